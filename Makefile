@@ -1,0 +1,52 @@
+# Two commands do everything from a clean clone: `make audit` and `make test`.
+# PYTHON picks the interpreter that builds the environment, VENV where it lives.
+PYTHON ?= python3
+VENV   ?= .venv
+OUT    ?= results
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: audit test lint notebooks clean
+
+audit: $(STAMP)-audit
+	$(BIN)/gibbs-dp audit breast-cancer --out $(OUT)/breast-cancer
+	$(BIN)/gibbs-dp figure2 --out $(OUT)/figure2
+
+test: $(STAMP)-test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(STAMP)-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+notebooks: $(STAMP)-notebooks
+	GIBBS_DP_FAST=1 $(BIN)/python -m pytest -p no:cacheprovider --nbmake notebooks
+	$(BIN)/jupytext --to ipynb --test notebooks/*.py
+
+clean:
+	rm -rf $(VENV) $(OUT)
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "gibbs_dp needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "Python's venv module is missing: on Debian run 'apt-get install python3-venv', then make again."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(STAMP)-audit: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[tables]'
+	@touch $@
+
+$(STAMP)-test: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	@touch $@
+
+$(STAMP)-lint: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	@touch $@
+
+$(STAMP)-notebooks: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[test,notebooks]'
+	@touch $@
