@@ -1,3 +1,15 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
 from gibbs_dp._version import __version__ as __version__
+from gibbs_dp.audit import AuditInterrupted as AuditInterrupted
+from gibbs_dp.audit import Report as Report
+from gibbs_dp.audit import audit as audit
+from gibbs_dp.audit import load_report as load_report
+from gibbs_dp.model import Domain as Domain
+from gibbs_dp.model import Flat as Flat
+from gibbs_dp.model import GibbsPosterior as GibbsPosterior
+from gibbs_dp.model import losses as losses
+from gibbs_dp.model import populations as populations
+from gibbs_dp.model import supports as supports
+from gibbs_dp.sampling.kernels import HMC as HMC
+from gibbs_dp.sampling.kernels import MALA as MALA

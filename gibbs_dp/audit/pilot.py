@@ -1,0 +1,191 @@
+"""Tuning on pilot datasets: burn-in, adaptation, estimator and control variate for one gamma.
+
+Pilot datasets have keys of their own and never enter an estimate, so nothing chosen here depends
+on the data that are reported on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool
+
+from gibbs_dp.audit.block import Inputs, Plan, Summary
+from gibbs_dp.audit.runner import Job, Runner, concatenate
+from gibbs_dp.sampling.diagnostics import Pooled, pool
+from gibbs_dp.sampling.evolve import Schedule
+from gibbs_dp.sampling.kernels.base import Tuning
+
+NUM_PILOTS = 64
+NUM_PAIRS = 8
+DEFAULT_BURN_IN = 16
+MAX_BURN_IN = 1024
+ADAPT_ROUNDS = 6
+MAX_ATTEMPTS = 6
+# The jackknife's correction as a share of the KL, beyond which what it leaves uncorrected shows.
+ONE_SIDED_LIMIT = 0.02
+SMALL_KL = 0.05
+DRIFT_Z = 4.0
+DRIFT_SIZE = 0.02
+LOW_ACCEPT = 0.5
+
+
+class Tuned(NamedTuple):
+    """What the pilots decided for one gamma.
+
+    Attributes
+    ----------
+    inputs
+        Traced inputs for the main run, control variate included.
+    is_two_sided
+        Which estimator of on-average KL to report.
+    rhat_starts
+        R-hat between two runs from different overdispersed starts: above its limit, the posterior
+        has several modes or the mode search fails.
+    """
+
+    inputs: Inputs
+    is_two_sided: bool
+    rhat_starts: float
+
+
+class ImproperPosteriorError(ValueError):
+    """Most pilot datasets have a posterior that cannot be normalized."""
+
+
+def make_schedule(tuning: tuple[float, int], num_burn_in: int, num_adapt_rounds: int) -> Schedule:
+    """Pack host numbers as traced arrays."""
+    return Schedule(
+        Tuning(jnp.asarray(tuning[0], jnp.zeros(()).dtype), jnp.asarray(tuning[1], jnp.int32)),
+        jnp.asarray(num_burn_in, jnp.int32),
+        jnp.asarray(num_adapt_rounds, jnp.int32),
+    )
+
+
+def is_drifting(pooled: Pooled) -> bool:
+    """Whether the first half of the draws differs from the second, visibly and significantly."""
+    return pooled.drift_z > DRIFT_Z and pooled.drift_size > DRIFT_SIZE
+
+
+def kept_datasets(summary: Summary) -> Bool[np.ndarray, " datasets"]:
+    """Datasets whose chains can be believed: finite, moving, with a proper posterior."""
+    finite = np.isfinite(summary.kl_direct) & np.isfinite(summary.generalization)
+    return np.asarray(summary.is_finite) & ~summary.is_stuck & ~summary.is_improper & finite
+
+
+def keep(summary: Summary) -> Summary:
+    """Drop the datasets that failed."""
+    kept = kept_datasets(summary)
+    return jax.tree.map(lambda a: a[kept], summary)
+
+
+def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
+    """Run pilots at one gamma until they agree, starting from a neighbouring gamma's settings.
+
+    Raises
+    ------
+    ImproperPosteriorError
+        If more than half of the pilots have an improper posterior.
+    """
+    s = runner.settings
+    dim, dtype = s.posterior.dim, jnp.zeros(()).dtype
+    burn_in = DEFAULT_BURN_IN if s.num_warmup is None else s.num_warmup
+    tuning, rounds = s.kernel.default_tuning(dim), 0
+    if guess is not None:
+        previous = guess.schedule
+        tuning = (float(previous.tuning.step_size), int(previous.tuning.num_inner))
+        rounds = int(previous.num_adapt_rounds)
+        burn_in = int(previous.num_burn_in)
+    zeros = jnp.zeros((dim,), dtype)
+    for _ in range(MAX_ATTEMPTS):
+        inputs = Inputs(
+            gamma=jnp.asarray(gamma, dtype),
+            schedule=make_schedule(tuning, burn_in, rounds),
+            start=zeros,
+            is_dispersed=jnp.asarray(True),
+            start_seed=jnp.asarray(0, jnp.int32),
+            reference=zeros,
+            optimum=jnp.full((dim,), jnp.nan, dtype),
+        )
+        first, second = _run_pilots(runner, plan, inputs)
+        _refuse_improper(first, gamma)
+        good = keep(first)
+        if good.kl_direct.shape[0] < 4:
+            break  # the main run counts and reports the failures
+        pooled = pool(good.spread, s.num_chains, s.num_samples)
+        accept = float(np.mean(good.accept_prob))
+        is_poor = accept < LOW_ACCEPT or float(np.mean(good.is_curved)) < 0.9
+        if rounds == 0 and (is_poor or first.is_stuck.any()):
+            rounds = ADAPT_ROUNDS
+        elif accept < LOW_ACCEPT:
+            tuning = (tuning[0] * 0.6, tuning[1])
+        elif is_drifting(pooled) and s.num_warmup is None and burn_in < MAX_BURN_IN:
+            burn_in *= 4
+        else:
+            break
+    good = keep(first)
+    reference = np.mean(good.mean_u, axis=0) if good.mean_u.shape[0] else np.zeros(dim)
+    if not np.isfinite(reference).all():
+        reference = np.zeros(dim)
+    point = jnp.asarray(reference, dtype)
+    inputs = inputs._replace(start=point, is_dispersed=jnp.asarray(False), reference=point)
+    return Tuned(inputs, _wants_two_sided(good), _rhat_of_starts(first, second))
+
+
+def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:
+    """Run the same pilot datasets twice, from two sets of overdispersed starts."""
+    s = runner.settings
+    blocks = range(0, NUM_PILOTS, s.block_size)
+    root = jax.random.fold_in(s.key, 1)
+    jobs = [
+        Job(
+            (which, first),
+            root,
+            first,
+            plan,
+            inputs._replace(start_seed=jnp.asarray(which, jnp.int32)),
+        )
+        for which in (0, 1)
+        for first in blocks
+    ]
+    done = {job.tag: summary for job, summary in runner.run(jobs)}
+    parts = [[done[which, first] for first in blocks] for which in (0, 1)]
+    return concatenate(parts[0], NUM_PILOTS), concatenate(parts[1], NUM_PILOTS)
+
+
+def _refuse_improper(summary: Summary, gamma: float) -> None:
+    share = float(np.mean(summary.is_improper))
+    if share > 0.5:
+        raise ImproperPosteriorError(
+            f"posterior: improper at gamma={gamma:g} for {share:.0%} of pilot datasets (it does "
+            "not decay along some direction); use a proper prior, a bounded support, more data "
+            "or a larger gamma."
+        )
+
+
+def jackknife_shift(summary: Summary) -> float:
+    """How much the jackknife moves the one-sided KL, as a share of it; 0 where the KL is small.
+
+    Below ``SMALL_KL`` nats ``exp(-delta)`` stays near one and cannot have heavy tails: the shift
+    is then the ordinary ``1 / draws`` that the jackknife removes.
+    """
+    value, plug_in = float(np.mean(summary.kl_direct)), float(np.mean(summary.kl_plug_in))
+    return abs(value - plug_in) / abs(value) if value > SMALL_KL else 0.0
+
+
+def _wants_two_sided(summary: Summary) -> bool:
+    return summary.kl_direct.shape[0] > 0 and jackknife_shift(summary) > ONE_SIDED_LIMIT
+
+
+def _rhat_of_starts(first: Summary, second: Summary) -> float:
+    """R-hat of two runs on the same datasets, pooled over datasets; worst coordinate."""
+    both = kept_datasets(first) & kept_datasets(second)
+    if both.sum() < 4:
+        return float("inf")
+    gap = (first.mean_u - second.mean_u)[both].astype(np.float64)
+    within = 0.5 * (first.var_u + second.var_u)[both].astype(np.float64).mean(axis=0)
+    between = 0.5 * (gap**2).mean(axis=0)
+    return float(np.sqrt(1.0 + between / (within + np.finfo(np.float32).tiny)).max())

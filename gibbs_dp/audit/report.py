@@ -1,0 +1,228 @@
+"""The result of an audit: one row per gamma, every estimate with its standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from gibbs_dp import io
+from gibbs_dp._version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNITS = {
+    "on_average_kl": "nats",
+    "on_average_kl_ghost": "nats",
+    "dp_epsilon": "nats",
+    "generalization_error": "loss",
+    "empirical_risk": "loss",
+    "population_risk": "loss",
+    "excess_risk": "loss",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Privacy and generalization of one Gibbs posterior over a grid of gammas.
+
+    Every number is an average over datasets, and every ``_se`` its standard error over them.
+    ``dp_epsilon`` is for one *exact* draw and replace-one neighbours; ``on_average_kl`` is an
+    estimate for the declared population and no worst-case guarantee.
+
+    Parameters
+    ----------
+    rows
+        One dict per gamma. ``on_average_kl`` is the direct estimate (nats),
+        ``on_average_kl_ghost`` is gamma times the generalization error by control variate: two
+        routes to one number. A quantity that was not computed is absent; an infinite one is
+        ``inf``.
+    settings
+        What was asked for, as plain numbers and strings.
+    warnings
+        One sentence for everything that makes a row less than it seems.
+    notes
+        What the numbers are conditional on.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    settings: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """One column over gamma, NaN where absent.
+
+        Raises
+        ------
+        KeyError
+            If no row has it.
+        """
+        if column not in self.columns:
+            raise KeyError(f"{column!r} is not in the report; it has {', '.join(self.columns)}")
+        return np.array([row.get(column, np.nan) for row in self.rows])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that were computed, in order."""
+        names: dict[str, None] = {}
+        for row in self.rows:
+            names |= dict.fromkeys(row)
+        return tuple(names)
+
+    # -- views ----------------------------------------------------------------------------
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """All columns, indexed by gamma."""
+        return pd.DataFrame(list(self.rows), columns=list(self.columns)).set_index("gamma")
+
+    def to_xarray(self) -> xr.Dataset:
+        """All columns over the dimension ``gamma``; settings, warnings and notes as attributes."""
+        frame = self.to_dataframe()
+        variables = {}
+        for name in frame.columns:
+            values = frame[name].to_numpy()
+            if values.dtype == object:
+                values = values.astype(str)
+            unit = UNITS.get(name.removesuffix("_se"))
+            variables[name] = ("gamma", values, {"units": unit} if unit else {})
+        attributes = {
+            "gibbs_dp_kind": "report",
+            "gibbs_dp_version": __version__,
+            "settings": json.dumps(self.settings),
+            "warnings": json.dumps(self.warnings),
+            "notes": json.dumps(self.notes),
+        }
+        return xr.Dataset(variables, {"gamma": frame.index.to_numpy()}, attributes)
+
+    def to_json_rows(self) -> list[str]:
+        """One JSON object per gamma; infinite values as the string ``"inf"``, absent ones left out."""
+        return [json.dumps(_json_row(row)) for row in self.rows]
+
+    def summary(self) -> str:
+        """Return a readable table with errors, then warnings and notes.
+
+        Examples
+        --------
+        >>> Report(({"gamma": 1.0, "num_datasets": 8, "on_average_kl": 0.5,
+        ...          "on_average_kl_se": 0.01},), {}).summary().splitlines()[-1]
+        '    1         0.5 ± 0.01         8'
+        """
+        table = {"gamma": [f"{row['gamma']:g}" for row in self.rows]}
+        for name, title in _TITLES.items():
+            if name in self.columns:
+                table[title] = [_cell(row, name) for row in self.rows]
+        text = pd.DataFrame(table).to_string(index=False)
+        marks = [f"WARNING  {w}" for w in self.warnings] + [f"note     {n}" for n in self.notes]
+        return "\n".join([text, *marks])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def plot(self) -> Figure:
+        """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log.
+
+        Bands are 95% intervals over datasets.
+        """
+        from gibbs_dp.audit.plot import plot_report
+
+        return plot_report(self)
+
+    # -- files ----------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to NetCDF, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        io.save_netcdf(self.to_xarray(), path)
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """Read a report that :meth:`Report.save` wrote; runs no code from the file.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, unreadable, or not a report.
+    """
+    dataset = io.load_netcdf(path, "report")
+    assert isinstance(dataset, xr.Dataset)
+    try:
+        settings, warnings, notes = (
+            json.loads(dataset.attrs[name]) for name in ("settings", "warnings", "notes")
+        )
+    except (KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"path: {os.fspath(path)!r} is a damaged report ({error}).") from error
+    rows = []
+    for i, gamma in enumerate(dataset["gamma"].values):
+        row: dict[str, Any] = {"gamma": float(gamma)}
+        for name in dataset.data_vars:
+            value = dataset[name].values[i].item()
+            if not (isinstance(value, float) and np.isnan(value)):
+                row[str(name)] = value
+        rows.append(row)
+    return Report(tuple(rows), settings, tuple(warnings), tuple(notes))
+
+
+_TITLES = {
+    "on_average_kl": "on-average KL",
+    "on_average_kl_ghost": "gamma*gen",
+    "generalization_error": "gen. error",
+    "empirical_risk": "emp. risk",
+    "excess_risk": "excess risk",
+    "dp_epsilon": "DP eps",
+    "rhat": "R-hat",
+    "ess_min": "ESS",
+    "accept_rate": "accept",
+    "num_datasets": "datasets",
+    "failed_datasets": "failed",
+}
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    if name not in row:
+        return "-"
+    value = row[name]
+    if f"{name}_se" in row:
+        return with_error(value, row[f"{name}_se"])
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def with_error(value: float, se: float) -> str:
+    """Format a value to the precision of its standard error.
+
+    >>> with_error(0.66734, 0.0061), with_error(1.2345e-7, 3e-10)
+    ('0.6673 ± 0.0061', '1.2345e-07 ± 3e-10')
+    """
+    if not (np.isfinite(value) and np.isfinite(se) and se > 0):
+        return f"{value:.4g} ± {se:.2g}"
+    if value == 0:
+        return f"0 ± {se:.2g}"
+    digits = max(2, int(np.floor(np.log10(abs(value))) - np.floor(np.log10(se))) + 2)
+    digits = min(digits, 8)
+    return f"{value:.{digits}g} ± {se:.2g}"
+
+
+def _json_row(row: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, float) and not np.isfinite(value):
+            if np.isnan(value):
+                continue
+            out[name] = "inf" if value > 0 else "-inf"
+        else:
+            out[name] = value
+    return out

@@ -1,0 +1,161 @@
+"""From finished tracks to the columns, warnings and notes of a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gibbs_dp.audit.block import Summary
+from gibbs_dp.audit.pilot import ONE_SIDED_LIMIT, is_drifting, jackknife_shift, keep, kept_datasets
+from gibbs_dp.audit.settings import Settings
+from gibbs_dp.audit.sweep import Track
+from gibbs_dp.estimators import average
+from gibbs_dp.privacy import pure_dp_epsilon
+from gibbs_dp.sampling.diagnostics import Pooled, pool
+
+Row = dict[str, Any]
+
+RHAT_STARTS_LIMIT = 1.1
+# Effective draws per dataset below which the chains' starts may still show.
+ESS_LIMIT = 8.0
+EXCEED_LIMIT = 0.05
+ACCEPT_LIMIT = 0.4
+# Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
+# false alarm once in a thousand audits.
+DISAGREEMENT_Z = 4.0
+# A single dataset that carries this share of a sum makes its standard error meaningless.
+DOMINANT_SHARE = 0.2
+TAIL_LIMIT = 2.5 * ONE_SIDED_LIMIT
+
+
+def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
+    """One gamma's row, and one sentence for everything about it that a reader must know."""
+    summary = track.summary()
+    assert summary is not None
+    total = summary.kl_direct.shape[0]
+    good = keep(summary)
+    count = good.kl_direct.shape[0]
+    gamma, is_two_sided = track.gamma, track.tuned.is_two_sided
+    if count < 2:
+        raise ValueError(
+            f"posterior: {total - count} of {total} datasets failed at gamma={gamma:g} "
+            f"({_why_failed(summary)}); nothing can be estimated."
+        )
+    # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
+    factor = gamma * (1 if settings.posterior.structured else settings.group_size)
+    pooled = pool(good.spread, settings.num_chains, settings.num_samples)
+    row: Row = {
+        "gamma": gamma,
+        "n": settings.n,
+        "group_size": settings.group_size,
+        "num_datasets": count,
+    }
+    columns = {
+        "on_average_kl": good.kl_two_sided if is_two_sided else good.kl_direct,
+        "on_average_kl_ghost": factor * good.generalization,
+        "generalization_error": good.generalization,
+        "empirical_risk": good.empirical_risk,
+        "population_risk": good.population_risk,
+        "excess_risk": good.excess_risk,
+    }
+    for name, values in columns.items():
+        estimate = average(np.asarray(values, np.float64))
+        if np.isfinite(estimate.value):
+            row[name], row[f"{name}_se"] = estimate.value, estimate.se
+    epsilon = pure_dp_epsilon(settings.posterior, gamma, settings.n, settings.domain)
+    if epsilon is not None and np.isfinite(settings.group_size * epsilon):
+        row["dp_epsilon"] = settings.group_size * epsilon
+    elif epsilon is not None:
+        row["dp_epsilon"] = float("inf")
+    shift = jackknife_shift(good)
+    row |= {
+        "estimator": "two-sided" if is_two_sided else "one-sided",
+        "rhat": pooled.rhat,
+        "rhat_exceed": pooled.rhat_exceed,
+        "ess_min": pooled.ess_min,
+        "accept_rate": float(np.mean(good.accept_prob)),
+        "tail_flag": bool(not is_two_sided and shift > TAIL_LIMIT),
+        "failed_datasets": total - count,
+    }
+    return row, _warnings(settings, track, row, summary, good, pooled)
+
+
+def _why_failed(summary: Summary) -> str:
+    kept = kept_datasets(summary)
+    improper = int(np.sum(summary.is_improper))
+    stuck = int(np.sum(summary.is_stuck & ~summary.is_improper))
+    other = int(np.sum(~kept)) - improper - stuck
+    parts = [f"{improper} improper"] * (improper > 0) + [f"{stuck} stuck chains"] * (stuck > 0)
+    return ", ".join(parts + [f"{other} not finite"] * (other > 0))
+
+
+def _warnings(
+    settings: Settings, track: Track, row: Row, summary: Summary, good: Summary, pooled: Pooled
+) -> list[str]:
+    found = []
+    if row["failed_datasets"]:
+        found.append(
+            f"{row['failed_datasets']} of {summary.kl_direct.shape[0]} datasets failed "
+            f"({_why_failed(summary)}); the estimates are conditional on the others, which "
+            "biases them."
+        )
+    if track.tuned.rhat_starts > RHAT_STARTS_LIMIT:
+        found.append(
+            "chains started elsewhere reach different answers "
+            f"(R-hat between starts {track.tuned.rhat_starts:.2f}): several modes, or a mode "
+            "search that fails; do not trust this row."
+        )
+    if is_drifting(pooled):
+        found.append(
+            f"the chains still drift (first against second half: {pooled.drift_z:.0f} standard "
+            f"errors, {pooled.drift_size:.2f} posterior standard deviations); raise num_warmup."
+        )
+    if pooled.ess_min < ESS_LIMIT:
+        found.append(
+            f"chains mix slowly (pooled R-hat {pooled.rhat:.3f}, {pooled.ess_min:.1f} effective "
+            "draws per dataset); raise num_samples or use another kernel."
+        )
+    if pooled.rhat_exceed > EXCEED_LIMIT:
+        found.append(
+            f"{pooled.rhat_exceed:.0%} of (dataset, coordinate) cells mix worse than their peers "
+            "(1% expected): some datasets have chains that disagree."
+        )
+    if row["accept_rate"] < ACCEPT_LIMIT:
+        found.append(
+            f"only {row['accept_rate']:.0%} of proposals were accepted; lower the step size."
+        )
+    if row["tail_flag"]:
+        found.append(
+            f"exp(-delta) has heavy tails (the jackknife moves the KL by {jackknife_shift(good):.0%})"
+            ": the one-sided on_average_kl is too small; use estimator='two-sided'."
+        )
+    direct, ghost = row["on_average_kl"], row["on_average_kl_ghost"]
+    error = float(np.hypot(row["on_average_kl_se"], row["on_average_kl_ghost_se"]))
+    if abs(direct - ghost) > DISAGREEMENT_Z * error:
+        found.append(
+            f"on_average_kl {direct:.3g} and gamma times the generalization error {ghost:.3g} "
+            f"differ by {abs(direct - ghost) / error:.1f} standard errors, but they are equal for "
+            "exact draws: the draws are not from the posterior."
+        )
+    share = _dominant_share(good, settings)
+    if share > DOMINANT_SHARE:
+        found.append(
+            f"one dataset carries {share:.0%} of the generalization error's variance: its "
+            "standard error cannot be trusted; the loss may have no variance here."
+        )
+    if track.missed_rel_error:
+        found.append(
+            f"rel_error={settings.rel_error:g} was not reached with max_datasets="
+            f"{settings.max_datasets} (standard error {row['on_average_kl_se']:.2g})."
+        )
+    return [f"gamma={track.gamma:g}: {text}" for text in found]
+
+
+def _dominant_share(good: Summary, settings: Settings) -> float:
+    """Largest share of one dataset in the variance of the gap, once datasets are many."""
+    gap = np.asarray(good.generalization, np.float64)
+    if gap.shape[0] < 64:
+        return 0.0
+    squares = (gap - gap.mean()) ** 2
+    return float(squares.max() / max(squares.sum(), 1e-300))

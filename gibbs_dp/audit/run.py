@@ -1,0 +1,218 @@
+"""The main job: how private and how accurate a Gibbs posterior is on average, over gamma."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from gibbs_dp.audit.progress import Progress
+from gibbs_dp.audit.report import Report
+from gibbs_dp.audit.rows import make_row
+from gibbs_dp.audit.settings import (
+    Estimator,
+    Settings,
+    as_key,
+    check_examples,
+    check_gammas,
+    default_block_size,
+    positive_count,
+)
+from gibbs_dp.audit.sweep import SweepInterruptedError, Track, run_sweep
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.populations import Population, as_population
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels import HMC, Kernel
+
+
+class AuditInterrupted(KeyboardInterrupt):
+    """Ctrl-C during an audit. ``report`` holds what was finished, or None."""
+
+    def __init__(self, report: Report | None) -> None:
+        super().__init__("audit interrupted")
+        self.report = report
+
+
+def audit(
+    posterior: GibbsPosterior,
+    population: Population | Callable[[PRNGKeyArray, int], Any],
+    n: int,
+    gammas: float | Sequence[float],
+    num_datasets: int = 1024,
+    num_ghosts: int = 16,
+    key: int | PRNGKeyArray = 0,
+    kernel: Kernel | None = None,
+    num_chains: int = 8,
+    num_warmup: int | None = None,
+    num_samples: int = 8,
+    group_size: int = 1,
+    rel_error: float | None = None,
+    max_datasets: int | None = None,
+    domain: Domain | None = None,
+    estimator: Estimator = "auto",
+    block_size: int | None = None,
+    progress: bool = True,
+) -> Report:
+    """Sample the posteriors of many datasets and report privacy, generalization and risk.
+
+    For every gamma, ``num_datasets`` datasets of ``n`` examples are drawn (the same ones for
+    every gamma), their posteriors sampled, and the draws reduced to on-average KL-privacy
+    (Wang, Lei & Fienberg 2016, Definition 2), generalization error and risks. Standard errors
+    are over datasets. A few draws a dataset are enough: the datasets are the sample.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior.
+    population
+        ``(key, n) -> examples``, or an object of ``gibbs_dp.populations``.
+    n
+        Examples per dataset.
+    gammas
+        Inverse temperatures, finite and >= 0; gamma multiplies the total loss.
+    num_datasets
+        Datasets per gamma; where ``rel_error`` asks for more, the number to start with.
+    num_ghosts
+        Fresh examples per dataset (raised to ``group_size`` where that is larger).
+    key
+        Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
+        block size or device count.
+    kernel
+        ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``.
+    num_chains, num_samples
+        Chains per dataset (at least 2) and draws kept per chain (at least 4).
+    num_warmup
+        Burn-in steps. None: 16, lengthened where pilots or the drift test ask for it.
+    group_size
+        Examples replaced at once, ``k``.
+    rel_error
+        Add datasets to a gamma until the standard error of ``on_average_kl`` is this share of it
+        (never judged on fewer than 256 datasets).
+    max_datasets
+        Where ``rel_error`` stops trying; 64 times ``num_datasets`` by default.
+    domain
+        Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses.
+    estimator
+        Of on-average KL. "one-sided" takes normalizer ratios from the posterior's own draws;
+        "two-sided" also samples the posterior with examples replaced, which is unbiased for any
+        KL but costs up to nine times as much; "auto" decides per gamma on pilot datasets.
+    block_size
+        Datasets per compiled call; changes nothing but speed and memory.
+    progress
+        Show a progress bar on stderr.
+
+    Returns
+    -------
+    Report
+        With ``warnings`` wherever the engine saw that it is wrong.
+
+    Raises
+    ------
+    ValueError
+        For arguments that make no sense, examples or losses that do not fit together, and
+        posteriors that cannot be normalized.
+    AuditInterrupted
+        On Ctrl-C; its ``report`` holds what was finished.
+
+    Examples
+    --------
+    >>> import jax, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
+    ...                                gdp.Flat(gdp.supports.real(1)))
+    >>> report = gdp.audit(posterior, lambda key, n: jax.random.normal(key, (n, 1)), n=20,
+    ...                    gammas=[1.0], num_datasets=256, progress=False)
+    >>> bool(abs(report["on_average_kl"][0] - 1 / 20) < 4 * report["on_average_kl_se"][0])
+    True
+    """
+    group_size = positive_count("group_size", group_size)
+    n = positive_count("n", n)
+    if group_size > n:
+        raise ValueError(f"group_size: {group_size} examples of a dataset of n={n}; lower it.")
+    num_ghosts = max(positive_count("num_ghosts", num_ghosts), group_size)
+    num_chains = positive_count("num_chains", num_chains, least=2)
+    num_samples = positive_count("num_samples", num_samples, least=4)
+    num_datasets = positive_count("num_datasets", num_datasets, least=2)
+    if num_warmup is not None:
+        num_warmup = positive_count("num_warmup", num_warmup, least=0)
+    if rel_error is not None and not rel_error > 0:
+        raise ValueError(f"rel_error: must be positive, got {rel_error}.")
+    if max_datasets is None:
+        max_datasets = 64 * num_datasets
+    elif max_datasets < num_datasets:
+        raise ValueError(
+            f"max_datasets: {max_datasets} is below num_datasets={num_datasets}; raise it."
+        )
+    if estimator not in ("auto", "one-sided", "two-sided"):
+        raise ValueError(f"estimator: {estimator!r} is not 'auto', 'one-sided' or 'two-sided'.")
+    checked = check_gammas(gammas)
+    root = as_key(key)
+    source = as_population(population)
+    fresh = num_ghosts + (n if posterior.structured else 0)
+    check_examples(posterior, source, n, fresh, jax.random.fold_in(root, 3))
+    if block_size is None:
+        block_size = default_block_size(posterior, n, num_ghosts, num_chains, num_samples)
+    settings = Settings(
+        posterior=posterior,
+        population=source,
+        n=n,
+        gammas=checked,
+        num_datasets=num_datasets,
+        num_ghosts=num_ghosts,
+        key=root,
+        kernel=kernel if kernel is not None else HMC(),
+        num_chains=num_chains,
+        num_warmup=num_warmup,
+        num_samples=num_samples,
+        group_size=group_size,
+        rel_error=rel_error,
+        max_datasets=max_datasets,
+        domain=domain,
+        estimator=estimator,
+        block_size=positive_count("block_size", block_size),
+    )
+    with Progress(progress, steps=len(checked)) as bar:
+        try:
+            tracks = run_sweep(settings, bar)
+        except SweepInterruptedError as interrupt:
+            raise AuditInterrupted(_partial_report(settings, interrupt.tracks)) from None
+    return _report(settings, tracks, ())
+
+
+def _report(settings: Settings, tracks: list[Track], extra: tuple[str, ...]) -> Report:
+    rows, warnings = [], list(extra)
+    for track in tracks:
+        row, found = make_row(settings, track)
+        rows.append(row)
+        warnings += found
+    return Report(tuple(rows), settings.describe(), tuple(warnings), _notes(settings, rows))
+
+
+def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    notes = []
+    if getattr(settings.population, "conditional", False):
+        notes.append(
+            "training rows and ghosts are disjoint rows of one table: standard errors are "
+            "conditional on the table."
+        )
+    if any("dp_epsilon" in row for row in rows):
+        notes.append(
+            "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "
+            "domain; the chains' draws are approximate."
+        )
+    if not all("excess_risk" in row for row in rows):
+        notes.append("excess_risk is absent: no best parameter of the population was found.")
+    return tuple(notes)
+
+
+def _partial_report(settings: Settings, tracks: list[Track]) -> Report | None:
+    usable = []
+    for track in tracks:
+        summary = track.summary()
+        if summary is not None and summary.kl_direct.shape[0] >= 2:
+            usable.append(track)
+    if not usable:
+        return None
+    text = "interrupted: only finished blocks of datasets are in this report."
+    return _report(settings, usable, (text,))

@@ -1,0 +1,60 @@
+"""Blocks of datasets through the compiled program, on all workers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from gibbs_dp.audit.block import Inputs, Plan, Summary, block_program
+from gibbs_dp.audit.settings import Settings
+from gibbs_dp.audit.workers import run_jobs
+
+
+class Job(NamedTuple):
+    """One block of datasets at one gamma."""
+
+    tag: Any
+    root: PRNGKeyArray
+    first: int
+    plan: Plan
+    inputs: Inputs
+
+
+@dataclass
+class Runner:
+    """Runs jobs of one audit; compiles each plan once per device."""
+
+    settings: Settings
+    _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Summary]]:
+        """Yield jobs with their summaries (NumPy, leading axis: datasets) as they finish."""
+        return run_jobs(jobs, self._work)
+
+    def _work(self, job: Job, device: jax.Device) -> Summary:
+        if (job.plan, device) in self._ready:
+            return self._call(job, device)
+        with self._lock:  # two threads that meet a new plan must not both compile it
+            result = jax.block_until_ready(self._call(job, device))
+            self._ready.add((job.plan, device))
+        return result
+
+    def _call(self, job: Job, device: jax.Device) -> Summary:
+        s = self.settings
+        indices = jnp.arange(job.first, job.first + s.block_size)
+        arguments = jax.device_put((s.population, job.root, indices, job.inputs), device)
+        program = block_program(device.platform)
+        return program(s.posterior, s.kernel, job.plan, *arguments)  # type: ignore[no-any-return]
+
+
+def concatenate(parts: list[Summary], count: int) -> Summary:
+    """Join summaries in order and cut them to ``count`` datasets."""
+    return jax.tree.map(lambda *a: np.concatenate(a)[:count], *parts)

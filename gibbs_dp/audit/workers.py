@@ -1,0 +1,45 @@
+"""Running block programs on every local device, or every core, at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+Job = TypeVar("Job")
+
+
+def num_workers() -> int:
+    """One worker a device; on a CPU that shows as one device, one worker a core.
+
+    A block's small operations do not fill several cores; several blocks do.
+    """
+    devices = jax.local_devices()
+    if len(devices) == 1 and devices[0].platform == "cpu":
+        return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+    return len(devices)
+
+
+def run_jobs(
+    jobs: Iterable[Job], work: Callable[[Job, jax.Device], Any]
+) -> Iterator[tuple[Job, Any]]:
+    """Yield ``(job, result as NumPy arrays)`` as jobs finish, on all workers.
+
+    On an exception (an interrupt too) jobs that have not begun are dropped.
+    """
+    devices = jax.local_devices()
+
+    def one(number: int, job: Job) -> Any:
+        return jax.tree.map(np.asarray, work(job, devices[number % len(devices)]))
+
+    pool = ThreadPoolExecutor(num_workers(), thread_name_prefix="gibbs_dp")
+    try:
+        futures = {pool.submit(one, i, job): job for i, job in enumerate(jobs)}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

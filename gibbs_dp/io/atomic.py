@@ -1,0 +1,37 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; on success it is flushed and renamed to ``path``.
+
+    On any error (a full disk, Ctrl-C) the temporary file is removed and ``path`` keeps what it
+    held before.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # mkstemp's 0600 would surprise whoever shares results
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,72 @@
+"""What a built-in loss offers, and the shared shape of losses of a linear prediction."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from gibbs_dp.model.domain import Domain, LossConstants
+
+Labelled = tuple[Float[Array, "*n d"], Shaped[Array, "*n"]]
+
+
+@dataclass(frozen=True)
+class Loss(abc.ABC):
+    """A per-example loss with constants on a :class:`gibbs_dp.Domain`.
+
+    Any callable ``loss(theta, z) -> scalar`` works in a posterior; deriving from this class adds
+    a batched evaluation and the constants that privacy guarantees need.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, theta: Any, z: Any) -> Float[Array, ""]:
+        """Loss of one example."""
+
+    @abc.abstractmethod
+    def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
+        """Losses of ``n`` examples at one theta."""
+
+    @abc.abstractmethod
+    def constants(self, domain: Domain) -> LossConstants:
+        """Range, oscillation, Lipschitz and smoothness constants on the domain."""
+
+    def check_data(self, data: Any) -> None:
+        """Raise a ValueError when the examples cannot be used with this loss."""
+        del data
+
+
+@dataclass(frozen=True)
+class LinearLoss(Loss):
+    """A loss ``phi(x·theta, y)`` of examples ``(x [d], y)`` and a parameter vector ``theta [d]``.
+
+    All ``n`` predictions are one matrix product; an intercept is a column of ones in ``x``.
+    """
+
+    @abc.abstractmethod
+    def pointwise(
+        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
+    ) -> Float[Array, "*n"]:
+        """Evaluate ``phi`` elementwise."""
+
+    def __call__(self, theta: Float[Array, " d"], z: Labelled) -> Float[Array, ""]:
+        """Loss of one example ``(x [d], y)``."""
+        x, y = z
+        return self.pointwise(jnp.dot(x, theta, precision="highest"), y)
+
+    def batch(self, theta: Float[Array, " d"], data: Labelled) -> Float[Array, " n"]:
+        """Losses of ``(x [n, d], y [n])``."""
+        x, y = data
+        return self.pointwise(jnp.matmul(x, theta, precision="highest"), y)
+
+    def check_data(self, data: Any) -> None:
+        """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""
+        shapes = [jnp.shape(a) for a in data] if isinstance(data, (tuple, list)) else []
+        if [len(s) for s in shapes] != [2, 1]:
+            raise ValueError(
+                f"data: the {type(self).__name__.lower()} loss needs examples (x, y) with "
+                f"x of shape [n, d] and y of shape [n]; got shapes {shapes or 'of one array'}."
+            )

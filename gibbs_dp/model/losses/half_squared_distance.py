@@ -1,0 +1,43 @@
+"""Half the squared Euclidean distance between a parameter and an example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gibbs_dp.model.domain import Domain, LossConstants
+from gibbs_dp.model.losses.base import Loss
+
+
+@dataclass(frozen=True)
+class HalfSquaredDistance(Loss):
+    """``|theta - z|^2 / 2`` for examples ``z [d]``: the Gaussian mean problem.
+
+    >>> import jax.numpy as jnp
+    >>> float(HalfSquaredDistance()(jnp.array([0.0, 3.0]), jnp.array([4.0, 0.0])))
+    12.5
+    """
+
+    def __call__(self, theta: Float[Array, " d"], z: Float[Array, " d"]) -> Float[Array, ""]:
+        """Loss of one example."""
+        return 0.5 * jnp.sum((theta - z) ** 2)
+
+    def batch(self, theta: Float[Array, " d"], data: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """Losses of ``z [n, d]``."""
+        return 0.5 * jnp.sum((theta - data) ** 2, axis=-1)
+
+    def constants(self, domain: Domain) -> LossConstants:
+        """Constants with ``|z| <= x_bound`` and ``|theta| <= theta_bound``."""
+        z = domain.x_bound
+        theta = np.inf if domain.theta_bound is None else domain.theta_bound
+        nearest = max(0.0, z - theta) if np.isfinite(theta) else 0.0
+        top = 0.5 * (z + theta) ** 2
+        return LossConstants(
+            range=(0.0, top),
+            oscillation=top - 0.5 * nearest**2,
+            lipschitz=z + theta,
+            smoothness=1.0,
+        )

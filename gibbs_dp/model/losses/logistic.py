@@ -1,0 +1,55 @@
+"""Logistic loss of a linear prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from gibbs_dp.model.domain import Domain, LossConstants
+from gibbs_dp.model.losses.base import LinearLoss
+
+
+@dataclass(frozen=True)
+class Logistic(LinearLoss):
+    """``log(1 + exp(x·theta)) - y x·theta`` for labels ``y`` in {0, 1}: a negative log-likelihood.
+
+    >>> import jax.numpy as jnp
+    >>> round(float(Logistic()(jnp.array([0.0]), (jnp.array([1.0]), jnp.array(1.0)))), 6)
+    0.693147
+    """
+
+    def pointwise(
+        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
+    ) -> Float[Array, "*n"]:
+        """``softplus(prediction) - y prediction``."""
+        return jax.nn.softplus(prediction) - y * prediction
+
+    def constants(self, domain: Domain) -> LossConstants:
+        """Constants with ``|x·theta| <= P``; ``softplus(P) - softplus(-P) = P``."""
+        p = domain.prediction_bound
+        sigmoid = 1.0 / (1.0 + np.exp(-p))
+        return LossConstants(
+            range=(float(np.logaddexp(0.0, -p)), float(np.logaddexp(0.0, p))),
+            oscillation=p,
+            lipschitz=float(sigmoid * domain.x_bound),
+            smoothness=domain.x_bound**2 / 4,
+        )
+
+    def check_data(self, data: Any) -> None:
+        """Raise a ValueError unless the labels are 0 and 1, both present."""
+        super().check_data(data)
+        labels = np.unique(np.asarray(data[1]))
+        if not np.isin(labels, (0, 1)).all():
+            shown = ", ".join(f"{v:g}" for v in labels[:4])
+            raise ValueError(
+                f"data: the logistic loss needs labels 0 and 1, got {shown}"
+                f"{', ...' if labels.size > 4 else ''}; recode them."
+            )
+        if labels.size < 2:
+            raise ValueError(
+                f"data: every label is {labels[0]:g}; the logistic loss needs both classes."
+            )

@@ -1,0 +1,43 @@
+"""Squared error of a linear prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Array, Float, Shaped
+
+from gibbs_dp.model.domain import Domain, LossConstants
+from gibbs_dp.model.losses.base import LinearLoss
+
+
+@dataclass(frozen=True)
+class Squared(LinearLoss):
+    """``(y - x·theta)^2``, without the factor one half.
+
+    >>> import jax.numpy as jnp
+    >>> float(Squared()(jnp.array([2.0]), (jnp.array([1.0]), jnp.array(5.0))))
+    9.0
+    """
+
+    def pointwise(
+        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
+    ) -> Float[Array, "*n"]:
+        """``(y - prediction)^2``."""
+        return (y - prediction) ** 2
+
+    def constants(self, domain: Domain) -> LossConstants:
+        """Constants with ``|x·theta| <= P`` and ``|y| <= Y``.
+
+        For one example the loss moves by ``(|y| + P)^2 - max(0, |y| - P)^2`` over theta, which
+        is ``4 |y| P`` once ``|y| >= P``.
+        """
+        p, y = domain.prediction_bound, domain.y_bound
+        low, high = domain.y_range
+        gap = max(0.0, low - p, -p - high)
+        oscillation = 4 * y * p if y >= p else (y + p) ** 2
+        return LossConstants(
+            range=(gap**2, (y + p) ** 2),
+            oscillation=oscillation,
+            lipschitz=2 * (y + p) * domain.x_bound,
+            smoothness=2 * domain.x_bound**2,
+        )

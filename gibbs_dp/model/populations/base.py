@@ -1,0 +1,86 @@
+"""The contract of a population, and checks on the examples it yields."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray, PyTree
+
+
+@runtime_checkable
+class Population(Protocol):
+    """Anything that draws a training set and fresh ghosts from one law.
+
+    ``sample`` must be traceable by JAX: it runs vmapped over thousands of keys.
+    """
+
+    def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
+        """Return ``(train, ghosts)``: pytrees whose leaves have leading axes ``n``, ``num_ghosts``."""
+        ...
+
+
+def as_population(population: Any) -> Population:
+    """Wrap a plain callable ``(key, n) -> examples`` as a population; pass populations through.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    from gibbs_dp.model.populations.sampler import Sampler
+
+    if isinstance(population, Population):
+        return population
+    if callable(population):
+        return Sampler(population)
+    raise ValueError(
+        "population: give a callable (key, n) -> examples or an object with "
+        f"sample(key, n, num_ghosts); got {type(population).__name__}."
+    )
+
+
+def as_examples(data: PyTree, name: str = "data") -> PyTree:
+    """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite.
+
+    Floating leaves take JAX's default float type, so that float64 input works in a float32
+    session and the other way round.
+
+    Raises
+    ------
+    ValueError
+        If leaves differ in length, are empty, hold NaN or infinity, or are not numeric.
+    """
+    leaves = jax.tree.leaves(data)
+    if not leaves:
+        raise ValueError(f"{name}: it holds no arrays; give a pytree of arrays.")
+    lengths = set()
+    for leaf in leaves:
+        array = np.asarray(leaf)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{name}: values of type {array.dtype} are not numbers; encode them.")
+        if array.ndim == 0:
+            raise ValueError(f"{name}: every array needs a leading axis of examples; got a scalar.")
+        lengths.add(array.shape[0])
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = int(array.size - np.isfinite(array).sum())
+            raise ValueError(f"{name}: {bad} values are NaN or infinite; drop or impute them.")
+    if len(lengths) > 1:
+        raise ValueError(f"{name}: arrays of different lengths {sorted(lengths)}; they must agree.")
+    if lengths == {0}:
+        raise ValueError(f"{name}: it is empty; give at least one example.")
+    return jax.tree.map(_to_default_float, data)
+
+
+def _to_default_float(leaf: Any) -> Array:
+    array = np.asarray(leaf)
+    if array.dtype.kind == "f":
+        return jnp.asarray(array, dtype=jnp.zeros(()).dtype)
+    return jnp.asarray(array)
+
+
+def num_examples(data: PyTree) -> int:
+    """Length of the leading axis."""
+    return int(jax.tree.leaves(data)[0].shape[0])

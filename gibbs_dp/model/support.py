@@ -1,0 +1,199 @@
+"""Where a parameter may live, and the bijection from flat Euclidean space onto it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from numpyro.distributions import constraints
+from numpyro.distributions.transforms import ParameterFreeTransform, biject_to
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """One array's support: a constraint, a shape, and the bijection onto it.
+
+    Parameters
+    ----------
+    constraint
+        A NumPyro constraint that ``biject_to`` knows (``real``, ``positive``,
+        ``interval(a, b)``, ``simplex``, ...) or one of this module's own.
+    shape
+        The shape of the array, batch and event dimensions together.
+    """
+
+    constraint: Any
+    shape: tuple[int, ...] = ()
+
+    @property
+    def bijector(self) -> Any:
+        """NumPyro's transform from the unconstrained array onto the support."""
+        return biject_to(self.constraint)
+
+    @property
+    def unconstrained_shape(self) -> tuple[int, ...]:
+        """Shape of the unconstrained array (one less per simplex, for example)."""
+        return tuple(self.bijector.inverse_shape(self.shape))
+
+    def constrain(self, u: Float[Array, ...]) -> Float[Array, ...]:
+        """Map an unconstrained array onto the support."""
+        return self.bijector(u)
+
+    def unconstrain(self, theta: Float[Array, ...]) -> Float[Array, ...]:
+        """Map a point of the support (interior) to its unconstrained array."""
+        return self.bijector.inv(theta)
+
+    def log_det(self, u: Float[Array, ...]) -> Float[Array, ""]:
+        """Log absolute Jacobian determinant of ``constrain`` at ``u``, summed to a scalar."""
+        return jnp.sum(self.bijector.log_abs_det_jacobian(u, self.bijector(u)))
+
+    def contains(self, theta: Float[Array, ...]) -> Bool[Array, ""]:
+        """Whether every entry satisfies the constraint."""
+        return jnp.all(self.constraint(theta))
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the smallest and largest value any entry may take (infinite when unbounded)."""
+        c = self.constraint
+        if isinstance(c, L2Ball):
+            return -c.radius, c.radius
+        low = getattr(c, "lower_bound", None)
+        high = getattr(c, "upper_bound", None)
+        if type(c) is type(constraints.simplex):
+            low, high = 0.0, 1.0
+        return (
+            -np.inf if low is None else float(np.min(np.asarray(low))),
+            np.inf if high is None else float(np.max(np.asarray(high))),
+        )
+
+    def l2_bound(self) -> float:
+        """Largest Euclidean norm on the support (infinite when unbounded)."""
+        c = self.constraint
+        if isinstance(c, L2Ball):
+            return c.radius
+        if type(c) is type(constraints.simplex):
+            return float(np.sqrt(np.prod(self.shape[:-1])))
+        low = getattr(c, "lower_bound", None)
+        high = getattr(c, "upper_bound", None)
+        if low is None or high is None:
+            return np.inf
+        far = np.maximum(np.abs(np.asarray(low)), np.abs(np.asarray(high)))
+        return float(np.linalg.norm(np.broadcast_to(far, self.shape)))
+
+
+class L2Ball(constraints.Constraint):  # type: ignore[misc]
+    """The open Euclidean ball of a given radius, for the last axis."""
+
+    event_dim = 1
+
+    def __init__(self, radius: float) -> None:
+        self.radius = float(radius)
+
+    def __call__(self, x: Float[Array, "*b d"]) -> Bool[Array, "*b"]:
+        """Whether each vector lies inside the ball."""
+        return jnp.sum(x**2, axis=-1) < self.radius**2
+
+    def feasible_like(self, prototype: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
+        """Return the centre of the ball."""
+        return jnp.zeros_like(prototype)
+
+    def tree_flatten(self) -> tuple[tuple[()], tuple[tuple[()], dict[str, float]]]:
+        """Flatten without array leaves: the radius is static."""
+        return (), ((), {"radius": self.radius})
+
+
+class L2BallTransform(ParameterFreeTransform):  # type: ignore[misc]
+    """Radial map ``u -> radius tanh(|u|) u / |u|`` from Euclidean space onto the ball."""
+
+    domain = constraints.real_vector
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+
+    @property
+    def codomain(self) -> L2Ball:
+        """The ball."""
+        return L2Ball(self.radius)
+
+    @staticmethod
+    def _norm(u: Float[Array, "*b d"]) -> Float[Array, "*b"]:
+        # sqrt has no gradient at 0; the ratio tanh(r)/r does, hence the tiny floor.
+        return jnp.sqrt(jnp.sum(u**2, axis=-1) + jnp.finfo(u.dtype).tiny * 1e6)
+
+    def __call__(self, u: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
+        """Map onto the ball."""
+        r = self._norm(u)
+        return self.radius * (jnp.tanh(r) / r)[..., None] * u
+
+    def _inverse(self, theta: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
+        r = self._norm(theta)
+        scaled = jnp.clip(r / self.radius, 0.0, 1.0 - jnp.finfo(theta.dtype).eps)
+        return (jnp.arctanh(scaled) / r)[..., None] * theta
+
+    def log_abs_det_jacobian(
+        self, u: Float[Array, "*b d"], theta: Float[Array, "*b d"], intermediates: Any = None
+    ) -> Float[Array, "*b"]:
+        """Radial derivative once, tangential stretch ``d - 1`` times."""
+        del theta, intermediates
+        r, d = self._norm(u), u.shape[-1]
+        log_cosh = r + jax.nn.softplus(-2.0 * r) - jnp.log(2.0)
+        log_stretch = jnp.log(jnp.tanh(r)) - jnp.log(r)
+        return d * jnp.log(self.radius) - 2.0 * log_cosh + (d - 1) * log_stretch
+
+
+biject_to.register(L2Ball)(lambda c: L2BallTransform(c.radius))
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def real(shape: int | Sequence[int] = ()) -> Support:
+    """All of Euclidean space.
+
+    >>> real(3).unconstrained_shape
+    (3,)
+    """
+    return Support(constraints.real, _shape(shape))
+
+
+def positive(shape: int | Sequence[int] = ()) -> Support:
+    """Positive numbers, through the exponential."""
+    return Support(constraints.positive, _shape(shape))
+
+
+def box(low: float, high: float, shape: int | Sequence[int] = ()) -> Support:
+    """Every entry in ``[low, high]``, through a scaled logistic function.
+
+    Raises
+    ------
+    ValueError
+        If ``low >= high`` or either is not finite.
+    """
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"box(low, high) needs finite low < high, got low={low}, high={high}.")
+    return Support(constraints.interval(float(low), float(high)), _shape(shape))
+
+
+def simplex(dim: int) -> Support:
+    """Probability vectors of length ``dim >= 2``, by stick breaking."""
+    if dim < 2:
+        raise ValueError(f"simplex(dim) needs dim >= 2, got {dim}.")
+    return Support(constraints.simplex, (dim,))
+
+
+def l2_ball(dim: int, radius: float = 1.0) -> Support:
+    """Vectors of length ``dim`` with Euclidean norm below ``radius``.
+
+    Raises
+    ------
+    ValueError
+        If ``radius`` is not positive and finite.
+    """
+    if not (np.isfinite(radius) and radius > 0):
+        raise ValueError(f"l2_ball(radius) needs a positive finite radius, got {radius}.")
+    return Support(L2Ball(radius), (dim,))

@@ -1,0 +1,1 @@
+"""Markov chains for thousands of posteriors at once."""

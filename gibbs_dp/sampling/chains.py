@@ -1,0 +1,124 @@
+"""All chains of one dataset: mode, whitening, burn-in and draws. Everything above vmaps this."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.evolve import Schedule, evolve
+from gibbs_dp.sampling.kernels.base import Kernel
+from gibbs_dp.sampling.laplace import find_mode, is_improper
+from gibbs_dp.sampling.target import Target
+from gibbs_dp.sampling.whitening import Whitening
+
+# A dense Hessian of more coordinates costs more than the draws it would save.
+MAX_LAPLACE_DIM = 512
+
+
+class ChainDraws(NamedTuple):
+    """Draws of one dataset's posterior, and what is needed to judge them.
+
+    Attributes
+    ----------
+    u
+        Draws in flat unconstrained coordinates, ``[chains, draws, dim]``.
+    v
+        The same draws whitened, ``[chains, draws, dim]``.
+    weight
+        Weights of the draws, ``[chains, draws]``, summing to one within each chain.
+    potential
+        Potential energy relative to the mode, ``[chains, draws]``.
+    accept_prob
+        Mean acceptance probability per chain.
+    is_stuck
+        Per chain: no proposal was accepted in burn-in and draws together.
+    mode
+        Where the mode search ended.
+    mode_potential_gap
+        Potential of the best start's mode minus each start's, at most 0: modes that differ.
+    is_curved
+        Whether the Laplace fit has a positive definite Hessian.
+    is_improper
+        Whether a ray along which the potential does not rise was found.
+    """
+
+    u: Float[Array, "chains draws dim"]
+    v: Float[Array, "chains draws dim"]
+    weight: Float[Array, "chains draws"]
+    potential: Float[Array, "chains draws"]
+    accept_prob: Float[Array, " chains"]
+    is_stuck: Bool[Array, " chains"]
+    mode: Float[Array, " dim"]
+    mode_potential_gap: Float[Array, " starts"]
+    is_curved: Bool[Array, ""]
+    is_improper: Bool[Array, ""]
+
+
+def run_chains(
+    key: PRNGKeyArray,
+    posterior: GibbsPosterior,
+    data: PyTree,
+    gamma: Float[Array, ""],
+    starts: Float[Array, "starts dim"],
+    kernel: Kernel,
+    schedule: Schedule,
+    num_chains: int,
+    num_samples: int,
+) -> ChainDraws:
+    """Sample one dataset's posterior with ``num_chains`` chains.
+
+    Parameters
+    ----------
+    key
+        Random key of this dataset.
+    posterior, data, gamma
+        The target.
+    starts
+        Where the mode searches begin. One start serves all chains; with ``num_chains`` starts
+        every chain begins at its own mode, so that several modes are seen.
+    kernel, schedule
+        How to move.
+    num_chains, num_samples
+        Chains, and draws kept per chain.
+    """
+    target = Target(posterior, data, gamma)
+    dim = posterior.dim
+    start_key, walk_key = jax.random.split(key)
+    if dim <= MAX_LAPLACE_DIM:
+        fits = jax.vmap(lambda u: find_mode(target, u))(starts)
+        gaps = jax.vmap(target.relative_to(jax.tree.map(lambda a: a[0], fits.reference)))(fits.mode)
+        best = jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
+        fit = jax.tree.map(lambda a: a[best], fits)
+        gaps = gaps[best] - gaps
+        centers, scale, reference = fits.mode, fit.scale, fit.reference
+        mode, is_curved = fit.mode, fit.is_curved & fit.is_converged
+        improper = jnp.zeros((), bool)
+        if posterior.prior.is_flat:
+            improper = is_improper(target, fit)
+    else:
+        centers, scale, mode = starts, jnp.ones((dim,), starts.dtype), starts[0]
+        reference, gaps = target.terms(mode), jnp.zeros(starts.shape[0], starts.dtype)
+        is_curved = improper = jnp.zeros((), bool)
+
+    laplace = Whitening(mode, scale)
+    noise = jax.random.normal(start_key, (num_chains, dim), starts.dtype)
+    positions = centers - mode + jax.vmap(laplace.color)(noise)
+    run = evolve(
+        walk_key, target.relative_to(reference), positions, laplace, kernel, schedule, num_samples
+    )
+    return ChainDraws(
+        u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
+        v=run.v,
+        weight=jnp.full((num_chains, num_samples), 1.0 / num_samples, starts.dtype),
+        potential=run.potential,
+        accept_prob=run.accept_prob,
+        is_stuck=run.is_stuck,
+        mode=mode,
+        mode_potential_gap=gaps,
+        is_curved=is_curved,
+        is_improper=improper,
+    )

@@ -1,0 +1,140 @@
+"""Moving all chains of one dataset: adaptation rounds, burn-in and draws through one loop body."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from gibbs_dp.sampling.kernels.base import ChainState, Kernel, Potential, Tuning, init
+from gibbs_dp.sampling.whitening import Whitening, fit_whitening
+
+STEPS_PER_ROUND = 20
+
+
+class Schedule(NamedTuple):
+    """Traced settings of a run: a grid of them shares one compilation.
+
+    Attributes
+    ----------
+    tuning
+        Step size and inner steps of the kernel, in whitened coordinates.
+    num_burn_in
+        Steps discarded before the draws.
+    num_adapt_rounds
+        Rounds of pooled adaptation; 0 trusts the Laplace whitening.
+    """
+
+    tuning: Tuning
+    num_burn_in: Int[Array, ""]
+    num_adapt_rounds: Int[Array, ""]
+
+
+class Walk(NamedTuple):
+    """Draws in the whitened coordinates they were made in.
+
+    Attributes
+    ----------
+    v
+        Draws, ``[chains, draws, dim]``.
+    potential
+        Their potential energy, ``[chains, draws]``.
+    accept_prob
+        Mean acceptance probability per chain while drawing.
+    is_stuck
+        Per chain: no proposal was accepted in the whole last round.
+    whitening
+        The coordinates.
+    """
+
+    v: Float[Array, "chains draws dim"]
+    potential: Float[Array, "chains draws"]
+    accept_prob: Float[Array, " chains"]
+    is_stuck: Bool[Array, " chains"]
+    whitening: Whitening
+
+
+class _Memory(NamedTuple):
+    """What the loop writes: the last ``num_samples`` draws, as a ring."""
+
+    v: Float[Array, "draws chains dim"]
+    potential: Float[Array, "draws chains"]
+    accept_prob: Float[Array, "draws chains"]
+
+
+def evolve(
+    key: PRNGKeyArray,
+    potential: Potential,
+    positions: Float[Array, "chains dim"],
+    whitening: Whitening,
+    kernel: Kernel,
+    schedule: Schedule,
+    num_samples: int,
+) -> Walk:
+    """Run adaptation rounds, then one long round whose last ``num_samples`` draws are kept.
+
+    A round moves all chains and remembers the last draws. Between adaptation rounds these, pooled
+    over chains, give the next whitening; within one, the step size follows the pooled acceptance
+    by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
+    One loop body serves all rounds: the kernel is compiled once, and how many rounds and steps
+    there are is traced.
+    """
+    num_chains, dim = positions.shape
+    log_default = jnp.log(schedule.tuning.step_size)
+    blank = _Memory(
+        jnp.zeros((num_samples, num_chains, dim), positions.dtype),
+        jnp.zeros((num_samples, num_chains), positions.dtype),
+        jnp.zeros((num_samples, num_chains), positions.dtype),
+    )
+
+    still = jnp.zeros((num_chains,), bool)
+
+    def one_round(
+        index: Array, carry: tuple[Array, Whitening, Array, _Memory, Array]
+    ) -> tuple[Array, Whitening, Array, _Memory, Array]:
+        positions, current, log_step, memory, _ = carry
+        is_last = index == schedule.num_adapt_rounds
+        round_key = jax.random.fold_in(key, index)
+        pulled = current.pull_back(potential)
+        states = jax.vmap(lambda u: init(current.whiten(u), pulled))(positions)
+        # Coordinates are new in every round, so the step size starts afresh; where the rounds
+        # before had to shorten it, the last one keeps the shorter.
+        begin = jnp.where(is_last, jnp.minimum(log_step, log_default), log_default)
+        count = jnp.where(is_last, schedule.num_burn_in + num_samples, STEPS_PER_ROUND)
+
+        def one_step(
+            t: Array, inner: tuple[ChainState, Array, _Memory, Array]
+        ) -> tuple[ChainState, Array, _Memory, Array]:
+            chains, log_step, memory, has_moved = inner
+            keys = jax.random.split(jax.random.fold_in(round_key, t), num_chains)
+            tuning = Tuning(jnp.exp(log_step), schedule.tuning.num_inner)
+            chains, info = jax.vmap(lambda k, s: kernel.step(k, s, pulled, tuning))(keys, chains)
+            slot = (t + num_samples - count % num_samples) % num_samples
+            new = _Memory(chains.position, chains.potential, info.accept_prob)
+            memory = jax.tree.map(lambda old, x: old.at[slot].set(x), memory, new)
+            # A factor e^2 at first: the step may start decades away.
+            gain = jnp.where(is_last, 0.0, 2.0 / jnp.sqrt(1.0 + t))
+            log_step += gain * (jnp.mean(info.accept_prob) - kernel.target_accept)
+            return chains, log_step, memory, has_moved | info.is_accepted
+
+        _, log_step, memory, has_moved = jax.lax.fori_loop(
+            0, count, one_step, (states, begin, memory, still)
+        )
+        flat = jax.vmap(jax.vmap(current.color))(memory.v)
+        pooled = flat[-min(num_samples, STEPS_PER_ROUND) :].reshape(-1, dim)
+        fresh = fit_whitening(pooled, current)
+        kept = jax.tree.map(lambda a, b: jnp.where(is_last, a, b), current, fresh)
+        return flat[-1], kept, log_step, memory, has_moved
+
+    carry = (positions, whitening, log_default, blank, still)
+    rounds = schedule.num_adapt_rounds + 1
+    _, whitening, _, memory, has_moved = jax.lax.fori_loop(0, rounds, one_round, carry)
+    return Walk(
+        v=jnp.swapaxes(memory.v, 0, 1),
+        potential=memory.potential.T,
+        accept_prob=jnp.mean(memory.accept_prob, axis=0),
+        is_stuck=~has_moved,
+        whitening=whitening,
+    )

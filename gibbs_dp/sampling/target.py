@@ -1,0 +1,52 @@
+"""One dataset's posterior on flat coordinates, with energies that survive float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from gibbs_dp.model.posterior import GibbsPosterior
+
+Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
+
+
+class Terms(NamedTuple):
+    """The additive parts of a potential energy at one point."""
+
+    losses: Float[Array, " terms"]  # per example, or one entry for a structured loss
+    log_prior: Float[Array, ""]
+
+
+class Target(NamedTuple):
+    """``U(u) = gamma L(theta(u), Z) - log prior(u)`` for one dataset and one gamma."""
+
+    posterior: GibbsPosterior
+    data: PyTree
+    gamma: Float[Array, ""]
+
+    def terms(self, u: Float[Array, " dim"]) -> Terms:
+        """Losses and log prior at ``u``."""
+        theta = self.posterior.constrain(u)
+        if self.posterior.structured:
+            losses = self.posterior.empirical_loss(theta, self.data)[None]
+        else:
+            losses = self.posterior.losses(theta, self.data)
+        return Terms(losses, self.posterior.log_prior_unconstrained(u))
+
+    def relative_to(self, reference: Terms) -> Potential:
+        """Potential minus its value at a reference point, subtracted term by term.
+
+        ``U`` itself grows with ``n gamma``; at 1e8 a float32 cannot resolve the energy
+        differences that an acceptance step decides on. Differences per example keep them exact.
+        """
+
+        def potential(u: Float[Array, " dim"]) -> Float[Array, ""]:
+            here = self.terms(u)
+            return self.gamma * jnp.sum(here.losses - reference.losses) - (
+                here.log_prior - reference.log_prior
+            )
+
+        return potential
