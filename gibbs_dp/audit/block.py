@@ -217,7 +217,7 @@ def summarize_dataset(
             plan.num_samples,
         )
 
-    two_sided = jnp.nan
+    two_sided = jnp.asarray(jnp.nan, start.dtype)
     if plan.num_pairs:
         pairs = jnp.arange(plan.num_pairs)
         variants = jax.vmap(lambda p: _swap(train, ghosts, p, plan.group_size))(pairs)
@@ -245,7 +245,7 @@ def summarize_dataset(
     weight = draws.weight
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
-    summary = Summary(
+    return Summary(
         generalization_ghost=estimators.gap(losses.train, losses.ghost, weight),
         generalization=estimators.gap(losses.train, losses.ghost, weight, *losses.reference),
         empirical_risk=estimators.risk(losses.train, weight),
@@ -253,7 +253,7 @@ def summarize_dataset(
         excess_risk=population_risk - jnp.mean(losses.optimum),
         kl_direct=direct.value,
         kl_plug_in=direct.plug_in,
-        kl_two_sided=jnp.asarray(two_sided, draws.u.dtype),
+        kl_two_sided=two_sided,
         accept_prob=jnp.mean(draws.accept_prob),
         mean_u=mean_u,
         var_u=jnp.mean((draws.u - mean_u) ** 2, axis=(0, 1)),
@@ -263,7 +263,6 @@ def summarize_dataset(
         is_stuck=any_stuck,
         is_finite=jnp.all(jnp.isfinite(draws.u)) & jnp.all(jnp.isfinite(losses.train)),
     )
-    return summary
 
 
 def _block(
@@ -284,7 +283,7 @@ def _block(
 
 @lru_cache(maxsize=8)
 def block_program(backend: str) -> Any:
-    """Return the jitted block program ``(posterior, kernel, plan, population, root, indices, inputs)``.
+    """Return the jitted block program of a backend; its arguments are those of ``_block``.
 
     One per backend, kept for the life of the process: jit's own cache then recognizes the same
     posterior, kernel and plan, and compiles nothing for a new gamma, schedule or table.

@@ -16,8 +16,8 @@ from jaxtyping import Bool
 from gibbs_dp.audit.block import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
 from gibbs_dp.sampling.diagnostics import Pooled, pool
-from gibbs_dp.sampling.evolve import Schedule
-from gibbs_dp.sampling.kernels.base import Tuning
+from gibbs_dp.sampling.errors import ImproperPosteriorError
+from gibbs_dp.sampling.evolve import make_schedule
 
 NUM_PILOTS = 64
 NUM_PAIRS = 8
@@ -50,19 +50,6 @@ class Tuned(NamedTuple):
     inputs: Inputs
     is_two_sided: bool
     rhat_starts: float
-
-
-class ImproperPosteriorError(ValueError):
-    """Most pilot datasets have a posterior that cannot be normalized."""
-
-
-def make_schedule(tuning: tuple[float, int], num_burn_in: int, num_adapt_rounds: int) -> Schedule:
-    """Pack host numbers as traced arrays."""
-    return Schedule(
-        Tuning(jnp.asarray(tuning[0], jnp.zeros(()).dtype), jnp.asarray(tuning[1], jnp.int32)),
-        jnp.asarray(num_burn_in, jnp.int32),
-        jnp.asarray(num_adapt_rounds, jnp.int32),
-    )
 
 
 def is_drifting(pooled: Pooled) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gibbs_dp.audit.report import Report
 
-# One look a quantity, in every figure of the package (Okabe-Ito colours, safe for colour blindness).
+# One look a quantity, in every figure of the package (Okabe-Ito colours).
 STYLES = {
     "dp_epsilon": ("DP epsilon (worst case)", "#D55E00", "--", "s"),
     "on_average_kl": ("on-average KL (direct)", "#0072B2", "-", "o"),
@@ -22,7 +22,7 @@ STYLES = {
 
 
 def plot_report(report: Report) -> Figure:
-    """DP epsilon, on-average KL, gamma times gen and excess risk over gamma, both axes logarithmic."""
+    """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log."""
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
     axes = figure.add_subplot()
     draw_report(axes, report)

@@ -127,8 +127,9 @@ def _warnings(
         )
     if row["tail_flag"]:
         found.append(
-            f"exp(-delta) has heavy tails (the jackknife moves the KL by {jackknife_shift(good):.0%})"
-            ": the one-sided on_average_kl is too small; use estimator='two-sided'."
+            "exp(-delta) has heavy tails (the jackknife moves the KL by "
+            f"{jackknife_shift(good):.0%}): the one-sided on_average_kl is too small; use "
+            "estimator='two-sided'."
         )
     direct, ghost = row["on_average_kl"], row["on_average_kl_ghost"]
     error = float(np.hypot(row["on_average_kl_se"], row["on_average_kl_ghost_se"]))

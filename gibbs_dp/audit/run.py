@@ -14,13 +14,12 @@ from gibbs_dp.audit.rows import make_row
 from gibbs_dp.audit.settings import (
     Estimator,
     Settings,
-    as_key,
     check_examples,
     check_gammas,
     default_block_size,
-    positive_count,
 )
 from gibbs_dp.audit.sweep import SweepInterruptedError, Track, run_sweep
+from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior

@@ -52,7 +52,7 @@ class Runner:
         indices = jnp.arange(job.first, job.first + s.block_size)
         arguments = jax.device_put((s.population, job.root, indices, job.inputs), device)
         program = block_program(device.platform)
-        return program(s.posterior, s.kernel, job.plan, *arguments)  # type: ignore[no-any-return]
+        return program(s.posterior, s.kernel, job.plan, *arguments)
 
 
 def concatenate(parts: list[Summary], count: int) -> Summary:

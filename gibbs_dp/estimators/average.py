@@ -13,7 +13,7 @@ class Average(NamedTuple):
 
     value: float
     se: float
-    count: int
+    num_datasets: int
 
 
 def average(
@@ -37,7 +37,7 @@ def average(
     Examples
     --------
     >>> average(np.array([1.0, 2.0, 3.0]))
-    Average(value=2.0, se=0.5773502691896258, count=3)
+    Average(value=2.0, se=0.5773502691896258, num_datasets=3)
     """
     kept = np.asarray(values, dtype=np.float64)
     if keep is not None:

@@ -55,7 +55,7 @@ def _centred(
 def group_sums(
     losses: Float[Array, "chains draws items"], size: int
 ) -> Float[Array, "chains draws groups"]:
-    """Sums over consecutive groups of ``size`` items; a remainder is left out."""
+    """Sum over consecutive groups of ``size`` items; a remainder is left out."""
     if size == 1:
         return losses
     count = losses.shape[-1] // size

@@ -115,14 +115,14 @@ class GibbsPosterior:
             raise ValueError("losses: a structured posterior has no per-example losses.")
         batch = getattr(self.loss, "batch", None)
         if batch is not None:
-            return batch(theta, data)  # type: ignore[no-any-return]
+            return batch(theta, data)
         loss = self.loss
         return jax.vmap(lambda z: loss(theta, z))(data)
 
     def empirical_loss(self, theta: PyTree, data: PyTree) -> Scalar:
         """Total loss ``L(theta, Z)``: the sum over examples, or the structured loss itself."""
         if self.total_loss is not None:
-            return self.total_loss(theta, data)  # type: ignore[no-any-return]
+            return self.total_loss(theta, data)
         return jnp.sum(self.losses(theta, data))
 
     # -- densities ------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
-from gibbs_dp.model.support import Support
+from gibbs_dp.model.supports import Support
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Flat:
     Parameters
     ----------
     support
-        A :class:`~gibbs_dp.model.support.Support` (see ``gibbs_dp.supports``) or a NumPyro
+        A :class:`~gibbs_dp.model.supports.Support` (see ``gibbs_dp.supports``) or a NumPyro
         constraint.
     shape
         Shape of the parameter; only with a NumPyro constraint.
@@ -62,7 +62,7 @@ def _is_leaf(x: Any) -> bool:
 
 def _support_of(leaf: Any) -> Support:
     if isinstance(leaf, Flat):
-        return leaf.support  # type: ignore[no-any-return]
+        return leaf.support
     if isinstance(leaf, dist.Distribution):
         if leaf.is_discrete:
             raise ValueError(

@@ -32,6 +32,15 @@ class Schedule(NamedTuple):
     num_adapt_rounds: Int[Array, ""]
 
 
+def make_schedule(tuning: tuple[float, int], num_burn_in: int, num_adapt_rounds: int) -> Schedule:
+    """Pack host numbers as traced arrays."""
+    return Schedule(
+        Tuning(jnp.asarray(tuning[0], jnp.zeros(()).dtype), jnp.asarray(tuning[1], jnp.int32)),
+        jnp.asarray(num_burn_in, jnp.int32),
+        jnp.asarray(num_adapt_rounds, jnp.int32),
+    )
+
+
 class Walk(NamedTuple):
     """Draws in the whitened coordinates they were made in.
 

@@ -18,7 +18,7 @@ class Population(Protocol):
     """
 
     def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
-        """Return ``(train, ghosts)``: pytrees whose leaves have leading axes ``n``, ``num_ghosts``."""
+        """Return ``(train, ghosts)``: leaves have leading axes ``n`` and ``num_ghosts``."""
         ...
 
 

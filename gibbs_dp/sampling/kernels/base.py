@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,7 @@ class Tuning(NamedTuple):
     num_inner: Int[Array, ""]  # leapfrog steps of HMC, Langevin transitions of MALA
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """Settings of a Markov kernel on whitened coordinates."""
 

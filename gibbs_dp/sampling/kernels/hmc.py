@@ -37,7 +37,7 @@ def step(
     size = tuning.step_size * (1.0 + jitter * (2.0 * uniform[0] - 1.0))
     gradient_of = jax.grad(potential)
 
-    def leapfrog(_: int, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+    def leapfrog(_: Array, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
         position, half = carry
         return position + size * half, half - size * gradient_of(position + size * half)
 

@@ -1,0 +1,74 @@
+"""Checks of arguments that samplers and audits share."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+
+from gibbs_dp.model.posterior import GibbsPosterior
+
+
+def as_key(key: int | PRNGKeyArray) -> PRNGKeyArray:
+    """Turn an integer seed into a JAX key; pass keys through.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array):
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+            return key
+        return jax.random.wrap_key_data(key)
+    raise ValueError(f"key: give an integer seed or a JAX key, got {type(key).__name__}.")
+
+
+def positive_count(name: str, value: int, least: int = 1) -> int:
+    """Check an integer setting.
+
+    Raises
+    ------
+    ValueError
+        If it is not an integer of at least ``least``.
+    """
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise ValueError(f"{name}: must be an integer of at least {least}, got {value}.")
+    return int(value)
+
+
+def check_loss(posterior: GibbsPosterior, data: PyTree, n: int) -> None:
+    """Check on real data that the loss is a scalar per example and accepts the prior's theta.
+
+    Raises
+    ------
+    ValueError
+        With the offending shape.
+    """
+    theta = posterior.prior.initial(jax.random.key(0))
+    what = "total_loss(theta, data)" if posterior.structured else "loss(theta, z)"
+    wanted: tuple[int, ...] = ()
+    try:
+        if posterior.structured:
+            value = jnp.asarray(posterior.empirical_loss(theta, data))
+        elif hasattr(posterior.loss, "batch"):
+            value, wanted = posterior.losses(theta, data), (n,)
+        else:
+            assert posterior.loss is not None
+            first = jax.tree.map(lambda a: a[0], data)
+            value = jnp.asarray(posterior.loss(theta, first))
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        shapes = jax.tree.map(jnp.shape, (theta, data))
+        raise ValueError(
+            f"loss: it cannot be evaluated with theta and data of shapes {shapes}, as the prior "
+            f"and the population make them ({str(error).splitlines()[0]})."
+        ) from error
+    if value.shape != wanted:
+        raise ValueError(
+            f"loss: {what} must return a scalar, got shape {value.shape}; sum or average inside it."
+        )
+    if not bool(jnp.all(jnp.isfinite(value))):
+        raise ValueError("loss: it is NaN or infinite at a draw from the prior.")

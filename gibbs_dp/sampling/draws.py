@@ -1,0 +1,233 @@
+"""Draws from one posterior, or from a batch of them, with their diagnostics."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jaxtyping import Bool, Float, PyTree
+from numpyro import diagnostics
+
+from gibbs_dp import io
+from gibbs_dp._version import __version__
+
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Posterior draws, chain by chain.
+
+    Parameters
+    ----------
+    theta
+        The prior's pytree; leaves are ``[chain, draw, ...]``, with a leading ``dataset`` axis
+        for a batch.
+    log_density
+        Unnormalized log density of each draw in unconstrained coordinates, relative to the mode;
+        ``[chain, draw]`` or ``[dataset, chain, draw]``.
+    accept_rate
+        Mean acceptance probability, ``[chain]`` or ``[dataset, chain]``.
+    is_stuck
+        Chains that never moved; same shape. Their draws are kept, and counted in ``warnings``.
+    gamma
+        Inverse temperature that was sampled.
+    settings
+        How, as plain numbers and strings.
+    """
+
+    theta: PyTree
+    log_density: Float[np.ndarray, "*batch chain draw"]
+    accept_rate: Float[np.ndarray, "*batch chain"]
+    is_stuck: Bool[np.ndarray, "*batch chain"]
+    gamma: float
+    settings: dict[str, Any]
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the draws are of several datasets."""
+        return self.log_density.ndim == 3
+
+    @property
+    def named(self) -> dict[str, np.ndarray]:
+        """Leaves of theta by name: ``theta`` for a single array, the path for a tree."""
+        return {name: np.asarray(leaf) for name, leaf in _named_leaves(self.theta)}
+
+    # -- diagnostics ----------------------------------------------------------------------
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Mean, sd, 5% and 95% quantiles, effective draws and split R-hat, a row a coordinate."""
+        rows = [
+            {"dataset": i, "parameter": name, **_describe(values)}
+            for i, tree in enumerate(self._datasets())
+            for name, values in _coordinates(tree)
+        ]
+        frame = pd.DataFrame(rows)
+        if not self.is_batch:
+            return frame.drop(columns="dataset").set_index("parameter")
+        return frame.set_index(["dataset", "parameter"])
+
+    def _datasets(self) -> Iterator[dict[str, np.ndarray]]:
+        if not self.is_batch:
+            yield self.named
+            return
+        for i in range(self.log_density.shape[0]):
+            yield {name: leaf[i] for name, leaf in self.named.items()}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for everything that makes these draws less than they seem."""
+        frame, found = self.to_dataframe(), []
+        if self.is_stuck.any():
+            found.append(
+                f"{int(self.is_stuck.sum())} of {self.is_stuck.size} chains never moved; lower "
+                "step_size or reparametrize."
+            )
+        worst = float(frame["r_hat"].max())
+        if not worst <= RHAT_LIMIT:
+            found.append(
+                f"R-hat reaches {worst:.3f}: the chains disagree (several modes, or too short); "
+                "raise num_warmup and num_samples, or do not trust them."
+            )
+        fewest = float(frame["ess"].min())
+        if not fewest >= ESS_LIMIT:
+            found.append(
+                f"only {fewest:.0f} effective draws in some coordinate; raise num_samples."
+            )
+        return tuple(found)
+
+    def summary(self) -> str:
+        """Return the diagnostics table as text, then the warnings."""
+        marks = [f"WARNING  {w}" for w in self.warnings]
+        table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
+        head = (
+            f"gamma={self.gamma:g}, {self.log_density.shape[-2]} chains x "
+            f"{self.log_density.shape[-1]} draws, accepted {float(self.accept_rate.mean()):.0%}"
+        )
+        return "\n".join([head, table, *marks])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    # -- other formats --------------------------------------------------------------------
+
+    def to_xarray(self) -> xr.DataTree:
+        """Tree with groups ``posterior`` and ``sample_stats``, dims ``(chain, draw, ...)``."""
+        lead = ("dataset",) * self.is_batch + ("chain", "draw")
+        posterior = {
+            name: ((*lead, *(f"{name}_dim_{k}" for k in range(leaf.ndim - len(lead)))), leaf)
+            for name, leaf in self.named.items()
+        }
+        stats = {
+            "lp": (lead, self.log_density),
+            "acceptance_rate": (lead[:-1], self.accept_rate),
+            "stuck": (lead[:-1], self.is_stuck),
+        }
+        sizes = dict(zip(lead, self.log_density.shape, strict=True))
+        coordinates = {name: np.arange(size) for name, size in sizes.items()}
+        chains = {name: x for name, x in coordinates.items() if name != "draw"}
+        attributes = {
+            "gibbs_dp_kind": "draws",
+            "gibbs_dp_version": __version__,
+            "gamma": self.gamma,
+            "settings": json.dumps(self.settings),
+        }
+        return xr.DataTree.from_dict(
+            {
+                "/": xr.Dataset(attrs=attributes),
+                "/posterior": xr.Dataset(posterior, coordinates),
+                "/sample_stats": xr.Dataset(stats, coordinates | chains),
+            }
+        )
+
+    def to_arviz(self) -> Any:
+        """Return ArviZ's own container: InferenceData before 1.0, the same DataTree from 1.0 on.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed (``pip install 'gibbs-dp[arviz]'``).
+        """
+        import arviz
+
+        tree = self.to_xarray()
+        if arviz.__version__.startswith("0."):
+            return arviz.InferenceData.from_datatree(tree)
+        return tree
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to NetCDF, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        tree = self.to_xarray()
+        # NetCDF has no booleans of its own, and no names with slashes.
+        tree["sample_stats"]["stuck"] = tree["sample_stats"]["stuck"].astype(np.int8)
+        io.save_netcdf(tree, path)
+
+
+def load_draws(path: str | os.PathLike[str]) -> Draws:
+    """Read draws that :meth:`Draws.save` wrote; runs no code from the file.
+
+    A single array comes back as an array and anything else as a dict of named leaves.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, unreadable, or holds something else.
+    """
+    tree = io.load_netcdf(path, "draws")
+    try:
+        leaves = {str(k): v.values for k, v in tree["posterior"].data_vars.items()}
+        stats = tree["sample_stats"].dataset
+        return Draws(
+            theta=leaves["theta"] if set(leaves) == {"theta"} else leaves,
+            log_density=stats["lp"].values,
+            accept_rate=stats["acceptance_rate"].values,
+            is_stuck=stats["stuck"].values.astype(bool),
+            gamma=float(tree.attrs["gamma"]),
+            settings=json.loads(tree.attrs["settings"]),
+        )
+    except (KeyError, AttributeError, json.JSONDecodeError) as error:
+        raise ValueError(f"path: {os.fspath(path)!r} holds damaged draws ({error}).") from error
+
+
+def _named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
+    pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
+    names = [
+        ".".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path, _ in pairs
+    ]
+    return [(name or "theta", leaf) for name, (_, leaf) in zip(names, pairs, strict=True)]
+
+
+def _coordinates(
+    tree: dict[str, np.ndarray],
+) -> Iterator[tuple[str, Float[np.ndarray, "chain draw"]]]:
+    for name, leaf in tree.items():
+        for index in np.ndindex(leaf.shape[2:]):
+            label = f"{name}[{','.join(map(str, index))}]" if index else name
+            yield label, np.asarray(leaf[(slice(None), slice(None), *index)], np.float64)
+
+
+def _describe(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
+    low, high = np.quantile(values, [0.05, 0.95])
+    moving = values.std() > 0
+    return {
+        "mean": float(values.mean()),
+        "sd": float(values.std(ddof=1)),
+        "5%": float(low),
+        "95%": float(high),
+        "ess": float(diagnostics.effective_sample_size(values)) if moving else float("nan"),
+        "r_hat": float(diagnostics.split_gelman_rubin(values)) if moving else float("nan"),
+    }
