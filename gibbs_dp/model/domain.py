@@ -60,9 +60,7 @@ class Domain:
     def prediction_bound(self) -> float:
         """Largest ``|x·theta|``: infinite until both norms are bounded."""
         theta = np.inf if self.theta_bound is None else self.theta_bound
-        if 0.0 in (self.x_bound, theta):
-            return 0.0
-        return float(self.x_bound * theta)
+        return product(self.x_bound, theta)
 
 
 class LossConstants(NamedTuple):
@@ -86,3 +84,12 @@ class LossConstants(NamedTuple):
     oscillation: float
     lipschitz: float
     smoothness: float
+
+
+def product(*factors: float) -> float:
+    """Multiply bounds; zero wins over infinity.
+
+    >>> product(0.0, float("inf"), 2.0)
+    0.0
+    """
+    return 0.0 if 0.0 in factors else float(np.prod(factors))

@@ -145,6 +145,7 @@ class GibbsPosterior:
             If theta's structure or shapes differ from the prior's.
         """
         self.prior.check(theta)
+        theta = jax.tree.map(_as_float, theta)
         value = -gamma * self.empirical_loss(theta, data) + self.prior.log_prob(theta)
         return jnp.where(self.prior.contains(theta), value, -jnp.inf)
 
@@ -192,3 +193,8 @@ class GibbsPosterior:
     def initial(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
         """Draw an overdispersed start in flat coordinates."""
         return self.unconstrain(self.prior.initial(key))
+
+
+def _as_float(x: Any) -> Array:
+    array = jnp.asarray(x)
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)

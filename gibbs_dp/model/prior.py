@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
-from gibbs_dp.model.supports import Support
+from gibbs_dp.model.supports import Support, as_shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,7 @@ class Flat:
             if self.shape is not None:
                 raise ValueError("Flat(support, shape): the support has a shape; drop `shape`.")
         elif isinstance(self.support, constraints.Constraint):
-            shape = () if self.shape is None else self.shape
-            shape = (shape,) if isinstance(shape, int) else tuple(shape)
+            shape = as_shape(() if self.shape is None else self.shape)
             object.__setattr__(self, "support", Support(self.support, shape))
         else:
             raise ValueError(
@@ -53,7 +52,7 @@ class Flat:
 
     def log_prob(self, theta: Float[Array, ...]) -> Float[Array, ""]:
         """Zero: the density is constant on its support."""
-        return jnp.zeros((), theta.dtype)
+        return jnp.zeros_like(theta, shape=())
 
 
 def _is_leaf(x: Any) -> bool:
@@ -62,18 +61,27 @@ def _is_leaf(x: Any) -> bool:
 
 def _support_of(leaf: Any) -> Support:
     if isinstance(leaf, Flat):
-        return leaf.support
-    if isinstance(leaf, dist.Distribution):
-        if leaf.is_discrete:
-            raise ValueError(
-                "prior: discrete distributions have no gradients to sample with; "
-                "put finitely many hypotheses on a Grid instead."
-            )
-        return Support(leaf.support, tuple(leaf.batch_shape + leaf.event_shape))
-    raise ValueError(
-        "prior: every leaf must be a NumPyro distribution or gibbs_dp.Flat(support), "
-        f"got {type(leaf).__name__}."
-    )
+        support = leaf.support
+    elif isinstance(leaf, dist.Distribution):
+        support = Support(leaf.support, tuple(leaf.batch_shape + leaf.event_shape))
+    else:
+        raise ValueError(
+            "prior: every leaf must be a NumPyro distribution or gibbs_dp.Flat(support), "
+            f"got {type(leaf).__name__}."
+        )
+    if support.constraint.is_discrete or isinstance(leaf, dist.Delta):
+        raise ValueError(
+            "prior: discrete distributions have no gradients to sample with; "
+            "put finitely many hypotheses on a Grid instead."
+        )
+    try:
+        support.unconstrained_shape  # noqa: B018  (asks NumPyro for the bijection)
+    except (NotImplementedError, ValueError) as error:
+        raise ValueError(
+            f"prior: no bijection from Euclidean space onto {support.constraint} of shape "
+            f"{support.shape}; use a support of gibbs_dp.supports."
+        ) from error
+    return support
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +159,11 @@ class Prior:
                 "give every named part of the prior a value."
             ) from error
         for x, s in zip(values, self.supports, strict=True):
+            if not isinstance(x, (jax.Array, np.ndarray, np.generic, float, int)):
+                raise ValueError(
+                    f"theta: got {type(x).__name__} where the prior has an array of shape "
+                    f"{s.shape}."
+                )
             if jnp.shape(x) != s.shape:
                 raise ValueError(
                     f"theta: got an array of shape {jnp.shape(x)} where the prior has {s.shape}."

@@ -56,9 +56,16 @@ class Support:
         """Whether every entry satisfies the constraint."""
         return jnp.all(self.constraint(theta))
 
+    def _elementwise(self) -> Any:
+        """Return the constraint without the ``to_event`` around it."""
+        c = self.constraint
+        while hasattr(c, "base_constraint"):
+            c = c.base_constraint
+        return c
+
     def bounds(self) -> tuple[float, float]:
         """Return the smallest and largest value any entry may take (infinite when unbounded)."""
-        c = self.constraint
+        c = self._elementwise()
         if isinstance(c, L2Ball):
             return -c.radius, c.radius
         low = getattr(c, "lower_bound", None)
@@ -72,7 +79,7 @@ class Support:
 
     def l2_bound(self) -> float:
         """Largest Euclidean norm on the support (infinite when unbounded)."""
-        c = self.constraint
+        c = self._elementwise()
         if isinstance(c, L2Ball):
             return c.radius
         if type(c) is type(constraints.simplex):
@@ -106,6 +113,10 @@ class L2Ball(constraints.Constraint):  # type: ignore[misc]
         return (), ((), {"radius": self.radius})
 
 
+# tanh(r) / r as a polynomial in r ** 2, highest power first.
+_TANH_RATIO = (21844 / 6081075, -1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3, 1.0)
+
+
 class L2BallTransform(ParameterFreeTransform):  # type: ignore[misc]
     """Radial map ``u -> radius tanh(|u|) u / |u|`` from Euclidean space onto the ball."""
 
@@ -120,36 +131,57 @@ class L2BallTransform(ParameterFreeTransform):  # type: ignore[misc]
         return L2Ball(self.radius)
 
     @staticmethod
-    def _norm(u: Float[Array, "*b d"]) -> Float[Array, "*b"]:
-        # sqrt has no gradient at 0; the ratio tanh(r)/r does, hence the tiny floor.
-        return jnp.sqrt(jnp.sum(u**2, axis=-1) + jnp.finfo(u.dtype).tiny * 1e6)
+    def _radial(u: Float[Array, "*b d"]) -> tuple[Float[Array, "*b"], Float[Array, "*b"]]:
+        """Return ``tanh(r) / r`` and ``log cosh(r)`` for ``r = |u|``, smooth at 0.
+
+        Near 0 both go through ``s = r ** 2``: derivatives through ``r`` lose every digit there,
+        and that is where a flat posterior has its mode.
+        """
+        square = jnp.sum(u**2, axis=-1)
+        is_small = square < 0.01
+        s = jnp.where(is_small, square, 0.0)
+        series = jnp.polyval(jnp.asarray(_TANH_RATIO, u.dtype), s)
+        r = jnp.sqrt(jnp.where(is_small, 1.0, square))
+        inside = 1.0 - 4.0 * jnp.finfo(u.dtype).eps  # tanh rounds to 1, which is not in the ball
+        ratio = jnp.where(is_small, series, jnp.minimum(jnp.tanh(r), inside) / r)
+        near = -0.5 * jnp.log1p(-s * series**2)  # 1 / cosh^2 = 1 - tanh^2
+        log_cosh = jnp.where(is_small, near, r + jax.nn.softplus(-2.0 * r) - jnp.log(2.0))
+        return ratio, log_cosh
 
     def __call__(self, u: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
         """Map onto the ball."""
-        r = self._norm(u)
-        return self.radius * (jnp.tanh(r) / r)[..., None] * u
+        return self.radius * self._radial(u)[0][..., None] * u
 
     def _inverse(self, theta: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-        r = self._norm(theta)
-        scaled = jnp.clip(r / self.radius, 0.0, 1.0 - jnp.finfo(theta.dtype).eps)
-        return (jnp.arctanh(scaled) / r)[..., None] * theta
+        r = jnp.sqrt(jnp.sum((theta / self.radius) ** 2, axis=-1))
+        inside = jnp.clip(r, jnp.finfo(theta.dtype).eps, 1.0 - 4.0 * jnp.finfo(theta.dtype).eps)
+        return (jnp.arctanh(inside) / inside)[..., None] * theta / self.radius
 
     def log_abs_det_jacobian(
         self, u: Float[Array, "*b d"], theta: Float[Array, "*b d"], intermediates: Any = None
     ) -> Float[Array, "*b"]:
         """Radial derivative once, tangential stretch ``d - 1`` times."""
         del theta, intermediates
-        r, d = self._norm(u), u.shape[-1]
-        log_cosh = r + jax.nn.softplus(-2.0 * r) - jnp.log(2.0)
-        log_stretch = jnp.log(jnp.tanh(r)) - jnp.log(r)
-        return d * jnp.log(self.radius) - 2.0 * log_cosh + (d - 1) * log_stretch
+        ratio, log_cosh = self._radial(u)
+        d = u.shape[-1]
+        return d * jnp.log(self.radius) - 2.0 * log_cosh + (d - 1) * jnp.log(ratio)
 
 
 biject_to.register(L2Ball)(lambda c: L2BallTransform(c.radius))
 
 
-def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Turn an integer or a sequence into a shape.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not a positive integer.
+    """
+    out = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if not all(isinstance(k, (int, np.integer)) and k > 0 for k in out):
+        raise ValueError(f"shape: must be positive integers, got {shape}.")
+    return tuple(int(k) for k in out)
 
 
 def real(shape: int | Sequence[int] = ()) -> Support:
@@ -158,12 +190,12 @@ def real(shape: int | Sequence[int] = ()) -> Support:
     >>> real(3).unconstrained_shape
     (3,)
     """
-    return Support(constraints.real, _shape(shape))
+    return Support(constraints.real, as_shape(shape))
 
 
 def positive(shape: int | Sequence[int] = ()) -> Support:
     """Positive numbers, through the exponential."""
-    return Support(constraints.positive, _shape(shape))
+    return Support(constraints.positive, as_shape(shape))
 
 
 def box(low: float, high: float, shape: int | Sequence[int] = ()) -> Support:
@@ -176,7 +208,7 @@ def box(low: float, high: float, shape: int | Sequence[int] = ()) -> Support:
     """
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(f"box(low, high) needs finite low < high, got low={low}, high={high}.")
-    return Support(constraints.interval(float(low), float(high)), _shape(shape))
+    return Support(constraints.interval(float(low), float(high)), as_shape(shape))
 
 
 def simplex(dim: int) -> Support:
@@ -196,4 +228,4 @@ def l2_ball(dim: int, radius: float = 1.0) -> Support:
     """
     if not (np.isfinite(radius) and radius > 0):
         raise ValueError(f"l2_ball(radius) needs a positive finite radius, got {radius}.")
-    return Support(L2Ball(radius), (dim,))
+    return Support(L2Ball(radius), as_shape(dim))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gibbs_dp.model.domain import Domain, LossConstants
+from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import Loss
 
 
@@ -30,14 +30,17 @@ class HalfSquaredDistance(Loss):
         return 0.5 * jnp.sum((theta - data) ** 2, axis=-1)
 
     def constants(self, domain: Domain) -> LossConstants:
-        """Constants with ``|z| <= x_bound`` and ``|theta| <= theta_bound``."""
+        """Constants with ``|z| <= x_bound`` and ``|theta| <= theta_bound``.
+
+        For one example the loss moves by ``(|z| + T)^2 / 2 - max(0, |z| - T)^2 / 2`` over theta,
+        which is ``2 |z| T`` once ``|z| >= T``.
+        """
         z = domain.x_bound
         theta = np.inf if domain.theta_bound is None else domain.theta_bound
-        nearest = max(0.0, z - theta) if np.isfinite(theta) else 0.0
         top = 0.5 * (z + theta) ** 2
         return LossConstants(
             range=(0.0, top),
-            oscillation=top - 0.5 * nearest**2,
+            oscillation=product(2.0, z, theta) if z >= theta else top,
             lipschitz=z + theta,
             smoothness=1.0,
         )

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from gibbs_dp.model.domain import Domain, LossConstants
+from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
 
 
@@ -35,7 +35,7 @@ class Logistic(LinearLoss):
         return LossConstants(
             range=(float(np.logaddexp(0.0, -p)), float(np.logaddexp(0.0, p))),
             oscillation=p,
-            lipschitz=float(sigmoid * domain.x_bound),
+            lipschitz=product(sigmoid, domain.x_bound),
             smoothness=domain.x_bound**2 / 4,
         )
 

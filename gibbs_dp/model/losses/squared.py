@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Array, Float, Shaped
 
-from gibbs_dp.model.domain import Domain, LossConstants
+from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
 
 
@@ -34,10 +34,10 @@ class Squared(LinearLoss):
         p, y = domain.prediction_bound, domain.y_bound
         low, high = domain.y_range
         gap = max(0.0, low - p, -p - high)
-        oscillation = 4 * y * p if y >= p else (y + p) ** 2
+        oscillation = product(4.0, y, p) if y >= p else (y + p) ** 2
         return LossConstants(
             range=(gap**2, (y + p) ** 2),
             oscillation=oscillation,
-            lipschitz=2 * (y + p) * domain.x_bound,
+            lipschitz=product(2.0, y + p, domain.x_bound),
             smoothness=2 * domain.x_bound**2,
         )
