@@ -146,7 +146,9 @@ class GibbsPosterior:
         """
         self.prior.check(theta)
         theta = jax.tree.map(_as_float, theta)
-        value = -gamma * self.empirical_loss(theta, data) + self.prior.log_prob(theta)
+        # Traced by a vmap: NumPyro warns of concrete values outside the support, handled below.
+        log_prior = jax.vmap(self.prior.log_prob)(jax.tree.map(lambda a: a[None], theta))[0]
+        value = -gamma * self.empirical_loss(theta, data) + log_prior
         return jnp.where(self.prior.contains(theta), value, -jnp.inf)
 
     def unconstrained(self, data: PyTree, gamma: float | Array) -> UnconstrainedTarget:
