@@ -143,7 +143,7 @@ def _warnings(
     if share > DOMINANT_SHARE:
         found.append(
             f"one dataset carries {share:.0%} of the generalization error's variance: its "
-            "standard error cannot be trusted; the loss may have no variance here."
+            "standard error cannot be trusted; the gap may have infinite variance here."
         )
     if track.missed_rel_error:
         found.append(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 Job = TypeVar("Job")
@@ -24,6 +26,15 @@ def num_workers() -> int:
     return len(devices)
 
 
+def precision(is_double: bool) -> AbstractContextManager[None]:
+    """Return a context in which this thread's JAX computes in double precision, or in single."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(is_double)
+    from jax import experimental  # where it was before JAX 0.8
+
+    return getattr(experimental, "enable_x64")(is_double)  # noqa: B009
+
+
 def run_jobs(
     jobs: Iterable[Job], work: Callable[[Job, jax.Device], Any]
 ) -> Iterator[tuple[Job, Any]]:
@@ -32,9 +43,12 @@ def run_jobs(
     On an exception (an interrupt too) jobs that have not begun are dropped.
     """
     devices = jax.local_devices()
+    is_double = jnp.zeros(()).dtype == jnp.dtype("float64")
 
     def one(number: int, job: Job) -> Any:
-        return jax.tree.map(np.asarray, work(job, devices[number % len(devices)]))
+        # JAX's precision setting is local to a thread; workers take the caller's.
+        with precision(is_double):
+            return jax.tree.map(np.asarray, work(job, devices[number % len(devices)]))
 
     pool = ThreadPoolExecutor(num_workers(), thread_name_prefix="gibbs_dp")
     try:

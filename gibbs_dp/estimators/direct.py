@@ -91,11 +91,15 @@ def direct_kl(
     """
     x = jnp.clip(gamma * _centred(group_sums(train, group_size), weight), -_CLIP, _CLIP)
     y = jnp.clip(gamma * _centred(group_sums(ghost, group_size), weight), -_CLIP, _CLIP)
-    a, b = jnp.expm1(x), jnp.expm1(-y)
+    # exp(x - y) - 1 = (a + 1)(b + 1) - 1 = ab + a + b with a = expm1(x), b = expm1(-y): exact for
+    # small arguments. For large ones those terms cancel, and plain exponentials do not.
+    is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
+    a = jnp.where(is_large, jnp.exp(x), jnp.expm1(x))
+    b = jnp.where(is_large, jnp.exp(-y), jnp.expm1(-y))
     weighted = a * weight[..., None]
     cross = jnp.einsum("cti,ctj->cij", weighted, b, precision="highest")
     alone = jnp.sum(weighted, axis=1)[:, :, None] + jnp.einsum("ct,ctj->cj", weight, b)[:, None, :]
-    return _from_chain_means(cross + alone)
+    return _from_chain_means(cross + jnp.where(is_large, -1.0, alone))
 
 
 def direct_kl_of_pairs(
