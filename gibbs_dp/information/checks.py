@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+
+Adjacency = Literal["replace-one", "add-remove"]
 
 # Probabilities typed by hand rarely sum to one in the last digit; more than this is a mistake.
 SUM_TOLERANCE = 1e-9
@@ -113,6 +116,19 @@ def joint_law(name: str, value: ArrayLike) -> Float[np.ndarray, ...]:
     if abs(total - 1.0) > SUM_TOLERANCE:
         raise ValueError(f"{name} must sum to 1, got {total:.12g}; divide it by its sum.")
     return array / total
+
+
+def adjacency(value: str) -> str:
+    """Return ``value`` if it names an adjacency, else raise ``ValueError``.
+
+    Examples
+    --------
+    >>> adjacency("replace-one")
+    'replace-one'
+    """
+    if value not in ("replace-one", "add-remove"):
+        raise ValueError(f"adjacency must be 'replace-one' or 'add-remove', got {value!r}.")
+    return value
 
 
 def same_length(

@@ -8,17 +8,14 @@ Everything is in nats.
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from gibbs_dp.information import checks
 
-Adjacency = Literal["replace-one", "add-remove"]
 
-
-def loss_difference_range(loss_range: float, *, adjacency: Adjacency) -> float:
+def loss_difference_range(loss_range: float, *, adjacency: checks.Adjacency) -> float:
     """``R`` of a loss in ``[0, Delta]``: ``2 Delta`` replace-one, ``Delta`` add/remove.
 
     Examples
@@ -27,6 +24,7 @@ def loss_difference_range(loss_range: float, *, adjacency: Adjacency) -> float:
     2.0
     """
     checks.nonnegative("loss_range", loss_range)
+    checks.adjacency(adjacency)
     return 2 * loss_range if adjacency == "replace-one" else loss_range
 
 

@@ -6,12 +6,19 @@ digits: ``KL = sum p (q/p - 1 - log q/p)`` has nonnegative terms, where ``sum p 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 LogLaw = Float[np.ndarray, "*batch outcomes"]
 Batch = Float[np.ndarray, "*batch"]
+# A divergence along the last axis, such as `kl`.
+Divergence = Callable[
+    [Float[np.ndarray, "*batch outcomes"], Float[np.ndarray, "*batch outcomes"]],
+    Float[np.ndarray, "*batch"],
+]
 
 
 def _log_ratio(

@@ -1,0 +1,1 @@
+"""Exact answers on finite problems and in closed form."""
