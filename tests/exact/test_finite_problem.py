@@ -158,6 +158,13 @@ def test_tiny_gamma_keeps_its_digits():
         assert kl == pytest.approx(gamma * gen, rel=1e-7)
 
 
+def test_infinite_temperature_tells_nothing():
+    answer = FIXTURE.quantities(0.0, 3, 0.1)
+    for name, value in answer.items():
+        expected = math.log2(0.9) if name == "approx_max_information_bits" else 0.0
+        assert value == pytest.approx(expected, abs=1e-12), name
+
+
 def test_a_sum_loss_is_a_structured_loss():
     structured = StructuredProblem(
         lambda counts: counts @ FIXTURE.loss_matrix.T, FIXTURE.data_probs, FIXTURE.prior_probs

@@ -122,7 +122,7 @@ def _truncated(
     cross: Pairs,
     support: tuple[float, float],
 ) -> tuple[Pairs, Rows]:
-    """Return the same on an interval, by Gauss-Legendre nodes over ten deviations of the posterior."""
+    """Return the same on an interval, by nodes over ten deviations of the posterior."""
     deviation = 1 / np.sqrt(2 * gamma * sxx)
     center = np.clip(sxy / sxx, *support)
     low = np.maximum(support[0], center - 10 * deviation)
