@@ -6,7 +6,7 @@ Composition of channels themselves is `FiniteChannel.then`, after which every qu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -85,12 +85,10 @@ def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike, position:
     0.274653
     """
     total = 0.0
-    for output, law in _fixed_outputs(first, kernel):
-        pairs = zip(law.replacements([position]), first.replacements([position]), strict=True)
-        for pair, drawn in pairs:
-            kl = batched.kl(pair.log_p, pair.log_q)
-            weight = np.exp(pair.log_weight + drawn.log_p[:, output])
-            total += float(weight @ np.where(weight > 0, kl, 0.0))
+    drawn = first.replacements([position])
+    for pair, (log_weight, kl) in zip(drawn, _kernel_kls(first, kernel, position), strict=True):
+        weight = np.exp(log_weight[:, None] + pair.log_p)
+        total += float((weight * np.where(weight > 0, kl, 0.0)).sum())
     return total
 
 
@@ -108,17 +106,27 @@ def fixed_output_on_average_kl(
     >>> fixed_output_on_average_kl(a, np.repeat(a.probabilities[:, None, :], 2, axis=1)).round(6)
     array([0.274653, 0.274653])
     """
-    return np.array([law.on_average_kl([position]) for _, law in _fixed_outputs(first, kernel)])
+    total = np.zeros(first.num_outputs)
+    for log_weight, kl in _kernel_kls(first, kernel, position):
+        weight = np.exp(log_weight)[:, None]
+        total += (weight * np.where(weight > 0, kl, 0.0)).sum(axis=0)
+    return total
 
 
-def _fixed_outputs(first: FiniteChannel, kernel: ArrayLike) -> list[tuple[int, FiniteChannel]]:
+def _kernel_kls(
+    first: FiniteChannel, kernel: ArrayLike, position: int
+) -> Iterator[tuple[Float[np.ndarray, " rest"], Float[np.ndarray, "rest outputs"]]]:
+    """Log-weight of each replacement at a position, and ``KL(B(Z, w) || B(Z', w))`` of every w."""
     second = np.asarray(kernel, dtype=np.float64)
     if second.ndim != 3 or second.shape[:2] != first.log_laws.shape:
         raise ValueError(
             f"kernel must have shape [datasets, outputs, new_outputs] starting with "
             f"{list(first.log_laws.shape)}, got {list(second.shape)}."
         )
-    return [
-        (w, FiniteChannel(second[:, w], first.data_probs, first.n))
-        for w in range(first.num_outputs)
-    ]
+    # One channel that first draws w uniformly: its blocks are the laws at each w, over the number.
+    num = first.num_outputs
+    uniform = FiniteChannel(second.reshape(second.shape[0], -1) / num, first.data_probs, first.n)
+    for pair in uniform.replacements([position]):
+        blocks = (pair.log_weight.size, num, second.shape[2])
+        kl = batched.kl(pair.log_p.reshape(blocks), pair.log_q.reshape(blocks))
+        yield pair.log_weight, num * kl
