@@ -1,0 +1,240 @@
+"""Constructors of finite channels: textbook mechanisms, private and not.
+
+Datasets are rows of `ordered_datasets`; statistics and utilities are arrays over them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.special import log_softmax
+
+from gibbs_dp.exact.finite_channel import FiniteChannel
+from gibbs_dp.exact.types import ordered_datasets, require_cells
+from gibbs_dp.information import checks
+
+
+def randomized_response(n: int, eps: float, data_probs: ArrayLike) -> FiniteChannel:
+    """Everyone reports their own value, or another one at random: ``eps``-DP (Warner 1965).
+
+    The truth has odds ``e^eps`` against each other value; the output is the vector of all reports.
+
+    Parameters
+    ----------
+    n
+        Number of people.
+    eps
+        Pure DP, replace-one.
+    data_probs
+        Law of one example, ``[values]``, at least two.
+
+    Examples
+    --------
+    >>> round(randomized_response(2, 0.5, [0.5, 0.5]).dp_epsilon(), 9)
+    0.5
+    """
+    checks.nonnegative("eps", eps)
+    probs = checks.law("data_probs", data_probs)
+    checks.count("number of values in data_probs", probs.size, minimum=2)
+    m = probs.size
+    require_cells("datasets x reports", m ** (2 * n))
+    report = np.exp(log_softmax(np.eye(m) * eps, axis=1))
+    table: Float[np.ndarray, "datasets reports"] = np.ones((1, 1))
+    for _ in range(checks.count("n", n)):
+        table = np.asarray(np.kron(table, report))
+    return FiniteChannel(table, probs, n)
+
+
+def replace_one_sensitivity(values: ArrayLike, n: int, num_values: int) -> float:
+    """Largest change of any column of ``values [datasets, columns]`` between neighbours.
+
+    Examples
+    --------
+    >>> replace_one_sensitivity(ordered_datasets(3, 2).sum(axis=1)[:, None], 3, 2)
+    1.0
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] != num_values**n:
+        raise ValueError(
+            f"values must have shape [values^n = {num_values**n}, columns], got "
+            f"{list(table.shape)}; give one row per ordered dataset."
+        )
+    largest = 0.0
+    for i in range(n):
+        split = table.reshape(num_values**i, num_values, -1, table.shape[1])
+        largest = max(largest, float((split.max(axis=1) - split.min(axis=1)).max()))
+    return largest
+
+
+def exponential_mechanism(
+    utility: ArrayLike, n: int, eps: float, data_probs: ArrayLike
+) -> FiniteChannel:
+    """``p(w) ∝ exp(eps u(S, w) / (2 Delta_u))``: ``eps``-DP (McSherry & Talwar 2007).
+
+    Parameters
+    ----------
+    utility
+        ``u``, ``[datasets, outputs]``; its replace-one sensitivity is computed exactly.
+    n, eps, data_probs
+        Number of examples, pure DP, and the law of one example ``[values]``.
+
+    Raises
+    ------
+    ValueError
+        If the utility is the same on all datasets, where no noise is needed.
+
+    Examples
+    --------
+    >>> count = ordered_datasets(3, 2).sum(axis=1)
+    >>> utility = -np.abs(count[:, None] - np.arange(4))
+    >>> exponential_mechanism(utility, 3, 1.0, [0.5, 0.5]).dp_epsilon() <= 1.0
+    True
+    """
+    checks.positive("eps", eps)
+    probs = checks.law("data_probs", data_probs)
+    table = np.asarray(utility, dtype=np.float64)
+    sensitivity = replace_one_sensitivity(table, n, probs.size)
+    if sensitivity == 0:
+        raise ValueError("utility does not depend on the data; release its best output as it is.")
+    return FiniteChannel(np.exp(log_softmax(eps * table / (2 * sensitivity), axis=1)), probs, n)
+
+
+def summed_loss(loss_matrix: ArrayLike, n: int) -> Float[np.ndarray, "datasets hypotheses"]:
+    """Total loss ``sum_i loss(theta, z_i)`` of every ordered dataset, ``[datasets, hypotheses]``.
+
+    Examples
+    --------
+    >>> summed_loss([[0.0, 1.0]], 2).ravel()
+    array([0., 1., 1., 2.])
+    """
+    loss = np.asarray(loss_matrix, dtype=np.float64)
+    if loss.ndim != 2:
+        raise ValueError(f"loss_matrix must be [hypotheses, values], got shape {loss.shape}.")
+    require_cells("datasets x examples x hypotheses", loss.shape[1] ** n * n * loss.shape[0])
+    return np.asarray(loss.T[ordered_datasets(n, loss.shape[1])].sum(axis=1))
+
+
+def gibbs(
+    total_loss: ArrayLike, n: int, gamma: float, data_probs: ArrayLike, prior_probs: ArrayLike
+) -> FiniteChannel:
+    """Gibbs posterior of any loss of the ordered dataset, structured or summed.
+
+    Parameters
+    ----------
+    total_loss
+        ``L``, ``[datasets, hypotheses]``, such as `summed_loss`; ``+inf`` forbids a hypothesis.
+    n, gamma
+        Number of examples, and inverse temperature of the total loss (positive).
+    data_probs, prior_probs
+        Laws of one example and of the hypothesis.
+
+    Examples
+    --------
+    >>> channel = gibbs(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, 1.0, [0.5, 0.5], [0.5, 0.5])
+    >>> round(channel.on_average_kl() / channel.generalization_error([[0, 1], [1, 0]]), 9)
+    1.0
+    """
+    checks.positive("gamma", gamma)
+    prior = checks.law("prior_probs", prior_probs)
+    loss = np.asarray(total_loss, dtype=np.float64)
+    if loss.ndim != 2 or loss.shape[1] != prior.size or np.any(np.isnan(loss)):
+        raise ValueError(
+            f"total_loss must be numbers [datasets, hypotheses = {prior.size}], got shape "
+            f"{list(loss.shape)}; give one column per hypothesis."
+        )
+    with np.errstate(divide="ignore"):
+        exponent = -gamma * loss + np.log(prior)
+    best = exponent.max(axis=1, keepdims=True)
+    if not np.all(np.isfinite(best)):
+        raise ValueError("total_loss leaves no hypothesis on some dataset; keep one finite there.")
+    weight = np.exp(exponent - best)
+    return FiniteChannel(weight / weight.sum(axis=1, keepdims=True), data_probs, n)
+
+
+def erm(total_loss: ArrayLike, n: int, data_probs: ArrayLike) -> FiniteChannel:
+    """Deterministic empirical risk minimization, ties to the first hypothesis.
+
+    The limit ``gamma = inf``: its privacy figures and lautum information are infinite unless it
+    ignores the data.
+
+    Parameters
+    ----------
+    total_loss
+        ``[datasets, hypotheses]``, such as `summed_loss`.
+    n, data_probs
+        Number of examples and the law of one, ``[values]``.
+
+    Examples
+    --------
+    >>> erm(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, [0.5, 0.5]).dp_epsilon()
+    inf
+    """
+    loss = np.asarray(total_loss, dtype=np.float64)
+    if loss.ndim != 2 or np.any(np.isnan(loss)):
+        raise ValueError(f"total_loss must be numbers [datasets, hypotheses], got {loss.shape}.")
+    return FiniteChannel(np.eye(loss.shape[1])[loss.argmin(axis=1)], data_probs, n)
+
+
+def uniform_noise(
+    statistic: ArrayLike, n: int, half_width: int, data_probs: ArrayLike
+) -> FiniteChannel:
+    """Add to an integer statistic uniform noise on ``{-w, ..., w}``: **not** pure DP.
+
+    The supports of neighbours differ, so ``eps = inf``; ``delta(eps)`` is ``sensitivity/(2w + 1)``
+    for every ``eps``, however large.
+
+    Parameters
+    ----------
+    statistic
+        Integers ``[datasets]``.
+    n, half_width, data_probs
+        Number of examples, ``w``, and the law of one example.
+
+    Examples
+    --------
+    >>> channel = uniform_noise(ordered_datasets(3, 2).sum(axis=1), 3, 2, [0.5, 0.5])
+    >>> channel.dp_epsilon(), float(channel.privacy_curve([5.0])[0].round(9))
+    (inf, 0.2)
+    """
+    checks.count("half_width", half_width, minimum=0)
+    values = np.asarray(statistic)
+    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+        raise ValueError("statistic must be a vector of integers, one per dataset; round it.")
+    outputs = np.arange(values.min() - half_width, values.max() + half_width + 1)
+    inside = np.abs(outputs - values[:, None]) <= half_width
+    return FiniteChannel(inside / (2 * half_width + 1), data_probs, n)
+
+
+def geometric_count(
+    counts: ArrayLike, largest: int, eps: float | None
+) -> Float[np.ndarray, "datasets answers"]:
+    """Laws of a count in ``{0, ..., largest}`` with geometric noise clamped to that range.
+
+    Counting queries change by at most 1 between neighbours, so the answer is ``eps``-DP; clamping
+    is post-processing (Ghosh, Roughgarden & Sundararajan 2012).
+
+    Parameters
+    ----------
+    counts
+        True counts, integers ``[datasets]``.
+    largest
+        Largest possible count.
+    eps
+        Pure DP; ``None`` for no noise.
+
+    Examples
+    --------
+    >>> geometric_count([0], 1, math.log(3)).round(6)
+    array([[0.75, 0.25]])
+    """
+    true = np.asarray(counts)
+    answers = np.arange(largest + 1)
+    if eps is None:
+        return np.asarray(true[:, None] == answers, dtype=np.float64)
+    decay = math.exp(-checks.positive("eps", eps))
+    law = decay ** np.abs(true[:, None] - answers) / (1 + decay)
+    law[:, 1:-1] *= 1 - decay  # the two ends collect their tails
+    return np.asarray(law)

@@ -1,0 +1,154 @@
+"""Statements that look true, or stand in print, and are false: one exact counterexample each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gibbs_dp.exact.channels import uniform_noise
+from gibbs_dp.exact.composition import (
+    composed_privacy_curve,
+    conditional_on_average_kl,
+    fixed_output_on_average_kl,
+)
+from gibbs_dp.exact.finite_channel import FiniteChannel
+from gibbs_dp.exact.finite_problem import FiniteProblem, StructuredProblem
+from gibbs_dp.exact.record import Record, counterexample, equality
+from gibbs_dp.exact.types import ordered_datasets
+from gibbs_dp.information import bounds
+
+WANG = "Wang, Lei & Fienberg 2016"
+
+
+def composition_for_fixed_theta() -> list[Record]:
+    """Composition needs ``theta ~ A(Z)``: an average for every fixed ``theta`` is not enough.
+
+    ``A`` keeps one of 20 values half of the time; ``B`` says, right 19 times in 20, whether
+    ``theta`` is the value. At a fixed ``theta`` that is rarely a question worth asking, but ``A``
+    brings the ``theta`` for which it is.
+
+    Examples
+    --------
+    >>> wrong, right = composition_for_fixed_theta()
+    >>> round(wrong.left, 3), round(wrong.right, 3), right.holds
+    (2.831, 1.698, True)
+    """
+    num = 20
+    first = FiniteChannel(0.5 * np.eye(num) + 0.5 / num, np.full(num, 1 / num), 1)
+    hit = np.where(np.eye(num, dtype=bool), 0.95, 0.05)
+    kernel = np.stack([hit, 1 - hit], axis=2)
+    truth = first.then(kernel).on_average_kl()
+    eps_1 = first.on_average_kl()
+    eps_2 = float(fixed_output_on_average_kl(first, kernel).max())
+    honest = conditional_on_average_kl(first, kernel)
+    return [
+        counterexample("composition with eps_2 for every fixed theta", WANG, truth, eps_1 + eps_2),
+        equality(
+            "composition with eps_2 over theta ~ A(Z)",
+            WANG,
+            truth,
+            bounds.composed_on_average_kl(eps_1, second_given_first=honest),
+        ),
+    ]
+
+
+def groups_of_structured_losses() -> list[Record]:
+    """Lemma 6 needs a sum of losses: with a structured loss two people may cost over twice one.
+
+    Two bits, two hypotheses, ``L`` is 0 for one and ``3 (number of ones)^2`` for the other.
+
+    Examples
+    --------
+    >>> [record.holds for record in groups_of_structured_losses()]
+    [True]
+    """
+    problem = StructuredProblem(
+        lambda counts: np.column_stack([0 * counts[:, 1], 3.0 * counts[:, 1] ** 2]),
+        [0.5, 0.5],
+        [0.5, 0.5],
+    )
+    one, two = problem.group_privacy(1.0, 2).on_average_kl
+    name = "two ghosts cost at most 2 eps_KL for any loss"
+    return [counterexample(name, WANG, float(two), 2 * float(one))]
+
+
+def colder_is_not_worse() -> list[Record]:
+    """Remark 2: a larger ``gamma`` need not generalize worse; ``gamma gen`` is the privacy.
+
+    Examples
+    --------
+    >>> [record.holds for record in colder_is_not_worse()]
+    [True, True]
+    """
+    problem = FiniteProblem([[0.0, 1.0], [0.2, 0.5]], [0.5, 0.5], [0.5, 0.5])
+    warm, cold = (problem.generalization_error(gamma, 3) for gamma in (8.0, 64.0))
+    mild = problem.generalization_error(1.0, 3)
+    return [
+        counterexample("gen grows with gamma: gen(8) <= gen(64)", WANG, warm, cold),
+        counterexample("gen falls with gamma: gen(8) <= gen(1)", WANG, warm, mild),
+    ]
+
+
+def bounded_noise() -> list[Record]:
+    """Noise of bounded support is not DP: no ``eps`` works, and ``delta`` does not fall with it.
+
+    Examples
+    --------
+    >>> [record.holds for record in bounded_noise()]
+    [True, True]
+    """
+    channel = uniform_noise(ordered_datasets(3, 2).sum(axis=1), 3, 2, [0.5, 0.5])
+    delta = float(channel.privacy_curve([50.0])[0])
+    return [
+        counterexample("uniform noise has a finite eps", "Dwork & Roth", channel.dp_epsilon(), 1e9),
+        counterexample("delta(50) of uniform noise is small", "Dwork & Roth", delta, 1e-9),
+    ]
+
+
+def small_eps_composition() -> list[Record]:
+    """``eps = eps'/sqrt(2 k ln(1/delta'))`` per release, as printed, is not a guarantee.
+
+    It drops ``k eps (e^eps - 1)``: with 100 releases, ``eps' = 20``, ``delta' = 0.1``, the exact
+    composition of randomized response has ``delta`` far above the promised one.
+
+    Examples
+    --------
+    >>> [record.holds for record in small_eps_composition()]
+    [True, True]
+    """
+    k, total, slack = 100, 20.0, 0.1
+    records = []
+    for solve in (
+        bounds.advanced_composition_inverse_small_eps,
+        bounds.advanced_composition_inverse,
+    ):
+        eps = solve(k, total, delta_slack=slack)
+        p = np.array([1.0, math.exp(-eps)]) / (1 + math.exp(-eps))
+        delta = float(composed_privacy_curve(p, p[::-1], k, [total])[0])
+        if solve is bounds.advanced_composition_inverse:
+            name = "solving the full formula keeps delta"
+            records.append(
+                Record(name, "Dwork et al. 2010", "<=", delta, slack, 0.0, delta <= slack)
+            )
+        else:
+            name = "small-eps advanced composition keeps delta"
+            records.append(counterexample(name, "lecture notes", delta, slack))
+    return records
+
+
+def all_counterexamples() -> list[Record]:
+    """List every counterexample of this file, each beside its corrected form where it has one.
+
+    Examples
+    --------
+    >>> all(record.holds for record in all_counterexamples())
+    True
+    """
+    return [
+        *composition_for_fixed_theta(),
+        *groups_of_structured_losses(),
+        *colder_is_not_worse(),
+        *bounded_noise(),
+        *small_eps_composition(),
+    ]

@@ -1,0 +1,186 @@
+"""Multinomial types: how many times each example value occurs in a dataset.
+
+Anything that depends on the multiset of examples only, such as a Gibbs posterior, is a function of
+the type, of which there are ``C(n + m - 1, m - 1)`` instead of ``m^n`` ordered datasets.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import gammaln, logsumexp, xlogy
+
+from gibbs_dp.information import checks
+
+Counts = Int[np.ndarray, "types values"]
+
+# Doubles held at once for one table of posteriors: 160 MB.
+MAX_CELLS = 20_000_000
+
+
+def num_types(n: int, num_values: int) -> int:
+    """Count the types of ``n`` examples over ``num_values`` values, ``C(n + m - 1, m - 1)``.
+
+    Examples
+    --------
+    >>> num_types(60, 3)
+    1891
+    """
+    return math.comb(n + num_values - 1, num_values - 1)
+
+
+def require_cells(what: str, count: int, limit: int = MAX_CELLS) -> None:
+    """Raise ``ValueError`` with the count when an exact sum would be too large.
+
+    Examples
+    --------
+    >>> require_cells("types x hypotheses", 100)
+    """
+    if count > limit:
+        raise ValueError(
+            f"too large to enumerate: {count:,} {what}, and the limit is {limit:,}; "
+            "use fewer example values, hypotheses or examples, or sample instead."
+        )
+
+
+@lru_cache(maxsize=64)
+def enumerate_types(n: int, num_values: int) -> Counts:
+    """List every type, first counts descending.
+
+    Parameters
+    ----------
+    n
+        Number of examples, at least 0.
+    num_values
+        Number of example values ``m``.
+
+    Returns
+    -------
+    counts
+        ``[types, values]``, rows summing to ``n``; read-only.
+
+    Raises
+    ------
+    ValueError
+        If there are too many.
+
+    Examples
+    --------
+    >>> enumerate_types(2, 2).tolist()
+    [[2, 0], [1, 1], [0, 2]]
+    """
+    checks.count("n", n, minimum=0)
+    checks.count("num_values", num_values)
+    require_cells("types x values", num_types(n, num_values) * num_values)
+    columns: list[Int[np.ndarray, " prefixes"]] = []
+    left = np.array([n], dtype=np.int64)
+    for _ in range(num_values - 1):
+        # A prefix that leaves r examples goes on with r, r - 1, ..., 0 of the next value.
+        parent = np.repeat(np.arange(left.size), left + 1)
+        starts = np.concatenate([[0], np.cumsum(left + 1)[:-1]])
+        used = np.arange(parent.size) - starts[parent]
+        columns = [column[parent] for column in columns]
+        columns.append(left[parent] - used)
+        left = used
+    counts = np.stack([*columns, left], axis=1)
+    counts.setflags(write=False)
+    return counts
+
+
+def type_index(counts: Counts) -> Int[np.ndarray, " types"]:
+    """Rank types in the order of `enumerate_types`.
+
+    Parameters
+    ----------
+    counts
+        ``[types, values]``, every row with the same sum.
+
+    Examples
+    --------
+    >>> type_index(enumerate_types(4, 3)).tolist() == list(range(15))
+    True
+    """
+    n, m = int(counts[0].sum()), counts.shape[1]
+    # Types sharing a prefix and ahead in the next count: C(r - 1 + m - j, m - j), r what is left.
+    binomial = np.zeros((n + 1, m), dtype=np.int64)
+    binomial[1:, 0] = 1
+    for k in range(1, m):
+        binomial[:, k] = np.cumsum(binomial[:, k - 1])
+    left = n - np.cumsum(counts[:, :-1], axis=1)
+    columns = np.arange(m - 1, 0, -1)
+    rank: Int[np.ndarray, " types"] = binomial[left, columns[None, :]].sum(axis=1)
+    return rank
+
+
+@lru_cache(maxsize=64)
+def with_one_more(n: int, num_values: int) -> Int[np.ndarray, "bases values"]:
+    """Index of ``base + one example of value a`` among the types of size ``n``.
+
+    Returns
+    -------
+    index
+        ``[types of n - 1, values]``; read-only. Two entries of one row are a pair of replace-one
+        neighbours, and every such pair is in some row.
+
+    Examples
+    --------
+    >>> with_one_more(2, 2).tolist()
+    [[0, 1], [1, 2]]
+    """
+    checks.count("n", n)
+    base = enumerate_types(n - 1, num_values)
+    unit = np.eye(num_values, dtype=np.int64)
+    columns = [type_index(base + unit[a]) for a in range(num_values)]
+    index = np.stack(columns, axis=1)
+    index.setflags(write=False)
+    return index
+
+
+def log_type_probabilities(
+    counts: Counts, data_probs: Float[np.ndarray, " values"]
+) -> Float[np.ndarray, " types"]:
+    """Log-probabilities of all types of one size under independent examples.
+
+    Parameters
+    ----------
+    counts
+        All types of one size, ``[types, values]``.
+    data_probs
+        Law of one example, ``[values]``.
+
+    Returns
+    -------
+    log_probability
+        ``[types]``, ``-inf`` where a value of probability zero occurs.
+
+    Examples
+    --------
+    >>> log_probability = log_type_probabilities(enumerate_types(2, 2), np.array([0.5, 0.5]))
+    >>> np.exp(log_probability).round(6)
+    array([0.25, 0.5 , 0.25])
+    """
+    n = counts[0].sum()
+    log_multiplicity = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        log_probability = log_multiplicity + xlogy(counts, data_probs).sum(axis=1)
+    # gammaln(1000) is good to 1e-12 only; normalizing takes the common part of it away.
+    return np.asarray(log_probability - logsumexp(log_probability))
+
+
+def ordered_datasets(n: int, num_values: int) -> Int[np.ndarray, "datasets n"]:
+    """List every ordered dataset of value indices, the last example varying fastest.
+
+    Examples
+    --------
+    >>> ordered_datasets(2, 2).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    checks.count("n", n)
+    checks.count("num_values", num_values)
+    require_cells("ordered datasets x examples", num_values**n * n)
+    index = np.arange(num_values**n)
+    powers = num_values ** np.arange(n - 1, -1, -1)
+    return np.asarray(index[:, None] // powers % num_values)

@@ -1,0 +1,147 @@
+"""Every bound of the theory, one function each, with its assumptions as named arguments."""
+
+from gibbs_dp.information.bounds.approximate_dp import (
+    approximate_dp_max_information_bits as approximate_dp_max_information_bits,
+)
+from gibbs_dp.information.bounds.approximate_dp import (
+    approximate_dp_max_information_bits_at as approximate_dp_max_information_bits_at,
+)
+from gibbs_dp.information.bounds.approximate_dp import (
+    approximate_dp_max_information_rate as approximate_dp_max_information_rate,
+)
+from gibbs_dp.information.bounds.bounded_range import (
+    dp_erasure_information as dp_erasure_information,
+)
+from gibbs_dp.information.bounds.bounded_range import (
+    gibbs_erasure_information as gibbs_erasure_information,
+)
+from gibbs_dp.information.bounds.bounded_range import gibbs_generalization as gibbs_generalization
+from gibbs_dp.information.bounds.bounded_range import gibbs_kl_stability as gibbs_kl_stability
+from gibbs_dp.information.bounds.bounded_range import kl_from_range as kl_from_range
+from gibbs_dp.information.bounds.bounded_range import loss_difference_range as loss_difference_range
+from gibbs_dp.information.bounds.bounded_range import (
+    pure_dp_fixed_normalizer as pure_dp_fixed_normalizer,
+)
+from gibbs_dp.information.bounds.bounded_range import (
+    pure_dp_from_log_density as pure_dp_from_log_density,
+)
+from gibbs_dp.information.bounds.bounded_range import pure_dp_from_range as pure_dp_from_range
+from gibbs_dp.information.bounds.bounded_range import renyi_from_range as renyi_from_range
+from gibbs_dp.information.bounds.bounded_range import (
+    total_variation_from_range as total_variation_from_range,
+)
+from gibbs_dp.information.bounds.bounded_range import zcdp_from_range as zcdp_from_range
+from gibbs_dp.information.bounds.composition import ApproximateDP as ApproximateDP
+from gibbs_dp.information.bounds.composition import advanced_composition as advanced_composition
+from gibbs_dp.information.bounds.composition import (
+    advanced_composition_inverse as advanced_composition_inverse,
+)
+from gibbs_dp.information.bounds.composition import (
+    advanced_composition_inverse_small_eps as advanced_composition_inverse_small_eps,
+)
+from gibbs_dp.information.bounds.composition import approximate_draw as approximate_draw
+from gibbs_dp.information.bounds.composition import basic_composition as basic_composition
+from gibbs_dp.information.bounds.gaussian_dp import delta_from_gdp as delta_from_gdp
+from gibbs_dp.information.bounds.gaussian_dp import delta_from_zcdp as delta_from_zcdp
+from gibbs_dp.information.bounds.gaussian_dp import gdp_composition as gdp_composition
+from gibbs_dp.information.bounds.gaussian_dp import (
+    langevin_last_iterate_gdp as langevin_last_iterate_gdp,
+)
+from gibbs_dp.information.bounds.gaussian_dp import (
+    langevin_trajectory_gdp as langevin_trajectory_gdp,
+)
+from gibbs_dp.information.bounds.gaussian_dp import strongly_convex_gdp as strongly_convex_gdp
+from gibbs_dp.information.bounds.gaussian_dp import zcdp_from_gdp as zcdp_from_gdp
+from gibbs_dp.information.bounds.generalization import (
+    erasure_information_from_average_kl_stability as erasure_information_from_average_kl_stability,
+)
+from gibbs_dp.information.bounds.generalization import (
+    erasure_information_from_on_average_kl as erasure_information_from_on_average_kl,
+)
+from gibbs_dp.information.bounds.generalization import (
+    erasure_information_from_uniform_kl_stability as erasure_information_from_uniform_kl_stability,
+)
+from gibbs_dp.information.bounds.generalization import (
+    erasure_t_information_from_tv_stability as erasure_t_information_from_tv_stability,
+)
+from gibbs_dp.information.bounds.generalization import (
+    generalization_from_dp as generalization_from_dp,
+)
+from gibbs_dp.information.bounds.generalization import (
+    generalization_from_erasure_t_information as generalization_from_erasure_t_information,
+)
+from gibbs_dp.information.bounds.generalization import (
+    generalization_from_individual_information as generalization_from_individual_information,
+)
+from gibbs_dp.information.bounds.generalization import (
+    generalization_from_mutual_information as generalization_from_mutual_information,
+)
+from gibbs_dp.information.bounds.generalization import (
+    generalization_subexponential as generalization_subexponential,
+)
+from gibbs_dp.information.bounds.generalization import selection_bias as selection_bias
+from gibbs_dp.information.bounds.max_information import (
+    composed_max_information as composed_max_information,
+)
+from gibbs_dp.information.bounds.max_information import (
+    dp_approx_max_information_bits as dp_approx_max_information_bits,
+)
+from gibbs_dp.information.bounds.max_information import (
+    dp_approx_max_information_bits_kappa as dp_approx_max_information_bits_kappa,
+)
+from gibbs_dp.information.bounds.max_information import (
+    dp_approx_max_information_bits_published as dp_approx_max_information_bits_published,
+)
+from gibbs_dp.information.bounds.max_information import (
+    mutual_information_from_max_information as mutual_information_from_max_information,
+)
+from gibbs_dp.information.bounds.max_information import (
+    pure_dp_max_information_bits as pure_dp_max_information_bits,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    composed_on_average_kl as composed_on_average_kl,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    generalization_from_on_average_kl as generalization_from_on_average_kl,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    generalization_lower_from_mutual_information as generalization_lower_from_mutual_information,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    gibbs_generalization_subgaussian as gibbs_generalization_subgaussian,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    gibbs_mutual_information as gibbs_mutual_information,
+)
+from gibbs_dp.information.bounds.on_average_kl import group_on_average_kl as group_on_average_kl
+from gibbs_dp.information.bounds.on_average_kl import (
+    mutual_information_from_on_average_kl as mutual_information_from_on_average_kl,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    on_average_kl_from_generalization as on_average_kl_from_generalization,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    post_processed_on_average_kl as post_processed_on_average_kl,
+)
+from gibbs_dp.information.bounds.on_average_kl import (
+    repeated_draws_on_average_kl as repeated_draws_on_average_kl,
+)
+from gibbs_dp.information.bounds.on_average_kl import subgaussian_parameter as subgaussian_parameter
+from gibbs_dp.information.bounds.post_selection import adaptive_event_tail as adaptive_event_tail
+from gibbs_dp.information.bounds.post_selection import event_probability as event_probability
+from gibbs_dp.information.bounds.post_selection import general_event_tail as general_event_tail
+from gibbs_dp.information.bounds.post_selection import low_sensitivity_tail as low_sensitivity_tail
+from gibbs_dp.information.bounds.post_selection import (
+    statistical_query_tail as statistical_query_tail,
+)
+from gibbs_dp.information.bounds.post_selection import (
+    statistical_query_tail_root as statistical_query_tail_root,
+)
+from gibbs_dp.information.bounds.relations import (
+    epsilon_from_approximate_max_divergence as epsilon_from_approximate_max_divergence,
+)
+from gibbs_dp.information.bounds.relations import (
+    hockey_stick_lower_from_total_variation as hockey_stick_lower_from_total_variation,
+)
+from gibbs_dp.information.bounds.relations import kl_from_max_divergence as kl_from_max_divergence
+from gibbs_dp.information.bounds.relations import total_variation_from_kl as total_variation_from_kl

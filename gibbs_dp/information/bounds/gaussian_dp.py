@@ -1,0 +1,178 @@
+"""Gaussian differential privacy: strongly convex posteriors, and the chain that is actually run.
+
+``mu``-GDP means no easier to tell apart than ``N(0, 1)`` and ``N(mu, 1)`` (Dong, Roth & Su 2022).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, ndtr
+
+from gibbs_dp.information import checks
+
+
+def strongly_convex_gdp(gamma: float, *, lipschitz: float, strong_convexity: float) -> float:
+    """``mu = gamma G / sqrt(m)`` for one exact draw (Gopi, Lee & Liu 2022, Thm 4).
+
+    Parameters
+    ----------
+    gamma
+        Inverse temperature.
+    lipschitz
+        ``G``: ``loss(., z) - loss(., z')`` is ``G``-Lipschitz; at most twice the Lipschitz constant
+        of the loss, replace-one.
+    strong_convexity
+        ``m`` of both potentials ``gamma L - log pi``, on a convex set.
+
+    Returns
+    -------
+    float
+        The parameter ``mu`` of Gaussian DP.
+
+    Examples
+    --------
+    >>> strongly_convex_gdp(1.0, lipschitz=2.0, strong_convexity=16.0)
+    0.5
+    """
+    checks.positive("gamma", gamma)
+    checks.nonnegative("lipschitz", lipschitz)
+    return gamma * lipschitz / math.sqrt(checks.positive("strong_convexity", strong_convexity))
+
+
+def gdp_composition(mus: ArrayLike) -> float:
+    """Composition of Gaussian DP: ``sqrt(sum mu_i^2)`` (Dong, Roth & Su 2022, Cor. 3.3).
+
+    Examples
+    --------
+    >>> gdp_composition([3.0, 4.0])
+    5.0
+    """
+    values = np.asarray(mus, dtype=np.float64)
+    if values.ndim != 1 or not np.all(values >= 0):
+        raise ValueError("mus must be a vector of numbers >= 0; pass one mu per release.")
+    return float(np.sqrt(np.sum(values**2)))
+
+
+def zcdp_from_gdp(mu: float) -> float:
+    """``mu``-GDP implies ``mu^2 / 2`` zero-concentrated DP.
+
+    Examples
+    --------
+    >>> zcdp_from_gdp(1.0)
+    0.5
+    """
+    return checks.nonnegative("mu", mu) ** 2 / 2
+
+
+def delta_from_gdp(mu: float, eps: float) -> float:
+    """``delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)`` (Balle & Wang 2018).
+
+    Examples
+    --------
+    >>> round(delta_from_gdp(1.0, eps=1.0), 6)
+    0.126937
+    """
+    checks.nonnegative("eps", eps)
+    if checks.nonnegative("mu", mu) == 0:
+        return 0.0
+    first = float(ndtr(mu / 2 - eps / mu))
+    return max(0.0, first - math.exp(eps + float(log_ndtr(-mu / 2 - eps / mu))))
+
+
+def delta_from_zcdp(rho: float, eps: float) -> float:
+    """``rho``-zCDP implies ``(eps, exp(-(eps - rho)^2 / (4 rho)))``-DP for ``eps >= rho``.
+
+    Bun & Steinke 2016, Prop. 1.3. Returns 1 for ``eps < rho``.
+
+    Examples
+    --------
+    >>> round(delta_from_zcdp(0.125, eps=2.0), 6)
+    0.000884
+    """
+    checks.nonnegative("eps", eps)
+    if checks.nonnegative("rho", rho) == 0:
+        return 0.0
+    return 1.0 if eps < rho else math.exp(-((eps - rho) ** 2) / (4 * rho))
+
+
+def langevin_last_iterate_gdp(
+    num_steps: int,
+    step_size: float,
+    *,
+    gradient_sensitivity: float,
+    gamma: float,
+    strong_convexity: float,
+    smoothness: float,
+) -> float:
+    """Last iterate of noisy gradient descent (ULA), full batch (Bok, Su & Altschuler 2024).
+
+    ``theta <- theta - h grad U(theta) + sqrt(2 h) xi`` from a start free of the data is GDP with
+    ``mu_K = sqrt( (1-c^K)(1+c) / ((1+c^K)(1-c)) ) a / sqrt(2 h)``, where
+    ``c = max(|1 - h m|, |1 - h M|)`` and ``a = h gamma S``. Exact for quadratic potentials with
+    ``m = M`` and ``h m <= 1``.
+
+    Parameters
+    ----------
+    num_steps, step_size
+        ``K`` and ``h < 2 / M``; neither may depend on the data.
+    gradient_sensitivity
+        ``S = sup |grad loss(theta, z) - grad loss(theta, z')|``.
+    gamma
+        Inverse temperature.
+    strong_convexity, smoothness
+        ``m`` and ``M`` of ``U = gamma L - log pi``.
+
+    Raises
+    ------
+    ValueError
+        If ``h >= 2 / M`` or ``m > M``.
+
+    Examples
+    --------
+    >>> mu = langevin_last_iterate_gdp(1, 0.5, gradient_sensitivity=1.0, gamma=1.0,
+    ...                                strong_convexity=1.0, smoothness=1.0)
+    >>> round(mu, 9)  # one step is one Gaussian mechanism: a / sqrt(2 h)
+    0.5
+    """
+    k = checks.count("num_steps", num_steps)
+    h = checks.positive("step_size", step_size)
+    m = checks.positive("strong_convexity", strong_convexity)
+    if not m <= smoothness:
+        raise ValueError(f"smoothness must be at least strong_convexity {m}; got {smoothness}.")
+    if not h < 2 / smoothness:
+        raise ValueError(f"step_size must be below 2 / smoothness = {2 / smoothness:g}; got {h}.")
+    c = max(abs(1 - h * m), abs(1 - h * smoothness))
+    a = (
+        h
+        * checks.positive("gamma", gamma)
+        * checks.nonnegative("gradient_sensitivity", gradient_sensitivity)
+    )
+    # (1 - c^K) / (1 - c) is a finite sum, also at c = 0.
+    factor = (1 - c**k) * (1 + c) / ((1 + c**k) * (1 - c))
+    return math.sqrt(factor) * a / math.sqrt(2 * h)
+
+
+def langevin_trajectory_gdp(
+    num_steps: int, step_size: float, *, gradient_sensitivity: float, gamma: float
+) -> float:
+    """Whole trajectory of ULA, any loss with finite ``S``: ``mu = sqrt(K) a / sqrt(2 h)``.
+
+    Composition of ``K`` Gaussian mechanisms with shift ``a = h gamma S``; clip per-example
+    gradients to get a finite ``S``. Parameters are those of `langevin_last_iterate_gdp`.
+
+    Examples
+    --------
+    >>> langevin_trajectory_gdp(4, 0.5, gradient_sensitivity=1.0, gamma=1.0)
+    1.0
+    """
+    k = checks.count("num_steps", num_steps)
+    h = checks.positive("step_size", step_size)
+    a = (
+        h
+        * checks.positive("gamma", gamma)
+        * checks.nonnegative("gradient_sensitivity", gradient_sensitivity)
+    )
+    return math.sqrt(k) * a / math.sqrt(2 * h)

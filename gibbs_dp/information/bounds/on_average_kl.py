@@ -1,0 +1,188 @@
+"""On-average KL-privacy (Wang, Lei & Fienberg 2016): what it implies and how it adds up.
+
+``eps_KL = E KL(A(Z) || A(Z^(1)))``, replace-one with a ghost example. Everything is in nats.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gibbs_dp.information import checks
+
+
+def on_average_kl_from_generalization(gamma: float, generalization_error: float) -> float:
+    """Theorem 4, an equality: ``eps_KL = gamma * gen``.
+
+    Parameters
+    ----------
+    gamma
+        Inverse temperature, multiplying the total loss of a Gibbs posterior with a sum loss.
+    generalization_error
+        ``E [R(theta) - Rhat(theta, Z)]``.
+
+    Examples
+    --------
+    >>> on_average_kl_from_generalization(gamma=2.0, generalization_error=0.1)
+    0.2
+    """
+    return checks.positive("gamma", gamma) * generalization_error
+
+
+def generalization_from_on_average_kl(gamma: float, on_average_kl: float) -> float:
+    """Theorem 4 read the other way: ``gen = eps_KL / gamma`` (Gibbs, sum loss).
+
+    Examples
+    --------
+    >>> generalization_from_on_average_kl(gamma=2.0, on_average_kl=0.2)
+    0.1
+    """
+    return checks.nonnegative("on_average_kl", on_average_kl) / checks.positive("gamma", gamma)
+
+
+def post_processed_on_average_kl(on_average_kl: float) -> float:
+    """Lemma 5: ``eps_KL(f(A)) <= eps_KL(A)`` for any, also random, ``f`` of the output alone.
+
+    Examples
+    --------
+    >>> post_processed_on_average_kl(0.2)
+    0.2
+    """
+    return checks.nonnegative("on_average_kl", on_average_kl, allow_infinite=True)
+
+
+def group_on_average_kl(on_average_kl: float, group_size: int) -> float:
+    """Lemma 6 and Corollary 7: replacing ``k`` examples costs ``k eps_KL``.
+
+    An equality for the Gibbs posterior of a sum loss.
+
+    Parameters
+    ----------
+    on_average_kl
+        ``eps_KL`` in nats.
+    group_size
+        ``k``, at most ``n``.
+
+    Examples
+    --------
+    >>> round(group_on_average_kl(0.1, group_size=3), 6)
+    0.3
+    """
+    checks.nonnegative("on_average_kl", on_average_kl, allow_infinite=True)
+    return checks.count("group_size", group_size) * on_average_kl
+
+
+def composed_on_average_kl(first: float, *, second_given_first: float) -> float:
+    """Composition lemma: ``eps_KL(A, B) <= eps_1 + eps_2``.
+
+    Parameters
+    ----------
+    first
+        ``eps_1``, the on-average KL of ``A``.
+    second_given_first
+        ``eps_2 >= E_{Z,z'} E_{theta ~ A(Z)} KL(B(Z, theta) || B(Z^(1), theta))``, with ``theta``
+        drawn from ``A`` *on the same dataset*. A bound for every fixed ``theta`` on average over
+        ``Z`` is not enough; see `gibbs_dp.exact.counterexamples`.
+
+    Examples
+    --------
+    >>> round(composed_on_average_kl(0.1, second_given_first=0.2), 6)
+    0.3
+    """
+    checks.nonnegative("first", first, allow_infinite=True)
+    checks.nonnegative("second_given_first", second_given_first, allow_infinite=True)
+    return first + second_given_first
+
+
+def repeated_draws_on_average_kl(on_average_kl: float, num_draws: int) -> float:
+    """``m`` independent draws from one posterior cost exactly ``m eps_KL``.
+
+    Examples
+    --------
+    >>> round(repeated_draws_on_average_kl(0.1, num_draws=4), 6)
+    0.4
+    """
+    checks.nonnegative("on_average_kl", on_average_kl, allow_infinite=True)
+    return checks.count("num_draws", num_draws) * on_average_kl
+
+
+def mutual_information_from_on_average_kl(n: int, on_average_kl: float) -> float:
+    """Lemma 9 for Gibbs posteriors: ``I = n eps_KL - lautum <= n eps_KL``.
+
+    The same ``n eps_KL`` bounds the erasure information ``I^-`` of *any* algorithm on independent
+    examples, hence ``I`` too: ``I(W; Z_i | S^{-i})`` is the KL to the average over ghosts.
+
+    Parameters
+    ----------
+    n
+        Number of independent examples.
+    on_average_kl
+        ``eps_KL`` in nats.
+
+    Examples
+    --------
+    >>> round(mutual_information_from_on_average_kl(10, 0.02), 6)
+    0.2
+    """
+    checks.nonnegative("on_average_kl", on_average_kl, allow_infinite=True)
+    return checks.count("n", n) * on_average_kl
+
+
+def generalization_lower_from_mutual_information(
+    mutual_information: float, n: int, gamma: float
+) -> float:
+    """Corollary 10, left side: ``gen >= I / (n gamma)`` for a Gibbs posterior with a sum loss.
+
+    ``gen = (I + lautum) / (n gamma)`` exactly (also Aminian et al. 2021).
+
+    Examples
+    --------
+    >>> generalization_lower_from_mutual_information(0.5, n=10, gamma=1.0)
+    0.05
+    """
+    checks.nonnegative("mutual_information", mutual_information)
+    return mutual_information / (checks.count("n", n) * checks.positive("gamma", gamma))
+
+
+def gibbs_mutual_information(n: int, gamma: float, *, sigma: float) -> float:
+    """Both sides of Corollary 10 together: ``I <= 2 n gamma^2 sigma^2``.
+
+    Parameters
+    ----------
+    n, gamma
+        Dataset size and inverse temperature.
+    sigma
+        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every ``theta``.
+
+    Examples
+    --------
+    >>> gibbs_mutual_information(10, gamma=0.5, sigma=0.5)
+    1.25
+    """
+    checks.count("n", n)
+    return 2 * n * (checks.positive("gamma", gamma) * checks.positive("sigma", sigma)) ** 2
+
+
+def gibbs_generalization_subgaussian(gamma: float, *, sigma: float) -> float:
+    """Both sides of Corollary 10 together: ``gen <= 2 gamma sigma^2``.
+
+    Parameters are those of `gibbs_mutual_information`.
+
+    Examples
+    --------
+    >>> gibbs_generalization_subgaussian(0.5, sigma=0.5)
+    0.25
+    """
+    return 2 * checks.positive("gamma", gamma) * checks.positive("sigma", sigma) ** 2
+
+
+def subgaussian_parameter(lower: float, upper: float) -> float:
+    """Hoeffding's lemma: a loss in ``[lower, upper]`` is subgaussian with ``sigma`` half of it.
+
+    Examples
+    --------
+    >>> subgaussian_parameter(0.0, 1.0)
+    0.5
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower <= upper):
+        raise ValueError(f"lower must be at most upper, got {lower} and {upper}; swap them.")
+    return (upper - lower) / 2

@@ -1,0 +1,150 @@
+"""Checks of numbers and laws that users pass in: one clear sentence, naming the argument."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+Adjacency = Literal["replace-one", "add-remove"]
+
+# Probabilities typed by hand rarely sum to one in the last digit; more than this is a mistake.
+SUM_TOLERANCE = 1e-9
+
+
+def positive(name: str, value: float) -> float:
+    """Return ``value`` if it is positive and finite, else raise ``ValueError``.
+
+    Examples
+    --------
+    >>> positive("gamma", 2.0)
+    2.0
+    """
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite, got {value}; pass a value above 0.")
+    return float(value)
+
+
+def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
+    """Return ``value`` if it is at least 0 (and finite unless allowed), else raise ``ValueError``.
+
+    Examples
+    --------
+    >>> nonnegative("eps", 0.0)
+    0.0
+    """
+    if math.isnan(value) or value < 0 or (math.isinf(value) and not allow_infinite):
+        raise ValueError(f"{name} must be at least 0, got {value}; pass a nonnegative number.")
+    return float(value)
+
+
+def unit_interval(name: str, value: float, open_left: bool = False) -> float:
+    """Return ``value`` if it lies in ``[0, 1)`` (``(0, 1)`` with ``open_left``), else raise.
+
+    Examples
+    --------
+    >>> unit_interval("beta", 0.05)
+    0.05
+    """
+    if math.isnan(value) or value >= 1 or value < 0 or (open_left and value == 0):
+        interval = "(0, 1)" if open_left else "[0, 1)"
+        raise ValueError(f"{name} must lie in {interval}, got {value}; pass a probability in it.")
+    return float(value)
+
+
+def count(name: str, value: int, minimum: int = 1) -> int:
+    """Return ``value`` if it is an integer of at least ``minimum``, else raise ``ValueError``.
+
+    Examples
+    --------
+    >>> count("n", 4)
+    4
+    """
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value}; pass a larger integer.")
+    return int(value)
+
+
+def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
+    """Return a probability vector, renormalized in its last digits.
+
+    Parameters
+    ----------
+    name
+        The argument's name, for the error message.
+    value
+        Vector ``[outcomes]`` of probabilities.
+
+    Raises
+    ------
+    ValueError
+        If it is not a vector, has a negative or non-finite entry, or does not sum to 1.
+
+    Examples
+    --------
+    >>> law("p", [0.25, 0.75])
+    array([0.25, 0.75])
+    """
+    vector = np.asarray(value, dtype=np.float64)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(
+            f"{name} must be a vector of probabilities, got shape {vector.shape}; pass one axis."
+        )
+    return joint_law(name, vector)
+
+
+def joint_law(name: str, value: ArrayLike) -> Float[np.ndarray, ...]:
+    """Return an array of probabilities of any shape that sums to 1, renormalized.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative or not finite, or the sum differs from 1 by more than 1e-9.
+
+    Examples
+    --------
+    >>> joint_law("joint", [[0.5, 0.0], [0.0, 0.5]]).sum()
+    np.float64(1.0)
+    """
+    array = np.asarray(value, dtype=np.float64)
+    if not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise ValueError(f"{name} must hold finite probabilities >= 0; remove the others.")
+    total = float(array.sum())
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        raise ValueError(f"{name} must sum to 1, got {total:.12g}; divide it by its sum.")
+    return array / total
+
+
+def adjacency(value: str) -> str:
+    """Return ``value`` if it names an adjacency, else raise ``ValueError``.
+
+    Examples
+    --------
+    >>> adjacency("replace-one")
+    'replace-one'
+    """
+    if value not in ("replace-one", "add-remove"):
+        raise ValueError(f"adjacency must be 'replace-one' or 'add-remove', got {value!r}.")
+    return value
+
+
+def same_length(
+    p_name: str,
+    p: Float[np.ndarray, " outcomes"],
+    q_name: str,
+    q: Float[np.ndarray, " others"],
+) -> None:
+    """Raise ``ValueError`` unless the two laws are over the same number of outcomes.
+
+    Examples
+    --------
+    >>> same_length("p", np.array([1.0]), "q", np.array([1.0]))
+    """
+    if p.shape != q.shape:
+        raise ValueError(
+            f"{p_name} and {q_name} must have the same outcomes, got {p.size} and {q.size}; "
+            "pad the shorter one with zeros."
+        )

@@ -1,0 +1,278 @@
+"""Measures of dependence of a finite joint law against the product of its marginals.
+
+Rakhlin, lecture 20 (*Information-theoretic stability*); lautum information: Palomar & Verdú 2008;
+max-information: Dwork et al. 2015. A joint law is an array of probabilities; the first axis is the
+output ``W``. Logarithms are natural (nats), except max-information, which is in bits as usual.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.divergences import batched
+from gibbs_dp.information.divergences.finite import approximate_max_divergence_of_logs
+
+Joint = Float[np.ndarray, "outputs datasets"]
+FlatPair = tuple[Float[np.ndarray, " cells"], Float[np.ndarray, " cells"]]
+
+
+def _joint_and_product(joint: ArrayLike) -> FlatPair:
+    """Log of the joint law and of the product of its marginals, both flattened."""
+    table = checks.joint_law("joint", joint)
+    if table.ndim != 2:
+        raise ValueError(f"joint must have axes [W, S], got shape {table.shape}; reshape it.")
+    with np.errstate(divide="ignore"):
+        log_w = np.log(table.sum(axis=1))
+        log_s = np.log(table.sum(axis=0))
+        return np.log(table).ravel(), (log_w[:, None] + log_s[None, :]).ravel()
+
+
+def mutual_information(joint: ArrayLike) -> float:
+    """Mutual information ``I(W; S) = KL(P_WS || P_W x P_S)``.
+
+    Parameters
+    ----------
+    joint
+        Joint law ``[W, S]``.
+
+    Returns
+    -------
+    float
+        Nats.
+
+    Raises
+    ------
+    ValueError
+        If ``joint`` is not a law with two axes.
+
+    Examples
+    --------
+    >>> round(mutual_information([[0.5, 0.0], [0.0, 0.5]]), 6)
+    0.693147
+    """
+    return float(batched.kl(*_joint_and_product(joint)))
+
+
+def lautum_information(joint: ArrayLike) -> float:
+    """Lautum information ``KL(P_W x P_S || P_WS)`` in nats; ``inf`` if some pair is impossible.
+
+    Parameters are those of `mutual_information`.
+
+    Examples
+    --------
+    >>> round(lautum_information([[0.4, 0.1], [0.1, 0.4]]), 6)
+    0.223144
+    >>> lautum_information([[0.5, 0.0], [0.0, 0.5]])
+    inf
+    """
+    log_joint, log_product = _joint_and_product(joint)
+    return float(batched.kl(log_product, log_joint))
+
+
+def t_information(joint: ArrayLike) -> float:
+    """T-information, the total variation between ``P_WS`` and ``P_W x P_S``, in ``[0, 1]``.
+
+    Parameters are those of `mutual_information`.
+
+    Examples
+    --------
+    >>> round(t_information([[0.4, 0.1], [0.1, 0.4]]), 6)
+    0.3
+    """
+    return float(batched.total_variation(*_joint_and_product(joint)))
+
+
+def max_information_bits(joint: ArrayLike) -> float:
+    """Max-information ``I_inf(W; S)``, the max divergence, in bits.
+
+    Parameters are those of `mutual_information`.
+
+    Examples
+    --------
+    >>> round(max_information_bits([[0.4, 0.1], [0.1, 0.4]]), 6)
+    0.678072
+    """
+    return float(batched.max_divergence(*_joint_and_product(joint))) / math.log(2)
+
+
+def approx_max_information_bits(joint: ArrayLike, beta: float) -> float:
+    """Approximate max-information ``I_inf^beta(W; S)`` in bits.
+
+    ``sup_{O: P(O) > beta} log2 (P_WS(O) - beta) / (P_W x P_S)(O)`` over every event ``O`` of the
+    pair; may be negative.
+
+    Parameters
+    ----------
+    joint
+        Joint law ``[W, S]``.
+    beta
+        Mass given away, ``0 <= beta < 1``.
+
+    Examples
+    --------
+    >>> round(approx_max_information_bits([[0.4, 0.1], [0.1, 0.4]], beta=0.1), 6)
+    0.485427
+    """
+    checks.unit_interval("beta", beta)
+    return approximate_max_divergence_of_logs(*_joint_and_product(joint), beta) / math.log(2)
+
+
+def _conditional(measure: Callable[[Joint], float], joint: ArrayLike) -> float:
+    table = checks.joint_law("joint", joint)
+    if table.ndim != 3:
+        raise ValueError(
+            f"joint must have axes [W, S, condition], got shape {table.shape}; reshape it."
+        )
+    weight = table.sum(axis=(0, 1))
+    return float(
+        sum(weight[c] * measure(table[:, :, c] / weight[c]) for c in np.flatnonzero(weight))
+    )
+
+
+def conditional_mutual_information(joint: ArrayLike) -> float:
+    """Conditional mutual information ``I(W; S | C)``, averaged over ``C``, in nats.
+
+    Parameters
+    ----------
+    joint
+        Joint law ``[W, S, C]``.
+
+    Examples
+    --------
+    >>> xor = np.zeros((2, 2, 2))
+    >>> for s in range(2):
+    ...     for c in range(2):
+    ...         xor[s ^ c, s, c] = 0.25
+    >>> round(conditional_mutual_information(xor), 6)
+    0.693147
+    """
+    return _conditional(mutual_information, joint)
+
+
+def conditional_lautum_information(joint: ArrayLike) -> float:
+    """Conditional lautum information, averaged over the condition, in nats.
+
+    Parameters are those of `conditional_mutual_information`.
+
+    Examples
+    --------
+    >>> round(conditional_lautum_information(np.full((2, 2, 2), 0.125)), 6)
+    0.0
+    """
+    return _conditional(lautum_information, joint)
+
+
+def conditional_t_information(joint: ArrayLike) -> float:
+    """Conditional T-information ``T(W; S | C)``, averaged over ``C``.
+
+    Parameters are those of `conditional_mutual_information`.
+
+    Examples
+    --------
+    >>> round(conditional_t_information(np.full((2, 2, 2), 0.125)), 6)
+    0.0
+    """
+    return _conditional(t_information, joint)
+
+
+def conditional_max_information_bits(joint: ArrayLike) -> float:
+    """Conditional max-information, averaged over the condition, in bits.
+
+    Parameters are those of `conditional_mutual_information`.
+
+    Examples
+    --------
+    >>> round(conditional_max_information_bits(np.full((2, 2, 2), 0.125)), 6)
+    0.0
+    """
+    return _conditional(max_information_bits, joint)
+
+
+def conditional_approx_max_information_bits(joint: ArrayLike, beta: float) -> float:
+    """Conditional approximate max-information, averaged over the condition, in bits.
+
+    ``beta`` is given away at every value of the condition. Other parameters are those of
+    `conditional_mutual_information`.
+
+    Examples
+    --------
+    >>> value = conditional_approx_max_information_bits(np.full((2, 2, 2), 0.125), beta=0.5)
+    >>> round(value, 6)
+    -1.0
+    """
+    return _conditional(lambda law: approx_max_information_bits(law, beta), joint)
+
+
+def _example_slices(joint: ArrayLike) -> tuple[Float[np.ndarray, ...], int]:
+    table = checks.joint_law("joint", joint)
+    if table.ndim < 2:
+        raise ValueError(
+            f"joint must have axes [W, z_1, ..., z_n], got shape {table.shape}; add the examples."
+        )
+    return table, table.ndim - 1
+
+
+def _given_the_rest(measure: Callable[[ArrayLike], float], joint: ArrayLike) -> float:
+    table, n = _example_slices(joint)
+    total = 0.0
+    for i in range(1, n + 1):
+        rest = np.moveaxis(table, i, 1).reshape(table.shape[0], table.shape[i], -1)
+        total += measure(rest)
+    return total
+
+
+def erasure_mutual_information(joint: ArrayLike) -> float:
+    """Erasure mutual information ``I^-(W; S) = sum_i I(W; Z_i | S^{-i})`` in nats.
+
+    Parameters
+    ----------
+    joint
+        Joint law ``[W, z_1, ..., z_n]``, one axis an example.
+
+    Examples
+    --------
+    >>> parity = np.zeros((2, 2, 2))
+    >>> for a in range(2):
+    ...     for b in range(2):
+    ...         parity[a ^ b, a, b] = 0.25
+    >>> round(erasure_mutual_information(parity), 6)  # 2 log 2, while I(W; S) = log 2
+    1.386294
+    """
+    return _given_the_rest(conditional_mutual_information, joint)
+
+
+def erasure_t_information(joint: ArrayLike) -> float:
+    """Erasure T-information ``T^-(W; S) = sum_i T(W; Z_i | S^{-i})``.
+
+    Parameters are those of `erasure_mutual_information`.
+
+    Examples
+    --------
+    >>> round(erasure_t_information(np.full((2, 2, 2), 0.125)), 6)
+    0.0
+    """
+    return _given_the_rest(conditional_t_information, joint)
+
+
+def individual_information(joint: ArrayLike) -> Float[np.ndarray, " n"]:
+    """Individual-sample information ``I(W; Z_i)`` of every example, in nats (Bu et al. 2020).
+
+    Parameters are those of `erasure_mutual_information`.
+
+    Examples
+    --------
+    >>> individual_information(np.full((2, 2, 2), 0.125)).round(6)
+    array([0., 0.])
+    """
+    table, n = _example_slices(joint)
+    values = []
+    for i in range(1, n + 1):
+        others = tuple(j for j in range(1, n + 1) if j != i)
+        values.append(mutual_information(table.sum(axis=others)))
+    return np.array(values)

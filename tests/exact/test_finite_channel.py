@@ -1,0 +1,293 @@
+"""Finite channels: mechanisms with known figures, attacks, composition, infinite values."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gibbs_dp.exact import attacks, channels
+from gibbs_dp.exact.composition import (
+    composed_privacy_curve,
+    conditional_on_average_kl,
+    fixed_output_on_average_kl,
+)
+from gibbs_dp.exact.finite_channel import FiniteChannel
+from gibbs_dp.exact.types import ordered_datasets
+from gibbs_dp.information import bounds
+from gibbs_dp.information import dependence as dep
+
+
+def random_channel(rng, n=2, m=2, outputs=3):
+    table = rng.dirichlet(np.full(outputs, 0.7), size=m**n)
+    return FiniteChannel(table, rng.dirichlet(np.ones(m)), n)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_measures_agree_with_the_joint_law(seed):
+    channel = random_channel(np.random.default_rng(seed), n=3)
+    joint = channel.joint()
+    flat = joint.reshape(channel.num_outputs, -1)
+    pairs = [
+        (channel.mutual_information(), dep.mutual_information(flat)),
+        (channel.lautum_information(), dep.lautum_information(flat)),
+        (channel.t_information(), dep.t_information(flat)),
+        (channel.max_information_bits(), dep.max_information_bits(flat)),
+        (
+            channel.approx_max_information_bits(0.1),
+            dep.approx_max_information_bits(flat, 0.1),
+        ),
+        (channel.erasure_mutual_information(), dep.erasure_mutual_information(joint)),
+        (channel.erasure_t_information(), dep.erasure_t_information(joint)),
+    ]
+    for found, expected in pairs:
+        assert found == pytest.approx(expected, abs=1e-11)
+    individual = [channel.subset_information([i]) for i in range(3)]
+    assert individual == pytest.approx(dep.individual_information(joint), abs=1e-12)
+    # Orders that hold for any channel on independent examples.
+    total = channel.mutual_information()
+    assert sum(individual) <= total + 1e-12
+    assert total <= channel.erasure_mutual_information() + 1e-12
+    assert channel.erasure_mutual_information() <= 3 * channel.on_average_kl() + 1e-12
+    # Lemma 9 holds for any algorithm when every example is replaced.
+    replaced = channel.on_average_kl([0, 1, 2])
+    assert replaced == pytest.approx(total + channel.lautum_information(), abs=1e-11)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_data_processing(seed):
+    rng = np.random.default_rng(seed)
+    channel = random_channel(rng)
+    kernel = rng.dirichlet(np.ones(2), size=3)
+    after = channel.post_process(kernel)
+    for name in (
+        "on_average_kl",
+        "dp_epsilon",
+        "kl_privacy",
+        "tv_privacy",
+        "mutual_information",
+        "lautum_information",
+        "t_information",
+        "max_information_bits",
+        "erasure_mutual_information",
+        "erasure_t_information",
+    ):
+        assert getattr(after, name)() <= getattr(channel, name)() + 1e-12, name
+    before_bits = channel.approx_max_information_bits(0.07)
+    assert after.approx_max_information_bits(0.07) <= before_bits + 1e-12
+    assert np.all(after.privacy_curve([0.0, 0.5]) <= channel.privacy_curve([0.0, 0.5]) + 1e-12)
+
+
+@pytest.mark.parametrize("num_values", [2, 3])
+def test_randomized_response(num_values):
+    channel = channels.randomized_response(2, 0.8, np.full(num_values, 1 / num_values))
+    assert channel.dp_epsilon() == pytest.approx(0.8, abs=1e-12)
+    truth = math.exp(0.8) / (math.exp(0.8) + num_values - 1)
+    accuracy = channel.guessing_accuracy(0, others_known=True)
+    assert accuracy == pytest.approx(truth, abs=1e-12)
+    # Reports are independent: each person's information is their own.
+    parts = [channel.subset_information([i]) for i in range(2)]
+    assert channel.mutual_information() == pytest.approx(sum(parts), abs=1e-12)
+
+
+def test_exponential_mechanism_is_a_gibbs_posterior():
+    count = ordered_datasets(3, 2).sum(axis=1)
+    utility = -np.abs(count[:, None] - np.arange(4)).astype(float)
+    channel = channels.exponential_mechanism(utility, 3, 1.2, [0.4, 0.6])
+    posterior = channels.gibbs(-utility, 3, 0.6, [0.4, 0.6], np.full(4, 0.25))
+    assert channel.probabilities == pytest.approx(posterior.probabilities, abs=1e-14)
+    assert 0.6 < channel.dp_epsilon() <= 1.2
+    with pytest.raises(ValueError, match="utility does not depend"):
+        channels.exponential_mechanism(np.zeros((8, 4)), 3, 1.0, [0.5, 0.5])
+
+
+def test_exponential_mechanism_budget_is_needed():
+    # u in {-1, 0} flips between two neighbours for opposite outputs: eps is attained in the limit
+    # of many outputs, and a mechanism without the factor 2 breaks it.
+    utility = np.zeros((2, 200))
+    utility[0, 0] = utility[1, 1:] = -1.0
+    channel = channels.exponential_mechanism(utility, 1, 1.0, [0.5, 0.5])
+    assert 0.98 < channel.dp_epsilon() <= 1.0
+    unhalved = channels.exponential_mechanism(utility, 1, 2.0, [0.5, 0.5])
+    assert unhalved.dp_epsilon() > 1.9
+
+
+def test_erm_is_infinite_where_it_should_be():
+    loss = [[0.0, 1.0], [1.0, 0.0]]
+    channel = channels.erm(channels.summed_loss(loss, 3), 3, [0.5, 0.5])
+    assert channel.dp_epsilon() == math.inf
+    assert channel.kl_privacy() == math.inf
+    assert channel.on_average_kl() == math.inf
+    assert channel.lautum_information() == math.inf
+    assert channel.mutual_information() == pytest.approx(math.log(2), abs=1e-12)
+    assert channel.tv_privacy() == 1.0
+    assert channel.privacy_curve([100.0]) == pytest.approx([1.0])
+    # ERM is the limit of Gibbs posteriors.
+    cold = channels.gibbs(channels.summed_loss(loss, 3), 3, 50.0, [0.5, 0.5], [0.5, 0.5])
+    gap = cold.generalization_error(loss) - channel.generalization_error(loss)
+    assert abs(gap) < 1e-12
+    # An algorithm that ignores the data is not penalized.
+    constant = channels.erm(np.tile([0.0, 1.0], (8, 1)), 3, [0.5, 0.5])
+    assert constant.dp_epsilon() == 0.0
+    assert constant.lautum_information() == 0.0
+
+
+def test_forbidden_hypotheses_are_infinite_losses():
+    loss = np.array([[0.0, np.inf], [0.5, 0.5]])
+    channel = channels.gibbs(channels.summed_loss(loss, 2), 2, 1.0, [0.5, 0.5], [0.5, 0.5])
+    assert channel.dp_epsilon() == math.inf
+    assert channel.on_average_kl() == math.inf
+    assert channel.generalization_error(loss) == math.inf
+    assert math.isfinite(channel.mutual_information())
+    with pytest.raises(ValueError, match="no hypothesis"):
+        channels.gibbs([[np.inf], [0.0]], 1, 1.0, [0.5, 0.5], [1.0])
+
+
+def test_uniform_noise_is_not_pure_dp():
+    count = ordered_datasets(3, 2).sum(axis=1)
+    channel = channels.uniform_noise(count, 3, 2, [0.5, 0.5])
+    assert channel.dp_epsilon() == math.inf
+    curve = channel.privacy_curve([0.0, 1.0, 30.0])
+    assert curve == pytest.approx([0.2, 0.2, 0.2], abs=1e-12)
+    assert channel.renyi_curve([0.5])[0] == pytest.approx(-2 * math.log(0.8), abs=1e-12)
+    assert channel.renyi_curve([1.5])[0] == math.inf
+
+
+def test_differencing_attack():
+    bare = attacks.differencing_attack(4, None, [0.5, 0.5])
+    assert bare.guessing_accuracy(0, others_known=False) == pytest.approx(1.0)
+    assert bare.dp_epsilon() == math.inf
+    assert bare.subset_information([0]) == pytest.approx(math.log(2))
+    eps = 0.2
+    noisy = attacks.differencing_attack(4, eps, [0.5, 0.5])
+    # Person 0 is in one query only, the others in both.
+    assert noisy.dp_epsilon() == pytest.approx(2 * eps, abs=1e-12)
+    limit = math.exp(eps) / (1 + math.exp(eps))
+    assert 0.5 < noisy.guessing_accuracy(0, others_known=True) <= limit + 1e-12
+    assert noisy.guessing_accuracy(1, others_known=True) > limit
+
+
+def test_averaging_attack():
+    eps, n = 0.5, 3
+    single = attacks.averaging_attack(n, 1, eps, [0.5, 0.5])
+    assert single.dp_epsilon() == pytest.approx(eps, abs=1e-12)
+    accuracy = [
+        attacks.averaging_attack(n, k, eps, [0.5, 0.5]).guessing_accuracy(0, others_known=True)
+        for k in (1, 5, 25)
+    ]
+    assert accuracy[0] < accuracy[1] < accuracy[2]
+    assert accuracy[2] > 0.8
+    # Fresh noise on k answers is k releases: the same exact figures as composing by hand.
+    repeated = attacks.averaging_attack(n, 2, eps, [0.5, 0.5])
+    by_hand = single.then(single.probabilities)
+    assert repeated.dp_epsilon() == pytest.approx(2 * eps, abs=1e-10)
+    assert repeated.mutual_information() == pytest.approx(by_hand.mutual_information(), abs=1e-10)
+    assert repeated.on_average_kl() == pytest.approx(2 * single.on_average_kl(), abs=1e-10)
+    bare = attacks.averaging_attack(n, 3, None, [0.5, 0.5])
+    assert bare.guessing_accuracy(0, others_known=True) == pytest.approx(1.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 0.3), st.floats(0.01, 0.3))
+def test_exact_composition(seed, beta_a, beta_b):
+    rng = np.random.default_rng(seed)
+    first = random_channel(rng)
+    kernel = rng.dirichlet(np.full(2, 0.7), size=(4, 3))
+    both = first.then(kernel)
+    # KL chain rule: adaptive on-average KL adds, exactly.
+    second = conditional_on_average_kl(first, kernel)
+    total = first.on_average_kl([0]) + second
+    assert both.on_average_kl([0]) == pytest.approx(total, abs=1e-11)
+    # Max-information: betas add, worst fixed output of the second.
+    fixed = [FiniteChannel(kernel[:, w], first.data_probs, 2) for w in range(3)]
+    bits = max(c.approx_max_information_bits(beta_b) for c in fixed)
+    k, beta = bounds.composed_max_information(
+        first.approx_max_information_bits(beta_a), beta_a, bits, beta_b
+    )
+    assert both.approx_max_information_bits(beta) <= k + 1e-10
+    # Mutual information: I(A, B; S) = I(A; S) + I(B; S | A).
+    joint = both.joint().reshape(3, 2, -1)
+    conditional = dep.conditional_mutual_information(np.moveaxis(joint, 0, 2))
+    total = first.mutual_information() + conditional
+    assert both.mutual_information() == pytest.approx(total, abs=1e-11)
+    # Erasure information obeys the same chain rule, given the rest.
+    erasure = both.erasure_mutual_information() - first.erasure_mutual_information()
+    assert erasure >= -1e-12
+    eps = first.dp_epsilon() + max(c.dp_epsilon() for c in fixed)
+    assert both.dp_epsilon() <= eps + 1e-10
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_non_adaptive_composition_adds(seed):
+    rng = np.random.default_rng(seed)
+    first = random_channel(rng)
+    second = FiniteChannel(rng.dirichlet(np.ones(2), size=4), first.data_probs, 2)
+    both = first.then(second.probabilities)
+    total = first.on_average_kl() + second.on_average_kl()
+    assert both.on_average_kl() == pytest.approx(total, abs=1e-12)
+    # Information is subadditive: the second release repeats part of the first.
+    summed = first.mutual_information() + second.mutual_information()
+    assert both.mutual_information() <= summed + 1e-12
+    erasure = first.erasure_mutual_information() + second.erasure_mutual_information()
+    assert both.erasure_mutual_information() <= erasure + 1e-12
+
+
+def test_composition_lemma_counterexample():
+    # Average over Z at every fixed theta is not enough: theta remembers Z.
+    values = 20
+    probs = np.full(values, 1 / values)
+    keep = 0.5 * np.eye(values) + 0.5 / values
+    first = FiniteChannel(keep, probs, 1)
+    hit = np.where(np.eye(values, dtype=bool), 0.95, 0.05)
+    kernel = np.stack([hit, 1 - hit], axis=2)
+    eps_1 = first.on_average_kl()
+    eps_2 = fixed_output_on_average_kl(first, kernel).max()
+    truth = first.then(kernel).on_average_kl()
+    assert (eps_1, eps_2, truth) == pytest.approx((1.446, 0.252, 2.831), abs=5e-4)
+    assert truth > eps_1 + eps_2 + 1.1
+    honest = conditional_on_average_kl(first, kernel)
+    assert bounds.composed_on_average_kl(eps_1, second_given_first=honest) == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("k", [1, 10, 200])
+def test_advanced_composition_against_the_optimal(k):
+    eps, slack = 0.1, 1e-4
+    p = np.array([math.exp(eps), 1.0]) / (1 + math.exp(eps))
+    total, _ = bounds.advanced_composition(k, eps, delta_slack=slack)
+    delta = composed_privacy_curve(p, p[::-1], k, [total])[0]
+    assert delta <= slack
+    basic, _ = bounds.basic_composition(np.full(k, eps), np.zeros(k))
+    assert composed_privacy_curve(p, p[::-1], k, [basic])[0] == pytest.approx(0, abs=1e-12)
+    # Below basic composition some delta is needed: eps adds for pure DP, no less.
+    assert composed_privacy_curve(p, p[::-1], k, [0.99 * basic])[0] > 0
+
+
+def test_composed_curve_is_the_channel_composed():
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.5, 0.3])
+    single = FiniteChannel([p, q], [0.5, 0.5], 1)
+    triple = single.then(single.probabilities).then(single.probabilities)
+    curve = triple.privacy_curve([0.0, 0.7])
+    forward = composed_privacy_curve(p, q, 3, [0.0, 0.7])
+    backward = composed_privacy_curve(q, p, 3, [0.0, 0.7])
+    assert np.maximum(forward, backward) == pytest.approx(curve, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: FiniteChannel([[1.0]], [0.5, 0.5], 1), "probabilities must have shape"),
+        (lambda: FiniteChannel([[0.9], [1.0]], [0.5, 0.5], 1), "rows that are laws"),
+        (lambda: FiniteChannel([[1.0], [1.0]], [0.5, 0.5], 1).then([[1.0]]), "kernel must have"),
+        (lambda: FiniteChannel([[1.0], [1.0]], [0.5, 0.5], 1).on_average_kl([1]), "positions"),
+        (lambda: channels.randomized_response(20, 1.0, [0.5, 0.5]), "too large to enumerate"),
+        (lambda: channels.uniform_noise([0.5, 1.0], 1, 1, [0.5, 0.5]), "vector of integers"),
+        (lambda: attacks.averaging_attack(2, 1, 1.0, [0.2, 0.3, 0.5]), "two entries"),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

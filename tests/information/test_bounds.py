@@ -1,0 +1,169 @@
+"""Bounds: check values, agreement between forms, validity on random channels, bad input."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gibbs_dp.exact.finite_channel import FiniteChannel
+from gibbs_dp.information import bounds
+from gibbs_dp.information import divergences as dv
+
+
+@pytest.mark.parametrize(
+    ("eta", "kl", "renyi_2", "renyi_8", "tv"),
+    [
+        (1.0, 0.123301561, 0.240229014, 0.635459399, 0.244918662),
+        (2.0, 0.474474647, 0.867561661, 1.590179584, 0.462117157),
+    ],
+)
+def test_check_values_of_bounded_range(eta, kl, renyi_2, renyi_8, tv):
+    assert bounds.kl_from_range(eta) == pytest.approx(kl, abs=1e-8)
+    assert bounds.renyi_from_range(eta, 2.0) == pytest.approx(renyi_2, abs=1e-8)
+    assert bounds.renyi_from_range(eta, 8.0) == pytest.approx(renyi_8, abs=1e-8)
+    assert bounds.total_variation_from_range(eta) == pytest.approx(tv, abs=1e-8)
+
+
+def test_kappa_is_smooth_and_below_its_quadratic():
+    etas = np.array([1e-6, 0.0099999, 0.0100001, 0.1, 1.0, 10.0, 800.0])
+    values = np.array([bounds.kl_from_range(float(e)) for e in etas])
+    assert np.all(values <= etas**2 / 8)
+    assert np.all(values < etas)
+    assert values[1] == pytest.approx(values[2], rel=1e-4)
+    assert values[2] == pytest.approx(etas[2] ** 2 / 8 - etas[2] ** 4 / 576, rel=1e-9)
+    assert bounds.kl_from_range(0.0) == 0.0
+
+
+def test_renyi_of_range_is_ordered():
+    orders = [1.0, 1.0001, 2.0, 8.0, 64.0, 1e4, math.inf]
+    for eta in (0.01, 1.0, 6.0):
+        values = [bounds.renyi_from_range(eta, a) for a in orders]
+        assert all(a <= b + 1e-12 for a, b in itertools.pairwise(values))
+        assert values[1] == pytest.approx(values[0], rel=1e-3)
+        rho = bounds.zcdp_from_range(eta)
+        assert all(v <= a * rho * (1 + 1e-9) for v, a in zip(values[:-1], orders, strict=False))
+
+
+def test_composition_check_value():
+    slack = math.exp(-32)
+    small = bounds.advanced_composition_inverse_small_eps(10_000, 1.0, delta_slack=slack)
+    assert small == pytest.approx(1 / 800, rel=1e-9)
+    full = bounds.advanced_composition_inverse(10_000, 1.0, delta_slack=slack)
+    assert 1 / 10_000 < full < small
+    total = bounds.advanced_composition(10_000, full, delta_slack=slack)
+    assert total.eps == pytest.approx(1.0, abs=1e-12)
+    assert bounds.advanced_composition(10, 0.1, 1e-3, delta_slack=1e-5).delta == 10 * 1e-3 + 1e-5
+
+
+def test_subexponential_is_the_best_of_its_family():
+    for information in (0.01, 0.4, 0.5, 0.6, 7.0):
+        sigma, b, n = 1.3, 0.8, 2
+        s = np.linspace(1e-5, 1 / b, 200_001)
+        best = (information / (n * s) + sigma**2 * s / 2).min()
+        bound = bounds.generalization_subexponential(information, n, sigma=sigma, b=b)
+        assert bound == pytest.approx(best, rel=1e-8)
+    # The two forms meet where they change.
+    edge = n * sigma**2 / (2 * b**2)
+    low, high = (
+        bounds.generalization_subexponential(edge * f, n, sigma=sigma, b=b)
+        for f in (1 - 1e-9, 1 + 1e-9)
+    )
+    assert low == pytest.approx(high, rel=1e-8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0), st.floats(1e-3, 0.9), st.integers(1, 4))
+def test_max_information_of_approximate_dp_holds(seed, eps, beta, n):
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(3, rng.choice([0.3, 3.0, 30.0])), size=2**n)
+    channel = FiniteChannel(table, rng.dirichlet(np.ones(2)), n)
+    delta = max(float(channel.privacy_curve([eps])[0]), 1e-12)
+    if delta >= 1:
+        return
+    truth = channel.approx_max_information_bits(beta)
+    assert truth <= bounds.approximate_dp_max_information_bits(n, eps, delta, beta=beta) + 1e-9
+    for margin, slack, azuma in itertools.product((0.1, 1.0), (0.05, 1.0), (0.01, 0.3)):
+        bits, total = bounds.approximate_dp_max_information_bits_at(
+            n, eps, delta, margin=margin, slack=slack, azuma_beta=azuma
+        )
+        if total < 1:
+            assert channel.approx_max_information_bits(total) <= bits + 1e-9
+
+
+def test_approximate_dp_search_is_no_worse_than_any_choice():
+    best = bounds.approximate_dp_max_information_bits(100, 0.1, 1e-9, beta=0.05)
+    for margin, slack in itertools.product((1e-4, 1e-3, 0.1), (1e-4, 1e-2, 1.0)):
+        spent = bounds.approximate_dp_max_information_bits_at(
+            100, 0.1, 1e-9, margin=margin, slack=slack, azuma_beta=1e-9
+        )[1]
+        if spent < 0.05:
+            bits, beta = bounds.approximate_dp_max_information_bits_at(
+                100, 0.1, 1e-9, margin=margin, slack=slack, azuma_beta=0.05 - spent
+            )
+            assert beta <= 0.05 + 1e-8
+            assert best <= bits * (1 + 1e-6)
+    assert bounds.approximate_dp_max_information_bits(100, 0.1, 1e-3, beta=0.05) == math.inf
+
+
+def test_sharper_forms_are_sharper():
+    for n, eps, beta in itertools.product((5, 500), (0.01, 0.5, 3.0), (1e-6, 0.1)):
+        published = bounds.dp_approx_max_information_bits_published(n, eps, beta=beta)
+        sharp = bounds.dp_approx_max_information_bits(n, eps, beta=beta)
+        kappa = bounds.dp_approx_max_information_bits_kappa(n, eps, beta=beta)
+        assert kappa <= sharp <= published
+        assert kappa <= bounds.pure_dp_max_information_bits(n, eps)
+    tail = bounds.adaptive_event_tail(1000, fixed_tail=1e-8, eps=0.05)
+    assert tail <= bounds.general_event_tail(1000, fixed_tail=1e-8, eps=0.05)
+
+
+def test_approximate_dp_is_the_two_way_max_divergence():
+    p, q = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
+    delta = 0.07
+    eps = bounds.epsilon_from_approximate_max_divergence(
+        dv.approximate_max_divergence(p, q, delta), dv.approximate_max_divergence(q, p, delta)
+    )
+    worst = max(dv.hockey_stick(p, q, math.exp(eps)), dv.hockey_stick(q, p, math.exp(eps)))
+    assert worst == pytest.approx(delta, abs=1e-12)
+
+
+def test_equalities_of_on_average_kl():
+    assert bounds.on_average_kl_from_generalization(2.0, 0.3) == pytest.approx(0.6)
+    assert bounds.generalization_from_on_average_kl(2.0, 0.6) == pytest.approx(0.3)
+    assert bounds.group_on_average_kl(0.1, 3) == pytest.approx(0.3)
+    assert bounds.repeated_draws_on_average_kl(0.1, 5) == pytest.approx(0.5)
+    assert bounds.post_processed_on_average_kl(0.1) == 0.1
+    assert bounds.subgaussian_parameter(-1.0, 3.0) == 2.0
+    assert bounds.loss_difference_range(1.5, adjacency="add-remove") == 1.5
+    assert bounds.loss_difference_range(1.5, adjacency="replace-one") == 3.0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: bounds.kl_from_range(-1.0), "eta must be at least 0"),
+        (lambda: bounds.renyi_from_range(1.0, 0.5), "alpha must be at least 1"),
+        (lambda: bounds.statistical_query_tail(10, 0.1, eps=0.02), "eps must be at most 0.01"),
+        (lambda: bounds.statistical_query_tail_root(10, 0.1, eps=0.01), "eps must be at most 0"),
+        (
+            lambda: bounds.low_sensitivity_tail(100, 1.0, sensitivity=1.0, eps=0.0),
+            "must be at least 10",
+        ),
+        (lambda: bounds.general_event_tail(10, fixed_tail=0.5, eps=1.0), "eps must be at most"),
+        (lambda: bounds.advanced_composition(3, 0.1, delta_slack=0.0), "delta_slack must lie"),
+        (lambda: bounds.basic_composition([0.1], [0.1, 0.2]), "eps and delta must be vectors"),
+        (
+            lambda: bounds.langevin_last_iterate_gdp(
+                3, 1.0, gradient_sensitivity=1.0, gamma=1.0, strong_convexity=1.0, smoothness=2.0
+            ),
+            "step_size must be below",
+        ),
+        (lambda: bounds.generalization_from_individual_information([-1.0], sigma=1.0), "vector"),
+        (lambda: bounds.hockey_stick_lower_from_total_variation(0.5, 0.5), "g must be at least 1"),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
