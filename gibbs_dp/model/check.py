@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 from gibbs_dp.model.posterior import GibbsPosterior
 
 
-def as_key(key: int | PRNGKeyArray) -> PRNGKeyArray:
+def as_key(key: Any) -> PRNGKeyArray:
     """Turn an integer seed into a JAX key; pass keys through.
 
     Raises
@@ -27,7 +29,7 @@ def as_key(key: int | PRNGKeyArray) -> PRNGKeyArray:
     raise ValueError(f"key: give an integer seed or a JAX key, got {type(key).__name__}.")
 
 
-def positive_count(name: str, value: int, least: int = 1) -> int:
+def positive_count(name: str, value: Any, least: int = 1) -> int:
     """Check an integer setting.
 
     Raises
@@ -35,7 +37,10 @@ def positive_count(name: str, value: int, least: int = 1) -> int:
     ValueError
         If it is not an integer of at least ``least``.
     """
-    if isinstance(value, bool) or int(value) != value or value < least:
+    is_whole = isinstance(value, (int, np.integer)) or (
+        isinstance(value, (float, np.floating)) and float(value).is_integer()
+    )
+    if isinstance(value, bool) or not is_whole or value < least:
         raise ValueError(f"{name}: must be an integer of at least {least}, got {value}.")
     return int(value)
 

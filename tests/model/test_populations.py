@@ -1,0 +1,163 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from gibbs_dp import populations
+from gibbs_dp.model.populations.base import as_examples, as_population
+
+FALSE_ALARM = 1e-4  # of each chi-square test below
+
+
+def test_finite_has_the_given_probabilities():
+    probs = np.array([0.5, 0.3, 0.15, 0.05])
+    population = populations.Finite(jnp.arange(4), probs)
+    draw = jax.jit(jax.vmap(lambda key: population.sample(key, 6, 4)))
+    train, ghosts = draw(jax.random.split(jax.random.key(1), 2000))
+    assert train.shape == (2000, 6)
+    assert ghosts.shape == (2000, 4)
+    for part in (train, ghosts):
+        counts = np.bincount(np.asarray(part).ravel(), minlength=4)
+        assert stats.chisquare(counts, probs * part.size).pvalue > FALSE_ALARM
+    # Ghosts are independent of the training set.
+    table = np.zeros((4, 4))
+    np.add.at(table, (np.asarray(train[:, 0]), np.asarray(ghosts[:, 0])), 1)
+    joint = np.outer(probs, probs).ravel() * 2000
+    assert stats.chisquare(table.ravel(), joint).pvalue > FALSE_ALARM
+
+
+def test_table_with_replacement_is_uniform_over_rows_and_keeps_rows_together():
+    rows = {"x": jnp.arange(20.0), "y": 3 * jnp.arange(20)}
+    population = populations.Table(rows)
+    draw = jax.jit(jax.vmap(lambda key: population.sample(key, 8, 4)))
+    train, ghosts = draw(jax.random.split(jax.random.key(2), 1000))
+    for part in (train, ghosts):
+        np.testing.assert_array_equal(3 * part["x"], part["y"])
+        counts = np.bincount(np.asarray(part["x"], int).ravel(), minlength=20)
+        assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    pairs = np.asarray(train["x"][:, 0] == ghosts["x"][:, 0]).mean()
+    assert abs(pairs - 1 / 20) < 4 * np.sqrt(1 / 20 * 19 / 20 / 1000)
+    assert not population.conditional
+
+
+def test_split_mode_gives_disjoint_rows_each_as_likely():
+    population = populations.Table(jnp.arange(15), replace=False)
+    draw = jax.jit(jax.vmap(lambda key: population.sample(key, 6, 5)))
+    train, ghosts = draw(jax.random.split(jax.random.key(3), 2000))
+    both = np.sort(np.concatenate([train, ghosts], axis=1), axis=1)
+    assert (np.diff(both, axis=1) > 0).all()  # no row twice, in or across the two sets
+    for part in (train, ghosts):
+        # Rows of one draw repel, so each row's count is binomial but counts are dependent: the
+        # statistic below is chi-square after the correction of sampling without replacement.
+        counts = np.bincount(np.asarray(part).ravel(), minlength=15)
+        k = part.shape[1]
+        statistic = np.sum((counts - 2000 * k / 15) ** 2) / (2000 * k / 15) * 14 / (15 - k)
+        assert stats.chi2.sf(statistic, 14) > FALSE_ALARM
+    assert population.conditional
+
+
+def test_split_mode_can_use_every_row():
+    population = populations.Table(jnp.arange(10), replace=False)
+    population.check_size(7, 3)
+    train, ghosts = population.sample(jax.random.key(0), 7, 3)
+    assert sorted(np.concatenate([train, ghosts])) == list(range(10))
+
+
+def test_sampler_keeps_ghosts_apart_from_the_training_set():
+    population = as_population(lambda key, n: jax.random.normal(key, (n,)))
+    train, ghosts = population.sample(jax.random.key(0), 3, 3)
+    assert not np.isin(train, ghosts).any()
+    assert as_population(population) is population
+
+
+def test_same_key_same_examples():
+    for population in (
+        populations.Table(jnp.arange(9.0)),
+        populations.Finite(jnp.arange(3.0), [0.2, 0.3, 0.5]),
+        populations.Sampler(lambda key, n: jax.random.normal(key, (n,))),
+    ):
+        one, two = (population.sample(jax.random.key(5), 4, 2) for _ in range(2))
+        jax.tree.map(np.testing.assert_array_equal, one, two)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda shift: populations.Table({"x": shift + jnp.arange(9.0)}),
+        lambda shift: populations.Table({"x": shift + jnp.arange(9.0)}, replace=False),
+        lambda shift: populations.Finite({"x": shift + jnp.arange(3.0)}, [0.2, 0.3, 0.5]),
+    ],
+    ids=["table", "split", "finite"],
+)
+def test_a_new_table_of_the_same_shape_compiles_nothing(make):
+    traces = 0
+
+    @jax.jit
+    def draw(population, key):
+        nonlocal traces
+        traces += 1
+        return population.sample(key, 4, 2)
+
+    first, _ = draw(make(0.0), jax.random.key(0))
+    second, _ = draw(make(100.0), jax.random.key(0))
+    assert traces == 1
+    np.testing.assert_allclose(second["x"], first["x"] + 100.0)
+
+
+def test_floats_take_the_default_type_and_integers_stay(precision):
+    table = populations.Table({"x": np.zeros((3, 2), np.float64), "k": np.arange(3)})
+    assert table.data["x"].dtype == precision
+    assert jnp.issubdtype(table.data["k"].dtype, jnp.integer)
+    assert populations.Finite(np.zeros(2, np.float32), [0.5, 0.5]).values.dtype == precision
+
+
+# -- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        ({"x": np.array([1.0, np.nan, np.inf])}, "2 values are NaN or infinite"),
+        ((np.zeros((3, 2)), np.zeros(4)), r"different lengths \[3, 4\]"),
+        (np.zeros((0, 2)), "empty"),
+        ({}, "no arrays"),
+        (3.0, "leading axis"),
+        (np.array(["a", "b"]), "not numbers"),
+        (np.array([1.0, None], dtype=object), "not numbers"),
+    ],
+)
+def test_bad_examples_are_refused(data, match):
+    with pytest.raises(ValueError, match=match):
+        as_examples(data)
+    with pytest.raises(ValueError, match=match):
+        populations.Table(data)
+
+
+@pytest.mark.parametrize(
+    "probs",
+    [
+        [0.5, 0.6],
+        [0.5, 0.4],
+        [1.5, -0.5],
+        [0.2, 0.3, 0.5],
+        [np.nan, 1.0],
+        [[0.5, 0.5]],
+        [np.inf, 0],
+    ],
+)
+def test_probabilities_that_are_no_distribution_are_refused(probs):
+    with pytest.raises(ValueError, match=r"Finite\(probs\)"):
+        populations.Finite(jnp.arange(2.0), probs)
+
+
+def test_split_larger_than_the_table_is_refused():
+    table = populations.Table(np.zeros(10), replace=False)
+    with pytest.raises(ValueError, match="8 training rows and 3 ghosts need 11 disjoint rows"):
+        table.check_size(8, 3)
+    populations.Table(np.zeros(10)).check_size(8, 3)  # with replacement there is no limit
+
+
+def test_something_else_is_no_population():
+    with pytest.raises(ValueError, match="population: give a callable"):
+        as_population(np.zeros(3))
