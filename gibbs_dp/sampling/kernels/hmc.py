@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import (
     ChainState,
@@ -18,9 +18,34 @@ from gibbs_dp.sampling.kernels.base import (
     normals_and_uniforms,
 )
 
-__all__ = ["HMC", "init", "step"]
+__all__ = ["HMC", "init", "step", "trajectory"]
 
 Vector = Float[Array, " dim"]
+
+
+def trajectory(
+    state: ChainState,
+    momentum: Vector,
+    potential: Potential,
+    size: Float[Array, ""],
+    num_leapfrog: Int[Array, ""],
+) -> tuple[ChainState, Vector]:
+    """Follow the leapfrog integrator; return where it ends, and with what momentum.
+
+    Volume preserving, and reversible: from the end with the momentum negated it leads back.
+    """
+    gradient_of = jax.grad(potential)
+
+    def leapfrog(_: Array, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+        position, half = carry
+        return position + size * half, half - size * gradient_of(position + size * half)
+
+    # Half kick, then num_leapfrog - 1 (drift, full kick), then drift and the last half kick:
+    # the potential's value is needed only once, at the end.
+    half = momentum - 0.5 * size * state.gradient
+    position, half = jax.lax.fori_loop(0, num_leapfrog - 1, leapfrog, (state.position, half))
+    end = init(position + size * half, potential)
+    return end, half - 0.5 * size * end.gradient
 
 
 def step(
@@ -35,18 +60,7 @@ def step(
     dim, dtype = state.position.shape[0], state.position.dtype
     momentum, uniform = normals_and_uniforms(key, dim, 2, dtype)
     size = tuning.step_size * (1.0 + jitter * (2.0 * uniform[0] - 1.0))
-    gradient_of = jax.grad(potential)
-
-    def leapfrog(_: Array, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-        position, half = carry
-        return position + size * half, half - size * gradient_of(position + size * half)
-
-    # Half kick, then num_leapfrog - 1 (drift, full kick), then drift and the last half kick:
-    # the potential's value is needed only once, at the end.
-    half = momentum - 0.5 * size * state.gradient
-    position, half = jax.lax.fori_loop(0, tuning.num_inner - 1, leapfrog, (state.position, half))
-    proposal = init(position + size * half, potential)
-    last = half - 0.5 * size * proposal.gradient
+    proposal, last = trajectory(state, momentum, potential, size, tuning.num_inner)
     energy_change = (proposal.potential + 0.5 * jnp.sum(last**2)) - (
         state.potential + 0.5 * jnp.sum(momentum**2)
     )
