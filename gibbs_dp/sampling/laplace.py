@@ -119,11 +119,12 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
 def is_improper(target: Target, fit: LaplaceFit) -> Bool[Array, ""]:
     """Whether the potential fails to rise along some ray from the mode.
 
-    Rays: every Hessian eigenvector and the direction of the mode itself (where a search that
-    found no mode has been heading), both ways. A density that decays slower than ``1/t`` along a
-    ray has no finite integral around it; here ``t`` is a thousand standard deviations of the
-    fitted Gaussian, capped where it is flat. A ray test can prove a posterior improper, never
-    proper.
+    Rays, both ways: every Hessian eigenvector, the direction of the mode itself (where a search
+    that found no mode has been heading), and the direction that the examples' gradients see least
+    (more coefficients than examples under a loss without curvature). A density that decays
+    slower than ``1/t`` along a ray has no finite integral around it; here ``t`` is a thousand
+    standard deviations of the fitted Gaussian, capped where it is flat. A ray test can prove a
+    posterior improper, never proper.
     """
     far = 1e3
     potential = target.relative_to(fit.reference)
@@ -136,6 +137,11 @@ def is_improper(target: Target, fit: LaplaceFit) -> Bool[Array, ""]:
     lengths = 1.0 / jnp.sqrt(jnp.maximum(curvature, 1e-6 * top + tiny))
     # Where nothing is curved the Hessian carries no scale; the first gradient's does.
     lengths = jnp.where(fit.is_curved | (top > 0), lengths, fit.scale[0, 0])
+    slopes = jax.jacfwd(lambda u: target.terms(u).losses)(fit.mode)
+    seen, directions = jnp.linalg.eigh(slopes.T @ slopes)
+    least = target.gamma * jnp.sqrt(jnp.maximum(seen[0], 1e-4 * seen[-1]) + tiny)
+    axes = jnp.concatenate([axes, directions[:, :1].T])
+    lengths = jnp.append(lengths, 1.0 / (least + tiny))
     rays = far * jnp.concatenate([axes, -axes]) * jnp.tile(lengths, 2)[:, None]
     rise = jax.vmap(lambda ray: potential(fit.mode + ray))(rays)
     exists = jnp.sum(rays**2, axis=1) > 0

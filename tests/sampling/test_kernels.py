@@ -1,0 +1,136 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gibbs_dp as gdp
+from gibbs_dp.sampling.kernels import base, hmc
+
+KERNELS = {"hmc": gdp.HMC(), "mala": gdp.MALA()}
+
+
+def quartic(u):
+    return 0.25 * jnp.sum(u**4) + 0.5 * jnp.sum(u) ** 2
+
+
+def tuning(step_size, num_inner=3):
+    return base.Tuning(jnp.asarray(step_size, jnp.zeros(()).dtype), jnp.asarray(num_inner))
+
+
+def test_trajectory_is_reversible(precision):
+    start = base.init(jnp.asarray([0.7, -1.1], precision), quartic)
+    momentum = jnp.asarray([0.3, 1.4], precision)
+    size, count = jnp.asarray(0.2, precision), jnp.asarray(7)
+    follow = jax.jit(lambda state, p: hmc.trajectory(state, p, quartic, size, count))
+    end, last = follow(start, momentum)
+    assert float(jnp.linalg.norm(end.position - start.position)) > 0.3
+    back, first = follow(end, -last)
+    tolerance = 200 * float(jnp.finfo(precision).eps)
+    np.testing.assert_allclose(back.position, start.position, atol=tolerance)
+    np.testing.assert_allclose(first, -momentum, atol=tolerance)
+
+
+def test_trajectory_preserves_volume_and_is_second_order(float64):
+    start, momentum = jnp.asarray([0.7, -1.1]), jnp.asarray([0.3, 1.4])
+
+    def flow(point, size, count):
+        state = base.init(point[:2], quartic)
+        end, last = hmc.trajectory(state, point[2:], quartic, size, jnp.asarray(count))
+        return jnp.concatenate([end.position, last])
+
+    point = jnp.concatenate([start, momentum])
+    jacobian = jax.jacfwd(flow)(point, jnp.asarray(0.2), 5)
+    assert abs(float(jnp.linalg.det(jacobian)) - 1) < 1e-10
+
+    def energy(point):
+        return float(quartic(point[:2]) + 0.5 * jnp.sum(point[2:] ** 2))
+
+    errors = [
+        abs(energy(flow(point, jnp.asarray(1.0 / count), count)) - energy(point))
+        for count in (40, 80)
+    ]
+    assert 3.5 < errors[0] / errors[1] < 4.5
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_step_is_pure_and_its_state_is_consistent(precision, name):
+    start = base.init(jnp.asarray([0.7, -1.1], precision), quartic)
+    move = jax.jit(lambda key, state: KERNELS[name].step(key, state, quartic, tuning(0.3)))
+    (one, info), (two, _) = move(jax.random.key(0), start), move(jax.random.key(0), start)
+    jax.tree.map(np.testing.assert_array_equal, one, two)
+    other, _ = move(jax.random.key(1), start)
+    assert not np.array_equal(one.position, other.position)
+    np.testing.assert_allclose(one.potential, quartic(one.position), rtol=1e-5)
+    np.testing.assert_allclose(one.gradient, jax.grad(quartic)(one.position), rtol=1e-4)
+    assert 0 <= float(info.accept_prob) <= 1
+    assert {leaf.dtype for leaf in one} == {precision}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_small_step_is_accepted_and_a_huge_one_leaves_the_chain_where_it_is(name):
+    start = base.init(jnp.asarray([0.7, -1.1]), quartic)
+    move = jax.jit(lambda key, size: KERNELS[name].step(key, start, quartic, tuning(size)))
+    assert float(move(jax.random.key(0), 1e-3)[1].accept_prob) > 0.999
+    end, info = move(jax.random.key(0), 1e6)  # the energy overflows to infinity or NaN
+    np.testing.assert_array_equal(end.position, start.position)
+    assert not bool(info.is_accepted)
+    assert float(info.accept_prob) == 0.0
+
+
+def test_nan_is_never_accepted():
+    state = base.init(jnp.zeros(2), quartic)
+    broken = state._replace(potential=jnp.asarray(jnp.nan))
+    kept, info = base.metropolis(jnp.asarray(0.0), state, broken, jnp.asarray(jnp.nan))
+    assert float(kept.potential) == 0.0
+    assert float(info.accept_prob) == 0.0
+
+
+def test_acceptance_is_the_metropolis_ratio():
+    state, other = (base.init(jnp.full(2, x), quartic) for x in (0.0, 1.0))
+    for uniform, accepted in ((0.29, True), (0.31, False)):
+        kept, info = base.metropolis(jnp.asarray(uniform), state, other, jnp.log(jnp.asarray(0.3)))
+        np.testing.assert_allclose(info.accept_prob, 0.3, rtol=1e-6)
+        assert bool(info.is_accepted) is accepted
+        np.testing.assert_array_equal(kept.position, (other if accepted else state).position)
+
+
+def test_changing_the_tuning_compiles_nothing():
+    traces = 0
+
+    @jax.jit
+    def move(key, state, tuning):
+        nonlocal traces
+        traces += 1
+        return gdp.HMC().step(key, state, quartic, tuning)
+
+    state = base.init(jnp.zeros(2), quartic)
+    for size, count in ((0.1, 1), (0.3, 5), (0.5, 20)):
+        move(jax.random.key(0), state, tuning(size, count))
+    assert traces == 1
+
+
+def test_default_tuning_is_the_user_s_where_given():
+    assert gdp.HMC(step_size=0.1, num_leapfrog=7).default_tuning(3) == (0.1, 7)
+    assert gdp.MALA(step_size=0.2, num_inner=2).default_tuning(3) == (0.2, 2)
+    size, count = gdp.HMC().default_tuning(1000)
+    assert size < gdp.HMC().default_tuning(3)[0]
+    assert count > 3
+    assert gdp.MALA().default_tuning(64)[0] == pytest.approx(1.3 / 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: gdp.HMC(step_size=0.0), r"HMC\(step_size\)"),
+        (lambda: gdp.HMC(step_size=float("nan")), r"HMC\(step_size\)"),
+        (lambda: gdp.HMC(num_leapfrog=0), r"HMC\(num_leapfrog\)"),
+        (lambda: gdp.HMC(jitter=1.0), r"HMC\(jitter\)"),
+        (lambda: gdp.HMC(target_accept=1.0), r"HMC\(target_accept\)"),
+        (lambda: gdp.MALA(step_size=-1.0), r"MALA\(step_size\)"),
+        (lambda: gdp.MALA(num_inner=0), r"MALA\(num_inner\)"),
+        (lambda: gdp.MALA(target_accept=0.0), r"MALA\(target_accept\)"),
+    ],
+)
+def test_bad_settings_are_refused(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
