@@ -1,5 +1,6 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
+from gibbs_dp import _threads as _threads  # before JAX starts
 from gibbs_dp._version import __version__ as __version__
 from gibbs_dp.audit import AuditInterrupted as AuditInterrupted
 from gibbs_dp.audit import Report as Report

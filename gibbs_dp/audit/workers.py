@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
@@ -12,18 +11,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbs_dp._threads import POOL_SIZE, num_cores
+
 Job = TypeVar("Job")
 
 
 def num_workers() -> int:
     """One worker a device; on a CPU that shows as one device, one worker a core.
 
-    A block's small operations do not fill several cores; several blocks do.
+    A block's small operations do not fill several cores; several blocks do. One thread of XLA's
+    pool stays free (see ``gibbs_dp/_threads.py``).
     """
     devices = jax.local_devices()
-    if len(devices) == 1 and devices[0].platform == "cpu":
-        return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
-    return len(devices)
+    count = len(devices)
+    if devices[0].platform != "cpu":
+        return count
+    return max(1, min(num_cores() if count == 1 else count, POOL_SIZE - 1))
 
 
 def precision(is_double: bool) -> AbstractContextManager[None]:
