@@ -104,7 +104,7 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
     # H = F F^T, so F^-T F^-1 is the covariance; its lower factor keeps every scale triangular.
     scale = jnp.linalg.cholesky(inverse.T @ inverse)
     is_curved = jnp.all(jnp.isfinite(scale))
-    # No curvature and, at a kink, no gradient: nothing is known, flat coordinates are near 1.
+    # Between two kinks there is neither curvature nor gradient: flat coordinates are near 1.
     guess = jnp.where(end.first_gradient > 0, 1.0 / (end.first_gradient + tiny), 1.0)
     return LaplaceFit(
         mode=end.u,

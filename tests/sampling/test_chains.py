@@ -50,10 +50,7 @@ def test_huge_energies_keep_acceptance_and_variance(precision, cold_data):
     # 64 datasets x 4 chains x 16 draws, of which a third are independent: standard error 4% of the
     # variance at most; five of them.
     ratio = (centred**2).mean(axis=(0, 1, 2)) * N * GAMMA
-    if precision == jnp.float64:
-        assert np.all(np.abs(ratio - 1) < 0.2)
-    else:  # positions near 1 in float32 have 2 ulp to a standard deviation: their grid adds a bit
-        assert np.all(np.abs(ratio - 1) < 0.4)
+    assert np.all(np.abs(ratio - 1) < 0.2)
 
 
 def test_energy_differences_are_exact_where_energies_are_not(cold_data):
@@ -94,7 +91,6 @@ def test_adaptation_recovers_the_scale_of_absolute_loss_regression():
     posterior = gdp.GibbsPosterior(gdp.losses.absolute, prior)
     data = absolute_regression(0, 24, 40, 3)
     draws = sampler(posterior, num_rounds=6)(3, data, 1.0)
-    assert not bool(draws.is_curved.any()) or float(draws.is_curved.mean()) < 1
     assert not bool(draws.is_stuck.any())
     accept = np.asarray(draws.accept_prob)
     assert np.median(accept) > 0.5

@@ -87,7 +87,17 @@ def test_absolute_distance_has_no_curvature_but_a_mode_and_a_scale(start):
     fit, improper = fitter(posterior)(jnp.asarray([0.0, 0.5]), 8.0, np.array([start]))
     np.testing.assert_allclose(fit.mode, 0.25, atol=0.05)
     assert not bool(fit.is_curved)
-    assert 1 / 8 - 1e-3 < float(fit.scale[0, 0]) <= 1.0
+    np.testing.assert_allclose(fit.scale, [[1 / 8]], rtol=1e-5)
+    assert not bool(improper)
+
+
+def test_a_start_without_gradient_or_curvature_gets_a_moderate_scale():
+    """Between the two middle examples of an even number the absolute loss is flat."""
+    posterior = gdp.GibbsPosterior(gdp.losses.absolute, FLAT[1])
+    data = (jnp.ones((4, 1)), jnp.asarray([-3.0, -1.0, 1.0, 2.0]))
+    fit, improper = fitter(posterior)(data, 8.0, np.zeros(1))
+    np.testing.assert_array_equal(fit.scale, [[1.0]])
+    np.testing.assert_array_equal(fit.mode, [0.0])
     assert not bool(improper)
 
 
