@@ -1,29 +1,27 @@
-"""Fixtures that every folder of tests shares."""
-
-import jax
 import jax.numpy as jnp
+import matplotlib as mpl
 import pytest
 
+from gibbs_dp.audit.workers import precision
 
-def enable_x64(on: bool):
-    """Switch the precision inside a ``with``, in old and new JAX."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(on)
-    from jax.experimental import enable_x64 as switch  # JAX before 0.8
-
-    return switch(on)
+mpl.use("Agg")
 
 
 @pytest.fixture(params=["float32", "float64"])
-def precision(request):
-    """Run the test in both precisions; the value is the default dtype."""
-    with enable_x64(request.param == "float64"):
-        assert jnp.zeros(()).dtype == request.param
-        yield jnp.dtype(request.param)
+def dtype(request):
+    """Runs a test in single and in double precision."""
+    with precision(request.param == "float64"):
+        yield request.param
+
+
+@pytest.fixture(name="precision")
+def precision_fixture(dtype):
+    """Runs a test in both precisions; the value is the default dtype."""
+    return jnp.dtype(dtype)
 
 
 @pytest.fixture
 def float64():
-    """Run the test in float64."""
-    with enable_x64(True):
+    """Runs a test in double precision."""
+    with precision(True):
         yield
