@@ -14,6 +14,7 @@ from gibbs_dp.model import populations as populations
 from gibbs_dp.model import supports as supports
 from gibbs_dp.sampling.draws import Draws as Draws
 from gibbs_dp.sampling.draws import load_draws as load_draws
+from gibbs_dp.sampling.errors import ImproperPosteriorError as ImproperPosteriorError
 from gibbs_dp.sampling.kernels import HMC as HMC
 from gibbs_dp.sampling.kernels import MALA as MALA
 from gibbs_dp.sampling.sample import sample as sample

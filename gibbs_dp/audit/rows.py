@@ -25,7 +25,7 @@ ACCEPT_LIMIT = 0.4
 # false alarm once in a thousand audits.
 DISAGREEMENT_Z = 4.0
 # A single dataset that carries this share of a sum makes its standard error meaningless.
-DOMINANT_SHARE = 0.2
+DOMINANT_SHARE = 0.4
 TAIL_LIMIT = 2.5 * ONE_SIDED_LIMIT
 
 

@@ -89,8 +89,11 @@ def direct_kl(
     group_size
         Number k of examples replaced at once (Lemma 6).
     """
-    x = jnp.clip(gamma * _centred(group_sums(train, group_size), weight), -_CLIP, _CLIP)
-    y = jnp.clip(gamma * _centred(group_sums(ghost, group_size), weight), -_CLIP, _CLIP)
+    x = gamma * _centred(group_sums(train, group_size), weight)
+    y = gamma * _centred(group_sums(ghost, group_size), weight)
+    # What all losses of a draw share cancels in every delta; without it the factors stay small.
+    shared = 0.5 * (jnp.mean(x, axis=-1) + jnp.mean(y, axis=-1))[..., None]
+    x, y = jnp.clip(x - shared, -_CLIP, _CLIP), jnp.clip(y - shared, -_CLIP, _CLIP)
     # exp(x - y) - 1 = (a + 1)(b + 1) - 1 = ab + a + b with a = expm1(x), b = expm1(-y): exact for
     # small arguments. For large ones those terms cancel, and plain exponentials do not.
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0

@@ -1,0 +1,56 @@
+"""Small problems with known answers that several audit tests share."""
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+
+import gibbs_dp as gdp
+
+
+def gaussian_mean(dim, prior_scale=None):
+    """Loss |theta - z|^2 / 2, standard normal examples, flat or Gaussian prior."""
+    prior = (
+        gdp.Flat(gdp.supports.real(dim))
+        if prior_scale is None
+        else dist.Normal(0.0, prior_scale).expand([dim])
+    )
+    return gdp.GibbsPosterior(gdp.losses.half_squared_distance, prior)
+
+
+def gaussian_examples(dim):
+    return lambda key, n: jax.random.normal(key, (n, dim))
+
+
+def regression_examples(key, n):
+    """Figure 2b: x and noise uniform on [-1, 1], y = x + noise."""
+    x_key, noise_key = jax.random.split(key)
+    x = jax.random.uniform(x_key, (n,), minval=-1.0, maxval=1.0)
+    return x[:, None], x + jax.random.uniform(noise_key, (n,), minval=-1.0, maxval=1.0)
+
+
+def linear_regression(theta_bound=None):
+    support = gdp.supports.real(1)
+    if theta_bound is not None:
+        support = gdp.supports.box(-theta_bound, theta_bound, 1)
+    return gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(support))
+
+
+def private_mean():
+    """Figure 2a: the Laplace mechanism as a Gibbs posterior of a structured loss."""
+    return gdp.GibbsPosterior(
+        total_loss=lambda theta, z: jnp.abs(jnp.mean(z) - theta),
+        prior=gdp.Flat(gdp.supports.real()),
+        sensitivity=lambda n: 4.0 / n,
+        location_family=True,
+    )
+
+
+def truncated_normals(key, n):
+    return jax.random.truncated_normal(key, -2.0, 2.0, (n,))
+
+
+def logistic_examples(key, n, dim=3, slope=1.0):
+    x_key, y_key = jax.random.split(key)
+    x = jax.random.normal(x_key, (n, dim))
+    y = jax.random.uniform(y_key, (n,)) < jax.nn.sigmoid(slope * x.sum(axis=1))
+    return x, y.astype(x.dtype)

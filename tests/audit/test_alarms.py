@@ -1,0 +1,96 @@
+"""The engine says so when it is wrong, and stays silent when it is not."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from problems import (
+    gaussian_examples,
+    gaussian_mean,
+    linear_regression,
+    logistic_examples,
+    regression_examples,
+)
+
+import gibbs_dp as gdp
+
+
+def audit(posterior, population, n, gammas, **settings):
+    settings = {"num_datasets": 256, "progress": False} | settings
+    return gdp.audit(posterior, population, n, gammas, **settings)
+
+
+def test_too_few_steps_drift():
+    # The bounded posterior is nearly uniform; its Gaussian start in logit space is not.
+    crawl = gdp.HMC(step_size=0.15, num_leapfrog=1)
+    report = audit(
+        linear_regression(2.0), regression_examples, 100, [0.003], kernel=crawl, num_warmup=0,
+        num_samples=32,
+    )  # fmt: skip
+    assert any("drift" in w for w in report.warnings)
+
+
+def test_two_far_modes():
+    two_modes = gdp.GibbsPosterior(
+        lambda theta, z: (jnp.abs(theta) - z) ** 2, gdp.Flat(gdp.supports.real())
+    )
+    report = audit(two_modes, lambda key, n: 10.0 + jax.random.normal(key, (n,)), 20, [1.0])
+    assert any("several modes" in w for w in report.warnings)
+
+
+def test_separable_logistic_regression_counts_its_failures():
+    flat = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.real(3)))
+    report = audit(flat, logistic_examples, 20, [1.0])
+    assert report["failed_datasets"][0] > 0
+    assert report["num_datasets"][0] + report["failed_datasets"][0] == 256
+    assert any("datasets failed" in w and "improper" in w for w in report.warnings)
+    with pytest.raises(gdp.ImproperPosteriorError, match="improper at gamma=1"):
+        audit(flat, lambda key, n: logistic_examples(key, n, slope=50.0), 8, [1.0])
+
+
+def test_heavy_tails_of_the_one_sided_estimator():
+    posterior, population = gaussian_mean(1), gaussian_examples(1)
+    forced = audit(posterior, population, 5, [20.0], estimator="one-sided")
+    assert forced["tail_flag"][0]
+    assert any("heavy tails" in w for w in forced.warnings)
+    # 20 / 5 nats is the truth, and what the automatic choice finds.
+    report = audit(posterior, population, 5, [20.0])
+    assert not report["tail_flag"][0]
+    assert abs(report["on_average_kl"][0] - 4.0) < 4 * report["on_average_kl_se"][0]
+
+
+def test_stuck_chains_are_counted():
+    huge = gdp.HMC(step_size=50.0, num_leapfrog=1)
+    with pytest.raises(ValueError, match="stuck chains"):
+        audit(gaussian_mean(1), gaussian_examples(1), 5, [1.0], kernel=_Untuned(huge), num_warmup=0)
+
+
+class _Untuned:
+    """A kernel whose step size the pilots cannot rescue: it multiplies whatever it is given."""
+
+    target_accept = 0.8
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def default_tuning(self, dim):
+        return self.kernel.default_tuning(dim)
+
+    def step(self, key, state, potential, tuning):
+        worse = tuning._replace(step_size=tuning.step_size * 1e6)
+        return self.kernel.step(key, state, potential, worse)
+
+
+def test_unreachable_rel_error_is_said():
+    report = audit(
+        gaussian_mean(1), gaussian_examples(1), 5, [1.0], rel_error=1e-4, max_datasets=512
+    )
+    assert any("rel_error" in w for w in report.warnings)
+    assert report["num_datasets"][0] == 512
+
+
+@pytest.mark.parametrize("kernel", [gdp.HMC(), gdp.MALA()])
+def test_healthy_problems_raise_no_alarm(kernel):
+    report = audit(gaussian_mean(2), gaussian_examples(2), 20, [0.1, 1.0, 10.0], kernel=kernel)
+    assert report.warnings == ()
+    assert not report["tail_flag"].any()
+    assert report["failed_datasets"].sum() == 0

@@ -1,0 +1,66 @@
+"""Nothing recompiles over gammas, tables or datasets of the same shape: traces are counted."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import gaussian_examples
+
+import gibbs_dp as gdp
+
+
+@pytest.fixture
+def counted():
+    """A posterior whose loss counts how often it is traced."""
+    calls = []
+
+    def loss(theta, z):
+        calls.append(1)
+        return 0.5 * jnp.sum((theta - z) ** 2)
+
+    return gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1))), calls
+
+
+def test_a_grid_of_gammas_traces_the_sweep_once(counted):
+    posterior, calls = counted
+    gammas = np.geomspace(1e-3, 0.1, 16)  # one plan: small enough for the one-sided estimator
+    population = gaussian_examples(1)
+    gdp.audit(posterior, population, 10, gammas[:1], 64, progress=False)
+    first = len(calls)
+    optimum_and_check = _traces_outside_the_sweep(posterior, calls, population)
+    before = len(calls)
+    gdp.audit(posterior, population, 10, gammas, 64, key=1, progress=False)
+    assert len(calls) - before == optimum_and_check
+    assert first > optimum_and_check
+
+
+def _traces_outside_the_sweep(posterior, calls, population):
+    """Traces of one repeated audit: its argument check and optimum, nothing of the sweep."""
+    before = len(calls)
+    gdp.audit(posterior, population, 10, [0.05], 64, progress=False)
+    return len(calls) - before
+
+
+def test_a_new_table_of_the_same_shape_compiles_nothing(counted):
+    posterior, calls = counted
+    tables = [
+        gdp.populations.Table(np.random.default_rng(i).normal(size=(30, 1))) for i in range(3)
+    ]
+    gdp.audit(posterior, tables[0], 10, [0.05], 64, progress=False)
+    repeated = []
+    for table in tables[1:]:
+        before = len(calls)
+        gdp.audit(posterior, table, 10, [0.05], 64, progress=False)
+        repeated.append(len(calls) - before)
+    assert repeated[0] == repeated[1]
+    assert repeated[0] == _traces_outside_the_sweep(posterior, calls, tables[0])
+
+
+def test_sampling_a_new_dataset_compiles_nothing(counted):
+    posterior, calls = counted
+    gdp.sample(posterior, np.zeros((5, 1)), num_samples=8)
+    counts = []
+    for gamma in (0.5, 2.0):
+        before = len(calls)
+        gdp.sample(posterior, np.ones((5, 1)), gamma=gamma, num_samples=8)
+        counts.append(len(calls) - before)
+    assert counts == [1, 1]  # the argument check evaluates the loss once; the sampler is cached

@@ -1,0 +1,66 @@
+"""Identities that link audits to each other: groups, structured losses, blocks, seeds."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import gaussian_examples, gaussian_mean
+
+import gibbs_dp as gdp
+
+N = 12
+
+
+@pytest.fixture(scope="module")
+def single():
+    return gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, progress=False)
+
+
+@pytest.mark.parametrize("group_size", [4, N])
+def test_replacing_k_examples_costs_k_times_as_much(single, group_size):
+    # Lemma 6; |z| <= 4 against the closed form k gamma / n
+    report = gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, group_size=group_size, progress=False
+    )
+    truth = group_size * 0.1 / N
+    for name in ("on_average_kl", "on_average_kl_ghost"):
+        assert abs(report[name][0] - truth) < 4 * report[f"{name}_se"][0]
+    assert report["generalization_error"][0] == pytest.approx(
+        single["generalization_error"][0],
+        abs=4 * np.hypot(report["generalization_error_se"], single["generalization_error_se"])[0],
+    )
+
+
+def test_a_structured_sum_is_the_sum_loss(single):
+    loss = gdp.losses.half_squared_distance
+    structured = gdp.GibbsPosterior(
+        total_loss=lambda theta, z: jnp.sum(loss.batch(theta, z)),
+        prior=gdp.Flat(gdp.supports.real(1)),
+    )
+    report = gdp.audit(structured, gaussian_examples(1), N, [0.1], 512, progress=False)
+    for name in ("on_average_kl", "on_average_kl_ghost", "generalization_error"):
+        error = np.hypot(report[f"{name}_se"], single[f"{name}_se"])
+        assert (np.abs(report[name] - single[name]) < 4 * error).all()
+    # Risks of a structured loss are of the whole dataset.
+    assert report["empirical_risk"][0] == pytest.approx(N * single["empirical_risk"][0], rel=0.1)
+
+
+def test_block_size_changes_nothing_but_rounding(single):
+    report = gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, block_size=32, progress=False
+    )
+    for name in ("on_average_kl", "generalization_error", "population_risk"):
+        assert report[name] == pytest.approx(single[name], rel=1e-4)
+
+
+def test_rel_error_adds_datasets_until_met():
+    report = gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), N, [0.1], 64, rel_error=0.03, progress=False
+    )
+    assert report["num_datasets"][0] >= 256
+    assert report["on_average_kl_se"][0] <= 0.03 * report["on_average_kl"][0]
+
+
+def test_gamma_zero_is_the_prior():
+    report = gdp.audit(gaussian_mean(1, 1.0), gaussian_examples(1), N, [0.0], 256, progress=False)
+    assert report["on_average_kl"][0] == 0.0
+    assert abs(report["generalization_error"][0]) < 4 * report["generalization_error_se"][0]
