@@ -1,0 +1,88 @@
+"""Every implemented theorem and identity, both sides computed, in one list of checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from gibbs_dp import io
+from gibbs_dp.experiments.verify_bounds import bound_checks
+from gibbs_dp.experiments.verify_check import Check
+from gibbs_dp.experiments.verify_closed_forms import closed_form_checks
+from gibbs_dp.experiments.verify_exact import all_exact_checks
+
+Say = Callable[[str], None]
+
+
+def _nothing(_: str) -> None:
+    """Say nothing."""
+
+
+def verify(*, sampled: bool = True, say: Say = _nothing) -> list[Check]:
+    """Check everything: by enumeration, in closed form and, unless told not to, by sampling.
+
+    Seeds are fixed. The exact part takes seconds; sampling, nearly all of which is compiling,
+    takes most of a minute on two cores.
+
+    Parameters
+    ----------
+    sampled
+        Whether to audit problems with known answers too.
+    say
+        Told, a line a time, what is going on.
+
+    Returns
+    -------
+    list of Check
+        In the order of the theory. All of them should hold.
+
+    Examples
+    --------
+    >>> checks = verify(sampled=False)
+    >>> len(checks) > 500, [check for check in checks if not check.holds]
+    (True, [])
+    """
+    say("checking identities, inequalities and counterexamples by enumeration")
+    checks = all_exact_checks()
+    say("checking bounds on the cases that attain them")
+    checks += bound_checks()
+    say("checking closed forms against each other")
+    checks += closed_form_checks()
+    if sampled:
+        from gibbs_dp.experiments.verify_sampled import sampled_checks
+
+        say("sampling problems with known answers")
+        checks += sampled_checks(say)
+    return checks
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    """Count what holds, and name what fails.
+
+    Examples
+    --------
+    >>> verdict([])
+    '0 of 0 checks hold (0 exact, 0 sampled).'
+    """
+    failed = [check for check in checks if not check.holds]
+    sampled = sum(check.z is not None for check in checks)
+    text = (
+        f"{len(checks) - len(failed)} of {len(checks)} checks hold "
+        f"({len(checks) - sampled} exact, {sampled} sampled)."
+    )
+    return "\n".join([text, *(f"FAILS: {check.name} [{check.case}]" for check in failed)])
+
+
+def save_csv(checks: Sequence[Check], path: Path) -> None:
+    """Write one row a check, whole or not at all; infinite values as ``inf``, absent ones empty.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    frame = pd.DataFrame(list(checks), columns=list(Check._fields))
+    with io.atomic_write(path) as temporary:
+        frame.to_csv(temporary, index=False)
