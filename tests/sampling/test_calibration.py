@@ -20,7 +20,7 @@ from gibbs_dp.sampling.evolve import make_schedule
 
 FALSE_ALARM = 1e-5
 GAMMA = 4.0
-NUM_DATASETS = 640
+NUM_DATASETS = 480
 NUM_CHAINS = 15
 BURN_IN = 40
 
@@ -99,7 +99,8 @@ def p_values(model, kernel, kind=gdp.GibbsPosterior):
         return jnp.sum(sampled < statistics(theta), axis=0)
 
     keys = jax.random.split(jax.random.key(2018), NUM_DATASETS)
-    ranks = np.asarray(jax.jit(jax.vmap(one_rank))(keys))
+    quick = {"xla_backend_optimization_level": 1}  # compiling is most of the time
+    ranks = np.asarray(jax.jit(jax.vmap(one_rank), compiler_options=quick)(keys))
     return [
         stats.chisquare(np.bincount(column, minlength=NUM_CHAINS + 1)).pvalue for column in ranks.T
     ]
