@@ -1,0 +1,1 @@
+"""Small programs over the rest of the library."""
