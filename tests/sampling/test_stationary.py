@@ -240,7 +240,7 @@ def forget_proposal_density(uniform, state, proposal, log_ratio):
     ("name", "module", "wrong"),
     [
         ("gaussian", hmc, accept_all),
-        ("truncated", mala, accept_all),
+        ("gaussian", mala, accept_all),
         ("positive", mala, forget_proposal_density),
     ],
     ids=["hmc-unadjusted", "mala-unadjusted", "mala-without-proposal-density"],
