@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp import estimators
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -55,8 +55,6 @@ class Inputs(NamedTuple):
         Where mode searches begin, in flat coordinates.
     is_dispersed
         Begin them at overdispersed random points instead.
-    start_seed
-        Which overdispersed points: pilots run twice to see whether it matters.
     reference
         The control variate's parameter, free of every dataset it is used on.
     optimum
@@ -67,7 +65,6 @@ class Inputs(NamedTuple):
     schedule: Schedule
     start: Float[Array, " dim"]
     is_dispersed: Bool[Array, ""]
-    start_seed: Int[Array, ""]
     reference: Float[Array, " dim"]
     optimum: Float[Array, " dim"]
 
@@ -189,7 +186,8 @@ def _pair_deltas(
 
 
 def summarize_dataset(
-    key: PRNGKeyArray,
+    data_key: PRNGKeyArray,
+    chain_key: PRNGKeyArray,
     posterior: GibbsPosterior,
     population: Any,
     kernel: Kernel,
@@ -197,11 +195,9 @@ def summarize_dataset(
     inputs: Inputs,
 ) -> Summary:
     """Draw one dataset and its ghosts, sample its posterior, and reduce the draws."""
-    data_key, chain_key, start_key = jax.random.split(key, 3)
-    chain_key = jax.random.fold_in(chain_key, inputs.start_seed)
     train, ghosts = population.sample(data_key, plan.n, ghosts_needed(posterior, plan))
-    dispersed = posterior.initial(jax.random.fold_in(start_key, inputs.start_seed))
-    start = jnp.where(inputs.is_dispersed, dispersed, inputs.start)
+    chain_key, start_key = jax.random.split(chain_key)
+    start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
 
     def sample(data: PyTree) -> ChainDraws:
         # The same key for a dataset and its replaced versions couples their chains.
@@ -270,15 +266,18 @@ def _block(
     kernel: Kernel,
     plan: Plan,
     population: Any,
-    root: PRNGKeyArray,
+    roots: Key[Array, 2],
     indices: Int[Array, " block"],
     inputs: Inputs,
 ) -> Summary:
     # fold_in(root, index) makes a dataset the same whatever block, device or process it is in.
-    keys = jax.vmap(lambda i: jax.random.fold_in(root, i))(indices)
+    fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+    data_keys, chain_keys = jax.vmap(fold, in_axes=(0, None))(roots, indices)
     return jax.vmap(
-        lambda key: summarize_dataset(key, posterior, population, kernel, plan, inputs)
-    )(keys)
+        lambda data_key, chain_key: summarize_dataset(
+            data_key, chain_key, posterior, population, kernel, plan, inputs
+        )
+    )(data_keys, chain_keys)
 
 
 @lru_cache(maxsize=8)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from scipy import optimize
 
 from gibbs_dp.model.populations import Table
@@ -32,38 +33,17 @@ def population_optimum(
     makes the reported excess risk too small by about ``dim / 65,536`` of the loss's scale. A
     risk that keeps falling towards infinity has no minimizer.
     """
-    dim = posterior.dim
-    nothing = np.full(dim, np.nan)
-
-    if posterior.structured:
-        size = sum(leaf.size for leaf in jax.tree.leaves(population.sample(key, n, 1)[0]))
-        count = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(size, 1)))
-        keys = jax.random.split(key, count)
-        data = jax.vmap(lambda k: population.sample(k, n, 1)[0])(keys)
-    elif isinstance(population, Table):
-        data = population.data
-    else:
-        one = sum(leaf.size for leaf in jax.tree.leaves(population.sample(key, 2, 1)[0])) // 2
-        data = population.sample(key, max(1024, min(NUM_EXAMPLES, MAX_NUMBERS // one)), 1)[0]
-
-    @jax.jit
-    def value_and_grad(u: Float[Array, " dim"], data: Any) -> tuple[Array, Array]:
-        def mean_risk(u: Float[Array, " dim"]) -> Array:
-            theta = posterior.constrain(u)
-            if posterior.structured:
-                return jnp.mean(jax.vmap(lambda z: posterior.empirical_loss(theta, z))(data))
-            return jnp.mean(posterior.losses(theta, data))
-
-        return jax.value_and_grad(mean_risk)(u)
+    data = _reference_data(posterior, population, n, key)
 
     def objective(u: Float[np.ndarray, " dim"]) -> tuple[float, Float[np.ndarray, " dim"]]:
-        value, gradient = value_and_grad(jnp.asarray(u, start.dtype), data)
+        value, gradient = _mean_risk(posterior, jnp.asarray(u, start.dtype), data)
         return float(value), np.asarray(gradient, np.float64)
 
     begin = np.asarray(start, np.float64)
     result = optimize.minimize(
         objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": 500}
     )
+    nothing = np.full(posterior.dim, np.nan)
     if not (np.isfinite(result.fun) and np.isfinite(result.x).all()):
         return nothing
     # A loss that is still falling a long way out has its infimum at infinity.
@@ -71,3 +51,35 @@ def population_optimum(
     if further < result.fun and np.linalg.norm(result.x - begin) > 10.0:
         return nothing
     return np.asarray(result.x)
+
+
+def _reference_data(
+    posterior: GibbsPosterior, population: Any, n: int, key: PRNGKeyArray
+) -> PyTree:
+    """Return a large sample of the population: rows, or (structured loss) whole datasets."""
+    shapes = jax.eval_shape(lambda k: _draw(population, k, n, None), key)
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    if posterior.structured:
+        count = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(numbers, 1)))
+        return _draw(population, key, n, count)
+    if isinstance(population, Table):
+        return population.data
+    count = max(1024, min(NUM_EXAMPLES, MAX_NUMBERS * n // max(numbers, 1)))
+    return _draw(population, key, count, None)
+
+
+@partial(jax.jit, static_argnames=("n", "num_datasets"))
+def _draw(population: Any, key: PRNGKeyArray, n: int, num_datasets: int | None) -> PyTree:
+    if num_datasets is None:
+        return population.sample(key, n, 1)[0]
+    keys = jax.random.split(key, num_datasets)
+    return jax.vmap(lambda k: population.sample(k, n, 1)[0])(keys)
+
+
+@partial(jax.jit, static_argnames=("posterior",))
+@partial(jax.value_and_grad, argnums=1)
+def _mean_risk(posterior: GibbsPosterior, u: Float[Array, " dim"], data: PyTree) -> Array:
+    theta = posterior.constrain(u)
+    if posterior.structured:
+        return jnp.mean(jax.vmap(lambda z: posterior.empirical_loss(theta, z))(data))
+    return jnp.mean(posterior.losses(theta, data))

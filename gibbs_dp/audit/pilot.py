@@ -93,7 +93,6 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
             schedule=make_schedule(tuning, burn_in, rounds),
             start=zeros,
             is_dispersed=jnp.asarray(True),
-            start_seed=jnp.asarray(0, jnp.int32),
             reference=zeros,
             optimum=jnp.full((dim,), jnp.nan, dtype),
         )
@@ -126,16 +125,10 @@ def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Su
     """Run the same pilot datasets twice, from two sets of overdispersed starts."""
     s = runner.settings
     blocks = range(0, NUM_PILOTS, s.block_size)
-    root = jax.random.fold_in(s.key, 1)
+    data_root, first_root, second_root = jax.random.split(jax.random.fold_in(s.key, 1), 3)
     jobs = [
-        Job(
-            (which, first),
-            root,
-            first,
-            plan,
-            inputs._replace(start_seed=jnp.asarray(which, jnp.int32)),
-        )
-        for which in (0, 1)
+        Job((which, first), jnp.stack([data_root, chain_root]), first, plan, inputs)
+        for which, chain_root in enumerate((first_root, second_root))
         for first in blocks
     ]
     done = {job.tag: summary for job, summary in runner.run(jobs)}

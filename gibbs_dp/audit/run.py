@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jaxtyping import PRNGKeyArray
+from numpy.typing import ArrayLike
 
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.report import Report
@@ -38,7 +39,7 @@ def audit(
     posterior: GibbsPosterior,
     population: Population | Callable[[PRNGKeyArray, int], Any],
     n: int,
-    gammas: float | Sequence[float],
+    gammas: ArrayLike | Sequence[float],
     num_datasets: int = 1024,
     num_ghosts: int = 16,
     key: int | PRNGKeyArray = 0,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key
 
 from gibbs_dp.audit.block import Inputs, Plan, Summary, block_program
 from gibbs_dp.audit.settings import Settings
@@ -18,10 +18,10 @@ from gibbs_dp.audit.workers import run_jobs
 
 
 class Job(NamedTuple):
-    """One block of datasets at one gamma."""
+    """One block of datasets at one gamma; ``roots`` are of the data and of the chains."""
 
     tag: Any
-    root: PRNGKeyArray
+    roots: Key[Array, 2]
     first: int
     plan: Plan
     inputs: Inputs
@@ -50,7 +50,7 @@ class Runner:
     def _call(self, job: Job, device: jax.Device) -> Summary:
         s = self.settings
         indices = jnp.arange(job.first, job.first + s.block_size)
-        arguments = jax.device_put((s.population, job.root, indices, job.inputs), device)
+        arguments = jax.device_put((s.population, job.roots, indices, job.inputs), device)
         program = block_program(device.platform)
         return program(s.posterior, s.kernel, job.plan, *arguments)
 

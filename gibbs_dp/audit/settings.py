@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
+from numpy.typing import ArrayLike
 
 from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.domain import Domain
@@ -65,7 +66,7 @@ class Settings:
         }
 
 
-def check_gammas(gammas: float | Sequence[float]) -> tuple[float, ...]:
+def check_gammas(gammas: ArrayLike | Sequence[float]) -> tuple[float, ...]:
     """Sort and check a grid of inverse temperatures.
 
     Raises

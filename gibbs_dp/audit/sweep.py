@@ -127,11 +127,11 @@ def _run_missing(
     settings: Settings, runner: Runner, tracks: list[Track], progress: Progress
 ) -> None:
     """Run the blocks that the tracks' targets still need, all gammas of a block together."""
-    root = jax.random.fold_in(settings.key, 0)
+    roots = jax.random.split(jax.random.fold_in(settings.key, 0), 2)
     size = settings.block_size
     last = max(t.target for t in tracks)
     jobs = [
-        Job((i, first), root, first, track.plan, track.tuned.inputs)
+        Job((i, first), roots, first, track.plan, track.tuned.inputs)
         for first in range(0, last, size)
         for i, track in enumerate(tracks)
         if first < track.target and first not in track.blocks

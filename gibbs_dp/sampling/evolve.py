@@ -12,6 +12,7 @@ from gibbs_dp.sampling.kernels.base import ChainState, Kernel, Potential, Tuning
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 
 STEPS_PER_ROUND = 20
+MAX_STEPS = 2**20  # in one round
 
 
 class Schedule(NamedTuple):
@@ -98,6 +99,7 @@ def evolve(
         jnp.zeros((num_samples, num_chains), positions.dtype),
     )
 
+    chain_keys = jax.random.split(key, num_chains)
     still = jnp.zeros((num_chains,), bool)
 
     def one_round(
@@ -105,7 +107,6 @@ def evolve(
     ) -> tuple[Array, Whitening, Array, _Memory, Array]:
         positions, current, log_step, memory, _ = carry
         is_last = index == schedule.num_adapt_rounds
-        round_key = jax.random.fold_in(key, index)
         pulled = current.pull_back(potential)
         states = jax.vmap(lambda u: init(current.whiten(u), pulled))(positions)
         # Coordinates are new in every round, so the step size starts afresh; where the rounds
@@ -117,7 +118,8 @@ def evolve(
             t: Array, inner: tuple[ChainState, Array, _Memory, Array]
         ) -> tuple[ChainState, Array, _Memory, Array]:
             chains, log_step, memory, has_moved = inner
-            keys = jax.random.split(jax.random.fold_in(round_key, t), num_chains)
+            # One number per (round, step): every generator call costs compile time.
+            keys = jax.vmap(lambda k: jax.random.fold_in(k, index * MAX_STEPS + t))(chain_keys)
             tuning = Tuning(jnp.exp(log_step), schedule.tuning.num_inner)
             chains, info = jax.vmap(lambda k, s: kernel.step(k, s, pulled, tuning))(keys, chains)
             slot = (t + num_samples - count % num_samples) % num_samples

@@ -1,4 +1,9 @@
-"""Small problems with known answers that several audit tests share."""
+"""Small problems with known answers that several audit tests share.
+
+Cached: JAX recognizes the same posterior and population and compiles their sweep once.
+"""
+
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -7,6 +12,7 @@ import numpyro.distributions as dist
 import gibbs_dp as gdp
 
 
+@cache
 def gaussian_mean(dim, prior_scale=None):
     """Loss |theta - z|^2 / 2, standard normal examples, flat or Gaussian prior."""
     prior = (
@@ -17,6 +23,7 @@ def gaussian_mean(dim, prior_scale=None):
     return gdp.GibbsPosterior(gdp.losses.half_squared_distance, prior)
 
 
+@cache
 def gaussian_examples(dim):
     return lambda key, n: jax.random.normal(key, (n, dim))
 
@@ -28,6 +35,7 @@ def regression_examples(key, n):
     return x[:, None], x + jax.random.uniform(noise_key, (n,), minval=-1.0, maxval=1.0)
 
 
+@cache
 def linear_regression(theta_bound=None):
     support = gdp.supports.real(1)
     if theta_bound is not None:
@@ -35,6 +43,7 @@ def linear_regression(theta_bound=None):
     return gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(support))
 
 
+@cache
 def private_mean():
     """Figure 2a: the Laplace mechanism as a Gibbs posterior of a structured loss."""
     return gdp.GibbsPosterior(
