@@ -1,0 +1,99 @@
+"""The ``gibbs-dp`` program: finds the command, and turns every failure into one line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from gibbs_dp._version import __version__
+from gibbs_dp.cli import output
+from gibbs_dp.cli.errors import UsageError, one_line
+
+# Command -> (module with a function `run(arguments)`, one line for the help).
+COMMANDS = {
+    "audit": ("audit", "privacy and generalization of a posterior over gamma"),
+    "sample": ("sample", "draws from one posterior, with diagnostics"),
+    "figure2": ("figure2", "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors"),
+    "verify": ("verify", "every implemented theorem: both sides, and whether it holds"),
+}
+
+SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments
+        The command line; ``sys.argv[1:]`` by default.
+
+    Returns
+    -------
+    int
+        0 on success, 2 on bad input, 130 on Ctrl-C, 1 on anything unexpected.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    is_debug = "--debug" in given
+    try:
+        status = _dispatch(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe left early, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SUCCESS
+    except KeyboardInterrupt as interrupt:
+        return _say(f"interrupted: {interrupt or 'nothing was saved.'}", INTERRUPTED, is_debug)
+    except (ValueError, OSError) as error:
+        return _say(f"error: {one_line(error)}", BAD_INPUT, is_debug)
+    except Exception as error:
+        hint = "" if is_debug else " (--debug shows where)"
+        text = f"error: unexpected {type(error).__name__}: {one_line(error)}{hint}"
+        return _say(text, FAILURE, is_debug)
+    return status
+
+
+def _say(text: str, status: int, is_debug: bool) -> int:
+    if is_debug:
+        traceback.print_exc()
+    output.log(f"gibbs-dp: {text}")
+    return status
+
+
+def _dispatch(given: list[str]) -> int:
+    position = next((i for i, word in enumerate(given) if not word.startswith("-")), None)
+    if "--version" in given[:position]:
+        output.emit(f"gibbs-dp {__version__}")
+        return SUCCESS
+    if position is None:
+        if not given or not {"-h", "--help"}.isdisjoint(given):
+            output.emit(_help())
+            return SUCCESS
+        raise UsageError(f"no command is given; choose one of {', '.join(COMMANDS)}.")
+    command = given[position]
+    if command not in COMMANDS:
+        raise UsageError(f"there is no command {command!r}; choose one of {', '.join(COMMANDS)}.")
+    module = importlib.import_module(f"gibbs_dp.cli.{COMMANDS[command][0]}")
+    try:
+        # Commands that check something return 1 when it does not hold; the others return None.
+        return module.run(given[:position] + given[position + 1 :]) or SUCCESS
+    except SystemExit as done:  # argparse leaves this way after --help
+        if done.code:
+            raise UsageError("the command line could not be understood.") from None
+        return SUCCESS
+
+
+def _help() -> str:
+    listing = "\n".join(f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items())
+    return (
+        "usage: gibbs-dp COMMAND [options]\n\n"
+        "Privacy and generalization of Gibbs posteriors.\n\n"
+        f"commands:\n{listing}\n\n"
+        "'gibbs-dp COMMAND --help' shows a command's options; 'gibbs-dp --version' the version."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+from gibbs_dp.problems.registry import Option
+
+OUTPUT = (
+    Option("json", "flag", "one JSON object per line on stdout and nothing else there"),
+    Option("out", "str", "folder for the files (made if missing)", metavar="DIR"),
+    Option("seed", "int", "random seed (default 0)", 0),
+    Option("quiet", "flag", "no progress bar and no log on stderr"),
+    Option("debug", "flag", "show the traceback of an error"),
+)
+
+PROBLEM = Option(
+    "problem", "str", "your own problem, importable from here", metavar="MODULE:OBJECT"
+)
+
+NUM_CHAINS = Option("num_chains", "int", "chains per dataset")
+NUM_WARMUP = Option("num_warmup", "int", "steps discarded per chain")
+NUM_SAMPLES = Option("num_samples", "int", "draws kept per chain")
+
+KERNEL = (
+    Option("kernel", "str", "Markov kernel (default hmc)", "hmc", ("hmc", "mala")),
+    Option("step_size", "float", "step in posterior standard deviations (default: tuned)"),
+    Option("num_leapfrog", "int", "gradients per HMC step (default: 3, more in high dimension)"),
+    Option("float64", "flag", "compute in double precision"),
+)

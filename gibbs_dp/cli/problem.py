@@ -1,0 +1,122 @@
+"""From a command line to a problem: a built-in name, a CSV file, or the user's own object."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.options import PROBLEM
+from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.problems.base import Problem
+from gibbs_dp.problems.registry import PROBLEMS, Option, build_problem, load_problem
+
+
+def problem_options() -> tuple[Option, ...]:
+    """Every option that some built-in problem has."""
+    found = {o.keyword: o for entry in PROBLEMS.values() for o in entry.options}
+    return (PROBLEM, *found.values())
+
+
+def parse_with_problem(
+    command: str, summary: str, arguments: Sequence[str], groups: Mapping[str, Sequence[Option]]
+) -> tuple[argparse.Namespace, str]:
+    """Parse a command that takes a problem; options may come before or after its name.
+
+    Parameters
+    ----------
+    command
+        Name of the command.
+    summary
+        One sentence for its help.
+    arguments
+        The command line after the command.
+    groups
+        The command's own options, by title.
+
+    Returns
+    -------
+    The parsed options, and the problem's name (``--problem`` for a user's own).
+
+    Raises
+    ------
+    UsageError
+        If an option does not belong to the problem, or no problem is named.
+    """
+    own = [option for options in groups.values() for option in options]
+    name, rest = split_name(arguments, [*own, *problem_options()])
+    flags = {word.partition("=")[0] for word in rest}
+    if name is None and PROBLEM.flag in flags:
+        name = PROBLEM.flag
+    elif name is None and "--data" in flags:
+        name = "table"
+    elif name is not None and PROBLEM.flag in flags:
+        raise UsageError(f"{PROBLEM.flag}: give a built-in problem ({name}) or your own, not both.")
+    if name is not None and name != PROBLEM.flag and name not in PROBLEMS:
+        raise UsageError(
+            f"there is no problem {name!r}; choose one of {', '.join(PROBLEMS)}, or give "
+            f"{PROBLEM.flag} module:object."
+        )
+    has: tuple[Option, ...] = PROBLEMS[name].options if name in PROBLEMS else ()
+    parser = _parser(command, summary, name, has, groups)
+    if name is not None:
+        _refuse_foreign(flags, name, has, {option.flag for option in own})
+    parsed = parser.parse_args(rest)
+    if name is None:
+        raise UsageError(
+            f"no problem is named; choose one of {', '.join(PROBLEMS)}, or give --data FILE or "
+            f"{PROBLEM.flag} module:object."
+        )
+    return parsed, name
+
+
+def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
+    """Build the problem that a parsed command line names.
+
+    Raises
+    ------
+    ValueError
+        If one of its options makes no sense.
+    """
+    if name == PROBLEM.flag:
+        return load_problem(parsed.problem)
+    options: dict[str, Any] = {
+        o.keyword: getattr(parsed, o.keyword) for o in PROBLEMS[name].options
+    }
+    return build_problem(name, **options)
+
+
+def _refuse_foreign(
+    flags: set[str], name: str, has: tuple[Option, ...], own_flags: set[str]
+) -> None:
+    allowed = {option.flag for option in has} | own_flags | {PROBLEM.flag}
+    for option in problem_options():
+        if option.flag in flags and option.flag not in allowed:
+            listed = ", ".join(o.flag for o in has) or "none of its own"
+            shown = "a problem of your own" if name == PROBLEM.flag else name
+            raise UsageError(f"{option.flag}: {shown} has no such option (it has {listed}).")
+
+
+def _parser(
+    command: str,
+    summary: str,
+    name: str | None,
+    has: tuple[Option, ...],
+    groups: Mapping[str, Sequence[Option]],
+) -> Parser:
+    listing = "\n".join(f"  {key:<22}{entry.summary}" for key, entry in PROBLEMS.items())
+    parser = Parser(
+        prog=f"gibbs-dp {command}",
+        usage=f"gibbs-dp {command} {name or 'PROBLEM'} [options]",
+        description=summary,
+        epilog=f"problems ('gibbs-dp {command} PROBLEM --help' shows their options):\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if name is None or name == PROBLEM.flag:
+        add_options(parser, [PROBLEM], "your own problem")
+    if has:
+        add_options(parser, has, f"options of {name}")
+    for title, options in groups.items():
+        add_options(parser, options, title)
+    return parser

@@ -1,0 +1,64 @@
+"""The JAX session of a command: precision and the persistent compilation cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+MIN_COMPILE_SECONDS = 0.5
+
+
+def start_session(float64: bool) -> None:
+    """Set JAX up for one command. Call it before any array is made."""
+    import jax
+
+    if float64:
+        jax.config.update("jax_enable_x64", True)
+    enable_compilation_cache()
+
+
+def enable_compilation_cache() -> None:
+    """Keep compiled programs in the user's cache folder, so that the next run starts faster.
+
+    ``JAX_COMPILATION_CACHE_DIR`` takes precedence (empty: no cache). A folder that cannot be
+    made or written means no cache.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    if not os.access(folder, os.W_OK):
+        return
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
+
+
+def cache_folder() -> Path:
+    """``XDG_CACHE_HOME`` or ``~/.cache``, one folder per kind of processor.
+
+    Compiled CPU programs use the instructions of the machine that compiled them, and a home
+    folder may be shared between machines.
+    """
+    try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # no home folder
+        root = Path(os.devnull)
+    digest = hashlib.sha256(_processor().encode()).hexdigest()[:12]
+    return root / "gibbs_dp" / "jax" / digest
+
+
+def _processor() -> str:
+    """Name the instruction set, as exactly as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    flags = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    return f"{platform.machine()} {platform.processor()} {flags}"

@@ -1,0 +1,174 @@
+"""Figure 2 of Wang, Lei & Fienberg (2016), redrawn from sampled posteriors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from gibbs_dp.audit import Report, audit
+from gibbs_dp.audit.plot import draw_report
+from gibbs_dp.audit.report import with_error
+from gibbs_dp.experiments.figure2_reference import (
+    Reference,
+    linear_regression_kl,
+    private_mean_kl,
+)
+from gibbs_dp.problems.linear_regression import linear_regression
+from gibbs_dp.problems.private_mean import private_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NUM_EXAMPLES = 100
+THETA_BOUND = 2.0
+GAMMAS = {
+    "private mean": (0.1, 1.0, 10.0, 100.0, 1000.0),
+    "linear regression": (0.001, 0.01, 0.1, 1.0, 10.0, 100.0),
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: a report, and the reference for each of its gammas."""
+
+    name: str
+    report: Report
+    references: tuple[Reference, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per gamma: the report's columns, the reference, and z-scores against it.
+
+        ``z`` is for the direct estimate, ``z_ghost`` for gamma times the generalization error.
+        """
+        rows = []
+        for row, reference in zip(self.report.rows, self.references, strict=True):
+            scores = {
+                name: (row[column] - reference.value)
+                / math.hypot(row[column + "_se"], reference.se)
+                for name, column in (("z", "on_average_kl"), ("z_ghost", "on_average_kl_ghost"))
+            }
+            exact = {"on_average_kl_exact": reference.value, "on_average_kl_exact_se": reference.se}
+            rows.append({"panel": self.name, **row, **exact, **scores})
+        return rows
+
+
+@dataclass(frozen=True)
+class Figure2:
+    """Both panels: (a) the private mean, (b) linear regression."""
+
+    panels: tuple[Panel, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of all panels."""
+        return [row for panel in self.panels for row in panel.rows()]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of both audits."""
+        return tuple(f"{p.name}, {w}" for p in self.panels for w in p.report.warnings)
+
+    def summary(self) -> str:
+        """Return the numbers as a table, with z-scores against the closed forms."""
+        table = [
+            {
+                "panel": row["panel"],
+                "gamma": f"{row['gamma']:g}",
+                "on-average KL": with_error(row["on_average_kl"], row["on_average_kl_se"]),
+                "closed form": f"{row['on_average_kl_exact']:.5g}",
+                "z": f"{row['z']:+.1f}",
+                "gamma*gen": with_error(row["on_average_kl_ghost"], row["on_average_kl_ghost_se"]),
+                "z ": f"{row['z_ghost']:+.1f}",
+                "excess risk": f"{row['excess_risk']:.3g}" if "excess_risk" in row else "-",
+                "DP eps": f"{row['dp_epsilon']:g}",
+            }
+            for row in self.rows()
+        ]
+        text = pd.DataFrame(table).to_string(index=False)
+        return "\n".join([text, *(f"WARNING  {w}" for w in self.warnings)])
+
+    def plot(self) -> Figure:
+        """Draw both panels, the closed forms as crosses over the sampled curves."""
+        from matplotlib.figure import Figure as Canvas
+
+        figure = Canvas(figsize=(11.0, 4.8), layout="constrained")
+        for axes, panel, letter in zip(figure.subplots(1, 2), self.panels, "ab", strict=True):
+            draw_report(axes, panel.report, f"({letter}) {panel.name}, n = {NUM_EXAMPLES}")
+            axes.plot(
+                panel.report["gamma"],
+                [reference.value for reference in panel.references],
+                linestyle="none",
+                marker="x",
+                markersize=9,
+                color="black",
+                label="on-average KL (closed form)",
+                zorder=3,
+            )
+            axes.legend(frameon=False, fontsize=8)
+        return figure
+
+
+def figure2(
+    num_datasets: int = 512,
+    num_ghosts: int = 16,
+    num_references: int = 40_000,
+    gammas: dict[str, Sequence[float]] | None = None,
+    key: int = 0,
+    progress: bool = True,
+) -> Figure2:
+    """Audit both problems of Figure 2 and compute what they should give.
+
+    (a) the mean of truncated normals with loss ``|mean(z) - theta|`` and a flat prior: the
+    Laplace mechanism; (b) one-dimensional linear regression with theta in ``[-2, 2]``, where the
+    worst-case epsilon is ``32 gamma``.
+
+    Parameters
+    ----------
+    num_datasets, num_ghosts
+        As in :func:`gibbs_dp.audit`.
+    num_references
+        Datasets over which (b)'s closed-form KL is averaged.
+    gammas
+        Grids by panel name, "private mean" and "linear regression".
+    key
+        Integer seed.
+    progress
+        Show a progress bar on stderr.
+
+    Raises
+    ------
+    ValueError
+        For arguments that make no sense.
+    AuditInterrupted
+        On Ctrl-C.
+    """
+    grids = {**GAMMAS, **(gammas or {})}
+    problems = {
+        "private mean": private_mean(),
+        "linear regression": linear_regression(theta_bound=THETA_BOUND),
+    }
+    panels = []
+    for name, problem in problems.items():
+        report = audit(
+            problem.posterior,
+            problem.population,
+            n=NUM_EXAMPLES,
+            gammas=grids[name],
+            num_datasets=num_datasets,
+            num_ghosts=num_ghosts,
+            key=key,
+            domain=problem.domain,
+            progress=progress,
+        )
+        found = tuple(_reference(name, float(g), num_references) for g in report["gamma"])
+        panels.append(Panel(name, report, found))
+    return Figure2(tuple(panels))
+
+
+def _reference(name: str, gamma: float, num_references: int) -> Reference:
+    if name == "private mean":
+        return private_mean_kl(gamma, NUM_EXAMPLES)
+    return linear_regression_kl(gamma, NUM_EXAMPLES, THETA_BOUND, num_references)

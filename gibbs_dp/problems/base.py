@@ -1,0 +1,112 @@
+"""What a problem is: a posterior, where its data come from, and sensible settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from gibbs_dp.model import Domain, Flat, GibbsPosterior, supports
+from gibbs_dp.model.populations import as_population
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything ``gibbs_dp.audit`` needs, under one name.
+
+    Parameters
+    ----------
+    name
+        Short name, shown in titles.
+    posterior
+        Loss and prior.
+    population
+        A callable ``(key, n) -> examples`` or an object of ``gibbs_dp.populations``.
+    n
+        Default dataset size.
+    gammas
+        Default inverse temperatures.
+    num_datasets
+        Default number of datasets per gamma.
+    domain
+        Declared bounds on examples, for the worst-case epsilon; None when nothing is promised.
+    description
+        One sentence.
+    notes
+        What a user must know about how the data were prepared, a sentence each.
+
+    Raises
+    ------
+    ValueError
+        If a field is not what it should be.
+
+    Examples
+    --------
+    >>> import jax, gibbs_dp as gdp
+    >>> problem = Problem(
+    ...     name="mine",
+    ...     posterior=gdp.GibbsPosterior(gdp.losses.half_squared_distance,
+    ...                                  gdp.Flat(gdp.supports.real(2))),
+    ...     population=lambda key, n: jax.random.normal(key, (n, 2)),
+    ...     n=50,
+    ...     gammas=(0.1, 1.0))
+    >>> problem.population.sample(jax.random.key(0), 3, 1)[0].shape
+    (3, 2)
+    """
+
+    name: str
+    posterior: GibbsPosterior
+    population: Any
+    n: int = 100
+    gammas: tuple[float, ...] = (0.1, 1.0, 10.0)
+    num_datasets: int = 1024
+    domain: Domain | None = None
+    description: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.posterior, GibbsPosterior):
+            raise ValueError(
+                "Problem(posterior): give a gibbs_dp.GibbsPosterior, "
+                f"got {type(self.posterior).__name__}."
+            )
+        if self.n < 1:
+            raise ValueError(f"Problem(n): must be at least 1, got {self.n}.")
+        if not self.gammas:
+            raise ValueError("Problem(gammas): it is empty; give at least one value.")
+        object.__setattr__(self, "population", as_population(self.population))
+
+
+def normal_prior(dim: int, scale: float | None) -> Any:
+    """Independent ``Normal(0, scale)`` weights; flat where the scale is None or infinite.
+
+    Raises
+    ------
+    ValueError
+        If the scale is not positive or ``dim`` is below 1.
+    """
+    if dim < 1:
+        raise ValueError(f"dim: must be at least 1, got {dim}.")
+    if scale is None or scale == np.inf:
+        return Flat(supports.real(dim))
+    if not scale > 0:
+        raise ValueError(f"prior_scale: must be positive (inf for a flat prior), got {scale:g}.")
+    return dist.Normal(jnp.zeros(dim), scale)
+
+
+def flat_prior(shape: int | tuple[int, ...], theta_bound: float | None) -> Flat:
+    """Flat prior on all of Euclidean space, or on ``[-theta_bound, theta_bound]`` per entry.
+
+    Raises
+    ------
+    ValueError
+        If the bound is not positive and finite.
+    """
+    if theta_bound is None:
+        return Flat(supports.real(shape))
+    if not (theta_bound > 0 and np.isfinite(theta_bound)):
+        raise ValueError(f"theta_bound: must be positive and finite, got {theta_bound:g}.")
+    return Flat(supports.box(-theta_bound, theta_bound, shape))

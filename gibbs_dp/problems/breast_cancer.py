@@ -1,0 +1,43 @@
+"""The Wisconsin breast-cancer table that comes with scikit-learn."""
+
+from __future__ import annotations
+
+from gibbs_dp.model import losses
+from gibbs_dp.problems.base import Problem
+from gibbs_dp.problems.columns import standardize
+from gibbs_dp.problems.table import table_problem
+
+
+def breast_cancer(prior_scale: float | None = 1.0, split: bool = False) -> Problem:
+    """Logistic regression on 569 tumours with 30 measurements; label 1 is benign.
+
+    Parameters
+    ----------
+    prior_scale
+        Standard deviation of the prior on each weight (None or infinity: flat, improper here).
+    split
+        Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
+        replacement.
+
+    Raises
+    ------
+    ValueError
+        If scikit-learn is missing or the scale is not positive.
+    """
+    try:
+        from sklearn.datasets import load_breast_cancer
+    except ImportError as error:
+        raise ValueError(
+            "breast-cancer: the table comes with scikit-learn; "
+            "install it with pip install 'gibbs-dp[tables]'."
+        ) from error
+    measurements, labels = load_breast_cancer(return_X_y=True)
+    return table_problem(
+        name="breast-cancer",
+        x=standardize(measurements),
+        y=labels.astype(float),
+        loss=losses.logistic,
+        prior_scale=prior_scale,
+        split=split,
+        description="Wisconsin breast cancer (scikit-learn): 30 standardized measurements.",
+    )

@@ -1,0 +1,194 @@
+"""The built-in problems by name, and how to find a user's own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gibbs_dp.problems.base import Problem
+
+Kind = Literal["int", "float", "str", "flag"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting of a problem or command, in Python (``keyword``) and on the command line.
+
+    Parameters
+    ----------
+    keyword
+        Name of the argument in Python; ``theta_bound`` is ``--theta-bound`` on the command line.
+    kind
+        What its value is.
+    help
+        One line.
+    default
+        Value where it is not given; None leaves it to the function that takes it.
+    choices
+        The only values allowed, where there are only a few.
+    is_list
+        Takes several values.
+    is_required
+        There is no default.
+    metavar
+        What its value is called in the help; the keyword in capitals by default.
+    """
+
+    keyword: str
+    kind: Kind
+    help: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    is_list: bool = False
+    is_required: bool = False
+    metavar: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """Spelling on the command line."""
+        return "--" + self.keyword.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A built-in problem: the factory in module ``module``, and its options."""
+
+    module: str
+    summary: str
+    options: tuple[Option, ...] = ()
+
+
+def _prior_scale(default: float | None) -> Option:
+    shown = "inf" if default is None else f"{default:g}"
+    text = f"standard deviation of the Gaussian prior; inf for a flat one (default {shown})"
+    return Option("prior_scale", "float", text, default)
+
+
+_THETA_BOUND = Option("theta_bound", "float", "restrict theta to [-B, B] (default: no bound)")
+_SPLIT = Option("split", "flag", "training rows and ghosts are disjoint rows of the table")
+
+PROBLEMS: dict[str, Entry] = {
+    "private-mean": Entry("private_mean", "Laplace mechanism on a mean", (_THETA_BOUND,)),
+    "linear-regression": Entry(
+        "linear_regression", "one weight, uniform noise, squared loss", (_THETA_BOUND,)
+    ),
+    "gaussian-mean": Entry(
+        "gaussian_mean",
+        "mean of a Gaussian; everything has a closed form",
+        (
+            Option("dim", "int", "dimension (default 1)", 1),
+            _prior_scale(None),
+            Option("data_scale", "float", "standard deviation of the examples (default 1)", 1.0),
+        ),
+    ),
+    "logistic-regression": Entry(
+        "logistic_regression",
+        "simulated features and labels",
+        (Option("dim", "int", "number of features (default 10)", 10), _prior_scale(1.0)),
+    ),
+    "breast-cancer": Entry(
+        "breast_cancer",
+        "scikit-learn's table, logistic loss",
+        (_prior_scale(1.0), _SPLIT),
+    ),
+    "table": Entry(
+        "table",
+        "your own CSV file",
+        (
+            Option("data", "str", "CSV file", is_required=True, metavar="FILE"),
+            Option("target", "str", "column to predict", is_required=True, metavar="COLUMN"),
+            Option(
+                "loss",
+                "str",
+                "what to minimize (default logistic)",
+                "logistic",
+                ("logistic", "squared", "absolute"),
+            ),
+            Option(
+                "features",
+                "str",
+                "columns to predict from (default: all others)",
+                is_list=True,
+                metavar="COLUMN",
+            ),
+            _prior_scale(1.0),
+            _SPLIT,
+        ),
+    ),
+}
+
+
+def build_problem(name: str, **options: Any) -> Problem:
+    """Build a built-in problem.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name, it lacks an option, or an option makes no sense.
+
+    Examples
+    --------
+    >>> build_problem("gaussian-mean", dim=3).posterior.dim
+    3
+    """
+    if name not in PROBLEMS:
+        raise ValueError(f"problem: there is no {name!r}; choose one of {', '.join(PROBLEMS)}.")
+    entry = PROBLEMS[name]
+    known = {option.keyword for option in entry.options}
+    for keyword in options:
+        if keyword not in known:
+            has = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"{keyword}: {name} has no such option; it has {has}.")
+    for option in entry.options:
+        if option.is_required and options.get(option.keyword) is None:
+            raise ValueError(f"{option.keyword}: {name} needs it ({option.help}).")
+    module = importlib.import_module(f"gibbs_dp.problems.{entry.module}")
+    return getattr(module, entry.module)(**options)
+
+
+def load_problem(spec: str) -> Problem:
+    """Load a user's problem from ``module:object``, also from the current directory.
+
+    The object is a :class:`Problem` or a callable without arguments that returns one.
+
+    Raises
+    ------
+    ValueError
+        If the module cannot be imported or the object is neither.
+    """
+    module_name, colon, path = spec.partition(":")
+    if not (colon and module_name and path) or module_name.endswith(".py"):
+        raise ValueError(
+            f"problem: {spec!r} is not module:object (for example my_problems:regression, for "
+            "the name `regression` in my_problems.py)."
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise ValueError(
+            f"problem: importing {module_name!r} failed ({type(error).__name__}: {error})."
+        ) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise ValueError(f"problem: {module_name!r} has no {path!r}.")
+        found = getattr(found, part)
+    if callable(found) and not isinstance(found, Problem):
+        try:
+            found = found()
+        except Exception as error:
+            raise ValueError(
+                f"problem: calling {spec} without arguments failed ({type(error).__name__}: "
+                f"{error}); it must take none and return a gibbs_dp.problems.Problem."
+            ) from error
+    if not isinstance(found, Problem):
+        raise ValueError(
+            f"problem: {spec} is a {type(found).__name__}; it must be a "
+            "gibbs_dp.problems.Problem or a function that returns one."
+        )
+    return found

@@ -1,0 +1,134 @@
+import json
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gibbs_dp as gdp
+
+SMALL = ("--n", "20", "--num-datasets", "32")
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Replaces the audit by one that records what it was asked for, and stops there."""
+    found = {}
+
+    def record(posterior, population, **settings):
+        found.update(settings, posterior=posterior, dtype=jnp.zeros(()).dtype)
+        raise ValueError("recorded.")
+
+    monkeypatch.setattr(sys.modules["gibbs_dp.audit"], "audit", record)
+    return found
+
+
+@pytest.fixture
+def single_precision_afterwards():
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+def test_json_holds_one_object_per_gamma_and_nothing_else_is_on_stdout(run, tmp_path):
+    out = tmp_path / "new" / "one"
+    ran = run("audit", "--gammas", 0.1, 1, "linear-regression", "--json", *SMALL, "--out", out)
+    assert ran.status == 0
+    assert [row["gamma"] for row in ran.rows] == [0.1, 1.0]
+    assert all(row["dp_epsilon"] == "inf" for row in ran.rows)
+    for row in ran.rows:
+        gap = abs(row["on_average_kl"] - row["on_average_kl_ghost"])
+        assert gap < 5 * np.hypot(row["on_average_kl_se"], row["on_average_kl_ghost_se"])
+
+    report = gdp.load_report(out / "audit.nc")
+    assert [json.loads(line) for line in report.to_json_rows()] == ran.rows
+    assert report.settings["n"] == 20
+    assert sorted(p.name for p in out.iterdir()) == ["audit.nc", "audit.png"]
+    assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_table_is_audited_without_naming_a_problem(run, tmp_path):
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=(2, 60))
+    labels = np.where(x + noise > 0, "yes", "no")
+    lines = [f"{a},{label}" for a, label in zip(x, labels, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,ill", *lines]))
+    words = ("--target", "ill", "--gammas", 1, "--num-datasets", 32, "--out", tmp_path)
+    ran = run("audit", "--data", tmp_path / "t.csv", *words)
+    assert ran.status == 0
+    lines = ran.out.splitlines()
+    assert lines[0].split()[0] == "gamma"
+    assert lines[-1] == f"saved {tmp_path / 'audit.nc'}, {tmp_path / 'audit.png'}"
+    report = gdp.load_report(tmp_path / "audit.nc")
+    assert report["n"][0] == 30
+    assert report["num_datasets"][0] == 32
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("private-mean", "--theta-bound", "2", "--gammas", "0.1", "1", "--json"),
+        ("--gammas", "0.1", "1", "private-mean", "--json", "--theta-bound", "2"),
+        ("--json", "--theta-bound=2", "--gammas", "0.1", "1", "private-mean"),
+    ],
+)
+def test_options_may_come_in_any_order(run, asked, words):
+    assert run("audit", *words).error == "recorded."
+    assert asked["gammas"] == [0.1, 1.0]
+    assert asked["posterior"].prior.l2_bound() == 2
+
+
+def test_settings_reach_the_audit(run, asked):
+    counts = {
+        "n": 11,
+        "num_datasets": 12,
+        "num_ghosts": 13,
+        "num_chains": 14,
+        "num_warmup": 15,
+        "num_samples": 16,
+        "group_size": 2,
+        "max_datasets": 300,
+        "rel_error": 0.5,
+        "estimator": "two-sided",
+    }
+    words = [w for k, v in counts.items() for w in ("--" + k.replace("_", "-"), v)]
+    run("audit", "gaussian-mean", "--dim", 3, *words, "--seed", 7)
+    assert counts.items() <= asked.items()
+    assert asked["key"] == 7
+    assert asked["posterior"].dim == 3
+    assert asked["progress"] is False
+    assert asked["dtype"] == jnp.float32
+
+
+def test_defaults_are_the_problems(run, asked):
+    run("audit", "linear-regression")
+    assert asked["gammas"] == (0.1, 1.0, 10.0, 100.0)
+    assert asked["n"] == 100
+    assert asked["domain"].x_bound == 1
+    assert asked["kernel"] == gdp.HMC()
+    assert "num_chains" not in asked
+
+
+@pytest.mark.parametrize(
+    ("words", "kernel"),
+    [
+        (("--kernel", "mala", "--step-size", "0.5"), gdp.MALA(step_size=0.5)),
+        (("--num-leapfrog", "5"), gdp.HMC(num_leapfrog=5)),
+    ],
+)
+def test_the_kernel_is_the_one_that_was_asked_for(run, asked, words, kernel):
+    run("audit", "gaussian-mean", *words)
+    assert asked["kernel"] == kernel
+
+
+@pytest.mark.usefixtures("single_precision_afterwards")
+def test_double_precision_on_request(run, asked):
+    run("audit", "gaussian-mean", "--float64")
+    assert asked["dtype"] == jnp.float64
+
+
+def test_the_output_folder_is_proved_before_any_sampling(run, asked, tmp_path):
+    (tmp_path / "file").touch()
+    ran = run("audit", "gaussian-mean", "--out", tmp_path / "file")
+    assert ran.error.startswith("--out: cannot write")
+    assert not asked
