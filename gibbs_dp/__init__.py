@@ -1,6 +1,8 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
 from gibbs_dp import _threads as _threads  # before JAX starts
+from gibbs_dp import exact as exact
+from gibbs_dp import information as information
 from gibbs_dp._version import __version__ as __version__
 from gibbs_dp.audit import AuditInterrupted as AuditInterrupted
 from gibbs_dp.audit import Report as Report
@@ -15,6 +17,7 @@ from gibbs_dp.model import supports as supports
 from gibbs_dp.sampling.draws import Draws as Draws
 from gibbs_dp.sampling.draws import load_draws as load_draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError as ImproperPosteriorError
+from gibbs_dp.sampling.grid import Grid as Grid
 from gibbs_dp.sampling.kernels import HMC as HMC
 from gibbs_dp.sampling.kernels import MALA as MALA
 from gibbs_dp.sampling.sample import sample as sample

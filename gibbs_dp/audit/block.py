@@ -14,6 +14,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainDraws, run_chains
 from gibbs_dp.sampling.diagnostics import Spread, spread
 from gibbs_dp.sampling.evolve import Schedule
+from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import Kernel
 
 
@@ -83,6 +84,8 @@ class Summary(NamedTuple):
     accept_prob: Float[Array, "*b"]
     mean_u: Float[Array, "*b dim"]
     var_u: Float[Array, "*b dim"]
+    effective_points: Float[Array, "*b"]  # of a chain, or of a grid: one over the sum of squares
+    edge_weight: Float[Array, "*b"]  # of the rim of a lattice
     spread: Spread
     is_curved: Bool[Array, "*b"]
     is_improper: Bool[Array, "*b"]
@@ -185,12 +188,20 @@ def _pair_deltas(
     return at_p, at_q
 
 
+def _edge_weight(
+    kernel: Kernel | Grid, posterior: GibbsPosterior, weight: Float[Array, "chains draws"]
+) -> Float[Array, ""]:
+    if not isinstance(kernel, Grid):
+        return jnp.zeros((), weight.dtype)
+    return jnp.sum(jnp.where(kernel.edge(posterior), weight[0], 0.0))
+
+
 def summarize_dataset(
     data_key: PRNGKeyArray,
     chain_key: PRNGKeyArray,
     posterior: GibbsPosterior,
     population: Any,
-    kernel: Kernel,
+    kernel: Kernel | Grid,
     plan: Plan,
     inputs: Inputs,
 ) -> Summary:
@@ -200,6 +211,8 @@ def summarize_dataset(
     start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
 
     def sample(data: PyTree) -> ChainDraws:
+        if isinstance(kernel, Grid):
+            return kernel.draws(posterior, data, inputs.gamma)
         # The same key for a dataset and its replaced versions couples their chains.
         return run_chains(
             chain_key,
@@ -252,7 +265,9 @@ def summarize_dataset(
         kl_two_sided=two_sided,
         accept_prob=jnp.mean(draws.accept_prob),
         mean_u=mean_u,
-        var_u=jnp.mean((draws.u - mean_u) ** 2, axis=(0, 1)),
+        var_u=jnp.mean(jnp.sum((draws.u - mean_u) ** 2 * weight[..., None], axis=1), axis=0),
+        effective_points=1.0 / jnp.mean(jnp.sum(weight**2, axis=1)),
+        edge_weight=_edge_weight(kernel, posterior, weight),
         spread=spread(draws),
         is_curved=draws.is_curved,
         is_improper=any_improper,
@@ -263,7 +278,7 @@ def summarize_dataset(
 
 def _block(
     posterior: GibbsPosterior,
-    kernel: Kernel,
+    kernel: Kernel | Grid,
     plan: Plan,
     population: Any,
     roots: Key[Array, 2],

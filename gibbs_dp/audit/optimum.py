@@ -25,15 +25,20 @@ def population_optimum(
     n: int,
     key: PRNGKeyArray,
     start: Float[Array, " dim"],
+    points: Float[Array, "points dim"] | None = None,
 ) -> Float[np.ndarray, " dim"]:
     """Flat coordinates of a minimizer of the population risk; NaN where none was found.
 
     Minimizes the mean loss over a table's rows, over 65,536 fresh examples, or (structured loss)
     over 4,096 fresh datasets of size ``n``, by L-BFGS on unconstrained coordinates. The sample
     makes the reported excess risk too small by about ``dim / 65,536`` of the loss's scale. A
-    risk that keeps falling towards infinity has no minimizer.
+    risk that keeps falling towards infinity has no minimizer. With ``points`` the minimizer is
+    the best of them.
     """
     data = _reference_data(posterior, population, n, key)
+    if points is not None:
+        risks = [float(_mean_risk(posterior, u, data)[0]) for u in points]
+        return np.asarray(points[int(np.argmin(risks))])
 
     def objective(u: Float[np.ndarray, " dim"]) -> tuple[float, Float[np.ndarray, " dim"]]:
         value, gradient = _mean_risk(posterior, jnp.asarray(u, start.dtype), data)
@@ -59,9 +64,12 @@ def _reference_data(
     """Return a large sample of the population: rows, or (structured loss) whole datasets."""
     shapes = jax.eval_shape(lambda k: _draw(population, k, n, None), key)
     numbers = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    num_datasets = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(numbers, 1)))
     if posterior.structured:
-        count = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(numbers, 1)))
-        return _draw(population, key, n, count)
+        return _draw(population, key, n, num_datasets)
+    if getattr(population, "is_dependent", False):  # examples of many datasets, not of a long one
+        datasets = _draw(population, key, n, num_datasets)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), datasets)
     if isinstance(population, Table):
         return population.data
     count = max(1024, min(NUM_EXAMPLES, MAX_NUMBERS * n // max(numbers, 1)))

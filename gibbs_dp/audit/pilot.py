@@ -11,13 +11,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.audit.block import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
 from gibbs_dp.sampling.diagnostics import Pooled, pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError
-from gibbs_dp.sampling.evolve import make_schedule
+from gibbs_dp.sampling.evolve import Schedule, make_schedule
+from gibbs_dp.sampling.grid import Grid
 
 NUM_PILOTS = 64
 NUM_PAIRS = 8
@@ -80,22 +81,19 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
     s = runner.settings
     dim, dtype = s.posterior.dim, jnp.zeros(()).dtype
     burn_in = DEFAULT_BURN_IN if s.num_warmup is None else s.num_warmup
-    tuning, rounds = s.kernel.default_tuning(dim), 0
+    tuning, rounds = (1.0, 1), 0
+    if not isinstance(s.kernel, Grid):
+        tuning = s.kernel.default_tuning(dim)
     if guess is not None:
         previous = guess.schedule
         tuning = (float(previous.tuning.step_size), int(previous.tuning.num_inner))
         rounds = int(previous.num_adapt_rounds)
         burn_in = int(previous.num_burn_in)
     zeros = jnp.zeros((dim,), dtype)
+    if s.is_exact:
+        return _tune_grid(runner, plan, _first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
     for _ in range(MAX_ATTEMPTS):
-        inputs = Inputs(
-            gamma=jnp.asarray(gamma, dtype),
-            schedule=make_schedule(tuning, burn_in, rounds),
-            start=zeros,
-            is_dispersed=jnp.asarray(True),
-            reference=zeros,
-            optimum=jnp.full((dim,), jnp.nan, dtype),
-        )
+        inputs = _first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
         first, second = _run_pilots(runner, plan, inputs)
         _refuse_improper(first, gamma)
         good = keep(first)
@@ -113,12 +111,35 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
         else:
             break
     good = keep(first)
-    reference = np.mean(good.mean_u, axis=0) if good.mean_u.shape[0] else np.zeros(dim)
-    if not np.isfinite(reference).all():
-        reference = np.zeros(dim)
-    point = jnp.asarray(reference, dtype)
-    inputs = inputs._replace(start=point, is_dispersed=jnp.asarray(False), reference=point)
-    return Tuned(inputs, _wants_two_sided(good), _rhat_of_starts(first, second))
+    return Tuned(
+        _with_reference(inputs, good), _wants_two_sided(good), _rhat_of_starts(first, second)
+    )
+
+
+def _first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule) -> Inputs:
+    return Inputs(
+        gamma=jnp.asarray(gamma, zeros.dtype),
+        schedule=schedule,
+        start=zeros,
+        is_dispersed=jnp.asarray(True),
+        reference=zeros,
+        optimum=jnp.full_like(zeros, jnp.nan),
+    )
+
+
+def _with_reference(inputs: Inputs, good: Summary) -> Inputs:
+    """Put the pilots' mean parameter in: the control variate, and where mode searches start."""
+    reference = np.zeros(inputs.start.shape)
+    if good.mean_u.shape[0] and np.isfinite(good.mean_u).all():
+        reference = np.mean(good.mean_u, axis=0)
+    point = jnp.asarray(reference, inputs.start.dtype)
+    return inputs._replace(start=point, is_dispersed=jnp.asarray(False), reference=point)
+
+
+def _tune_grid(runner: Runner, plan: Plan, inputs: Inputs) -> Tuned:
+    """Exact posteriors need no tuning, only a control variate; their KL is a sum."""
+    first, _ = _run_pilots(runner, plan, inputs)
+    return Tuned(_with_reference(inputs, keep(first)), is_two_sided=False, rhat_starts=1.0)
 
 
 def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:

@@ -13,8 +13,14 @@ from gibbs_dp.audit.sweep import Track
 from gibbs_dp.estimators import average
 from gibbs_dp.privacy import pure_dp_epsilon
 from gibbs_dp.sampling.diagnostics import Pooled, pool
+from gibbs_dp.sampling.grid import Grid
 
 Row = dict[str, Any]
+
+_NO_CHAINS = Pooled(rhat=1.0, rhat_exceed=0.0, ess_min=np.inf, drift_z=0.0, drift_size=0.0)
+# Weight of a lattice's rim and effective lattice points beyond which the lattice shows.
+EDGE_LIMIT = 1e-3
+POINTS_LIMIT = 5.0
 
 RHAT_STARTS_LIMIT = 1.1
 # Effective draws per dataset below which the chains' starts may still show.
@@ -44,7 +50,11 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
         )
     # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
     factor = gamma * (1 if settings.posterior.structured else settings.group_size)
-    pooled = pool(good.spread, settings.num_chains, settings.num_samples)
+    pooled = (
+        _NO_CHAINS
+        if settings.is_exact
+        else pool(good.spread, settings.num_chains, settings.num_samples)
+    )
     row: Row = {
         "gamma": gamma,
         "n": settings.n,
@@ -69,15 +79,18 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
     elif epsilon is not None:
         row["dp_epsilon"] = float("inf")
     shift = jackknife_shift(good)
-    row |= {
-        "estimator": "two-sided" if is_two_sided else "one-sided",
-        "rhat": pooled.rhat,
-        "rhat_exceed": pooled.rhat_exceed,
-        "ess_min": pooled.ess_min,
-        "accept_rate": float(np.mean(good.accept_prob)),
-        "tail_flag": bool(not is_two_sided and shift > TAIL_LIMIT),
-        "failed_datasets": total - count,
-    }
+    if settings.is_exact:
+        row |= {"estimator": "exact sum", "ess_min": float(np.min(good.effective_points))}
+    else:
+        row |= {
+            "estimator": "two-sided" if is_two_sided else "one-sided",
+            "rhat": pooled.rhat,
+            "rhat_exceed": pooled.rhat_exceed,
+            "ess_min": pooled.ess_min,
+            "accept_rate": float(np.mean(good.accept_prob)),
+            "tail_flag": bool(not is_two_sided and shift > TAIL_LIMIT),
+        }
+    row["failed_datasets"] = total - count
     return row, _warnings(settings, track, row, summary, good, pooled)
 
 
@@ -93,7 +106,7 @@ def _why_failed(summary: Summary) -> str:
 def _warnings(
     settings: Settings, track: Track, row: Row, summary: Summary, good: Summary, pooled: Pooled
 ) -> list[str]:
-    found = []
+    found = _grid_warnings(settings, good)
     if row["failed_datasets"]:
         found.append(
             f"{row['failed_datasets']} of {summary.kl_direct.shape[0]} datasets failed "
@@ -111,7 +124,7 @@ def _warnings(
             f"the chains still drift (first against second half: {pooled.drift_z:.0f} standard "
             f"errors, {pooled.drift_size:.2f} posterior standard deviations); raise num_warmup."
         )
-    if pooled.ess_min < ESS_LIMIT:
+    if not settings.is_exact and pooled.ess_min < ESS_LIMIT:
         found.append(
             f"chains mix slowly (pooled R-hat {pooled.rhat:.3f}, {pooled.ess_min:.1f} effective "
             "draws per dataset); raise num_samples or use another kernel."
@@ -121,11 +134,11 @@ def _warnings(
             f"{pooled.rhat_exceed:.0%} of (dataset, coordinate) cells mix worse than their peers "
             "(1% expected): some datasets have chains that disagree."
         )
-    if row["accept_rate"] < ACCEPT_LIMIT:
+    if row.get("accept_rate", 1.0) < ACCEPT_LIMIT:
         found.append(
             f"only {row['accept_rate']:.0%} of proposals were accepted; lower the step size."
         )
-    if row["tail_flag"]:
+    if row.get("tail_flag"):
         found.append(
             "exp(-delta) has heavy tails (the jackknife moves the KL by "
             f"{jackknife_shift(good):.0%}): the one-sided on_average_kl is too small; use "
@@ -151,6 +164,25 @@ def _warnings(
             f"{settings.max_datasets} (standard error {row['on_average_kl_se']:.2g})."
         )
     return [f"gamma={track.gamma:g}: {text}" for text in found]
+
+
+def _grid_warnings(settings: Settings, good: Summary) -> list[str]:
+    """Say where a lattice is too narrow or too coarse for the posterior it stands for."""
+    kernel, found = settings.kernel, []
+    if not isinstance(kernel, Grid) or not kernel.is_lattice:
+        return []
+    edge = float(np.max(good.edge_weight))
+    if edge > EDGE_LIMIT:
+        found.append(
+            f"the posterior reaches the lattice's rim (weight {edge:.2g} there); unless that is "
+            "the prior's own bound, widen Grid(low, high)."
+        )
+    fewest = float(np.min(good.effective_points))
+    if fewest < POINTS_LIMIT:
+        found.append(
+            f"a posterior lies on only {fewest:.1f} lattice points; raise Grid(num_points)."
+        )
+    return found
 
 
 def _dominant_share(good: Summary, settings: Settings) -> float:

@@ -24,6 +24,7 @@ from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import HMC, Kernel
 
 
@@ -39,11 +40,11 @@ def audit(
     posterior: GibbsPosterior,
     population: Population | Callable[[PRNGKeyArray, int], Any],
     n: int,
-    gammas: ArrayLike | Sequence[float],
+    gammas: ArrayLike | float | Sequence[float],
     num_datasets: int = 1024,
     num_ghosts: int = 16,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | None = None,
+    kernel: Kernel | Grid | None = None,
     num_chains: int = 8,
     num_warmup: int | None = None,
     num_samples: int = 8,
@@ -80,7 +81,8 @@ def audit(
         Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
         block size or device count.
     kernel
-        ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``.
+        ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, or ``gibbs_dp.Grid(...)`` for posteriors
+        summed exactly over candidates or a lattice (chains, samples and warm-up are then unused).
     num_chains, num_samples
         Chains per dataset (at least 2) and draws kept per chain (at least 4).
     num_warmup
@@ -149,6 +151,21 @@ def audit(
     checked = check_gammas(gammas)
     root = as_key(key)
     source = as_population(population)
+    if getattr(source, "is_dependent", False):
+        if group_size != n:
+            raise ValueError(
+                f"group_size: the population's examples are dependent, so only whole datasets can "
+                f"be replaced by ghosts; pass group_size=n ({n}), not {group_size}."
+            )
+        num_ghosts = n * -(-num_ghosts // n)  # whole datasets
+    kernel = HMC() if kernel is None else kernel
+    if isinstance(kernel, Grid):
+        num_chains, num_samples = 1, kernel.check(posterior)
+        if estimator == "two-sided":
+            raise ValueError(
+                "estimator: a Grid sums over the posterior exactly and has no use for "
+                "'two-sided'; leave it at 'auto'."
+            )
     fresh = num_ghosts + (n if posterior.structured else 0)
     check_examples(posterior, source, n, fresh, jax.random.fold_in(root, 3))
     if block_size is None:
@@ -161,7 +178,7 @@ def audit(
         num_datasets=num_datasets,
         num_ghosts=num_ghosts,
         key=root,
-        kernel=kernel if kernel is not None else HMC(),
+        kernel=kernel,
         num_chains=num_chains,
         num_warmup=num_warmup,
         num_samples=num_samples,

@@ -18,6 +18,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import Kernel
 
 Estimator = Literal["auto", "one-sided", "two-sided"]
@@ -34,7 +35,7 @@ class Settings:
     num_datasets: int
     num_ghosts: int
     key: PRNGKeyArray
-    kernel: Kernel
+    kernel: Kernel | Grid
     num_chains: int
     num_warmup: int | None
     num_samples: int
@@ -44,6 +45,11 @@ class Settings:
     domain: Domain | None
     estimator: Estimator
     block_size: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether posteriors are summed over a grid rather than sampled."""
+        return isinstance(self.kernel, Grid)
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers and strings, for the saved report."""
@@ -66,7 +72,7 @@ class Settings:
         }
 
 
-def check_gammas(gammas: ArrayLike | Sequence[float]) -> tuple[float, ...]:
+def check_gammas(gammas: ArrayLike | float | Sequence[float]) -> tuple[float, ...]:
     """Sort and check a grid of inverse temperatures.
 
     Raises

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from gibbs_dp.audit.block import Inputs, Plan, Summary
 from gibbs_dp.audit.optimum import population_optimum
@@ -24,6 +25,7 @@ from gibbs_dp.audit.runner import Job, Runner, concatenate
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.estimators import Average, average
 from gibbs_dp.sampling.diagnostics import pool
+from gibbs_dp.sampling.grid import Grid
 
 # The stopping rule reads a standard error, which is itself too noisy before this many datasets.
 MIN_DATASETS_TO_STOP = 256
@@ -111,7 +113,12 @@ def _tune_all(settings: Settings, runner: Runner, tracks: list[Track], progress:
             key = jax.random.fold_in(settings.key, 2)
             start = tuned.inputs.reference
             found = population_optimum(
-                settings.posterior, settings.population, settings.n, key, start
+                settings.posterior,
+                settings.population,
+                settings.n,
+                key,
+                start,
+                _candidates(settings),
             )
             optimum = jnp.asarray(found, start.dtype)
         if settings.estimator != "auto":
@@ -121,6 +128,14 @@ def _tune_all(settings: Settings, runner: Runner, tracks: list[Track], progress:
         plan = base._replace(num_pairs=pairs if tuned.is_two_sided else 0)
         tracks.append(Track(gamma, tuned, plan, settings.num_datasets))
         progress.advance(1)
+
+
+def _candidates(settings: Settings) -> Float[Array, "points dim"] | None:
+    """Return the hypotheses of a finite class: the only parameters that compete for best."""
+    kernel = settings.kernel
+    if isinstance(kernel, Grid) and not kernel.is_lattice:
+        return kernel.points(settings.posterior)
+    return None
 
 
 def _run_missing(
@@ -151,7 +166,7 @@ def _needs_more(settings: Settings, track: Track) -> bool:
     good = keep(summary)
     if good.kl_direct.shape[0] < 2:
         return False
-    if settings.num_warmup is None and track.num_reruns < MAX_RERUNS:
+    if not settings.is_exact and settings.num_warmup is None and track.num_reruns < MAX_RERUNS:
         pooled = pool(good.spread, settings.num_chains, settings.num_samples)
         schedule = track.tuned.inputs.schedule
         if is_drifting(pooled) and int(schedule.num_burn_in) < MAX_BURN_IN:

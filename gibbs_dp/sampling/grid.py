@@ -1,0 +1,166 @@
+"""Exact posteriors on finitely many points: finite hypothesis classes and lattices."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+from numpy.typing import ArrayLike
+
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.chains import ChainDraws
+from gibbs_dp.sampling.target import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Weights ``exp(-gamma L) prior`` on given points instead of a Markov chain.
+
+    On a finite class of candidates (private median, private selection: the exponential mechanism)
+    the posterior is exact. On a lattice it is exact for the discretized prior, which is the
+    continuous one as far as the lattice is wide and fine enough; the audit warns where it is not.
+    There is no burn-in, no R-hat and no sampling error: the only noise left is between datasets.
+
+    Parameters
+    ----------
+    candidates
+        The hypothesis class: points of the prior's support, ``[candidates, *shape of theta]``.
+        The prior's density at the candidates, normalized, is the prior on them.
+    low, high
+        Instead of candidates: a lattice of cell midpoints between these corners (numbers, or one
+        per coordinate), inside the prior's support.
+    num_points
+        Lattice points per coordinate; at most 2 coordinates.
+
+    Raises
+    ------
+    ValueError
+        Unless exactly one of ``candidates`` and ``low, high`` is given, and they make sense.
+
+    Examples
+    --------
+    >>> Grid(low=-1.0, high=1.0, num_points=4).points_of_shape((1,)).ravel().tolist()
+    [-0.75, -0.25, 0.25, 0.75]
+    """
+
+    candidates: ArrayLike | Sequence[Any] | None = None
+    low: ArrayLike | float | Sequence[float] | None = None
+    high: ArrayLike | float | Sequence[float] | None = None
+    num_points: int = 512
+
+    def __post_init__(self) -> None:
+        if (self.candidates is None) == (self.low is None or self.high is None):
+            raise ValueError("Grid: give either `candidates`, or both `low` and `high`.")
+        if self.candidates is not None:
+            values = np.asarray(self.candidates)
+            if values.ndim == 0 or values.shape[0] < 2 or not np.isfinite(values).all():
+                raise ValueError("Grid(candidates): give at least two finite points.")
+            return
+        low, high = np.asarray(self.low, float), np.asarray(self.high, float)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(f"Grid(low, high): needs finite low < high, got {low} and {high}.")
+        if self.num_points < 2:
+            raise ValueError(f"Grid(num_points): must be at least 2, got {self.num_points}.")
+
+    @property
+    def is_lattice(self) -> bool:
+        """Whether the points stand for a continuum."""
+        return self.candidates is None
+
+    def points_of_shape(self, shape: tuple[int, ...]) -> Float[np.ndarray, points * shape]:
+        """Points for a parameter of this shape.
+
+        Raises
+        ------
+        ValueError
+            If candidates have another shape, or a lattice would need more than 2 dimensions.
+        """
+        if self.candidates is not None:
+            values = np.asarray(self.candidates, float)
+            if values.shape[1:] != shape:
+                raise ValueError(
+                    f"Grid(candidates): points of shape {values.shape[1:]} for a parameter of "
+                    f"shape {shape}."
+                )
+            return values
+        size = int(np.prod(shape))
+        if size > 2:
+            raise ValueError(
+                f"Grid: a lattice in {size} dimensions is too large; sample with gibbs_dp.HMC."
+            )
+        low = np.broadcast_to(np.asarray(self.low, float), shape).ravel()
+        high = np.broadcast_to(np.asarray(self.high, float), shape).ravel()
+        fractions = (np.arange(self.num_points) + 0.5) / self.num_points
+        axes = [a + (b - a) * fractions for a, b in zip(low, high, strict=True)]
+        return np.array(list(itertools.product(*axes))).reshape(-1, *shape)
+
+    def points(self, posterior: GibbsPosterior) -> Float[Array, "points dim"]:
+        """Points in the posterior's flat coordinates."""
+        values = jnp.asarray(self.points_of_shape(posterior.prior.supports[0].shape))
+        rebuild = posterior.prior.treedef.unflatten
+        return jax.vmap(lambda x: posterior.unconstrain(rebuild([x])))(values)
+
+    def check(self, posterior: GibbsPosterior) -> int:
+        """Return how many points the grid has for this posterior, once they are known to fit.
+
+        Raises
+        ------
+        ValueError
+            If theta is not a single array, or a point lies outside the prior's support.
+        """
+        supports = posterior.prior.supports
+        if len(supports) != 1:
+            raise ValueError("Grid: theta must be a single array, not a tree; sample with HMC.")
+        values = jnp.asarray(self.points_of_shape(supports[0].shape))
+        outside = int(jnp.sum(~jax.vmap(supports[0].contains)(values)))
+        if outside:
+            raise ValueError(
+                f"Grid: {outside} of {values.shape[0]} points lie outside the prior's support; "
+                "move them inside."
+            )
+        return int(values.shape[0])
+
+    def edge(self, posterior: GibbsPosterior) -> Any:
+        """Return which points lie on the rim of the lattice (none for candidates)."""
+        shape = posterior.prior.supports[0].shape
+        size = int(np.prod(shape))
+        count = self.num_points
+        if not self.is_lattice:
+            return np.zeros(self.points_of_shape(shape).shape[0], bool)
+        index = np.indices((count,) * size).reshape(size, -1)
+        return ((index == 0) | (index == count - 1)).any(axis=0)
+
+    def draws(self, posterior: GibbsPosterior, data: PyTree, gamma: Float[Array, ""]) -> ChainDraws:
+        """Weigh all points by the posterior of one dataset: one exact, weighted chain."""
+        u = self.points(posterior)
+        target = Target(posterior, data, gamma)
+        reference = target.terms(u[u.shape[0] // 2])
+
+        def energy(point: Float[Array, " dim"]) -> Float[Array, ""]:
+            # Density with respect to theta, not u: the points are laid out in theta.
+            losses = target.terms(point).losses
+            prior = posterior.prior.log_prob(posterior.constrain(point))
+            return gamma * jnp.sum(losses - reference.losses) - prior
+
+        potential = jax.vmap(energy)(u)
+        weight = jax.nn.softmax(-potential)
+        one, false = jnp.ones((1,), u.dtype), jnp.zeros((), bool)
+        best = u[jnp.argmax(weight)]
+        return ChainDraws(
+            u=u[None],
+            v=u[None],
+            weight=weight[None],
+            potential=(potential - jnp.min(potential))[None],
+            accept_prob=one,
+            is_stuck=false[None],
+            mode=best,
+            mode_potential_gap=0.0 * one,
+            is_curved=~false,
+            is_improper=false,
+        )

@@ -1,0 +1,75 @@
+"""Wrong arguments are refused with one sentence that names them, before anything is sampled."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from problems import gaussian_examples, gaussian_mean, regression_examples
+
+import gibbs_dp as gdp
+
+GOOD = {"posterior": gaussian_mean(1), "population": gaussian_examples(1), "n": 5, "gammas": [1.0]}
+TABLE = np.arange(12.0).reshape(12, 1)
+
+
+def vector_loss(theta, z):
+    return (theta - z) ** 2
+
+
+def with_nan(key, n):
+    return jax.random.normal(key, (n, 1)).at[0].set(jnp.nan)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"gammas": [-1.0]}, "gammas: -1 is not"),
+        ({"gammas": [float("nan")]}, "gammas: nan is not"),
+        ({"gammas": []}, "gammas: the grid is empty"),
+        ({"gammas": [1.0, 1.0]}, "gammas: a value is repeated"),
+        ({"num_datasets": 0}, "num_datasets: must be an integer of at least 2"),
+        ({"n": 0}, "n: must be"),
+        ({"num_chains": 1}, "num_chains"),
+        ({"num_samples": 2}, "num_samples"),
+        ({"group_size": 6}, "group_size: 6 examples of a dataset of n=5"),
+        ({"rel_error": 0.0}, "rel_error"),
+        ({"max_datasets": 10}, "max_datasets: 10 is below"),
+        ({"estimator": "best"}, "estimator"),
+        ({"population": with_nan}, "population: it produced NaN"),
+        ({"population": lambda key, n: jnp.zeros((n + 1, 1))}, "leading axis"),
+        ({"population": lambda key: jnp.zeros((5, 1))}, "population: sampling failed"),
+        ({"posterior": gdp.GibbsPosterior(vector_loss, dist.Normal(jnp.zeros(1), 1.0))}, "scalar"),
+        (
+            {"posterior": gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(3), 1.0)),
+             "population": regression_examples},
+            "loss: it cannot be evaluated with theta and data of shapes",
+        ),
+        (
+            {"population": gdp.populations.Table(TABLE, replace=False), "n": 10},
+            "disjoint rows, but the table has 12",
+        ),
+        (
+            {"posterior": gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(1), 1.0)),
+             "population": gdp.populations.Table((TABLE, np.ones(12)))},
+            "needs both classes",
+        ),
+    ],
+    ids=lambda x: "" if isinstance(x, dict) else x[:25],
+)  # fmt: skip
+def test_refused(changed, message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        gdp.audit(**(GOOD | changed), progress=False)
+    if isinstance(caught.value, ValueError):
+        assert "\n" not in str(caught.value)
+
+
+def test_an_improper_posterior_is_refused():
+    # Two examples do not determine three coefficients, and the prior is flat.
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.real(3)))
+
+    def examples(key, n):
+        return jax.random.normal(key, (n, 3)), jnp.ones(n)
+
+    with pytest.raises(gdp.ImproperPosteriorError, match=r"posterior: improper at gamma=1 .*prior"):
+        gdp.audit(posterior, examples, 2, [1.0], 64, progress=False)
