@@ -106,6 +106,32 @@ def bounded_noise() -> list[Record]:
     ]
 
 
+def max_information_of_one_law() -> list[Record]:
+    """Max-information adds when it is bounded for every law of the data, not for the data's own.
+
+    One of three values, and each answer names one that it is not, at random: worth ``log2 3/2``
+    bits. Two different answers leave one value, worth ``log2 3``. After the first answer the law
+    of the data is another one, on which the second is worth a whole bit.
+
+    Examples
+    --------
+    >>> wrong, right = max_information_of_one_law()
+    >>> round(wrong.left, 3), round(wrong.right, 3), right.holds
+    (1.585, 1.17, True)
+    """
+    probs = np.full(3, 1 / 3)
+    answer = FiniteChannel((1 - np.eye(3)) / 2, probs, 1)
+    both = answer.then(answer.probabilities).max_information_bits()
+    given = FiniteChannel(answer.probabilities, [0.5, 0.5, 0.0], 1).max_information_bits()
+    bits, source = answer.max_information_bits(), "Dwork et al. 2015, Lemma 18"
+    naive, _ = bounds.composed_max_information(bits, 0.0, bits, 0.0)
+    honest, _ = bounds.composed_max_information(bits, 0.0, given, 0.0)
+    return [
+        counterexample("max-information adds for a fixed law of the data", source, both, naive),
+        equality("max-information adds for the law given the output", source, both, honest),
+    ]
+
+
 def small_eps_composition() -> list[Record]:
     """``eps = eps'/sqrt(2 k ln(1/delta'))`` per release, as printed, is not a guarantee.
 
@@ -150,5 +176,6 @@ def all_counterexamples() -> list[Record]:
         *groups_of_structured_losses(),
         *colder_is_not_worse(),
         *bounded_noise(),
+        *max_information_of_one_law(),
         *small_eps_composition(),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logsumexp
 
 from gibbs_dp.exact import (
     FiniteChannel,
@@ -11,6 +12,7 @@ from gibbs_dp.exact import (
     channels,
     counterexamples,
     identities,
+    laws,
     ordered_datasets,
 )
 from gibbs_dp.exact.composition import conditional_on_average_kl
@@ -163,8 +165,11 @@ def channel_checks() -> list[Check]:
         first = channels.gibbs(channels.summed_loss(loss, n), n, 1.3, probs, prior)
         kernel = rng.dirichlet(np.ones(2), size=(2**n, 3))  # depends on dataset and output
         pair = first.then(kernel)
+        # The second must be bounded on the law of the data given the first output.
+        posterior = first.log_weight[:, None] + first.log_laws
+        posterior -= logsumexp(posterior, axis=0)
         second_bits = max(
-            FiniteChannel(kernel[:, w], probs, n).max_information_bits() for w in range(3)
+            laws.max_information_bits(posterior[:, w], np.log(kernel[:, w])) for w in range(3)
         )
         bits, _ = bounds.composed_max_information(
             first.max_information_bits(), 0.0, second_bits, 0.0

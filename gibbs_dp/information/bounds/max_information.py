@@ -105,8 +105,9 @@ def composed_max_information(
 ) -> tuple[float, float]:
     """Adaptive composition adds both ``k`` and ``beta`` (Dwork et al. 2015, Lemma 18).
 
-    The second bound must hold for every output of the first, as an algorithm run on the dataset's
-    own (unconditioned) law.
+    The second bound must hold for every output of the first, with the dataset drawn from its law
+    *given that output*; a bound for every law of the data (such as that of pure DP) will do. On
+    the dataset's own, unconditioned law it is not enough: see `gibbs_dp.exact.counterexamples`.
 
     Returns
     -------

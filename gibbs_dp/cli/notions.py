@@ -1,0 +1,92 @@
+"""``gibbs-dp notions``: notions of privacy over gamma, in a table, and what implies what."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gibbs_dp.cli import output
+from gibbs_dp.cli.parser import Parser
+
+SUMMARY = "Notions of privacy over gamma on one finite problem, a table, and what implies what."
+FAILED = 1
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command.
+
+    Returns
+    -------
+    int
+        0 if every order, implication and counterexample stands, 1 if one does not.
+
+    Raises
+    ------
+    ValueError
+        For bad input.
+    """
+    parser = Parser(prog="gibbs-dp notions", description=SUMMARY)
+    parser.add_argument("--n", type=int, default=4, help="examples per dataset (default 4)")
+    parser.add_argument(
+        "--gammas", type=float, nargs="+", metavar="G", help="increasing (default 0.01 to 30)"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON object per notion, pair, record and gamma on stdout and nothing else there",
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder for pictures and tables")
+    parser.add_argument("--quiet", action="store_true", help="no log on stderr")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parsed = parser.parse_args(list(arguments))
+    folder = output.prepare_folder(parsed.out)
+
+    from gibbs_dp.experiments import notions as program
+
+    found = program.compare_notions(
+        n=parsed.n,
+        gammas=program.GAMMAS if parsed.gammas is None else parsed.gammas,
+        say=lambda text: output.log(text, parsed.quiet),
+    )
+    parts = {
+        "notion": program.notion_rows(),
+        "implication": program.implication_rows(found),
+        "property": program.property_rows(found),
+        "curve": [
+            {"gamma": gamma, **{name: float(v[i]) for name, v in found.curves.items()}}
+            for i, gamma in enumerate(found.gammas)
+        ],
+    }
+    if parsed.json:
+        for kind, rows in parts.items():
+            for row in rows:
+                output.emit(json.dumps({"kind": kind, **_finite(row)}, allow_nan=False))
+    else:
+        output.emit(program.table(parts["notion"]))
+        decided = [row for row in parts["implication"] if "statement" in row]
+        output.emit("\n" + program.table(decided))
+        output.emit("\n" + program.table(parts["property"]))
+    for line in found.failures:
+        output.log(f"FAILS: {line}")
+    if folder is not None:
+        from gibbs_dp.experiments.notions_plot import plot_curves, plot_implications
+
+        paths = program.save_tables(found, folder)
+        pictures = {"notions.png": plot_curves, "implications.png": plot_implications}
+        for name, plot in pictures.items():
+            output.save_figure(plot(found), folder / name)
+            paths.append(folder / name)
+        output.tell_saved(paths, parsed.json, parsed.quiet)
+    return FAILED if found.failures else 0
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """Replace infinite numbers by ``"inf"``, as every command does."""
+    return {
+        name: ("inf" if value > 0 else "-inf")
+        if isinstance(value, float) and math.isinf(value)
+        else value
+        for name, value in row.items()
+    }

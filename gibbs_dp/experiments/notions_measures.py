@@ -1,0 +1,260 @@
+"""The notions of privacy, each as one number of a finite channel: 0 is perfect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.exact import FiniteChannel, ladder
+
+Measure = Callable[[FiniteChannel], float]
+
+
+class Notion(NamedTuple):
+    """A notion, how it is measured, and what is true of it.
+
+    ``measure`` gives nats, or a number in ``[0, 1]`` where ``is_probability``; informations are
+    divided by ``n``. The remaining fields are the columns of the table.
+    """
+
+    title: str
+    measure: Measure
+    is_probability: bool
+    over_datasets: str
+    over_outputs: str
+    composition: str
+    post_processing: str
+    groups: str
+    generalization: str
+
+
+def smallest_crossing(tail: Callable[[float], float]) -> float:
+    """Smallest ``c`` with ``tail(c) <= c``, for a decreasing tail with values in ``[0, 1]``.
+
+    Examples
+    --------
+    >>> round(smallest_crossing(lambda c: 1 - c), 9)
+    0.5
+    """
+    low, high = 0.0, 1.0
+    if tail(0.0) <= 1e-15:
+        return 0.0
+    for _ in range(45):
+        middle = (low + high) / 2
+        low, high = (low, middle) if tail(middle) <= middle else (middle, high)
+    return high
+
+
+def approximate_dp(channel: FiniteChannel) -> float:
+    """Smallest ``c`` for which the channel is ``(c, c)``-DP, replace-one.
+
+    Examples
+    --------
+    >>> round(approximate_dp(FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], 1)), 4)
+    0.3832
+    """
+    pairs = [pair for i in range(channel.n) for pair in channel.replacements([i])]
+    return smallest_crossing(lambda c: float(ladder.privacy_curve(pairs, [c])[0]))
+
+
+def _mass_beyond(
+    loss: Float[np.ndarray, " pairs"], mass: Float[np.ndarray, " pairs"], c: float
+) -> float:
+    return float(mass[loss > c].sum())
+
+
+def random_dp(channel: FiniteChannel) -> float:
+    """Smallest ``c`` with privacy loss at most ``c`` for all but a fraction ``c`` of ``(Z, z')``.
+
+    Examples
+    --------
+    >>> random_dp(FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], 1))  # half of the pairs
+    0.5
+    """
+    worst = 0.0
+    for i in range(channel.n):
+        loss, mass = ladder.random_dp_law(channel.replacements([i]))
+        worst = max(worst, smallest_crossing(partial(_mass_beyond, loss, mass)))
+    return round(worst, 12)
+
+
+def personalized_dp(channel: FiniteChannel) -> float:
+    """Mean over people of ``eps(z)``, a person ``z`` against the default value 0, nats.
+
+    Against any other value instead, ``eps(z)`` is at least half of the worst case for *every*
+    ``z`` (by the triangle inequality), so only a fixed default makes the notion personal.
+
+    Examples
+    --------
+    >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], 1)
+    >>> round(personalized_dp(channel), 6)  # half of the people are the default
+    0.549306
+    """
+    eps = np.zeros(channel.data_probs.size)
+    for i in range(channel.n):
+        for pair in channel.replacements([i]):
+            if pair.other == 0:
+                eps[pair.value] = max(eps[pair.value], float(ladder.privacy_loss(pair).max()))
+    seen = channel.data_probs > 0
+    return float(channel.data_probs[seen] @ eps[seen])
+
+
+def worst_generalization(channel: FiniteChannel) -> float:
+    """Largest ``|gen|`` over all losses with values in ``[0, 1]``.
+
+    It is the total variation between ``(W, Z_J)``, ``J`` uniform, and the product of its
+    marginals, since ``gen`` is linear in the loss.
+
+    Examples
+    --------
+    >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], 1)
+    >>> round(worst_generalization(channel), 9), channel.generalization_error([[0, 1], [1, 0]])
+    (0.25, 0.25)
+    """
+    joint = channel.joint()
+    axes = range(1, channel.n + 1)
+    pairs = [joint.sum(axis=tuple(a for a in axes if a != i)) for i in axes]
+    pair = np.mean(pairs, axis=0)
+    product = pair.sum(axis=1)[:, None] * channel.data_probs
+    return 0.5 * float(np.abs(pair - product).sum())
+
+
+NOTIONS: dict[str, Notion] = {
+    "dp": Notion(
+        "pure DP (eps)",
+        lambda a: a.dp_epsilon(),
+        False,
+        "worst",
+        "worst",
+        "adds, adaptively",
+        "yes",
+        "k eps",
+        "gen <= e^eps - 1",
+    ),
+    "zcdp": Notion(
+        "zCDP (rho)",
+        lambda a: a.zcdp(),
+        False,
+        "worst",
+        "all Renyi orders",
+        "adds, adaptively",
+        "yes",
+        "k^2 rho",
+        "through KL",
+    ),
+    "renyi": Notion(
+        "Renyi DP (order 2)",
+        lambda a: float(a.renyi_curve([2.0])[0]),
+        False,
+        "worst",
+        "Renyi mean",
+        "adds, adaptively",
+        "yes",
+        "at higher orders",
+        "through KL",
+    ),
+    "kl": Notion(
+        "KL-privacy",
+        lambda a: a.kl_privacy(),
+        False,
+        "worst",
+        "mean",
+        "adds, adaptively",
+        "yes",
+        "no bound",
+        "gen <= sqrt(KL / 2)",
+    ),
+    "approx": Notion(
+        "(eps, delta)-DP",
+        approximate_dp,
+        True,
+        "worst",
+        "all but delta",
+        "adds, adaptively",
+        "yes",
+        "k eps, k e^(k eps) delta",
+        "gen <= e^eps - 1 + delta",
+    ),
+    "tv": Notion(
+        "TV-privacy",
+        lambda a: a.tv_privacy(),
+        True,
+        "worst",
+        "total variation",
+        "adds, adaptively",
+        "yes",
+        "k TV",
+        "gen <= TV",
+    ),
+    "personalized": Notion(
+        "personalized DP",
+        personalized_dp,
+        False,
+        "mean over people",
+        "worst",
+        "adds, adaptively",
+        "yes",
+        "sum of eps(z)",
+        "through random DP",
+    ),
+    "random": Notion(
+        "random DP",
+        random_dp,
+        True,
+        "all but omega",
+        "worst",
+        "adds; adaptively not",
+        "yes",
+        "k eps, k omega",
+        "gen <= omega + tanh(eps/2)",
+    ),
+    "on_average": Notion(
+        "on-average KL",
+        lambda a: a.on_average_kl(),
+        False,
+        "mean",
+        "mean",
+        "adds, over theta ~ A(Z)",
+        "yes",
+        "k eps (Gibbs, sums)",
+        "gen = eps / gamma (Gibbs)",
+    ),
+    "max": Notion(
+        "max-information / n",
+        lambda a: a.max_information_bits() * math.log(2) / a.n,
+        False,
+        "worst",
+        "worst",
+        "not for a fixed law",
+        "yes",
+        "all n at once",
+        "any event",
+    ),
+    "mutual": Notion(
+        "mutual information / n",
+        lambda a: a.mutual_information() / a.n,
+        False,
+        "mean",
+        "mean",
+        "adds, over theta ~ A(Z)",
+        "yes",
+        "all n at once",
+        "gen <= sqrt(I / 2n)",
+    ),
+    "generalization": Notion(
+        "generalization",
+        worst_generalization,
+        True,
+        "mean",
+        "worst loss in [0, 1]",
+        "no",
+        "yes",
+        "-",
+        "is it",
+    ),
+}

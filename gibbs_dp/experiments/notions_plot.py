@@ -1,0 +1,189 @@
+"""Two pictures: the notions over gamma, and what implies what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+
+from gibbs_dp.experiments.notions import Notions
+from gibbs_dp.experiments.notions_arrows import ARROWS
+from gibbs_dp.experiments.notions_curves import BETA, DELTA, OMEGA
+from gibbs_dp.experiments.notions_measures import NOTIONS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Key -> (label, colour, line). Worst cases are warm and dashed, averages cold and solid.
+STYLES = {
+    "dp_epsilon": ("DP eps (= largest personalized eps)", "#D55E00", "-"),
+    "personalized_dp_least": ("least personalized eps", "#D55E00", ":"),
+    "random_dp": (f"random DP, omega = {OMEGA:g}", "#E69F00", "--"),
+    "approximate_dp": (f"eps at delta = {DELTA:g}", "#E69F00", ":"),
+    "renyi_8": ("Renyi DP, order 8", "#CC79A7", "-"),
+    "renyi_2": ("Renyi DP, order 2", "#CC79A7", "--"),
+    "zcdp": ("zCDP rho", "#CC79A7", ":"),
+    "kl_privacy": ("KL-privacy", "#000000", "-"),
+    "twice_squared_tv": ("TV-privacy, as 2 TV$^2$", "#000000", ":"),
+    "on_average_kl": ("on-average KL (= gamma gen)", "#0072B2", "-"),
+    "max_information_per_example": ("max-information / n", "#009E73", "-"),
+    "approx_max_information_per_example": (f"the same at beta = {BETA:g}", "#009E73", ":"),
+    "erasure_information_per_example": ("erasure information / n", "#56B4E9", "-"),
+    "mutual_information_per_example": ("mutual information / n", "#56B4E9", "--"),
+    "individual_information": ("I(W; Z$_i$)", "#56B4E9", ":"),
+}
+
+# Where the boxes of the diagram stand.
+PLACES = {
+    "dp": (5.0, 9.0),
+    "zcdp": (1.2, 8.0),
+    "renyi": (1.2, 6.4),
+    "kl": (1.2, 4.8),
+    "tv": (1.2, 2.6),
+    "approx": (1.2, 0.5),
+    "personalized": (5.0, 7.0),
+    "on_average": (5.0, 4.8),
+    "mutual": (5.0, 2.6),
+    "random": (9.2, 5.2),
+    "max": (11.6, 5.2),
+    "generalization": (6.0, 0.5),
+}
+# How far along its arrow a formula stands, and how far beside it; the middle unless said here.
+LABELS = {
+    ("tv", "approx"): (0.5, -0.75),
+    ("approx", "tv"): (0.2, 1.2),
+    ("tv", "generalization"): (0.45, 0.0),
+    ("random", "generalization"): (0.72, 0.9),
+    ("mutual", "generalization"): (0.55, -0.1),
+    ("kl", "on_average"): (0.45, 0.0),
+    ("max", "mutual"): (0.3, 0.0),
+    ("personalized", "random"): (0.45, 0.0),
+}
+MARKS = {
+    "self": ("", "#DDDDDD"),
+    "arrow": ("=>", "#56B4E9"),
+    "implied": ("=>", "#BFE3F7"),
+    "counterexample": ("x", "#E69F00"),
+    "refuted": ("x", "#F9E0AE"),
+    "open": ("?", "#FFFFFF"),
+}
+
+
+def plot_curves(notions: Notions) -> Figure:
+    """Draw every notion over gamma, log-log; the legend is in the order of the right end."""
+    figure = Figure(figsize=(10.5, 6.0), layout="constrained")
+    axes = figure.add_subplot()
+    gamma = np.array(notions.gammas)
+    order = sorted(STYLES, key=lambda name: -notions.curves[name][-1])
+    for name in order:
+        label, color, line = STYLES[name]
+        value = notions.curves[name]
+        shown = value > 0  # approximate quantities reach zero and below
+        axes.plot(gamma[shown], value[shown], line, color=color, lw=1.8, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="gamma (inverse temperature)")
+    axes.set_ylabel("nats")
+    axes.set_title(f"Notions of privacy of one Gibbs posterior, n = {notions.n}, replace-one")
+    axes.grid(which="major", alpha=0.3)
+    axes.margins(x=0)
+    axes.legend(
+        frameon=False,
+        fontsize=9,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        title="in the order of the right end",
+    )
+    return figure
+
+
+def plot_implications(notions: Notions) -> Figure:
+    """Draw the arrows that generate all implications, and the verdict of every pair."""
+    figure = Figure(figsize=(17.0, 8.0))
+    _draw_diagram(figure.add_axes((0.0, 0.0, 0.54, 0.94)), notions)
+    _draw_matrix(figure.add_axes((0.65, 0.12, 0.29, 0.29 * 17 / 8)), notions)
+    return figure
+
+
+def _draw_diagram(axes: Axes, notions: Notions) -> None:
+    held = {(r.start, r.end): r.holds for r in notions.arrows}
+    axes.set(xlim=(-0.7, 13.3), ylim=(-0.1, 9.6))
+    axes.axis("off")
+    axes.set_title("Every implication follows from these inequalities", fontsize=13)
+    sizes = {}
+    for name, (x, y) in PLACES.items():
+        text = axes.text(
+            x,
+            y,
+            NOTIONS[name].title,
+            fontsize=11,
+            ha="center",
+            va="center",
+            weight="bold",
+            bbox={"boxstyle": "round,pad=0.45", "facecolor": "#F4F4F4", "edgecolor": "#555555"},
+        )
+        extent = text.get_window_extent().transformed(axes.transData.inverted())
+        sizes[name] = (extent.width / 2 + 0.25, extent.height / 2 + 0.2)
+    for arrow in ARROWS:
+        pair = (arrow.start, arrow.end)
+        start, end = np.array(PLACES[arrow.start]), np.array(PLACES[arrow.end])
+        if (arrow.end, arrow.start) in held:  # two arrows, side by side
+            shift = (0.4 * np.sign(end[1] - start[1]), 0.0)
+            start, end = start + shift, end + shift
+        way = end - start
+        first, last = _to_edge(way, sizes[arrow.start]), _to_edge(way, sizes[arrow.end])
+        axes.add_patch(
+            FancyArrowPatch(
+                tuple(start + first * way),
+                tuple(end - last * way),
+                arrowstyle="-|>",
+                mutation_scale=16,
+                color="#0072B2" if held[pair] else "#D55E00",
+                lw=1.6,
+                shrinkA=0,
+                shrinkB=0,
+            )
+        )
+        along, beside = LABELS.get(pair, (0.5, 0.0))
+        axes.text(
+            start[0] + along * (end[0] - start[0]) + beside,
+            start[1] + along * (end[1] - start[1]),
+            arrow.formula.replace(" + 2", "\n+ 2"),
+            fontsize=9,
+            ha="center",
+            va="center",
+            color="#333333",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        )
+
+
+def _to_edge(way: Float[np.ndarray, " 2"], half: tuple[float, float]) -> float:
+    """Share of the way from the centre of a box at which it leaves the box."""
+    with np.errstate(divide="ignore"):
+        return float(np.min(np.array(half) / np.abs(way)))
+
+
+def _draw_matrix(axes: Axes, notions: Notions) -> None:
+    names = list(NOTIONS)
+    for row, start in enumerate(names):
+        for column, end in enumerate(names):
+            text, color = MARKS[notions.verdicts[start, end]]
+            axes.fill_between([column, column + 1], row, row + 1, color=color, lw=0)
+            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=11)
+    size = len(names)
+    centres = np.arange(size) + 0.5
+    titles = [NOTIONS[name].title for name in names]
+    axes.set_xticks(centres, titles, rotation=50, ha="left", rotation_mode="anchor", fontsize=10)
+    axes.set_yticks(centres, titles, fontsize=10)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.set_xticks(np.arange(size + 1), minor=True)
+    axes.set_yticks(np.arange(size + 1), minor=True)
+    axes.grid(which="minor", color="white", lw=1.5)
+    axes.tick_params(which="minor", length=0)
+    axes.set(xlim=(0, size), ylim=(size, 0), aspect="equal")
+    axes.set_xlabel(
+        "small in the row: is it small in the column?  => yes (dark: a checked inequality)\n"
+        "x no (dark: a counterexample found; light: follows from one)"
+    )

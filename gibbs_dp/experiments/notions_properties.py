@@ -1,0 +1,161 @@
+"""The columns of the table of notions, checked: post-processing, composition, groups."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gibbs_dp.exact import FiniteChannel, ladder, ordered_datasets
+from gibbs_dp.exact.counterexamples import max_information_of_one_law
+from gibbs_dp.exact.record import Record, counterexample, inequality
+from gibbs_dp.experiments.notions_measures import NOTIONS
+from gibbs_dp.information.divergences import batched
+
+SOURCE = "random channels"
+NUM_PAIRS = 6
+# Notions that add when the second algorithm keeps its figure for every output of the first.
+ADAPTIVE = ("dp", "zcdp", "renyi", "kl", "approx", "tv", "personalized")
+# Notions for which that is not enough, though they add when the second ignores the first.
+NOT_ADAPTIVE = ("random", "on_average", "mutual")
+
+
+def _random_law(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    scale = 10 ** rng.uniform(-1, 0.5)
+    weight = np.exp(scale * rng.normal(size=shape))
+    return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
+
+
+def _closest(name: str, cases: list[tuple[float, float]]) -> Record:
+    """Record of the case with the least room, failing if any fails."""
+    left, right = max(cases, key=lambda case: case[0] - case[1])
+    return inequality(name, SOURCE, left, right, 1e-7)
+
+
+def closure_records() -> list[Record]:
+    """Post-processing of every notion, composition of all but two."""
+    rng = np.random.default_rng(1)
+    processed: dict[str, list[tuple[float, float]]] = {key: [] for key in NOTIONS}
+    independent: dict[str, list[tuple[float, float]]] = {key: [] for key in NOTIONS}
+    adaptive: dict[str, list[tuple[float, float]]] = {key: [] for key in ADAPTIVE}
+    for i in range(NUM_PAIRS):
+        n, probs = 1 + i % 2, rng.dirichlet(np.ones(2))
+        first = FiniteChannel(_random_law(rng, 2**n, 3), probs, n)
+        second = FiniteChannel(_random_law(rng, 2**n, 2), probs, n)
+        kernel = _random_law(rng, 2**n, 3, 2)
+        given = [FiniteChannel(kernel[:, w], probs, n) for w in range(3)]
+        coarse = first.post_process(_random_law(rng, 3, 2))
+        both, chained = first.then(second.probabilities), first.then(kernel)
+        for key, notion in NOTIONS.items():
+            alone = notion.measure(first)
+            processed[key].append((notion.measure(coarse), alone))
+            independent[key].append((notion.measure(both), alone + notion.measure(second)))
+            if key in adaptive:
+                worst = max(notion.measure(channel) for channel in given)
+                adaptive[key].append((notion.measure(chained), alone + worst))
+    # These two do not compose: see `composition_counterexamples`.
+    del independent["generalization"], independent["max"]
+    parts = (
+        ("post-processing", processed),
+        ("composition", independent),
+        ("adaptive composition", adaptive),
+    )
+    return [
+        _closest(f"{what}: {NOTIONS[key].title}", cases)
+        for what, found in parts
+        for key, cases in found.items()
+    ]
+
+
+def composition_counterexamples() -> list[Record]:
+    """Where composition fails: two notions always, three more when it is adaptive.
+
+    Examples
+    --------
+    >>> all(record.holds for record in composition_counterexamples())
+    True
+    """
+    bits = ordered_datasets(3, 2)
+    # Parities of three and of two bits say nothing about one bit; together they give it out.
+    all_three, first_two = (np.eye(2)[bits[:, :k].sum(axis=1) % 2] for k in (3, 2))
+    generalization = NOTIONS["generalization"].measure
+    parities = [FiniteChannel(law, [0.5, 0.5], 3) for law in (all_three, first_two)]
+    together = parities[0].then(first_two)
+    records = [
+        counterexample(
+            "generalization adds under composition",
+            "parities of three and of two bits",
+            generalization(together),
+            generalization(parities[0]) + generalization(parities[1]),
+        ),
+        max_information_of_one_law()[0],
+    ]
+    # A keeps the value half of the time; B then says whether A did. For every fixed output B is
+    # about one rare value, so it tells little; for the output that A gave it tells all.
+    num = 20
+    uniform = np.full(num, 1 / num)
+    first = FiniteChannel(0.5 * np.eye(num) + 0.5 / num, uniform, 1)
+    hit = np.where(np.eye(num, dtype=bool), 0.999, 0.001)
+    # For random DP, A itself is loud for every pair: start from noise that is not.
+    quiet = FiniteChannel(0.02 * np.eye(num) + 0.98 / num, uniform, 1)
+    kernel = np.stack([hit, 1 - hit], axis=2)
+    given = [FiniteChannel(kernel[:, w], uniform, 1) for w in range(num)]
+    for key in NOT_ADAPTIVE:
+        notion, start = NOTIONS[key], quiet if key == "random" else first
+        worst = max(notion.measure(channel) for channel in given)
+        records.append(
+            counterexample(
+                f"adaptive composition: {notion.title}",
+                "is theta the example?",
+                notion.measure(start.then(kernel)),
+                notion.measure(start) + worst,
+            )
+        )
+    return records
+
+
+def group_records() -> list[Record]:
+    """Check what groups of two lose at most, and that KL-privacy promises them nothing.
+
+    Examples
+    --------
+    >>> all(record.holds for record in group_records())
+    True
+    """
+    rng = np.random.default_rng(2)
+    cases: dict[str, list[tuple[float, float]]] = {"dp": [], "tv": [], "zcdp": [], "random": []}
+    for _ in range(NUM_PAIRS):
+        channel = FiniteChannel(_random_law(rng, 8, 3), rng.dirichlet(np.ones(2)), 3)
+        pairs = list(channel.replacements([0, 1]))
+        c = NOTIONS["random"].measure(channel)
+        loss, mass = ladder.random_dp_law(pairs)
+        cases["dp"].append((ladder.worst(pairs, batched.max_divergence), 2 * channel.dp_epsilon()))
+        cases["tv"].append((ladder.worst(pairs, batched.total_variation), 2 * channel.tv_privacy()))
+        cases["zcdp"].append((ladder.zcdp(pairs), 4 * channel.zcdp()))
+        cases["random"].append((float(mass[loss > 2 * c].sum()), 2 * c))
+    factor = {"dp": "2 eps", "tv": "2 TV", "zcdp": "4 rho", "random": "2 eps for all but 2 omega"}
+    records = [
+        _closest(f"groups of two: {NOTIONS[key].title}, {factor[key]}", found)
+        for key, found in cases.items()
+    ]
+    token = np.array([1e-7, 1e-3, 1e-2])[ordered_datasets(2, 2).sum(axis=1)]
+    rare = FiniteChannel(np.column_stack([token, 1 - token]), [0.5, 0.5], 2)
+    two = ladder.worst(rare.replacements([0, 1]), batched.kl)
+    name = "groups of two cost at most 2 KL-privacy"
+    return [*records, counterexample(name, "a rare token", two, 2 * rare.kl_privacy())]
+
+
+def property_records() -> list[Record]:
+    """Run every check of this file."""
+    return [*closure_records(), *composition_counterexamples(), *group_records()]
+
+
+def any_infinite(records: list[Record]) -> bool:
+    """Whether a record compares infinite numbers, which would prove nothing.
+
+    Examples
+    --------
+    >>> any_infinite([])
+    False
+    """
+    return any(math.isinf(r.left) or math.isinf(r.right) for r in records)
