@@ -21,7 +21,7 @@ lint: $(STAMP)-lint
 	$(BIN)/mypy
 
 notebooks: $(STAMP)-notebooks
-	GIBBS_DP_FAST=1 $(BIN)/python -m pytest -p no:cacheprovider --nbmake notebooks
+	GIBBS_DP_FAST=1 $(BIN)/python -m pytest -p no:cacheprovider --nbmake notebooks/*.ipynb
 	$(BIN)/jupytext --to ipynb --test notebooks/*.py
 
 clean:

@@ -17,7 +17,7 @@ def test_version_and_help(run, capsys):
 def test_figure2_prints_z_scores_and_saves_both_panels(run, tmp_path, monkeypatch):
     for panel in figure2.GAMMAS:
         monkeypatch.setitem(figure2.GAMMAS, panel, (1.0, 10.0))
-    words = ("figure2", "--num-datasets", 64, "--num-references", 500, "--out", tmp_path)
+    words = ("figure2", "--num-datasets", 256, "--num-references", 500, "--out", tmp_path)
     ran = run(*words, "--json")
     assert ran.status == 0
     assert {row["panel"] for row in ran.rows} == {"private mean", "linear regression"}
