@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from gibbs_dp.audit.block import Inputs, Plan, Summary
+from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
 from gibbs_dp.sampling.diagnostics import Pooled, pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gibbs_dp.audit.block import Summary
 from gibbs_dp.audit.pilot import ONE_SIDED_LIMIT, is_drifting, jackknife_shift, keep, kept_datasets
+from gibbs_dp.audit.plan import Summary
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.sweep import Track
 from gibbs_dp.estimators import average

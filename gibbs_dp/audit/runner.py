@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from gibbs_dp.audit.block import Inputs, Plan, Summary, block_program
+from gibbs_dp.audit.block import block_program
+from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.workers import run_jobs
 

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gibbs_dp.audit.block import Inputs, Plan, Summary
 from gibbs_dp.audit.optimum import population_optimum
 from gibbs_dp.audit.pilot import (
     MAX_BURN_IN,
@@ -20,6 +19,7 @@ from gibbs_dp.audit.pilot import (
     kept_datasets,
     tune,
 )
+from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.runner import Job, Runner, concatenate
 from gibbs_dp.audit.settings import Settings

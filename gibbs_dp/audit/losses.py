@@ -1,0 +1,111 @@
+"""Losses of one dataset's draws: on training examples, ghosts, references and replaced datasets."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from gibbs_dp.audit.plan import Inputs, Plan
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.chains import ChainDraws
+
+
+def ghosts_needed(posterior: GibbsPosterior, plan: Plan) -> int:
+    """Fresh examples to draw per dataset; structured losses also need a whole fresh dataset."""
+    return plan.num_ghosts + (plan.n if posterior.structured else 0)
+
+
+def swap(train: PyTree, ghosts: PyTree, pair: Int[Array, ""], size: int) -> PyTree:
+    """Replace training group ``pair`` by ghost group ``pair``."""
+    rows = pair * size + jnp.arange(size)
+    return jax.tree.map(lambda a, b: a.at[rows].set(b[rows]), train, ghosts)
+
+
+def over_draws(function: Any, u: Float[Array, "chains draws dim"]) -> Any:
+    """Evaluate a function of one flat parameter at every draw of every chain."""
+    return jax.vmap(jax.vmap(function))(u)
+
+
+class Losses(NamedTuple):
+    """Everything the estimators need of one dataset, per-example or structured alike."""
+
+    train: Float[Array, "chains draws n"]
+    ghost: Float[Array, "chains draws ghosts"]
+    population: Float[Array, "chains draws fresh"]
+    reference: tuple[Array, Array]
+    optimum: Float[Array, " fresh"]
+
+
+def per_example_losses(
+    posterior: GibbsPosterior, u: Array, train: PyTree, ghosts: PyTree, inputs: Inputs
+) -> Losses:
+    """Losses of a sum loss: one column per example."""
+
+    def losses(point: Array, data: PyTree) -> Array:
+        return posterior.losses(posterior.constrain(point), data)
+
+    ghost = over_draws(lambda p: losses(p, ghosts), u)
+    return Losses(
+        train=over_draws(lambda p: losses(p, train), u),
+        ghost=ghost,
+        population=ghost,
+        reference=(losses(inputs.reference, train), losses(inputs.reference, ghosts)),
+        optimum=losses(inputs.optimum, ghosts),
+    )
+
+
+def structured_losses(
+    posterior: GibbsPosterior, u: Array, train: PyTree, ghosts: PyTree, inputs: Inputs, plan: Plan
+) -> Losses:
+    """One 'example' is the whole dataset; ghosts are the datasets with a group replaced."""
+    size = plan.group_size
+    numswaps = min(plan.n, plan.num_ghosts) // size
+    variants = jax.vmap(lambda p: swap(train, ghosts, p, size))(jnp.arange(numswaps))
+    fresh = jax.tree.map(lambda a: a[None, plan.num_ghosts :], ghosts)
+    whole = jax.tree.map(lambda a: a[None], train)
+
+    def losses(point: Array, datasets: PyTree) -> Array:
+        theta = posterior.constrain(point)
+        return jax.vmap(lambda z: posterior.empirical_loss(theta, z))(datasets)
+
+    return Losses(
+        train=over_draws(lambda p: losses(p, whole), u),
+        ghost=over_draws(lambda p: losses(p, variants), u),
+        population=over_draws(lambda p: losses(p, fresh), u),
+        reference=(losses(inputs.reference, whole), losses(inputs.reference, variants)),
+        optimum=losses(inputs.optimum, fresh),
+    )
+
+
+def pair_deltas(
+    posterior: GibbsPosterior,
+    draws: ChainDraws,
+    replaced: ChainDraws,
+    train: PyTree,
+    ghosts: PyTree,
+    gamma: Float[Array, ""],
+    plan: Plan,
+) -> tuple[Float[Array, "chains draws pairs"], Float[Array, "chains draws pairs"]]:
+    """Log ratios of each pair at draws of the posterior and of its replaced posterior."""
+    size = plan.group_size
+
+    def delta(point: Array, pair: Array) -> Array:
+        theta = posterior.constrain(point)
+        if posterior.structured:
+            new = posterior.empirical_loss(theta, swap(train, ghosts, pair, size))
+            return gamma * (new - posterior.empirical_loss(theta, train))
+        rows = pair * size + jnp.arange(size)
+        old = posterior.losses(theta, jax.tree.map(lambda a: a[rows], train))
+        return gamma * jnp.sum(
+            posterior.losses(theta, jax.tree.map(lambda a: a[rows], ghosts)) - old
+        )
+
+    pairs = jnp.arange(plan.num_pairs)
+    at_p = over_draws(lambda p: jax.vmap(lambda i: delta(p, i))(pairs), draws.u)
+    at_q = jax.vmap(lambda u, i: over_draws(lambda p: delta(p, i), u), out_axes=-1)(
+        replaced.u, pairs
+    )
+    return at_p, at_q

@@ -1,0 +1,85 @@
+"""What goes into a block program and what comes out of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Bool, Float
+
+from gibbs_dp.sampling.diagnostics import Spread
+from gibbs_dp.sampling.evolve import Schedule
+
+
+class Plan(NamedTuple):
+    """Static shape of a block program: what a new compilation depends on.
+
+    Attributes
+    ----------
+    n
+        Examples per dataset.
+    num_ghosts
+        Fresh examples per dataset.
+    group_size
+        Examples replaced at once.
+    num_pairs
+        Replaced posteriors sampled per dataset for the two-sided estimator; 0: none.
+    num_chains, num_samples
+        Chains per dataset, draws kept per chain.
+    """
+
+    n: int
+    num_ghosts: int
+    group_size: int
+    num_pairs: int
+    num_chains: int
+    num_samples: int
+
+
+class Inputs(NamedTuple):
+    """Traced inputs of a block program: changing them compiles nothing.
+
+    Attributes
+    ----------
+    gamma
+        Inverse temperature.
+    schedule
+        Burn-in, adaptation and kernel tuning.
+    start
+        Where mode searches begin, in flat coordinates.
+    is_dispersed
+        Begin them at overdispersed random points instead.
+    reference
+        The control variate's parameter, free of every dataset it is used on.
+    optimum
+        The best parameter for the population (NaN: unknown).
+    """
+
+    gamma: Float[Array, ""]
+    schedule: Schedule
+    start: Float[Array, " dim"]
+    is_dispersed: Bool[Array, ""]
+    reference: Float[Array, " dim"]
+    optimum: Float[Array, " dim"]
+
+
+class Summary(NamedTuple):
+    """What leaves the device for each dataset (leading axis: datasets)."""
+
+    generalization_ghost: Float[Array, "*b"]
+    generalization: Float[Array, "*b"]  # with the control variate
+    empirical_risk: Float[Array, "*b"]
+    population_risk: Float[Array, "*b"]
+    excess_risk: Float[Array, "*b"]
+    kl_direct: Float[Array, "*b"]
+    kl_plug_in: Float[Array, "*b"]
+    kl_two_sided: Float[Array, "*b"]
+    accept_prob: Float[Array, "*b"]
+    mean_u: Float[Array, "*b dim"]
+    var_u: Float[Array, "*b dim"]
+    effective_points: Float[Array, "*b"]  # of a chain, or of a grid: one over the sum of squares
+    edge_weight: Float[Array, "*b"]  # of the rim of a lattice
+    spread: Spread
+    is_curved: Bool[Array, "*b"]
+    is_improper: Bool[Array, "*b"]
+    is_stuck: Bool[Array, "*b"]
+    is_finite: Bool[Array, "*b"]
