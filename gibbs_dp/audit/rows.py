@@ -33,6 +33,7 @@ ACCEPT_LIMIT = 0.4
 DISAGREEMENT_Z = 4.0
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4
+MIN_DATASETS_TO_JUDGE = 256
 TAIL_LIMIT = 2.5 * ONE_SIDED_LIMIT
 
 
@@ -189,7 +190,7 @@ def _grid_warnings(settings: Settings, good: Summary) -> list[str]:
 def _dominant_share(good: Summary, settings: Settings) -> float:
     """Largest share of one dataset in the variance of the gap, once datasets are many."""
     gap = np.asarray(good.generalization, np.float64)
-    if gap.shape[0] < 64:
+    if gap.shape[0] < MIN_DATASETS_TO_JUDGE:
         return 0.0
     squares = (gap - gap.mean()) ** 2
     return float(squares.max() / max(squares.sum(), 1e-300))

@@ -54,6 +54,13 @@ def private_mean():
     )
 
 
+@cache
+def private_median():
+    """A median on [-2, 2] by the exponential mechanism, in continuous form."""
+    support = gdp.supports.box(-2.0, 2.0)
+    return gdp.GibbsPosterior(lambda theta, z: jnp.abs(theta - z), gdp.Flat(support))
+
+
 def truncated_normals(key, n):
     return jax.random.truncated_normal(key, -2.0, 2.0, (n,))
 

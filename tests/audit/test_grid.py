@@ -8,6 +8,7 @@ from problems import (
     gaussian_mean,
     linear_regression,
     private_mean,
+    private_median,
     regression_examples,
     truncated_normals,
 )
@@ -64,6 +65,7 @@ def test_private_median_by_the_exponential_mechanism():
     assert agree(report, "on_average_kl", np.array(truth))
 
 
+@pytest.mark.parametrize("kernel", [gdp.HMC(), gdp.MALA()], ids=["hmc", "mala"])
 @pytest.mark.parametrize(
     ("posterior", "population", "n", "gammas", "grid"),
     [
@@ -71,16 +73,18 @@ def test_private_median_by_the_exponential_mechanism():
          gdp.Grid(low=-2.0, high=2.0, num_points=400)),
         (private_mean(), truncated_normals, 20, [1.0, 20.0],
          gdp.Grid(low=-14.0, high=14.0, num_points=4_000)),
+        (private_median(), truncated_normals, 20, [0.3, 1.0],
+         gdp.Grid(low=-2.0, high=2.0, num_points=1000)),
         (gaussian_mean(2, 1.0), gaussian_examples(2), 20, [0.1],
          gdp.Grid(low=-4.0, high=4.0, num_points=60)),
     ],
-    ids=["bounded-regression", "private-mean", "two-dimensional"],
+    ids=["bounded-regression", "private-mean", "private-median", "two-dimensional"],
 )  # fmt: skip
-def test_lattice_agrees_with_chains(posterior, population, n, gammas, grid):
-    """The same datasets by sums and by HMC: two routes that share nothing but the data."""
+def test_lattice_agrees_with_chains(posterior, population, n, gammas, grid, kernel):
+    """The same datasets by sums and by chains: two routes that share nothing but the data."""
     settings = {"num_datasets": 256, "progress": False, "num_ghosts": 8}
     exact = gdp.audit(posterior, population, n, gammas, kernel=grid, **settings)
-    chains = gdp.audit(posterior, population, n, gammas, **settings)
+    chains = gdp.audit(posterior, population, n, gammas, kernel=kernel, **settings)
     for name in ("on_average_kl", "generalization_error", "empirical_risk"):
         assert agree(chains, name, exact[name], exact[f"{name}_se"])
     assert not any("lattice points" in w for w in exact.warnings)
