@@ -63,7 +63,7 @@ def summarize_dataset(
             plan.num_samples,
         )
 
-    two_sided = jnp.asarray(jnp.nan, start.dtype)
+    two_sided, is_finite = jnp.asarray(jnp.nan, start.dtype), jnp.ones((), bool)
     if plan.num_pairs:
         pairs = jnp.arange(plan.num_pairs)
         variants = jax.vmap(lambda p: swap(train, ghosts, p, plan.group_size))(pairs)
@@ -73,6 +73,7 @@ def summarize_dataset(
         replaced = jax.tree.map(lambda a: a[1:], all_draws)
         deltas = pair_deltas(posterior, draws, replaced, train, ghosts, inputs.gamma, plan)
         two_sided = estimators.two_sided_kl(*deltas, draws.weight)
+        is_finite = jnp.isfinite(two_sided)
         any_stuck = jnp.any(all_draws.is_stuck)
         any_improper = jnp.any(all_draws.is_improper)
     else:
@@ -88,6 +89,7 @@ def summarize_dataset(
         direct = estimators.direct_kl(
             losses.train, losses.ghost, draws.weight, inputs.gamma, plan.group_size
         )
+    is_finite &= jnp.all(jnp.isfinite(draws.u))
     weight = draws.weight
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
@@ -109,7 +111,7 @@ def summarize_dataset(
         is_curved=draws.is_curved,
         is_improper=any_improper,
         is_stuck=any_stuck,
-        is_finite=jnp.all(jnp.isfinite(draws.u)) & jnp.all(jnp.isfinite(losses.train)),
+        is_finite=is_finite & jnp.all(jnp.isfinite(losses.train) & jnp.isfinite(population_risk)),
     )
 
 

@@ -185,7 +185,7 @@ def _rhat_of_starts(first: Summary, second: Summary) -> float:
     """R-hat of two runs on the same datasets, pooled over datasets; worst coordinate."""
     both = kept_datasets(first) & kept_datasets(second)
     if both.sum() < 4:
-        return float("inf")
+        return float("nan")  # the failures themselves are reported
     gap = (first.mean_u - second.mean_u)[both].astype(np.float64)
     within = 0.5 * (first.var_u + second.var_u)[both].astype(np.float64).mean(axis=0)
     between = 0.5 * (gap**2).mean(axis=0)

@@ -9,6 +9,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.report import Report
 from gibbs_dp.audit.rows import make_row
@@ -142,7 +143,8 @@ def audit(
         raise ValueError(f"rel_error: must be positive, got {rel_error}.")
     if max_datasets is None:
         max_datasets = 64 * num_datasets
-    elif max_datasets < num_datasets:
+    max_datasets = positive_count("max_datasets", max_datasets)
+    if max_datasets < num_datasets:
         raise ValueError(
             f"max_datasets: {max_datasets} is below num_datasets={num_datasets}; raise it."
         )
@@ -218,6 +220,11 @@ def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
             "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "
             "domain; the chains' draws are approximate."
         )
+    if any(row["estimator"] == "two-sided" for row in rows):
+        notes.append(
+            "two-sided rows: on_average_kl and gamma times gen rest on the same symmetry, so their "
+            "agreement is no independent check there."
+        )
     if not all("excess_risk" in row for row in rows):
         notes.append("excess_risk is absent: no best parameter of the population was found.")
     return tuple(notes)
@@ -227,7 +234,7 @@ def _partial_report(settings: Settings, tracks: list[Track]) -> Report | None:
     usable = []
     for track in tracks:
         summary = track.summary()
-        if summary is not None and summary.kl_direct.shape[0] >= 2:
+        if summary is not None and kept_datasets(summary).sum() >= 2:
             usable.append(track)
     if not usable:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
+from gibbs_dp._version import __version__
 from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
@@ -68,8 +70,21 @@ class Settings:
             "group_size": self.group_size,
             "rel_error": self.rel_error if self.rel_error is not None else "none",
             "estimator": self.estimator,
+            "gammas": list(self.gammas),
+            "max_datasets": self.max_datasets,
+            "block_size": self.block_size,
+            "domain": repr(self.domain),
+            "supports": [repr(s) for s in self.posterior.prior.supports],
+            "key": np.asarray(jax.random.key_data(self.key)).tolist(),
+            "versions": versions(),
             "dtype": str(jnp.zeros(()).dtype),
         }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the numbers."""
+    names = ("jax", "jaxlib", "numpyro", "numpy", "scipy")
+    return {"gibbs_dp": __version__} | {n: importlib.metadata.version(n) for n in names}
 
 
 def check_gammas(gammas: ArrayLike | float | Sequence[float]) -> tuple[float, ...]:

@@ -124,6 +124,11 @@ class Grid:
                 f"Grid: {outside} of {values.shape[0]} points lie outside the prior's support; "
                 "move them inside."
             )
+        if not bool(jnp.all(jnp.isfinite(self.points(posterior)))):
+            raise ValueError(
+                "Grid: candidates lie on the edge of the prior's support; widen the support, the "
+                "candidates themselves are what bounds a finite class."
+            )
         return int(values.shape[0])
 
     def edge(self, posterior: GibbsPosterior) -> Any:

@@ -55,7 +55,7 @@ def sample(
     data: PyTree,
     gamma: float = 1.0,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | None = None,
+    kernel: Kernel | Any | None = None,
     num_chains: int = 4,
     num_warmup: int = DEFAULT_WARMUP,
     num_samples: int = 1000,
@@ -126,10 +126,16 @@ def sample(
     check_loss(posterior, first, num_examples(first))
 
     kernel = kernel if kernel is not None else HMC()
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            f"kernel: {type(kernel).__name__} is no Markov kernel; sample takes gibbs_dp.HMC or "
+            "gibbs_dp.MALA (gibbs_dp.Grid is for gibbs_dp.audit)."
+        )
     num_datasets = num_examples(batch)
     root = as_key(key)
     keys = jax.vmap(lambda i: jax.random.fold_in(root, i))(jnp.arange(num_datasets))
-    starts = _starts(posterior, keys, num_chains, init)
+    start_keys, keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    starts = _starts(posterior, start_keys, num_chains, init)
     run = partial(_sample_batch, posterior, kernel, num_chains, num_samples, batch)
     tuning = kernel.default_tuning(posterior.dim)
     temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
@@ -161,7 +167,7 @@ def _starts(
         return jnp.broadcast_to(point, (keys.shape[0], num_chains, posterior.dim))
 
     def of_dataset(key: PRNGKeyArray) -> Array:
-        chains = jax.random.split(jax.random.fold_in(key, 1), num_chains)
+        chains = jax.random.split(key, num_chains)
         return jax.vmap(posterior.initial)(chains)
 
     return jax.vmap(of_dataset)(keys)

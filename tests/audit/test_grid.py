@@ -117,5 +117,7 @@ def test_bad_grids_are_refused(settings, message):
 def test_points_outside_the_support_are_refused():
     with pytest.raises(ValueError, match="outside the prior's support"):
         gdp.Grid(low=-3.0, high=3.0).check(linear_regression(2.0))
+    with pytest.raises(ValueError, match="edge of the prior's support"):
+        gdp.Grid([[-2.0], [0.0], [2.0]]).check(linear_regression(2.0))
     with pytest.raises(ValueError, match="3 dimensions is too large"):
         gdp.Grid(low=-3.0, high=3.0).check(gaussian_mean(3))
