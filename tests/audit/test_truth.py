@@ -70,13 +70,14 @@ def test_linear_regression_reproduces_figure_2b(theta_bound, table):
     assert not report.warnings
 
 
-def test_private_mean_reproduces_figure_2a():
+def test_private_mean_reproduces_figure_2a(dtype):
     gammas = [0.1, 1.0, 10.0, 100.0, 1000.0]
     report = gdp.audit(private_mean(), truncated_normals, 100, gammas, 1024, key=1, progress=False)
     truth = np.array([closed_form.private_mean_on_average_kl(g, 100) for g in gammas])
     assert np.abs(z_score(report, "on_average_kl", truth)).max() < 4
     assert np.abs(z_score(report, "on_average_kl_ghost", truth)).max() < 4
     assert report["dp_epsilon"] == pytest.approx(0.04 * report["gamma"])
+    assert report.settings["dtype"] == dtype
     # Above about two nats only the two-sided estimator is right (theory: 3.6 for 9.13).
     assert report.rows[-1]["estimator"] == "two-sided"
     assert not report.warnings
