@@ -94,7 +94,6 @@ def summarize_dataset(
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
     return Summary(
-        generalization_ghost=estimators.gap(losses.train, losses.ghost, weight),
         generalization=estimators.gap(losses.train, losses.ghost, weight, *losses.reference),
         empirical_risk=estimators.risk(losses.train, weight),
         population_risk=population_risk,
@@ -103,6 +102,7 @@ def summarize_dataset(
         kl_plug_in=direct.plug_in,
         kl_two_sided=two_sided,
         accept_prob=jnp.mean(draws.accept_prob),
+        virial=jnp.mean(draws.virial) / posterior.dim,
         mean_u=mean_u,
         var_u=jnp.mean(jnp.sum((draws.u - mean_u) ** 2 * weight[..., None], axis=1), axis=0),
         effective_points=1.0 / jnp.mean(jnp.sum(weight**2, axis=1)),

@@ -65,7 +65,6 @@ class Inputs(NamedTuple):
 class Summary(NamedTuple):
     """What leaves the device for each dataset (leading axis: datasets)."""
 
-    generalization_ghost: Float[Array, "*b"]
     generalization: Float[Array, "*b"]  # with the control variate
     empirical_risk: Float[Array, "*b"]
     population_risk: Float[Array, "*b"]
@@ -74,6 +73,7 @@ class Summary(NamedTuple):
     kl_plug_in: Float[Array, "*b"]
     kl_two_sided: Float[Array, "*b"]
     accept_prob: Float[Array, "*b"]
+    virial: Float[Array, "*b"]  # mean of v . grad U(v), over dim: 1 for exact draws
     mean_u: Float[Array, "*b dim"]
     var_u: Float[Array, "*b dim"]
     effective_points: Float[Array, "*b"]  # of a chain, or of a grid: one over the sum of squares

@@ -33,6 +33,9 @@ ACCEPT_LIMIT = 0.4
 DISAGREEMENT_Z = 4.0
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4
+# The virial identity's: significant, and larger than what a burn-in may leave.
+VIRIAL_Z = 4.0
+VIRIAL_SIZE = 0.02
 MIN_DATASETS_TO_JUDGE = 256
 TAIL_LIMIT = 2.5 * ONE_SIDED_LIMIT
 
@@ -84,11 +87,14 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
     if settings.is_exact:
         row |= {"estimator": "exact sum", "ess_min": float(np.min(good.effective_points))}
     else:
+        virial = average(np.asarray(good.virial, np.float64))
         row |= {
             "estimator": "two-sided" if is_two_sided else "one-sided",
             "rhat": pooled.rhat,
             "rhat_exceed": pooled.rhat_exceed,
             "ess_min": pooled.ess_min,
+            "virial": virial.value,
+            "virial_se": virial.se,
             "accept_rate": float(np.mean(good.accept_prob)),
             "tail_flag": bool(not is_two_sided and shift > TAIL_LIMIT),
         }
@@ -153,6 +159,13 @@ def _warnings(
             f"on_average_kl {direct:.3g} and gamma times the generalization error {ghost:.3g} "
             f"differ by {abs(direct - ghost) / error:.1f} standard errors, but they are equal for "
             "exact draws: the draws are not from the posterior."
+        )
+    off = abs(row.get("virial", 1.0) - 1.0)
+    if off > max(VIRIAL_SIZE, VIRIAL_Z * row.get("virial_se", 0.0)):
+        found.append(
+            f"the mean of (theta - center) . grad U is {row['virial']:.3f} of the dimension "
+            f"(standard error {row['virial_se']:.3f}) and 1 for exact draws: the draws are not "
+            "from the posterior (or its density jumps, which this check does not allow for)."
         )
     share = _dominant_share(good, settings)
     if share > DOMINANT_SHARE:

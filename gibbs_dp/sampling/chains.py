@@ -34,6 +34,8 @@ class ChainDraws(NamedTuple):
         Potential energy relative to the mode, ``[chains, draws]``.
     accept_prob
         Mean acceptance probability per chain.
+    virial
+        ``v . grad U(v)`` at the last draw of each chain: ``dim`` on average for exact draws.
     is_stuck
         Per chain: no proposal was accepted in burn-in and draws together.
     mode
@@ -51,6 +53,7 @@ class ChainDraws(NamedTuple):
     weight: Float[Array, "chains draws"]
     potential: Float[Array, "chains draws"]
     accept_prob: Float[Array, " chains"]
+    virial: Float[Array, " chains"]
     is_stuck: Bool[Array, " chains"]
     mode: Float[Array, " dim"]
     mode_potential_gap: Float[Array, " starts"]
@@ -107,15 +110,16 @@ def run_chains(
     laplace = Whitening(mode, scale)
     noise = jax.random.normal(start_key, (num_chains, dim), starts.dtype)
     positions = centers - mode + jax.vmap(laplace.color)(noise)
-    run = evolve(
-        walk_key, target.relative_to(reference), positions, laplace, kernel, schedule, num_samples
-    )
+    potential = target.relative_to(reference)
+    run = evolve(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
+    last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
     return ChainDraws(
         u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
         v=run.v,
         weight=jnp.full((num_chains, num_samples), 1.0 / num_samples, starts.dtype),
         potential=run.potential,
         accept_prob=run.accept_prob,
+        virial=jax.vmap(lambda v: jax.jvp(pulled, (v,), (v,))[1])(last),
         is_stuck=run.is_stuck,
         mode=mode,
         mode_potential_gap=gaps,

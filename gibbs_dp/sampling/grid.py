@@ -163,6 +163,7 @@ class Grid:
             weight=weight[None],
             potential=(potential - jnp.min(potential))[None],
             accept_prob=one,
+            virial=jnp.nan * one,  # sums have no gradient to check
             is_stuck=false[None],
             mode=best,
             mode_potential_gap=0.0 * one,

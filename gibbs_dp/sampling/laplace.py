@@ -49,7 +49,7 @@ class _Search(NamedTuple):
     hessian: Float[Array, "dim dim"]  # where the last step started
     first_gradient: Float[Array, ""]
     damping: Float[Array, ""]
-    was_bounded: Bool[Array, ""]  # a step has failed, so the damping is not arbitrary any more
+    was_rejected: Bool[Array, ""]  # the last step, a longer one from the same point
     done: Bool[Array, ""]
     iteration: Int[Array, ""]
 
@@ -58,8 +58,11 @@ def _damped_step(
     gradient: Float[Array, " dim"], hessian: Float[Array, "dim dim"], damping: Float[Array, ""]
 ) -> Float[Array, " dim"]:
     matrix = hessian + damping * jnp.eye(gradient.shape[0], dtype=gradient.dtype)
-    factor = jnp.linalg.cholesky(matrix)  # NaN where not positive definite: a failed step
-    return -jax.scipy.linalg.cho_solve((factor, True), gradient)
+    factor = jnp.linalg.cholesky(matrix)  # NaN where not positive definite
+    newton = -jax.scipy.linalg.cho_solve((factor, True), gradient)
+    # No curvature is above the norm of the Hessian: down the slope by no more than it allows.
+    down = -gradient / (jnp.linalg.norm(hessian) + damping)
+    return jnp.where(jnp.all(jnp.isfinite(newton)), newton, down)
 
 
 def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
@@ -80,7 +83,7 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
         candidate = s.u + step
         change = potential(candidate)
         accepted = jnp.isfinite(change) & (change <= 0)
-        is_newton = s.damping * jnp.sum(step**2) <= 0.1 * predicted
+        is_newton = predicted - step @ hessian @ step <= 0.1 * predicted
         shrunk = s.damping / 10.0
         raised = 6.0 * jnp.maximum(s.damping, 1e-3 * norm + tiny)
         return _Search(
@@ -88,8 +91,9 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
             hessian=hessian,
             first_gradient=jnp.where(s.iteration == 0, norm, s.first_gradient),
             damping=jnp.where(accepted, shrunk, raised),
-            was_bounded=s.was_bounded | ~accepted,
-            done=(predicted < TOLERANCE) & (is_newton | s.was_bounded),
+            was_rejected=~accepted,
+            # A step may be short only because its damping is left over from steeper ground.
+            done=(predicted < TOLERANCE) & (is_newton | s.was_rejected),
             iteration=s.iteration + 1,
         )
 

@@ -1,5 +1,7 @@
 """The engine says so when it is wrong, and stays silent when it is not."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -12,6 +14,7 @@ from problems import (
 )
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling.kernels.base import init
 
 
 def audit(posterior, population, n, gammas, **settings):
@@ -78,6 +81,32 @@ class _Untuned:
     def step(self, key, state, potential, tuning):
         worse = tuning._replace(step_size=tuning.step_size * 1e6)
         return self.kernel.step(key, state, potential, worse)
+
+
+@dataclass(frozen=True)
+class _Tempered:
+    """HMC on ``temperature`` times the potential: a sampler of the wrong law that moves well."""
+
+    temperature: float
+    target_accept = 0.8
+
+    def default_tuning(self, dim):
+        return gdp.HMC().default_tuning(dim)
+
+    def step(self, key, state, potential, tuning):
+        def tempered(u):
+            return self.temperature * potential(u)
+
+        return gdp.HMC().step(key, init(state.position, tempered), tempered, tuning)
+
+
+@pytest.mark.parametrize("estimator", ["one-sided", "two-sided"])
+def test_draws_of_a_wrong_law_are_noticed(estimator):
+    # The virial identity gives 1 / temperature; it sees what the two-sided estimator cannot.
+    posterior, population = gaussian_mean(2), gaussian_examples(2)
+    report = audit(posterior, population, 20, [1.0], kernel=_Tempered(0.8), estimator=estimator)
+    assert abs(report["virial"][0] - 1.25) < 4 * report["virial_se"][0]
+    assert any("not from the posterior" in w for w in report.warnings)
 
 
 def test_unreachable_rel_error_is_said():

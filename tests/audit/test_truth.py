@@ -47,7 +47,7 @@ EXCESS = {0.01: 0.507, 0.1: 0.0538, 1: 0.00840, 10: 0.00386, 100: 0.00341}
 
 
 @pytest.mark.parametrize(("theta_bound", "table"), [(None, FLAT), (2.0, BOUNDED)])
-def test_linear_regression_reproduces_figure_2b(theta_bound, table):
+def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
     report = gdp.audit(
         linear_regression(theta_bound),
         regression_examples,

@@ -12,7 +12,12 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.cli.session import cache_folder
 
-PROGRAM = (sys.executable, "-m", "gibbs_dp.cli.main")
+# A job started in the background of a shell ignores Ctrl-C, and its children inherit that.
+LISTEN = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from gibbs_dp.cli.main import main; sys.exit(main())"
+)
+PROGRAM = (sys.executable, "-c", LISTEN)
 
 
 @pytest.fixture
@@ -26,14 +31,18 @@ def environment(tmp_path, monkeypatch):
 def test_ctrl_c_saves_finished_blocks_whole_and_says_so(environment, tmp_path):
     out = tmp_path / "out"
     words = ("audit", "gaussian-mean", "--gammas", "1", "--num-datasets", "1000000", "--out", out)
-    process = subprocess.Popen([*PROGRAM, *map(str, words)], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    seen, limit = "", time.monotonic() + 90
-    while "sampling:   0%" not in seen and time.monotonic() < limit:
-        seen += process.stderr.read(1)
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=60)
+    command = [*PROGRAM, *map(str, words)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        seen, limit = "", time.monotonic() + 90
+        while "sampling:   0%" not in seen and time.monotonic() < limit:
+            seen += process.stderr.read(1)
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, rest = process.communicate(timeout=60)
+        finally:
+            process.kill()
     last = rest.replace("\r", "\n").splitlines()[-1]
     assert process.returncode == 130
     assert last.startswith("gibbs-dp: interrupted: saved finished datasets to ")

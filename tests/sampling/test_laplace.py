@@ -47,6 +47,24 @@ def test_least_squares_mode_and_covariance(precision):
     assert not bool(improper)
 
 
+def test_no_search_ends_on_a_plateau_of_the_logistic_map(precision):
+    # At gamma = 100 some starts jump far up the flat end of (-2, 2): a slope of one nat remains
+    # there, which a step damped for the steep start takes for nothing.
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+
+    def search(key):
+        data_key, start_key = jax.random.split(key)
+        x, noise = jax.random.uniform(data_key, (2, 100), minval=-1.0)
+        target = Target(posterior, (x[:, None], x + noise), jnp.asarray(100.0))
+        fit = find_mode(target, posterior.initial(start_key))
+        near = find_mode(target, posterior.unconstrain(jnp.ones(1)))
+        return (fit.mode - near.mode) / jnp.diag(near.scale), fit.is_converged
+
+    distance, converged = jax.jit(jax.vmap(search))(jax.random.split(jax.random.key(5), 4096))
+    assert np.all(converged)
+    assert np.abs(distance).max() < 0.1
+
+
 def test_logistic_mode_and_covariance_agree_with_scipy(precision):
     x, y = regression(1, 60, 3, labels=True)
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(3), 2.0).to_event(1))
