@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from gibbs_dp.cli import output
-from gibbs_dp.cli.parser import Parser
+from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.cli.parser import Parser, add_options
+from gibbs_dp.problems.registry import Option
 
 SUMMARY = "Notions of privacy over gamma on one finite problem, a table, and what implies what."
 FAILED = 1
+
+CURVES = (
+    Option("n", "int", "examples per dataset (default 4)", 4),
+    Option("gammas", "float", "increasing (default 0.01 to 30)", is_list=True, metavar="G"),
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -28,18 +35,8 @@ def run(arguments: Sequence[str]) -> int:
         For bad input.
     """
     parser = Parser(prog="gibbs-dp notions", description=SUMMARY)
-    parser.add_argument("--n", type=int, default=4, help="examples per dataset (default 4)")
-    parser.add_argument(
-        "--gammas", type=float, nargs="+", metavar="G", help="increasing (default 0.01 to 30)"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="one JSON object per notion, pair, record and gamma on stdout and nothing else there",
-    )
-    parser.add_argument("--out", metavar="DIR", help="folder for pictures and tables")
-    parser.add_argument("--quiet", action="store_true", help="no log on stderr")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    add_options(parser, CURVES, "curves")
+    add_options(parser, CHECK_OUTPUT, "output")
     parsed = parser.parse_args(list(arguments))
     folder = output.prepare_folder(parsed.out)
 

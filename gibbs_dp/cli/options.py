@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from gibbs_dp.problems.registry import Option
 
+JSON = Option("json", "flag", "one JSON object per line on stdout and nothing else there")
+OUT = Option("out", "str", "folder for the files (made if missing)", metavar="DIR")
+DEBUG = Option("debug", "flag", "show the traceback of an error")
+
 OUTPUT = (
-    Option("json", "flag", "one JSON object per line on stdout and nothing else there"),
-    Option("out", "str", "folder for the files (made if missing)", metavar="DIR"),
+    JSON,
+    OUT,
     Option("seed", "int", "random seed (default 0)", 0),
     Option("quiet", "flag", "no progress bar and no log on stderr"),
-    Option("debug", "flag", "show the traceback of an error"),
+    DEBUG,
 )
+# Of commands that check the library: their seeds are fixed.
+CHECK_OUTPUT = (JSON, OUT, Option("quiet", "flag", "no log on stderr"), DEBUG)
 
 PROBLEM = Option(
     "problem", "str", "your own problem, importable from here", metavar="MODULE:OBJECT"

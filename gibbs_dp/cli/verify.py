@@ -6,11 +6,15 @@ import json
 from collections.abc import Sequence
 
 from gibbs_dp.cli import output
-from gibbs_dp.cli.parser import Parser
+from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.cli.parser import Parser, add_options
 from gibbs_dp.cli.session import start_session
+from gibbs_dp.problems.registry import Option
 
 SUMMARY = "Every implemented theorem and identity: both sides, difference, holds or not."
 FAILED = 1
+
+CHECKS = (Option("exact_only", "flag", "leave out the sampled checks (seconds)"),)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -27,17 +31,8 @@ def run(arguments: Sequence[str]) -> int:
         For bad input.
     """
     parser = Parser(prog="gibbs-dp verify", description=SUMMARY)
-    parser.add_argument(
-        "--exact-only", action="store_true", help="leave out the sampled checks (seconds)"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="one JSON object per check on stdout and nothing else there",
-    )
-    parser.add_argument("--out", metavar="DIR", help="folder for verify.csv (made if missing)")
-    parser.add_argument("--quiet", action="store_true", help="no log on stderr")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    add_options(parser, CHECKS, "what to check")
+    add_options(parser, CHECK_OUTPUT, "output")
     parsed = parser.parse_args(list(arguments))
     folder = output.prepare_folder(parsed.out)
     start_session(float64=False)

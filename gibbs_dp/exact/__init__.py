@@ -5,6 +5,7 @@ from gibbs_dp.exact import channels as channels
 from gibbs_dp.exact import closed_form as closed_form
 from gibbs_dp.exact import composition as composition
 from gibbs_dp.exact import counterexamples as counterexamples
+from gibbs_dp.exact import dependent as dependent
 from gibbs_dp.exact import identities as identities
 from gibbs_dp.exact.finite_channel import FiniteChannel as FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem as FiniteProblem

@@ -6,17 +6,18 @@ import math
 
 import numpy as np
 
-from gibbs_dp.exact.channels import uniform_noise
+from gibbs_dp.exact.channels import summed_loss, uniform_noise
 from gibbs_dp.exact.composition import (
     composed_privacy_curve,
     conditional_on_average_kl,
     fixed_output_on_average_kl,
 )
+from gibbs_dp.exact.dependent import ghost_sides, markov_chain_probs
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem, StructuredProblem
 from gibbs_dp.exact.record import Record, counterexample, equality
 from gibbs_dp.exact.types import ordered_datasets
-from gibbs_dp.information import bounds
+from gibbs_dp.information import bounds, dependence
 
 WANG = "Wang, Lei & Fienberg 2016"
 
@@ -132,6 +133,34 @@ def max_information_of_one_law() -> list[Record]:
     ]
 
 
+def dependent_examples() -> list[Record]:
+    """Independent ghosts and the order of informations need independent examples.
+
+    A chain of bits that rarely flips: after one bit is replaced by a draw of its own law the
+    dataset is no longer a draw of the chain, and ``gamma gen`` is not the KL. With two copies of
+    one bit, each copy tells all there is, and each tells nothing more given the other.
+
+    Examples
+    --------
+    >>> [record.holds for record in dependent_examples()]
+    [True, True, True]
+    """
+    chain = markov_chain_probs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], 3)
+    loss = summed_loss([[0.0, 1.0], [1.0, 0.0]], 3)
+    kl, gap = ghost_sides(loss, 2.0, chain, [0.5, 0.5], 3)
+    copies = np.zeros((2, 2, 2))  # axes [W, z_1, z_2], all three equal
+    copies[0, 0, 0] = copies[1, 1, 1] = 0.5
+    information = dependence.mutual_information(copies.reshape(2, 4))
+    each = float(dependence.individual_information(copies).sum())
+    erasure = dependence.erasure_mutual_information(copies)
+    rakhlin = "Rakhlin, lecture 20"
+    return [
+        counterexample("Theorem 4 in a Markov chain: gamma gen <= eps_KL", WANG, gap, kl),
+        counterexample("sum_i I(W; Z_i) <= I(W; S), copies", "Bu et al. 2020", each, information),
+        counterexample("I(W; S) <= I^-(W; S), copies", rakhlin, information, erasure),
+    ]
+
+
 def small_eps_composition() -> list[Record]:
     """``eps = eps'/sqrt(2 k ln(1/delta'))`` per release, as printed, is not a guarantee.
 
@@ -177,5 +206,6 @@ def all_counterexamples() -> list[Record]:
         *colder_is_not_worse(),
         *bounded_noise(),
         *max_information_of_one_law(),
+        *dependent_examples(),
         *small_eps_composition(),
     ]

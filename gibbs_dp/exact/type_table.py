@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from gibbs_dp.exact import laws
 from gibbs_dp.exact.types import enumerate_types, log_type_probabilities, with_one_more
+from gibbs_dp.exact.weighted_laws import WeightedLaws
 from gibbs_dp.information.divergences import batched
 
 
@@ -31,7 +32,7 @@ class Neighbours(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TypeTable:
+class TypeTable(WeightedLaws):
     """Output laws of a symmetric algorithm on datasets of ``n`` independent examples.
 
     Parameters
@@ -103,26 +104,6 @@ class TypeTable:
             laws.average(pair.log_weight, batched.kl(pair.log_p, pair.log_q))
             for pair in self.replacements()
         )
-
-    def mutual_information(self) -> float:
-        """``I(W; S)`` in nats."""
-        return laws.mutual_information(self.log_weight, self.log_laws)
-
-    def lautum_information(self) -> float:
-        """Lautum information in nats."""
-        return laws.lautum_information(self.log_weight, self.log_laws)
-
-    def t_information(self) -> float:
-        """T-information, in ``[0, 1]``."""
-        return laws.t_information(self.log_weight, self.log_laws)
-
-    def max_information_bits(self) -> float:
-        """Max-information in bits."""
-        return laws.max_information_bits(self.log_weight, self.log_laws)
-
-    def approx_max_information_bits(self, beta: float) -> float:
-        """Approximate max-information in bits."""
-        return laws.approx_max_information_bits(self.log_weight, self.log_laws, beta)
 
     def _averaged_over_one(
         self, log_laws: Float[np.ndarray, "types outputs"], size: int

@@ -11,6 +11,7 @@ from gibbs_dp import io
 from gibbs_dp.experiments.verify_bounds import bound_checks
 from gibbs_dp.experiments.verify_check import Check
 from gibbs_dp.experiments.verify_closed_forms import closed_form_checks
+from gibbs_dp.experiments.verify_dependent import dependent_exact_checks
 from gibbs_dp.experiments.verify_exact import all_exact_checks
 
 Say = Callable[[str], None]
@@ -50,6 +51,8 @@ def verify(*, sampled: bool = True, say: Say = _nothing) -> list[Check]:
     checks += bound_checks()
     say("checking closed forms against each other")
     checks += closed_form_checks()
+    say("checking dependent examples")
+    checks += dependent_exact_checks()
     if sampled:
         from gibbs_dp.experiments.verify_sampled import sampled_checks
 

@@ -22,6 +22,7 @@ from gibbs_dp.exact.closed_form import (
     private_mean_on_average_kl,
 )
 from gibbs_dp.experiments.verify_check import Check, sampled_equality
+from gibbs_dp.experiments.verify_dependent import compare_dependent, dependent_audits
 from gibbs_dp.model import Flat, GibbsPosterior, losses, supports
 from gibbs_dp.problems.base import normal_prior
 from gibbs_dp.problems.gaussian_mean import Gaussian
@@ -86,20 +87,22 @@ def audits() -> dict[str, Callable[[], Report]]:
     }
 
 
-def run_audits(say: Say) -> dict[str, Report]:
+def run_audits(say: Say, jobs: dict[str, Callable[[], Report]]) -> dict[str, Report]:
     """Sample all of them, a few at a time.
 
     Parameters
     ----------
     say
         Told a line when an audit is done.
+    jobs
+        Such as `audits`.
     """
     reports = {}
     # Each audit runs one program a worker, and one thread of XLA's pool must stay free.
     room = (POOL_SIZE - 1) // num_workers()
     pool = ThreadPoolExecutor(max(1, min(MAX_AUDITS_AT_ONCE, room)))
     try:
-        running = {name: pool.submit(job) for name, job in audits().items()}
+        running = {name: pool.submit(job) for name, job in jobs.items()}
         for name, future in running.items():
             reports[name] = future.result()
             say(f"sampled: {name}")
@@ -202,4 +205,9 @@ def sampled_checks(say: Say) -> list[Check]:
     say
         Told a line when an audit is done.
     """
-    return compare(run_audits(say))
+    jobs, dependent = audits(), dependent_audits()
+    reports = run_audits(say, jobs | dependent)
+    return [
+        *compare({name: reports[name] for name in jobs}),
+        *compare_dependent({name: reports[name] for name in dependent}),
+    ]

@@ -65,6 +65,24 @@ def test_private_median_by_the_exponential_mechanism():
     assert agree(report, "on_average_kl", np.array(truth))
 
 
+def test_private_selection_of_the_commonest_value():
+    """Votes for three candidates: utility is the count, the exponential mechanism has eps."""
+    votes, probs, eps = np.arange(3.0), np.array([0.5, 0.3, 0.2]), 1.0
+    posterior = gdp.GibbsPosterior(
+        lambda t, z: jnp.where(t == z, 0.0, 1.0), gdp.Flat(gdp.supports.real())
+    )
+    report = gdp.audit(
+        posterior, gdp.populations.Finite(votes, probs), 5, [eps / 2], 4096,
+        kernel=gdp.Grid(votes), progress=False,
+    )  # fmt: skip
+    count = np.eye(3)[gdp.exact.ordered_datasets(5, 3)].sum(axis=1)
+    channel = gdp.exact.channels.exponential_mechanism(count, 5, eps, probs)
+    assert agree(report, "on_average_kl", np.array([channel.on_average_kl()]))
+    gap = channel.generalization_error(1 - np.eye(3))
+    assert agree(report, "generalization_error", np.array([gap]))
+    assert 0.8 * eps < channel.dp_epsilon() <= eps
+
+
 @pytest.mark.parametrize("kernel", [gdp.HMC(), gdp.MALA()], ids=["hmc", "mala"])
 @pytest.mark.parametrize(
     ("posterior", "population", "n", "gammas", "grid"),

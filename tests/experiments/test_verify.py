@@ -12,7 +12,7 @@ from gibbs_dp.audit import Report
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.exact.record import counterexample, equality
-from gibbs_dp.experiments import verify_sampled
+from gibbs_dp.experiments import verify_dependent, verify_sampled
 from gibbs_dp.experiments.verify import verdict, verify
 from gibbs_dp.experiments.verify_bounds import bound_checks
 from gibbs_dp.experiments.verify_check import exact_check, json_row, sampled_equality, table
@@ -168,14 +168,44 @@ def test_a_real_audit_agrees(monkeypatch):
     monkeypatch.setattr(verify_sampled, "NUM_DATASETS", 256)
     reports = fake_reports()
     name, job = next(iter(verify_sampled.audits().items()))
-    monkeypatch.setattr(verify_sampled, "audits", lambda: {name: job})
     said = []
-    report = verify_sampled.run_audits(said.append)[name]
+    report = verify_sampled.run_audits(said.append, {name: job})[name]
     assert said == [f"sampled: {name}"]
     reports[name] = report
     checks = [c for c in verify_sampled.compare(reports) if c.case.startswith(name)]
     assert len(checks) == 6
     assert not failures(checks)
+
+
+def dependent_reports(factor=1.0):
+    """Reports with the exact numbers of dependent examples, times a factor."""
+    chain = [verify_dependent.chain_truth(g) for g in verify_dependent.CHAIN_GAMMAS]
+    process = [
+        verify_dependent.process_truth(g).on_average_kl for g in verify_dependent.PROCESS_GAMMAS
+    ]
+    gammas = [verify_dependent.CHAIN_GAMMAS, verify_dependent.PROCESS_GAMMAS]
+    return {
+        name: Report(tuple(row(g, factor * x, 0.0) for g, x in zip(grid, truth, strict=True)), {})
+        for name, grid, truth in zip(
+            verify_dependent.dependent_audits(), gammas, [chain, process], strict=True
+        )
+    }
+
+
+def test_dependent_comparisons_read_every_report():
+    checks = verify_dependent.compare_dependent(dependent_reports())
+    assert len(checks) == 8
+    assert not failures(checks)
+    wrong = verify_dependent.compare_dependent(dependent_reports(1.1))
+    assert len([c for c in wrong if not c.holds]) == 8
+
+
+def test_a_chain_of_another_law_is_caught(monkeypatch):
+    reports = {"Markov chain": verify_dependent.dependent_audits()["Markov chain"]()}
+    assert not failures(verify_dependent.compare_dependent(reports))
+    monkeypatch.setattr(verify_dependent, "FLIP", 0.3)
+    wrong = verify_dependent.compare_dependent(reports)
+    assert not any(check.holds for check in wrong)
 
 
 def test_command_writes_json_and_csv(capsys, tmp_path):

@@ -78,6 +78,16 @@ def test_tiny_kl_keeps_its_digits(exponent):
     assert dv.kl_divergence(p, q) == pytest.approx(expected, rel=10 * h + 1e-15 / h + 1e-12)
 
 
+@pytest.mark.parametrize("delta", [0.5e-4, 0.5e-40, 0.5e-200])
+def test_tiny_delta_keeps_its_events(delta):
+    # The rare event has mass 2 delta: half of it is left, however small that is.
+    p, q = [2 * delta, 1 - 2 * delta], [delta**1.5, 1 - delta**1.5]
+    expected = math.log(delta) - 1.5 * math.log(delta)
+    assert dv.approximate_max_divergence(p, q, delta) == pytest.approx(expected, rel=1e-9)
+    # Masses that sum to delta only up to rounding leave nothing.
+    assert dv.approximate_max_divergence([0.1, 0.2, 0.7], [1e-9, 1e-9, 1 - 2e-9], 0.3) < 1.0
+
+
 def test_infinite_values_are_infinite():
     p, q = [0.5, 0.5, 0.0], [0.0, 0.5, 0.5]
     assert dv.kl_divergence(p, q) == math.inf

@@ -3,6 +3,7 @@
 from gibbs_dp.exact.closed_form.answer import ClosedForm as ClosedForm
 from gibbs_dp.exact.closed_form.beta_bernoulli import beta_bernoulli as beta_bernoulli
 from gibbs_dp.exact.closed_form.beta_bernoulli import beta_kl as beta_kl
+from gibbs_dp.exact.closed_form.correlated_mean import correlated_mean as correlated_mean
 from gibbs_dp.exact.closed_form.figure2b import Figure2b as Figure2b
 from gibbs_dp.exact.closed_form.figure2b import (
     linear_regression_figure2b as linear_regression_figure2b,

@@ -17,7 +17,7 @@ from gibbs_dp.information.divergences import batched
 
 Pair = tuple[Float[np.ndarray, " outcomes"], Float[np.ndarray, " outcomes"]]
 
-# Masses within this many roundings of delta count as delta: 0.1 + 0.2 must not exceed 0.3.
+# Masses within this many roundings of delta, relatively, count as delta: 0.1 + 0.2 is 0.3.
 _ROUNDINGS = 16 * float(np.finfo(np.float64).eps)
 
 
@@ -237,5 +237,5 @@ def approximate_max_divergence_of_logs(
     # Q may be far below the smallest double where the ratio is large: keep its logarithm.
     log_q_mass = np.logaddexp.accumulate(log_q[order])
     excess = mass - delta
-    keep = excess > _ROUNDINGS
+    keep = excess > _ROUNDINGS * mass
     return float(np.max(np.log(excess[keep]) - log_q_mass[keep]))

@@ -1,0 +1,54 @@
+"""What the output of an algorithm tells about its whole dataset: one method a measure."""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.exact import laws
+from gibbs_dp.information import checks
+
+
+class WeightedLaws(abc.ABC):
+    """A family of output laws with the probability of each: base of the exact tables.
+
+    Subclasses have ``log_laws [datasets, outputs]`` and ``log_weight [datasets]``, where datasets
+    are ordered ones or types, and their examples need not be independent.
+
+    Examples
+    --------
+    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
+    >>> table.t_information(), round(table.mutual_information(), 6)
+    (0.25, 0.130812)
+    """
+
+    log_laws: Float[np.ndarray, "datasets outputs"]
+
+    @property
+    @abc.abstractmethod
+    def log_weight(self) -> Float[np.ndarray, " datasets"]:
+        """Log-probability of every dataset, ``[datasets]``."""
+
+    def mutual_information(self) -> float:
+        """``I(W; S)`` in nats."""
+        return laws.mutual_information(self.log_weight, self.log_laws)
+
+    def lautum_information(self) -> float:
+        """Lautum information in nats; ``inf`` when some output is impossible on some dataset."""
+        return laws.lautum_information(self.log_weight, self.log_laws)
+
+    def t_information(self) -> float:
+        """T-information, in ``[0, 1]``."""
+        return laws.t_information(self.log_weight, self.log_laws)
+
+    def max_information_bits(self) -> float:
+        """Max-information in bits."""
+        return laws.max_information_bits(self.log_weight, self.log_laws)
+
+    def approx_max_information_bits(self, beta: float) -> float:
+        """Approximate max-information in bits, ``0 <= beta < 1``."""
+        checks.unit_interval("beta", beta)
+        return laws.approx_max_information_bits(self.log_weight, self.log_laws, beta)
