@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp import estimators
+from gibbs_dp.audit.kept import Kept, keep_draws
 from gibbs_dp.audit.losses import (
     ghosts_needed,
     pair_deltas,
@@ -41,11 +42,15 @@ def summarize_dataset(
     kernel: Kernel | Grid,
     plan: Plan,
     inputs: Inputs,
-) -> Summary:
+) -> tuple[Summary, Kept | None]:
     """Draw one dataset and its ghosts, sample its posterior, and reduce the draws."""
     train, ghosts = population.sample(data_key, plan.n, ghosts_needed(posterior, plan))
     chain_key, start_key = jax.random.split(chain_key)
     start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
+
+    proposals = None
+    if plan.num_proposals and not isinstance(kernel, Grid):
+        proposals = estimators.quasi_normals(plan.num_proposals, posterior.dim)
 
     def sample(data: PyTree) -> ChainDraws:
         if isinstance(kernel, Grid):
@@ -61,6 +66,7 @@ def summarize_dataset(
             inputs.schedule,
             plan.num_chains,
             plan.num_samples,
+            proposals,
         )
 
     two_sided, is_finite = jnp.asarray(jnp.nan, start.dtype), jnp.ones((), bool)
@@ -93,6 +99,7 @@ def summarize_dataset(
     weight = draws.weight
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
+    kept = keep_draws(chain_key, posterior, kernel, plan, inputs, train, draws)
     return Summary(
         generalization=estimators.gap(losses.train, losses.ghost, weight, *losses.reference),
         empirical_risk=estimators.risk(losses.train, weight),
@@ -112,7 +119,7 @@ def summarize_dataset(
         is_improper=any_improper,
         is_stuck=any_stuck,
         is_finite=is_finite & jnp.all(jnp.isfinite(losses.train) & jnp.isfinite(population_risk)),
-    )
+    ), kept
 
 
 def _block(
@@ -123,7 +130,7 @@ def _block(
     roots: Key[Array, 2],
     indices: Int[Array, " block"],
     inputs: Inputs,
-) -> Summary:
+) -> tuple[Summary, Kept | None]:
     # fold_in(root, index) makes a dataset the same whatever block, device or process it is in.
     fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
     data_keys, chain_keys = jax.vmap(fold, in_axes=(0, None))(roots, indices)

@@ -124,6 +124,7 @@ def _first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule)
         is_dispersed=jnp.asarray(True),
         reference=zeros,
         optimum=jnp.full_like(zeros, jnp.nan),
+        anchor=zeros,
     )
 
 
@@ -152,7 +153,7 @@ def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Su
         for which, chain_root in enumerate((first_root, second_root))
         for first in blocks
     ]
-    done = {job.tag: summary for job, summary in runner.run(jobs)}
+    done = {job.tag: summary for job, (summary, _) in runner.run(jobs)}
     parts = [[done[which, first] for first in blocks] for which in (0, 1)]
     return concatenate(parts[0], NUM_PILOTS), concatenate(parts[1], NUM_PILOTS)
 

@@ -25,6 +25,8 @@ class Plan(NamedTuple):
         Replaced posteriors sampled per dataset for the two-sided estimator; 0: none.
     num_chains, num_samples
         Chains per dataset, draws kept per chain.
+    num_proposals
+        Points of the proposal that normalizers are bridged from; 0: no normalizers, no draws kept.
     """
 
     n: int
@@ -33,6 +35,7 @@ class Plan(NamedTuple):
     num_pairs: int
     num_chains: int
     num_samples: int
+    num_proposals: int
 
 
 class Inputs(NamedTuple):
@@ -52,6 +55,8 @@ class Inputs(NamedTuple):
         The control variate's parameter, free of every dataset it is used on.
     optimum
         The best parameter for the population (NaN: unknown).
+    anchor
+        A parameter that total losses are taken relative to, one for the whole sweep.
     """
 
     gamma: Float[Array, ""]
@@ -60,6 +65,7 @@ class Inputs(NamedTuple):
     is_dispersed: Bool[Array, ""]
     reference: Float[Array, " dim"]
     optimum: Float[Array, " dim"]
+    anchor: Float[Array, " dim"]
 
 
 class Summary(NamedTuple):

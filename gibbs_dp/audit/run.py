@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from gibbs_dp.audit.pilot import kept_datasets
+from gibbs_dp.audit.assemble import make_report, partial_report
+from gibbs_dp.audit.information import compare_all
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.report import Report
-from gibbs_dp.audit.rows import make_row
 from gibbs_dp.audit.settings import (
     Estimator,
     Settings,
     check_examples,
     check_gammas,
+    check_information,
+    check_sigma,
     default_block_size,
 )
-from gibbs_dp.audit.sweep import SweepInterruptedError, Track, run_sweep
+from gibbs_dp.audit.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, as_population
@@ -55,6 +57,8 @@ def audit(
     domain: Domain | None = None,
     estimator: Estimator = "auto",
     block_size: int | None = None,
+    num_information: int | None = None,
+    sigma: float | Literal["empirical"] | None = None,
     progress: bool = True,
 ) -> Report:
     """Sample the posteriors of many datasets and report privacy, generalization and risk.
@@ -103,6 +107,14 @@ def audit(
         KL but costs up to nine times as much; "auto" decides per gamma on pilot datasets.
     block_size
         Datasets per compiled call; changes nothing but speed and memory.
+    num_information
+        Datasets compared with each other for mutual information, ``M``: its lower bound cannot
+        exceed ``log M``, and its cost grows like ``M^2 n``. None: ``min(num_datasets, 1024)``,
+        or none where that is below 32 or theta has more than 512 coordinates; 0: none.
+    sigma
+        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
+        of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
+        "empirical": the largest standard deviation seen over draws, which guarantees nothing.
     progress
         Show a progress bar on stderr.
 
@@ -190,53 +202,16 @@ def audit(
         domain=domain,
         estimator=estimator,
         block_size=positive_count("block_size", block_size),
+        num_information=check_information(num_information, num_datasets, posterior.dim),
+        sigma=check_sigma(sigma),
     )
     with Progress(progress, steps=len(checked)) as bar:
         try:
             tracks = run_sweep(settings, bar)
         except SweepInterruptedError as interrupt:
-            raise AuditInterrupted(_partial_report(settings, interrupt.tracks)) from None
-    return _report(settings, tracks, ())
-
-
-def _report(settings: Settings, tracks: list[Track], extra: tuple[str, ...]) -> Report:
-    rows, warnings = [], list(extra)
-    for track in tracks:
-        row, found = make_row(settings, track)
-        rows.append(row)
-        warnings += found
-    return Report(tuple(rows), settings.describe(), tuple(warnings), _notes(settings, rows))
-
-
-def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    notes = []
-    if getattr(settings.population, "conditional", False):
-        notes.append(
-            "training rows and ghosts are disjoint rows of one table: standard errors are "
-            "conditional on the table."
-        )
-    if any("dp_epsilon" in row for row in rows):
-        notes.append(
-            "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "
-            "domain; the chains' draws are approximate."
-        )
-    if any(row["estimator"] == "two-sided" for row in rows):
-        notes.append(
-            "two-sided rows: on_average_kl and gamma times gen rest on the same symmetry, so their "
-            "agreement is no independent check there."
-        )
-    if not all("excess_risk" in row for row in rows):
-        notes.append("excess_risk is absent: no best parameter of the population was found.")
-    return tuple(notes)
-
-
-def _partial_report(settings: Settings, tracks: list[Track]) -> Report | None:
-    usable = []
-    for track in tracks:
-        summary = track.summary()
-        if summary is not None and kept_datasets(summary).sum() >= 2:
-            usable.append(track)
-    if not usable:
-        return None
-    text = "interrupted: only finished blocks of datasets are in this report."
-    return _report(settings, usable, (text,))
+            raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
+        try:
+            found = compare_all(settings, tracks, bar)
+        except KeyboardInterrupt:
+            raise AuditInterrupted(partial_report(settings, tracks)) from None
+    return make_report(settings, tracks, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,12 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gibbs_dp.audit.block import block_program
+from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.workers import run_jobs
+
+Blocks = TypeVar("Blocks", Summary, Kept)
 
 
 class Job(NamedTuple):
@@ -36,11 +39,11 @@ class Runner:
     _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Summary]]:
-        """Yield jobs with their summaries (NumPy, leading axis: datasets) as they finish."""
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, tuple[Summary, Kept | None]]]:
+        """Yield jobs with what they found (NumPy, leading axis: datasets) as they finish."""
         return run_jobs(jobs, self._work)
 
-    def _work(self, job: Job, device: jax.Device) -> Summary:
+    def _work(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         if (job.plan, device) in self._ready:
             return self._call(job, device)
         with self._lock:  # two threads that meet a new plan must not both compile it
@@ -48,7 +51,7 @@ class Runner:
             self._ready.add((job.plan, device))
         return result
 
-    def _call(self, job: Job, device: jax.Device) -> Summary:
+    def _call(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         s = self.settings
         indices = jnp.arange(job.first, job.first + s.block_size)
         arguments = jax.device_put((s.population, job.roots, indices, job.inputs), device)
@@ -56,6 +59,6 @@ class Runner:
         return program(s.posterior, s.kernel, job.plan, *arguments)
 
 
-def concatenate(parts: list[Summary], count: int) -> Summary:
-    """Join summaries in order and cut them to ``count`` datasets."""
+def concatenate(parts: list[Blocks], count: int) -> Blocks:
+    """Join blocks in order and cut them to ``count`` datasets."""
     return jax.tree.map(lambda *a: np.concatenate(a)[:count], *parts)

@@ -15,14 +15,18 @@ from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from gibbs_dp._version import __version__
-from gibbs_dp.model.check import check_loss
+from gibbs_dp.model.check import check_loss, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.chains import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import Kernel
 
+NUM_PROPOSALS = 256
+# Datasets compared for mutual information by default, and the fewest that say anything.
+DEFAULT_INFORMATION, MIN_INFORMATION = 1024, 32
 Estimator = Literal["auto", "one-sided", "two-sided"]
 
 
@@ -47,6 +51,13 @@ class Settings:
     domain: Domain | None
     estimator: Estimator
     block_size: int
+    num_information: int
+    sigma: float | Literal["empirical"] | None
+
+    @property
+    def num_proposals(self) -> int:
+        """Points that each normalizer is bridged from; none without information estimates."""
+        return NUM_PROPOSALS if self.num_information else 0
 
     @property
     def is_exact(self) -> bool:
@@ -72,6 +83,8 @@ class Settings:
             "estimator": self.estimator,
             "gammas": list(self.gammas),
             "max_datasets": self.max_datasets,
+            "num_information": self.num_information,
+            "sigma": "declared range" if self.sigma is None else self.sigma,
             "block_size": self.block_size,
             "domain": repr(self.domain),
             "supports": [repr(s) for s in self.posterior.prior.supports],
@@ -155,3 +168,47 @@ def default_block_size(
     while size < largest and 2 * size * per_dataset <= numbers:
         size *= 2
     return size
+
+
+def check_information(value: int | None, num_datasets: int, dim: int) -> int:
+    """Return how many datasets to compare for mutual information; see ``audit``.
+
+    Raises
+    ------
+    ValueError
+        If it is out of range, or theta has too many coordinates.
+    """
+    if value is None:
+        value = min(num_datasets, DEFAULT_INFORMATION)
+        return value if value >= MIN_INFORMATION and dim <= MAX_LAPLACE_DIM else 0
+    value = positive_count("num_information", value, least=0)
+    if value == 0:
+        return 0
+    if value < MIN_INFORMATION or value > num_datasets:
+        raise ValueError(
+            f"num_information: must be 0 or between {MIN_INFORMATION} and num_datasets "
+            f"({num_datasets}), got {value}."
+        )
+    if dim > MAX_LAPLACE_DIM:
+        raise ValueError(
+            f"num_information: normalizers are out of reach for {dim} coordinates (at most "
+            f"{MAX_LAPLACE_DIM}); pass num_information=0."
+        )
+    return value
+
+
+def check_sigma(sigma: float | str | None) -> float | Literal["empirical"] | None:
+    """Return the subgaussian parameter; see ``audit``.
+
+    Raises
+    ------
+    ValueError
+        Unless it is positive, "empirical" or None.
+    """
+    if sigma is None:
+        return None
+    if sigma == "empirical":
+        return "empirical"
+    if isinstance(sigma, str) or not (math.isfinite(sigma) and sigma > 0):
+        raise ValueError(f"sigma: must be a positive number or 'empirical', got {sigma!r}.")
+    return float(sigma)

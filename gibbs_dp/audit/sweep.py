@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.optimum import population_optimum
 from gibbs_dp.audit.pilot import (
     MAX_BURN_IN,
@@ -41,6 +42,7 @@ class Track:
     plan: Plan
     target: int
     blocks: dict[int, Summary] = field(default_factory=dict)
+    kept: dict[int, Kept] = field(default_factory=dict)
     num_reruns: int = 0
     missed_rel_error: bool = False
 
@@ -53,6 +55,11 @@ class Track:
             parts.append(part)
             size += part.kl_direct.shape[0]
         return concatenate(parts, min(size, self.target)) if parts else None
+
+    def draws(self, count: int) -> Kept | None:
+        """Draws and normalizers of the first ``count`` datasets; None unless all are there."""
+        parts = [self.kept[first] for first in sorted(self.kept)]
+        return concatenate(parts, count) if parts else None
 
     def kl(self) -> Average:
         """On-average KL over the datasets that did not fail."""
@@ -102,14 +109,15 @@ def _tune_all(settings: Settings, runner: Runner, tracks: list[Track], progress:
         0,
         settings.num_chains,
         settings.num_samples,
+        settings.num_proposals,
     )
     pairs = min(NUM_PAIRS, min(settings.n, settings.num_ghosts) // settings.group_size)
     guess: Inputs | None = None
-    optimum = None
+    optimum = anchor = None
     for gamma in settings.gammas:
         progress.stage(f"tuning gamma={gamma:g}")
         tuned = tune(runner, gamma, base, guess)
-        if optimum is None:
+        if optimum is None or anchor is None:
             key = jax.random.fold_in(settings.key, 2)
             start = tuned.inputs.reference
             found = population_optimum(
@@ -121,10 +129,12 @@ def _tune_all(settings: Settings, runner: Runner, tracks: list[Track], progress:
                 _candidates(settings),
             )
             optimum = jnp.asarray(found, start.dtype)
+            anchor = jnp.where(jnp.all(jnp.isfinite(optimum)), optimum, start)
         if settings.estimator != "auto":
             tuned = tuned._replace(is_two_sided=settings.estimator == "two-sided")
         guess = tuned.inputs
-        tuned = tuned._replace(inputs=tuned.inputs._replace(optimum=optimum))
+        inputs = tuned.inputs._replace(optimum=optimum, anchor=anchor)
+        tuned = tuned._replace(inputs=inputs)
         plan = base._replace(num_pairs=pairs if tuned.is_two_sided else 0)
         tracks.append(Track(gamma, tuned, plan, settings.num_datasets))
         progress.advance(1)
@@ -153,9 +163,11 @@ def _run_missing(
     ]
     progress.stage("sampling")
     progress.expect(len(jobs))
-    for job, summary in runner.run(jobs):
+    for job, (summary, kept) in runner.run(jobs):
         index, first = job.tag
         tracks[index].blocks[first] = summary
+        if kept is not None and first < settings.num_information:
+            tracks[index].kept[first] = kept
         progress.advance(1)
 
 
@@ -173,6 +185,7 @@ def _needs_more(settings: Settings, track: Track) -> bool:
             longer = schedule._replace(num_burn_in=schedule.num_burn_in * 4)
             track.tuned = track.tuned._replace(inputs=track.tuned.inputs._replace(schedule=longer))
             track.blocks.clear()
+            track.kept.clear()
             track.num_reruns += 1
             return True
     if settings.rel_error is None:

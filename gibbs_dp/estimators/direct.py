@@ -27,23 +27,30 @@ class DirectKL(NamedTuple):
 
 
 def _from_chain_means(excess: Float[Array, chains * pairs]) -> DirectKL:
-    """KL per pair from each chain's mean of ``exp(-(delta - mean delta)) - 1``.
+    value, plug_in = _per_pair(excess)
+    return DirectKL(jnp.mean(value), jnp.mean(plug_in))
+
+
+def _per_pair(excess: Float[Array, chains * pairs]) -> tuple[Array, Array]:
+    """KL per pair from each chain's mean of ``exp(-(delta - mean delta)) - 1``; and the plug-in.
 
     ``log1p`` of the overall mean is the plug-in KL, since ``delta`` was centred. Leaving out
     chain c divides ``1 + mean`` by ``1 + r_c``, ``r_c = (mean - mean_c) / ((C - 1)(1 + mean))``;
     the jackknife needs only the sum of ``log1p(r_c)``, taken as the log of a running product.
     """
     num_chains = excess.shape[0]
-    mean = jnp.mean(excess, axis=0)
+    # At minus one every draw underflowed: the KL is far beyond this estimator, which the distance
+    # between it and its jackknife shows.
+    mean = jnp.maximum(jnp.mean(excess, axis=0), jnp.finfo(excess.dtype).eps - 1.0)
     plug_in = jnp.log1p(mean)
     if num_chains == 1:
-        return DirectKL(jnp.mean(plug_in), jnp.mean(plug_in))
+        return plug_in, plug_in
     product = jnp.zeros_like(mean)  # the product of (1 + r_c), minus one
     for c in range(num_chains):
         r = (mean - excess[c]) / ((num_chains - 1) * (1.0 + mean))
         product = product + r + product * r
     correction = -(num_chains - 1) / num_chains * jnp.log1p(product)
-    return DirectKL(jnp.mean(plug_in + correction), jnp.mean(plug_in))
+    return plug_in + correction, plug_in
 
 
 def _centred(
@@ -103,6 +110,13 @@ def direct_kl(
     cross = jnp.einsum("cti,ctj->cij", weighted, b, precision="highest")
     alone = jnp.sum(weighted, axis=1)[:, :, None] + jnp.einsum("ct,ctj->cj", weight, b)[:, None, :]
     return _from_chain_means(cross + jnp.where(is_large, -1.0, alone))
+
+
+def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " pairs"]:
+    """``log E_p[exp(-delta)]`` per pair, jackknifed over chains: a log ratio of normalizers."""
+    center = jnp.mean(delta, axis=(0, 1))
+    shifted = jnp.clip(delta - center, -2 * _CLIP, 2 * _CLIP)
+    return _per_pair(jnp.mean(jnp.expm1(-shifted), axis=1))[0] - center
 
 
 def direct_kl_of_pairs(

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.domain import Domain, LossConstants
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 
@@ -64,6 +64,27 @@ def pure_dp_epsilon(
             raise ValueError("adjacency: a declared sensitivity is for replace-one neighbours.")
         factor = 1.0 if posterior.location_family else 2.0
         return factor * gamma * posterior.sensitivity(n)
+    constants = declared_constants(posterior, domain)
+    if constants is None:
+        return None
+    oscillation = constants.oscillation
+    if gamma == 0.0:
+        return 0.0
+    if not math.isfinite(oscillation):
+        return math.inf
+    return gamma * oscillation * (2.0 if adjacency == "replace-one" else 1.0)
+
+
+def declared_constants(posterior: GibbsPosterior, domain: Domain | None) -> LossConstants | None:
+    """Constants of a built-in loss on a domain; None where nothing was declared.
+
+    A bounded prior support supplies the parameter's norm where the domain leaves it open.
+
+    Raises
+    ------
+    ValueError
+        When the domain bounds theta more tightly than the prior's support does.
+    """
     if domain is None or not isinstance(posterior.loss, Loss):
         return None
     bound = posterior.prior.l2_bound()
@@ -74,9 +95,10 @@ def pure_dp_epsilon(
             f"domain: theta_bound={domain.theta_bound:g} is below the prior's support "
             f"(norm up to {bound:g}); bound the support, for example with gibbs_dp.supports.box."
         )
-    oscillation = posterior.loss.constants(domain).oscillation
-    if gamma == 0.0:
-        return 0.0
-    if not math.isfinite(oscillation):
-        return math.inf
-    return gamma * oscillation * (2.0 if adjacency == "replace-one" else 1.0)
+    return posterior.loss.constants(domain)
+
+
+def declared_range(posterior: GibbsPosterior, domain: Domain | None) -> tuple[float, float] | None:
+    """Smallest and largest loss of one example on the domain; None where nothing was declared."""
+    constants = declared_constants(posterior, domain)
+    return None if constants is None else constants.range

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.evolve import Schedule, evolve
 from gibbs_dp.sampling.kernels.base import Kernel
 from gibbs_dp.sampling.laplace import find_mode, is_improper
-from gibbs_dp.sampling.target import Target
+from gibbs_dp.sampling.target import Target, Terms
 from gibbs_dp.sampling.whitening import Whitening
 
 # A dense Hessian of more coordinates costs more than the draws it would save.
@@ -38,6 +39,12 @@ class ChainDraws(NamedTuple):
         ``v . grad U(v)`` at the last draw of each chain: ``dim`` on average for exact draws.
     is_stuck
         Per chain: no proposal was accepted in burn-in and draws together.
+    log_ratio
+        Log of the unnormalized density over the proposal's, at the draws, ``[chains, draws]``.
+    log_ratio_proposals
+        The same at the proposals.
+    reference
+        Energy terms that the unnormalized density is relative to.
     mode
         Where the mode search ended.
     mode_potential_gap
@@ -55,6 +62,9 @@ class ChainDraws(NamedTuple):
     accept_prob: Float[Array, " chains"]
     virial: Float[Array, " chains"]
     is_stuck: Bool[Array, " chains"]
+    log_ratio: Float[Array, "chains draws"]
+    log_ratio_proposals: Float[Array, " proposals"]
+    reference: Terms
     mode: Float[Array, " dim"]
     mode_potential_gap: Float[Array, " starts"]
     is_curved: Bool[Array, ""]
@@ -71,6 +81,7 @@ def run_chains(
     schedule: Schedule,
     num_chains: int,
     num_samples: int,
+    proposals: Float[np.ndarray, "proposals dim"] | None = None,
 ) -> ChainDraws:
     """Sample one dataset's posterior with ``num_chains`` chains.
 
@@ -87,6 +98,9 @@ def run_chains(
         How to move.
     num_chains, num_samples
         Chains, and draws kept per chain.
+    proposals
+        Standard normal points: the same Gaussian's in whitened coordinates, to compare the
+        posterior with. None: no comparison.
     """
     target = Target(posterior, data, gamma)
     dim = posterior.dim
@@ -113,6 +127,13 @@ def run_chains(
     potential = target.relative_to(reference)
     run = evolve(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
+    points = jnp.zeros((0, dim)) if proposals is None else jnp.asarray(proposals)
+    points = points.astype(starts.dtype)
+
+    def log_ratio(energy: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:
+        squares = jnp.sum(v**2) + dim * jnp.log(2 * jnp.pi)
+        return 0.5 * squares + run.whitening.log_volume - energy
+
     return ChainDraws(
         u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
         v=run.v,
@@ -121,6 +142,9 @@ def run_chains(
         accept_prob=run.accept_prob,
         virial=jax.vmap(lambda v: jax.jvp(pulled, (v,), (v,))[1])(last),
         is_stuck=run.is_stuck,
+        log_ratio=jax.vmap(jax.vmap(log_ratio))(run.potential, run.v),
+        log_ratio_proposals=jax.vmap(log_ratio)(jax.vmap(pulled)(points), points),
+        reference=reference,
         mode=mode,
         mode_potential_gap=gaps,
         is_curved=is_curved,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainDraws
-from gibbs_dp.sampling.target import Target
+from gibbs_dp.sampling.target import Target, Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +165,9 @@ class Grid:
             accept_prob=one,
             virial=jnp.nan * one,  # sums have no gradient to check
             is_stuck=false[None],
+            log_ratio=-potential[None],
+            log_ratio_proposals=-potential,
+            reference=Terms(reference.losses, jnp.zeros((), u.dtype)),
             mode=best,
             mode_potential_gap=0.0 * one,
             is_curved=~false,

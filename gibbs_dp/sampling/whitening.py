@@ -24,6 +24,12 @@ class Whitening(NamedTuple):
         """Whitened to flat."""
         return self.center + (self.scale * v if self.scale.ndim == 1 else self.scale @ v)
 
+    @property
+    def log_volume(self) -> Float[Array, ""]:
+        """Log determinant of ``scale``: what a density gains on the way to whitened coordinates."""
+        diagonal = self.scale if self.scale.ndim == 1 else jnp.diagonal(self.scale)
+        return jnp.sum(jnp.log(jnp.abs(diagonal)))
+
     def whiten(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Flat to whitened."""
         if self.scale.ndim == 1:

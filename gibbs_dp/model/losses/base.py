@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
@@ -20,7 +20,12 @@ class Loss(abc.ABC):
 
     Any callable ``loss(theta, z) -> scalar`` works in a posterior; deriving from this class adds
     a batched evaluation and the constants that privacy guarantees need.
+
+    ``is_quadratic`` declares the loss a quadratic function of theta: a dataset's total loss is
+    then known from its gradient and Hessian at one point.
     """
+
+    is_quadratic: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, theta: Any, z: Any) -> Float[Array, ""]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +21,8 @@ class HalfSquaredDistance(Loss):
     >>> float(HalfSquaredDistance()(jnp.array([0.0, 3.0]), jnp.array([4.0, 0.0])))
     12.5
     """
+
+    is_quadratic: ClassVar[bool] = True
 
     def __call__(self, theta: Float[Array, " d"], z: Float[Array, " d"]) -> Float[Array, ""]:
         """Loss of one example."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Array, Float, Shaped
 
@@ -18,6 +19,8 @@ class Squared(LinearLoss):
     >>> float(Squared()(jnp.array([2.0]), (jnp.array([1.0]), jnp.array(5.0))))
     9.0
     """
+
+    is_quadratic: ClassVar[bool] = True
 
     def pointwise(
         self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]

@@ -1,0 +1,165 @@
+"""Mutual information of a sweep: from kept draws and normalizers to columns of the report."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from gibbs_dp.audit.comparison import Comparison
+from gibbs_dp.audit.kept import Kept
+from gibbs_dp.audit.pilot import kept_datasets
+from gibbs_dp.audit.progress import Progress
+from gibbs_dp.audit.settings import MIN_INFORMATION, Settings
+from gibbs_dp.audit.sweep import Track
+from gibbs_dp.estimators import (
+    Average,
+    Contrast,
+    average,
+    control_share,
+    integrate_mean_loss,
+)
+
+
+class Information(NamedTuple):
+    """Information estimates of one gamma, over the datasets that did not fail.
+
+    Attributes
+    ----------
+    contrast
+        What the posteriors say about each other's draws.
+    gaussian
+        Variational upper bound with a Gaussian marginal; None on a grid.
+    mixture
+        The same with a mixture of Gaussians; None where it was not worth fitting.
+    normalizer_gap
+        Thermodynamic integration minus bridge sampling, mean over datasets; None at the gamma
+        that anchors the integration.
+    normalizer_gap_limit
+        Difference that the spacing of the grid of gammas may cause.
+    normalizer_se
+        Root mean square standard error of a dataset's bridge sampling.
+    poor_overlap
+        Share of datasets on which proposal and posterior hardly overlap.
+    largest_spread
+        Largest standard deviation over examples of the loss at a draw; where it was asked for.
+    """
+
+    contrast: Contrast
+    gaussian: Average | None
+    mixture: Average | None
+    normalizer_gap: Average | None
+    normalizer_gap_limit: float
+    normalizer_se: float
+    poor_overlap: float
+    largest_spread: float | None
+
+
+POOR_OVERLAP = 0.1
+
+
+def compare_all(
+    settings: Settings, tracks: list[Track], progress: Progress
+) -> list[Information | None]:
+    """Estimate the information of every gamma; None where draws are missing or too few."""
+    count = settings.num_information
+    draws = [track.draws(count) for track in tracks]
+    present = [d for d in draws if d is not None and d.u.shape[0] == count]
+    if len(present) < len(tracks) or count < MIN_INFORMATION:
+        return [None] * len(tracks)
+    good = np.stack([_usable(t, d) for t, d in zip(tracks, present, strict=True)])
+    gaps = _normalizer_gaps(tracks, present, good)
+    progress.stage("mutual information")
+    progress.expect(len(tracks))
+    out: list[Information | None] = []
+    for i, (track, kept) in enumerate(zip(tracks, present, strict=True)):
+        if good[i].sum() < MIN_INFORMATION:
+            out.append(None)
+        else:
+            out.append(_information(settings, track, kept, good[i], *gaps[i]))
+        progress.advance(1)
+    return out
+
+
+def _usable(track: Track, kept: Kept) -> Bool[np.ndarray, " datasets"]:
+    summary = track.summary()
+    assert summary is not None
+    good = kept_datasets(summary)[: kept.u.shape[0]]
+    return good & np.isfinite(kept.log_normalizer) & np.isfinite(kept.u).all(axis=(1, 2, 3))
+
+
+def _information(
+    settings: Settings,
+    track: Track,
+    kept: Kept,
+    good: Bool[np.ndarray, " datasets"],
+    gap: Average | None,
+    gap_limit: float,
+) -> Information:
+    comparison = Comparison(settings, track, kept, good)
+    contrast = comparison.contrast()
+    gaussian = mixture = None
+    if not settings.is_exact:
+        gaussian, mixture = _variational(kept, good, contrast)
+    return Information(
+        contrast=contrast,
+        gaussian=gaussian,
+        mixture=mixture,
+        normalizer_gap=gap,
+        normalizer_gap_limit=gap_limit,
+        normalizer_se=float(np.sqrt(np.mean(kept.log_normalizer_se[good].astype(float) ** 2))),
+        poor_overlap=float(np.mean(kept.overlap[good] < POOR_OVERLAP)),
+        largest_spread=comparison.largest_spread() if settings.sigma == "empirical" else None,
+    )
+
+
+def _above(
+    own: Float[np.ndarray, "datasets draws"], marginal: Float[np.ndarray, "datasets draws"]
+) -> Average:
+    """Mean of ``log p(theta | Z) / r(theta)``, less noisy by its control variate ``r / p - 1``."""
+    log_ratio = own - marginal
+    value = log_ratio.mean(axis=1)
+    control = np.expm1(np.minimum(-log_ratio, 50.0)).mean(axis=1)
+    return average(value + control_share(value, control, -log_ratio.ravel()) * control)
+
+
+# A mixture is fitted where the other bounds leave this much of the information open.
+_WORTH_NATS, _WORTH_SHARE = 0.01, 0.03
+
+
+def _variational(
+    kept: Kept, good: Bool[np.ndarray, " datasets"], contrast: Contrast
+) -> tuple[Average, Average | None]:
+    from gibbs_dp.estimators.variational import cross_fitted_gaussian, cross_fitted_mixture
+
+    u = np.asarray(kept.u, np.float64)[good]
+    points = u.reshape(u.shape[0], -1, u.shape[-1])
+    own = np.asarray(kept.log_density, np.float64)[good].reshape(points.shape[:2])
+    gaussian = _above(own, cross_fitted_gaussian(points))
+    best = min(gaussian.value, contrast.upper.value)
+    if best - contrast.lower.value <= max(_WORTH_NATS, _WORTH_SHARE * best):
+        return gaussian, None
+    return gaussian, _above(own, cross_fitted_mixture(points))
+
+
+def _normalizer_gaps(
+    tracks: list[Track], kept: list[Kept], good: Bool[np.ndarray, "gammas datasets"]
+) -> list[tuple[Average | None, float]]:
+    """Compare bridge sampling with integration from the smallest gamma up."""
+    all_good = good.all(axis=0)
+    gaps: list[tuple[Average | None, float]] = [(None, 0.0)] * len(tracks)
+    if len(tracks) < 2 or all_good.sum() < MIN_INFORMATION:
+        return gaps
+
+    def stack(name: str) -> Float[np.ndarray, "datasets gammas"]:
+        return np.stack([getattr(k, name)[all_good] for k in kept], axis=1).astype(np.float64)
+
+    gammas = np.array([track.gamma for track in tracks])
+    integral = integrate_mean_loss(gammas, stack("mean_loss"), stack("loss_variance"))
+    bridged = stack("log_normalizer")
+    integrated = bridged[:, :1] + np.cumsum(integral.value, axis=1)
+    limits = np.cumsum(integral.quadrature_error.mean(axis=0))
+    for j in range(1, len(tracks)):
+        gaps[j] = average(integrated[:, j - 1] - bridged[:, j]), float(limits[j - 1])
+    return gaps

@@ -1,0 +1,130 @@
+"""Losses of every dataset's draws on every other dataset: the M x M evaluation, in blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+
+from gibbs_dp.audit.losses import ghosts_needed
+from gibbs_dp.audit.plan import Plan
+from gibbs_dp.estimators.direct import log_mean_ratio
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.posterior import GibbsPosterior
+
+# Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
+MAX_QUADRATIC_DIM = 32
+
+
+def has_statistics(posterior: GibbsPosterior) -> bool:
+    """Whether a dataset's gradient and Hessian at one point say all about its total loss."""
+    loss = posterior.loss
+    quadratic = isinstance(loss, Loss) and loss.is_quadratic
+    return quadratic and posterior.dim <= MAX_QUADRATIC_DIM
+
+
+def _training_set(
+    posterior: GibbsPosterior, population: Any, plan: Plan, root: PRNGKeyArray, index: Array
+) -> PyTree:
+    key = jax.random.fold_in(root, index)  # as in the block program: the same dataset again
+    return population.sample(key, plan.n, ghosts_needed(posterior, plan))[0]
+
+
+def _flat(posterior: GibbsPosterior, u: Float[Array, " dim"]) -> Float[Array, " size"]:
+    return ravel_pytree(posterior.constrain(u))[0]
+
+
+def _pair_losses(
+    posterior: GibbsPosterior,
+    plan: Plan,
+    population: Any,
+    root: Key[Array, ""],
+    indices: Int[Array, " datasets"],
+    anchor: Float[Array, " dim"],
+    points: Float[Array, "points dim"],
+) -> Float[Array, "datasets points"]:
+    """``L(theta_p, Z_k) - L(anchor, Z_k)``, differences taken example by example."""
+    reference = posterior.constrain(anchor)
+
+    def generic(index: Array) -> Float[Array, " points"]:
+        data = _training_set(posterior, population, plan, root, index)
+
+        def terms(theta: PyTree) -> Array:
+            if posterior.structured:
+                return posterior.empirical_loss(theta, data)[None]
+            return posterior.losses(theta, data)
+
+        base = terms(reference)
+        return jax.vmap(lambda u: jnp.sum(terms(posterior.constrain(u)) - base))(points)
+
+    def statistics(index: Array) -> tuple[Array, Array]:
+        data = _training_set(posterior, population, plan, root, index)
+        flat, unravel = ravel_pytree(reference)
+
+        def total(vector: Array) -> Array:
+            return posterior.empirical_loss(unravel(vector), data)
+
+        return jax.grad(total)(flat), jax.hessian(total)(flat)
+
+    if not has_statistics(posterior):
+        return jax.lax.map(generic, indices)  # one dataset at a time: [points, n] is enough
+    slope, curvature = jax.vmap(statistics)(indices)
+    shift = jax.vmap(lambda u: _flat(posterior, u))(points) - ravel_pytree(reference)[0]
+    features = (shift[:, :, None] * shift[:, None, :]).reshape(points.shape[0], -1)
+    quadratic = jnp.matmul(curvature.reshape(indices.shape[0], -1), features.T, precision="highest")
+    return jnp.matmul(slope, shift.T, precision="highest") + 0.5 * quadratic
+
+
+def _first_examples(
+    posterior: GibbsPosterior,
+    plan: Plan,
+    population: Any,
+    root: Key[Array, ""],
+    indices: Int[Array, " datasets"],
+) -> PyTree:
+    """First example of every training set."""
+
+    def one(index: Array) -> PyTree:
+        data = _training_set(posterior, population, plan, root, index)
+        return jax.tree.map(lambda a: a[0], data)
+
+    return jax.lax.map(one, indices)
+
+
+def _swap_terms(
+    posterior: GibbsPosterior,
+    firsts: PyTree,
+    own: PyTree,
+    draws: Float[Array, "datasets chains draws dim"],
+    gamma: Float[Array, ""],
+) -> Float[Array, "datasets others"]:
+    """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``."""
+
+    def one(pair: tuple[PyTree, Array]) -> Float[Array, " others"]:
+        example, u = pair
+
+        def delta(point: Array) -> Float[Array, " others"]:
+            theta = posterior.constrain(point)
+            mine = posterior.losses(theta, jax.tree.map(lambda a: a[None], example))[0]
+            return gamma * (posterior.losses(theta, firsts) - mine)
+
+        return log_mean_ratio(jax.vmap(jax.vmap(delta))(u))
+
+    return jax.lax.map(one, (own, draws))
+
+
+def _point_losses(
+    posterior: GibbsPosterior, firsts: PyTree, points: Float[Array, "points dim"]
+) -> Float[Array, "points datasets"]:
+    """Loss of every point on every dataset's first example."""
+    return jax.vmap(lambda u: posterior.losses(posterior.constrain(u), firsts))(points)
+
+
+# Jitted once for the life of the process: a new gamma or dataset of one shape compiles nothing.
+pair_losses = jax.jit(_pair_losses, static_argnames=("posterior", "plan"))
+first_examples = jax.jit(_first_examples, static_argnames=("posterior", "plan"))
+swap_terms = jax.jit(_swap_terms, static_argnames=("posterior",))
+point_losses = jax.jit(_point_losses, static_argnames=("posterior",))
