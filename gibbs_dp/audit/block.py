@@ -67,6 +67,7 @@ def summarize_dataset(
             plan.num_chains,
             plan.num_samples,
             proposals,
+            inputs.proposal_scale,
         )
 
     two_sided, is_finite = jnp.asarray(jnp.nan, start.dtype), jnp.ones((), bool)
@@ -114,6 +115,7 @@ def summarize_dataset(
         var_u=jnp.mean(jnp.sum((draws.u - mean_u) ** 2 * weight[..., None], axis=1), axis=0),
         effective_points=1.0 / jnp.mean(jnp.sum(weight**2, axis=1)),
         edge_weight=_edge_weight(kernel, posterior, weight),
+        square_v=jnp.mean(jnp.sum(draws.v**2 * weight[..., None], axis=1), axis=0),
         spread=spread(draws),
         is_curved=draws.is_curved,
         is_improper=any_improper,

@@ -98,10 +98,10 @@ def _information(
     gap_limit: float,
 ) -> Information:
     comparison = Comparison(settings, track, kept, good)
-    contrast = comparison.contrast()
+    contrast, correction = comparison.run()
     gaussian = mixture = None
     if not settings.is_exact:
-        gaussian, mixture = _variational(kept, good, contrast)
+        gaussian, mixture = _variational(kept, good, correction, contrast)
     return Information(
         contrast=contrast,
         gaussian=gaussian,
@@ -129,13 +129,17 @@ _WORTH_NATS, _WORTH_SHARE = 0.01, 0.03
 
 
 def _variational(
-    kept: Kept, good: Bool[np.ndarray, " datasets"], contrast: Contrast
+    kept: Kept,
+    good: Bool[np.ndarray, " datasets"],
+    correction: Float[np.ndarray, " datasets"],
+    contrast: Contrast,
 ) -> tuple[Average, Average | None]:
     from gibbs_dp.estimators.variational import cross_fitted_gaussian, cross_fitted_mixture
 
     u = np.asarray(kept.u, np.float64)[good]
     points = u.reshape(u.shape[0], -1, u.shape[-1])
     own = np.asarray(kept.log_density, np.float64)[good].reshape(points.shape[:2])
+    own = own - correction[good][:, None]
     gaussian = _above(own, cross_fitted_gaussian(points))
     best = min(gaussian.value, contrast.upper.value)
     if best - contrast.lower.value <= max(_WORTH_NATS, _WORTH_SHARE * best):

@@ -78,7 +78,8 @@ def keep_draws(
         rows = jax.random.categorical(jax.random.fold_in(key, 1), log_weight, shape=GRID_DRAWS)
         u, log_density = draws.u[0, rows], log_weight[rows]
     else:
-        found = estimators.bridge(draws.log_ratio, draws.log_ratio_proposals)
+        worth = estimators.point_worth(posterior.dim)
+        found = estimators.bridge(draws.log_ratio, draws.log_ratio_proposals, worth)
         u, log_density = draws.u, -draws.potential - found.value
     return Kept(
         u=u,

@@ -55,6 +55,9 @@ class Inputs(NamedTuple):
         The control variate's parameter, free of every dataset it is used on.
     optimum
         The best parameter for the population (NaN: unknown).
+    proposal_scale
+        Standard deviations, in whitened coordinates, of the Gaussian that normalizers are bridged
+        from.
     anchor
         A parameter that total losses are taken relative to, one for the whole sweep.
     """
@@ -65,6 +68,7 @@ class Inputs(NamedTuple):
     is_dispersed: Bool[Array, ""]
     reference: Float[Array, " dim"]
     optimum: Float[Array, " dim"]
+    proposal_scale: Float[Array, " dim"]
     anchor: Float[Array, " dim"]
 
 
@@ -84,6 +88,7 @@ class Summary(NamedTuple):
     var_u: Float[Array, "*b dim"]
     effective_points: Float[Array, "*b"]  # of a chain, or of a grid: one over the sum of squares
     edge_weight: Float[Array, "*b"]  # of the rim of a lattice
+    square_v: Float[Array, "*b dim"]  # mean square of the whitened draws
     spread: Spread
     is_curved: Bool[Array, "*b"]
     is_improper: Bool[Array, "*b"]

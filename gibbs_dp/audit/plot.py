@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
@@ -19,21 +20,58 @@ STYLES = {
     "on_average_kl_ghost": ("gamma x generalization error", "#56B4E9", ":", "D"),
     "excess_risk": ("excess risk", "#009E73", "-", "^"),
 }
+INFORMATION = {
+    "mutual_information_upper": ("mutual information, upper bound", "#D55E00", "-", "v"),
+    "mutual_information_lower": ("mutual information, lower bound", "#0072B2", "-", "^"),
+    "lautum_information": ("lautum information", "#CC79A7", ":", "o"),
+}
+COROLLARY = {
+    "generalization_upper": ("sqrt(2 sigma^2 I / n)", "#D55E00", "-", "v"),
+    "generalization_upper_individual": ("sqrt(2 sigma^2 I(theta; z))", "#E69F00", "--", "v"),
+    "generalization_error": ("generalization error", "#009E73", "-", "o"),
+    "generalization_lower": ("I / (n gamma)", "#0072B2", "-", "^"),
+}
+Styles = dict[str, tuple[str, str, str, str]]
+Column = Float[np.ndarray, " gammas"]
 
 
-def plot_report(report: Report) -> Figure:
-    """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log."""
-    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    axes = figure.add_subplot()
-    draw_report(axes, report)
+def plot_report(report: Report, title: str | None = None) -> Figure:
+    """Draw privacy and risk over gamma; with information estimates, also these and Corollary 10.
+
+    Log-log, with bands of 95% intervals over datasets.
+    """
+    has_information = "mutual_information_lower" in report.columns
+    width = 17.0 if has_information else 7.0
+    figure = Figure(figsize=(width, 5.0), layout="constrained")
+    panels = figure.subplots(1, 3 if has_information else 1, squeeze=False)[0]
+    draw_report(panels[0], report, title)
+    if has_information:
+        _draw_information(panels[1], report)
+        _draw_curves(panels[2], report, COROLLARY)
+        panels[2].set(ylabel="loss", title="Corollary 10: information bounds generalization")
     return figure
 
 
 def draw_report(axes: Axes, report: Report, title: str | None = None) -> None:
-    """Draw a report on given axes."""
+    """Draw DP epsilon, on-average KL, gamma times gen and excess risk on given axes."""
+    _draw_curves(axes, report, STYLES)
+    axes.set_ylabel("nats (privacy), loss (risk)")
+    n = report.settings.get("n")
+    axes.set_title(title or f"{report.settings.get('loss', 'Gibbs posterior')}, n = {n}")
+
+
+def _draw_information(axes: Axes, report: Report) -> None:
+    ceiling = np.log(report.settings["num_information"])
+    axes.axhline(ceiling, color="0.6", lw=1, ls="--", label="log M: ceiling of the lower bound")
+    _draw_curves(axes, report, INFORMATION)
+    axes.set(ylabel="nats", title="Information between dataset and draw")
+
+
+def _draw_curves(axes: Axes, report: Report, styles: Styles) -> None:
     gamma = report["gamma"]
     shown = gamma > 0  # gamma = 0 is the prior: no place on a logarithmic axis
-    for name, (label, color, line, marker) in STYLES.items():
+    axes.set(xscale="log", yscale="log", xlabel="gamma (inverse temperature)")
+    for name, (label, color, line, marker) in styles.items():
         if name not in report.columns:
             continue
         value = report[name].astype(float)
@@ -42,16 +80,21 @@ def draw_report(axes: Axes, report: Report, title: str | None = None) -> None:
             continue
         axes.plot(gamma[good], value[good], line, color=color, marker=marker, ms=4, label=label)
         if f"{name}_se" in report.columns:
-            half = 1.96 * report[f"{name}_se"][good].astype(float)
-            # A band that reaches zero has no bottom on this axis; cut it a decade below.
-            low = np.maximum(value[good] - half, 0.1 * value[good])
-            axes.fill_between(
-                gamma[good], low, value[good] + half, color=color, alpha=0.2, linewidth=0
-            )
-    axes.set(xscale="log", yscale="log", xlabel="gamma (inverse temperature)")
-    axes.set_ylabel("nats (privacy), loss (risk)")
-    n = report.settings.get("n")
-    axes.set_title(title or f"{report.settings.get('loss', 'Gibbs posterior')}, n = {n}")
+            _draw_band(axes, gamma, value, report[f"{name}_se"].astype(float), good, color)
     axes.grid(which="major", alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=9)
+
+
+def _draw_band(
+    axes: Axes,
+    gamma: Column,
+    value: Column,
+    se: Column,
+    good: Bool[np.ndarray, " gammas"],
+    color: str,
+) -> None:
+    half = 1.96 * se[good]
+    # A band that reaches zero has no bottom on this axis; cut it a decade below.
+    low = np.maximum(value[good] - half, 0.1 * value[good])
+    axes.fill_between(gamma[good], low, value[good] + half, color=color, alpha=0.2, linewidth=0)

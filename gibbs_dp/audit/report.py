@@ -21,7 +21,14 @@ UNITS = {
     "on_average_kl": "nats",
     "on_average_kl_ghost": "nats",
     "dp_epsilon": "nats",
+    "mutual_information_lower": "nats",
+    "mutual_information_upper": "nats",
+    "lautum_information": "nats",
+    "individual_information": "nats",
     "generalization_error": "loss",
+    "generalization_lower": "loss",
+    "generalization_upper": "loss",
+    "generalization_upper_individual": "loss",
     "empirical_risk": "loss",
     "population_risk": "loss",
     "excess_risk": "loss",
@@ -130,14 +137,15 @@ class Report:
     def __str__(self) -> str:
         return self.summary()
 
-    def plot(self) -> Figure:
+    def plot(self, title: str | None = None) -> Figure:
         """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log.
 
-        Bands are 95% intervals over datasets.
+        With information estimates, two more panels: the bounds of mutual information, and
+        Corollary 10. Bands are 95% intervals over datasets.
         """
         from gibbs_dp.audit.plot import plot_report
 
-        return plot_report(self)
+        return plot_report(self, title)
 
     # -- files ----------------------------------------------------------------------------
 
@@ -185,6 +193,9 @@ _TITLES = {
     "generalization_error": "gen. error",
     "empirical_risk": "emp. risk",
     "excess_risk": "excess risk",
+    "mutual_information_lower": "MI >=",
+    "mutual_information_upper": "MI <=",
+    "generalization_upper": "gen <=",
     "dp_epsilon": "DP eps",
     "rhat": "R-hat",
     "ess_min": "ESS",

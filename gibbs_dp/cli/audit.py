@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import Stopped
@@ -31,6 +31,8 @@ COUNTS = (
     Option("group_size", "int", "examples replaced at once (default 1)", 1),
     Option("rel_error", "float", "add datasets until on_average_kl is known to this share"),
     Option("max_datasets", "int", "where --rel-error stops trying"),
+    Option("num_information", "int", "datasets compared for mutual information; 0: none"),
+    Option("sigma", "str", "subgaussian parameter of the loss (default: its declared range's)"),
     Option(
         "estimator",
         "str",
@@ -82,6 +84,8 @@ def run(arguments: Sequence[str]) -> None:
             max_datasets=parsed.max_datasets,
             domain=problem.domain,
             estimator=parsed.estimator,
+            num_information=parsed.num_information,
+            sigma=_sigma(parsed.sigma),
             progress=not parsed.quiet,
             **counts,
         )
@@ -91,6 +95,17 @@ def run(arguments: Sequence[str]) -> None:
     if folder is not None:
         paths = _save(report, folder, problem.name)
         output.tell_saved(paths, parsed.json, parsed.quiet)
+
+
+def _sigma(value: str | None) -> float | Literal["empirical"] | None:
+    if value is None:
+        return None
+    if value == "empirical":
+        return "empirical"
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"--sigma: {value!r} is neither a number nor 'empirical'.") from None
 
 
 def _given(value: Any, default: Any) -> Any:
@@ -108,15 +123,9 @@ def _show(report: Report, parsed: argparse.Namespace) -> None:
 
 
 def _save(report: Report, folder: Path, title: str) -> list[Path]:
-    from matplotlib.figure import Figure
-
-    from gibbs_dp.audit.plot import draw_report
-
     numbers, picture = folder / "audit.nc", folder / "audit.png"
     report.save(numbers)
-    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    draw_report(figure.add_subplot(), report, f"{title}, n = {report.settings['n']}")
-    output.save_figure(figure, picture)
+    output.save_figure(report.plot(f"{title}, n = {report.settings['n']}"), picture)
     return [numbers, picture]
 
 

@@ -7,6 +7,7 @@ Estimators never see a sampler: they take losses of draws and weights, laid out
 from gibbs_dp.estimators.average import Average as Average
 from gibbs_dp.estimators.average import average as average
 from gibbs_dp.estimators.average import control_share as control_share
+from gibbs_dp.estimators.consistency import ConsistencySums as ConsistencySums
 from gibbs_dp.estimators.contrastive import Contrast as Contrast
 from gibbs_dp.estimators.contrastive import ContrastSums as ContrastSums
 from gibbs_dp.estimators.direct import DirectKL as DirectKL
@@ -16,6 +17,7 @@ from gibbs_dp.estimators.ghost import gap as gap
 from gibbs_dp.estimators.ghost import risk as risk
 from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
 from gibbs_dp.estimators.normalizer import bridge as bridge
+from gibbs_dp.estimators.normalizer import point_worth as point_worth
 from gibbs_dp.estimators.normalizer import quasi_normals as quasi_normals
 from gibbs_dp.estimators.thermodynamic import Integral as Integral
 from gibbs_dp.estimators.thermodynamic import integrate_mean_loss as integrate_mean_loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
 from gibbs_dp.estimators.average import Average, control_share
@@ -127,13 +127,38 @@ class ContrastSums:
         self._put(f"{name} control", owner, ratio - 1.0, ratio @ weights)
 
     def _individual(self, table: Table, log_swap: Table, owner: Int[np.ndarray, " points"]) -> None:
-        """``log p(theta | z_1) / p(theta)``, both as means over the same other datasets."""
-        swapped = table + log_swap
+        """``log p(theta | z_1) / p(theta)``, both as means over the same other datasets.
+
+        The logarithms are biased by the inverse of how many datasets matter to a draw, which where
+        the information is large are few: twice the value minus that of half the datasets is not.
+        """
+        whole = np.ones(table.shape[1], bool)
+        even = np.arange(table.shape[1]) % 2 == 0
+        self._swapped(table, log_swap, owner, whole, 2.0)
+        for half in (even, ~even):
+            self._swapped(table, log_swap, owner, half, -0.5)
+
+    def _swapped(
+        self,
+        table: Table,
+        log_swap: Table,
+        owner: Int[np.ndarray, " points"],
+        chosen: Bool[np.ndarray, " datasets"],
+        factor: float,
+    ) -> None:
+        table = table[:, chosen]
+        swapped = table + log_swap[:, chosen]
         plain, fresh = logsumexp(table, axis=1), logsumexp(swapped, axis=1)
         before, after = np.exp(table - plain[:, None]), np.exp(swapped - fresh[:, None])
-        ratio = self._ratio("individual", plain - fresh)
-        self._put("individual", owner, fresh - plain, (after - before).sum(axis=0))
-        self._put("individual control", owner, ratio - 1.0, ratio @ (before - after))
+        log_ratio = plain - fresh
+        ratio = np.exp(np.minimum(log_ratio, _LARGEST_LOG_RATIO))
+        columns, control = np.zeros(self._count), np.zeros(self._count)
+        columns[chosen] = factor * (after - before).sum(axis=0)
+        control[chosen] = factor * (ratio @ (before - after))
+        self._put("individual", owner, -factor * log_ratio, columns)
+        self._put("individual control", owner, factor * (ratio - 1.0), control)
+        if factor > 0:
+            self._log_ratios.setdefault("individual", []).append(log_ratio)
 
     def _ratio(
         self, name: str, log_ratio: Float[np.ndarray, " points"]

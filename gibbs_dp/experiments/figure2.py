@@ -161,6 +161,7 @@ def figure2(
             num_ghosts=num_ghosts,
             key=key,
             domain=problem.domain,
+            num_information=0,
             progress=progress,
         )
         found = tuple(_reference(name, float(g), num_references) for g in report["gamma"])

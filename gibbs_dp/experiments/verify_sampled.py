@@ -62,6 +62,7 @@ def _sample(
         key=key,
         group_size=group_size,
         estimator="one-sided",  # every KL here is below 1 nat, and it compiles twice as fast
+        num_information=0,
         progress=False,
     )
 

@@ -82,6 +82,7 @@ def run_chains(
     num_chains: int,
     num_samples: int,
     proposals: Float[np.ndarray, "proposals dim"] | None = None,
+    proposal_scale: Float[Array, " dim"] | None = None,
 ) -> ChainDraws:
     """Sample one dataset's posterior with ``num_chains`` chains.
 
@@ -99,8 +100,10 @@ def run_chains(
     num_chains, num_samples
         Chains, and draws kept per chain.
     proposals
-        Standard normal points: the same Gaussian's in whitened coordinates, to compare the
-        posterior with. None: no comparison.
+        Standard normal points. Scaled they are draws of a Gaussian in whitened coordinates, which
+        the posterior is compared with. None: no comparison.
+    proposal_scale
+        Standard deviations of that Gaussian; 1 by default.
     """
     target = Target(posterior, data, gamma)
     dim = posterior.dim
@@ -127,12 +130,13 @@ def run_chains(
     potential = target.relative_to(reference)
     run = evolve(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
+    width = jnp.ones((dim,), starts.dtype) if proposal_scale is None else proposal_scale
     points = jnp.zeros((0, dim)) if proposals is None else jnp.asarray(proposals)
-    points = points.astype(starts.dtype)
+    points = width * points.astype(starts.dtype)
 
     def log_ratio(energy: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:
-        squares = jnp.sum(v**2) + dim * jnp.log(2 * jnp.pi)
-        return 0.5 * squares + run.whitening.log_volume - energy
+        log_proposal = jnp.sum(jax.scipy.stats.norm.logpdf(v, scale=width))
+        return run.whitening.log_volume - log_proposal - energy
 
     return ChainDraws(
         u=jax.vmap(jax.vmap(run.whitening.color))(run.v),

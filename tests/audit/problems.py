@@ -11,6 +11,9 @@ import numpyro.distributions as dist
 
 import gibbs_dp as gdp
 
+# Settings of audits that test anything but mutual information: they compile in less time.
+QUICK = {"num_information": 0, "progress": False}
+
 
 @cache
 def gaussian_mean(dim, prior_scale=None):

@@ -18,7 +18,7 @@ from gibbs_dp.sampling.kernels.base import init
 
 
 def audit(posterior, population, n, gammas, **settings):
-    settings = {"num_datasets": 256, "progress": False} | settings
+    settings = {"num_datasets": 256, "num_information": 0, "progress": False} | settings
     return gdp.audit(posterior, population, n, gammas, **settings)
 
 

@@ -44,7 +44,16 @@ def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
     # repetitions share (tuning and control variate) comes from pilots that are in none of them.
     found = []
     monkeypatch.setattr(RUN, "run_sweep", lambda *a: found.append(run_sweep(*a)) or found[0])
-    gdp.audit(posterior, population, 20, gammas, REPEATS * DATASETS, key=1000, progress=False)
+    gdp.audit(
+        posterior,
+        population,
+        20,
+        gammas,
+        REPEATS * DATASETS,
+        key=1000,
+        num_information=0,
+        progress=False,
+    )
     for track, gamma in zip(found[0], gammas, strict=True):
         summary = track.summary()
         kept = kept_datasets(summary)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import gaussian_mean
+from problems import QUICK, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp.exact import channels, closed_form, dependent
@@ -29,7 +29,7 @@ def test_replacing_the_whole_dataset_matches_the_closed_form():
     # Posterior N(mean(z), 1/(n gamma)): E KL of two independent datasets is n gamma Var(mean(z)).
     report = gdp.audit(
         gaussian_mean(1), gdp.populations.Dependent(autoregression), N, [GAMMA], 1024,
-        group_size=N, progress=False,
+        group_size=N, **QUICK,
     )  # fmt: skip
     lags = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))
     truth = N * GAMMA * (RHO**lags).mean()
@@ -52,7 +52,7 @@ def test_a_markov_chain_on_a_finite_class_matches_enumeration():
     posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
     report = gdp.audit(
         posterior, gdp.populations.Dependent(two_states), n, gammas, 4096,
-        group_size=n, kernel=gdp.Grid(theta), progress=False,
+        group_size=n, kernel=gdp.Grid(theta), **QUICK,
     )  # fmt: skip
     law = dependent.markov_chain_probs([0.7, 0.3], [[0.9, 0.1], [0.1, 0.9]], n)
     free = dependent.markov_chain_probs([0.7, 0.3], [[0.7, 0.3], [0.7, 0.3]], n)
@@ -81,7 +81,7 @@ def test_a_gaussian_process_matches_its_closed_form():
 
     report = gdp.audit(
         gaussian_mean(2, 0.7), gdp.populations.Dependent(path), N, [0.02, GAMMA], 2048,
-        group_size=N, progress=False,
+        group_size=N, **QUICK,
     )  # fmt: skip
     assert report.warnings == ()
     for row in report.rows:
@@ -100,5 +100,5 @@ def test_independent_ghosts_are_refused(group_size):
     with pytest.raises(ValueError, match=r"group_size: .*dependent.*group_size=n \(10\)"):
         gdp.audit(
             gaussian_mean(1), gdp.populations.Dependent(autoregression), N, [GAMMA],
-            group_size=group_size, progress=False,
+            group_size=group_size, **QUICK,
         )  # fmt: skip

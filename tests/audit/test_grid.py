@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import (
+    QUICK,
     gaussian_examples,
     gaussian_mean,
     linear_regression,
@@ -30,7 +31,16 @@ def finite_report():
     """The finite fixture of five hypotheses and three example values, n = 4."""
     posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
     population = gdp.populations.Finite(Z, PROBS)
-    return gdp.audit(posterior, population, 4, GAMMAS, 4096, kernel=gdp.Grid(THETA), progress=False)
+    return gdp.audit(
+        posterior,
+        population,
+        4,
+        GAMMAS,
+        4096,
+        kernel=gdp.Grid(THETA),
+        num_information=0,
+        progress=False,
+    )
 
 
 def test_finite_class_matches_the_oracle(finite_report):
@@ -58,7 +68,14 @@ def test_private_median_by_the_exponential_mechanism():
     posterior = gdp.GibbsPosterior(lambda t, z: jnp.abs(t - z), gdp.Flat(gdp.supports.real()))
     population = gdp.populations.Finite(Z, PROBS)
     report = gdp.audit(
-        posterior, population, 6, [0.5, 2.0], 4096, kernel=gdp.Grid(THETA), progress=False
+        posterior,
+        population,
+        6,
+        [0.5, 2.0],
+        4096,
+        kernel=gdp.Grid(THETA),
+        num_information=0,
+        progress=False,
     )
     problem = gdp.exact.FiniteProblem(np.abs(THETA[:, None] - Z), PROBS, np.full(5, 0.2))
     truth = [problem.quantities(gamma=g, n=6, beta=0.05)["on_average_kl"] for g in (0.5, 2.0)]
@@ -73,7 +90,7 @@ def test_private_selection_of_the_commonest_value():
     )
     report = gdp.audit(
         posterior, gdp.populations.Finite(votes, probs), 5, [eps / 2], 4096,
-        kernel=gdp.Grid(votes), progress=False,
+        kernel=gdp.Grid(votes), **QUICK,
     )  # fmt: skip
     count = np.eye(3)[gdp.exact.ordered_datasets(5, 3)].sum(axis=1)
     channel = gdp.exact.channels.exponential_mechanism(count, 5, eps, probs)
@@ -100,7 +117,7 @@ def test_private_selection_of_the_commonest_value():
 )  # fmt: skip
 def test_lattice_agrees_with_chains(posterior, population, n, gammas, grid, kernel):
     """The same datasets by sums and by chains: two routes that share nothing but the data."""
-    settings = {"num_datasets": 256, "progress": False, "num_ghosts": 8}
+    settings = {"num_datasets": 256, "progress": False, "num_ghosts": 8, "num_information": 0}
     exact = gdp.audit(posterior, population, n, gammas, kernel=grid, **settings)
     chains = gdp.audit(posterior, population, n, gammas, kernel=kernel, **settings)
     for name in ("on_average_kl", "generalization_error", "empirical_risk"):
@@ -111,7 +128,14 @@ def test_lattice_agrees_with_chains(posterior, population, n, gammas, grid, kern
 def test_a_poor_lattice_is_noticed():
     coarse = gdp.Grid(low=-0.5, high=0.5, num_points=6)
     report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), 20, [100.0], 64, kernel=coarse, progress=False
+        gaussian_mean(1),
+        gaussian_examples(1),
+        20,
+        [100.0],
+        64,
+        kernel=coarse,
+        num_information=0,
+        progress=False,
     )
     assert any("rim" in w for w in report.warnings)
     assert any("raise Grid(num_points)" in w for w in report.warnings)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import gaussian_examples, gaussian_mean
+from problems import QUICK, gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 
@@ -12,14 +12,21 @@ N = 12
 
 @pytest.fixture(scope="module")
 def single():
-    return gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, progress=False)
+    return gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, **QUICK)
 
 
 @pytest.mark.parametrize("group_size", [4, N])
 def test_replacing_k_examples_costs_k_times_as_much(single, group_size):
     # Lemma 6; |z| <= 4 against the closed form k gamma / n
     report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, group_size=group_size, progress=False
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        [0.1],
+        512,
+        group_size=group_size,
+        num_information=0,
+        progress=False,
     )
     truth = group_size * 0.1 / N
     for name in ("on_average_kl", "on_average_kl_ghost"):
@@ -36,7 +43,7 @@ def test_a_structured_sum_is_the_sum_loss(single):
         total_loss=lambda theta, z: jnp.sum(loss.batch(theta, z)),
         prior=gdp.Flat(gdp.supports.real(1)),
     )
-    report = gdp.audit(structured, gaussian_examples(1), N, [0.1], 512, progress=False)
+    report = gdp.audit(structured, gaussian_examples(1), N, [0.1], 512, **QUICK)
     for name in ("on_average_kl", "on_average_kl_ghost", "generalization_error"):
         error = np.hypot(report[f"{name}_se"], single[f"{name}_se"])
         assert (np.abs(report[name] - single[name]) < 4 * error).all()
@@ -46,7 +53,14 @@ def test_a_structured_sum_is_the_sum_loss(single):
 
 def test_block_size_changes_nothing_but_rounding(single):
     report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, block_size=32, progress=False
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        [0.1],
+        512,
+        block_size=32,
+        num_information=0,
+        progress=False,
     )
     for name in ("on_average_kl", "generalization_error", "population_risk"):
         assert report[name] == pytest.approx(single[name], rel=1e-4)
@@ -54,13 +68,28 @@ def test_block_size_changes_nothing_but_rounding(single):
 
 def test_rel_error_adds_datasets_until_met():
     report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), N, [0.1], 64, rel_error=0.03, progress=False
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        [0.1],
+        64,
+        rel_error=0.03,
+        num_information=0,
+        progress=False,
     )
     assert report["num_datasets"][0] >= 256
     assert report["on_average_kl_se"][0] <= 0.03 * report["on_average_kl"][0]
 
 
 def test_gamma_zero_is_the_prior():
-    report = gdp.audit(gaussian_mean(1, 1.0), gaussian_examples(1), N, [0.0], 256, progress=False)
+    report = gdp.audit(
+        gaussian_mean(1, 1.0),
+        gaussian_examples(1),
+        N,
+        [0.0],
+        256,
+        num_information=0,
+        progress=False,
+    )
     assert report["on_average_kl"][0] == 0.0
     assert abs(report["generalization_error"][0]) < 4 * report["generalization_error_se"][0]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from problems import gaussian_examples, gaussian_mean, regression_examples
+from problems import QUICK, gaussian_examples, gaussian_mean, regression_examples
 
 import gibbs_dp as gdp
 
@@ -59,7 +59,7 @@ def with_nan(key, n):
 )  # fmt: skip
 def test_refused(changed, message):
     with pytest.raises((ValueError, TypeError), match=message) as caught:
-        gdp.audit(**(GOOD | changed), progress=False)
+        gdp.audit(**(GOOD | changed), **QUICK)
     if isinstance(caught.value, ValueError):
         assert "\n" not in str(caught.value)
 
@@ -72,4 +72,4 @@ def test_an_improper_posterior_is_refused():
         return jax.random.normal(key, (n, 3)), jnp.ones(n)
 
     with pytest.raises(gdp.ImproperPosteriorError, match=r"posterior: improper at gamma=1 .*prior"):
-        gdp.audit(posterior, examples, 2, [1.0], 64, progress=False)
+        gdp.audit(posterior, examples, 2, [1.0], 64, **QUICK)

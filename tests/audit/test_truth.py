@@ -25,7 +25,13 @@ def test_gaussian_mean(dim, prior_scale, dtype):
     # Small and large gamma: with dim = 1 the last one needs the two-sided estimator.
     n, gammas = 20, [0.01, 0.1] if dim > 1 else [0.1, 1.0, 30.0]
     report = gdp.audit(
-        gaussian_mean(dim, prior_scale), gaussian_examples(dim), n, gammas, 256, progress=False
+        gaussian_mean(dim, prior_scale),
+        gaussian_examples(dim),
+        n,
+        gammas,
+        256,
+        num_information=0,
+        progress=False,
     )
     prior_variance = np.inf if prior_scale is None else prior_scale**2
     truth = [closed_form.gaussian_mean(g, n, dim, 1.0, prior_variance) for g in gammas]
@@ -55,6 +61,7 @@ def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
         list(table),
         1024,
         domain=gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)),
+        num_information=0,
         progress=False,
     )
     kl, kl_se = np.array(list(table.values())).T
@@ -72,7 +79,16 @@ def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
 
 def test_private_mean_reproduces_figure_2a(dtype):
     gammas = [0.1, 1.0, 10.0, 100.0, 1000.0]
-    report = gdp.audit(private_mean(), truncated_normals, 100, gammas, 1024, key=1, progress=False)
+    report = gdp.audit(
+        private_mean(),
+        truncated_normals,
+        100,
+        gammas,
+        1024,
+        key=1,
+        num_information=0,
+        progress=False,
+    )
     truth = np.array([closed_form.private_mean_on_average_kl(g, 100) for g in gammas])
     assert np.abs(z_score(report, "on_average_kl", truth)).max() < 4
     assert np.abs(z_score(report, "on_average_kl_ghost", truth)).max() < 4

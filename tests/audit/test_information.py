@@ -1,0 +1,245 @@
+"""Mutual information of audits against closed forms, the finite oracle and quadrature.
+
+The bounds must contain the truth within 3 standard errors: a false-alarm rate of 1.4e-3 a side.
+"""
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from problems import (
+    gaussian_examples,
+    gaussian_mean,
+    linear_regression,
+    logistic_examples,
+    private_mean,
+    regression_examples,
+    truncated_normals,
+)
+from scipy import integrate, stats
+
+import gibbs_dp as gdp
+from gibbs_dp.exact import closed_form
+
+COMPARISON = importlib.import_module("gibbs_dp.audit.comparison")
+PAIRS = importlib.import_module("gibbs_dp.audit.pairs")
+RUN = importlib.import_module("gibbs_dp.audit.run")
+
+
+def contains(report, truth, width=3.0):
+    """Whether the truth lies between the bounds, within their errors."""
+    low = report["mutual_information_lower"] - width * report["mutual_information_lower_se"]
+    high = report["mutual_information_upper"] + width * report["mutual_information_upper_se"]
+    return (low <= truth) & (truth <= high)
+
+
+def others(report):
+    """Warnings that are not about the ceiling."""
+    return [w for w in report.warnings if "ceiling" not in w]
+
+
+@pytest.mark.parametrize(("dim", "scale"), [(1, None), (3, 1.0), (10, None), (10, 1.0)])
+def test_closed_form_lies_between_close_bounds(dim, scale):
+    n, gammas = 100, [0.01, 0.1, 1.0, 10.0, 100.0]
+    report = gdp.audit(
+        gaussian_mean(dim, scale), gaussian_examples(dim), n, gammas, 1024, progress=False
+    )
+    variance = np.inf if scale is None else scale**2
+    exact = [closed_form.gaussian_mean(g, n, dim, 1.0, variance) for g in gammas]
+    truth = np.array([e.mutual_information for e in exact])
+    assert contains(report, truth).all()
+    gap = report["mutual_information_upper"] - report["mutual_information_lower"]
+    assert (gap <= np.maximum(0.1 * truth, 0.02))[truth < 4].all()
+    lautum = np.array([e.lautum_information for e in exact])
+    z = (report["lautum_information"] - lautum) / report["lautum_information_se"]
+    assert np.abs(z).max() < 4
+    # Gaussian examples are independent of theta's other coordinates: I(theta; z) by the marginal.
+    posterior = 1 / (n * np.array(gammas) + 1 / variance)
+    shrink = np.array(gammas) * posterior
+    one = 0.5 * dim * np.log1p(shrink**2 / (posterior + (n - 1) * shrink**2))
+    z = (report["individual_information"] - one) / report["individual_information_se"]
+    assert np.abs(z[np.isfinite(z)]).max() < 4
+    assert others(report) == []
+
+
+def test_finite_class_matches_the_oracle():
+    theta, z = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
+    probs, gammas, n = np.array([0.5, 0.3, 0.2]), [0.2, 1.0, 3.0], 4
+    posterior = gdp.GibbsPosterior(lambda t, x: (t - x) ** 2, gdp.Flat(gdp.supports.real()))
+    report = gdp.audit(
+        posterior, gdp.populations.Finite(z, probs), n, gammas, 2048, num_information=2048,
+        kernel=gdp.Grid(theta), sigma=0.5, progress=False,
+    )  # fmt: skip
+    problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
+    exact = [problem.quantities(g, n, beta=0.05) for g in gammas]
+    assert contains(report, [e["mutual_information"] for e in exact]).all()
+    truths = {
+        "lautum_information": [e["lautum_information"] for e in exact],
+        "individual_information": [problem.individual_information(g, n) for g in gammas],
+    }
+    for name, truth in truths.items():
+        assert np.abs((report[name] - truth) / report[f"{name}_se"]).max() < 4, name
+    gen = np.array([e["generalization_error"] for e in exact])
+    assert (report["generalization_lower"] - 3 * report["generalization_lower_se"] <= gen).all()
+    for name in ("generalization_upper", "generalization_upper_individual"):
+        assert (gen <= report[name] + 3 * report[f"{name}_se"]).all()
+    assert others(report) == []
+
+
+def test_structured_loss_against_quadrature():
+    # theta = mean + Laplace(1 / gamma): I is the entropy of the sum minus that of the noise.
+    n, gammas = 100, [1.0, 10.0, 100.0]
+    report = gdp.audit(private_mean(), truncated_normals, n, gammas, 1024, progress=False)
+    spread = np.sqrt(stats.truncnorm.var(-2, 2) / n)
+    truth = []
+    for gamma in gammas:
+        x = np.linspace(-12 / gamma - 6 * spread, 12 / gamma + 6 * spread, 4001)
+        noise = 0.5 * gamma * np.exp(-gamma * np.abs(x[:, None] - x[None]))
+        density = integrate.simpson(noise * stats.norm.pdf(x, scale=spread), x=x)
+        entropy = -integrate.simpson(density * np.log(density + 1e-300), x=x)
+        truth.append(entropy - (1 + np.log(2 / gamma)))
+    assert contains(report, np.array(truth)).all()
+    assert "generalization_lower" not in report.columns
+    assert others(report) == []
+
+
+@pytest.mark.parametrize(
+    ("posterior", "population", "gammas"),
+    [
+        (linear_regression(2.0), regression_examples, [0.01, 0.1, 1.0, 10.0]),
+        (
+            gdp.GibbsPosterior(
+                gdp.losses.logistic, dist.Normal(jnp.zeros(2), 2.0).to_event(1)
+            ),
+            lambda key, n: logistic_examples(key, n, dim=2),
+            [0.03, 0.3, 3.0],
+        ),
+    ],
+    ids=["bounded-regression", "logistic"],
+)  # fmt: skip
+def test_regressions_keep_their_bounds_in_order(posterior, population, gammas, monkeypatch):
+    tracks = _captured(monkeypatch)
+    report = gdp.audit(posterior, population, 50, gammas, 512, progress=False)
+    low, high = report["mutual_information_lower"], report["mutual_information_upper"]
+    error = np.hypot(report["mutual_information_lower_se"], report["mutual_information_upper_se"])
+    assert (low <= high + 3 * error).all()
+    assert others(report) == []
+    for track in tracks[0]:
+        error = _normalizer_errors(track, posterior, population, 50, 48)
+        assert abs(error.mean()) < 1e-2
+        # At a bound of theta a rare posterior has one long tail, which no Gaussian overlaps well.
+        assert np.mean(np.abs(error) < 1e-2) > 0.9
+
+
+def _captured(monkeypatch):
+    found = []
+    plain = RUN.run_sweep
+    monkeypatch.setattr(RUN, "run_sweep", lambda *a: found.append(plain(*a)) or found[0])
+    return found
+
+
+def _normalizer_errors(track, posterior, population, n, count):
+    """Bridge sampling minus quadrature over theta, for the first datasets (key 0)."""
+    root = jax.random.split(jax.random.fold_in(jax.random.key(0), 0), 2)[0]
+    population = gdp.populations.Sampler(population)
+    dim = posterior.dim
+    axis = np.linspace(-6, 6, 161)
+    grid = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), -1).reshape(-1, dim)
+    kept, errors = track.draws(count), []
+    anchor = track.tuned.inputs.anchor
+
+    @jax.jit
+    def log_density(index, points):
+        data = population.sample(jax.random.fold_in(root, index), n, 16)[0]
+        base = posterior.losses(posterior.constrain(anchor), data)
+
+        def one(u):
+            losses = posterior.losses(posterior.constrain(u), data)
+            return posterior.log_prior_unconstrained(u) - track.gamma * jnp.sum(losses - base)
+
+        return jax.vmap(one)(points)
+
+    for i in range(count):
+        # A lattice of twelve standard deviations around the draws: exact for smooth densities.
+        draws = kept.u[i].reshape(-1, dim)
+        scale = np.linalg.cholesky(np.cov(draws, rowvar=False).reshape(dim, dim))
+        points = draws.mean(axis=0) + grid @ scale.T
+        values = np.asarray(log_density(i, points), np.float64)
+        cell = (axis[1] - axis[0]) ** dim * np.linalg.det(scale)
+        truth = np.log(np.exp(values - values.max()).sum() * cell) + values.max()
+        errors.append(kept.log_normalizer[i] - truth)
+    return np.array(errors)
+
+
+def test_too_few_datasets_for_the_information_are_noticed():
+    report = gdp.audit(gaussian_mean(3), gaussian_examples(3), 20, [1.0, 100.0], 64, progress=False)
+    hit = [w for w in report.warnings if "ceiling" in w]
+    assert len(hit) == 1
+    assert hit[0].startswith("gamma=100")
+    assert "num_information" in hit[0]
+
+
+def test_a_missed_mode_is_noticed_by_integration():
+    # All chains of a dataset find one of two modes: bridging misses log 2, integration does not.
+    two_modes = gdp.GibbsPosterior(
+        lambda theta, z: (jnp.abs(theta) - z) ** 2, gdp.Flat(gdp.supports.real())
+    )
+    gammas = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
+    report = gdp.audit(
+        two_modes, lambda key, n: 2.0 + jax.random.normal(key, (n,)), 20, gammas, 128,
+        num_warmup=64, progress=False,
+    )  # fmt: skip
+    last = [w for w in report.warnings if w.startswith("gamma=1:")]
+    assert any("thermodynamic integration" in w for w in last)
+
+
+def test_blocks_and_statistics_change_nothing(monkeypatch):
+    problem = (gaussian_mean(2), gaussian_examples(2), 20, [0.1, 1.0], 100)
+    whole = gdp.audit(*problem, progress=False)
+    monkeypatch.setattr(COMPARISON, "MAX_ENTRIES", 4096)
+    monkeypatch.setattr(PAIRS, "has_statistics", lambda posterior: False)
+    jax.clear_caches()
+    parts = gdp.audit(*problem, progress=False)
+    for name in whole.columns:
+        if "information" in name and not name.endswith("from"):
+            np.testing.assert_allclose(parts[name], whole[name], rtol=2e-3, atol=1e-5)
+
+
+def test_gamma_zero_has_no_information():
+    report = gdp.audit(gaussian_mean(1, 1.0), gaussian_examples(1), 5, [0.0], 64, progress=False)
+    assert abs(report["mutual_information_lower"][0]) < 1e-4
+    assert abs(report["mutual_information_upper"][0]) < 1e-2
+    assert "generalization_lower" not in report.columns
+
+
+def test_sigma_comes_from_where_it_says():
+    settings = {"num_datasets": 64, "progress": False}
+    problem = (linear_regression(2.0), regression_examples, 20, [1.0])
+    domain = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0))
+    declared = gdp.audit(*problem, domain=domain, **settings)
+    assert declared.rows[0]["sigma"] == 8.0  # half of the range [0, 16]
+    assert declared.rows[0]["sigma_from"] == "declared range"
+    empirical = gdp.audit(*problem, sigma="empirical", **settings)
+    assert 0 < empirical.rows[0]["sigma"] < 8.0
+    assert "no guarantee" in empirical.rows[0]["sigma_from"]
+    assert any("guarantees nothing" in note for note in empirical.notes)
+    absent = gdp.audit(*problem, **settings)
+    assert "generalization_upper" not in absent.columns
+    assert any("generalization_upper is absent" in note for note in absent.notes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_information": 16}, "num_information: must be 0 or between 32"),
+        ({"num_information": 128}, r"num_datasets \(64\), got 128"),
+        ({"sigma": -1.0}, "sigma: must be a positive number"),
+        ({"sigma": float("nan")}, "sigma: must be a positive number or 'empirical'"),
+    ],
+)
+def test_bad_input(settings, message):
+    with pytest.raises(ValueError, match=message):
+        gdp.audit(gaussian_mean(1), gaussian_examples(1), 5, [1.0], 64, progress=False, **settings)

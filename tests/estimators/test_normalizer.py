@@ -1,0 +1,77 @@
+"""Bridge sampling against known normalizers; |z| <= 4 has a false-alarm rate of 6e-5."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gibbs_dp.estimators import bridge, point_worth, quasi_normals
+
+
+def log_ratio(v, mean, scale, log_normalizer):
+    """Log of an unnormalized N(mean, scale^2) over a standard normal, summed over coordinates."""
+    density = -0.5 * ((v - mean) / scale) ** 2 - np.log(scale) + log_normalizer / v.shape[-1]
+    return jnp.sum(density + 0.5 * v**2, axis=-1)
+
+
+def bridged(key, dim, mean, scale, log_normalizer, chains=8, draws=8, points=256):
+    v = mean + scale * jax.random.normal(key, (chains, draws, dim))
+    proposals = jnp.asarray(quasi_normals(points, dim), v.dtype)
+    at = (mean, scale, log_normalizer)
+    return bridge(log_ratio(v, *at), log_ratio(proposals, *at), point_worth(dim))
+
+
+def test_a_fitting_proposal_is_exact(precision):
+    found = bridged(jax.random.key(0), 3, 0.0, 1.0, 2.5)
+    assert found.value == pytest.approx(2.5, abs=1e-5)
+    assert found.overlap == pytest.approx(1.0, abs=1e-5)
+    assert found.value.dtype == precision
+
+
+@pytest.mark.parametrize(
+    ("dim", "mean", "scale"), [(1, 0.5, 0.8), (1, 0.5, 1.3), (2, 0.3, 0.7), (5, 0.1, 0.9)]
+)
+def test_repetitions_center_on_the_truth_within_their_errors(dim, mean, scale):
+    keys = jax.random.split(jax.random.key(dim), 400)
+    found = jax.vmap(lambda k: bridged(k, dim, mean, scale, -7.0))(keys)
+    error = np.asarray(found.value, float) + 7.0
+    spread = error.std(ddof=1)
+    # All runs share the proposal's points and so their error, which the reported one includes.
+    reported = np.sqrt(np.mean(np.asarray(found.se, float) ** 2))
+    assert abs(error.mean()) < 2 * reported
+    assert spread < 1.2 * reported
+    assert reported < 0.05
+
+
+def test_correlated_chains_have_larger_errors():
+    # Eight copies of each draw: an eighth of the information, seen by comparing chains.
+    key = jax.random.key(1)
+    proposals = jnp.asarray(quasi_normals(256, 1), jnp.float32)
+    v = 0.5 + 1.5 * jax.random.normal(key, (200, 8, 8, 1))
+    at = (0.5, 1.5, 0.0)
+    copied = jnp.broadcast_to(v[:, :, :1], v.shape)
+    run = jax.vmap(lambda x: bridge(log_ratio(x, *at), log_ratio(proposals, *at)))
+    free, stuck = run(v), run(copied)
+    assert np.mean(stuck.se) > 1.5 * np.mean(free.se)
+    assert np.std(stuck.value) < 1.2 * np.sqrt(np.mean(stuck.se**2))
+
+
+def test_little_overlap_is_seen():
+    assert float(bridged(jax.random.key(2), 1, 6.0, 1.0, 0.0).overlap) < 0.05
+    two_modes = jnp.concatenate([jnp.full((4, 8, 1), -8.0), jnp.full((4, 8, 1), 8.0)])
+    v = two_modes + jax.random.normal(jax.random.key(3), two_modes.shape)
+
+    def ratio(x):
+        log_p = jnp.logaddexp(-0.5 * (x - 8.0) ** 2, -0.5 * (x + 8.0) ** 2)
+        return (log_p + 0.5 * x**2)[..., 0]
+
+    proposals = jnp.asarray(quasi_normals(256, 1), v.dtype)
+    assert float(bridge(ratio(v), ratio(proposals)).overlap) < 0.05
+
+
+def test_quasi_normals_are_standard_and_antithetic():
+    points = quasi_normals(256, 4)
+    np.testing.assert_allclose(points.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.cov(points, rowvar=False), np.eye(4), atol=0.12)
+    with pytest.raises(ValueError, match="twice a power of two"):
+        quasi_normals(100, 2)
