@@ -41,7 +41,7 @@ def others(report):
     return [w for w in report.warnings if "ceiling" not in w]
 
 
-@pytest.mark.parametrize(("dim", "scale"), [(1, None), (3, 1.0), (10, None), (10, 1.0)])
+@pytest.mark.parametrize(("dim", "scale"), [(1, None), (3, 1.0), (10, None)])
 def test_closed_form_lies_between_close_bounds(dim, scale):
     n, gammas = 100, [0.01, 0.1, 1.0, 10.0, 100.0]
     report = gdp.audit(
@@ -49,6 +49,9 @@ def test_closed_form_lies_between_close_bounds(dim, scale):
     )
     variance = np.inf if scale is None else scale**2
     exact = [closed_form.gaussian_mean(g, n, dim, 1.0, variance) for g in gammas]
+    for name in ("on_average_kl", "generalization_error"):
+        z = (report[name] - [getattr(e, name) for e in exact]) / report[f"{name}_se"]
+        assert np.abs(z).max() < 4, name
     truth = np.array([e.mutual_information for e in exact])
     assert contains(report, truth).all()
     gap = report["mutual_information_upper"] - report["mutual_information_lower"]

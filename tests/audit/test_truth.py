@@ -19,8 +19,19 @@ def z_score(report, column, truth, truth_se=0.0):
     return (report[column] - truth) / np.hypot(report[f"{column}_se"], truth_se)
 
 
-@pytest.mark.parametrize("prior_scale", [None, 1.0])
-@pytest.mark.parametrize("dim", [1, 3, 20])
+# The other half of dimensions and priors, in single precision and up to gamma = 100, is in
+# test_information.py.
+@pytest.mark.parametrize(
+    ("dim", "prior_scale", "dtype"),
+    [
+        (1, 1.0, "float64"),
+        (3, None, "float64"),
+        (20, 1.0, "float64"),
+        (20, None, "float32"),
+        (20, 1.0, "float32"),
+    ],
+    indirect=["dtype"],
+)
 def test_gaussian_mean(dim, prior_scale, dtype):
     # Small and large gamma: with dim = 1 the last one needs the two-sided estimator.
     n, gammas = 20, [0.01, 0.1] if dim > 1 else [0.1, 1.0, 30.0]
