@@ -3,6 +3,7 @@
 from gibbs_dp import _threads as _threads  # before JAX starts
 from gibbs_dp import exact as exact
 from gibbs_dp import information as information
+from gibbs_dp import privacy as privacy
 from gibbs_dp._version import __version__ as __version__
 from gibbs_dp.audit import AuditInterrupted as AuditInterrupted
 from gibbs_dp.audit import Report as Report
@@ -14,6 +15,7 @@ from gibbs_dp.model import GibbsPosterior as GibbsPosterior
 from gibbs_dp.model import losses as losses
 from gibbs_dp.model import populations as populations
 from gibbs_dp.model import supports as supports
+from gibbs_dp.privacy import Guarantee as Guarantee
 from gibbs_dp.sampling.draws import Draws as Draws
 from gibbs_dp.sampling.draws import load_draws as load_draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError as ImproperPosteriorError

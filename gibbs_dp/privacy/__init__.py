@@ -1,3 +1,13 @@
-"""Worst-case privacy of Gibbs posteriors."""
+"""Worst-case privacy: of exact draws, of the chain that is run, and of what is released."""
 
+from gibbs_dp.privacy.accountant import Accountant as Accountant
+from gibbs_dp.privacy.accountant import account as account
+from gibbs_dp.privacy.compose import compose as compose
+from gibbs_dp.privacy.explain import explain as explain
+from gibbs_dp.privacy.explain import rows as rows
+from gibbs_dp.privacy.guarantee import Guarantee as Guarantee
+from gibbs_dp.privacy.pld import PrivacyLoss as PrivacyLoss
+from gibbs_dp.privacy.pld import dominating_pair_pld as dominating_pair_pld
+from gibbs_dp.privacy.pld import enumerated_pld as enumerated_pld
+from gibbs_dp.privacy.pld import location_family_pld as location_family_pld
 from gibbs_dp.privacy.pure import pure_dp_epsilon as pure_dp_epsilon
