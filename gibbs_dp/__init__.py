@@ -22,4 +22,6 @@ from gibbs_dp.sampling.errors import ImproperPosteriorError as ImproperPosterior
 from gibbs_dp.sampling.grid import Grid as Grid
 from gibbs_dp.sampling.kernels import HMC as HMC
 from gibbs_dp.sampling.kernels import MALA as MALA
+from gibbs_dp.sampling.kernels import SGLD as SGLD
+from gibbs_dp.sampling.kernels import ULA as ULA
 from gibbs_dp.sampling.sample import sample as sample

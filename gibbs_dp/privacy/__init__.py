@@ -2,6 +2,9 @@
 
 from gibbs_dp.privacy.accountant import Accountant as Accountant
 from gibbs_dp.privacy.accountant import account as account
+from gibbs_dp.privacy.chain import ChainConstants as ChainConstants
+from gibbs_dp.privacy.chain import chain_constants as chain_constants
+from gibbs_dp.privacy.chain import chain_guarantee as chain_guarantee
 from gibbs_dp.privacy.compose import compose as compose
 from gibbs_dp.privacy.explain import explain as explain
 from gibbs_dp.privacy.explain import rows as rows
@@ -10,4 +13,6 @@ from gibbs_dp.privacy.pld import PrivacyLoss as PrivacyLoss
 from gibbs_dp.privacy.pld import dominating_pair_pld as dominating_pair_pld
 from gibbs_dp.privacy.pld import enumerated_pld as enumerated_pld
 from gibbs_dp.privacy.pld import location_family_pld as location_family_pld
+from gibbs_dp.privacy.private_chain import ChainDraws as ChainDraws
+from gibbs_dp.privacy.private_chain import private_chain as private_chain
 from gibbs_dp.privacy.pure import pure_dp_epsilon as pure_dp_epsilon
