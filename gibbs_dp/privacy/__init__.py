@@ -2,6 +2,11 @@
 
 from gibbs_dp.privacy.accountant import Accountant as Accountant
 from gibbs_dp.privacy.accountant import account as account
+from gibbs_dp.privacy.calibrate import Calibration as Calibration
+from gibbs_dp.privacy.calibrate import Target as Target
+from gibbs_dp.privacy.calibrate import calibrate_gamma as calibrate_gamma
+from gibbs_dp.privacy.calibrate_chain import ChainCalibration as ChainCalibration
+from gibbs_dp.privacy.calibrate_chain import calibrate_chain as calibrate_chain
 from gibbs_dp.privacy.chain import ChainConstants as ChainConstants
 from gibbs_dp.privacy.chain import chain_constants as chain_constants
 from gibbs_dp.privacy.chain import chain_guarantee as chain_guarantee

@@ -13,8 +13,8 @@ from gibbs_dp.information.bounds import kl_from_range, renyi_from_range, zcdp_fr
 from gibbs_dp.privacy.routes import two_point
 
 # The maximum over the unknown end is certified to this relative error, from above.
-TOLERANCE = 1e-7
-MAX_CELLS = 200_000
+TOLERANCE = 1e-6
+MAX_CELLS = 10_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class BoundedRange:
         """Best possible ``delta`` for ``m`` draws of one posterior (not adaptive).
 
         For ``m = 1``, ``(1 - e^{(eps - eta)/2})^2 / (1 - e^-eta)``; otherwise the maximum over
-        ``t`` of a binomial sum, from above to a relative 1e-7.
+        ``t`` of a binomial sum, from above to a relative 1e-6.
         """
         if eps >= num_draws * self.eta:
             return 0.0

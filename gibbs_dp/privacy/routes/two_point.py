@@ -41,12 +41,10 @@ def hockey_stick(low: Row, high: Row, eps: float, num_draws: int) -> Row:
     p_high, p_low, q_high, q_low = (a[:, None] for a in log_laws(low, high))
     k = np.arange(num_draws + 1.0)
     choose = gammaln(num_draws + 1) - gammaln(k + 1) - gammaln(num_draws - k + 1)
-
-    def power(count: np.ndarray, log_p: np.ndarray) -> np.ndarray:
-        return np.where(count == 0, 0.0, count * np.where(np.isneginf(log_p), -1e300, log_p))
-
-    log_p = choose + power(k, p_high) + power(num_draws - k, p_low)
-    log_q = choose + power(k, q_high) + power(num_draws - k, q_low)
+    # A log of -inf times a count of 0 is 0: a huge finite number does as well.
+    p_high, p_low, q_high, q_low = (np.maximum(a, -1e300) for a in (p_high, p_low, q_high, q_low))
+    log_p = choose + k * p_high + (num_draws - k) * p_low
+    log_q = choose + k * q_high + (num_draws - k) * q_low
     gap = np.minimum(eps + log_q - log_p, 0.0)
     return np.asarray(np.sum(np.exp(log_p) * -np.expm1(gap), axis=1))
 
