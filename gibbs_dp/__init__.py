@@ -18,6 +18,7 @@ from gibbs_dp.model import populations as populations
 from gibbs_dp.model import supports as supports
 from gibbs_dp.privacy import Guarantee as Guarantee
 from gibbs_dp.privacy import Ledger as Ledger
+from gibbs_dp.privacy import release as release
 from gibbs_dp.sampling.draws import Draws as Draws
 from gibbs_dp.sampling.draws import load_draws as load_draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError as ImproperPosteriorError

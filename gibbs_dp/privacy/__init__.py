@@ -10,6 +10,7 @@ from gibbs_dp.privacy.calibrate_chain import calibrate_chain as calibrate_chain
 from gibbs_dp.privacy.chain import ChainConstants as ChainConstants
 from gibbs_dp.privacy.chain import chain_constants as chain_constants
 from gibbs_dp.privacy.chain import chain_guarantee as chain_guarantee
+from gibbs_dp.privacy.charge import charge_guarantee as charge_guarantee
 from gibbs_dp.privacy.compose import compose as compose
 from gibbs_dp.privacy.explain import explain as explain
 from gibbs_dp.privacy.explain import rows as rows
@@ -23,3 +24,8 @@ from gibbs_dp.privacy.pld import location_family_pld as location_family_pld
 from gibbs_dp.privacy.private_chain import ChainDraws as ChainDraws
 from gibbs_dp.privacy.private_chain import private_chain as private_chain
 from gibbs_dp.privacy.pure import pure_dp_epsilon as pure_dp_epsilon
+from gibbs_dp.privacy.release import Release as Release
+from gibbs_dp.privacy.release import ReleaseError as ReleaseError
+from gibbs_dp.privacy.release import release as release
+from gibbs_dp.privacy.release_chain import release_chain as release_chain
+from gibbs_dp.privacy.release_checks import IDEALIZATIONS as IDEALIZATIONS

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 APPLICATION_ID = 0x67445031
 SCHEMA = (
@@ -24,6 +23,7 @@ SCHEMA = (
     "CREATE TABLE charge (id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, "
     "purpose TEXT NOT NULL, epsilon TEXT, delta TEXT, zcdp TEXT)",
 )
+PARTS = ("epsilon", "delta", "zcdp")
 BUSY_SECONDS = 60.0
 # Sums are exact: amounts are decimals of at most 17 digits over a few hundred powers of ten.
 EXACT = Context(prec=800)
@@ -33,43 +33,14 @@ class BudgetExceededError(ValueError):
     """A charge larger than what is left; nothing was recorded."""
 
 
-@runtime_checkable
-class Chargeable(Protocol):
-    """What a ledger needs to know of a guarantee."""
-
-    @property
-    def adjacency(self) -> str:
-        """Which datasets count as neighbours."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """Of ``(epsilon, delta)``-DP."""
-        ...
-
-    @property
-    def delta(self) -> float:
-        """Of ``(epsilon, delta)``-DP."""
-        ...
-
-    @property
-    def zcdp(self) -> float | None:
-        """Zero-concentrated DP, where there is one."""
-        ...
-
-
 @dataclass(frozen=True)
 class Charge:
     """One line of a ledger; amounts in the ledger's currency, nats.
 
     Parameters
     ----------
-    number
-        1, 2, ... in the order of charging.
-    time
-        When, in UTC.
-    purpose
-        What for.
+    number, time, purpose
+        Counted from 1; UTC; what for.
     amounts
         ``epsilon`` and ``delta``, or ``zcdp``.
     """
@@ -163,36 +134,20 @@ nothing was recorded.
         """
         if adjacency not in ("replace-one", "add-remove"):
             raise ValueError(f"adjacency must be 'replace-one' or 'add-remove', got {adjacency!r}.")
-        if (epsilon is None) == (zcdp is None):
-            raise ValueError("budget: give either epsilon (with delta) or zcdp.")
-        if zcdp is not None and delta != 0.0:
-            raise ValueError("delta: it belongs to a budget in epsilon; leave it out with zcdp.")
-        amounts = {"zcdp": zcdp} if zcdp is not None else {"epsilon": epsilon, "delta": delta}
-        texts = {name: str(_amount(name, value)) for name, value in amounts.items()}
+        texts = _amounts(epsilon, delta, zcdp, "budget")
         if not any(Decimal(text) > 0 for text in texts.values()):
             raise ValueError("budget: it is zero, so nothing could ever be released; raise it.")
         target = Path(path)
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            raise ValueError(
-                f"ledger: {str(target)!r} exists; a ledger is never overwritten, choose another "
-                "name."
-            ) from None
         except OSError as error:
+            exists = isinstance(error, FileExistsError)
+            reason = "it exists, and a ledger is never overwritten" if exists else error.strerror
             raise ValueError(
-                f"ledger: cannot make {str(target)!r} ({error.strerror}); choose a folder that you "
-                "may write to."
+                f"ledger: cannot make {str(target)!r} ({reason}); choose another name or folder."
             ) from None
-        row = (
-            1,
-            "zcdp" if zcdp is not None else "epsilon",
-            adjacency,
-            texts.get("epsilon"),
-            texts.get("delta"),
-            texts.get("zcdp"),
-            _now(),
-        )
+        currency = "zcdp" if zcdp is not None else "epsilon"
+        row = (1, currency, adjacency, *(texts.get(name) for name in PARTS), _now())
         with closing(_connect(target)) as connection:
             connection.execute("BEGIN EXCLUSIVE")
             for statement in SCHEMA:
@@ -232,16 +187,12 @@ nothing was recorded.
         ValueError
             If the cost is in another currency, negative or not finite.
         """
-        if self.currency == "zcdp":
-            if zcdp is None or epsilon is not None or delta != 0.0:
-                raise ValueError("zcdp: this ledger's budget is in zCDP; give the cost as zcdp.")
-            cost = {"zcdp": _amount("zcdp", zcdp)}
-        else:
-            if epsilon is None or zcdp is not None:
-                raise ValueError(
-                    "epsilon: this ledger's budget is in (epsilon, delta); give the cost so."
-                )
-            cost = {"epsilon": _amount("epsilon", epsilon), "delta": _amount("delta", delta)}
+        given = _amounts(epsilon, delta, zcdp, "cost")
+        if set(given) != set(self._budget):
+            raise ValueError(
+                f"cost: this ledger's budget is in {', '.join(self._budget)}; give it so."
+            )
+        cost = {name: Decimal(text) for name, text in given.items()}
         if not any(cost.values()):
             raise ValueError("epsilon: a charge of nothing; every release costs something.")
         with self._writing() as connection:
@@ -255,42 +206,16 @@ nothing was recorded.
                     )
             cursor = connection.execute(
                 "INSERT INTO charge (time, purpose, epsilon, delta, zcdp) VALUES (?, ?, ?, ?, ?)",
-                (
-                    _now(),
-                    purpose,
-                    *(str(cost[k]) if k in cost else None for k in ("epsilon", "delta", "zcdp")),
-                ),
+                (_now(), purpose, *(given.get(name) for name in PARTS)),
             )
             number = cursor.lastrowid
         assert number is not None
         return number
 
-    def charge_guarantee(self, guarantee: Chargeable, *, purpose: str) -> int:
-        """Charge what a guarantee costs in the ledger's currency; as `charge`.
-
-        Raises
-        ------
-        ValueError
-            If the guarantee is for another adjacency, or has no figure in this currency.
-        """
-        if guarantee.adjacency != self.adjacency:
-            raise ValueError(
-                f"adjacency: the ledger is for {self.adjacency} neighbours, the release for "
-                f"{guarantee.adjacency}; use one of them for both."
-            )
-        if self.currency == "zcdp":
-            if guarantee.zcdp is None:
-                raise ValueError(
-                    "ledger: its budget is in zCDP, and this release has no zCDP guarantee; use a "
-                    "ledger in (epsilon, delta)."
-                )
-            return self.charge(purpose=purpose, zcdp=guarantee.zcdp)
-        return self.charge(purpose=purpose, epsilon=guarantee.epsilon, delta=guarantee.delta)
-
     # -- reading --------------------------------------------------------------------------
 
     def budget(self) -> dict[str, float]:
-        """Budget, by name of its parts."""
+        """Budget, by part."""
         return {name: float(value) for name, value in self._budget.items()}
 
     def spent(self) -> dict[str, float]:
@@ -359,6 +284,16 @@ def _amount(name: str, value: float | None) -> Decimal:
     if name == "delta" and value >= 1:
         raise ValueError(f"delta must lie in [0, 1), got {value}; pass a probability in it.")
     return Decimal(repr(float(value)))
+
+
+def _amounts(epsilon: float | None, delta: float, zcdp: float | None, what: str) -> dict[str, str]:
+    """Decimals of a budget or cost, in whichever of the two currencies it was given."""
+    if (epsilon is None) == (zcdp is None):
+        raise ValueError(f"{what}: give either epsilon (with delta) or zcdp.")
+    if zcdp is not None and delta != 0.0:
+        raise ValueError(f"delta: it belongs to a {what} in epsilon; leave it out with zcdp.")
+    values = {"zcdp": zcdp} if zcdp is not None else {"epsilon": epsilon, "delta": delta}
+    return {name: str(_amount(name, value)) for name, value in values.items()}
 
 
 def _now() -> str:

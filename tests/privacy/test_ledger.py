@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gibbs_dp as gdp
+from gibbs_dp.privacy import charge_guarantee
 from gibbs_dp.privacy import ledger as module
 from gibbs_dp.privacy.ledger import BudgetExceededError
 
@@ -66,17 +67,17 @@ def test_delta_runs_out_too_and_a_refusal_changes_nothing(path):
 
 def test_guarantees_are_charged_in_the_ledgers_currency(path, tmp_path):
     g = gdp.Guarantee("replace-one", "exact draw", 1, 1.0, 0.5, 1e-7, zcdp=0.03)
-    assert make(path, zcdp=0.05).charge_guarantee(g, purpose="p") == 1
+    assert charge_guarantee(make(path, zcdp=0.05), g, purpose="p") == 1
     assert gdp.Ledger(path).spent() == {"zcdp": 0.03}
     other = make(tmp_path / "b", epsilon=1.0, delta=1e-6)
-    other.charge_guarantee(g, purpose="p")
+    charge_guarantee(other, g, purpose="p")
     assert other.charges()[0].amounts == {"epsilon": 0.5, "delta": 1e-7}
     none = gdp.Guarantee("replace-one", "exact draw", 1, 1.0, 0.5, 1e-7)
     with pytest.raises(ValueError, match="no zCDP guarantee"):
-        gdp.Ledger(path).charge_guarantee(none, purpose="p")
+        charge_guarantee(gdp.Ledger(path), none, purpose="p")
     wrong = gdp.Guarantee("add-remove", "exact draw", 1, 1.0, 0.5, 1e-7, zcdp=0.01)
     with pytest.raises(ValueError, match="adjacency: the ledger is for replace-one"):
-        gdp.Ledger(path).charge_guarantee(wrong, purpose="p")
+        charge_guarantee(gdp.Ledger(path), wrong, purpose="p")
 
 
 REFUSED = {
@@ -105,7 +106,7 @@ def test_charges_that_make_no_sense(path):
         ({"epsilon": -0.1}, "at least 0"),
         ({"epsilon": float("nan")}, "finite"),
         ({"epsilon": 0.0}, "charge of nothing"),
-        ({"zcdp": 0.1}, r"budget is in \(epsilon, delta\)"),
+        ({"zcdp": 0.1}, "budget is in epsilon, delta"),
     ):
         with pytest.raises(ValueError, match=message):
             ledger.charge(purpose="p", **cost)
@@ -170,7 +171,10 @@ def test_a_process_killed_after_its_charge_has_spent_it(tmp_path):
         assert victim.stdout.readline().startswith("ok")  # charged, not handed out
         time.sleep(rng.random() * 0.01)
         victim.kill()
-        rest = victim.communicate()[0]
+        rest = victim.stdout.read()  # communicate() would lose what readline() has read ahead
+        victim.wait()
+        victim.stdin.close()
+        victim.stdout.close()
         before = acknowledged
         acknowledged += 1 + rest.count("ok")
         recorded = len(ledger.charges())
