@@ -16,7 +16,6 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -51,7 +50,7 @@ FIGURES = {
 
 
 def clipped_sampler(key, n):
-    """Simulated logistic regression with features clipped to norm 1, as a release clips them."""
+    """Simulate logistic regression with features clipped to norm 1, as a release clips them."""
     x, y = LogisticModel(5)(key, n)
     norm = jnp.linalg.norm(x, axis=1, keepdims=True)
     return x * jnp.minimum(1.0, 1.0 / jnp.maximum(norm, 1e-30)), y
@@ -70,22 +69,21 @@ def cases():
         100,
         np.geomspace(1e-3, 10, 9),
     )
-    # Features clipped to norm 1, parameters in a ball with a Gaussian prior: every route applies.
-    box = dist.TruncatedNormal(jnp.zeros(5), 1.0, low=-3.0, high=3.0)
+    # Features clipped to norm 1. A flat prior on a ball has bounded range and no strong convexity;
+    # a Gaussian prior has strong convexity and no bounded range, so no pure DP.
+    ball = gdp.Flat(gdp.supports.l2_ball(5, 3.0))
     yield (
-        "logistic regression",
-        gdp.GibbsPosterior(gdp.losses.logistic, box),
+        "logistic regression (ball)",
+        gdp.GibbsPosterior(gdp.losses.logistic, ball),
         clipped_sampler,
         UNIT,
         200,
         np.geomspace(1e-2, 10, 7),
     )
     table = breast_cancer()
-    dim = table.posterior.dim
-    prior = dist.TruncatedNormal(jnp.zeros(dim), 1.0, low=-3.0, high=3.0)
     yield (
-        "breast cancer",
-        gdp.GibbsPosterior(gdp.losses.logistic, prior),
+        "breast cancer (Gaussian prior)",
+        table.posterior,
         populations.Table(UNIT.clip(table.population.data)),
         UNIT,
         284,

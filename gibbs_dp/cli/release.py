@@ -44,6 +44,7 @@ RELEASE = (
     Option("accept", "str", "idealizations accepted, by name", is_list=True, metavar="NAME"),
     Option("total_variation", "float", "distance from the posterior that you vouch for"),
     Option("chain", "flag", "release one private ULA run instead (--epsilon and --delta)"),
+    Option("proven", "flag", "rejection draws instead, proven close (--epsilon and --delta)"),
     Option("purpose", "str", "for the ledger's record", "gibbs-dp release"),
     Option("float64", "flag", "compute in double precision"),
 )
@@ -77,7 +78,7 @@ def run(arguments: Sequence[str]) -> None:
     folder = output.prepare_folder(parsed.out)
 
     from gibbs_dp.model import Domain
-    from gibbs_dp.privacy import Ledger, release, release_chain
+    from gibbs_dp.privacy import Ledger, release, release_chain, release_proven
 
     posterior = _posterior(parsed)
     given: dict[str, Any] = {
@@ -91,10 +92,13 @@ def run(arguments: Sequence[str]) -> None:
         **targets(parsed),
     }
     data = _read(parsed.data, parsed.features, parsed.target)
-    if parsed.chain:
+    if parsed.chain or parsed.proven:
+        flag = "--chain" if parsed.chain else "--proven"
+        if parsed.chain and parsed.proven:
+            raise UsageError("--proven: choose it or --chain, not both.")
         if set(targets(parsed)) != {"epsilon", "delta"} or parsed.total_variation is not None:
-            raise UsageError("--chain: its target is --epsilon with --delta, and nothing else.")
-        found = release_chain(posterior, data, **given)
+            raise UsageError(f"{flag}: its target is --epsilon with --delta, and nothing else.")
+        found = (release_chain if parsed.chain else release_proven)(posterior, data, **given)
     else:
         found = release(posterior, data, total_variation=parsed.total_variation, **given)
     names = ["intercept", *parsed.features]

@@ -29,3 +29,4 @@ from gibbs_dp.privacy.release import ReleaseError as ReleaseError
 from gibbs_dp.privacy.release import release as release
 from gibbs_dp.privacy.release_chain import release_chain as release_chain
 from gibbs_dp.privacy.release_checks import IDEALIZATIONS as IDEALIZATIONS
+from gibbs_dp.privacy.release_proven import release_proven as release_proven
