@@ -38,14 +38,17 @@ ROWS_KEPT = (
     "generalization_error_se",
     "on_average_tv_bound",
 )
+# Column -> label, colour, marker, line.
 FIGURES = {
-    "pure_epsilon": ("pure DP epsilon", "#D55E00", "s"),
-    "approximate_epsilon": (f"(eps, {DELTA:g})-DP epsilon", "#E69F00", "v"),
-    "worst_kl": ("worst-case KL", "#CC79A7", "P"),
-    "zcdp": ("zCDP rho", "#F0E442", "d"),
-    "gdp": ("Gaussian DP mu", "#999999", "x"),
-    "on_average_kl": ("on-average KL", "#0072B2", "o"),
-    "generalization_error": ("generalization error (loss)", "#009E73", "^"),
+    "pure_epsilon": ("pure DP epsilon", "#D55E00", "s", "-"),
+    "approximate_epsilon": (f"(eps, {DELTA:g})-DP epsilon", "#E69F00", "v", "--"),
+    "gdp": ("Gaussian DP mu", "#999999", "x", "-"),
+    "zcdp": ("zCDP rho", "#F0E442", "d", "-"),
+    "worst_kl": ("worst-case KL", "#CC79A7", "P", "--"),
+    "worst_tv": ("worst-case total variation", "black", "", "-"),
+    "on_average_tv_bound": ("on-average total variation, at most (from KL)", "black", "", ":"),
+    "on_average_kl": ("on-average KL", "#0072B2", "o", "-"),
+    "generalization_error": ("generalization error (above 4 s.e.)", "#009E73", "^", "-"),
 }
 
 
@@ -139,11 +142,18 @@ def draw(table):
     figure = Figure(figsize=(12.5, 7.5), layout="constrained")
     places = figure.subplots(2, 3).ravel()
     for axes, (name, part) in zip(places, table.groupby("problem", sort=False), strict=False):
-        for column, (label, color, marker) in FIGURES.items():
+        noise = 4 * part["generalization_error_se"]
+        part = part.assign(
+            generalization_error=part["generalization_error"].where(
+                part["generalization_error"] > noise
+            )
+        )
+        for column, (label, color, marker, line) in FIGURES.items():
             good = np.isfinite(part[column]) & (part[column] > 0)
             axes.plot(
                 part["gamma"][good],
                 part[column][good],
+                line,
                 color=color,
                 marker=marker,
                 ms=4,
@@ -167,10 +177,22 @@ def draw(table):
     )
     places[4].axhline(1.0, color="black", linewidth=0.8)
     places[4].grid(alpha=0.3)
-    places[4].legend(frameon=False, fontsize=8)
     places[5].set_axis_off()
-    handles, labels = places[1].get_legend_handles_labels()
-    places[5].legend(handles, labels, frameon=False, loc="center", fontsize=10)
+    curves = places[5].legend(
+        *places[1].get_legend_handles_labels(),
+        frameon=False,
+        loc="upper center",
+        fontsize=8,
+        title="problems",
+    )
+    places[5].add_artist(curves)
+    places[5].legend(
+        *places[4].get_legend_handles_labels(),
+        frameon=False,
+        loc="lower center",
+        fontsize=8,
+        title="ratio",
+    )
     return figure
 
 

@@ -66,6 +66,11 @@ def _worst_case(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, 
     from gibbs_dp.privacy import account, explain
 
     require_adjacency(parsed)
+    if domain is None and not posterior.structured:
+        raise UsageError(
+            "--x-bound: no bounds on the examples are declared; give --x-bound, and --y-range "
+            "for losses other than logistic."
+        )
     given = {
         "n": n,
         "adjacency": parsed.adjacency,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -193,6 +193,8 @@ def calibrate_chain(
     guarantee = chain_guarantee(
         posterior, kernel, gamma=gamma, n=n, adjacency=adjacency, domain=domain, delta=delta
     )
+    if guarantee.epsilon <= epsilon:  # below by rounding; the target itself holds too
+        guarantee = replace(guarantee, epsilon=epsilon)
     return ChainCalibration(kernel, gamma, inaccuracy, guarantee)
 
 

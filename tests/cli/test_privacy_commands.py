@@ -1,7 +1,6 @@
 """calibrate, release and ledger, as a new user runs them."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -48,31 +47,42 @@ def test_calibrate_a_chain_and_save(run, tmp_path):
 
 
 def test_calibrate_on_average(run, monkeypatch):
-    """Flat prior, variance 1: eps_KL = gamma / n; within 4 standard errors. Exact posteriors."""
-    lattice = partial(gdp.audit, kernel=gdp.Grid(low=-3.0, high=3.0, num_points=301))
-    monkeypatch.setattr(calibrate_module, "audit", lattice)
-    words = ("calibrate", "gaussian-mean", "--n", 10, "--on-average-kl", 0.1)
+    """The command's part of it: the sweep is replaced by the closed form eps_KL = gamma / n."""
+
+    def closed_form(posterior, population, n, gammas, num_datasets, key, progress):
+        assert (num_datasets, progress) == (256, False)
+        rows = [
+            {"gamma": float(g), "on_average_kl": g / n, "on_average_kl_se": 0.05 * g / n}
+            for g in gammas
+        ]
+        return gdp.Report(tuple(rows), {})
+
+    monkeypatch.setattr(calibrate_module, "audit", closed_form)
+    words = ("calibrate", "gaussian-mean", "--n", 10, "--on-average-kl", 0.1, "--num-draws", 2)
     (row,) = run(*words, "--num-datasets", 256, "--json").rows
-    assert abs(row["gamma"] - 1.0) < 4 * row["gamma_se"]
+    assert row["gamma"] == pytest.approx(0.5, rel=1e-3)
+    assert row["gamma_se"] == pytest.approx(0.025, rel=1e-2)
+    assert row["on_average_kl"] == pytest.approx(0.1, rel=1e-3)
 
 
 def test_ledger_and_release(run, files):
     make = ("ledger", "create", "--ledger", "b.ledger", *REPLACE, "--epsilon", 1, "--delta", 1e-6)
     assert run(*make).status == 0
     words = ("release", "--data", "t.csv", "--target", "y", "--features", "x", *REPLACE)
-    bounds = ("--x-bound", 2, "--theta-ball", 3, "--ledger", "b.ledger")
-    ran = run(*words, *bounds, *BOTH, "--pure-epsilon", 0.75, "--json", "--out", "o")
+    bounds = ("--x-bound", 2, "--prior-scale", 1, "--ledger", "b.ledger", "--proven")
+    target = ("--epsilon", 0.75, "--delta", 5e-7, *BOTH)
+    ran = run(*words, *bounds, *target, "--json", "--out", "o")
     assert ran.status == 0, ran.err
     draw, promise = ran.rows
     assert set(draw) == {"kind", "intercept", "x"}
-    assert promise["pure_epsilon"] == 0.75
+    assert (promise["epsilon"], promise["mechanism"]) == (0.75, "approximate draw")
     assert promise["charge"] == 1
     assert json.loads((files / "o" / "release.json").read_text())["draws"][0]["x"] == draw["x"]
-    again = run(*words, *bounds, *BOTH, "--pure-epsilon", 0.75)
+    again = run(*words, *bounds, *target)
     assert (again.status, again.out) == (2, "")
     assert "0.25 of 1.0 is left; nothing was recorded" in again.error
     head, charge = run("ledger", "show", "--ledger", "b.ledger", "--json").rows
-    assert head["left"] == {"epsilon": 0.25, "delta": 1e-6}
+    assert head["left"] == {"epsilon": 0.25, "delta": 5e-7}
     assert charge["epsilon"] == 0.75
     assert "left 0.25" in run("ledger", "--ledger", "b.ledger", "show").out
     assert len(gdp.Ledger("b.ledger").charges()) == 1
@@ -93,7 +103,7 @@ CASES = {
     ),
     "undeclared": (
         ("calibrate", "logistic-regression", *REPLACE, "--pure-epsilon", 1),
-        "no Domain is declared",
+        "--x-bound: no bounds on the examples are declared",
     ),
     "one label": ((*LINEAR, *REPLACE, "--zcdp", 1, "--y-range", 0), "--y-range: give two numbers"),
     "foreign": ((*LINEAR, *REPLACE, "--zcdp", 1, "--max-steps", 3), "--max-steps: it belongs to"),

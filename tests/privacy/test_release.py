@@ -12,7 +12,6 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.privacy import BudgetExceededError, ReleaseError, release_chain
 from gibbs_dp.privacy import release as release_function
-from gibbs_dp.sampling import sample as sample_module
 
 MODULE = sys.modules["gibbs_dp.privacy.release"]
 BOTH = ["exact-draw", "float-arithmetic"]
@@ -183,7 +182,18 @@ def test_what_fails_after_the_charge_says_one_fixed_sentence(ledger, monkeypatch
         raise RuntimeError("row 17 has label 3")
 
     messages = set()
-    for broken in (leak, lambda *a, **k: sample_module.sample(*a, **(k | {"num_samples": 4}))):
+
+    def disagreeing(*args, **kwargs):
+        return gdp.Draws(
+            theta=np.arange(40.0).reshape(4, 10, 1),
+            log_density=np.zeros((4, 10)),
+            accept_rate=np.zeros(4),
+            is_stuck=np.zeros(4, bool),
+            gamma=1.0,
+            settings={},
+        )
+
+    for broken in (leak, disagreeing):
         monkeypatch.setattr(MODULE, "sample", broken)
         with pytest.raises(ReleaseError) as error:
             go(ledger, pure_epsilon=1.0)

@@ -66,7 +66,8 @@ class BoundedRange:
         """``mu = 2 sqrt(m) Phi^-1( 1 / (1 + e^{-eta/2}) )``.
 
         The trade-off curve of a two-point pair has one corner and lies above the curve of Gaussian
-        DP through that corner; the corner at ``t = eta / 2`` asks for the largest ``mu``.
+        DP through that corner. The corner at ``t = eta / 2``, about which all is symmetric, asks
+        for the largest ``mu``: searched numerically for ``eta`` from 0.001 to 200, not proven.
         """
         return -2 * math.sqrt(num_draws) * float(ndtri_exp(-np.logaddexp(0.0, self.eta / 2)))
 
