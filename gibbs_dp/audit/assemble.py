@@ -13,7 +13,7 @@ from gibbs_dp.audit.rows import make_row
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.sweep import Track
 from gibbs_dp.information import bounds
-from gibbs_dp.privacy.pure import declared_range
+from gibbs_dp.privacy.constants import declared_range
 
 
 def make_report(

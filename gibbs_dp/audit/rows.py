@@ -78,7 +78,9 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
         estimate = average(np.asarray(values, np.float64))
         if np.isfinite(estimate.value):
             row[name], row[f"{name}_se"] = estimate.value, estimate.se
-    epsilon = pure_dp_epsilon(settings.posterior, gamma, settings.n, settings.domain)
+    epsilon = pure_dp_epsilon(
+        settings.posterior, gamma, settings.n, settings.domain, adjacency="replace-one"
+    )
     if epsilon is not None and np.isfinite(settings.group_size * epsilon):
         row["dp_epsilon"] = settings.group_size * epsilon
     elif epsilon is not None:

@@ -16,6 +16,9 @@ from gibbs_dp.cli.errors import UsageError, one_line
 COMMANDS = {
     "audit": ("audit", "privacy and generalization of a posterior over gamma"),
     "sample": ("sample", "draws from one posterior, with diagnostics"),
+    "calibrate": ("calibrate", "the gamma of a privacy target, worst case or on average"),
+    "release": ("release", "private draws from a table, charged to a ledger"),
+    "ledger": ("ledger", "make a privacy budget, and see what has been spent"),
     "figure2": ("figure2", "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors"),
     "verify": ("verify", "every implemented theorem: both sides, and whether it holds"),
     "notions": ("notions", "notions of privacy over gamma, and what implies what"),

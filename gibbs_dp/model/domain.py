@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,60 @@ class Domain:
         theta = np.inf if self.theta_bound is None else self.theta_bound
         return product(self.x_bound, theta)
 
+    def clip(self, data: Any) -> Any:
+        """Project every example on the domain; a map of each example alone, free of the others.
+
+        Feature vectors longer than ``x_bound`` are shortened to it, labels moved into
+        ``y_range``; values that are not finite become 0 first. Lengths end a millionth inside the
+        bound, so that rounding to float32 leaves them within it.
+
+        Parameters
+        ----------
+        data
+            Examples ``(x [n, d], y [n])``, or one array ``[n]`` or ``[n, d]`` bounded by
+            ``x_bound``.
+
+        Raises
+        ------
+        ValueError
+            For any other structure, which no bound of this class describes.
+
+        Examples
+        --------
+        >>> Domain(x_bound=1.0, y_range=(0.0, 1.0)).clip(([[3.0, 4.0]], [7.0]))[1]
+        array([1.])
+        """
+        if isinstance(data, (tuple, list)) and len(data) == 2:
+            x, y = _finite(data[0]), _finite(data[1])
+            if x.ndim == 2 and y.ndim == 1:
+                return _shorten(x, self.x_bound), np.clip(y, *self.y_range)
+        elif not isinstance(data, (tuple, list, dict)):
+            z = _finite(data)
+            if z.ndim == 1:
+                return _shorten(z[:, None], self.x_bound)[:, 0]
+            if z.ndim == 2:
+                return _shorten(z, self.x_bound)
+        raise ValueError(
+            "data: a Domain can clip (x [n, d], y [n]) or one array [n] or [n, d]; arrange the "
+            "examples so, or clip them in the loss."
+        )
+
+
+# Relative gap left below a bound: more than the rounding of a norm in float32.
+CLIP_MARGIN = 1e-6
+
+
+def _finite(values: Any) -> Float[np.ndarray, ...]:
+    return np.nan_to_num(np.asarray(values, dtype=np.float64), posinf=0.0, neginf=0.0)
+
+
+def _shorten(rows: Float[np.ndarray, "n d"], bound: float) -> Float[np.ndarray, "n d"]:
+    largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
+    safe = np.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
+    norm = safe * np.linalg.norm(rows / safe, axis=1, keepdims=True)
+    limit = bound * (1 - CLIP_MARGIN)
+    return rows * np.where(norm > limit, limit / np.where(norm > 0, norm, 1.0), 1.0)
+
 
 class LossConstants(NamedTuple):
     """What a loss guarantees on a domain; infinite where nothing finite holds.
@@ -78,12 +133,23 @@ class LossConstants(NamedTuple):
         Largest Euclidean norm of the gradient in theta.
     smoothness
         Largest eigenvalue of the Hessian in theta.
+    strong_convexity
+        Smallest eigenvalue of the Hessian in theta, for every example: 0 for a convex loss,
+        ``-inf`` where convexity is not known.
+    exchange_range
+        ``sup_{z, z'}`` of the oscillation over theta of ``loss(theta, z) - loss(theta, z')``; at
+        most ``2 oscillation``.
+    exchange_lipschitz
+        Largest norm of ``grad loss(theta, z) - grad loss(theta, z')``; at most ``2 lipschitz``.
     """
 
     range: tuple[float, float]
     oscillation: float
     lipschitz: float
     smoothness: float
+    strong_convexity: float
+    exchange_range: float
+    exchange_lipschitz: float
 
 
 def product(*factors: float) -> float:

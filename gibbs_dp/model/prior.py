@@ -84,6 +84,34 @@ def _support_of(leaf: Any) -> Support:
     return support
 
 
+def leaf_curvature(leaf: Any) -> tuple[float, float]:
+    """Smallest and largest eigenvalue of the Hessian of ``-log density`` of one part of a prior.
+
+    >>> leaf_curvature(dist.Normal(0.0, 2.0).expand([3]))
+    (0.25, 0.25)
+    """
+    if isinstance(leaf, (Flat, dist.Uniform)):
+        return 0.0, 0.0
+    if isinstance(leaf, (dist.Independent, dist.ExpandedDistribution)):
+        return leaf_curvature(leaf.base_dist)
+    if isinstance(
+        leaf,
+        (
+            dist.TwoSidedTruncatedDistribution,
+            dist.LeftTruncatedDistribution,
+            dist.RightTruncatedDistribution,
+        ),
+    ):
+        return leaf_curvature(leaf.base_dist)
+    if isinstance(leaf, dist.Normal):
+        precision = np.asarray(leaf.scale, np.float64) ** -2.0
+    elif isinstance(leaf, dist.MultivariateNormal):
+        precision = np.linalg.eigvalsh(np.asarray(leaf.precision_matrix, np.float64))
+    else:
+        return -np.inf, np.inf
+    return float(precision.min()), float(precision.max())
+
+
 @dataclass(frozen=True, eq=False)
 class Prior:
     """A pytree of independent priors with the bijections of their supports.
@@ -124,6 +152,20 @@ class Prior:
     def l2_bound(self) -> float:
         """Largest Euclidean norm of the whole parameter on the support."""
         return float(sum(s.l2_bound() ** 2 for s in self.supports) ** 0.5)
+
+    def curvature(self) -> tuple[float, float]:
+        """Smallest and largest eigenvalue of the Hessian of ``-log prior`` on the support.
+
+        ``(-inf, inf)`` where they are not known: anything but flat, uniform, Gaussian and
+        truncated Gaussian parts. The supports are convex.
+        """
+        parts = [leaf_curvature(leaf) for leaf in self.leaves]
+        return min(low for low, _ in parts), max(high for _, high in parts)
+
+    @property
+    def is_euclidean(self) -> bool:
+        """Whether the support is all of Euclidean space, so that flat coordinates are theta."""
+        return all(s.is_real for s in self.supports)
 
     def log_prob(self, theta: PyTree) -> Float[Array, ""]:
         """Log prior density (up to a constant for flat parts); ``theta`` must be on the support."""

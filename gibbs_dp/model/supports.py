@@ -63,6 +63,11 @@ class Support:
             c = c.base_constraint
         return c
 
+    @property
+    def is_real(self) -> bool:
+        """Whether this is all of Euclidean space, mapped by the identity."""
+        return isinstance(self._elementwise(), type(constraints.real))
+
     def bounds(self) -> tuple[float, float]:
         """Return the smallest and largest value any entry may take (infinite when unbounded)."""
         c = self._elementwise()

@@ -28,7 +28,8 @@ def linear_regression(theta_bound: float | None = None) -> Problem:
     --------
     >>> from gibbs_dp.privacy import pure_dp_epsilon
     >>> problem = linear_regression(theta_bound=2.0)
-    >>> pure_dp_epsilon(problem.posterior, 1.0, problem.n, problem.domain)
+    >>> pure_dp_epsilon(problem.posterior, 1.0, problem.n, problem.domain,
+    ...                 adjacency="replace-one")
     32.0
     """
     return Problem(

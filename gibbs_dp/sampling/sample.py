@@ -128,8 +128,9 @@ def sample(
     kernel = kernel if kernel is not None else HMC()
     if not isinstance(kernel, Kernel):
         raise ValueError(
-            f"kernel: {type(kernel).__name__} is no Markov kernel; sample takes gibbs_dp.HMC or "
-            "gibbs_dp.MALA (gibbs_dp.Grid is for gibbs_dp.audit)."
+            f"kernel: {type(kernel).__name__} is no Markov kernel that suits sample; it "
+            "takes gibbs_dp.HMC or gibbs_dp.MALA (gibbs_dp.Grid is for gibbs_dp.audit, ULA and "
+            "SGLD are for gibbs_dp.privacy.private_chain)."
         )
     num_datasets = num_examples(batch)
     root = as_key(key)

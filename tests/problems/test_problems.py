@@ -45,7 +45,7 @@ def test_examples_stay_in_the_declared_domain():
 )
 def test_worst_case_epsilon(name, options, epsilon):
     problem = build_problem(name, **options)
-    found = pure_dp_epsilon(problem.posterior, 1.0, 100, problem.domain)
+    found = pure_dp_epsilon(problem.posterior, 1.0, 100, problem.domain, adjacency="replace-one")
     assert found == (epsilon if epsilon is None else pytest.approx(epsilon))
 
 

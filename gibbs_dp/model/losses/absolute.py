@@ -32,9 +32,13 @@ class Absolute(LinearLoss):
         p, y = domain.prediction_bound, domain.y_bound
         low, high = domain.y_range
         gap = max(0.0, low - p, -p - high)
+        oscillation = 2 * p if y >= p else y + p
         return LossConstants(
             range=(gap, y + p),
-            oscillation=2 * p if y >= p else y + p,
+            oscillation=oscillation,
             lipschitz=domain.x_bound,
             smoothness=np.inf,
+            strong_convexity=0.0,
+            exchange_range=2 * oscillation,
+            exchange_lipschitz=2 * domain.x_bound,
         )

@@ -26,6 +26,9 @@ class Loss(abc.ABC):
     """
 
     is_quadratic: ClassVar[bool] = False
+    # Whether per-example gradients clipped to a norm are those of a convex function as smooth as
+    # the loss: what keeps a guarantee for strongly convex potentials under clipping.
+    is_convex_when_clipped: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, theta: Any, z: Any) -> Float[Array, ""]:
@@ -39,6 +42,10 @@ class Loss(abc.ABC):
     def constants(self, domain: Domain) -> LossConstants:
         """Range, oscillation, Lipschitz and smoothness constants on the domain."""
 
+    def clip(self, data: Any, domain: Domain) -> Any:
+        """Project examples on the domain where the constants hold; see `Domain.clip`."""
+        return domain.clip(data)
+
     def check_data(self, data: Any) -> None:
         """Raise a ValueError when the examples cannot be used with this loss."""
         del data
@@ -48,8 +55,12 @@ class Loss(abc.ABC):
 class LinearLoss(Loss):
     """A loss ``phi(x·theta, y)`` of examples ``(x [d], y)`` and a parameter vector ``theta [d]``.
 
-    All ``n`` predictions are one matrix product; an intercept is a column of ones in ``x``.
+    All ``n`` predictions are one matrix product; an intercept is a column of ones in ``x``. The
+    losses here are convex in the prediction, so that clipping a gradient, which limits the slope
+    of ``phi``, leaves the gradient of a convex function (Song, Steinke, Thakkar & Thakurta 2021).
     """
+
+    is_convex_when_clipped = True
 
     @abc.abstractmethod
     def pointwise(

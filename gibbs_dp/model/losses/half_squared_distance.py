@@ -17,12 +17,15 @@ from gibbs_dp.model.losses.base import Loss
 class HalfSquaredDistance(Loss):
     """``|theta - z|^2 / 2`` for examples ``z [d]``: the Gaussian mean problem.
 
+    Clipping its gradients leaves those of a Huber function of ``|theta - z|``, which is convex.
+
     >>> import jax.numpy as jnp
     >>> float(HalfSquaredDistance()(jnp.array([0.0, 3.0]), jnp.array([4.0, 0.0])))
     12.5
     """
 
     is_quadratic: ClassVar[bool] = True
+    is_convex_when_clipped = True
 
     def __call__(self, theta: Float[Array, " d"], z: Float[Array, " d"]) -> Float[Array, ""]:
         """Loss of one example."""
@@ -46,4 +49,8 @@ class HalfSquaredDistance(Loss):
             oscillation=product(2.0, z, theta) if z >= theta else top,
             lipschitz=z + theta,
             smoothness=1.0,
+            strong_convexity=1.0,
+            # Two examples differ by a linear function of theta.
+            exchange_range=product(4.0, z, theta),
+            exchange_lipschitz=2 * z,
         )

@@ -37,7 +37,15 @@ class Logistic(LinearLoss):
             oscillation=p,
             lipschitz=product(sigmoid, domain.x_bound),
             smoothness=domain.x_bound**2 / 4,
+            strong_convexity=0.0,
+            exchange_range=2 * p,
+            exchange_lipschitz=product(2.0, sigmoid, domain.x_bound),
         )
+
+    def clip(self, data: Any, domain: Domain) -> Any:
+        """Project on the domain, and labels on [0, 1], where the constants hold."""
+        x, y = super().clip(data, domain)
+        return x, np.clip(y, 0.0, 1.0)
 
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the labels are 0 and 1, both present."""

@@ -38,9 +38,13 @@ class Squared(LinearLoss):
         low, high = domain.y_range
         gap = max(0.0, low - p, -p - high)
         oscillation = product(4.0, y, p) if y >= p else (y + p) ** 2
+        lipschitz = product(2.0, y + p, domain.x_bound)
         return LossConstants(
             range=(gap**2, (y + p) ** 2),
             oscillation=oscillation,
-            lipschitz=product(2.0, y + p, domain.x_bound),
+            lipschitz=lipschitz,
             smoothness=2 * domain.x_bound**2,
+            strong_convexity=0.0,
+            exchange_range=2 * oscillation,
+            exchange_lipschitz=2 * lipschitz,
         )

@@ -1,0 +1,87 @@
+"""``gibbs-dp ledger``: make a privacy budget, and see what has been spent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from gibbs_dp.cli import output
+from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.options import DEBUG, JSON
+from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.cli.targets import ADJACENCY
+from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.problems.registry import Option
+
+SUMMARY = "The privacy budget of one dataset: create FILE, or show what has been spent."
+ACTIONS = ("show", "create")
+
+FILE = Option("ledger", "str", "the ledger (a SQLite file)", metavar="FILE")
+BUDGET = (
+    ADJACENCY,
+    Option("epsilon", "float", "budget in (epsilon, delta)-DP"),
+    Option("delta", "float", "its delta (default 0)", 0.0),
+    Option("zcdp", "float", "instead: budget in rho of zero-concentrated DP"),
+)
+OUTPUT = (JSON, Option("quiet", "flag", "no log on stderr"), DEBUG)
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command.
+
+    Raises
+    ------
+    ValueError
+        For bad input.
+    """
+    action, rest = split_name(arguments, [FILE, *BUDGET, *OUTPUT])
+    parser = Parser(
+        prog="gibbs-dp ledger",
+        usage="gibbs-dp ledger show|create --ledger FILE [options]",
+        description=SUMMARY,
+    )
+    add_options(parser, [FILE], "which ledger")
+    add_options(parser, BUDGET, "budget (create)")
+    add_options(parser, OUTPUT, "output")
+    parsed = parser.parse_args(rest)
+    if action not in ACTIONS:
+        raise UsageError(f"ledger: say what to do, one of {', '.join(ACTIONS)}; got {action!r}.")
+    if parsed.ledger is None:
+        raise UsageError("--ledger: name the file.")
+    if action == "create":
+        if parsed.adjacency is None:
+            raise UsageError("--adjacency: give replace-one or add-remove; there is no default.")
+        ledger = Ledger.create(
+            parsed.ledger,
+            adjacency=parsed.adjacency,
+            epsilon=parsed.epsilon,
+            delta=parsed.delta,
+            zcdp=parsed.zcdp,
+        )
+    else:
+        given = [o.flag for o in BUDGET if getattr(parsed, o.keyword) != o.default]
+        if given:
+            raise UsageError(f"{given[0]}: it belongs to 'ledger create'; leave it out.")
+        ledger = Ledger(parsed.ledger)
+    _show(ledger, parsed.json)
+
+
+def _show(ledger: Ledger, is_json: bool) -> None:
+    budget, spent, left = ledger.budget(), ledger.spent(), ledger.left()
+    charges = ledger.charges()
+    if is_json:
+        head = {"adjacency": ledger.adjacency, "budget": budget, "spent": spent, "left": left}
+        output.emit(json.dumps({"kind": "ledger", **head}))
+        for c in charges:
+            row = {"number": c.number, "time": c.time, "purpose": c.purpose, **c.amounts}
+            output.emit(json.dumps({"kind": "charge", **row}))
+        return
+    output.emit(f"{ledger.path}, {ledger.adjacency} neighbours")
+    for name in budget:
+        output.emit(
+            f"{name:<8} budget {budget[name]:<10.6g} spent {spent[name]:<10.6g} left "
+            f"{left[name]:.6g}"
+        )
+    for c in charges:
+        amounts = "  ".join(f"{name} {value:.6g}" for name, value in c.amounts.items())
+        output.emit(f"{c.number:>4}  {c.time}  {amounts}  {c.purpose}")

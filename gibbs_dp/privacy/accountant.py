@@ -1,0 +1,191 @@
+"""The accountant: the best guarantee of ``m`` exact draws from a Gibbs posterior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import strongly_convex_gdp
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.constants import PosteriorConstants, derive_constants
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.inverse import epsilon_at
+from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP, Route
+
+RENYI_ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0, 256.0)
+
+
+@dataclass(frozen=True)
+class Accountant:
+    """Every guarantee of ``num_draws`` exact draws, each from the best route that applies.
+
+    Made by `account`. Numbers are in nats, and infinite (1 for probabilities) where no route
+    applies; `explain` says why. Draws are independent given the data, from one posterior.
+
+    Attributes
+    ----------
+    gamma, num_draws
+        Inverse temperature, and how many draws are released.
+    constants
+        What was derived from the posterior and the domain.
+    routes
+        The routes that apply.
+    missing
+        Name of every other route, and the constant it waits for.
+    """
+
+    gamma: float
+    num_draws: int
+    constants: PosteriorConstants
+    routes: tuple[Route, ...]
+    missing: tuple[tuple[str, str], ...]
+
+    def best(self, figure: Callable[[Route], float]) -> tuple[float, Route | None]:
+        """Smallest figure over routes, and the route it comes from."""
+        found = [(figure(route), i) for i, route in enumerate(self.routes)]
+        value, index = min(found, default=(math.inf, -1))
+        return value, self.routes[index] if math.isfinite(value) else None
+
+    def pure(self) -> float:
+        """Pure DP ``eps``."""
+        return self.best(lambda r: r.pure(self.num_draws))[0]
+
+    def zcdp(self) -> float:
+        """``rho`` of zero-concentrated DP."""
+        return self.best(lambda r: r.zcdp(self.num_draws))[0]
+
+    def renyi(self, alpha: float) -> float:
+        """Rényi DP of order ``alpha >= 1``."""
+        if not alpha >= 1:
+            raise ValueError(f"alpha must be at least 1, got {alpha}; use an order above 1.")
+        return self.best(lambda r: r.renyi(alpha, self.num_draws))[0]
+
+    def gdp(self) -> float:
+        """``mu`` of Gaussian DP."""
+        return self.best(lambda r: r.gdp(self.num_draws))[0]
+
+    def delta(self, eps: float) -> float:
+        """``delta`` of ``(eps, delta)``-DP; not for adaptive composition with other releases."""
+        checks.nonnegative("eps", eps)
+        return min(1.0, self.best(lambda r: r.delta(eps, self.num_draws))[0])
+
+    def epsilon(self, delta: float) -> float:
+        """``eps`` of ``(eps, delta)``-DP; pure DP at ``delta = 0``."""
+        return self.best(lambda r: epsilon_at(r, delta, self.num_draws))[0]
+
+    def kl(self) -> float:
+        """Largest KL divergence between neighbours."""
+        return self.best(lambda r: r.kl(self.num_draws))[0]
+
+    def tv(self) -> float:
+        """Largest total variation between neighbours."""
+        return min(1.0, self.best(lambda r: r.tv(self.num_draws))[0])
+
+    def guarantee(self, delta: float = 0.0) -> Guarantee:
+        """Collect everything in one object, at a given ``delta``.
+
+        Raises
+        ------
+        ValueError
+            If no route applies, or none gives a finite epsilon at this delta.
+        """
+        epsilon, route = self.best(lambda r: epsilon_at(r, delta, self.num_draws))
+        if route is None:
+            what = "pure DP" if delta == 0 else f"({delta:g})-approximate DP"
+            raise ValueError(f"domain: no guarantee of {what}: {self.why_none(delta == 0)}")
+        pure = self.pure()
+        curve = tuple((alpha, self.renyi(alpha)) for alpha in RENYI_ORDERS)
+        return Guarantee(
+            adjacency=self.constants.adjacency,
+            mechanism="exact draw",
+            num_draws=self.num_draws,
+            gamma=self.gamma,
+            epsilon=epsilon,
+            delta=delta,
+            pure_epsilon=pure if math.isfinite(pure) else None,
+            zcdp=self.zcdp(),
+            gdp=self.gdp(),
+            renyi=curve,
+            assumptions=tuple(r.assumption for r in self.routes),
+        )
+
+    def why_none(self, pure: bool = False) -> str:
+        """One sentence: which constant is missing, and how to declare it."""
+        reasons = dict(self.missing)
+        if pure:
+            return f"{reasons['bounded range']}."
+        return "; or ".join(f"{name}: {reason}" for name, reason in self.missing) + "."
+
+
+def account(
+    posterior: GibbsPosterior,
+    *,
+    gamma: float,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain | None = None,
+    num_draws: int = 1,
+) -> Accountant:
+    """Derive the constants of a posterior and every guarantee that follows from them.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior.
+    gamma
+        Inverse temperature, at least 0; free of the data.
+    n
+        Number of examples; under add/remove, the most that a dataset may have.
+    adjacency
+        "replace-one" or "add-remove"; there is no default.
+    domain
+        Bounds that the data are clipped to.
+    num_draws
+        Independent exact draws that are released together.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of range, and where domain and prior contradict each other.
+
+    Examples
+    --------
+    >>> import gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+    >>> found = account(p, gamma=1 / 32, n=100, adjacency="replace-one",
+    ...                 domain=gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)))
+    >>> found.pure(), round(found.kl(), 9), round(found.renyi(2.0), 9)
+    (1.0, 0.123301561, 0.240229014)
+    """
+    checks.nonnegative("gamma", gamma)
+    checks.count("num_draws", num_draws)
+    constants = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
+    routes: list[Route] = []
+    missing: list[tuple[str, str]] = []
+    reasons = constants.reasons
+    if gamma == 0 or math.isfinite(constants.loss_range):
+        routes.append(BoundedRange(gamma * constants.loss_range if gamma > 0 else 0.0))
+    else:
+        missing.append(("bounded range", reasons["range"]))
+    if math.isfinite(constants.loss_shift):
+        routes.append(BoundedRatio(gamma * constants.loss_shift))
+    elif posterior.structured:
+        missing.append(
+            ("location family", "declare GibbsPosterior(location_family=True) where it is one")
+        )
+    convexity = constants.strong_convexity(gamma)
+    if math.isfinite(constants.lipschitz) and convexity > 0:
+        mu = 0.0
+        if gamma > 0:
+            mu = strongly_convex_gdp(
+                gamma, lipschitz=constants.lipschitz, strong_convexity=convexity
+            )
+        routes.append(GaussianDP(mu))
+    else:
+        reason = reasons.get("lipschitz") or reasons.get("convexity")
+        missing.append(("strongly convex", reason or "the potential is not strongly convex"))
+    return Accountant(gamma, num_draws, constants, tuple(routes), tuple(missing))

@@ -1,0 +1,208 @@
+"""The inverse temperature that just meets a privacy target, for exact draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from scipy.optimize import brentq
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.accountant import Accountant, account
+from gibbs_dp.privacy.guarantee import Guarantee
+
+# Inverse temperatures outside are taken for a target that cannot be met.
+SMALLEST, LARGEST = 1e-12, 1e15
+
+
+@dataclass(frozen=True)
+class Target:
+    """One privacy target: exactly one of the four currencies.
+
+    Parameters
+    ----------
+    pure_epsilon
+        Pure DP, nats.
+    epsilon, delta
+        ``(epsilon, delta)``-DP.
+    zcdp
+        ``rho`` of zero-concentrated DP.
+    gdp
+        ``mu`` of Gaussian DP.
+
+    Raises
+    ------
+    ValueError
+        Unless exactly one target is given, positive and finite, and ``delta`` with ``epsilon``.
+
+    Examples
+    --------
+    >>> Target(epsilon=1.0, delta=1e-6).name
+    '(epsilon, delta)'
+    """
+
+    pure_epsilon: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    zcdp: float | None = None
+    gdp: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [
+            k for k in ("pure_epsilon", "epsilon", "zcdp", "gdp") if getattr(self, k) is not None
+        ]
+        if len(given) != 1:
+            shown = ", ".join(given) or "none"
+            raise ValueError(
+                "target: give exactly one of pure_epsilon, epsilon (with delta), zcdp and gdp; "
+                f"got {shown}."
+            )
+        checks.positive(given[0], getattr(self, given[0]))
+        if (self.delta is None) != (self.epsilon is None):
+            raise ValueError("delta: it belongs to epsilon; give both, or neither.")
+        if self.delta is not None:
+            checks.unit_interval("delta", self.delta, open_left=True)
+
+    @property
+    def name(self) -> str:
+        """Its currency."""
+        if self.epsilon is not None:
+            return "(epsilon, delta)"
+        return next(k for k in ("pure_epsilon", "zcdp", "gdp") if getattr(self, k) is not None)
+
+    def spent(self, accountant: Accountant) -> float:
+        """Share of the target that an accountant's guarantee uses; at most 1 where it is met."""
+        if self.pure_epsilon is not None:
+            return accountant.pure() / self.pure_epsilon
+        if self.zcdp is not None:
+            return accountant.zcdp() / self.zcdp
+        if self.gdp is not None:
+            return accountant.gdp() / self.gdp
+        assert self.epsilon is not None
+        assert self.delta is not None
+        return accountant.delta(self.epsilon) / self.delta
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The largest ``gamma`` that meets a target, and the guarantee it gives.
+
+    Parameters
+    ----------
+    gamma
+        Inverse temperature.
+    guarantee
+        Of exact draws at that gamma.
+    """
+
+    gamma: float
+    guarantee: Guarantee
+
+
+def calibrate_gamma(
+    posterior: GibbsPosterior,
+    target: Target,
+    *,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain | None = None,
+    num_draws: int = 1,
+) -> Calibration:
+    """Find the largest ``gamma`` at which ``num_draws`` exact draws meet a target.
+
+    Pure DP is linear in ``gamma`` and inverted in closed form; the others are increasing and found
+    by bisection, from below.
+
+    Parameters
+    ----------
+    posterior, n, adjacency, domain, num_draws
+        As in `gibbs_dp.privacy.account`.
+    target
+        What is allowed.
+
+    Raises
+    ------
+    ValueError
+        If the posterior has no such guarantee (the sentence names the missing constant), or the
+        target is met by every gamma.
+
+    Examples
+    --------
+    >>> import gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+    >>> found = calibrate_gamma(p, Target(pure_epsilon=1.0), n=100, adjacency="replace-one",
+    ...                         domain=gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)))
+    >>> found.gamma
+    0.03125
+    """
+    at = partial(_account, posterior, n, adjacency, domain, num_draws)
+    delta = 0.0 if target.delta is None else target.delta
+    trial = at(1.0)
+    if math.isinf(target.spent(trial)) or not trial.routes:
+        raise ValueError(
+            f"domain: no guarantee of {target.name}: "
+            f"{trial.why_none(target.pure_epsilon is not None)}"
+        )
+    if target.pure_epsilon is not None:
+        gamma = target.pure_epsilon / trial.pure()
+        while at(gamma).pure() > target.pure_epsilon:  # rounding of the quotient
+            gamma = math.nextafter(gamma, 0.0)
+    else:
+        gamma = _largest(lambda g: target.spent(at(g)))
+    found = at(gamma)
+    if target.epsilon is None:
+        return Calibration(gamma, found.guarantee(_reporting_delta(found)))
+    # delta(epsilon) was checked itself; inverting it again would only add rounding.
+    return Calibration(gamma, replace(found.guarantee(delta), epsilon=target.epsilon))
+
+
+def _account(
+    posterior: GibbsPosterior,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain | None,
+    num_draws: int,
+    gamma: float,
+) -> Accountant:
+    return account(
+        posterior, gamma=gamma, n=n, adjacency=adjacency, domain=domain, num_draws=num_draws
+    )
+
+
+def _reporting_delta(accountant: Accountant) -> float:
+    """``delta`` at which a guarantee states its ``epsilon``: 0 where there is pure DP."""
+    return 0.0 if math.isfinite(accountant.pure()) else 1e-6
+
+
+def _largest(spent: Callable[[float], float]) -> float:
+    """Largest argument with ``spent <= 1``, for an increasing function."""
+    high = 1.0
+    while spent(high) <= 1:
+        high *= 4
+        if high > LARGEST:
+            raise ValueError(
+                "target: every gamma meets it, as the loss does not depend on the data; no gamma "
+                "is largest."
+            )
+    low = high / 4
+    while spent(low) > 1:
+        low /= 4
+        if low < SMALLEST:
+            raise ValueError(
+                "target: no gamma above 1e-12 meets it; raise the target or narrow the domain."
+            )
+
+    def excess(log_gamma: float) -> float:
+        # Tiny shares of a delta are as good as zero, and have no finite logarithm.
+        return math.log(max(spent(math.exp(log_gamma)), 1e-300))
+
+    root = math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-13, rtol=1e-13))
+    step = 1e-13
+    while spent(root) > 1:
+        root, step = root * (1 - step), 4 * step
+    return root

@@ -1,0 +1,278 @@
+"""Step size, steps and gamma of a private ULA run with the best accuracy at a privacy target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import langevin_last_iterate_gdp
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.chain import ChainConstants, chain_constants, chain_guarantee
+from gibbs_dp.privacy.constants import on_support
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.inverse import epsilon_at
+from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.sampling.kernels import ULA
+from gibbs_dp.sampling.kernels.langevin import prior_gradient
+
+Accuracy = Callable[[ULA, float], float]
+
+
+@dataclass(frozen=True)
+class ChainCalibration:
+    """Settings of a private ULA run.
+
+    Parameters
+    ----------
+    kernel
+        Step size, steps and clip.
+    gamma
+        Inverse temperature.
+    inaccuracy
+        What was minimized, at these settings: by default a bound on the mean excess loss.
+    guarantee
+        Of one run.
+    """
+
+    kernel: ULA
+    gamma: float
+    inaccuracy: float
+    guarantee: Guarantee
+
+
+class Accounts(NamedTuple):
+    """What the default inaccuracy needs besides the chain's constants.
+
+    Attributes
+    ----------
+    n, dim
+        Examples and parameters.
+    lipschitz
+        Largest gradient of one example at zero.
+    prior_pull
+        Norm of the gradient of ``-log prior`` at zero.
+    prior_precision
+        Largest curvature of ``-log prior``.
+    prior_offset
+        Largest distance of the prior's mode from zero.
+    radius
+        Norm of the parameters that the run is compared with.
+    """
+
+    n: int
+    dim: int
+    lipschitz: float
+    prior_pull: float
+    prior_precision: float
+    prior_offset: float
+    radius: float
+
+
+def excess_loss_bound(
+    found: ChainConstants, kernel: ULA, gamma: float, accounts: Accounts
+) -> float:
+    """Bound the expected mean loss of the last iterate over that of any parameter of a norm.
+
+    With ``theta*`` the mode, a gradient step is a contraction by ``c`` towards it, so
+    ``E |theta_K - theta*|^2 <= c^{2K} D^2 + 2 h d (1 - c^{2K}) / (1 - c^2)`` from a start at zero,
+    ``D = |grad U(0)| / m``; smoothness turns that into a loss, and the prior's pull away from the
+    other parameter costs ``precision (radius + offset)^2 / 2``. A worst case over data: rarely near
+    the truth, but free of the data and explicit.
+
+    Parameters
+    ----------
+    found, kernel, gamma
+        The run, at that gamma; gradients must not be cut by the clip.
+    accounts
+        The rest.
+    """
+    h, m, a = kernel.step_size, found.strong_convexity, accounts
+    c2 = max(abs(1 - h * m), abs(1 - h * found.smoothness)) ** 2
+    decay = c2**kernel.num_steps
+    start = (gamma * a.n * a.lipschitz + a.prior_pull) / m
+    spread = decay * start**2 + 2 * h * a.dim * (1 - decay) / (1 - c2)
+    prior = a.prior_precision * (a.radius + a.prior_offset) ** 2
+    return (found.smoothness * spread + prior) / (2 * a.n * gamma)
+
+
+def calibrate_chain(
+    posterior: GibbsPosterior,
+    *,
+    epsilon: float,
+    delta: float,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain,
+    clip: float | None = None,
+    max_steps: int = 1000,
+    radius: float = 1.0,
+    accuracy: Accuracy | None = None,
+) -> ChainCalibration:
+    """Find the ULA run with the best accuracy among those that are ``(epsilon, delta)``-DP.
+
+    For every number of steps (powers of two) and step size, the largest gamma that the last
+    iterate's Gaussian DP allows; then the settings of least inaccuracy.
+
+    Parameters
+    ----------
+    posterior, n, adjacency, domain
+        As in `gibbs_dp.privacy.chain_guarantee`.
+    epsilon, delta
+        Target, ``epsilon > 0`` and ``delta`` in ``(0, 1)``.
+    clip
+        Per-example clip. The default inaccuracy is a bound for gradients that it never cuts.
+    max_steps
+        Most steps.
+    radius
+        Norm of the parameters that the bound compares with (default 1).
+    accuracy
+        ``(kernel, gamma) -> number``, smaller is better: measured on public data or a simulated
+        population, never on the private data. By default `excess_loss_bound`.
+
+    Raises
+    ------
+    ValueError
+        If the problem is not strongly convex and smooth, naming the constant that is missing.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0))
+    >>> found = calibrate_chain(p, epsilon=1.0, delta=1e-6, n=100, adjacency="replace-one",
+    ...                         domain=gdp.Domain(x_bound=1.0))
+    >>> round(found.guarantee.epsilon, 6)
+    1.0
+    """
+    checks.positive("epsilon", epsilon)
+    checks.unit_interval("delta", delta, open_left=True)
+    checks.count("max_steps", max_steps)
+    checks.positive("radius", radius)
+    mu = _largest_mu(epsilon, delta)
+
+    def constants(gamma: float) -> ChainConstants:
+        return chain_constants(
+            posterior, gamma=gamma, clip=clip, n=n, adjacency=adjacency, domain=domain
+        )
+
+    _require_theorem(constants(1.0))
+    measure = _default_accuracy(posterior, constants, n, domain, clip, radius)
+    if accuracy is not None:
+        measure = accuracy
+
+    def settings(num_steps: int, log_reach: float) -> tuple[float, ULA, float]:
+        gamma, step_size = _largest_gamma(constants, mu, num_steps, math.exp(log_reach))
+        kernel = ULA(step_size, num_steps, clip)
+        return measure(kernel, gamma), kernel, gamma
+
+    best: tuple[float, ULA, float] | None = None
+    num_steps = 1
+    while num_steps <= max_steps:
+        # The step size as a share of 1 / M; beyond 1 the contraction gets worse again.
+        found = minimize_scalar(
+            lambda x, k=num_steps: settings(k, x)[0],
+            bounds=(math.log(1e-4), math.log(1.9)),
+            method="bounded",
+            options={"xatol": 1e-3},
+        )
+        candidate = settings(num_steps, float(found.x))
+        if best is None or candidate[0] < best[0]:
+            best = candidate
+        num_steps *= 2
+    assert best is not None
+    inaccuracy, kernel, gamma = best
+    guarantee = chain_guarantee(
+        posterior, kernel, gamma=gamma, n=n, adjacency=adjacency, domain=domain, delta=delta
+    )
+    if guarantee.epsilon <= epsilon:  # below by rounding; the target itself holds too
+        guarantee = replace(guarantee, epsilon=epsilon)
+    return ChainCalibration(kernel, gamma, inaccuracy, guarantee)
+
+
+def _largest_mu(epsilon: float, delta: float) -> float:
+    """``mu`` of Gaussian DP that is exactly ``(epsilon, delta)``-DP, from below."""
+
+    def excess(log_mu: float) -> float:
+        return math.log(max(GaussianDP(math.exp(log_mu)).delta(epsilon, 1), 1e-300) / delta)
+
+    mu = math.exp(brentq(excess, math.log(1e-6), math.log(1e4), xtol=1e-13, rtol=1e-13))
+    while epsilon_at(GaussianDP(mu), delta, 1) > epsilon:
+        mu *= 1 - 1e-12
+    return mu
+
+
+def _require_theorem(found: ChainConstants) -> None:
+    if not (found.strong_convexity > 0 and math.isfinite(found.smoothness)):
+        raise ValueError(
+            "posterior: the chain's potential is not known to be strongly convex and smooth; use a "
+            "Gaussian prior and a convex loss with a finite smoothness constant on the domain."
+        )
+    if math.isinf(found.gradient_sensitivity):
+        raise ValueError(
+            "clip: the gradients of the loss are not bounded on the domain; give clip=... or a "
+            "domain on which the loss is Lipschitz."
+        )
+
+
+def _largest_gamma(
+    constants: Callable[[float], ChainConstants], mu: float, num_steps: int, reach: float
+) -> tuple[float, float]:
+    """Gamma, and the step size ``reach / M``, at which the last iterate has this ``mu``."""
+
+    def excess(log_gamma: float) -> float:
+        gamma = math.exp(log_gamma)
+        found = constants(gamma)
+        value = langevin_last_iterate_gdp(
+            num_steps,
+            reach / found.smoothness,
+            gradient_sensitivity=found.gradient_sensitivity,
+            gamma=gamma,
+            strong_convexity=found.strong_convexity,
+            smoothness=found.smoothness,
+        )
+        return math.log(value / mu)
+
+    low, high = math.log(1e-9), math.log(1e9)
+    if excess(high) < 0:
+        raise ValueError("epsilon: every gamma meets it; lower it.")
+    log_gamma = float(brentq(excess, low, high, xtol=1e-13, rtol=1e-13))
+    while excess(log_gamma) > 0:
+        log_gamma -= 1e-12
+    gamma = math.exp(log_gamma)
+    return gamma, reach / constants(gamma).smoothness
+
+
+def _default_accuracy(
+    posterior: GibbsPosterior,
+    constants: Callable[[float], ChainConstants],
+    n: int,
+    domain: Domain,
+    clip: float | None,
+    radius: float,
+) -> Accuracy:
+    loss = posterior.loss
+    assert isinstance(loss, Loss)
+    at_zero = on_support(posterior, domain)
+    reach = loss.constants(Domain(at_zero.x_bound, at_zero.y_range, theta_bound=0.0)).lipschitz
+    gradient = prior_gradient(posterior, jnp.zeros(posterior.dim))
+    pull = float(np.linalg.norm(np.asarray(gradient, np.float64)))
+    low, high = posterior.prior.curvature()
+    accounts = Accounts(
+        n=n,
+        dim=posterior.dim,
+        lipschitz=reach if clip is None else min(reach, clip),
+        prior_pull=pull,
+        prior_precision=high,
+        prior_offset=pull / low if pull > 0 else 0.0,
+        radius=radius,
+    )
+    return lambda kernel, gamma: excess_loss_bound(constants(gamma), kernel, gamma, accounts)

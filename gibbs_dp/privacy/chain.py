@@ -1,0 +1,215 @@
+"""Guarantees of the Langevin chain that is actually run: no convergence is assumed."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import langevin_last_iterate_gdp, langevin_trajectory_gdp
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.constants import derive_constants, on_support
+from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
+from gibbs_dp.privacy.inverse import epsilon_at
+from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.subsampled import subsampled_epsilon
+from gibbs_dp.sampling.kernels import SGLD, ULA
+from gibbs_dp.sampling.langevin_run import require_langevin
+
+GENERATOR = (
+    "the noise is JAX's Threefry generator with a 64-bit key, which is not a cryptographic one."
+)
+DATA_FREE = "start, step size, number of steps, gamma and clip are free of the data"
+
+
+class ChainConstants(NamedTuple):
+    """What a Langevin chain's guarantee rests on, clipping included.
+
+    Attributes
+    ----------
+    gradient_sensitivity
+        ``S``: most that one example moves the sum of (clipped) gradients.
+    strong_convexity, smoothness
+        ``m`` (``-inf`` where unknown) and ``M`` of the potential whose gradient is followed.
+    """
+
+    gradient_sensitivity: float
+    strong_convexity: float
+    smoothness: float
+
+
+def chain_constants(
+    posterior: GibbsPosterior,
+    *,
+    gamma: float,
+    clip: float | None,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain | None,
+) -> ChainConstants:
+    """Derive the constants of a chain whose per-example gradients are clipped.
+
+    A clip that no gradient on the domain reaches changes nothing. One that may act keeps
+    convexity and smoothness for losses of a linear prediction and for half squared distances, but
+    no strong convexity of the examples; for other losses no convexity is known.
+
+    Parameters are those of `chain_guarantee`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(2), 0.5))
+    >>> chain_constants(p, gamma=0.1, clip=1.0, n=10, adjacency="replace-one",
+    ...                 domain=gdp.Domain(x_bound=1.0))
+    ChainConstants(gradient_sensitivity=2.0, strong_convexity=4.0, smoothness=6.0)
+    """
+    found = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
+    sensitivity, convexity = found.lipschitz, found.strong_convexity(gamma)
+    if clip is not None:
+        sensitivity = min(sensitivity, clip * (2 if adjacency == "replace-one" else 1))
+        reach = math.inf
+        is_convex = False
+        if isinstance(posterior.loss, Loss) and domain is not None:
+            reach = posterior.loss.constants(on_support(posterior, domain)).lipschitz
+            is_convex = posterior.loss.is_convex_when_clipped and found.example_convexity >= 0
+        if not reach <= clip:
+            convexity = found.prior_convexity if is_convex else -math.inf
+    return ChainConstants(sensitivity, convexity, found.smoothness(gamma))
+
+
+def chain_guarantee(
+    posterior: GibbsPosterior,
+    kernel: ULA | SGLD,
+    *,
+    gamma: float,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain | None,
+    delta: float,
+    num_draws: int = 1,
+) -> Guarantee:
+    """Guarantee of ``num_draws`` chains run by `gibbs_dp.privacy.private_chain`.
+
+    ULA: the last iterate on a strongly convex and smooth potential with ``h < 2/M`` has the
+    Gaussian DP of Bok, Su & Altschuler (2024); any loss with bounded gradient differences (clip to
+    get one) has that of its whole trajectory, by composition. The smaller is taken. SGLD: the
+    Poisson-subsampled Gaussian mechanism, whole trajectory, add/remove.
+
+    Parameters
+    ----------
+    posterior
+        A per-example loss and a prior on all of Euclidean space.
+    kernel
+        `gibbs_dp.ULA` or `gibbs_dp.SGLD`.
+    gamma
+        Inverse temperature.
+    n
+        Number of examples; under add/remove, the most that a dataset may have.
+    adjacency
+        Which datasets count as neighbours.
+    domain
+        Bounds that the data are clipped to; not needed where gradients are clipped and nothing is
+        claimed from convexity.
+    delta
+        At which ``epsilon`` is reported, in ``(0, 1)``.
+    num_draws
+        Independent chains.
+
+    Raises
+    ------
+    ValueError
+        If no theorem covers the run; the sentence says which constant is missing.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0))
+    >>> g = chain_guarantee(p, gdp.ULA(0.05, 200), gamma=0.5, n=50, adjacency="replace-one",
+    ...                     domain=gdp.Domain(x_bound=1.0), delta=1e-6)
+    >>> g.mechanism, round(g.gdp, 4)
+    ('chain', 0.9874)
+    """
+    require_langevin(posterior)
+    checks.positive("gamma", gamma)
+    checks.unit_interval("delta", delta, open_left=True)
+    checks.count("num_draws", num_draws)
+    if isinstance(kernel, SGLD):
+        return _of_sgld(kernel, gamma, adjacency, delta, num_draws)
+    found = chain_constants(
+        posterior, gamma=gamma, clip=kernel.clip, n=n, adjacency=adjacency, domain=domain
+    )
+    if math.isinf(found.gradient_sensitivity):
+        raise ValueError(
+            "clip: the gradients of the loss are not known to be bounded on the domain, so the "
+            "chain has no guarantee; set ULA(clip=...), or declare Domain(x_bound=..., "
+            "y_range=...) for a loss that is Lipschitz there."
+        )
+    mu, how = _best_mu(kernel, found, gamma)
+    total = GaussianDP(mu).gdp(num_draws)
+    return Guarantee(
+        adjacency=adjacency,
+        mechanism="chain",
+        num_draws=num_draws,
+        gamma=gamma,
+        epsilon=epsilon_at(GaussianDP(total), delta, 1),
+        delta=delta,
+        zcdp=total**2 / 2,
+        gdp=total,
+        assumptions=(how, DATA_FREE),
+        caveats=(FINITE_PRECISION, GENERATOR),
+    )
+
+
+def _best_mu(kernel: ULA, found: ChainConstants, gamma: float) -> tuple[float, str]:
+    h, sensitivity = kernel.step_size, found.gradient_sensitivity
+    trajectory = langevin_trajectory_gdp(
+        kernel.num_steps, h, gradient_sensitivity=sensitivity, gamma=gamma
+    )
+    shown = f"S = {sensitivity:.6g}"
+    if found.strong_convexity > 0 and h * found.smoothness < 2:
+        last = langevin_last_iterate_gdp(
+            kernel.num_steps,
+            h,
+            gradient_sensitivity=sensitivity,
+            gamma=gamma,
+            strong_convexity=found.strong_convexity,
+            smoothness=found.smoothness,
+        )
+        if last <= trajectory:
+            return last, (
+                f"only the last iterate is released; the potential is {found.strong_convexity:.6g}"
+                f"-strongly convex and {found.smoothness:.6g}-smooth, {shown} (Bok, Su & "
+                "Altschuler 2024)"
+            )
+    return trajectory, f"composition of {kernel.num_steps} Gaussian mechanisms with {shown}"
+
+
+def _of_sgld(
+    kernel: SGLD, gamma: float, adjacency: Adjacency, delta: float, num_draws: int
+) -> Guarantee:
+    if adjacency != "add-remove":
+        raise ValueError(
+            "adjacency: the accountant of Poisson-sampled minibatches is for add-remove; use it, "
+            "or full-batch ULA for replace-one."
+        )
+    noise = math.sqrt(2 / kernel.step_size) * kernel.sampling_rate / (gamma * kernel.clip)
+    epsilon = subsampled_epsilon(
+        noise, kernel.sampling_rate, num_steps=kernel.num_steps * num_draws, delta=delta
+    )
+    return Guarantee(
+        adjacency=adjacency,
+        mechanism="chain",
+        num_draws=num_draws,
+        gamma=gamma,
+        epsilon=epsilon,
+        delta=delta,
+        assumptions=(
+            f"composition of {kernel.num_steps} Gaussian mechanisms of noise multiplier "
+            f"{noise:.6g} on Poisson samples of rate {kernel.sampling_rate:g}",
+            DATA_FREE,
+        ),
+        caveats=(FINITE_PRECISION, GENERATOR),
+    )

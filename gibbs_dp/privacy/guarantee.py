@@ -1,0 +1,166 @@
+"""What a release promises, with everything that the promise rests on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import approximate_draw
+from gibbs_dp.information.checks import Adjacency
+
+Mechanism = Literal["exact draw", "approximate draw", "chain"]
+
+FINITE_PRECISION = (
+    "finite precision: floating-point arithmetic does not have the laws that are assumed here "
+    "(Mironov 2012); nothing is hardened against attacks on the lowest bits."
+)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential-privacy guarantee and its assumptions; numbers in nats.
+
+    Parameters
+    ----------
+    adjacency
+        Which datasets count as neighbours.
+    mechanism
+        "exact draw": holds for draws of the posterior itself, which a Markov chain only
+        approximates. "approximate draw": the same plus a stated total variation. "chain": holds
+        for the chain that was run, converged or not.
+    num_draws
+        Draws that it covers together.
+    gamma
+        Inverse temperature.
+    epsilon, delta
+        ``(epsilon, delta)``-DP; ``epsilon`` is infinite where there is none.
+    pure_epsilon, zcdp, gdp
+        The same release in other currencies: pure DP, ``rho`` of zero-concentrated DP, ``mu`` of
+        Gaussian DP; None where it has none.
+    renyi
+        Pairs ``(order, value)`` of the Rényi curve; empty where there is none.
+    assumptions
+        What must be true for it to hold.
+    caveats
+        What it does not cover.
+    total_variation
+        Declared distance of the draws' law from the posterior; of "approximate draw" only.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative or not one.
+
+    Examples
+    --------
+    >>> g = Guarantee("replace-one", "exact draw", 1, 1.0, epsilon=1.0, delta=0.0, pure_epsilon=1.0)
+    >>> print(g.summary().splitlines()[0])
+    (1, 0)-DP, replace-one neighbours, 1 draw at gamma = 1
+    >>> g.within_total_variation(1e-6).mechanism
+    'approximate draw'
+    """
+
+    adjacency: Adjacency
+    mechanism: Mechanism
+    num_draws: int
+    gamma: float
+    epsilon: float
+    delta: float
+    pure_epsilon: float | None = None
+    zcdp: float | None = None
+    gdp: float | None = None
+    renyi: tuple[tuple[float, float], ...] = ()
+    assumptions: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = (FINITE_PRECISION,)
+    total_variation: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.adjacency(self.adjacency)
+        checks.count("num_draws", self.num_draws)
+        checks.nonnegative("gamma", self.gamma)
+        checks.nonnegative("epsilon", self.epsilon, allow_infinite=True)
+        checks.unit_interval("delta", self.delta)
+        for name in ("pure_epsilon", "zcdp", "gdp"):
+            if getattr(self, name) is not None:
+                checks.nonnegative(name, getattr(self, name))
+
+    @property
+    def is_idealized(self) -> bool:
+        """Whether it holds for exact draws only, which no Markov chain makes."""
+        return self.mechanism == "exact draw"
+
+    def within_total_variation(self, total_variation: float) -> Guarantee:
+        """Guarantee draws whose law is within ``tau`` of an exact draw's, for *every* dataset.
+
+        ``m`` such draws are within ``m tau`` of ``m`` exact ones: ``(eps, delta + (1 + e^eps) m
+        tau)``-DP. Pure, zero-concentrated and Gaussian DP are lost.
+
+        Parameters
+        ----------
+        total_variation
+            ``tau`` of one draw; it is declared, never measured.
+
+        Raises
+        ------
+        ValueError
+            Unless this is a guarantee of exact draws, and when the sum reaches 1.
+        """
+        if self.mechanism != "exact draw":
+            raise ValueError(
+                f"total_variation: it applies to a guarantee of exact draws, not to one of "
+                f"{self.mechanism!r}; leave it out."
+            )
+        checks.nonnegative("total_variation", total_variation)
+        total = min(1.0, self.num_draws * total_variation)
+        delta = approximate_draw(self.epsilon, self.delta, total_variation=total).delta
+        if not delta < 1:
+            raise ValueError(
+                f"total_variation: {total_variation:g} leaves no guarantee at epsilon="
+                f"{self.epsilon:g}; make the chain closer or epsilon smaller."
+            )
+        text = (
+            f"the law of each draw is within total variation {total_variation:g} of the posterior "
+            "for every dataset of the domain (declared, not measured)"
+        )
+        return replace(
+            self,
+            mechanism="approximate draw",
+            delta=delta,
+            pure_epsilon=None,
+            zcdp=None,
+            gdp=None,
+            renyi=(),
+            assumptions=(*(a.removeprefix("exact draws; ") for a in self.assumptions), text),
+            total_variation=total_variation,
+        )
+
+    def summary(self) -> str:
+        """Return the promise, then one line for every assumption and caveat."""
+        draws = "1 draw" if self.num_draws == 1 else f"{self.num_draws} draws"
+        head = (
+            f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours, {draws} at "
+            f"gamma = {self.gamma:.6g}"
+        )
+        names = {"pure_epsilon": "pure epsilon", "zcdp": "zCDP rho", "gdp": "Gaussian DP mu"}
+        others = [
+            f"{text} {getattr(self, name):.6g}"
+            for name, text in names.items()
+            if getattr(self, name) is not None
+        ]
+        lines = [head, *(["also " + ", ".join(others)] if others else [])]
+        if self.is_idealized:
+            lines.append("IDEALIZED: of exact draws; the draws of a Markov chain are approximate")
+        lines += [f"assumes  {text}" for text in self.assumptions]
+        lines += [f"caveat   {text}" for text in self.caveats]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings; what is absent is left out, infinity is ``"inf"``."""
+        fields = {k: v for k, v in asdict(self).items() if v not in (None, ())}
+        fields.pop("renyi", None)
+        return {k: "inf" if v == math.inf else v for k, v in fields.items()}

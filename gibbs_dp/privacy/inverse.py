@@ -1,0 +1,66 @@
+"""From ``delta(eps)`` to ``eps(delta)``, always from above."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+
+from gibbs_dp.information import checks
+from gibbs_dp.privacy.routes import Route
+
+# Relative amount by which a root is raised, so that delta(eps) <= delta survives rounding.
+NUDGE = 1e-12
+# Beyond this, an epsilon says nothing and exponentials overflow.
+LARGEST = 600.0
+
+
+def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
+    """Smallest ``eps`` with ``delta(eps) <= delta``; the pure one at ``delta = 0``.
+
+    Parameters
+    ----------
+    route
+        What is known about neighbours.
+    delta
+        In ``[0, 1)``.
+    num_draws
+        Independent draws.
+
+    Returns
+    -------
+    float
+        ``inf`` where no ``eps`` below 600 will do and there is no pure one.
+
+    Raises
+    ------
+    ValueError
+        If ``delta`` is not in ``[0, 1)``.
+
+    Examples
+    --------
+    >>> from gibbs_dp.privacy.routes import GaussianDP
+    >>> round(epsilon_at(GaussianDP(0.5), 1e-5, 10), 4)
+    7.5113
+    """
+    checks.unit_interval("delta", delta)
+    pure = route.pure(num_draws)
+    if delta == 0 or pure == 0:
+        return pure
+    if route.delta(0.0, num_draws) <= delta:
+        return 0.0
+    high = min(pure, 1.0)
+    while route.delta(high, num_draws) > delta:
+        if high >= min(pure, LARGEST):
+            return pure
+        high = min(2 * high, pure, LARGEST)
+
+    def excess(eps: float) -> float:
+        # In logarithms the curve is nearly straight.
+        return math.log(max(route.delta(eps, num_draws), 1e-300)) - math.log(delta)
+
+    root = float(brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-13))
+    step = NUDGE
+    while route.delta(root, num_draws) > delta:
+        root, step = min(root * (1 + step) + step, high), 4 * step
+    return root

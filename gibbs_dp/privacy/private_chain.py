@@ -1,0 +1,150 @@
+"""A private Langevin run: clip to the domain, run the chain, hand over draws and guarantee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray, PyTree
+
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.chain import chain_guarantee
+from gibbs_dp.privacy.entropy import secret_key
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.sampling.kernels import SGLD, ULA
+from gibbs_dp.sampling.langevin_run import run_langevin
+
+
+@dataclass(frozen=True, eq=False)
+class ChainDraws:
+    """Last iterates of Langevin chains, with what they promise.
+
+    Parameters
+    ----------
+    theta
+        Leaves ``[draws, ...]``.
+    guarantee
+        None for a run outside the form that the theorems cover.
+    reason
+        Why there is no guarantee; empty where there is one.
+    """
+
+    theta: Any
+    guarantee: Guarantee | None
+    reason: str = ""
+
+
+def private_chain(
+    posterior: GibbsPosterior,
+    data: PyTree,
+    *,
+    gamma: float,
+    kernel: ULA | SGLD,
+    domain: Domain,
+    adjacency: Adjacency,
+    delta: float,
+    settings_are_data_free: bool,
+    n: int | None = None,
+    start: PyTree | None = None,
+    num_draws: int = 1,
+    key: int | PRNGKeyArray | None = None,
+) -> ChainDraws:
+    """Run Langevin chains on clipped data; the guarantee holds converged or not.
+
+    Parameters
+    ----------
+    posterior, gamma, kernel, adjacency, delta, num_draws
+        As in `gibbs_dp.privacy.chain_guarantee`.
+    data
+        Private examples; clipped to the domain first.
+    domain
+        Bounds that the data are clipped to.
+    settings_are_data_free
+        Your promise that gamma, step size, number of steps, clip, domain and start were chosen
+        without looking at these data. Without it the run has no guarantee.
+    n
+        Under add/remove, the public upper bound on the number of examples; needed there.
+    start
+        Where all chains begin; zeros by default.
+    key
+        A fixed key, with which there is no guarantee as anyone can repeat the noise; by default
+        the operating system's entropy.
+
+    Raises
+    ------
+    ValueError
+        For settings that no theorem covers, and data that do not fit the posterior.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0))
+    >>> run = private_chain(p, jnp.ones((20, 1)), gamma=0.1, kernel=gdp.ULA(0.1, 50),
+    ...                     domain=gdp.Domain(x_bound=1.0), adjacency="replace-one", delta=1e-6,
+    ...                     settings_are_data_free=True)
+    >>> run.theta.shape, run.guarantee.mechanism
+    ((1, 1), 'chain')
+    """
+    rows = num_rows(data)
+    if adjacency == "replace-one":
+        if n not in (None, rows):
+            raise ValueError(
+                f"n: under replace-one it is the number of rows, {rows}; leave it out."
+            )
+        n = rows
+    elif n is None or rows > n:
+        raise ValueError(
+            "n: under add-remove give a public upper bound on the number of examples, at least as "
+            "large as the data."
+        )
+    reason = ""
+    if not settings_are_data_free:
+        reason = "settings_are_data_free was not promised"
+    elif key is not None:
+        reason = "the key was given, so the noise can be repeated"
+    guarantee = chain_guarantee(
+        posterior,
+        kernel,
+        gamma=gamma,
+        n=n,
+        adjacency=adjacency,
+        domain=domain,
+        delta=delta,
+        num_draws=num_draws,
+    )
+    flat = run_langevin(
+        posterior,
+        clip_data(posterior, data, domain),
+        gamma=gamma,
+        kernel=kernel,
+        start=start,
+        num_draws=num_draws,
+        key=secret_key() if key is None else key,
+    )
+    theta = jax.vmap(posterior.constrain)(flat)
+    return ChainDraws(theta, None if reason else guarantee, reason)
+
+
+def num_rows(data: PyTree) -> int:
+    """Count the examples, from shapes alone.
+
+    Raises
+    ------
+    ValueError
+        If the leaves have no common leading axis.
+    """
+    lengths = {len(leaf) for leaf in jax.tree.leaves(data) if getattr(leaf, "ndim", 1)}
+    if len(lengths) != 1 or lengths == {0}:
+        raise ValueError("data: give arrays with one common leading axis of examples.")
+    return int(lengths.pop())
+
+
+def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
+    """Project every example on the domain, as the loss asks."""
+    if isinstance(posterior.loss, Loss):
+        return posterior.loss.clip(data, domain)
+    return domain.clip(data)

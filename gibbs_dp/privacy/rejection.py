@@ -1,0 +1,118 @@
+"""Draws whose distance from the posterior is proven: rejection with a fixed number of tries.
+
+A route to a guarantee that assumes no convergence, for strongly convex and smooth potentials. At
+any point ``t`` with gradient ``g``, the quadratic with curvature ``m`` lies below the potential
+and the one with curvature ``M`` above it, so proposals from ``N(t - g/m, I/m)`` are accepted with
+probability at least ``a = (m/M)^{d/2} exp(-|g|^2 (1/m - 1/M) / 2)``. The first accepted of ``T``
+proposals is an exact draw but for an event of probability ``(1 - a)^T``, which bounds the total
+variation. Every constant is explicit and free of the data; the cost grows like ``(M/m)^{d/2}``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from gibbs_dp.information import checks
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.langevin import prior_gradient
+
+# Proposals that may be made for one draw; beyond it another method is the better choice.
+MAX_TRIES = 2_000_000
+# Gradient left at the proposal's centre, in units of sqrt(m): it costs little acceptance.
+CENTRING = 0.1
+
+
+@dataclass(frozen=True)
+class RejectionPlan:
+    """How many steps and tries prove a total variation; free of the data.
+
+    Parameters
+    ----------
+    strong_convexity, smoothness
+        ``m`` and ``M`` of the potential.
+    num_steps
+        Gradient steps towards the mode.
+    acceptance
+        Least probability with which a proposal is accepted.
+    num_tries
+        Proposals, all of them made: the running time tells nothing.
+    total_variation
+        Proven bound for one draw, ``(1 - acceptance)^num_tries``.
+    """
+
+    strong_convexity: float
+    smoothness: float
+    num_steps: int
+    acceptance: float
+    num_tries: int
+    total_variation: float
+
+
+def plan_rejection(
+    *,
+    strong_convexity: float,
+    smoothness: float,
+    first_gradient: float,
+    dim: int,
+    total_variation: float,
+) -> RejectionPlan:
+    """Choose steps and tries for a total variation.
+
+    Gradient descent with step ``2 / (m + M)`` shrinks the distance to the mode by
+    ``(M - m) / (M + m)``, so after ``k`` steps from zero ``|g| <= (M/m) |g_0| q^k``.
+
+    Parameters
+    ----------
+    strong_convexity, smoothness
+        ``m`` and ``M``.
+    first_gradient
+        Bound on the gradient at zero, for all datasets of the domain.
+    dim
+        Number of parameters.
+    total_variation
+        Target for one draw, in ``(0, 1)``.
+
+    Raises
+    ------
+    ValueError
+        If it would take more than two million tries a draw.
+
+    Examples
+    --------
+    >>> plan = plan_rejection(strong_convexity=1.0, smoothness=4.0, first_gradient=10.0, dim=2,
+    ...                       total_variation=1e-9)
+    >>> plan.num_tries, plan.total_variation <= 1e-9
+    (73, True)
+    """
+    m = checks.positive("strong_convexity", strong_convexity)
+    big = max(checks.positive("smoothness", smoothness), m)
+    tau = checks.unit_interval("total_variation", total_variation, open_left=True)
+    q = (big - m) / (big + m)
+    goal = CENTRING * math.sqrt(m)
+    start = big / m * first_gradient
+    num_steps = 1
+    if q > 0 and start > goal:
+        num_steps = 1 + math.ceil(math.log(start / goal) / -math.log(q))
+    gradient = start * q**num_steps
+    log_rate = 0.5 * checks.count("dim", dim) * math.log(m / big)
+    rate = math.exp(log_rate - 0.5 * gradient**2 * (1 / m - 1 / big)) * (1 - 1e-6)
+    tries = math.ceil(math.log(tau) / math.log1p(-rate))
+    if tries > MAX_TRIES:
+        raise ValueError(
+            f"epsilon: a proven draw would take {tries:.2g} proposals, as M/m = {big / m:.3g} in "
+            f"{dim} dimensions; lower epsilon, raise the prior's precision, or release a chain."
+        )
+    bound = math.exp(tries * math.log1p(-rate))
+    return RejectionPlan(m, big, num_steps, rate, tries, min(bound, tau))
+
+
+def first_gradient_bound(
+    posterior: GibbsPosterior, *, gamma: float, n: int, lipschitz: float
+) -> float:
+    """Bound the potential's gradient at zero for ``n`` examples with that Lipschitz constant."""
+    pull = np.asarray(prior_gradient(posterior, jnp.zeros(posterior.dim)), np.float64)
+    return gamma * n * lipschitz + float(np.linalg.norm(pull))

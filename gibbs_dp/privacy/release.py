@@ -1,0 +1,219 @@
+"""Private draws for the outside world: clip, calibrate, charge, draw, check, hand out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import approximate_draw
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
+from gibbs_dp.privacy.chain import GENERATOR
+from gibbs_dp.privacy.charge import charge_guarantee
+from gibbs_dp.privacy.entropy import secret_key
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.private_chain import clip_data
+from gibbs_dp.privacy.release_checks import (
+    FLOAT_ARITHMETIC,
+    IDEALIZATIONS,
+    check_shapes,
+    check_structure,
+    dataset_size,
+    has_converged,
+    require_accepted,
+)
+from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.sample import sample
+
+CHECKS_CAVEAT = (
+    "that the convergence checks passed is itself a function of the data, and not covered."
+)
+TIMING_CAVEAT = "running time is not protected; do not let an adversary measure it."
+MIN_CHAINS = 4
+
+
+class ReleaseError(ValueError):
+    """A release that failed after its charge: nothing is handed out, and the charge stands."""
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What leaves the house: draws and their guarantee, nothing else about the data.
+
+    Parameters
+    ----------
+    theta
+        The prior's pytree; leaves ``[draws, ...]``.
+    guarantee
+        What holds, and under which assumptions.
+    charge
+        Number of the charge in the ledger.
+    """
+
+    theta: Any
+    guarantee: Guarantee
+    charge: int
+
+
+def release(
+    posterior: GibbsPosterior,
+    data: PyTree,
+    *,
+    domain: Domain,
+    adjacency: Adjacency,
+    ledger: Ledger,
+    accept: Collection[str] = (),
+    pure_epsilon: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    zcdp: float | None = None,
+    gdp: float | None = None,
+    total_variation: float | None = None,
+    num_draws: int = 1,
+    n: int | None = None,
+    kernel: Kernel | None = None,
+    num_warmup: int = 500,
+    num_samples: int = 1000,
+    purpose: str = "gibbs_dp release",
+) -> Release:
+    """Release draws from the Gibbs posterior of private data.
+
+    In this order: check everything that can be checked without the data's values; find the gamma
+    of the target; charge the ledger; clip the data to the domain; run one chain per draw from a
+    key of the operating system's entropy; check convergence; hand out the last draw of each.
+    Whatever fails after the charge raises one fixed sentence, and the charge stands.
+
+    For draws whose guarantee assumes no convergence see `gibbs_dp.privacy.release_chain`.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior.
+    data
+        Private examples.
+    domain
+        Bounds that the data are clipped to; chosen without looking at them.
+    adjacency
+        Which datasets count as neighbours.
+    ledger
+        Budget of this dataset, charged before anything is drawn.
+    accept
+        The idealizations that you accept, by name: "exact-draw" (not needed with
+        ``total_variation``) and "float-arithmetic".
+    pure_epsilon, epsilon, delta, zcdp, gdp
+        One target, as in `gibbs_dp.calibrate`.
+    total_variation
+        A distance of each chain's law from the posterior that you can vouch for, for every
+        dataset; then the target must be ``epsilon`` and ``delta``, and it is met with it.
+    num_draws
+        Draws to release.
+    n
+        Under add/remove: a public upper bound on the number of examples.
+    kernel, num_warmup, num_samples
+        How each chain runs, as in `gibbs_dp.sample`.
+    purpose
+        For the ledger's record.
+
+    Raises
+    ------
+    ValueError
+        For bad input, before anything is charged.
+    BudgetExceededError
+        If the budget does not suffice; nothing is charged.
+    ReleaseError
+        If the chains fail or do not pass the checks; the charge stands.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, jax.numpy as jnp, gibbs_dp as gdp
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = gdp.Ledger.create(pathlib.Path(folder.name) / "ledger", epsilon=1.0,
+    ...                            adjacency="replace-one")
+    >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
+    ...                        gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
+    >>> gdp.release(p, jnp.ones((50, 1)), domain=gdp.Domain(x_bound=1.0), ledger=ledger,
+    ...             adjacency="replace-one", pure_epsilon=0.5,
+    ...             accept=["exact-draw"])                              # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: accept: the guarantee is idealized, so name what you accept: 'float-arithmetic' ...
+    >>> folder.cleanup()
+    """
+    needed = [FLOAT_ARITHMETIC] if total_variation is not None else list(IDEALIZATIONS)
+    require_accepted(accept, needed)
+    rows = check_shapes(data)
+    size = dataset_size(rows, adjacency, n)
+    target = Target(pure_epsilon, epsilon, delta, zcdp, gdp)
+    guarantee = _guarantee(posterior, target, size, adjacency, domain, num_draws, total_variation)
+    unchecked = check_structure(posterior, data, domain)
+    charge = charge_guarantee(ledger, guarantee, purpose=purpose)
+    try:
+        draws = sample(
+            unchecked,
+            clip_data(posterior, data, domain),
+            gamma=guarantee.gamma,
+            key=secret_key(),
+            kernel=kernel,
+            num_chains=max(MIN_CHAINS, num_draws),
+            num_warmup=num_warmup,
+            num_samples=num_samples,
+        )
+        is_good = has_converged(draws)
+    except Exception:
+        # Its message may quote the data.
+        raise ReleaseError(FAILED) from None
+    if not is_good:
+        raise ReleaseError(FAILED)
+    theta = jax.tree.map(lambda leaf: np.asarray(leaf)[:num_draws, -1], draws.theta)
+    return Release(theta, guarantee, charge)
+
+
+FAILED = (
+    "release: the chains failed or did not pass the convergence checks; nothing is released and "
+    "the charge stands. Raise num_warmup and num_samples, or lower the target."
+)
+
+
+def _guarantee(
+    posterior: GibbsPosterior,
+    target: Target,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain,
+    num_draws: int,
+    total_variation: float | None,
+) -> Guarantee:
+    """Calibrate; with a declared total variation, so that the sum meets the target."""
+    asked = target
+    if total_variation is not None:
+        checks.nonnegative("total_variation", total_variation)
+        if target.epsilon is None or target.delta is None:
+            raise ValueError(
+                "total_variation: an approximate draw has (epsilon, delta) only; give the target "
+                "as epsilon and delta."
+            )
+        lost = approximate_draw(
+            target.epsilon, 0.0, total_variation=min(1.0, num_draws * total_variation)
+        ).delta
+        if not lost < target.delta:
+            raise ValueError(
+                f"total_variation: {total_variation:g} alone costs a delta of {lost:.3g}, more "
+                f"than the target's {target.delta:g}; make the chain closer or delta larger."
+            )
+        asked = replace(target, delta=target.delta - lost)
+    found = calibrate_gamma(
+        posterior, asked, n=n, adjacency=adjacency, domain=domain, num_draws=num_draws
+    ).guarantee
+    if total_variation is not None and target.delta is not None:
+        found = replace(found.within_total_variation(total_variation), delta=target.delta)
+    caveats = (*found.caveats, GENERATOR, CHECKS_CAVEAT, TIMING_CAVEAT)
+    return replace(found, caveats=caveats)

@@ -1,0 +1,121 @@
+"""What a release checks before its charge without seeing values, and after it in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.check import check_loss
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.private_chain import clip_data, num_rows
+from gibbs_dp.sampling.draws import ESS_LIMIT, RHAT_LIMIT, Draws
+
+EXACT_DRAW = "exact-draw"
+FLOAT_ARITHMETIC = "float-arithmetic"
+IDEALIZATIONS = {
+    EXACT_DRAW: "the draws of a Markov chain are taken for draws of the posterior itself",
+    FLOAT_ARITHMETIC: "floating-point arithmetic is taken for real numbers",
+}
+
+
+def require_accepted(accept: Collection[str], needed: Collection[str]) -> None:
+    """Raise a ValueError unless every needed idealization was accepted by name.
+
+    >>> require_accepted(["float-arithmetic"], ["float-arithmetic"])
+    """
+    given = {accept} if isinstance(accept, str) else set(accept)
+    unknown = given - set(IDEALIZATIONS)
+    if unknown:
+        raise ValueError(
+            f"accept: {sorted(unknown)[0]!r} is no idealization; the names are "
+            f"{', '.join(IDEALIZATIONS)}."
+        )
+    missing = [name for name in needed if name not in given]
+    if missing:
+        meanings = "; ".join(f"{name!r} ({IDEALIZATIONS[name]})" for name in missing)
+        raise ValueError(
+            f"accept: the guarantee is idealized, so name what you accept: {meanings}."
+        )
+
+
+def check_shapes(data: PyTree) -> int:
+    """Count the examples; refuse anything but arrays of numbers without quoting a value."""
+    for leaf in jax.tree.leaves(data):
+        kind = getattr(getattr(leaf, "dtype", None), "kind", "")
+        if kind not in "fiub" or not kind:
+            raise ValueError("data: give arrays of numbers; encode text and tables first.")
+    return num_rows(data)
+
+
+def dataset_size(rows: int, adjacency: Adjacency, n: int | None) -> int:
+    """Size that the guarantee is for: public under replace-one, a public bound under add/remove.
+
+    Raises
+    ------
+    ValueError
+        If it is missing, superfluous, or below the data's.
+    """
+    if adjacency == "replace-one":
+        if n not in (None, rows):
+            raise ValueError("n: under replace-one it is the number of rows; leave it out.")
+        return rows
+    if n is None or n < rows:
+        raise ValueError(
+            "n: under add-remove give a public upper bound on the number of examples, at least as "
+            "large as the data."
+        )
+    return n
+
+
+def check_structure(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> GibbsPosterior:
+    """Evaluate the loss on zeros of the data's shape, so that no message can depend on values.
+
+    Returns the posterior with a loss that does not inspect its data: a complaint about them would
+    be a release.
+    """
+    blank = clip_data(posterior, jax.tree.map(lambda leaf: np.zeros(leaf.shape), data), domain)
+    unchecked = without_checks(posterior)
+    check_loss(unchecked, jax.tree.map(jax.numpy.asarray, blank), num_rows(blank))
+    return unchecked
+
+
+@lru_cache(maxsize=16)
+def without_checks(posterior: GibbsPosterior) -> GibbsPosterior:
+    """Return the same posterior, whose loss accepts any data; one object each, compiled once."""
+    if posterior.loss is None:
+        return posterior
+    return GibbsPosterior(_Plain(posterior.loss), posterior.prior.tree)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plain:
+    """A loss without its checks of data."""
+
+    loss: Any
+
+    def __call__(self, theta: PyTree, z: PyTree) -> Any:
+        return self.loss(theta, z)
+
+    def batch(self, theta: PyTree, data: PyTree) -> Any:
+        if hasattr(self.loss, "batch"):
+            return self.loss.batch(theta, data)
+        return jax.vmap(lambda z: self.loss(theta, z))(data)
+
+
+def has_converged(draws: Draws) -> bool:
+    """Whether R-hat, effective draws and movement are what `Draws.warnings` asks for."""
+    frame = draws.to_dataframe()
+    return bool(
+        not draws.is_stuck.any()
+        and np.isfinite(draws.log_density).all()
+        and (frame["r_hat"] <= RHAT_LIMIT).all()
+        and (frame["ess"] >= ESS_LIMIT).all()
+    )

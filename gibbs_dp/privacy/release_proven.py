@@ -1,0 +1,196 @@
+"""A release of draws whose distance from the posterior is proven rather than assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
+from gibbs_dp.privacy.chain import GENERATOR
+from gibbs_dp.privacy.charge import charge_guarantee
+from gibbs_dp.privacy.constants import derive_constants, on_support
+from gibbs_dp.privacy.entropy import secret_key
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.private_chain import clip_data
+from gibbs_dp.privacy.rejection import RejectionPlan, first_gradient_bound, plan_rejection
+from gibbs_dp.privacy.release import Release, ReleaseError
+from gibbs_dp.privacy.release_checks import (
+    FLOAT_ARITHMETIC,
+    check_shapes,
+    check_structure,
+    dataset_size,
+    require_accepted,
+)
+from gibbs_dp.sampling.langevin_run import require_langevin
+from gibbs_dp.sampling.rejection import draw_by_rejection
+
+# Share of delta that the proven total variation may take.
+TAIL_SHARE = 0.01
+FAILED = (
+    "release: the draws left the floating-point numbers; nothing is released, the charge stands."
+)
+
+
+def release_proven(
+    posterior: GibbsPosterior,
+    data: PyTree,
+    *,
+    domain: Domain,
+    adjacency: Adjacency,
+    ledger: Ledger,
+    epsilon: float,
+    delta: float,
+    accept: Collection[str] = (),
+    num_draws: int = 1,
+    n: int | None = None,
+    purpose: str = "gibbs_dp proven release",
+) -> Release:
+    """Release draws made by rejection, within a proven total variation of the posterior.
+
+    No convergence is assumed and nothing needs to be declared about a chain: see
+    `gibbs_dp.privacy.rejection`. For strongly convex and smooth potentials in few dimensions.
+
+    Parameters
+    ----------
+    posterior
+        A convex, smooth, Lipschitz loss and a Gaussian prior.
+    data, domain, adjacency, ledger, num_draws, n, purpose
+        As in `gibbs_dp.release`.
+    epsilon, delta
+        Target; a hundredth of ``delta`` pays for the tries that may all be rejected.
+    accept
+        Must name "float-arithmetic".
+
+    Raises
+    ------
+    ValueError
+        For bad input or a problem that would take too many tries, before anything is charged.
+    BudgetExceededError
+        If the budget does not suffice; nothing is charged.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = gdp.Ledger.create(pathlib.Path(folder.name) / "ledger", epsilon=1.0, delta=1e-5,
+    ...                            adjacency="replace-one")
+    >>> p = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0))
+    >>> data = (jnp.ones((30, 2)), jnp.arange(30) % 2)
+    >>> out = release_proven(p, data, domain=gdp.Domain(x_bound=1.0), adjacency="replace-one",
+    ...                      ledger=ledger, epsilon=1.0, delta=1e-5, accept=["float-arithmetic"])
+    >>> out.guarantee.mechanism, out.theta.shape
+    ('approximate draw', (1, 2))
+    >>> folder.cleanup()
+    """
+    require_accepted(accept, [FLOAT_ARITHMETIC])
+    require_langevin(posterior)
+    size = dataset_size(check_shapes(data), adjacency, n)
+    guarantee, plan = plan_proven(
+        posterior,
+        epsilon=epsilon,
+        delta=delta,
+        n=size,
+        adjacency=adjacency,
+        domain=domain,
+        num_draws=num_draws,
+    )
+    unchecked = check_structure(posterior, data, domain)
+    charge = charge_guarantee(ledger, guarantee, purpose=purpose)
+    try:
+        examples = jax.tree.map(
+            lambda a: jnp.asarray(a, jnp.zeros(()).dtype), clip_data(posterior, data, domain)
+        )
+        draws = [
+            draw_by_rejection(
+                unchecked,
+                examples,
+                jnp.asarray(guarantee.gamma),
+                jnp.asarray(plan.strong_convexity),
+                jnp.asarray(plan.smoothness),
+                key,
+                num_steps=plan.num_steps,
+                num_tries=plan.num_tries,
+            )
+            for key in jax.random.split(secret_key(), num_draws)
+        ]
+        flat = jnp.stack(draws)
+        is_good = bool(jnp.isfinite(flat).all())
+    except Exception:
+        raise ReleaseError(FAILED) from None  # its message may quote the data
+    if not is_good:
+        raise ReleaseError(FAILED)
+    theta = jax.tree.map(np.asarray, jax.vmap(posterior.constrain)(flat))
+    return Release(theta, guarantee, charge)
+
+
+def plan_proven(
+    posterior: GibbsPosterior,
+    *,
+    epsilon: float,
+    delta: float,
+    n: int,
+    adjacency: Adjacency,
+    domain: Domain,
+    num_draws: int,
+) -> tuple[Guarantee, RejectionPlan]:
+    """Split ``delta``, calibrate gamma to the larger part and the tries to the smaller.
+
+    Parameters are those of `release_proven`.
+
+    Raises
+    ------
+    ValueError
+        If a constant is missing, or the tries would be too many.
+    """
+    target = Target(epsilon=epsilon, delta=delta)
+    checks.count("num_draws", num_draws)
+    tau = TAIL_SHARE * delta / ((1 + np.exp(epsilon)) * num_draws)
+    found = calibrate_gamma(
+        posterior,
+        replace(target, delta=(1 - TAIL_SHARE) * delta),
+        n=n,
+        adjacency=adjacency,
+        domain=domain,
+        num_draws=num_draws,
+    )
+    constants = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
+    m, big = constants.strong_convexity(found.gamma), constants.smoothness(found.gamma)
+    assert isinstance(posterior.loss, Loss)
+    lipschitz = posterior.loss.constants(replace(on_support(posterior, domain), theta_bound=0.0))
+    if not (m > 0 and np.isfinite(big) and np.isfinite(lipschitz.lipschitz)):
+        raise ValueError(
+            "posterior: a proven draw needs a strongly convex and smooth potential; use a convex "
+            "loss with finite smoothness on the domain and a Gaussian prior."
+        )
+    plan = plan_rejection(
+        strong_convexity=m,
+        smoothness=big,
+        first_gradient=first_gradient_bound(
+            posterior, gamma=found.gamma, n=n, lipschitz=lipschitz.lipschitz
+        ),
+        dim=posterior.dim,
+        total_variation=float(tau),
+    )
+    inner = found.guarantee.within_total_variation(plan.total_variation)
+    text = (
+        f"proven: {plan.num_tries} proposals, each accepted with probability at least "
+        f"{plan.acceptance:.4g}, are within total variation {plan.total_variation:.3g}"
+    )
+    guarantee = replace(
+        inner,
+        delta=delta,
+        assumptions=(*inner.assumptions[:-1], text),
+        caveats=(*inner.caveats, GENERATOR),
+    )
+    return guarantee, plan

@@ -1,0 +1,69 @@
+"""Gaussian DP: what strong convexity gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gibbs_dp.information.bounds import delta_from_gdp
+
+
+@dataclass(frozen=True)
+class GaussianDP:
+    """Neighbours are no easier to tell apart than ``N(0, 1)`` and ``N(mu, 1)``.
+
+    Parameters
+    ----------
+    mu
+        ``gamma G / sqrt(m)`` for one draw.
+
+    Examples
+    --------
+    >>> GaussianDP(0.5).zcdp(10)
+    1.25
+    """
+
+    mu: float
+
+    @property
+    def name(self) -> str:
+        """Short name."""
+        return "strongly convex"
+
+    @property
+    def assumption(self) -> str:
+        """What it rests on."""
+        return (
+            "exact draws; the potential is strongly convex and neighbours' losses differ by a "
+            f"Lipschitz function, mu = gamma G / sqrt(m) = {self.mu:.6g} (Gopi, Lee & Liu 2022, "
+            "Thm 4)"
+        )
+
+    def pure(self, num_draws: int) -> float:
+        """Nothing: Gaussian tails."""
+        del num_draws
+        return 0.0 if self.mu == 0 else math.inf
+
+    def zcdp(self, num_draws: int) -> float:
+        """``m mu^2 / 2``."""
+        return num_draws * self.mu**2 / 2
+
+    def renyi(self, alpha: float, num_draws: int) -> float:
+        """``m alpha mu^2 / 2``."""
+        return 0.0 if self.mu == 0 else alpha * self.zcdp(num_draws)
+
+    def gdp(self, num_draws: int) -> float:
+        """``sqrt(m) mu``."""
+        return math.sqrt(num_draws) * self.mu
+
+    def delta(self, eps: float, num_draws: int) -> float:
+        """Balle & Wang 2018, exactly."""
+        return delta_from_gdp(self.gdp(num_draws), eps)
+
+    def kl(self, num_draws: int) -> float:
+        """``m mu^2 / 2``."""
+        return self.zcdp(num_draws)
+
+    def tv(self, num_draws: int) -> float:
+        """``2 Phi(sqrt(m) mu / 2) - 1``."""
+        return math.erf(self.gdp(num_draws) / math.sqrt(8))

@@ -1,0 +1,118 @@
+"""Langevin chains in exactly the form their privacy theorems cover."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from gibbs_dp.model.check import as_key, positive_count
+from gibbs_dp.model.populations.base import as_examples, num_examples
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels import ula
+from gibbs_dp.sampling.kernels.langevin import example_gradients, prior_gradient
+from gibbs_dp.sampling.kernels.sgld import SGLD
+from gibbs_dp.sampling.kernels.ula import ULA
+
+
+def run_langevin(
+    posterior: GibbsPosterior,
+    data: PyTree,
+    *,
+    gamma: float,
+    kernel: ULA | SGLD,
+    start: PyTree | None = None,
+    num_draws: int = 1,
+    key: int | PRNGKeyArray,
+) -> Float[Array, "draws dim"]:
+    """Run independent chains and keep the last iterate of each.
+
+    Nothing but the gradients sees the data: start, step, length, gamma and clip are the caller's,
+    there is no preconditioner, no adaptation and no acceptance step.
+
+    Parameters
+    ----------
+    posterior
+        A per-example loss and a prior on all of Euclidean space.
+    data
+        Examples, a pytree whose leaves have leading axis ``n``.
+    gamma
+        Inverse temperature.
+    kernel
+        `gibbs_dp.ULA` (full batch) or `gibbs_dp.SGLD` (Poisson minibatches).
+    start
+        Where all chains begin; zeros by default. For a guarantee it must be free of the data.
+    num_draws
+        Independent chains.
+    key
+        Integer seed or JAX key.
+
+    Returns
+    -------
+    Array
+        Last iterates, flat, ``[draws, dim]``.
+
+    Raises
+    ------
+    ValueError
+        For a structured loss or a prior whose support is not all of Euclidean space.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(2), 1.0))
+    >>> run_langevin(p, jnp.ones((5, 2)), gamma=1.0, kernel=gdp.ULA(0.05, 100), key=0).shape
+    (1, 2)
+    """
+    require_langevin(posterior)
+    num_draws = positive_count("num_draws", num_draws)
+    if not 0 <= gamma < float("inf"):
+        raise ValueError(f"gamma: {gamma:g} is not a finite number >= 0.")
+    position = jnp.zeros(posterior.dim) if start is None else posterior.unconstrain(start)
+    keys = jax.random.split(as_key(key), num_draws)
+    return _run(posterior, kernel, as_examples(data), jnp.asarray(float(gamma)), position, keys)
+
+
+def require_langevin(posterior: GibbsPosterior) -> None:
+    """Raise a ValueError unless the posterior is one that Langevin chains here can run on."""
+    if posterior.structured:
+        raise ValueError(
+            "posterior: Langevin steps clip gradients per example, but a total_loss has none; use "
+            "a per-example loss."
+        )
+    if not posterior.prior.is_euclidean:
+        raise ValueError(
+            "posterior: Langevin steps leave a bounded support; use a prior on all of Euclidean "
+            "space, such as a Gaussian one."
+        )
+
+
+@partial(jax.jit, static_argnames=("posterior", "kernel"))
+def _run(
+    posterior: GibbsPosterior,
+    kernel: ULA | SGLD,
+    data: PyTree,
+    gamma: Float[Array, ""],
+    start: Float[Array, " dim"],
+    keys: Array,
+) -> Float[Array, "draws dim"]:
+    n = num_examples(data)
+
+    def chain(key: PRNGKeyArray) -> Float[Array, " dim"]:
+        def one(index: Array, state: ula.ULAState) -> ula.ULAState:
+            noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
+
+            def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
+                each = example_gradients(posterior, theta, data, kernel.clip)
+                if isinstance(kernel, SGLD):
+                    is_in = jax.random.bernoulli(batch_key, kernel.sampling_rate, (n, 1))
+                    each = jnp.where(is_in, each, 0.0) / kernel.sampling_rate
+                return gamma * jnp.sum(each, axis=0) + prior_gradient(posterior, theta)
+
+            return ula.step(noise_key, state, gradient, kernel.step_size)
+
+        return jax.lax.fori_loop(0, kernel.num_steps, one, ula.init(start)).position
+
+    return jax.vmap(chain)(keys)

@@ -1,0 +1,165 @@
+"""Calibration inverts the accountant, and a private run beats a grid of its rivals."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import gibbs_dp as gdp
+from gibbs_dp.privacy import Target, account, calibrate_chain, chain_guarantee
+from gibbs_dp.sampling.langevin_run import run_langevin
+
+UNIT = gdp.Domain(x_bound=1.0)
+BOUNDED = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0)))
+CONVEX = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0))
+BOTH = gdp.GibbsPosterior(
+    gdp.losses.half_squared_distance, dist.TruncatedNormal(0.0, 0.5, low=-1.0, high=1.0)
+)
+LAPLACE = gdp.GibbsPosterior(
+    total_loss=lambda t, z: jnp.abs(t - z.mean()),
+    prior=gdp.Flat(gdp.supports.real()),
+    sensitivity=lambda n: 4 / n,
+    location_family=True,
+)
+TARGETS = {
+    "pure": ({"pure_epsilon": 0.7}, lambda a: a.pure(), 0.7),
+    "approximate": ({"epsilon": 0.7, "delta": 1e-6}, lambda a: a.epsilon(1e-6), 0.7),
+    "zcdp": ({"zcdp": 0.05}, lambda a: a.zcdp(), 0.05),
+    "gdp": ({"gdp": 0.3}, lambda a: a.gdp(), 0.3),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("posterior", "m"), [(BOUNDED, 1), (BOUNDED, 4), (CONVEX, 3), (BOTH, 2), (LAPLACE, 3)]
+)
+def test_calibration_and_accountant_invert_each_other(target, posterior, m):
+    asked, figure, value = TARGETS[target]
+    if posterior is CONVEX and target == "pure":
+        pytest.skip("no pure DP on an unbounded support")
+    given = {"n": 20, "adjacency": "replace-one", "domain": UNIT, "num_draws": m}
+    found = gdp.calibrate(posterior, **asked, **given)
+    spent = figure(account(posterior, gamma=found.gamma, **given))
+    assert spent == pytest.approx(value, rel=1e-6)
+    assert found.guarantee.num_draws == m
+    # Known-wrong variant: calibrating one draw and releasing m.
+    if m > 1:
+        alone = gdp.calibrate(posterior, **asked, **(given | {"num_draws": 1}))
+        assert figure(account(posterior, gamma=alone.gamma, **given)) > 1.2 * value
+
+
+def test_adjacency_changes_gamma_by_the_factor_of_the_range():
+    given = {"n": 20, "domain": UNIT, "pure_epsilon": 1.0}
+    replaced = gdp.calibrate(BOUNDED, adjacency="replace-one", **given).gamma
+    removed = gdp.calibrate(BOUNDED, adjacency="add-remove", **given).gamma
+    assert removed == pytest.approx(2 * replaced)
+
+
+REFUSED = {
+    "nothing": ({}, "give exactly one of"),
+    "two": ({"zcdp": 1.0, "gdp": 1.0}, "give exactly one of"),
+    "negative": ({"pure_epsilon": -1.0}, "pure_epsilon must be positive"),
+    "delta": ({"epsilon": 1.0, "delta": 1.0}, "delta must lie in"),
+    "no delta": ({"epsilon": 1.0}, "delta: it belongs to epsilon"),
+    "delta alone": ({"zcdp": 1.0, "delta": 1e-5}, "delta: it belongs to epsilon"),
+    "unbounded": ({"pure_epsilon": 1.0, "posterior": CONVEX}, "give the prior a bounded support"),
+    "no adjacency": ({"zcdp": 1.0, "adjacency": None}, "adjacency: a worst-case target needs"),
+    "audit setting": ({"zcdp": 1.0, "num_datasets": 5}, "num_datasets: for a target on_average_kl"),
+    "both kinds": ({"zcdp": 1.0, "on_average_kl": 0.1}, "give one target"),
+    "no population": ({"on_average_kl": 0.1}, "population: on-average KL"),
+    "average adjacency": (
+        {"on_average_kl": 0.1, "population": lambda k, n: n, "adjacency": "add-remove"},
+        "replace-one notion",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    change, message = REFUSED[case]
+    given = {"posterior": BOUNDED, "n": 20, "adjacency": "replace-one", "domain": UNIT} | change
+    with pytest.raises(ValueError, match=message) as error:
+        gdp.calibrate(**given)
+    assert "\n" not in str(error.value)
+
+
+def test_target_alone_checks_itself():
+    with pytest.raises(ValueError, match="zcdp must be positive"):
+        Target(zcdp=float("nan"))
+
+
+# -- a private ULA run ------------------------------------------------------------------------
+
+RUN = {"n": 200, "adjacency": "replace-one", "domain": UNIT}
+
+
+def test_the_chain_spends_its_target_and_no_rival_on_a_grid_is_better():
+    measured = []
+
+    def accuracy(kernel, gamma):
+        # Exact mean squared error on the quadratic with all data at 1: bias, prior and noise.
+        precision = 200 * gamma + 1.0
+        c = 1 - kernel.step_size * precision
+        mean = 200 * gamma / precision * (1 - c**kernel.num_steps)
+        variance = 2 * kernel.step_size * (1 - c ** (2 * kernel.num_steps)) / (1 - c**2)
+        measured.append((kernel, gamma))
+        return (mean - 1) ** 2 + variance
+
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0))
+    found = calibrate_chain(
+        posterior, epsilon=0.5, delta=1e-6, max_steps=64, accuracy=accuracy, **RUN
+    )
+    assert found.guarantee.epsilon == pytest.approx(0.5, rel=1e-6)
+    assert found.guarantee.epsilon <= 0.5 * (1 + 1e-9)
+    assert found.inaccuracy == accuracy(found.kernel, found.gamma)
+    for gamma, reach, steps in itertools.product(
+        np.geomspace(1e-4, 10, 30), np.linspace(0.05, 1.0, 12), (1, 2, 8, 64)
+    ):
+        rival = gdp.ULA(reach / (200 * gamma + 1.0), steps)
+        promise = chain_guarantee(posterior, rival, gamma=gamma, delta=1e-6, **RUN)
+        if promise.epsilon <= 0.5:
+            assert accuracy(rival, gamma) >= 0.99 * found.inaccuracy
+
+
+def test_the_default_bound_holds_for_the_run_it_describes():
+    """Mean excess loss of 2000 runs on data at the edge of the domain, below the bound."""
+    posterior = gdp.GibbsPosterior(
+        gdp.losses.half_squared_distance, dist.Normal(0.3 * jnp.ones(1), 1.0)
+    )
+    found = calibrate_chain(posterior, epsilon=2.0, delta=1e-6, radius=1.0, **RUN)
+    data = jnp.ones((200, 1))
+    draws = np.asarray(
+        run_langevin(posterior, data, gamma=found.gamma, kernel=found.kernel, num_draws=2000, key=0)
+    )
+    excess = float(np.mean((draws - 1.0) ** 2) / 2)  # over theta = 1, of norm 1
+    assert excess <= found.inaccuracy
+    assert found.inaccuracy < 100 * excess  # a bound that says something
+
+
+def test_more_privacy_costs_accuracy():
+    tight, wide = (
+        calibrate_chain(CONVEX, epsilon=e, delta=1e-6, max_steps=64, **RUN).inaccuracy
+        for e in (0.2, 4.0)
+    )
+    assert wide < tight
+
+
+def test_chain_refusals():
+    with pytest.raises(ValueError, match="strongly convex and smooth"):
+        calibrate_chain(
+            gdp.GibbsPosterior(gdp.losses.absolute, dist.Normal(jnp.zeros(1), 1.0)),
+            epsilon=1.0,
+            delta=1e-6,
+            **RUN,
+        )
+    with pytest.raises(ValueError, match="gradients of the loss are not bounded"):
+        calibrate_chain(
+            gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(1), 1.0)),
+            epsilon=1.0,
+            delta=1e-6,
+            **RUN,
+        )
+    with pytest.raises(ValueError, match="epsilon must be positive"):
+        calibrate_chain(CONVEX, epsilon=-1.0, delta=1e-6, **RUN)

@@ -1,0 +1,284 @@
+"""Guarantees of the chain that is run, against exact laws of quadratics and dp-accounting."""
+
+import math
+
+import dp_accounting
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from dp_accounting import pld
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gibbs_dp as gdp
+from gibbs_dp.information.divergences import gaussian_hockey_stick
+from gibbs_dp.privacy import chain_constants, chain_guarantee, private_chain
+from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.subsampled import subsampled_epsilon
+from gibbs_dp.sampling.kernels.langevin import example_gradients
+from gibbs_dp.sampling.langevin_run import run_langevin
+
+UNIT = gdp.Domain(x_bound=1.0)
+MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 0.5))
+LOGISTIC = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0))
+SQUARED = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(2), 1.0))
+
+
+def exact_law(data, gamma, precision, h, num_steps, start=0.0):
+    """Mean and variance of the chain on the quadratic, step by step."""
+    mean, variance = start, 0.0
+    for _ in range(num_steps):
+        mean = mean - h * (precision * mean - gamma * data.sum())
+        variance = (1 - h * precision) ** 2 * variance + 2 * h
+    return mean, variance
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    gamma=st.floats(0.05, 3.0),
+    n=st.integers(1, 30),
+    num_steps=st.integers(1, 60),
+    reach=st.floats(0.05, 1.0),
+    eps=st.floats(0.0, 3.0),
+)
+def test_on_a_quadratic_the_exact_curve_is_the_formula(gamma, n, num_steps, reach, eps):
+    """Neighbours z = 1 and z = -1: hockey-stick curve of the exact laws, to 1e-8."""
+    precision = n * gamma + 4.0
+    kernel = gdp.ULA(reach / precision, num_steps)
+    found = chain_guarantee(
+        MEAN, kernel, gamma=gamma, n=n, adjacency="replace-one", domain=UNIT, delta=1e-6
+    )
+    data = np.zeros(n)
+    laws = []
+    for z in (1.0, -1.0):
+        data[0] = z
+        laws.append(exact_law(data, gamma, precision, kernel.step_size, num_steps))
+    exact = gaussian_hockey_stick(*laws[0], *laws[1], math.exp(eps))
+    assert GaussianDP(found.gdp).delta(eps, 1) == pytest.approx(exact, rel=1e-8, abs=1e-13)
+
+
+def test_the_run_has_that_exact_law():
+    """4000 chains: mean and variance within 4 standard errors (false alarm 1.3e-4)."""
+    data = jnp.asarray([[0.9], [-0.3], [0.5]])
+    kernel = gdp.ULA(0.08, 7)
+    draws = run_langevin(
+        MEAN, data, gamma=1.3, kernel=kernel, num_draws=4000, key=1, start=jnp.array([1.0])
+    )
+    mean, variance = exact_law(np.asarray(data), 1.3, 3 * 1.3 + 4, 0.08, 7, start=1.0)
+    assert abs(float(draws.mean()) - mean) < 4 * math.sqrt(variance / 4000)
+    assert abs(float(draws.var(ddof=1)) / variance - 1) < 4 * math.sqrt(2 / 4000)
+
+
+def test_a_start_that_depends_on_the_data_breaks_the_formula():
+    """Known-wrong variant: starting at the mode (a whitening would do) exceeds the figure."""
+    n, gamma, num_steps = 5, 1.0, 3
+    precision = n * gamma + 4.0
+    kernel = gdp.ULA(0.1 / precision, num_steps)
+    found = chain_guarantee(
+        MEAN, kernel, gamma=gamma, n=n, adjacency="replace-one", domain=UNIT, delta=1e-6
+    )
+    data, laws = np.zeros(n), []
+    for z in (1.0, -1.0):
+        data[0] = z
+        mode = gamma * data.sum() / precision
+        laws.append(exact_law(data, gamma, precision, kernel.step_size, num_steps, mode))
+    exact = gaussian_hockey_stick(*laws[0], *laws[1], math.exp(0.5))
+    assert exact > 1.5 * GaussianDP(found.gdp).delta(0.5, 1)
+
+
+def test_clipping_never_lengthens_and_leaves_short_gradients(float64):
+    x = jnp.asarray([[3.0, 4.0], [0.1, 0.0]])
+    y = jnp.asarray([10.0, 0.05])
+    theta = jnp.asarray([0.3, -0.2])
+    raw = np.asarray(example_gradients(SQUARED, theta, (x, y), None))
+    clipped = np.asarray(example_gradients(SQUARED, theta, (x, y), 0.5))
+    by_hand = -2 * (np.asarray(y) - np.asarray(x) @ np.asarray(theta))[:, None] * np.asarray(x)
+    np.testing.assert_allclose(raw, by_hand, rtol=1e-12)
+    assert np.linalg.norm(clipped[0]) == pytest.approx(0.5, rel=1e-12)
+    np.testing.assert_allclose(clipped[1], raw[1], rtol=1e-12)
+    np.testing.assert_allclose(clipped[0] / 0.5, raw[0] / np.linalg.norm(raw[0]), rtol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**31), clip=st.floats(0.05, 5.0))
+def test_a_clipped_step_of_a_linear_loss_contracts_as_claimed(seed, clip):
+    """What the theorem needs of clipping: the drift is a contraction by max|1 - h m|, |1 - h M|."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(6, 2))
+    x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
+    y, gamma = rng.uniform(-3, 3, 6), 0.7
+    found = chain_constants(
+        SQUARED, gamma=gamma, clip=clip, n=6, adjacency="replace-one", domain=UNIT
+    )
+    h = 1.9 / found.smoothness
+    c = max(abs(1 - h * found.strong_convexity), abs(1 - h * found.smoothness))
+
+    def drift(theta):
+        slope = 2 * (x @ theta - y)
+        length = np.abs(slope) * np.linalg.norm(x, axis=1)
+        slope = slope * np.minimum(1, clip / np.maximum(length, 1e-300))
+        return theta - h * (gamma * slope @ x + theta)
+
+    a, b = rng.normal(size=2) * 3, rng.normal(size=2) * 3
+    moved = np.linalg.norm(drift(a) - drift(b))
+    assert moved <= c * np.linalg.norm(a - b) * (1 + 1e-9)
+
+
+def test_constants_under_clipping():
+    given = {"gamma": 0.5, "n": 40, "adjacency": "replace-one"}
+    far = chain_constants(LOGISTIC, clip=2.0, domain=UNIT, **given)
+    assert far == (2.0, 1.0, 0.5 * 40 / 4 + 1.0)  # gradients of norm at most 1: never clipped
+    near = chain_constants(LOGISTIC, clip=0.1, domain=UNIT, **given)
+    assert near.gradient_sensitivity == pytest.approx(0.2)
+    assert near.strong_convexity == 1.0
+    mean = chain_constants(MEAN, clip=0.1, domain=UNIT, **given)
+    assert mean.strong_convexity == 4.0  # the examples' own curvature is lost
+    own = gdp.GibbsPosterior(
+        gdp.losses.Declared(lambda t, z: jnp.sum((t - z) ** 4)), dist.Normal(jnp.zeros(1), 1.0)
+    )
+    assert chain_constants(own, clip=0.1, domain=UNIT, **given).strong_convexity == -math.inf
+    removed = chain_constants(
+        LOGISTIC, clip=0.1, gamma=0.5, n=40, adjacency="add-remove", domain=UNIT
+    )
+    assert removed.gradient_sensitivity == pytest.approx(0.1)
+
+
+def test_any_loss_by_composition_and_the_smaller_of_two():
+    given = {"gamma": 0.5, "n": 40, "adjacency": "replace-one", "domain": UNIT, "delta": 1e-6}
+    own = gdp.GibbsPosterior(lambda t, z: jnp.sum(jnp.sin(t * z)), dist.Normal(jnp.zeros(1), 1.0))
+    found = chain_guarantee(own, gdp.ULA(0.01, 400, clip=0.3), **given)
+    # K Gaussians of shift h gamma 2 C and deviation sqrt(2 h), by dp-accounting.
+    sigma = math.sqrt(0.02) / (0.01 * 0.5 * 0.6)
+    events = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(sigma / 20)])
+    theirs = pld.PLDAccountant().compose(events).get_epsilon(1e-6)
+    assert found.epsilon == pytest.approx(theirs, rel=1e-3)
+    long = [
+        chain_guarantee(LOGISTIC, gdp.ULA(0.05, k), **given).gdp for k in (1, 10, 1000, 100_000)
+    ]
+    assert long == sorted(long)
+    assert long[3] == pytest.approx(long[2], rel=1e-6)  # last iterate: it stops growing
+    too_large = chain_guarantee(LOGISTIC, gdp.ULA(0.4, 50), **given)  # h > 2 / M
+    assert "composition" in too_large.assumptions[0]
+
+
+def test_sgld_is_the_subsampled_gaussian_mechanism():
+    kernel = gdp.SGLD(step_size=0.02, num_steps=5, clip=0.5, sampling_rate=0.2)
+    gamma = 4.0
+    found = chain_guarantee(
+        LOGISTIC, kernel, gamma=gamma, n=100, adjacency="add-remove", domain=UNIT, delta=1e-5
+    )
+    noise = math.sqrt(2 * 0.02) * 0.2 / (0.02 * gamma * 0.5)
+    event = dp_accounting.PoissonSampledDpEvent(0.2, dp_accounting.GaussianDpEvent(noise))
+    listed = dp_accounting.ComposedDpEvent([event] * 5)
+    theirs = pld.PLDAccountant().compose(listed).get_epsilon(1e-5)
+    assert found.epsilon == pytest.approx(theirs, rel=1e-5)
+    whole = subsampled_epsilon(noise, 1.0, num_steps=5, delta=1e-5)
+    assert found.epsilon < 0.5 * whole  # subsampling amplifies
+    with pytest.raises(ValueError, match="add-remove"):
+        chain_guarantee(
+            LOGISTIC, kernel, gamma=1.0, n=9, adjacency="replace-one", domain=UNIT, delta=1e-5
+        )
+
+
+def test_one_sgld_step_has_the_right_mean_and_variance():
+    """Poisson sampling and noise of one step, against the sums (4 standard errors)."""
+    data = jnp.asarray([[0.9], [-0.3], [0.5], [0.8]])
+    kernel = gdp.SGLD(step_size=0.1, num_steps=1, clip=10.0, sampling_rate=0.3)
+    draws = np.asarray(run_langevin(MEAN, data, gamma=1.0, kernel=kernel, num_draws=20000, key=3))
+    z = np.asarray(data)[:, 0]
+    variance = 0.2 + 0.01 * (0.7 / 0.3) * np.sum(z**2)
+    assert abs(draws.mean() - 0.1 * z.sum()) < 4 * math.sqrt(variance / 20000)
+    assert abs(draws.var() / variance - 1) < 4 * math.sqrt(2 / 20000)
+
+
+def test_a_run_outside_the_form_carries_no_guarantee():
+    data = np.ones((6, 1))
+    given = {"gamma": 0.3, "kernel": gdp.ULA(0.05, 20), "domain": UNIT, "delta": 1e-6}
+    good = private_chain(MEAN, data, adjacency="replace-one", settings_are_data_free=True, **given)
+    assert good.guarantee.mechanism == "chain"
+    assert not good.guarantee.is_idealized
+    for extra in ({"settings_are_data_free": False}, {"settings_are_data_free": True, "key": 0}):
+        outside = private_chain(MEAN, data, adjacency="replace-one", **extra, **given)
+        assert outside.guarantee is None
+        assert outside.reason
+    with pytest.raises(ValueError, match="n: under add-remove"):
+        private_chain(MEAN, data, adjacency="add-remove", settings_are_data_free=True, **given)
+    with pytest.raises(ValueError, match="is no Markov kernel that suits sample"):
+        gdp.sample(MEAN, data, kernel=gdp.ULA(0.05, 20))
+
+
+def test_private_runs_clip_their_data_and_differ_every_time():
+    huge = np.array([[1e9], [np.inf], [np.nan], [-5.0]])
+    given = {
+        "gamma": 1.0,
+        "kernel": gdp.ULA(0.05, 300),
+        "domain": UNIT,
+        "adjacency": "replace-one",
+        "delta": 1e-6,
+        "settings_are_data_free": True,
+        "num_draws": 3,
+    }
+    first, second = (np.asarray(private_chain(MEAN, huge, **given).theta) for _ in range(2))
+    assert np.isfinite(first).all()
+    assert np.abs(first).max() < 6
+    assert not np.array_equal(first, second)
+    assert len(np.unique(first)) == 3
+
+
+REFUSED = {
+    "unbounded gradients": ({"posterior": SQUARED}, "not known to be bounded on the domain"),
+    "structured": (
+        {"posterior": gdp.GibbsPosterior(total_loss=lambda t, z: t, prior=dist.Normal(0.0, 1.0))},
+        "a total_loss has none",
+    ),
+    "bounded support": (
+        {
+            "posterior": gdp.GibbsPosterior(
+                gdp.losses.logistic, gdp.Flat(gdp.supports.box(-1.0, 1.0, 2))
+            )
+        },
+        "leave a bounded support",
+    ),
+    "delta": ({"delta": 1.0}, "delta must lie in"),
+    "no delta": ({"delta": 0.0}, "delta must lie in"),
+    "gamma": ({"gamma": 0.0}, "gamma must be positive"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_of_a_chain_guarantee(case):
+    change, message = REFUSED[case]
+    arguments = {
+        "posterior": LOGISTIC,
+        "kernel": gdp.ULA(0.05, 20),
+        "gamma": 1.0,
+        "n": 10,
+        "adjacency": "replace-one",
+        "domain": UNIT,
+        "delta": 1e-6,
+    } | change
+    with pytest.raises(ValueError, match=message):
+        chain_guarantee(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: gdp.ULA(0.0, 5), r"ULA\(step_size\)"),
+        (lambda: gdp.ULA(0.1, 0), r"ULA\(num_steps\)"),
+        (lambda: gdp.ULA(0.1, 5, clip=-1.0), r"ULA\(clip\)"),
+        (lambda: gdp.SGLD(0.1, 5, 1.0, 1.5), r"SGLD\(sampling_rate\)"),
+    ],
+)
+def test_settings_out_of_range(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_secret_keys_do_not_repeat():
+    from gibbs_dp.privacy.entropy import secret_key
+
+    words = {tuple(np.asarray(jax.random.key_data(secret_key())).tolist()) for _ in range(50)}
+    assert len(words) == 50

@@ -1,0 +1,200 @@
+"""The ledger: exact sums, refusals that change nothing, races, and processes that are killed."""
+
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gibbs_dp as gdp
+from gibbs_dp.privacy import charge_guarantee
+from gibbs_dp.privacy import ledger as module
+from gibbs_dp.privacy.ledger import BudgetExceededError
+
+HELPER = Path(__file__).with_name("ledger_process.py")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.ledger"
+
+
+def make(path, **budget):
+    return gdp.Ledger.create(path, adjacency="replace-one", **budget)
+
+
+def test_ten_tenths_are_one(path):
+    ledger = make(path, epsilon=1.0, delta=1e-5)
+    for i in range(10):
+        assert ledger.charge(purpose="tenth", epsilon=0.1, delta=1e-6) == i + 1
+    assert ledger.spent() == {"epsilon": 1.0, "delta": 1e-5}
+    with pytest.raises(BudgetExceededError, match="nothing was recorded"):
+        ledger.charge(purpose="one more", epsilon=1e-12)
+    assert len(ledger.charges()) == 10
+    assert gdp.Ledger(path).left() == {"epsilon": 0.0, "delta": 0.0}
+
+
+@settings(max_examples=25, deadline=None)
+@given(costs=st.lists(st.floats(1e-9, 0.7), min_size=1, max_size=12), data=st.data())
+def test_the_sum_never_exceeds_the_budget(costs, data, tmp_path_factory):
+    ledger = make(tmp_path_factory.mktemp("l") / "x", zcdp=1.0)
+    accepted = []
+    for cost in costs:
+        before = ledger.charges()
+        try:
+            ledger.charge(purpose="p", zcdp=cost)
+            accepted.append(cost)
+        except BudgetExceededError:
+            assert ledger.charges() == before
+            assert sum(accepted) + cost > 1.0 - 1e-12
+    assert sum(accepted) <= 1.0 + 1e-12
+    assert ledger.spent()["zcdp"] == pytest.approx(sum(accepted), abs=1e-15)
+
+
+def test_delta_runs_out_too_and_a_refusal_changes_nothing(path):
+    ledger = make(path, epsilon=5.0, delta=1e-6)
+    before = path.read_bytes()
+    with pytest.raises(BudgetExceededError, match="delta: this costs 2e-06"):
+        ledger.charge(purpose="p", epsilon=0.1, delta=2e-6)
+    assert path.read_bytes() == before
+    assert ledger.left() == {"epsilon": 5.0, "delta": 1e-6}
+
+
+def test_guarantees_are_charged_in_the_ledgers_currency(path, tmp_path):
+    g = gdp.Guarantee("replace-one", "exact draw", 1, 1.0, 0.5, 1e-7, zcdp=0.03)
+    assert charge_guarantee(make(path, zcdp=0.05), g, purpose="p") == 1
+    assert gdp.Ledger(path).spent() == {"zcdp": 0.03}
+    other = make(tmp_path / "b", epsilon=1.0, delta=1e-6)
+    charge_guarantee(other, g, purpose="p")
+    assert other.charges()[0].amounts == {"epsilon": 0.5, "delta": 1e-7}
+    none = gdp.Guarantee("replace-one", "exact draw", 1, 1.0, 0.5, 1e-7)
+    with pytest.raises(ValueError, match="no zCDP guarantee"):
+        charge_guarantee(gdp.Ledger(path), none, purpose="p")
+    wrong = gdp.Guarantee("add-remove", "exact draw", 1, 1.0, 0.5, 1e-7, zcdp=0.01)
+    with pytest.raises(ValueError, match="adjacency: the ledger is for replace-one"):
+        charge_guarantee(gdp.Ledger(path), wrong, purpose="p")
+
+
+REFUSED = {
+    "both": ({"epsilon": 1.0, "zcdp": 1.0}, "either epsilon"),
+    "neither": ({}, "either epsilon"),
+    "zero": ({"epsilon": 0.0}, "it is zero"),
+    "negative": ({"epsilon": -1.0}, "epsilon must be finite and at least 0"),
+    "NaN": ({"zcdp": float("nan")}, "zcdp must be finite"),
+    "infinite": ({"epsilon": float("inf")}, "epsilon must be finite"),
+    "delta": ({"epsilon": 1.0, "delta": 1.0}, "delta must lie in"),
+    "delta with zcdp": ({"zcdp": 1.0, "delta": 0.1}, "delta: it belongs to a budget in epsilon"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_budgets_that_make_no_sense_leave_no_file(path, case):
+    budget, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        make(path, **budget)
+    assert not path.exists()
+
+
+def test_charges_that_make_no_sense(path):
+    ledger = make(path, epsilon=1.0)
+    for cost, message in (
+        ({"epsilon": -0.1}, "at least 0"),
+        ({"epsilon": float("nan")}, "finite"),
+        ({"epsilon": 0.0}, "charge of nothing"),
+        ({"zcdp": 0.1}, "budget is in epsilon, delta"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ledger.charge(purpose="p", **cost)
+    assert ledger.charges() == ()
+
+
+def test_files_that_are_no_ledger(path, tmp_path):
+    with pytest.raises(ValueError, match="there is no file"):
+        gdp.Ledger(path)
+    path.write_text("not a database, but long enough to look like one" * 30)
+    with pytest.raises(ValueError, match="cannot be used"):
+        gdp.Ledger(path)
+    with pytest.raises(ValueError, match="never overwritten"):
+        make(path, epsilon=1.0)
+    other = tmp_path / "other.db"
+    sqlite3.connect(other).execute("CREATE TABLE t (x)").connection.close()
+    with pytest.raises(ValueError, match="not a ledger of gibbs_dp"):
+        gdp.Ledger(other)
+    with pytest.raises(ValueError, match="cannot make"):
+        make(tmp_path / "no" / "folder", epsilon=1.0)
+
+
+# -- several processes ------------------------------------------------------------------------
+
+
+def start():
+    return subprocess.Popen(
+        [sys.executable, "-I", str(HELPER), module.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+
+
+def test_two_processes_racing_for_the_last_of_a_budget(tmp_path):
+    """200 rounds: both ask for the last half at once, and exactly one gets it."""
+    racers = [start(), start()]
+    for i in range(200):
+        ledger = make(tmp_path / str(i), epsilon=1.0)
+        ledger.charge(purpose="first", epsilon=0.5)
+        for racer in racers:
+            racer.stdin.write(f"{ledger.path} 0.5\n")
+        answers = sorted(racer.stdout.readline().split()[0] for racer in racers)
+        assert answers == ["ok", "refused"]
+        assert ledger.spent() == {"epsilon": 1.0, "delta": 0.0}
+    for racer in racers:
+        racer.communicate()
+        assert racer.returncode == 0
+
+
+def test_a_process_killed_after_its_charge_has_spent_it(tmp_path):
+    """50 times SIGKILL between charge and hand-out, and at random moments of a stream of them."""
+    rng = random.Random(0)
+    ledger = make(tmp_path / "killed", epsilon=1000.0)
+    acknowledged = 0
+    for _ in range(50):
+        victim = start()
+        asked = rng.randint(1, 5)
+        for _ in range(asked):
+            victim.stdin.write(f"{ledger.path} 1.0\n")
+        assert victim.stdout.readline().startswith("ok")  # charged, not handed out
+        time.sleep(rng.random() * 0.01)
+        victim.kill()
+        rest = victim.stdout.read()  # communicate() would lose what readline() has read ahead
+        victim.wait()
+        victim.stdin.close()
+        victim.stdout.close()
+        before = acknowledged
+        acknowledged += 1 + rest.count("ok")
+        recorded = len(ledger.charges())
+        # What was acknowledged stands; one more may have been committed before the answer.
+        assert acknowledged <= recorded <= min(acknowledged + 1, before + asked)
+        acknowledged = recorded
+    assert ledger.spent()["epsilon"] == float(acknowledged) >= 50
+    assert ledger.charge(purpose="still in use", epsilon=1.0) == acknowledged + 1
+
+
+def test_an_exception_inside_the_transaction_records_nothing(path, monkeypatch):
+    ledger = make(path, epsilon=1.0)
+    monkeypatch.setattr(module, "_now", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        ledger.charge(purpose="p", epsilon=0.5)
+    monkeypatch.undo()
+    assert ledger.charges() == ()
+    assert ledger.charge(purpose="p", epsilon=1.0) == 1
+
+
+def test_the_file_is_the_owners_alone(path):
+    make(path, epsilon=1.0)
+    assert path.stat().st_mode & 0o077 == 0
