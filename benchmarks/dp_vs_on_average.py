@@ -105,6 +105,7 @@ def compare(num_datasets, progress):
             gammas=gammas,
             num_datasets=num_datasets,
             domain=domain,
+            num_information=0,
             progress=progress,
         )
         for warning in report.warnings:

@@ -127,7 +127,8 @@ def calibrate(
         raise ValueError("population: on-average KL is an average over it; give one.")
     if adjacency not in (None, "replace-one"):
         raise ValueError("adjacency: on-average KL is a replace-one notion; leave it out.")
-    run = partial(audit, posterior, population, n, **audit_settings)
+    settings = {"num_information": 0} | audit_settings
+    run = partial(audit, posterior, population, n, **settings)
     return calibrate_on_average_kl(run, on_average_kl, num_draws=num_draws)
 
 
