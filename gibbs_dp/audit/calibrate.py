@@ -23,6 +23,8 @@ Sweep = Callable[[Sequence[float]], Report]
 FIRST_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 MAX_DECADES = 9
 MAX_STEPS = 12
+# Ratio of gammas over which the curve's slope is taken.
+SECANT = 1.3
 
 
 @dataclass(frozen=True)
@@ -170,9 +172,8 @@ def calibrate_on_average_kl(
         gamma = _interpolate(low, high, known, goal)
         report = look([gamma])
         value, error = known[gamma]
-        slope = _slope(low, high, known)
-        # An estimate that is off by less than a hundredth of its own error is as good as exact.
-        if abs(value - goal) <= max(0.01 * error, 1e-6 * goal):
+        # Nearer to the goal than a tenth of its own error an estimate cannot be improved.
+        if abs(value - goal) <= max(0.1 * error, 1e-6 * goal):
             break
         low, high = (gamma, high) if value < goal else (low, gamma)
     else:
@@ -182,7 +183,7 @@ def calibrate_on_average_kl(
         )
     return AverageCalibration(
         gamma=gamma,
-        gamma_se=gamma * error / (value * slope),
+        gamma_se=gamma * error / (value * _slope(gamma, known)),
         on_average_kl=num_draws * value,
         on_average_kl_se=num_draws * error,
         num_draws=num_draws,
@@ -217,6 +218,8 @@ def _interpolate(
     return float(low * (high / low) ** share)
 
 
-def _slope(low: float, high: float, known: dict[float, tuple[float, float]]) -> float:
-    """Logarithmic slope between two points."""
+def _slope(gamma: float, known: dict[float, tuple[float, float]]) -> float:
+    """Logarithmic slope between the nearest points that noise cannot tilt: well apart."""
+    low = max(g for g in known if g <= gamma / SECANT)
+    high = min(g for g in known if g >= gamma * SECANT)
     return math.log(known[high][0] / known[low][0]) / math.log(high / low)

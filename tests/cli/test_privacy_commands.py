@@ -49,8 +49,9 @@ def test_calibrate_a_chain_and_save(run, tmp_path):
 def test_calibrate_on_average(run, monkeypatch):
     """The command's part of it: the sweep is replaced by the closed form eps_KL = gamma / n."""
 
-    def closed_form(posterior, population, n, gammas, num_datasets, key, progress):
-        assert (num_datasets, progress) == (256, False)
+    def closed_form(posterior, population, n, gammas, **settings):
+        wanted = {"num_datasets": 256, "num_information": 0, "progress": False}
+        assert wanted.items() <= settings.items()
         rows = [
             {"gamma": float(g), "on_average_kl": g / n, "on_average_kl_se": 0.05 * g / n}
             for g in gammas
@@ -60,9 +61,9 @@ def test_calibrate_on_average(run, monkeypatch):
     monkeypatch.setattr(calibrate_module, "audit", closed_form)
     words = ("calibrate", "gaussian-mean", "--n", 10, "--on-average-kl", 0.1, "--num-draws", 2)
     (row,) = run(*words, "--num-datasets", 256, "--json").rows
-    assert row["gamma"] == pytest.approx(0.5, rel=1e-3)
+    assert row["gamma"] == pytest.approx(0.5, rel=5e-3)
     assert row["gamma_se"] == pytest.approx(0.025, rel=1e-2)
-    assert row["on_average_kl"] == pytest.approx(0.1, rel=1e-3)
+    assert row["on_average_kl"] == pytest.approx(0.1, rel=5e-3)
 
 
 def test_ledger_and_release(run, files):
