@@ -221,8 +221,10 @@ def _settle(
     def second(y: Float[np.ndarray, " free"]) -> Float[np.ndarray, "free free"]:
         return loss(y)[2]
 
-    options = {"gtol": 1e-10}
-    return minimize(first, start, jac=True, hess=second, method="trust-exact", options=options).x
+    found = minimize(
+        first, start, jac=True, hess=second, method="trust-exact", options={"gtol": 1e-10}
+    )
+    return found.x
 
 
 def span_ipm(

@@ -22,8 +22,8 @@ from gibbs_dp.capacity.several import (
 from gibbs_dp.capacity.valid import valid_gaussian, valid_laplace
 
 Verdict = Literal["fails", "holds", "vacuous"]
-# The exact values are right to about 1e-7 (several dimensions) and 1e-12 (one).
-_TOLERANCE = 1e-6
+# Exact values are right to a relative 3e-6 in several dimensions, 1e-10 in one.
+_TOLERANCE = 1e-5
 
 
 class Regime(NamedTuple):

@@ -20,8 +20,12 @@ from gibbs_dp.capacity.line import gaussian_line, laplace_line
 from gibbs_dp.capacity.polynomial import polynomial_renyi
 from gibbs_dp.information import checks
 
-_NUM_NODES = 64
-_NUM_OCTAVES = 20
+_NUM_NODES = 32
+# Panels of the Fourier variable: even ones that follow the oscillation, then doubling ones.
+_EDGES = np.concatenate([np.arange(1.0, 1025.0, 16.0), 2.0 ** np.arange(10, 21) + 1])
+# Where the critic changes sign this many scales of the noise away, its norm is a moment series.
+_FAR = 25.0
+_NUM_MOMENTS = 12
 
 
 def gaussian_renyi_of_polynomials(
@@ -166,18 +170,20 @@ class _FourierNorm:
         u, w = roots_jacobi(_NUM_NODES, 0.0, 1 - q)
         first, first_mass = (1 + u) / 2, w / 2 ** (2 - q)
         v, z = np.polynomial.legendre.leggauss(_NUM_NODES)
-        left = 2.0 ** np.arange(_NUM_OCTAVES)[:, None]
-        rest = left * (1.5 + 0.5 * v)
+        half = np.diff(_EDGES)[:, None] / 2
+        rest = _EDGES[:-1, None] + half * (1 + v)
         self.t = np.concatenate([first, rest.ravel()])
-        tail = (left * 0.5 * z * rest ** (-q - 1)).ravel()
+        tail = (half * z * rest ** (-q - 1)).ravel()
         self.mass = np.concatenate([first_mass / first**2, tail])
-        self.end = (2.0**_NUM_OCTAVES) ** -q / q
+        self.end = _EDGES[-1] ** -q / q
 
     def __call__(
         self, offset: float, c: Float[np.ndarray, " rank"]
     ) -> tuple[float, float, Float[np.ndarray, " rank"]]:
         # In units of the critic's own width, so that the nodes fit it.
         slope = c @ self.ways
+        if abs(offset) > _FAR * np.abs(slope).max():
+            return self._series(offset, slope)
         width = math.hypot(offset, float(np.linalg.norm(slope)))
         b, a, t = offset / width, slope / width, self.t
         squares = np.square(a[:, None] * t)
@@ -188,3 +194,28 @@ class _FourierNorm:
         by_b = float(self.mass @ (t * np.sin(t * b) * damping))
         by_a = (2 * a[:, None] * t**2 / (1 + squares)) @ (self.mass * np.cos(t * b) * damping)
         return value, scale / width * by_b, scale / width * (self.ways @ by_a)
+
+    def _series(
+        self, offset: float, slope: Float[np.ndarray, " d"]
+    ) -> tuple[float, float, Float[np.ndarray, " rank"]]:
+        """Binomial series ``sum_j C(q, 2j) b^{q-2j} E Y^{2j}``, far from the critic's zero.
+
+        ``E Y^{2j} = (2j)! h_j(a_1^2, .., a_d^2)`` with the complete symmetric polynomials ``h_j``,
+        and ``C(q, 2j) (2j)!`` is the falling factorial of ``q``.
+        """
+        squares = (slope / offset) ** 2
+        powers = squares[:, None] ** np.arange(_NUM_MOMENTS)
+        symmetric = np.ones(1)
+        by_square = np.zeros((slope.size, 1))
+        falling = np.ones(1)
+        for j in range(1, _NUM_MOMENTS + 1):
+            by_square = np.column_stack([by_square, powers[:, :j] @ symmetric[::-1]])
+            sums = (powers[:, :j] * squares[:, None]).sum(axis=0)
+            symmetric = np.append(symmetric, sums @ symmetric[::-1] / j)
+            steps = (self.q - 2 * j + 2) * (self.q - 2 * j + 1)
+            falling = np.append(falling, falling[-1] * steps)
+        orders = 2 * np.arange(_NUM_MOMENTS + 1)
+        scale = abs(offset) ** self.q
+        by_offset = scale / offset * float(falling @ ((self.q - orders) * symmetric))
+        by_slope = scale * 2 * slope / offset**2 * (by_square @ falling)
+        return scale * float(falling @ symmetric), by_offset, self.ways @ by_slope

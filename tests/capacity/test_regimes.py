@@ -31,7 +31,7 @@ def test_a_grid_of_both_rows():
     for row in (*laplace, *gaussian):
         assert row.exact <= row.valid * (1 + 1e-9)
         assert row.valid <= row.unrestricted
-        assert (row.verdict == "fails") == (row.printed < row.exact * (1 - 1e-6))
+        assert (row.verdict == "fails") == (row.printed < row.exact * (1 - 1e-5))
         assert row.verdict != "fails" or row.alpha > 2
     for rows in (laplace, gaussian):
         edges = capacity.failing_below(rows)
