@@ -42,6 +42,8 @@ from gibbs_dp.capacity.moments import laplace_moments as laplace_moments
 from gibbs_dp.capacity.moments import monomials as monomials
 from gibbs_dp.capacity.moments import product_renyi2 as product_renyi2
 from gibbs_dp.capacity.moments import renyi2_from_moments as renyi2_from_moments
+from gibbs_dp.capacity.on_average import OnAverageCapacity as OnAverageCapacity
+from gibbs_dp.capacity.on_average import on_average_capacity_kl as on_average_capacity_kl
 from gibbs_dp.capacity.polynomial import PolynomialCritic as PolynomialCritic
 from gibbs_dp.capacity.polynomial import alpha_from_renyi as alpha_from_renyi
 from gibbs_dp.capacity.polynomial import polynomial_renyi as polynomial_renyi
@@ -56,6 +58,8 @@ from gibbs_dp.capacity.regimes import failing_below as failing_below
 from gibbs_dp.capacity.regimes import gaussian_regime as gaussian_regime
 from gibbs_dp.capacity.regimes import laplace_regime as laplace_regime
 from gibbs_dp.capacity.regimes import regime_map as regime_map
+from gibbs_dp.capacity.sampled import TrainedDivergence as TrainedDivergence
+from gibbs_dp.capacity.sampled import trained_divergence as trained_divergence
 from gibbs_dp.capacity.several import gaussian_renyi_of_polynomials as gaussian_renyi_of_polynomials
 from gibbs_dp.capacity.several import laplace_renyi_of_linear as laplace_renyi_of_linear
 from gibbs_dp.capacity.several import laplace_renyi_of_polynomials as laplace_renyi_of_polynomials
@@ -66,5 +70,6 @@ from gibbs_dp.capacity.theorems import generalization_from_kl as generalization_
 from gibbs_dp.capacity.theorems import ipm_from_kl as ipm_from_kl
 from gibbs_dp.capacity.theorems import ipm_from_kl_by_hoeffding as ipm_from_kl_by_hoeffding
 from gibbs_dp.capacity.theorems import query_hull_kl as query_hull_kl
+from gibbs_dp.capacity.training import Training as Training
 from gibbs_dp.capacity.valid import valid_gaussian as valid_gaussian
 from gibbs_dp.capacity.valid import valid_laplace as valid_laplace
