@@ -29,6 +29,8 @@ DEFAULT_ADVERSARIES = (Polynomial(1), Polynomial(2), RandomFeatures(32), TwoLaye
 NUM_ADAPT_ROUNDS = 6
 BLOCK_SIZE = 16
 LOW_ACCEPT = 0.4
+# Above this, in nats, few draws carry the critics' means and their bounds fall behind.
+_LOOSE_ABOVE = 1.0
 # Drift of the chains: significant, and more than a tenth of a posterior standard deviation.
 _DRIFT_Z, _DRIFT_SIZE = 5.0, 0.1
 
@@ -251,6 +253,12 @@ def _warnings(gamma: float, part: PairSummary, plan: PairPlan) -> list[str]:
     accept = float(np.mean(part.accept_prob))
     if accept < LOW_ACCEPT:
         found.append(f"gamma={gamma:g}: only {accept:.0%} of proposals were accepted.")
+    full = float(np.mean(part.full[kept])) if kept.any() else 0.0
+    if full > _LOOSE_ABOVE:
+        found.append(
+            f"gamma={gamma:g}: at an on-average KL of {full:.2g} nats trained critics fall well "
+            "short of their class; raise num_samples, or read them as loose lower bounds."
+        )
     pooled = pool(part.spread, plan.num_chains, plan.num_samples)
     if pooled.drift_z > _DRIFT_Z and pooled.drift_size > _DRIFT_SIZE:
         found.append(f"gamma={gamma:g}: the chains still drift; raise num_warmup.")

@@ -76,7 +76,8 @@ def train_and_judge(
     fresh = _values(best, inputs, slice(half, None), critics.value)
     if not isinstance(adversary, Polynomial):
         low, high = jnp.min(known[1]), jnp.max(known[1])
-        known, fresh = (tuple(jnp.clip(f, low, high) for f in pair) for pair in (known, fresh))
+        known = jnp.clip(known[0], low, high), jnp.clip(known[1], low, high)
+        fresh = jnp.clip(fresh[0], low, high), jnp.clip(fresh[1], low, high)
     return objective.verdict(known, fresh)
 
 
