@@ -57,6 +57,7 @@ from gibbs_dp.capacity.regimes import Regime as Regime
 from gibbs_dp.capacity.regimes import failing_below as failing_below
 from gibbs_dp.capacity.regimes import gaussian_regime as gaussian_regime
 from gibbs_dp.capacity.regimes import laplace_regime as laplace_regime
+from gibbs_dp.capacity.regimes import matrix_regime as matrix_regime
 from gibbs_dp.capacity.regimes import regime_map as regime_map
 from gibbs_dp.capacity.sampled import TrainedDivergence as TrainedDivergence
 from gibbs_dp.capacity.sampled import trained_divergence as trained_divergence

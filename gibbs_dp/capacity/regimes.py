@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gibbs_dp.capacity.closed_forms import (
@@ -13,12 +14,14 @@ from gibbs_dp.capacity.closed_forms import (
     laplace_unrestricted_renyi,
     shift_vector,
 )
+from gibbs_dp.capacity.matrix_mechanism import MatrixMechanism
 from gibbs_dp.capacity.printed import printed_gaussian, printed_gaussian_several, printed_laplace
 from gibbs_dp.capacity.several import (
     gaussian_renyi_of_polynomials,
     laplace_renyi_of_linear,
     laplace_renyi_of_polynomials,
 )
+from gibbs_dp.capacity.strategies import identity_strategy
 from gibbs_dp.capacity.valid import valid_gaussian, valid_laplace
 
 Verdict = Literal["fails", "holds", "vacuous"]
@@ -32,7 +35,7 @@ class Regime(NamedTuple):
     Attributes
     ----------
     row
-        "laplace" or "gaussian".
+        "laplace", "gaussian" (", d = 2" and so on in more dimensions) or "matrix mechanism".
     privacy
         ``eps`` of Laplace(1/eps) noise, ``1 / sigma`` of normal noise.
     alpha
@@ -65,6 +68,10 @@ def _verdict(exact: float, printed: float, unrestricted: float) -> Verdict:
     return "vacuous" if printed > unrestricted else "holds"
 
 
+def _row(noise: str, shift: Float[np.ndarray, " d"]) -> str:
+    return noise if shift.size == 1 else f"{noise}, d = {shift.size}"
+
+
 def laplace_regime(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> Regime:
     """Every number of the Laplace row; ``shift`` gives the sensitivity of each coordinate.
 
@@ -87,7 +94,7 @@ def laplace_regime(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> 
     free = laplace_unrestricted_renyi(eps, alpha, moved)
     bound = valid_laplace(eps, alpha, moved)
     verdict = _verdict(exact, printed, free)
-    return Regime("laplace", eps, alpha, exact, printed, bound, free, verdict)
+    return Regime(_row("laplace", moved), eps, alpha, exact, printed, bound, free, verdict)
 
 
 def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) -> Regime:
@@ -112,7 +119,31 @@ def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) 
     free = gaussian_unrestricted_renyi(sigma, alpha, moved)
     bound = valid_gaussian(sigma, alpha, moved)
     verdict = _verdict(exact, printed, free)
-    return Regime("gaussian", 1 / sigma, alpha, exact, printed, bound, free, verdict)
+    return Regime(_row("gaussian", moved), 1 / sigma, alpha, exact, printed, bound, free, verdict)
+
+
+def matrix_regime(eps: float, alpha: float, num_rows: int = 4) -> Regime:
+    """Every number of the matrix mechanism's row (Theorem 5), for single counts, add/remove.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range (``alpha >= 2``).
+
+    Examples
+    --------
+    >>> matrix_regime(0.001, 3.0).verdict, matrix_regime(0.5, 3.0).verdict
+    ('fails', 'vacuous')
+    """
+    counts = identity_strategy(num_rows)
+    mechanism = MatrixMechanism(counts, counts, eps)
+    exact = mechanism.linear_renyi(alpha, "add-remove").value
+    bound = mechanism.linear_renyi_valid(alpha, "add-remove").value
+    printed = mechanism.linear_renyi_printed(alpha).value
+    # One example moves one count.
+    free = laplace_unrestricted_renyi(eps, alpha)
+    verdict = _verdict(exact, printed, free)
+    return Regime("matrix mechanism", eps, alpha, exact, printed, bound, free, verdict)
 
 
 def regime_map(

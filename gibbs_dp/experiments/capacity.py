@@ -14,6 +14,7 @@ from scipy import stats
 from gibbs_dp import capacity, io
 from gibbs_dp.experiments.capacity_curves import curve_rows, map_rows, matrix_rows
 from gibbs_dp.experiments.capacity_selection import selection_rows
+from gibbs_dp.experiments.figure2_reference import private_mean_kl
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.logistic_regression import logistic_regression
 from gibbs_dp.problems.private_mean import private_mean
@@ -132,6 +133,7 @@ def _posteriors(
             row = {"panel": name, **row}
             if name == "private mean" and row["adversary"] == "linear":
                 row["capacity_kl_exact"] = private_mean_linear_kl(row["gamma"], n)
+                row["on_average_kl_exact"] = private_mean_kl(row["gamma"], n).value
             rows.append(row)
     return rows, tuple(warnings)
 

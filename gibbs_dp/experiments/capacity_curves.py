@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,17 +51,27 @@ def map_rows(
 ) -> list[dict[str, Any]]:
     """Map where the printed Rényi bounds fail, hold or are vacuous: one dict per setting.
 
+    Laplace and normal noise in one dimension and in two (sensitivity 1/2 in each), and the matrix
+    mechanism on four counts; orders below 2 in one dimension alone.
+
     Examples
     --------
-    >>> [row["verdict"] for row in map_rows([0.2], [3.0])]  # Laplace, Gaussian
-    ['fails', 'fails']
+    >>> [row["verdict"] for row in map_rows([0.2], [3.0])]
+    ['fails', 'fails', 'holds', 'fails', 'vacuous']
     """
-    laplace = capacity.regime_map(capacity.laplace_regime, privacy, alphas)
     sigmas = [1 / value for value in privacy]
-    gaussian = capacity.regime_map(capacity.gaussian_regime, sigmas, alphas)
+    later = [alpha for alpha in alphas if alpha >= 2]
+    both = [0.5, 0.5]
+    found = [
+        *capacity.regime_map(capacity.laplace_regime, privacy, alphas),
+        *capacity.regime_map(capacity.gaussian_regime, sigmas, alphas),
+        *capacity.regime_map(partial(capacity.laplace_regime, shift=both), privacy, later),
+        *capacity.regime_map(partial(capacity.gaussian_regime, shift=both), sigmas, later),
+        *capacity.regime_map(capacity.matrix_regime, privacy, later),
+    ]
     return [
         {("printed_no_guarantee" if k == "printed" else k): v for k, v in row._asdict().items()}
-        for row in (*laplace, *gaussian)
+        for row in found
     ]
 
 

@@ -69,7 +69,7 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]])
         gamma, full, error, color="black", marker="x", ms=7, lw=1.8, capsize=3, label=label
     )
     bottom.axhline(1.0, color="black", lw=1.8)
-    # Points side by side: their error bars would hide each other.
+    # Shares side by side, where error bars would hide each other; on a slope that would mislead.
     shifts = 1.0 + 0.06 * (np.arange(len(classes)) - (len(classes) - 1) / 2)
     for name, color, marker, shift in zip(classes, COLORS, MARKERS, shifts, strict=False):
         own = [row for row in rows if row["adversary"] == name]
@@ -78,7 +78,7 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]])
         low = np.minimum(1.96 * se, 0.9 * np.abs(value))
         style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "capsize": 3, "lw": 1.4}
         top.errorbar(
-            (gamma * shift)[good],
+            gamma[good],
             value[good],
             np.stack([low, 1.96 * se])[:, good],
             label=name,
@@ -89,7 +89,8 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]])
         if "capacity_kl_exact" in own[0]:
             exact = _column(own, "capacity_kl_exact")
             top.plot(gamma, exact, ":", color=color, lw=2.2, label=f"{name}, exact")
-            bottom.plot(gamma, exact / full, ":", color=color, lw=2.2)
+            whole = _column(own, "on_average_kl_exact")
+            bottom.plot(gamma, exact / whole, ":", color=color, lw=2.2)
     count, n = first[0]["num_datasets"], first[0]["n"]
     top.set(xscale="log", yscale="log")
     top.set_title(f"{panel}, n = {n}: mean over {count} pairs, 95% intervals", fontsize=11)

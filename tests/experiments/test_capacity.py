@@ -115,6 +115,9 @@ def test_command(quick, capsys, tmp_path):
     assert {round(share, 9) for share in shares} == {0.6, 0.9}
     # Nothing printed is called a bound without its label.
     assert all("printed" not in row for row in rows)
+    exact = [row for row in rows if "capacity_kl_exact" in row]
+    assert {row["panel"] for row in exact} == {"private mean"}
+    assert all(row["capacity_kl_exact"] < row["on_average_kl_exact"] for row in exact)
     assert "warning: private mean, a warning" in printed.err
     for name in ("figure1", "posterior", "selection"):
         assert (tmp_path / f"capacity_{name}.png").read_bytes().startswith(b"\x89PNG")
