@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,7 @@ from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.bound import CapacityBound, Divergence
 from gibbs_dp.capacity.closed_forms import above_one
 from gibbs_dp.capacity.critics import check_trainable
-from gibbs_dp.capacity.objectives import IPM, KL, Alpha, Objective, Verdict
+from gibbs_dp.capacity.objectives import IPM, KL, Alpha, Objective
 from gibbs_dp.capacity.training import Training, train_and_judge
 from gibbs_dp.model.check import as_key, positive_count
 
@@ -102,7 +102,8 @@ def trained_divergence(
     training = Training(positive_count("num_steps", num_steps), learning_rate)
     if learning_rate is not None and not learning_rate > 0:
         raise ValueError(f"learning_rate must be positive, got {learning_rate}; try 0.05.")
-    found = _judged(as_key(key), p, q, adversary, objective, training)
+    program = _program(jax.default_backend())
+    found = program(as_key(key), p, q, adversary, objective, training)
     value, se = float(found.value), float(found.se)
     if divergence != "ipm" and _is_without_noise(p, q):
         value, se = math.inf, 0.0
@@ -121,11 +122,13 @@ def _is_without_noise(p: Float[Array, "draws dim"], q: Float[Array, "draws dim"]
     return bool(jnp.any(is_fixed & jnp.any(p != q[:1], axis=0)))
 
 
-@partial(jax.jit, static_argnames=("adversary", "objective", "training"))
-def _judged(
-    key: Any, p: Array, q: Array, adversary: Adversary, objective: Any, training: Training
-) -> Verdict:
-    return train_and_judge(key, p, q, adversary, objective, training)
+@lru_cache(maxsize=8)
+def _program(backend: str) -> Any:
+    """Return the jitted training of a backend, kept for the life of the process."""
+    # As for sweeps: full optimization costs more time than it saves.
+    options = {"xla_backend_optimization_level": 1} if backend == "cpu" else None
+    static = ("adversary", "objective", "training")
+    return jax.jit(train_and_judge, static_argnames=static, compiler_options=options)
 
 
 def _draws(name: str, values: ArrayLike | Array) -> Float[Array, "draws dim"]:

@@ -35,7 +35,6 @@ def gaussian_kl(shift, width):
 
 @functools.cache
 def program(is_double):
-    @jax.jit
     @jax.vmap
     def run(key, shift, width):
         p, q = jax.random.normal(key, (2, NUM_DRAWS, 2), shift.dtype)
@@ -46,7 +45,7 @@ def program(is_double):
         ]
         return jnp.stack([v.value for v in found]), jnp.stack([v.se for v in found])
 
-    return run
+    return jax.jit(run, compiler_options={"xla_backend_optimization_level": 1})
 
 
 def estimates(case, precision="float32"):
