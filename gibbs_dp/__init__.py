@@ -1,6 +1,7 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
 from gibbs_dp import _threads as _threads  # before JAX starts
+from gibbs_dp import capacity as capacity
 from gibbs_dp import exact as exact
 from gibbs_dp import information as information
 from gibbs_dp import privacy as privacy

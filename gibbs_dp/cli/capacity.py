@@ -1,0 +1,106 @@
+"""``gibbs-dp capacity``: privacy against restricted adversaries, in tables and pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gibbs_dp.cli import output
+from gibbs_dp.cli.options import OUTPUT
+from gibbs_dp.cli.parser import Parser, add_options
+from gibbs_dp.cli.session import start_session
+from gibbs_dp.problems.registry import Option
+
+SUMMARY = "Privacy against restricted adversaries: Laplace mechanism, bounds, Gibbs posteriors."
+
+COUNTS = (
+    Option("num_datasets", "int", "pairs of datasets per gamma (default 128)", 128),
+    Option("gammas", "float", "of both posteriors (default: own)", is_list=True, metavar="G"),
+    Option("float64", "flag", "compute in double precision"),
+)
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command.
+
+    Raises
+    ------
+    ValueError
+        For bad input.
+    """
+    parser = Parser(prog="gibbs-dp capacity", description=SUMMARY)
+    add_options(parser, COUNTS, "what to sample")
+    add_options(parser, OUTPUT, "output")
+    parsed = parser.parse_args(list(arguments))
+    start_session(parsed.float64)
+    folder = output.prepare_folder(parsed.out)
+
+    from gibbs_dp.experiments import capacity as program
+    from gibbs_dp.experiments.notions import table
+
+    found = program.run_capacity(
+        num_datasets=parsed.num_datasets,
+        key=parsed.seed,
+        gammas=parsed.gammas,
+        say=lambda text: output.log(text, parsed.quiet),
+    )
+    if parsed.json:
+        for kind, rows in found.parts().items():
+            for row in rows:
+                output.emit(json.dumps({"kind": kind, **_plain(row)}, allow_nan=False))
+    else:
+        output.emit(_summary(found, table))
+    for warning in found.warnings:
+        output.log(f"warning: {warning}", parsed.quiet)
+    if folder is not None:
+        from gibbs_dp.experiments import capacity_plot as plots
+
+        paths = program.save_tables(found, folder)
+        pictures = {
+            "capacity_figure1.png": plots.plot_curves,
+            "capacity_posterior.png": plots.plot_posteriors,
+            "capacity_selection.png": plots.plot_selection,
+        }
+        for name, plot in pictures.items():
+            output.save_figure(plot(found), folder / name)
+            paths.append(folder / name)
+        output.tell_saved(paths, parsed.json, parsed.quiet)
+
+
+def _summary(found: Any, table: Any) -> str:
+    shown = [row for row in found.curves if row["alpha"] in (2.0, 3.0, 10.0, 40.0)]
+    names = ("panel", "gamma", "adversary", "capacity_kl", "capacity_kl_se")
+    more = ("capacity_kl_exact", "on_average_kl", "on_average_kl_se", "share", "share_se")
+    posterior = [
+        {name: row[name] for name in (*names, *more) if name in row} for row in found.posterior
+    ]
+    edges: dict[tuple[str, float], float] = {}
+    for row in found.regimes:
+        failed = row["privacy"] if row["verdict"] == "fails" else 0.0
+        key = (row["row"], row["alpha"])
+        edges[key] = max(edges.get(key, 0.0), failed)
+    fails = [
+        {"row": name, "alpha": alpha, "fails_up_to_privacy": edge}
+        for (name, alpha), edge in edges.items()
+    ]
+    sections = {
+        "Renyi parameters of the Laplace mechanism, eps = 1, nats": shown,
+        "Printed bounds are below the exact value up to this eps or 1/sigma (0: nowhere)": fails,
+        "Matrix mechanism, linear adversaries, Renyi, add/remove": found.matrix,
+        "A selected query: its gap and bounds of it": found.selection,
+        "Gibbs posteriors: on-average KL that trained critics see (lower bounds), nats": posterior,
+    }
+    return "\n\n".join(f"{title}\n{table(rows)}" for title, rows in sections.items())
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what was not computed; infinite numbers are strings, as in every command."""
+    found = {}
+    for name, value in row.items():
+        if isinstance(value, float) and math.isnan(value):
+            continue
+        is_infinite = isinstance(value, float) and math.isinf(value)
+        found[name] = ("inf" if value > 0 else "-inf") if is_infinite else value
+    return found

@@ -1,0 +1,129 @@
+"""Pictures of capacity-bounded privacy: Figures 1a and 1b, and Gibbs posteriors over gamma."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gibbs_dp.experiments.capacity import PANELS, Capacity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe-Ito colours, as in every figure of the package.
+COLORS = ("#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7")
+MARKERS = ("o", "s", "^", "D", "v")
+
+
+def plot_curves(found: Capacity) -> Figure:
+    """Draw Figures 1a and 1b: Rényi parameters of the Laplace mechanism over the order."""
+    figure = Figure(figsize=(11.0, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    alpha, eps = _column(found.curves, "alpha"), found.curves[0]["eps"]
+    unrestricted = _column(found.curves, "unrestricted")
+    names = {"degree_1": "linear", "degree_2": "degree 2", "degree_3": "degree 3"}
+    for axes in (left, right):
+        axes.plot(alpha, unrestricted, color="black", lw=1.8, label="unrestricted (any function)")
+        axes.set(xlabel="order alpha")
+        axes.grid(alpha=0.3)
+    for (key, label), color in zip(reversed(names.items()), reversed(COLORS[:3]), strict=True):
+        left.plot(alpha, _column(found.curves, key), color=color, lw=1.8, label=f"{label}, exact")
+    printed = _column(found.curves, "printed_no_guarantee")
+    label = "linear, bound as printed (no guarantee)"
+    right.plot(alpha, printed, "--", color=COLORS[3], lw=1.8, label=label)
+    right.plot(
+        alpha, _column(found.curves, "valid"), "-.", color=COLORS[4], label="linear, valid bound"
+    )
+    right.plot(
+        alpha, _column(found.curves, "degree_1"), color=COLORS[0], lw=1.8, label="linear, exact"
+    )
+    left.set(ylabel="Rényi divergence (nats)", ylim=(0, 1.6))
+    left.set_title(f"(1a) polynomial adversaries, Laplace mechanism, eps = {eps:g}")
+    right.set_title(f"(1b) linear adversary and its bounds, eps = {eps:g}")
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def plot_posteriors(found: Capacity) -> Figure:
+    """Draw on-average capacity-bounded KL over gamma by class, under the full on-average KL."""
+    figure = Figure(figsize=(11.5, 7.2), layout="constrained")
+    axes = figure.subplots(2, 2, sharex="col", height_ratios=(2, 1.2))
+    for column, panel in enumerate(PANELS):
+        rows = [row for row in found.posterior if row["panel"] == panel]
+        _draw_panel(axes[0, column], axes[1, column], panel, rows)
+    axes[0, 0].set_ylabel("nats")
+    axes[1, 0].set_ylabel("share of on-average KL")
+    return figure
+
+
+def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]]) -> None:
+    classes = list(dict.fromkeys(row["adversary"] for row in rows))
+    first = [row for row in rows if row["adversary"] == classes[0]]
+    gamma = _column(first, "gamma")
+    full, error = _column(first, "on_average_kl"), 1.96 * _column(first, "on_average_kl_se")
+    label = "on-average KL (any function)"
+    top.errorbar(
+        gamma, full, error, color="black", marker="x", ms=7, lw=1.8, capsize=3, label=label
+    )
+    bottom.axhline(1.0, color="black", lw=1.8)
+    # Shares side by side, where error bars would hide each other; on a slope that would mislead.
+    shifts = 1.0 + 0.06 * (np.arange(len(classes)) - (len(classes) - 1) / 2)
+    for name, color, marker, shift in zip(classes, COLORS, MARKERS, shifts, strict=False):
+        own = [row for row in rows if row["adversary"] == name]
+        value, se = _column(own, "capacity_kl"), _column(own, "capacity_kl_se")
+        good = value > 0
+        low = np.minimum(1.96 * se, 0.9 * np.abs(value))
+        style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "capsize": 3, "lw": 1.4}
+        top.errorbar(
+            gamma[good],
+            value[good],
+            np.stack([low, 1.96 * se])[:, good],
+            label=name,
+            **style,
+        )
+        share, share_se = _column(own, "share"), 1.96 * _column(own, "share_se")
+        bottom.errorbar(gamma * shift, share, share_se, **style)
+        if "capacity_kl_exact" in own[0]:
+            exact = _column(own, "capacity_kl_exact")
+            top.plot(gamma, exact, ":", color=color, lw=2.2, label=f"{name}, exact")
+            whole = _column(own, "on_average_kl_exact")
+            bottom.plot(gamma, exact / whole, ":", color=color, lw=2.2)
+    count, n = first[0]["num_datasets"], first[0]["n"]
+    top.set(xscale="log", yscale="log")
+    top.set_title(f"{panel}, n = {n}: mean over {count} pairs, 95% intervals", fontsize=11)
+    bottom.set(xlabel="gamma (inverse temperature)", ylim=(-0.05, 1.15))
+    for axes in (top, bottom):
+        axes.grid(which="major", alpha=0.3)
+    handles, labels = top.get_legend_handles_labels()
+    top.legend(handles, labels, frameon=False, fontsize=9)
+
+
+def plot_selection(found: Capacity) -> Figure:
+    """Draw the gap of a selected query over gamma, under its bounds."""
+    figure = Figure(figsize=(6.5, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    names = {
+        "theorem_6": ("8 sqrt(eps), Theorem 6", "--", COLORS[3]),
+        "hoeffding": ("sqrt(2 eps), its improvement", "--", COLORS[4]),
+        "bounded_range": ("gamma Delta$^2$ / 2, any population", "-.", COLORS[2]),
+        "mutual_information": ("sqrt(2 I / n), exact information", "-", COLORS[1]),
+        "gap": ("true gap", "-", "black"),
+    }
+    gamma = _column(found.selection, "gamma")
+    for name, (label, line, color) in names.items():
+        axes.plot(
+            gamma, _column(found.selection, name), line, color=color, marker="o", ms=4, label=label
+        )
+    axes.set(xscale="log", yscale="log", xlabel="gamma (inverse temperature)")
+    axes.set_ylabel("mean on the data - population mean")
+    axes.set_title(f"Selecting a query with values in [-1, 1], n = {found.selection[0]['n']}")
+    axes.grid(which="major", alpha=0.3)
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
+    return np.array([row[name] for row in rows], dtype=np.float64)
