@@ -14,6 +14,7 @@ from gibbs_dp.capacity.printed import printed_matrix_mechanism
 from gibbs_dp.capacity.several import laplace_renyi_of_linear
 from gibbs_dp.capacity.valid import valid_laplace
 from gibbs_dp.information import checks
+from gibbs_dp.privacy.extra import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +88,34 @@ class MatrixMechanism:
         scale = self.sensitivity / self.eps
         return self.strategy @ counts + generator.laplace(0.0, scale, self.strategy.shape[0])
 
-    def release(
+    def simulate(
         self, counts: Float[np.ndarray, " size"], generator: np.random.Generator
     ) -> Float[np.ndarray, " queries"]:
         """Draw the answers ``W A^+`` of the measurements, of the law of ``W x`` plus noise."""
         return self.reconstruction @ self.measure(counts, generator)
+
+    def release(self, counts: Float[np.ndarray, " size"]) -> Float[np.ndarray, " queries"]:
+        """Answer the workload with OpenDP's noise: a cryptographic source, exactly discretized.
+
+        Needs the extra ``privacy``. The guarantee is `pure_dp`'s; the reconstruction is
+        post-processing. OpenDP asks to opt in to what it has not formally verified ("contrib"),
+        which calling this does.
+
+        Raises
+        ------
+        ValueError
+            If ``eps`` is infinite, or OpenDP is not installed.
+        """
+        if not math.isfinite(self.eps):
+            raise ValueError("eps must be finite to release anything; infinite eps adds no noise.")
+        opendp = require("opendp.prelude")
+        opendp.enable_features("contrib")
+        space = opendp.vector_domain(opendp.atom_domain(T=float, nan=False))
+        noise = opendp.m.make_laplace(
+            space, opendp.l1_distance(T=float), scale=self.sensitivity / self.eps
+        )
+        measured = noise((self.strategy @ counts).tolist())
+        return np.asarray(self.reconstruction @ np.asarray(measured))
 
     def total_variance(self) -> float:
         """Sum over queries of the variance of the answer."""

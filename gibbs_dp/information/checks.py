@@ -148,3 +148,12 @@ def same_length(
             f"{p_name} and {q_name} must have the same outcomes, got {p.size} and {q.size}; "
             "pad the shorter one with zeros."
         )
+
+
+def expm1(value: float) -> float:
+    """``e^value - 1``, infinite where it overflows.
+
+    >>> expm1(0.0), expm1(1000.0)
+    (0.0, inf)
+    """
+    return math.inf if value > 709.0 else math.expm1(value)

@@ -56,13 +56,15 @@ class _Search(NamedTuple):
 
 def _damped_step(
     gradient: Float[Array, " dim"], hessian: Float[Array, "dim dim"], damping: Float[Array, ""]
-) -> Float[Array, " dim"]:
+) -> tuple[Float[Array, " dim"], Bool[Array, ""]]:
+    """Newton step of the damped Hessian where that is positive definite, which is returned too."""
     matrix = hessian + damping * jnp.eye(gradient.shape[0], dtype=gradient.dtype)
     factor = jnp.linalg.cholesky(matrix)  # NaN where not positive definite
     newton = -jax.scipy.linalg.cho_solve((factor, True), gradient)
     # No curvature is above the norm of the Hessian: down the slope by no more than it allows.
     down = -gradient / (jnp.linalg.norm(hessian) + damping)
-    return jnp.where(jnp.all(jnp.isfinite(newton)), newton, down)
+    is_definite = jnp.all(jnp.isfinite(newton))
+    return jnp.where(is_definite, newton, down), is_definite
 
 
 def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
@@ -78,7 +80,7 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
         potential = target.relative_to(target.terms(s.u))
         gradient, hessian = jax.grad(potential)(s.u), jax.hessian(potential)(s.u)
         norm = jnp.linalg.norm(gradient)
-        step = _damped_step(gradient, hessian, s.damping)
+        step, is_definite = _damped_step(gradient, hessian, s.damping)
         predicted = -jnp.dot(gradient, step)
         candidate = s.u + step
         change = potential(candidate)
@@ -90,7 +92,8 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
             u=jnp.where(accepted, candidate, s.u),
             hessian=hessian,
             first_gradient=jnp.where(s.iteration == 0, norm, s.first_gradient),
-            damping=jnp.where(accepted, shrunk, raised),
+            # Damping that leaves the Hessian indefinite is too small, wherever the step led.
+            damping=jnp.where(accepted & is_definite, shrunk, raised),
             was_rejected=~accepted,
             # A step may be short only because its damping is left over from steeper ground.
             done=(predicted < TOLERANCE) & (is_newton | s.was_rejected),

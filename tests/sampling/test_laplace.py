@@ -65,6 +65,24 @@ def test_no_search_ends_on_a_plateau_of_the_logistic_map(precision):
     assert np.abs(distance).max() < 0.1
 
 
+def test_searches_in_a_box_end_at_one_mode():
+    # Far up one side of the logistic map the Hessian is indefinite, and steps bounded by its norm
+    # crawl: damping has to grow until it is definite.
+    box = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.box(-2.0, 2.0, 5)))
+    x, y = regression(3, 200, 5, labels=True)
+
+    def search(key):
+        target = Target(box, (x, y), jnp.asarray(10.0))
+        fit = find_mode(target, 1.5 * box.initial(key))
+        near = find_mode(target, jnp.zeros(5))
+        distance = jax.scipy.linalg.solve_triangular(near.scale, fit.mode - near.mode, lower=True)
+        return distance, fit.is_converged
+
+    distance, converged = jax.jit(jax.vmap(search))(jax.random.split(jax.random.key(6), 1024))
+    assert np.all(converged)
+    assert np.abs(distance).max() < 0.3
+
+
 def test_logistic_mode_and_covariance_agree_with_scipy(precision):
     x, y = regression(1, 60, 3, labels=True)
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(3), 2.0).to_event(1))

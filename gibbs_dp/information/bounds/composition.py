@@ -63,7 +63,7 @@ def advanced_composition(
     checks.nonnegative("eps", eps)
     checks.unit_interval("delta", delta)
     checks.unit_interval("delta_slack", delta_slack, open_left=True)
-    total = math.sqrt(2 * k * math.log(1 / delta_slack)) * eps + k * eps * math.expm1(eps)
+    total = math.sqrt(2 * k * math.log(1 / delta_slack)) * eps + k * eps * checks.expm1(eps)
     return ApproximateDP(total, min(1.0, k * delta + delta_slack))
 
 
@@ -118,4 +118,4 @@ def approximate_draw(eps: float, delta: float, *, total_variation: float) -> App
     checks.nonnegative("eps", eps)
     checks.unit_interval("delta", delta)
     tau = checks.nonnegative("total_variation", total_variation)
-    return ApproximateDP(eps, min(1.0, delta + (1 + math.exp(eps)) * tau))
+    return ApproximateDP(eps, min(1.0, delta + (2 + checks.expm1(eps)) * tau if tau > 0 else delta))

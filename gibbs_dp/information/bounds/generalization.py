@@ -137,7 +137,7 @@ def generalization_from_dp(eps: float, delta: float = 0.0, *, loss_range: float 
     """
     checks.nonnegative("eps", eps)
     checks.unit_interval("delta", delta)
-    return checks.positive("loss_range", loss_range) * (math.expm1(eps) + delta)
+    return checks.positive("loss_range", loss_range) * (checks.expm1(eps) + delta)
 
 
 def erasure_information_from_uniform_kl_stability(n: int, kl: float) -> float:
