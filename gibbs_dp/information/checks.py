@@ -151,7 +151,7 @@ def same_length(
 
 
 def expm1(value: float) -> float:
-    """``e^value - 1``, infinite where it overflows.
+    """Return ``e^value - 1``, infinite where it overflows.
 
     >>> expm1(0.0), expm1(1000.0)
     (0.0, inf)
