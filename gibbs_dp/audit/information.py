@@ -125,7 +125,7 @@ def _above(
 
 
 # A mixture is fitted where the other bounds leave this much of the information open.
-_WORTH_NATS, _WORTH_SHARE = 0.01, 0.03
+_WORTH_NATS, _WORTH_SHARE = 0.01, 0.05
 
 
 def _variational(
