@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: audit test lint notebooks clean
 
 audit: $(STAMP)-audit
-	$(BIN)/gibbs-dp audit breast-cancer --out $(OUT)/breast-cancer
+	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
 	$(BIN)/gibbs-dp figure2 --out $(OUT)/figure2
 
 test: $(STAMP)-test
