@@ -1,3 +1,15 @@
+import os
+
+# Compiling is most of what the tests do: the least optimized code is the sooner run. Set before
+# JAX starts; `tests/cli/test_process.py` runs a program without it.
+os.environ["XLA_FLAGS"] = " ".join(
+    (
+        os.environ.get("XLA_FLAGS", ""),
+        "--xla_backend_optimization_level=0",
+        "--xla_cpu_use_fusion_emitters=false",
+    )
+)
+
 import jax.numpy as jnp
 import matplotlib as mpl
 import pytest

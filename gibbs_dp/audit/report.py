@@ -115,7 +115,7 @@ class Report:
 
     def to_json_rows(self) -> list[str]:
         """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent."""
-        return [json.dumps(_json_row(row)) for row in self.rows]
+        return [json.dumps(io.json_row(row)) for row in self.rows]
 
     def summary(self) -> str:
         """Return a readable table with errors, then warnings and notes.
@@ -227,15 +227,3 @@ def with_error(value: float, se: float) -> str:
     digits = max(2, int(np.floor(np.log10(abs(value))) - np.floor(np.log10(se))) + 2)
     digits = min(digits, 8)
     return f"{value:.{digits}g} ± {se:.2g}"
-
-
-def _json_row(row: dict[str, Any]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, float) and not np.isfinite(value):
-            if np.isnan(value):
-                continue
-            out[name] = "inf" if value > 0 else "-inf"
-        else:
-            out[name] = value
-    return out

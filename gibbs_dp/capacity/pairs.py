@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from gibbs_dp import estimators
+from gibbs_dp._compile import compiler_options
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.objectives import KL
 from gibbs_dp.capacity.training import Training, train_and_judge
@@ -144,7 +145,5 @@ def pairs_program(backend: str) -> Any:
 
     One per backend, kept for the life of the process: a new gamma or seed compiles nothing.
     """
-    # Full optimization triples the compile time on CPU for a fifth of the run time.
-    options = {"xla_backend_optimization_level": 1} if backend == "cpu" else None
     static = ("posterior", "kernel", "plan")
-    return jax.jit(_run_pairs, static_argnames=static, compiler_options=options)
+    return jax.jit(_run_pairs, static_argnames=static, compiler_options=compiler_options(backend))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from gibbs_dp._compile import compiler_options
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.bound import CapacityBound, Divergence
 from gibbs_dp.capacity.closed_forms import above_one
@@ -125,9 +126,8 @@ def _is_without_noise(p: Float[Array, "draws dim"], q: Float[Array, "draws dim"]
 @lru_cache(maxsize=8)
 def _program(backend: str) -> Any:
     """Return the jitted training of a backend, kept for the life of the process."""
-    # As for sweeps: full optimization costs more time than it saves.
-    options = {"xla_backend_optimization_level": 1} if backend == "cpu" else None
     static = ("adversary", "objective", "training")
+    options = compiler_options(backend)
     return jax.jit(train_and_judge, static_argnames=static, compiler_options=options)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,9 +45,7 @@ def run(arguments: Sequence[str]) -> None:
         say=lambda text: output.log(text, parsed.quiet),
     )
     if parsed.json:
-        for kind, rows in found.parts().items():
-            for row in rows:
-                output.emit(json.dumps({"kind": kind, **_plain(row)}, allow_nan=False))
+        output.emit_parts(found.parts())
     else:
         output.emit(_summary(found, table))
     for warning in found.warnings:
@@ -93,14 +89,3 @@ def _summary(found: Any, table: Any) -> str:
         "Gibbs posteriors: on-average KL that trained critics see (lower bounds), nats": posterior,
     }
     return "\n\n".join(f"{title}\n{table(rows)}" for title, rows in sections.items())
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what was not computed; infinite numbers are strings, as in every command."""
-    found = {}
-    for name, value in row.items():
-        if isinstance(value, float) and math.isnan(value):
-            continue
-        is_infinite = isinstance(value, float) and math.isinf(value)
-        found[name] = ("inf" if value > 0 else "-inf") if is_infinite else value
-    return found

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
-from typing import Any
 
 from gibbs_dp.cli import output
 from gibbs_dp.cli.options import CHECK_OUTPUT
@@ -57,9 +54,7 @@ def run(arguments: Sequence[str]) -> int:
         ],
     }
     if parsed.json:
-        for kind, rows in parts.items():
-            for row in rows:
-                output.emit(json.dumps({"kind": kind, **_finite(row)}, allow_nan=False))
+        output.emit_parts(parts)
     else:
         output.emit(program.table(parts["notion"]))
         decided = [row for row in parts["implication"] if "statement" in row]
@@ -77,13 +72,3 @@ def run(arguments: Sequence[str]) -> int:
             paths.append(folder / name)
         output.tell_saved(paths, parsed.json, parsed.quiet)
     return FAILED if found.failures else 0
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """Replace infinite numbers by ``"inf"``, as every command does."""
-    return {
-        name: ("inf" if value > 0 else "-inf")
-        if isinstance(value, float) and math.isinf(value)
-        else value
-        for name, value in row.items()
-    }

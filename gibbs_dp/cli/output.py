@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gibbs_dp.cli.errors import UsageError
 
@@ -18,6 +19,15 @@ def emit(text: str) -> None:
     """Print a result on stdout."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+    """Print the rows of several tables as JSON, one a line, each with its table's name."""
+    from gibbs_dp import io
+
+    for kind, rows in parts.items():
+        for row in rows:
+            emit(json.dumps({"kind": kind, **io.json_row(row)}, allow_nan=False))
 
 
 def log(text: str, quiet: bool = False) -> None:

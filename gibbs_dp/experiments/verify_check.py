@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from gibbs_dp import io
 from gibbs_dp.exact.record import Record
 
 # Standard errors that a sampled equality may be off. Under a normal law a true equality fails
@@ -116,15 +117,7 @@ def json_row(check: Check) -> dict[str, Any]:
     >>> row["z"], row["holds"]
     (0.0, True)
     """
-    row: dict[str, Any] = {}
-    for field, value in check._asdict().items():
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            continue
-        if isinstance(value, float) and math.isinf(value):
-            row[field] = "inf" if value > 0 else "-inf"
-        else:
-            row[field] = value
-    return row
+    return io.json_row(check._asdict())
 
 
 def table(checks: Sequence[Check]) -> str:

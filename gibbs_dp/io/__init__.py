@@ -1,5 +1,6 @@
 """Files: written whole or not at all, and read without running anything."""
 
 from gibbs_dp.io.atomic import atomic_write as atomic_write
+from gibbs_dp.io.json_row import json_row as json_row
 from gibbs_dp.io.netcdf import load_netcdf as load_netcdf
 from gibbs_dp.io.netcdf import save_netcdf as save_netcdf
