@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import ChainState, Kernel, Potential, Tuning, init
+from gibbs_dp.sampling.noise import chain_keys, step_key
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 
 STEPS_PER_ROUND = 20
@@ -99,7 +100,7 @@ def evolve(
         jnp.zeros((num_samples, num_chains), positions.dtype),
     )
 
-    chain_keys = jax.random.split(key, num_chains)
+    streams = chain_keys(key, num_chains)
     still = jnp.zeros((num_chains,), bool)
 
     def one_round(
@@ -118,8 +119,7 @@ def evolve(
             t: Array, inner: tuple[ChainState, Array, _Memory, Array]
         ) -> tuple[ChainState, Array, _Memory, Array]:
             chains, log_step, memory, has_moved = inner
-            # One number per (round, step): every generator call costs compile time.
-            keys = jax.vmap(lambda k: jax.random.fold_in(k, index * MAX_STEPS + t))(chain_keys)
+            keys = jax.vmap(lambda words: step_key(words, index * MAX_STEPS + t))(streams)
             tuning = Tuning(jnp.exp(log_step), schedule.tuning.num_inner)
             chains, info = jax.vmap(lambda k, s: kernel.step(k, s, pulled, tuning))(keys, chains)
             slot = (t + num_samples - count % num_samples) % num_samples

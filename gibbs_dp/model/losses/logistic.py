@@ -6,11 +6,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
+
+
+@jax.custom_jvp
+def softplus(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """``log(1 + e^x)`` whose derivative is a sigmoid, so that a gradient computes no logarithm.
+
+    >>> zero = jnp.zeros(())
+    >>> float(jax.grad(softplus)(zero)), float(jax.hessian(softplus)(zero))
+    (0.5, 0.25)
+    """
+    return jnp.maximum(x, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+@softplus.defjvp
+def _softplus_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Array, Array]:
+    return softplus(primals[0]), jax.nn.sigmoid(primals[0]) * tangents[0]
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,7 @@ class Logistic(LinearLoss):
         self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
     ) -> Float[Array, "*n"]:
         """``softplus(prediction) - y prediction``."""
-        return jax.nn.softplus(prediction) - y * prediction
+        return softplus(prediction) - y * prediction
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P``; ``softplus(P) - softplus(-P) = P``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -66,18 +66,6 @@ def init(position: Float[Array, " dim"], potential: Potential) -> ChainState:
     """Evaluate potential and gradient at a starting position."""
     value, gradient = jax.value_and_grad(potential)(position)
     return ChainState(position, value, gradient)
-
-
-def normals_and_uniforms(
-    key: PRNGKeyArray, dim: int, num_uniforms: int, dtype: Any
-) -> tuple[Float[Array, " dim"], Float[Array, " uniforms"]]:
-    """Independent standard normals and uniforms from one call of the generator.
-
-    Random-number code is a large part of a sampler's compile time; a uniform is a normal's
-    distribution function.
-    """
-    noise = jax.random.normal(key, (dim + num_uniforms,), dtype)
-    return noise[:dim], jax.scipy.special.ndtr(noise[dim:])
 
 
 def metropolis(

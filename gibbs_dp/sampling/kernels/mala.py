@@ -15,8 +15,8 @@ from gibbs_dp.sampling.kernels.base import (
     Tuning,
     init,
     metropolis,
-    normals_and_uniforms,
 )
+from gibbs_dp.sampling.noise import normals_and_uniforms
 
 __all__ = ["MALA", "init", "step"]
 
