@@ -12,7 +12,6 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 from gibbs_dp.audit.losses import ghosts_needed
 from gibbs_dp.audit.plan import Plan
 from gibbs_dp.estimators.direct import log_mean_ratio
-from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 
 # Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
@@ -21,9 +20,7 @@ MAX_QUADRATIC_DIM = 32
 
 def has_statistics(posterior: GibbsPosterior) -> bool:
     """Whether a dataset's gradient and Hessian at one point say all about its total loss."""
-    loss = posterior.loss
-    quadratic = isinstance(loss, Loss) and loss.is_quadratic
-    return quadratic and posterior.dim <= MAX_QUADRATIC_DIM
+    return posterior.is_quadratic and posterior.dim <= MAX_QUADRATIC_DIM
 
 
 def _training_set(

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from gibbs_dp.model.losses.base import Loss
 from gibbs_dp.model.prior import Prior
 
 Scalar = Float[Array, ""]
@@ -106,6 +107,11 @@ class GibbsPosterior:
     def structured(self) -> bool:
         """Whether the loss is a function of the whole dataset."""
         return self.loss is None
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the loss declares itself a quadratic function of theta."""
+        return isinstance(self.loss, Loss) and self.loss.is_quadratic
 
     # -- losses ---------------------------------------------------------------------------
 

@@ -127,7 +127,7 @@ def run_chains(
     laplace = Whitening(mode, scale)
     noise = jax.random.normal(start_key, (num_chains, dim), starts.dtype)
     positions = centers - mode + jax.vmap(laplace.color)(noise)
-    potential = target.relative_to(reference)
+    potential = target.around(mode, reference)
     run = evolve(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
     width = jnp.ones((dim,), starts.dtype) if proposal_scale is None else proposal_scale

@@ -34,15 +34,25 @@ def trajectory(
 
     Volume preserving, and reversible: from the end with the momentum negated it leads back.
     """
+    half = momentum - 0.5 * size * state.gradient
+    return _after_first_kick(state, half, potential, size, num_leapfrog)
+
+
+def _after_first_kick(
+    state: ChainState,
+    half: Vector,
+    potential: Potential,
+    size: Float[Array, ""],
+    num_leapfrog: Int[Array, ""],
+) -> tuple[ChainState, Vector]:
     gradient_of = jax.grad(potential)
 
     def leapfrog(_: Array, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
         position, half = carry
         return position + size * half, half - size * gradient_of(position + size * half)
 
-    # Half kick, then num_leapfrog - 1 (drift, full kick), then drift and the last half kick:
-    # the potential's value is needed only once, at the end.
-    half = momentum - 0.5 * size * state.gradient
+    # The half kick is followed by num_leapfrog - 1 (drift, full kick), a drift and the last half
+    # kick: the potential's value is needed only once, at the end.
     position, half = jax.lax.fori_loop(0, num_leapfrog - 1, leapfrog, (state.position, half))
     end = init(position + size * half, potential)
     return end, half - 0.5 * size * end.gradient
@@ -60,7 +70,11 @@ def step(
     dim, dtype = state.position.shape[0], state.position.dtype
     momentum, uniform = normals_and_uniforms(key, dim, 2, dtype)
     size = tuning.step_size * (1.0 + jitter * (2.0 * uniform[0] - 1.0))
-    proposal, last = trajectory(state, momentum, potential, size, tuning.num_inner)
+    kick = 0.5 * size * state.gradient
+    half = momentum - kick
+    proposal, last = _after_first_kick(state, half, potential, size, tuning.num_inner)
+    # Read back from the loop's start, which is in memory: XLA would compute the noise again.
+    momentum = half + kick
     energy_change = (proposal.potential + 0.5 * jnp.sum(last**2)) - (
         state.potential + 0.5 * jnp.sum(momentum**2)
     )

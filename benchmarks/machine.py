@@ -1,0 +1,70 @@
+"""What a benchmark ran on, and where its figures go."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("gibbs-dp", "jax", "jaxlib", "numpyro", "blackjax", "numpy")
+
+
+def describe():
+    """Processor, cores, devices and versions."""
+    import jax
+
+    import gibbs_dp
+
+    versions = {"gibbs-dp": gibbs_dp.__version__}
+    for name in PACKAGES[1:]:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "devices": [device.device_kind for device in jax.devices()],
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def _processor():
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def save(name, rows, settings, out=None):
+    """Write rows, settings and machine as JSON; return the path."""
+    folder = RESULTS if out is None else Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    text = json.dumps({"machine": describe(), "settings": settings, "rows": rows}, indent=1)
+    path.write_text(text + "\n")
+    return path
+
+
+def show(rows):
+    """Print rows as a table."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    for line in [names, *cells]:
+        print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
+
+
+def _cell(value):
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
