@@ -100,18 +100,17 @@ def test_private_selection_of_the_commonest_value():
     assert 0.8 * eps < channel.dp_epsilon() <= eps
 
 
-@pytest.mark.parametrize("kernel", [gdp.HMC(), gdp.MALA()], ids=["hmc", "mala"])
 @pytest.mark.parametrize(
-    ("posterior", "population", "n", "gammas", "grid"),
+    ("posterior", "population", "n", "gammas", "grid", "kernel"),
     [
         (linear_regression(2.0), regression_examples, 100, [0.01, 1.0],
-         gdp.Grid(low=-2.0, high=2.0, num_points=400)),
+         gdp.Grid(low=-2.0, high=2.0, num_points=400), gdp.HMC()),
         (private_mean(), truncated_normals, 20, [1.0, 20.0],
-         gdp.Grid(low=-14.0, high=14.0, num_points=4_000)),
+         gdp.Grid(low=-14.0, high=14.0, num_points=4_000), gdp.HMC()),
         (private_median(), truncated_normals, 20, [0.3, 1.0],
-         gdp.Grid(low=-2.0, high=2.0, num_points=1000)),
+         gdp.Grid(low=-2.0, high=2.0, num_points=1000), gdp.MALA()),
         (gaussian_mean(2, 1.0), gaussian_examples(2), 20, [0.1],
-         gdp.Grid(low=-4.0, high=4.0, num_points=60)),
+         gdp.Grid(low=-4.0, high=4.0, num_points=60), gdp.MALA()),
     ],
     ids=["bounded-regression", "private-mean", "private-median", "two-dimensional"],
 )  # fmt: skip

@@ -43,7 +43,7 @@ def others(report):
 
 @pytest.mark.parametrize(("dim", "scale"), [(1, None), (3, 1.0), (10, None)])
 def test_closed_form_lies_between_close_bounds(dim, scale):
-    n, gammas = 100, [0.01, 0.1, 1.0, 10.0, 100.0]
+    n, gammas = 100, [0.01, 1.0, 100.0]
     report = gdp.audit(
         gaussian_mean(dim, scale), gaussian_examples(dim), n, gammas, 1024, progress=False
     )

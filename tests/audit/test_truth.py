@@ -26,9 +26,7 @@ def z_score(report, column, truth, truth_se=0.0):
     [
         (1, 1.0, "float64"),
         (3, None, "float64"),
-        (20, 1.0, "float64"),
         (20, None, "float32"),
-        (20, 1.0, "float32"),
     ],
     indirect=["dtype"],
 )
@@ -63,7 +61,11 @@ BOUNDED |= {1: FLAT[1], 10: FLAT[10], 100: FLAT[100]}
 EXCESS = {0.01: 0.507, 0.1: 0.0538, 1: 0.00840, 10: 0.00386, 100: 0.00341}
 
 
-@pytest.mark.parametrize(("theta_bound", "table"), [(None, FLAT), (2.0, BOUNDED)])
+@pytest.mark.parametrize(
+    ("theta_bound", "table", "dtype"),
+    [(None, FLAT, "float32"), (2.0, BOUNDED, "float64"), (2.0, BOUNDED, "float32")],
+    indirect=["dtype"],
+)
 def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
     report = gdp.audit(
         linear_regression(theta_bound),
@@ -88,6 +90,7 @@ def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
     assert not report.warnings
 
 
+@pytest.mark.parametrize("dtype", ["float32"], indirect=True)
 def test_private_mean_reproduces_figure_2a(dtype):
     gammas = [0.1, 1.0, 10.0, 100.0, 1000.0]
     report = gdp.audit(
