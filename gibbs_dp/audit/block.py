@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp import estimators
-from gibbs_dp._compile import compiler_options
+from gibbs_dp._compile import program
 from gibbs_dp.audit.kept import Kept, keep_draws
 from gibbs_dp.audit.losses import (
     ghosts_needed,
@@ -144,12 +143,6 @@ def _block(
     )(data_keys, chain_keys)
 
 
-@lru_cache(maxsize=8)
-def block_program(backend: str) -> Any:
-    """Return the jitted block program of a backend; its arguments are those of ``_block``.
-
-    One per backend, kept for the life of the process: jit's own cache then recognizes the same
-    posterior, kernel and plan, and compiles nothing for a new gamma, schedule or table.
-    """
-    static = ("posterior", "kernel", "plan")
-    return jax.jit(_block, static_argnames=static, compiler_options=compiler_options(backend))
+def block_program(backend: str, is_quick: bool = False) -> Any:
+    """Return the jitted block program of a backend; its arguments are those of ``_block``."""
+    return program(_block, ("posterior", "kernel", "plan"), backend, is_quick)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from gibbs_dp._compile import on_default_backend
 from gibbs_dp.audit.losses import ghosts_needed
 from gibbs_dp.audit.plan import Plan
 from gibbs_dp.estimators.direct import log_mean_ratio
@@ -120,8 +121,7 @@ def _point_losses(
     return jax.vmap(lambda u: posterior.losses(posterior.constrain(u), firsts))(points)
 
 
-# Jitted once for the life of the process: a new gamma or dataset of one shape compiles nothing.
-pair_losses = jax.jit(_pair_losses, static_argnames=("posterior", "plan"))
-first_examples = jax.jit(_first_examples, static_argnames=("posterior", "plan"))
-swap_terms = jax.jit(_swap_terms, static_argnames=("posterior",))
-point_losses = jax.jit(_point_losses, static_argnames=("posterior",))
+pair_losses = on_default_backend(_pair_losses, "posterior", "plan")
+first_examples = on_default_backend(_first_examples, "posterior", "plan")
+swap_terms = on_default_backend(_swap_terms, "posterior")
+point_losses = on_default_backend(_point_losses, "posterior")

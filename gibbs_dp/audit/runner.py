@@ -43,6 +43,24 @@ class Runner:
         """Yield jobs with what they found (NumPy, leading axis: datasets) as they finish."""
         return run_jobs(jobs, self._work)
 
+    def in_order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Order jobs so that one worker compiles a new plan while the others have work.
+
+        First one job of every plan that is new, then those of plans that are not, then the rest.
+        """
+        known = {plan for plan, _ in self._ready}
+        first: list[Job] = []
+        ready: list[Job] = []
+        later: list[Job] = []
+        for job in jobs:
+            if job.plan in known:
+                ready.append(job)
+            elif all(job.plan != other.plan for other in first):
+                first.append(job)
+            else:
+                later.append(job)
+        return [*first, *ready, *later]
+
     def _work(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         if (job.plan, device) in self._ready:
             return self._call(job, device)
@@ -55,7 +73,7 @@ class Runner:
         s = self.settings
         indices = jnp.arange(job.first, job.first + s.block_size)
         arguments = jax.device_put((s.population, job.roots, indices, job.inputs), device)
-        program = block_program(device.platform)
+        program = block_program(device.platform, s.is_small)
         return program(s.posterior, s.kernel, job.plan, *arguments)
 
 

@@ -155,12 +155,12 @@ def _run_missing(
     roots = jax.random.split(jax.random.fold_in(settings.key, 0), 2)
     size = settings.block_size
     last = max(t.target for t in tracks)
-    jobs = [
+    jobs = runner.in_order(
         Job((i, first), roots, first, track.plan, track.tuned.inputs)
         for first in range(0, last, size)
         for i, track in enumerate(tracks)
         if first < track.target and first not in track.blocks
-    ]
+    )
     progress.stage("sampling")
     progress.expect(len(jobs))
     for job, (summary, kept) in runner.run(jobs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from gibbs_dp import estimators
-from gibbs_dp._compile import compiler_options
+from gibbs_dp._compile import program
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.objectives import KL
 from gibbs_dp.capacity.training import Training, train_and_judge
@@ -139,11 +138,6 @@ def _run_pairs(
     )(data_keys, chain_keys)
 
 
-@lru_cache(maxsize=8)
 def pairs_program(backend: str) -> Any:
-    """Return the jitted program of a backend; its arguments are those of ``_run_pairs``.
-
-    One per backend, kept for the life of the process: a new gamma or seed compiles nothing.
-    """
-    static = ("posterior", "kernel", "plan")
-    return jax.jit(_run_pairs, static_argnames=static, compiler_options=compiler_options(backend))
+    """Return the jitted program of a backend; its arguments are those of ``_run_pairs``."""
+    return program(_run_pairs, ("posterior", "kernel", "plan"), backend)

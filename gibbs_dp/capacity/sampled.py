@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from gibbs_dp._compile import compiler_options
+from gibbs_dp._compile import program
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.bound import CapacityBound, Divergence
 from gibbs_dp.capacity.closed_forms import above_one
@@ -103,8 +102,9 @@ def trained_divergence(
     training = Training(positive_count("num_steps", num_steps), learning_rate)
     if learning_rate is not None and not learning_rate > 0:
         raise ValueError(f"learning_rate must be positive, got {learning_rate}; try 0.05.")
-    program = _program(jax.default_backend())
-    found = program(as_key(key), p, q, adversary, objective, training)
+    static = ("adversary", "objective", "training")
+    judge = program(train_and_judge, static, jax.default_backend())
+    found = judge(as_key(key), p, q, adversary, objective, training)
     value, se = float(found.value), float(found.se)
     if divergence != "ipm" and _is_without_noise(p, q):
         value, se = math.inf, 0.0
@@ -121,14 +121,6 @@ def _is_without_noise(p: Float[Array, "draws dim"], q: Float[Array, "draws dim"]
     """Whether Q is one value in a coordinate where P is not always that: slopes then diverge."""
     is_fixed = jnp.all(q == q[:1], axis=0)
     return bool(jnp.any(is_fixed & jnp.any(p != q[:1], axis=0)))
-
-
-@lru_cache(maxsize=8)
-def _program(backend: str) -> Any:
-    """Return the jitted training of a backend, kept for the life of the process."""
-    static = ("adversary", "objective", "training")
-    options = compiler_options(backend)
-    return jax.jit(train_and_judge, static_argnames=static, compiler_options=options)
 
 
 def _draws(name: str, values: ArrayLike | Array) -> Float[Array, "draws dim"]:

@@ -11,6 +11,8 @@ import optax
 from jaxtyping import Array, Float
 from scipy import linalg
 
+from gibbs_dp._compile import on_default_backend
+
 Points = Float[np.ndarray, "points dim"]
 
 NUM_FOLDS = 2
@@ -91,7 +93,7 @@ def _mixture_log_density(
     return jax.scipy.special.logsumexp(parts + weights, axis=1) - 0.5 * dim * jnp.log(2 * jnp.pi)
 
 
-@jax.jit
+@on_default_backend
 def _fit_mixture(points: Float[Array, "points dim"], start: _Mixture) -> _Mixture:
     optimizer = optax.adam(0.05)
 
