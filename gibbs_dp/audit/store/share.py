@@ -22,13 +22,9 @@ LISTED = 4
 
 def recall(archive: Archive, blocks: Blocks, num_information: int, progress: Progress) -> Blocks:
     """Take in every block that the store has; return those of this process that it lacks."""
-    store = archive.store
-    missing = set(_absorb(archive, blocks, num_information, progress))
-    return [
-        block
-        for rank, block in enumerate(blocks)
-        if rank in missing and store.owner(rank) == store.process_id
-    ]
+    missing = _absorb(archive, blocks, num_information, progress)
+    owners = _owners(archive.store, blocks)
+    return [blocks[rank] for rank in missing if owners[rank] == archive.store.process_id]
 
 
 def save(
@@ -110,14 +106,25 @@ def _incomplete(store: Store, blocks: Blocks, missing: list[int]) -> AuditIncomp
     listed = ", ".join(named[:LISTED]) + (", ..." if len(named) > LISTED else "")
     owners = _owners(store, missing)
     return AuditIncomplete(
-        f"store: {len(missing)} of {len(blocks)} blocks are missing ({listed}){owners}; when no "
+        f"store: {len(missing)} of {len(blocks)} blocks are missing ({listed}){_whose(store, blocks, missing)}; when no "
         "process is at work on them, run it again.",
         named,
     )
 
 
-def _owners(store: Store, missing: Iterable[int]) -> str:
+def _owners(store: Store, blocks: Blocks) -> list[int]:
+    """Deal each gamma's blocks to all processes in turn: gammas may differ in cost."""
+    gammas = [track.gamma for track, _ in blocks]
+    order = sorted(range(len(blocks)), key=lambda rank: (gammas[rank], blocks[rank][1]))
+    owners = [0] * len(blocks)
+    for turn, rank in enumerate(order):
+        owners[rank] = store.owner(turn)
+    return owners
+
+
+def _whose(store: Store, blocks: Blocks, missing: Iterable[int]) -> str:
     if store.num_processes == 1:
         return ""
-    numbers = sorted({store.owner(rank) for rank in missing})
+    owners = _owners(store, blocks)
+    numbers = sorted({owners[rank] for rank in missing})
     return f", of process {', '.join(map(str, numbers))} of {store.num_processes}"
