@@ -18,7 +18,7 @@ import numpy as np
 
 from gibbs_dp.io.atomic import atomic_write
 
-Record = TypeVar("Record", bound=tuple[Any, ...])
+Record = TypeVar("Record")
 Labels = Mapping[str, Any]
 
 _DAMAGE = (
@@ -39,7 +39,7 @@ class DamagedFileError(ValueError):
 
 
 def save_record(
-    path: str | os.PathLike[str], record: tuple[Any, ...], labels: Labels, *, is_first: bool = False
+    path: str | os.PathLike[str], record: Any, labels: Labels, *, is_first: bool = False
 ) -> None:
     """Write a (nested) named tuple of arrays and numbers, flushed and whole or not at all.
 

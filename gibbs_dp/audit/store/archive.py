@@ -27,7 +27,7 @@ from gibbs_dp.audit.store.configuration import digest_text
 from gibbs_dp.audit.store.fingerprint import digest_value
 from gibbs_dp.audit.store.place import Store, StoreError
 
-Record = TypeVar("Record", bound=tuple[Any, ...])
+Record = TypeVar("Record")
 
 CONFIGURATION = "configuration.json"
 # Age, in seconds, beyond which a temporary file was left by a process that was killed.
@@ -115,7 +115,7 @@ class Archive:
         path = self._gamma(gamma) / f"{name}.npz"
         return self._load(path, kind, {"gamma": gamma, "pilot": pilot})
 
-    def save_finding(self, gamma: float, name: str, pilot: str, found: tuple[Any, ...]) -> None:
+    def save_finding(self, gamma: float, name: str, pilot: str, found: Any) -> None:
         """Write something that was found from the blocks of one gamma."""
         path = self._gamma(gamma) / f"{name}.npz"
         self._save(path, found, {"gamma": gamma, "pilot": pilot})
@@ -168,7 +168,7 @@ class Archive:
             _warn(path, error.__cause__ or error)
             return None
 
-    def _save(self, path: Path, record: tuple[Any, ...], labels: dict[str, Any]) -> None:
+    def _save(self, path: Path, record: Any, labels: dict[str, Any]) -> None:
         labels = {"configuration": self.digest, **labels}
         self._write(path, lambda: io.save_record(path, record, labels))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.store.archive import Archive
@@ -12,7 +12,7 @@ from gibbs_dp.audit.store.place import AuditIncomplete
 from gibbs_dp.audit.store.share import POLL_SECONDS
 from gibbs_dp.audit.track import Track
 
-Finding = TypeVar("Finding", bound=tuple[Any, ...])
+Finding = TypeVar("Finding")
 
 
 def find_all(

@@ -56,13 +56,14 @@ def fingerprints(
     u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
     train, _ = jax.eval_shape(lambda k: population.sample(k, n, num_fresh), key)
 
-    def loss(point: Any, data: Any) -> Any:
-        theta = posterior.constrain(point)
+    theta = jax.eval_shape(posterior.constrain, u)
+
+    def loss(theta: Any, data: Any) -> Any:
         each = jnp.zeros(()) if posterior.structured else posterior.losses(theta, data)
         return posterior.empirical_loss(theta, data), each
 
     return {
-        "loss": digest(jax.value_and_grad(loss, has_aux=True), u, train),
+        "loss": digest(jax.value_and_grad(loss, has_aux=True), theta, train),
         "prior": digest(jax.value_and_grad(posterior.log_prior_unconstrained), u)
         + digest(posterior.initial, key)[: DIGITS // 2],
         "population": digest(lambda k: population.sample(k, n, num_fresh), key),

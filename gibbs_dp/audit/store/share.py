@@ -104,10 +104,10 @@ def _absorb(
 def _incomplete(store: Store, blocks: Blocks, missing: list[int]) -> AuditIncomplete:
     named = tuple(f"gamma={blocks[r][0].gamma:g} from dataset {blocks[r][1]}" for r in missing)
     listed = ", ".join(named[:LISTED]) + (", ..." if len(named) > LISTED else "")
-    owners = _owners(store, missing)
+    whose = _whose(store, blocks, missing)
     return AuditIncomplete(
-        f"store: {len(missing)} of {len(blocks)} blocks are missing ({listed}){_whose(store, blocks, missing)}; when no "
-        "process is at work on them, run it again.",
+        f"store: {len(missing)} of {len(blocks)} blocks are missing ({listed}){whose}; run what "
+        "should have made them again, unless it is still at work.",
         named,
     )
 
@@ -127,4 +127,4 @@ def _whose(store: Store, blocks: Blocks, missing: Iterable[int]) -> str:
         return ""
     owners = _owners(store, blocks)
     numbers = sorted({owners[rank] for rank in missing})
-    return f", of process {', '.join(map(str, numbers))} of {store.num_processes}"
+    return f", all of process {', '.join(map(str, numbers))} of {store.num_processes}"
