@@ -32,3 +32,4 @@ from gibbs_dp.sampling.kernels import MALA as MALA
 from gibbs_dp.sampling.kernels import SGLD as SGLD
 from gibbs_dp.sampling.kernels import ULA as ULA
 from gibbs_dp.sampling.sample import sample as sample
+from gibbs_dp.sampling.sharded import shard_examples as shard_examples
