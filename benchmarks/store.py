@@ -119,7 +119,7 @@ def overhead():
 def merge():
     """Time putting together 100, 1,000 and 10,000 block files of one gamma."""
     import gibbs_dp as gdp
-    from gibbs_dp.audit.store.archive import Archive
+    from gibbs_dp.audit.store.archive import Archive, pilot_digest
     from gibbs_dp.problems.registry import build_problem
 
     problem = build_problem("logistic-regression", dim=10)
@@ -138,30 +138,19 @@ def merge():
             progress=False,
         )
 
+    sync = os.fsync
     with tempfile.TemporaryDirectory() as folder:
         audit(64, folder)
-        (first,) = Path(folder).glob("*/gamma-1.0/blocks-0/000000000.npz")
-        load = Archive.block
-
-        def relabelled(self, gamma, generation, number, pilot):
-            # Files are copies of the first, so what is read is that one, at its own path.
-            copy = first.with_name(f"{number:09d}.npz")
-            copy.stat()
-            return load(self, gamma, generation, 0, pilot) if number == 0 else read(copy, pilot)
-
-        def read(path, pilot):
-            from gibbs_dp import io
-            from gibbs_dp.audit.store.archive import BlockRecord
-
-            labels = {"configuration": first.parts[-4], "gamma": 1.0, "first": 0, "pilot": pilot}
-            return io.load_record(path, BlockRecord, labels)
-
-        Archive.block = relabelled
+        held = json.loads((Path(folder) / "configuration.json").read_text())
+        archive = Archive(gdp.Store(folder), held)
+        tuned, _ = archive.tuned(1.0)
+        block = archive.block(1.0, 0, 0, pilot_digest(tuned))
+        written = 1
         for count in (100, 1_000, 10_000):
-            for number in range(count):
-                target = first.with_name(f"{64 * number:09d}.npz")
-                if not target.exists():
-                    shutil.copyfile(first, target)
+            os.fsync = lambda handle: None
+            for number in range(written, count):  # the first block under every name
+                archive.save_block(1.0, 0, 64 * number, pilot_digest(tuned), block)
+            os.fsync, written = sync, count
             begin = time.perf_counter()
             audit(64 * count, folder)
             seconds = time.perf_counter() - begin
@@ -190,8 +179,7 @@ def processes():
         for process in running:
             process.wait()
         if count == 4:
-            again = command("--store", store, "--quiet", *shares[2])
-            subprocess.run(again, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(lines[2], stdout=subprocess.DEVNULL, check=True)
         words = [sys.executable, "-m", "gibbs_dp.cli.main", "merge", store, "--json", "--quiet"]
         out = subprocess.run([*map(str, words)], stdout=subprocess.PIPE, check=True).stdout
         found[count] = [json.loads(line) for line in out.splitlines()]
