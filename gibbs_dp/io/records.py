@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import struct
 import types
@@ -88,11 +89,14 @@ def load_record(path: str | os.PathLike[str], kind: type[Record], labels: Labels
     content = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if archive.testzip() is not None:
-                raise ValueError("its checksum is wrong")
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            layout = json.loads(arrays["layout"].tobytes().decode())
-            flat = _split(layout["fields"], arrays)
+            # Reading a member to its end compares its checksum.
+            members = {name: archive.read(name) for name in archive.namelist()}
+        arrays = {
+            name: np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
+            for name, member in members.items()
+        }
+        layout = json.loads(arrays.pop("layout.npy").tobytes().decode())
+        flat = _split(layout["fields"], arrays)
         if layout["labels"] != json.loads(json.dumps(dict(labels))):
             raise ValueError("it belongs elsewhere")
         record = _rebuild(kind, flat, "")
@@ -120,12 +124,12 @@ def _flatten(value: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
             yield prefix + name, np.asarray(field)
 
 
-def _split(fields: list[Any], arrays: Any) -> dict[str, np.ndarray]:
+def _split(fields: list[Any], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     flat, used = {}, dict.fromkeys((kind for _, kind, _ in fields), 0)
-    members = {kind: arrays[_member(kind)] for kind in used}
+    members = {kind: arrays[f"{_member(kind)}.npy"] for kind in used}
     for name, kind, shape in fields:
         start = used[kind]
-        used[kind] += int(np.prod(shape, dtype=int))
+        used[kind] += math.prod(shape)
         flat[name] = members[kind][start : used[kind]].reshape(shape).astype(kind, copy=False)
     if any(used[kind] != members[kind].size for kind in used):
         raise ValueError("its arrays are not as long as they should be")
@@ -139,8 +143,7 @@ def _rebuild(kind: Any, flat: dict[str, np.ndarray], prefix: str) -> Any:
         options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         inner = next((o for o in options if hasattr(o, "_fields")), None)
         key = prefix + name
-        is_absent = not any(found == key or found.startswith(key + ".") for found in flat)
-        if is_absent and type(None) in options:
+        if type(None) in options and not any(f"{f}.".startswith(f"{key}.") for f in flat):
             values[name] = None
         elif inner is not None:
             values[name] = _rebuild(inner, flat, key + ".")
