@@ -166,12 +166,8 @@ def processes():
     for count in (1, 2, 4):
         store = Path(tempfile.mkdtemp(prefix="gibbs_dp_shares_"))
         shares = [("--num-processes", count, "--process-id", i) for i in range(count)]
-        running = [
-            subprocess.Popen(
-                command("--store", store, "--quiet", *share), stdout=subprocess.DEVNULL
-            )
-            for share in shares
-        ]
+        lines = [command("--store", store, "--quiet", *share) for share in shares]
+        running = [subprocess.Popen(line, stdout=subprocess.DEVNULL) for line in lines]
         if count == 4:
             while files(store) < 20:
                 time.sleep(0.01)

@@ -15,7 +15,8 @@ from gibbs_dp.audit.store.archive import Archive, DamagedStoreWarning
 from gibbs_dp.estimators import Contrast, average
 
 RUN = importlib.import_module("gibbs_dp.audit.run")
-SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32} | QUICK
+SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
+SETTINGS |= QUICK | {"estimator": "one-sided"}  # one program for all gammas
 BLOCKS = 16
 
 

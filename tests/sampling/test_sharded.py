@@ -28,6 +28,7 @@ def test_two_processes_draw_what_one_draws(tmp_path):
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]),
         "JAX_PLATFORMS": "cpu",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiles in less time
     }
     script, port = Path(__file__).with_name("sharded_process.py"), free_port()
     running = [
