@@ -226,7 +226,7 @@ def audit(
     )
     if held is None:  # what a store holds has been checked
         _check(settings)
-    archive = None if place is None else open_archive(place, lambda: configuration(settings))
+    archive = None if place is None else open_archive(place, lambda: _describe(settings))
     if archive is None:
         return _run(settings, progress, None)
     asked = request(settings)
@@ -235,6 +235,14 @@ def audit(
         report = _run(settings, progress, archive)
         archive.save_report(asked, report)
     return report
+
+
+def _describe(settings: Settings) -> dict[str, Any]:
+    try:
+        return configuration(settings)
+    except Exception:
+        _check(settings)  # says what is wrong with examples or losses that cannot be traced
+        raise
 
 
 def _check(settings: Settings) -> None:
