@@ -6,8 +6,11 @@ from gibbs_dp import exact as exact
 from gibbs_dp import information as information
 from gibbs_dp import privacy as privacy
 from gibbs_dp._version import __version__ as __version__
+from gibbs_dp.audit import AuditIncomplete as AuditIncomplete
 from gibbs_dp.audit import AuditInterrupted as AuditInterrupted
 from gibbs_dp.audit import Report as Report
+from gibbs_dp.audit import Store as Store
+from gibbs_dp.audit import StoreError as StoreError
 from gibbs_dp.audit import audit as audit
 from gibbs_dp.audit import load_report as load_report
 from gibbs_dp.audit.calibrate import calibrate as calibrate
@@ -29,3 +32,4 @@ from gibbs_dp.sampling.kernels import MALA as MALA
 from gibbs_dp.sampling.kernels import SGLD as SGLD
 from gibbs_dp.sampling.kernels import ULA as ULA
 from gibbs_dp.sampling.sample import sample as sample
+from gibbs_dp.sampling.sharded import shard_examples as shard_examples

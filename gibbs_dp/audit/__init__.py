@@ -4,3 +4,6 @@ from gibbs_dp.audit.report import Report as Report
 from gibbs_dp.audit.report import load_report as load_report
 from gibbs_dp.audit.run import AuditInterrupted as AuditInterrupted
 from gibbs_dp.audit.run import audit as audit
+from gibbs_dp.audit.store import AuditIncomplete as AuditIncomplete
+from gibbs_dp.audit.store import Store as Store
+from gibbs_dp.audit.store import StoreError as StoreError

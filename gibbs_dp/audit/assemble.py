@@ -11,7 +11,7 @@ from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.report import Report
 from gibbs_dp.audit.rows import make_row
 from gibbs_dp.audit.settings import Settings
-from gibbs_dp.audit.sweep import Track
+from gibbs_dp.audit.track import Track
 from gibbs_dp.information import bounds
 from gibbs_dp.privacy.constants import declared_range
 

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, PyTree
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pairs import first_examples, pair_losses, point_losses, swap_terms
 from gibbs_dp.audit.settings import Settings
-from gibbs_dp.audit.sweep import Track
+from gibbs_dp.audit.track import Track
 from gibbs_dp.audit.workers import run_jobs
 from gibbs_dp.estimators import ConsistencySums, Contrast, ContrastSums
 

@@ -12,7 +12,9 @@ from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.settings import MIN_INFORMATION, Settings
-from gibbs_dp.audit.sweep import Track
+from gibbs_dp.audit.store.archive import Archive
+from gibbs_dp.audit.store.findings import find_all
+from gibbs_dp.audit.track import Track
 from gibbs_dp.estimators import (
     Average,
     Contrast,
@@ -60,9 +62,17 @@ POOR_OVERLAP = 0.1
 
 
 def compare_all(
-    settings: Settings, tracks: list[Track], progress: Progress
+    settings: Settings, tracks: list[Track], progress: Progress, archive: Archive | None = None
 ) -> list[Information | None]:
-    """Estimate the information of every gamma; None where draws are missing or too few."""
+    """Estimate the information of every gamma; None where draws are missing or too few.
+
+    With an archive, estimates are kept in it, and each process makes those of its own gammas.
+
+    Raises
+    ------
+    AuditIncomplete
+        If those of other processes are missing.
+    """
     count = settings.num_information
     draws = [track.draws(count) for track in tracks]
     present = [d for d in draws if d is not None and d.u.shape[0] == count]
@@ -72,14 +82,25 @@ def compare_all(
     gaps = _normalizer_gaps(tracks, present, good)
     progress.stage("mutual information")
     progress.expect(len(tracks))
-    out: list[Information | None] = []
-    for i, (track, kept) in enumerate(zip(tracks, present, strict=True)):
-        if good[i].sum() < MIN_INFORMATION:
-            out.append(None)
-        else:
-            out.append(_information(settings, track, kept, good[i], *gaps[i]))
-        progress.advance(1)
-    return out
+    found = find_all(
+        archive,
+        Information,
+        _asked(settings),
+        [t if good[i].sum() >= MIN_INFORMATION else None for i, t in enumerate(tracks)],
+        lambda i: _information(settings, tracks[i], present[i], good[i]),
+        progress,
+    )
+    pairs = zip(found, gaps, strict=True)
+    return [
+        None if f is None else f._replace(normalizer_gap=gap, normalizer_gap_limit=limit)
+        for f, (gap, limit) in pairs
+    ]
+
+
+def _asked(settings: Settings) -> str:
+    """Name the estimates after what they depend on beside the blocks."""
+    kind = "-with-spread" if settings.sigma == "empirical" else ""
+    return f"information-{settings.num_information}{kind}"
 
 
 def _usable(track: Track, kept: Kept) -> Bool[np.ndarray, " datasets"]:
@@ -94,9 +115,8 @@ def _information(
     track: Track,
     kept: Kept,
     good: Bool[np.ndarray, " datasets"],
-    gap: Average | None,
-    gap_limit: float,
 ) -> Information:
+    """Estimate all but what takes several gammas."""
     comparison = Comparison(settings, track, kept, good)
     contrast, correction = comparison.run()
     gaussian = mixture = None
@@ -106,8 +126,8 @@ def _information(
         contrast=contrast,
         gaussian=gaussian,
         mixture=mixture,
-        normalizer_gap=gap,
-        normalizer_gap_limit=gap_limit,
+        normalizer_gap=None,
+        normalizer_gap_limit=0.0,
         normalizer_se=float(np.sqrt(np.mean(kept.log_normalizer_se[good].astype(float) ** 2))),
         poor_overlap=float(np.mean(kept.overlap[good] < POOR_OVERLAP)),
         largest_spread=comparison.largest_spread() if settings.sigma == "empirical" else None,

@@ -9,7 +9,7 @@ import numpy as np
 from gibbs_dp.audit.pilot import ONE_SIDED_LIMIT, is_drifting, jackknife_shift, keep, kept_datasets
 from gibbs_dp.audit.plan import Summary
 from gibbs_dp.audit.settings import Settings
-from gibbs_dp.audit.sweep import Track
+from gibbs_dp.audit.track import Track
 from gibbs_dp.estimators import average
 from gibbs_dp.privacy import pure_dp_epsilon
 from gibbs_dp.sampling.diagnostics import Pooled, pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -22,6 +23,10 @@ from gibbs_dp.audit.settings import (
     check_sigma,
     default_block_size,
 )
+from gibbs_dp.audit.store import Store
+from gibbs_dp.audit.store.archive import Archive
+from gibbs_dp.audit.store.configuration import configuration, request
+from gibbs_dp.audit.store.open import as_store, open_archive, stored_configuration
 from gibbs_dp.audit.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.domain import Domain
@@ -59,6 +64,7 @@ def audit(
     block_size: int | None = None,
     num_information: int | None = None,
     sigma: float | Literal["empirical"] | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Report:
     """Sample the posteriors of many datasets and report privacy, generalization and risk.
@@ -115,6 +121,13 @@ def audit(
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
         of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
         "empirical": the largest standard deviation seen over draws, which guarantees nothing.
+    store
+        Folder that keeps every finished block of datasets: killed at any moment, the same call
+        continues and ends with the same numbers, and further datasets, gammas or a smaller
+        ``rel_error`` reuse what is there. A :class:`gibbs_dp.Store` also shares the work among
+        processes. Blocks, pilots and mutual information are kept; a setting or function that
+        changed is refused (code behind host callbacks is not seen, see
+        ``gibbs_dp.audit.store.fingerprint``). ``block_size`` is then the store's by default.
     progress
         Show a progress bar on stderr.
 
@@ -126,10 +139,14 @@ def audit(
     Raises
     ------
     ValueError
-        For arguments that make no sense, examples or losses that do not fit together, and
-        posteriors that cannot be normalized.
+        For arguments that make no sense, examples or losses that do not fit together,
+        posteriors that cannot be normalized, and a store of another configuration.
     AuditInterrupted
         On Ctrl-C; its ``report`` holds what was finished.
+    AuditIncomplete
+        If this process has done its part and blocks of others are missing in the store.
+    StoreError
+        If the store cannot be written (a full disk); what was finished stays.
 
     Examples
     --------
@@ -180,8 +197,10 @@ def audit(
                 "estimator: a Grid sums over the posterior exactly and has no use for "
                 "'two-sided'; leave it at 'auto'."
             )
-    fresh = num_ghosts + (n if posterior.structured else 0)
-    check_examples(posterior, source, n, fresh, jax.random.fold_in(root, 3))
+    place = None if store is None else as_store(store)
+    held = None if place is None else stored_configuration(place)
+    if block_size is None and held is not None:
+        block_size = held.get("block_size")
     if block_size is None:
         block_size = default_block_size(posterior, n, num_ghosts, num_chains, num_samples)
     settings = Settings(
@@ -205,13 +224,41 @@ def audit(
         num_information=check_information(num_information, num_datasets, posterior.dim),
         sigma=check_sigma(sigma),
     )
-    with Progress(progress, steps=len(checked)) as bar:
+    if held is None:  # what a store holds has been checked
+        _check(settings)
+    archive = None if place is None else open_archive(place, lambda: _describe(settings))
+    if archive is None:
+        return _run(settings, progress, None)
+    asked = request(settings)
+    report = archive.report(asked)
+    if report is None:
+        report = _run(settings, progress, archive)
+        archive.save_report(asked, report)
+    return report
+
+
+def _describe(settings: Settings) -> dict[str, Any]:
+    try:
+        return configuration(settings)
+    except Exception:
+        _check(settings)  # says what is wrong with examples or losses that cannot be traced
+        raise
+
+
+def _check(settings: Settings) -> None:
+    s = settings
+    fresh = s.num_ghosts + (s.n if s.posterior.structured else 0)
+    check_examples(s.posterior, s.population, s.n, fresh, jax.random.fold_in(s.key, 3))
+
+
+def _run(settings: Settings, progress: bool, archive: Archive | None) -> Report:
+    with Progress(progress, steps=len(settings.gammas)) as bar:
         try:
-            tracks = run_sweep(settings, bar)
+            tracks = run_sweep(settings, bar, archive)
         except SweepInterruptedError as interrupt:
             raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
         try:
-            found = compare_all(settings, tracks, bar)
+            found = compare_all(settings, tracks, bar, archive)
         except KeyboardInterrupt:
             raise AuditInterrupted(partial_report(settings, tracks)) from None
     return make_report(settings, tracks, found)

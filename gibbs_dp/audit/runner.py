@@ -36,6 +36,7 @@ class Runner:
     """Runs jobs of one audit; compiles each plan once per device."""
 
     settings: Settings
+    is_quick: bool = False  # compile in less time, for code that is slower
     _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -73,7 +74,7 @@ class Runner:
         s = self.settings
         indices = jnp.arange(job.first, job.first + s.block_size)
         arguments = jax.device_put((s.population, job.roots, indices, job.inputs), device)
-        program = block_program(device.platform, s.is_small)
+        program = block_program(device.platform, self.is_quick)
         return program(s.posterior, s.kernel, job.plan, *arguments)
 
 

@@ -2,71 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from gibbs_dp.audit.kept import Kept
+from gibbs_dp.audit.allocation import extend, must_rerun
 from gibbs_dp.audit.optimum import population_optimum
-from gibbs_dp.audit.pilot import (
-    MAX_BURN_IN,
-    NUM_PAIRS,
-    Tuned,
-    is_drifting,
-    keep,
-    kept_datasets,
-    tune,
-)
-from gibbs_dp.audit.plan import Inputs, Plan, Summary
+from gibbs_dp.audit.pilot import NUM_PAIRS, Tuned, tune
+from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.audit.progress import Progress
-from gibbs_dp.audit.runner import Job, Runner, concatenate
+from gibbs_dp.audit.runner import Job, Runner
 from gibbs_dp.audit.settings import Settings
-from gibbs_dp.estimators import Average, average
-from gibbs_dp.sampling.diagnostics import pool
+from gibbs_dp.audit.store.archive import Archive, Origin
+from gibbs_dp.audit.store.share import collect, nothing_tuned, recall, save
+from gibbs_dp.audit.track import Track
 from gibbs_dp.sampling.grid import Grid
-
-# The stopping rule reads a standard error, which is itself too noisy before this many datasets.
-MIN_DATASETS_TO_STOP = 256
-MAX_RERUNS = 2
-
-
-@dataclass
-class Track:
-    """Everything known about one gamma so far."""
-
-    gamma: float
-    tuned: Tuned
-    plan: Plan
-    target: int
-    blocks: dict[int, Summary] = field(default_factory=dict)
-    kept: dict[int, Kept] = field(default_factory=dict)
-    num_reruns: int = 0
-    missed_rel_error: bool = False
-
-    def summary(self) -> Summary | None:
-        """Completed datasets, in order, up to the first block that is missing."""
-        parts = []
-        size = 0
-        while size in self.blocks:
-            part = self.blocks[size]
-            parts.append(part)
-            size += part.kl_direct.shape[0]
-        return concatenate(parts, min(size, self.target)) if parts else None
-
-    def draws(self, count: int) -> Kept | None:
-        """Draws and normalizers of the first ``count`` datasets; None unless all are there."""
-        parts = [self.kept[first] for first in sorted(self.kept)]
-        return concatenate(parts, count) if parts else None
-
-    def kl(self) -> Average:
-        """On-average KL over the datasets that did not fail."""
-        summary = self.summary()
-        assert summary is not None
-        values = summary.kl_two_sided if self.tuned.is_two_sided else summary.kl_direct
-        return average(np.asarray(values, np.float64), kept_datasets(summary))
 
 
 class SweepInterruptedError(Exception):
@@ -77,8 +27,12 @@ class SweepInterruptedError(Exception):
         self.tracks = tracks
 
 
-def run_sweep(settings: Settings, progress: Progress) -> list[Track]:
+def run_sweep(
+    settings: Settings, progress: Progress, archive: Archive | None = None
+) -> list[Track]:
     """Tune every gamma, then sample datasets until counts and ``rel_error`` are met.
+
+    With an archive, what is in it is not computed again, and what is computed is put there.
 
     Raises
     ------
@@ -86,21 +40,30 @@ def run_sweep(settings: Settings, progress: Progress) -> list[Track]:
         On Ctrl-C, with what was finished.
     ImproperPosteriorError
         If a posterior cannot be normalized.
+    AuditIncomplete
+        If blocks of other processes are missing.
     """
-    runner = Runner(settings)
+    # A store's blocks must come from one program, however many datasets it grows to.
+    runner = Runner(settings, is_quick=settings.is_small and archive is None)
     tracks: list[Track] = []
     try:
-        _tune_all(settings, runner, tracks, progress)
+        _tune_all(settings, runner, tracks, progress, archive)
         pending = list(tracks)
         while pending:
-            _run_missing(settings, runner, pending, progress)
-            pending = [t for t in pending if _needs_more(settings, t)]
+            _run_missing(settings, runner, pending, progress, archive)
+            pending = [t for t in pending if _needs_more(settings, t, archive)]
     except KeyboardInterrupt:
         raise SweepInterruptedError(tracks) from None
     return tracks
 
 
-def _tune_all(settings: Settings, runner: Runner, tracks: list[Track], progress: Progress) -> None:
+def _tune_all(
+    settings: Settings,
+    runner: Runner,
+    tracks: list[Track],
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
     """Pilots from the smallest gamma up, each starting from its neighbour's settings."""
     base = Plan(
         settings.n,
@@ -113,31 +76,48 @@ def _tune_all(settings: Settings, runner: Runner, tracks: list[Track], progress:
     )
     pairs = min(NUM_PAIRS, min(settings.n, settings.num_ghosts) // settings.group_size)
     guess: Inputs | None = None
-    optimum = anchor = None
+    origin = archive.origin() if archive else None
     for gamma in settings.gammas:
         progress.stage(f"tuning gamma={gamma:g}")
-        tuned = tune(runner, gamma, base, guess)
-        if optimum is None or anchor is None:
-            key = jax.random.fold_in(settings.key, 2)
-            start = tuned.inputs.reference
-            found = population_optimum(
-                settings.posterior,
-                settings.population,
-                settings.n,
-                key,
-                start,
-                _candidates(settings),
-            )
-            optimum = jnp.asarray(found, start.dtype)
-            anchor = jnp.where(jnp.all(jnp.isfinite(optimum)), optimum, start)
-        if settings.estimator != "auto":
-            tuned = tuned._replace(is_two_sided=settings.estimator == "two-sided")
+        tuned, num_reruns = (archive.tuned(gamma) if archive else None) or (None, 0)
+        if tuned is None:
+            if archive is not None and archive.store.process_id is None:
+                raise nothing_tuned(archive.store, gamma)
+            tuned = tune(runner, gamma, base, guess)
+            if origin is None:
+                origin = _find_origin(settings, tuned.inputs.reference)
+                origin = archive.publish_origin(origin) if archive else origin
+            tuned = _complete(settings, tuned, origin)
+            tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
         guess = tuned.inputs
-        inputs = tuned.inputs._replace(optimum=optimum, anchor=anchor)
-        tuned = tuned._replace(inputs=inputs)
         plan = base._replace(num_pairs=pairs if tuned.is_two_sided else 0)
-        tracks.append(Track(gamma, tuned, plan, settings.num_datasets))
+        track = Track(gamma, tuned, plan, settings.num_datasets, num_reruns=num_reruns)
+        tracks.append(track)
         progress.advance(1)
+
+
+def _complete(settings: Settings, tuned: Tuned, origin: Origin) -> Tuned:
+    """Add to what pilots chose what all gammas share, and the estimator that was asked for."""
+    if settings.estimator != "auto":
+        tuned = tuned._replace(is_two_sided=settings.estimator == "two-sided")
+    inputs = tuned.inputs._replace(
+        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
+    )
+    return tuned._replace(inputs=inputs)
+
+
+def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:
+    key = jax.random.fold_in(settings.key, 2)
+    found = population_optimum(
+        settings.posterior,
+        settings.population,
+        settings.n,
+        key,
+        start,
+        _candidates(settings),
+    )
+    optimum = jnp.asarray(found, start.dtype)
+    return Origin(optimum, jnp.where(jnp.all(jnp.isfinite(optimum)), optimum, start))
 
 
 def _candidates(settings: Settings) -> Float[Array, "points dim"] | None:
@@ -149,59 +129,50 @@ def _candidates(settings: Settings) -> Float[Array, "points dim"] | None:
 
 
 def _run_missing(
-    settings: Settings, runner: Runner, tracks: list[Track], progress: Progress
+    settings: Settings,
+    runner: Runner,
+    tracks: list[Track],
+    progress: Progress,
+    archive: Archive | None,
 ) -> None:
     """Run the blocks that the tracks' targets still need, all gammas of a block together."""
     roots = jax.random.split(jax.random.fold_in(settings.key, 0), 2)
     size = settings.block_size
     last = max(t.target for t in tracks)
-    jobs = runner.in_order(
-        Job((i, first), roots, first, track.plan, track.tuned.inputs)
+    blocks = [
+        (track, first)
         for first in range(0, last, size)
-        for i, track in enumerate(tracks)
+        for track in tracks
         if first < track.target and first not in track.blocks
-    )
+    ]
     progress.stage("sampling")
-    progress.expect(len(jobs))
+    progress.expect(len(blocks))
+    wanted = recall(archive, blocks, settings.num_information, progress) if archive else blocks
+    numbered = {id(track): i for i, track in enumerate(tracks)}
+    jobs = runner.in_order(
+        Job((numbered[id(track)], first), roots, first, track.plan, track.tuned.inputs)
+        for track, first in wanted
+    )
     for job, (summary, kept) in runner.run(jobs):
         index, first = job.tag
-        tracks[index].blocks[first] = summary
-        if kept is not None and first < settings.num_information:
-            tracks[index].kept[first] = kept
+        if archive is not None:
+            save(archive, tracks[index], first, summary, kept, settings.num_information)
+        kept = kept if first < settings.num_information else None
+        tracks[index].add(first, summary, kept)
         progress.advance(1)
+    if archive is not None:
+        collect(archive, blocks, settings.num_information, progress)
 
 
-def _needs_more(settings: Settings, track: Track) -> bool:
+def _needs_more(settings: Settings, track: Track, archive: Archive | None) -> bool:
     """Decide whether one gamma is finished; if not, say what it needs next."""
-    summary = track.summary()
-    assert summary is not None
-    good = keep(summary)
-    if good.kl_direct.shape[0] < 2:
-        return False
-    if not settings.is_exact and settings.num_warmup is None and track.num_reruns < MAX_RERUNS:
-        pooled = pool(good.spread, settings.num_chains, settings.num_samples)
-        schedule = track.tuned.inputs.schedule
-        if is_drifting(pooled) and int(schedule.num_burn_in) < MAX_BURN_IN:
-            longer = schedule._replace(num_burn_in=schedule.num_burn_in * 4)
-            track.tuned = track.tuned._replace(inputs=track.tuned.inputs._replace(schedule=longer))
-            track.blocks.clear()
-            track.kept.clear()
-            track.num_reruns += 1
-            return True
-    if settings.rel_error is None:
-        return False
-    estimate = track.kl()
-    if track.target >= MIN_DATASETS_TO_STOP and estimate.se <= settings.rel_error * abs(
-        estimate.value
-    ):
-        return False
-    if track.target >= settings.max_datasets:
-        track.missed_rel_error = True
-        return False
-    ratio = estimate.se / (settings.rel_error * max(abs(estimate.value), 1e-30))
-    # Between 1.2 and 8 times as many: the error that this extrapolates is an estimate itself.
-    wanted = track.target * float(np.clip(1.1 * ratio**2, 1.2, 8.0))
-    wanted = max(wanted, MIN_DATASETS_TO_STOP)
-    rounded = int(np.ceil(wanted / settings.block_size) * settings.block_size)
-    track.target = min(rounded, settings.max_datasets)
+    if not must_rerun(settings, track):
+        return extend(settings, track)
+    schedule = track.tuned.inputs.schedule
+    longer = schedule._replace(num_burn_in=jnp.asarray(schedule.num_burn_in) * 4)
+    tuned = track.tuned._replace(inputs=track.tuned.inputs._replace(schedule=longer))
+    track.num_reruns += 1
+    track.tuned = archive.publish_tuned(track.gamma, track.num_reruns, tuned) if archive else tuned
+    track.blocks.clear()
+    track.kept.clear()
     return True

@@ -15,6 +15,7 @@ from gibbs_dp.cli.errors import UsageError, one_line
 # Command -> (module with a function `run(arguments)`, one line for the help).
 COMMANDS = {
     "audit": ("audit", "privacy and generalization of a posterior over gamma"),
+    "merge": ("merge", "the report of an audit that several processes sampled"),
     "sample": ("sample", "draws from one posterior, with diagnostics"),
     "calibrate": ("calibrate", "the gamma of a privacy target, worst case or on average"),
     "release": ("release", "private draws from a table, charged to a ledger"),

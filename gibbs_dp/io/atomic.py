@@ -10,11 +10,12 @@ from pathlib import Path
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str], *, is_first_kept: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the same folder; on success it is flushed and renamed to ``path``.
 
     On any error (a full disk, Ctrl-C) the temporary file is removed and ``path`` keeps what it
-    held before.
+    held before. With ``is_first_kept`` a file that another process has put there meanwhile stays,
+    and this one is dropped: of several writers exactly one wins.
 
     Raises
     ------
@@ -32,6 +33,19 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)  # mkstemp's 0600 would surprise whoever shares results
-        temporary.replace(target)
+        if is_first_kept:
+            _link(temporary, target)
+        else:
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _link(temporary: Path, target: Path) -> None:
+    """Give a finished file its name unless the name is taken."""
+    try:
+        target.hardlink_to(temporary)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links: the last writer wins
+        temporary.replace(target)

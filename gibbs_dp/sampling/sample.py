@@ -15,6 +15,7 @@ from gibbs_dp.model.check import as_key, check_loss, positive_count
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.populations.base import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.spread import on_every_device
 from gibbs_dp.sampling.chains import ChainDraws, run_chains
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError
@@ -75,6 +76,7 @@ def sample(
         Loss and prior.
     data
         Examples, a pytree whose leaves have leading axis ``n``; for a batch, ``[datasets, n]``.
+        Spread over devices or machines where :func:`gibbs_dp.shard_examples` made them so.
     gamma
         Inverse temperature, finite and >= 0; multiplies the total loss.
     key
@@ -137,7 +139,11 @@ def sample(
     keys = jax.vmap(lambda i: jax.random.fold_in(root, i))(jnp.arange(num_datasets))
     start_keys, keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     starts = _starts(posterior, start_keys, num_chains, init)
-    run = partial(_sample_batch, posterior, kernel, num_chains, num_samples, batch)
+
+    def run(*traced: Any) -> tuple[ChainDraws, PyTree]:
+        found = _sample_batch(posterior, kernel, num_chains, num_samples, batch, *traced)
+        return on_every_device(found, batch)
+
     tuning = kernel.default_tuning(posterior.dim)
     temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
     draws, theta = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))

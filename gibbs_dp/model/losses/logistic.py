@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
+from gibbs_dp.model.spread import distinct_values
 
 
 @jax.custom_jvp
@@ -67,7 +68,7 @@ class Logistic(LinearLoss):
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the labels are 0 and 1, both present."""
         super().check_data(data)
-        labels = np.unique(np.asarray(data[1]))
+        labels = distinct_values(data[1], limit=6)
         if not np.isin(labels, (0, 1)).all():
             shown = ", ".join(f"{v:g}" for v in labels[:4])
             raise ValueError(

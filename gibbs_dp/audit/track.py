@@ -1,0 +1,61 @@
+"""What a sweep knows about one gamma: its tuning and the blocks that are finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gibbs_dp.audit.kept import Kept
+from gibbs_dp.audit.pilot import Tuned, kept_datasets
+from gibbs_dp.audit.plan import Plan, Summary
+from gibbs_dp.audit.runner import concatenate
+from gibbs_dp.audit.store.archive import pilot_digest
+from gibbs_dp.estimators import Average, average
+
+
+@dataclass
+class Track:
+    """Everything known about one gamma so far."""
+
+    gamma: float
+    tuned: Tuned
+    plan: Plan
+    target: int
+    blocks: dict[int, Summary] = field(default_factory=dict)
+    kept: dict[int, Kept] = field(default_factory=dict)
+    num_reruns: int = 0
+    missed_rel_error: bool = False
+
+    @property
+    def pilot(self) -> str:
+        """Digest of the tuning, which blocks belong to."""
+        return pilot_digest(self.tuned)
+
+    def add(self, first: int, summary: Summary, kept: Kept | None) -> None:
+        """Take in one block."""
+        self.blocks[first] = summary
+        if kept is not None:
+            self.kept[first] = kept
+
+    def summary(self) -> Summary | None:
+        """Completed datasets, in order, up to the first block that is missing."""
+        parts = []
+        size = 0
+        while size in self.blocks:
+            part = self.blocks[size]
+            parts.append(part)
+            size += part.kl_direct.shape[0]
+        return concatenate(parts, min(size, self.target)) if parts else None
+
+    def draws(self, count: int) -> Kept | None:
+        """Draws and normalizers of the first ``count`` datasets; None unless all are there."""
+        parts = [self.kept[first] for first in sorted(self.kept)]
+        return concatenate(parts, count) if parts else None
+
+    def kl(self) -> Average:
+        """On-average KL over the datasets that did not fail."""
+        summary = self.summary()
+        assert summary is not None
+        values = summary.kl_two_sided if self.tuned.is_two_sided else summary.kl_direct
+        return average(np.asarray(values, np.float64), kept_datasets(summary))
