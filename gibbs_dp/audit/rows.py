@@ -100,6 +100,10 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
             "accept_rate": float(np.mean(good.accept_prob)),
             "tail_flag": bool(not is_two_sided and shift > TAIL_LIMIT),
         }
+    if settings.is_unadjusted:
+        inflation = average(np.asarray(good.inflation, np.float64))
+        del row["accept_rate"]
+        row |= {"variance_inflation": inflation.value, "variance_inflation_se": inflation.se}
     row["failed_datasets"] = total - count
     return row, _warnings(settings, track, row, summary, good, pooled)
 

@@ -20,9 +20,9 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 NUM_PROPOSALS = 256
 # Datasets compared for mutual information by default, and the fewest that say anything.
@@ -41,7 +41,7 @@ class Settings:
     num_datasets: int
     num_ghosts: int
     key: PRNGKeyArray
-    kernel: Kernel | Grid
+    kernel: Kernel | Unadjusted | Grid
     num_chains: int
     num_warmup: int | None
     num_samples: int
@@ -63,6 +63,11 @@ class Settings:
     def is_exact(self) -> bool:
         """Whether posteriors are summed over a grid rather than sampled."""
         return isinstance(self.kernel, Grid)
+
+    @property
+    def is_unadjusted(self) -> bool:
+        """Whether the chains have no acceptance step, and so a bias."""
+        return isinstance(self.kernel, Unadjusted)
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers and strings, for the saved report."""
