@@ -59,9 +59,9 @@ def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     if settings.is_unadjusted:
         notes.append(
             "the kernel has no acceptance step, so its draws are not the posterior's: "
-            "variance_inflation estimates, to first order in the step and for Gaussian "
-            "posteriors, the relative excess of their variance (a mean over coordinates, no "
-            "bound); a one-sided on_average_kl is too large by a like share."
+            "variance_inflation (a mean over coordinates) and kl_inflation (of a one-sided "
+            "on_average_kl) estimate their relative excess from a linear chain around the draws; "
+            "they are no bounds."
         )
     if any("dp_epsilon" in row for row in rows):
         notes.append(

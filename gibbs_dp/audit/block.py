@@ -114,6 +114,7 @@ def summarize_dataset(
         accept_prob=jnp.mean(draws.accept_prob),
         virial=jnp.mean(draws.virial) / posterior.dim,
         inflation=jnp.mean(draws.inflation),
+        kl_inflation=draws.kl_inflation,
         mean_u=mean_u,
         var_u=jnp.mean(jnp.sum((draws.u - mean_u) ** 2 * weight[..., None], axis=1), axis=0),
         effective_points=1.0 / jnp.mean(jnp.sum(weight**2, axis=1)),

@@ -15,14 +15,13 @@ from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
+from gibbs_dp.audit.settings import NUM_PILOTS, NUM_PILOTS_HIGH_DIM
 from gibbs_dp.sampling.diagnostics import Pooled, pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.evolve import Schedule, make_schedule
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
-NUM_PILOTS = 64
-NUM_PILOTS_HIGH_DIM = 16  # where a posterior costs seconds
 NUM_PAIRS = 8
 DEFAULT_BURN_IN = 16
 MAX_BURN_IN = 1024

@@ -25,6 +25,8 @@ from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 NUM_PROPOSALS = 256
+# Datasets that settings are tuned on; fewer where every posterior costs seconds.
+NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 64, 16
 # Datasets compared for mutual information by default, and the fewest that say anything.
 DEFAULT_INFORMATION, MIN_INFORMATION = 1024, 32
 Estimator = Literal["auto", "one-sided", "two-sided"]
@@ -167,6 +169,8 @@ def default_block_size(
 ) -> int:
     """Datasets per block: small enough for the caches of a CPU, large enough to fill a GPU."""
     largest, numbers = (64, 2**23) if jax.default_backend() == "cpu" else (4096, 2**29)
+    if posterior.dim > MAX_LAPLACE_DIM:
+        largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
     copies = num_ghosts if posterior.structured else 1
     per_dataset = num_chains * num_samples * copies * (n + num_ghosts + posterior.dim)
     size = 1

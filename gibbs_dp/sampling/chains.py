@@ -54,6 +54,8 @@ class ChainDraws(NamedTuple):
         Whether a ray along which the potential does not rise was found.
     inflation
         Estimated relative excess of the draws' variance, per chain; 0 for exact kernels.
+    kl_inflation
+        The same of on-average KL.
     """
 
     u: Float[Array, "chains draws dim"]
@@ -71,6 +73,7 @@ class ChainDraws(NamedTuple):
     is_curved: Bool[Array, ""]
     is_improper: Bool[Array, ""]
     inflation: Float[Array, " chains"]
+    kl_inflation: Float[Array, ""]
 
 
 class _Moved(NamedTuple):
@@ -82,6 +85,7 @@ class _Moved(NamedTuple):
     accept_prob: Float[Array, " chains"]
     is_stuck: Bool[Array, " chains"]
     inflation: Float[Array, " chains"]
+    kl_inflation: Float[Array, ""]
 
 
 def run_chains(
@@ -121,7 +125,7 @@ def run_chains(
     target = Target(posterior, data, gamma)
     dim = posterior.dim
     start_key, walk_key = jax.random.split(key)
-    found = locate(target, starts, isinstance(kernel, Unadjusted))
+    found = locate(target, starts)
     laplace, reference = found.whitening, found.reference
     noise = jax.random.normal(start_key, (num_chains, dim), starts.dtype)
     positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
@@ -157,6 +161,7 @@ def run_chains(
         is_curved=found.is_curved,
         is_improper=found.is_improper,
         inflation=run.inflation,
+        kl_inflation=run.kl_inflation,
     )
 
 
@@ -171,7 +176,7 @@ def _adjusted(
 ) -> _Moved:
     run = evolve(key, potential, positions, laplace, kernel, schedule, num_samples)
     none = jnp.zeros((positions.shape[0],), positions.dtype)
-    return _Moved(run.v, run.potential, run.whitening, run.accept_prob, run.is_stuck, none)
+    return _Moved(run.v, run.potential, run.whitening, run.accept_prob, run.is_stuck, none, none[0])
 
 
 def _unadjusted(
@@ -203,4 +208,4 @@ def _unadjusted(
     v = jax.vmap(jax.vmap(judge.whiten))(run.u)
     energy = jax.vmap(jax.vmap(potential))(run.u)
     accept, is_stuck = jnp.ones((num_chains,), v.dtype), jnp.zeros((num_chains,), bool)
-    return _Moved(v, energy, judge, accept, is_stuck, run.inflation)
+    return _Moved(v, energy, judge, accept, is_stuck, run.inflation, run.kl_inflation)

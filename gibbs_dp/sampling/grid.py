@@ -173,4 +173,5 @@ class Grid:
             is_curved=~false,
             is_improper=false,
             inflation=0.0 * one,
+            kl_inflation=0.0 * one[0],
         )

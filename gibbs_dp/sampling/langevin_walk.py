@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model.populations.base import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.evolve import Schedule
 from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.base import Potential
-from gibbs_dp.sampling.kernels.sgld import DEFAULT_BATCH_SIZE, SGLD
+from gibbs_dp.sampling.kernels.sgld import SGLD
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
+from gibbs_dp.sampling.langevin_bias import batch_variance, kl_inflation, variance_inflation
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM, Location
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.whitening import Whitening
@@ -35,10 +36,13 @@ class LangevinWalk(NamedTuple):
     inflation
         Per chain: estimated relative excess of the draws' variance over the posterior's, a mean
         over preconditioned coordinates.
+    kl_inflation
+        The same of on-average KL, to second order in the losses' differences.
     """
 
     u: Float[Array, "chains draws dim"]
     inflation: Float[Array, " chains"]
+    kl_inflation: Float[Array, ""]
 
 
 def precondition(kernel: Unadjusted, found: Location) -> Whitening:
@@ -156,18 +160,18 @@ def walk_langevin(
     sizes = jax.vmap(lambda count: kernel.step_at(count, factor, curvature))(recorded)
     size = jnp.mean(sizes)
     probe_keys = jax.vmap(lambda k: jax.random.fold_in(k, total * num_steps))(chain_keys)
-    variance = _batch_variance(target, center, coordinates, kernel)
+    variance = batch_variance(target, center, coordinates, kernel)
 
-    def inflation(probe_key: PRNGKeyArray, v: Vector) -> Float[Array, ""]:
-        probe = jax.random.rademacher(probe_key, v.shape, v.dtype)
-        trace = jnp.dot(probe, jax.jvp(jax.grad(pulled), (v,), (probe,))[1])
-        drift, noise = (0.5 * size * x / v.shape[0] for x in (trace, variance(v, probe)))
-        return jnp.where(drift < 1, (drift + noise) / (1.0 - drift), jnp.inf)
+    def excess(probe_key: PRNGKeyArray, v: Vector) -> Float[Array, ""]:
+        return variance_inflation(probe_key, pulled, variance, v, size)
 
     draws = jnp.swapaxes(memory, 0, 1)
     return LangevinWalk(
         u=jax.vmap(jax.vmap(coordinates.color))(draws),
-        inflation=jax.vmap(inflation)(probe_keys, last),
+        inflation=jax.vmap(excess)(probe_keys, last),
+        kl_inflation=kl_inflation(
+            probe_keys[0], target, pulled, variance, coordinates, last[0], size
+        ),
     )
 
 
@@ -188,7 +192,7 @@ def _gradient(
             return whole
         if kernel.sampling_rate is not None:
             return langevin.poisson_batch(key, data, n, kernel.sampling_rate, dtype)
-        return langevin.fixed_batch(key, data, n, _batch_size(kernel, n), dtype)
+        return langevin.fixed_batch(key, data, n, kernel.size_of_batch(n), dtype)
 
     def of_losses(u: Vector, chosen: langevin.Batch) -> Vector:
         found = langevin.loss_gradient(posterior, u, chosen, kernel.clip)
@@ -199,42 +203,7 @@ def _gradient(
     def gradient(key: PRNGKeyArray, v: Vector) -> Vector:
         u = coordinates.color(v)
         flat = gamma * of_losses(u, batch(key)) + langevin.prior_gradient(posterior, u)
-        return flat * coordinates.scale if coordinates.scale.ndim == 1 else flat @ coordinates.scale
+        scale = coordinates.scale
+        return flat * scale if scale.ndim == 1 else flat @ scale
 
     return gradient
-
-
-def _batch_size(kernel: SGLD, n: int) -> int:
-    return min(DEFAULT_BATCH_SIZE, n) if kernel.batch_size is None else kernel.batch_size
-
-
-def _batch_variance(
-    target: Target, center: Vector, coordinates: Whitening, kernel: Unadjusted
-) -> Callable[[Vector, Vector], Float[Array, ""]]:
-    """Variance of ``probe . minibatch gradient`` at ``v``; 0 for full batches."""
-    posterior, data, gamma = target
-    if not isinstance(kernel, SGLD):
-        return lambda v, probe: jnp.zeros((), v.dtype)
-    n = num_examples(data)
-
-    def slopes(u: Vector, direction: Vector) -> Float[Array, " n"]:
-        if kernel.clip is not None:
-            return langevin.example_gradients(posterior, u, data, kernel.clip) @ direction
-        return jax.jvp(lambda x: _losses(posterior, x, data), (u,), (direction,))[1]
-
-    def variance(v: Vector, probe: Vector) -> Float[Array, ""]:
-        u = coordinates.color(v)
-        direction = coordinates.color(probe) - coordinates.center
-        each = slopes(u, direction)
-        if kernel.control_variate:
-            each -= slopes(center, direction)
-        if kernel.sampling_rate is not None:
-            rate = kernel.sampling_rate
-            return gamma**2 * (1.0 - rate) / rate * jnp.sum(each**2)
-        return gamma**2 * n**2 / _batch_size(kernel, n) * jnp.var(each)
-
-    return variance
-
-
-def _losses(posterior: PyTree, u: Vector, data: PyTree) -> Float[Array, " n"]:
-    return posterior.losses(posterior.constrain(u), data)

@@ -31,7 +31,7 @@ class Location(NamedTuple):
         Where each start's mode search ended.
     whitening
         The best mode, and a Gaussian's scale there: the Laplace fit's, or (above
-        ``MAX_LAPLACE_DIM`` coordinates) the prior's standard deviations.
+        ``MAX_LAPLACE_DIM`` coordinates) one over the root of ``curvature``.
     curvature
         Diagonal of the Hessian at the mode; estimated above ``MAX_LAPLACE_DIM`` coordinates.
     reference
@@ -53,33 +53,25 @@ class Location(NamedTuple):
     is_improper: Bool[Array, ""]
 
 
-def locate(target: Target, starts: Float[Array, "starts dim"], needs_mode: bool) -> Location:
+def locate(target: Target, starts: Float[Array, "starts dim"]) -> Location:
     """Search for the mode from every start and fit a Gaussian at the best.
 
-    Parameters
-    ----------
-    target
-        The posterior of one dataset.
-    starts
-        Where the searches begin.
-    needs_mode
-        Whether the kernel looks at the mode even where there are too many coordinates for a
-        Laplace fit. Otherwise chains begin at the starts themselves there.
+    Newton's method and a dense Hessian up to ``MAX_LAPLACE_DIM`` coordinates; Adam and an
+    estimated diagonal, never below the prior's, above: rough, and meant to be adapted from.
     """
     posterior, dim = target.posterior, starts.shape[1]
     false = jnp.zeros((), bool)
     if dim > MAX_LAPLACE_DIM:
-        prior = prior_curvature(posterior, starts[0])
-        scale = jnp.where(prior > 0, 1.0 / jnp.sqrt(jnp.maximum(prior, 1e-30)), 1.0)
-        mode, curvature = starts[0], prior
-        if needs_mode:
-            mode = descend(target, mode, scale)
-            potential = target.relative_to(target.terms(mode))
-            curvature = jnp.maximum(prior, hessian_diagonal(potential, mode, NUM_PROBES))
-            starts = jnp.broadcast_to(mode, starts.shape)
-        gaps = jnp.zeros(starts.shape[0], starts.dtype)
-        here = Whitening(mode, scale)
-        return Location(starts, here, curvature, target.terms(mode), gaps, false, false)
+        modes = jax.vmap(lambda u: descend(target, u))(starts)
+        potential = target.relative_to(target.terms(modes[0]))
+        gaps = jax.vmap(potential)(modes)
+        best = jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
+        mode = modes[best]
+        curvature = hessian_diagonal(potential, mode, NUM_PROBES)
+        curvature = jnp.maximum(curvature, prior_curvature(posterior, mode))
+        here = Whitening(mode, _scale(curvature))
+        gaps = gaps[best] - gaps
+        return Location(modes, here, curvature, target.terms(mode), gaps, false, false)
     fits = jax.vmap(lambda u: find_mode(target, u))(starts)
     gaps = jax.vmap(target.relative_to(jax.tree.map(lambda a: a[0], fits.reference)))(fits.mode)
     best = jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
@@ -115,10 +107,14 @@ def prior_curvature(posterior: GibbsPosterior, at: Float[Array, " dim"]) -> Floa
     return hessian_diagonal(lambda u: -posterior.log_prior_unconstrained(u), at, 1)
 
 
-def descend(
-    target: Target, start: Float[Array, " dim"], scale: Float[Array, " dim"]
-) -> Float[Array, " dim"]:
-    """Adam with a cosine schedule, in coordinates of the given scale: a rough mode."""
+def _scale(curvature: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    floor = jnp.finfo(curvature.dtype).tiny * 1e6
+    return jnp.where(curvature > 0, 1.0 / jnp.sqrt(jnp.maximum(curvature, floor)), 1.0)
+
+
+def descend(target: Target, start: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    """Adam with a cosine schedule, in prior standard deviations: a rough mode."""
+    scale = _scale(prior_curvature(target.posterior, start))
     potential = target.relative_to(target.terms(start))
     rule = optax.adam(optax.cosine_decay_schedule(DESCENT_RATE, DESCENT_STEPS))
 

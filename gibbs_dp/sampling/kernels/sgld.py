@@ -67,6 +67,10 @@ class SGLD(Unadjusted):
                 "mode; drop clip or control_variate."
             )
 
+    def size_of_batch(self, n: int) -> int:
+        """Examples per minibatch of fixed size, of ``n``."""
+        return min(DEFAULT_BATCH_SIZE, n) if self.batch_size is None else self.batch_size
+
     def plain_form(self) -> PlainForm:
         """Return the settings of a private run.
 
