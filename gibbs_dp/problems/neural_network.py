@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from gibbs_dp.model import GibbsPosterior
 from gibbs_dp.problems.base import Problem
 
-Weights = dict[str, Float[Array, ...]]
+Weights = dict[str, Float[Array, "..."]]
 Examples = tuple[Float[Array, "n inputs"], Int[Array, " n"]]
 
 FLIP = 0.1

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gibbs_dp.model.populations.base import num_examples
 from gibbs_dp.sampling.kernels import langevin
@@ -86,7 +86,8 @@ def kl_inflation(
 
     Half of gamma squared times that variance is the one-sided on-average KL to second order. It
     weighs directions by the examples' gradients, which is where minibatch noise is largest.
-    Examples of the dataset stand for the ghosts.
+    Examples of the dataset stand for the ghosts. The sums end where the chain stops contracting:
+    along directions of negative curvature there is no stationary law to compare with.
     """
     losses = target.terms(coordinates.color(v)).losses
     signs = jax.random.rademacher(key, losses.shape, v.dtype)
@@ -95,15 +96,22 @@ def kl_inflation(
     def contrast(x: Vector) -> Scalar:
         return jnp.dot(signs, target.terms(coordinates.color(x)).losses)
 
-    def add(_: Array, carry: tuple[Vector, Scalar, Scalar]) -> tuple[Vector, Scalar, Scalar]:
-        q, found, exact = carry
+    def is_stable(carry: tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]]) -> Array:
+        return carry[4] & (carry[3] < NUM_TERMS)
+
+    def add(
+        carry: tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]],
+    ) -> tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]]:
+        q, found, exact, count, _ = carry
         step = q - size * jax.jvp(jax.grad(pulled), (v,), (q,))[1]
         square = jnp.dot(q, q)
         found += 2.0 * square + size * variance(v, q)
-        return step, found, exact + square + jnp.dot(q, step)
+        exact += square + jnp.dot(q, step)
+        return step, found, exact, count + 1, jnp.dot(step, step) < square
 
     zero = jnp.zeros((), v.dtype)
     direction = jax.grad(contrast)(v)
     direction /= jnp.linalg.norm(direction) + jnp.finfo(v.dtype).tiny * 1e6
-    _, found, exact = jax.lax.fori_loop(0, NUM_TERMS, add, (direction, zero, zero))
+    begin = (direction, zero, zero, jnp.zeros((), int), jnp.ones((), bool))
+    _, found, exact, _, _ = jax.lax.while_loop(is_stable, add, begin)
     return jnp.where(exact > 0, found / exact - 1.0, jnp.inf)
