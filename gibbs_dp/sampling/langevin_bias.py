@@ -90,7 +90,7 @@ def kl_inflation(
     along directions of negative curvature there is no stationary law to compare with.
     """
     losses = target.terms(coordinates.color(v)).losses
-    signs = jax.random.rademacher(key, losses.shape, v.dtype)
+    signs = jax.random.normal(key, losses.shape, v.dtype)
     signs -= jnp.mean(signs) if losses.shape[0] > 1 else 0.0
 
     def contrast(x: Vector) -> Scalar:
