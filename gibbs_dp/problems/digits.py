@@ -13,7 +13,8 @@ def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = 
     """Ten classes of 8 x 8 images; with 70 hidden units theta has 5,260 coordinates.
 
     Too many for a Laplace fit: HMC adapts a scale per coordinate, and mutual information is left
-    out. Every posterior costs about a second, so the default number of datasets is small.
+    out. Every posterior costs seconds, so the default number of datasets is small; the one-sided
+    estimator spares the replaced posteriors, nine times as many.
 
     Parameters
     ----------
@@ -48,5 +49,9 @@ def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = 
         n=100,
         gammas=(0.1, 1.0),
         num_datasets=32,
+        notes=(
+            "every posterior costs seconds: estimator 'one-sided' spares the nine times as many of "
+            "'two-sided', which 'auto' takes from about 0.1 nats on.",
+        ),
         description="Digits (scikit-learn): 1,797 images of 64 pixels, a two-layer network.",
     )
