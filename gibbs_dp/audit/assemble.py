@@ -56,6 +56,13 @@ def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
             "training rows and ghosts are disjoint rows of one table: standard errors are "
             "conditional on the table."
         )
+    if settings.is_unadjusted:
+        notes.append(
+            "the kernel has no acceptance step, so its draws are not the posterior's: "
+            "variance_inflation (a mean over coordinates) and kl_inflation (of a one-sided "
+            "on_average_kl) estimate their relative excess from a linear chain around the draws; "
+            "they are no bounds."
+        )
     if any("dp_epsilon" in row for row in rows):
         notes.append(
             "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "

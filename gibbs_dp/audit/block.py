@@ -23,11 +23,13 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainDraws, run_chains
 from gibbs_dp.sampling.diagnostics import spread
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 
 
 def _edge_weight(
-    kernel: Kernel | Grid, posterior: GibbsPosterior, weight: Float[Array, "chains draws"]
+    kernel: Kernel | Unadjusted | Grid,
+    posterior: GibbsPosterior,
+    weight: Float[Array, "chains draws"],
 ) -> Float[Array, ""]:
     if not isinstance(kernel, Grid):
         return jnp.zeros((), weight.dtype)
@@ -39,7 +41,7 @@ def summarize_dataset(
     chain_key: PRNGKeyArray,
     posterior: GibbsPosterior,
     population: Any,
-    kernel: Kernel | Grid,
+    kernel: Kernel | Unadjusted | Grid,
     plan: Plan,
     inputs: Inputs,
 ) -> tuple[Summary, Kept | None]:
@@ -111,6 +113,8 @@ def summarize_dataset(
         kl_two_sided=two_sided,
         accept_prob=jnp.mean(draws.accept_prob),
         virial=jnp.mean(draws.virial) / posterior.dim,
+        inflation=jnp.mean(draws.inflation),
+        kl_inflation=draws.kl_inflation,
         mean_u=mean_u,
         var_u=jnp.mean(jnp.sum((draws.u - mean_u) ** 2 * weight[..., None], axis=1), axis=0),
         effective_points=1.0 / jnp.mean(jnp.sum(weight**2, axis=1)),
@@ -126,7 +130,7 @@ def summarize_dataset(
 
 def _block(
     posterior: GibbsPosterior,
-    kernel: Kernel | Grid,
+    kernel: Kernel | Unadjusted | Grid,
     plan: Plan,
     population: Any,
     roots: Key[Array, 2],

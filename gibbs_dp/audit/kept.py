@@ -13,7 +13,7 @@ from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainDraws
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 
 # Draws kept of a posterior that is summed exactly, as many as chains would leave.
 GRID_DRAWS = (8, 8)
@@ -49,7 +49,7 @@ class Kept(NamedTuple):
 def keep_draws(
     key: PRNGKeyArray,
     posterior: GibbsPosterior,
-    kernel: Kernel | Grid,
+    kernel: Kernel | Unadjusted | Grid,
     plan: Plan,
     inputs: Inputs,
     data: PyTree,

@@ -15,12 +15,13 @@ from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
+from gibbs_dp.audit.settings import NUM_PILOTS, NUM_PILOTS_HIGH_DIM
 from gibbs_dp.sampling.diagnostics import Pooled, pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.evolve import Schedule, make_schedule
 from gibbs_dp.sampling.grid import Grid
+from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
-NUM_PILOTS = 64
 NUM_PAIRS = 8
 DEFAULT_BURN_IN = 16
 MAX_BURN_IN = 1024
@@ -94,6 +95,7 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
     zeros = jnp.zeros((dim,), dtype)
     if s.is_exact:
         return _tune_grid(runner, plan, _first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
+    can_adapt = not s.is_unadjusted
     for _ in range(MAX_ATTEMPTS):
         inputs = _first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
         first, second = _run_pilots(runner, plan, inputs)
@@ -104,7 +106,7 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
         pooled = pool(good.spread, s.num_chains, s.num_samples)
         accept = float(np.mean(good.accept_prob))
         is_poor = accept < LOW_ACCEPT or float(np.mean(good.is_curved)) < 0.9
-        if rounds == 0 and (is_poor or first.is_stuck.any()):
+        if can_adapt and rounds == 0 and (is_poor or first.is_stuck.any()):
             rounds = ADAPT_ROUNDS
         elif accept < LOW_ACCEPT:
             tuning = (tuning[0] * 0.6, tuning[1])
@@ -157,7 +159,8 @@ def _tune_grid(runner: Runner, plan: Plan, inputs: Inputs) -> Tuned:
 def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:
     """Run the same pilot datasets twice, from two sets of overdispersed starts."""
     s = runner.settings
-    blocks = range(0, NUM_PILOTS, s.block_size)
+    count = NUM_PILOTS if s.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
+    blocks = range(0, count, s.block_size)
     data_root, first_root, second_root = jax.random.split(jax.random.fold_in(s.key, 1), 3)
     jobs = [
         Job((which, first), jnp.stack([data_root, chain_root]), first, plan, inputs)
@@ -166,7 +169,7 @@ def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Su
     ]
     done = {job.tag: summary for job, (summary, _) in runner.run(jobs)}
     parts = [[done[which, first] for first in blocks] for which in (0, 1)]
-    return concatenate(parts[0], NUM_PILOTS), concatenate(parts[1], NUM_PILOTS)
+    return concatenate(parts[0], count), concatenate(parts[1], count)
 
 
 def _refuse_improper(summary: Summary, gamma: float) -> None:

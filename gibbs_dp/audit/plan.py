@@ -84,6 +84,8 @@ class Summary(NamedTuple):
     kl_two_sided: Float[Array, "*b"]
     accept_prob: Float[Array, "*b"]
     virial: Float[Array, "*b"]  # mean of v . grad U(v), over dim: 1 for exact draws
+    inflation: Float[Array, "*b"]  # estimated excess variance of unadjusted chains
+    kl_inflation: Float[Array, "*b"]  # and of their on-average KL
     mean_u: Float[Array, "*b dim"]
     var_u: Float[Array, "*b dim"]
     effective_points: Float[Array, "*b"]  # of a chain, or of a grid: one over the sum of squares

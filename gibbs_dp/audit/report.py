@@ -200,6 +200,7 @@ _TITLES = {
     "rhat": "R-hat",
     "ess_min": "ESS",
     "accept_rate": "accept",
+    "kl_inflation": "KL infl. (est.)",
     "num_datasets": "datasets",
     "failed_datasets": "failed",
 }

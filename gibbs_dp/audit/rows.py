@@ -100,6 +100,11 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
             "accept_rate": float(np.mean(good.accept_prob)),
             "tail_flag": bool(not is_two_sided and shift > TAIL_LIMIT),
         }
+    if settings.is_unadjusted:
+        del row["accept_rate"]
+        for name, values in (("variance", good.inflation), ("kl", good.kl_inflation)):
+            excess = average(np.asarray(values, np.float64))
+            row |= {f"{name}_inflation": excess.value, f"{name}_inflation_se": excess.se}
     row["failed_datasets"] = total - count
     return row, _warnings(settings, track, row, summary, good, pooled)
 

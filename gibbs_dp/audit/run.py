@@ -33,7 +33,8 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import HMC, Kernel
+from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted
+from gibbs_dp.sampling.langevin_walk import check_unadjusted
 
 
 class AuditInterrupted(KeyboardInterrupt):
@@ -52,7 +53,7 @@ def audit(
     num_datasets: int = 1024,
     num_ghosts: int = 16,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Grid | None = None,
+    kernel: Kernel | Unadjusted | Grid | None = None,
     num_chains: int = 8,
     num_warmup: int | None = None,
     num_samples: int = 8,
@@ -94,6 +95,8 @@ def audit(
     kernel
         ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, or ``gibbs_dp.Grid(...)`` for posteriors
         summed exactly over candidates or a lattice (chains, samples and warm-up are then unused).
+        ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column ``variance_inflation``
+        estimates by how much.
     num_chains, num_samples
         Chains per dataset (at least 2) and draws kept per chain (at least 4).
     num_warmup
@@ -190,6 +193,8 @@ def audit(
             )
         num_ghosts = n * -(-num_ghosts // n)  # whole datasets
     kernel = HMC() if kernel is None else kernel
+    if isinstance(kernel, Unadjusted):
+        check_unadjusted(kernel, posterior)
     if isinstance(kernel, Grid):
         num_chains, num_samples = 1, kernel.check(posterior)
         if estimator == "two-sided":

@@ -20,11 +20,13 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 NUM_PROPOSALS = 256
+# Datasets that settings are tuned on; fewer where every posterior costs seconds.
+NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 64, 16
 # Datasets compared for mutual information by default, and the fewest that say anything.
 DEFAULT_INFORMATION, MIN_INFORMATION = 1024, 32
 # Chains times numbers they read in a step: two seconds of sampling on one core, or less.
@@ -43,7 +45,7 @@ class Settings:
     num_datasets: int
     num_ghosts: int
     key: PRNGKeyArray
-    kernel: Kernel | Grid
+    kernel: Kernel | Unadjusted | Grid
     num_chains: int
     num_warmup: int | None
     num_samples: int
@@ -74,6 +76,11 @@ class Settings:
     def is_exact(self) -> bool:
         """Whether posteriors are summed over a grid rather than sampled."""
         return isinstance(self.kernel, Grid)
+
+    @property
+    def is_unadjusted(self) -> bool:
+        """Whether the chains have no acceptance step, and so a bias."""
+        return isinstance(self.kernel, Unadjusted)
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers and strings, for the saved report."""
@@ -173,6 +180,8 @@ def default_block_size(
 ) -> int:
     """Datasets per block: small enough for the caches of a CPU, large enough to fill a GPU."""
     largest, numbers = (64, 2**23) if jax.default_backend() == "cpu" else (4096, 2**29)
+    if posterior.dim > MAX_LAPLACE_DIM:
+        largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
     copies = num_ghosts if posterior.structured else 1
     per_dataset = num_chains * num_samples * copies * (n + num_ghosts + posterior.dim)
     size = 1

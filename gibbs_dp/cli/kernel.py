@@ -5,19 +5,39 @@ from __future__ import annotations
 import argparse
 
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.sampling.kernels import HMC, MALA, Kernel
+from gibbs_dp.sampling.kernels import HMC, MALA, SGLD, ULA, Kernel, Unadjusted
+
+# Which kernels an option belongs to; --step-size belongs to all.
+BELONGS = {
+    "num_leapfrog": ("hmc",),
+    "relative_step": ("ula", "sgld"),
+    "num_steps": ("ula", "sgld"),
+    "preconditioner": ("ula", "sgld"),
+    "batch_size": ("sgld",),
+    "control_variate": ("sgld",),
+}
 
 
-def make_kernel(parsed: argparse.Namespace) -> Kernel:
-    """Build the kernel that ``--kernel``, ``--step-size`` and ``--num-leapfrog`` describe.
+def make_kernel(parsed: argparse.Namespace) -> Kernel | Unadjusted:
+    """Build the kernel that ``--kernel`` and the options of kernels describe.
 
     Raises
     ------
     ValueError
         If a setting is out of range or does not belong to the kernel.
     """
-    if parsed.kernel == "mala":
-        if parsed.num_leapfrog is not None:
-            raise UsageError("--num-leapfrog: MALA has no leapfrog steps; use --kernel hmc.")
-        return MALA(step_size=parsed.step_size)
-    return HMC(step_size=parsed.step_size, num_leapfrog=parsed.num_leapfrog)
+    given = {name: getattr(parsed, name) for name in BELONGS}
+    given = {name: value for name, value in given.items() if value not in (None, False)}
+    for name in given:
+        if parsed.kernel not in BELONGS[name]:
+            raise UsageError(
+                f"--{name.replace('_', '-')}: {parsed.kernel} has no such setting; use --kernel "
+                f"{' or '.join(BELONGS[name])}."
+            )
+    kernels: dict[str, type[HMC] | type[MALA] | type[ULA] | type[SGLD]] = {
+        "hmc": HMC,
+        "mala": MALA,
+        "ula": ULA,
+        "sgld": SGLD,
+    }
+    return kernels[parsed.kernel](step_size=parsed.step_size, **given)

@@ -27,8 +27,23 @@ NUM_WARMUP = Option("num_warmup", "int", "steps discarded per chain")
 NUM_SAMPLES = Option("num_samples", "int", "draws kept per chain")
 
 KERNEL = (
-    Option("kernel", "str", "Markov kernel (default hmc)", "hmc", ("hmc", "mala")),
-    Option("step_size", "float", "step in posterior standard deviations (default: tuned)"),
+    Option("kernel", "str", "Markov kernel (default hmc)", "hmc", ("hmc", "mala", "ula", "sgld")),
+    Option(
+        "step_size",
+        "float",
+        "step in posterior standard deviations (default: tuned); of ula and sgld: h itself",
+    ),
     Option("num_leapfrog", "int", "gradients per HMC step (default: 3, more in high dimension)"),
+    Option("relative_step", "float", "ula, sgld: h times the largest curvature (default 0.03)"),
+    Option("num_steps", "int", "ula, sgld: steps per recorded draw (default 20)"),
+    Option(
+        "preconditioner",
+        "str",
+        "ula, sgld: coordinates they run in (default none)",
+        None,
+        ("none", "diagonal", "laplace"),
+    ),
+    Option("batch_size", "int", "sgld: examples per step, drawn with replacement (default 32)"),
+    Option("control_variate", "flag", "sgld: gradients relative to those at the mode"),
     Option("float64", "flag", "compute in double precision"),
 )

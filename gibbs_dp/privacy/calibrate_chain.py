@@ -96,9 +96,10 @@ def excess_loss_bound(
     accounts
         The rest.
     """
-    h, m, a = kernel.step_size, found.strong_convexity, accounts
+    form = kernel.plain_form()
+    h, m, a = form.step_size, found.strong_convexity, accounts
     c2 = max(abs(1 - h * m), abs(1 - h * found.smoothness)) ** 2
-    decay = c2**kernel.num_steps
+    decay = c2**form.num_steps
     start = (gamma * a.n * a.lipschitz + a.prior_pull) / m
     spread = decay * start**2 + 2 * h * a.dim * (1 - decay) / (1 - c2)
     prior = a.prior_precision * (a.radius + a.prior_offset) ** 2

@@ -17,6 +17,7 @@ from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.privacy.subsampled import subsampled_epsilon
 from gibbs_dp.sampling.kernels import SGLD, ULA
+from gibbs_dp.sampling.kernels.unadjusted import PlainForm
 from gibbs_dp.sampling.langevin_run import require_langevin
 
 GENERATOR = (
@@ -133,13 +134,14 @@ def chain_guarantee(
     ('chain', 0.9874)
     """
     require_langevin(posterior)
+    form = kernel.plain_form()
     checks.positive("gamma", gamma)
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("num_draws", num_draws)
     if isinstance(kernel, SGLD):
-        return _of_sgld(kernel, gamma, adjacency, delta, num_draws)
+        return _of_sgld(form, gamma, adjacency, delta, num_draws)
     found = chain_constants(
-        posterior, gamma=gamma, clip=kernel.clip, n=n, adjacency=adjacency, domain=domain
+        posterior, gamma=gamma, clip=form.clip, n=n, adjacency=adjacency, domain=domain
     )
     if math.isinf(found.gradient_sensitivity):
         raise ValueError(
@@ -147,7 +149,7 @@ def chain_guarantee(
             "chain has no guarantee; set ULA(clip=...), or declare Domain(x_bound=..., "
             "y_range=...) for a loss that is Lipschitz there."
         )
-    mu, how = _best_mu(kernel, found, gamma)
+    mu, how = _best_mu(form, found, gamma)
     total = GaussianDP(mu).gdp(num_draws)
     return Guarantee(
         adjacency=adjacency,
@@ -163,15 +165,15 @@ def chain_guarantee(
     )
 
 
-def _best_mu(kernel: ULA, found: ChainConstants, gamma: float) -> tuple[float, str]:
-    h, sensitivity = kernel.step_size, found.gradient_sensitivity
+def _best_mu(form: PlainForm, found: ChainConstants, gamma: float) -> tuple[float, str]:
+    h, sensitivity = form.step_size, found.gradient_sensitivity
     trajectory = langevin_trajectory_gdp(
-        kernel.num_steps, h, gradient_sensitivity=sensitivity, gamma=gamma
+        form.num_steps, h, gradient_sensitivity=sensitivity, gamma=gamma
     )
     shown = f"S = {sensitivity:.6g}"
     if found.strong_convexity > 0 and h * found.smoothness < 2:
         last = langevin_last_iterate_gdp(
-            kernel.num_steps,
+            form.num_steps,
             h,
             gradient_sensitivity=sensitivity,
             gamma=gamma,
@@ -184,20 +186,22 @@ def _best_mu(kernel: ULA, found: ChainConstants, gamma: float) -> tuple[float, s
                 f"-strongly convex and {found.smoothness:.6g}-smooth, {shown} (Bok, Su & "
                 "Altschuler 2024)"
             )
-    return trajectory, f"composition of {kernel.num_steps} Gaussian mechanisms with {shown}"
+    return trajectory, f"composition of {form.num_steps} Gaussian mechanisms with {shown}"
 
 
 def _of_sgld(
-    kernel: SGLD, gamma: float, adjacency: Adjacency, delta: float, num_draws: int
+    form: PlainForm, gamma: float, adjacency: Adjacency, delta: float, num_draws: int
 ) -> Guarantee:
     if adjacency != "add-remove":
         raise ValueError(
             "adjacency: the accountant of Poisson-sampled minibatches is for add-remove; use it, "
             "or full-batch ULA for replace-one."
         )
-    noise = math.sqrt(2 / kernel.step_size) * kernel.sampling_rate / (gamma * kernel.clip)
+    assert form.clip is not None
+    assert form.sampling_rate is not None
+    noise = math.sqrt(2 / form.step_size) * form.sampling_rate / (gamma * form.clip)
     epsilon = subsampled_epsilon(
-        noise, kernel.sampling_rate, num_steps=kernel.num_steps * num_draws, delta=delta
+        noise, form.sampling_rate, num_steps=form.num_steps * num_draws, delta=delta
     )
     return Guarantee(
         adjacency=adjacency,
@@ -207,8 +211,8 @@ def _of_sgld(
         epsilon=epsilon,
         delta=delta,
         assumptions=(
-            f"composition of {kernel.num_steps} Gaussian mechanisms of noise multiplier "
-            f"{noise:.6g} on Poisson samples of rate {kernel.sampling_rate:g}",
+            f"composition of {form.num_steps} Gaussian mechanisms of noise multiplier "
+            f"{noise:.6g} on Poisson samples of rate {form.sampling_rate:g}",
             DATA_FREE,
         ),
         caveats=(FINITE_PRECISION, GENERATOR),

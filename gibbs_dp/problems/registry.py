@@ -67,6 +67,10 @@ def _prior_scale(default: float | None) -> Option:
     return Option("prior_scale", "float", text, default)
 
 
+def _num_hidden(default: int) -> Option:
+    return Option("num_hidden", "int", f"hidden units (default {default})", default)
+
+
 _THETA_BOUND = Option("theta_bound", "float", "restrict theta to [-B, B] (default: no bound)")
 _SPLIT = Option("split", "flag", "training rows and ghosts are disjoint rows of the table")
 
@@ -93,6 +97,20 @@ PROBLEMS: dict[str, Entry] = {
         "breast_cancer",
         "scikit-learn's table, logistic loss",
         (_prior_scale(1.0), _SPLIT),
+    ),
+    "neural-network": Entry(
+        "neural_network",
+        "simulated classes that no linear rule separates",
+        (
+            Option("dim", "int", "number of inputs (default 2)", 2),
+            _num_hidden(8),
+            _prior_scale(2.0),
+        ),
+    ),
+    "digits": Entry(
+        "digits",
+        "scikit-learn's images by a network, 5,260 weights",
+        (_num_hidden(70), _prior_scale(1.0), _SPLIT),
     ),
     "table": Entry(
         "table",

@@ -11,13 +11,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.evolve import Schedule, evolve
-from gibbs_dp.sampling.kernels.base import Kernel
-from gibbs_dp.sampling.laplace import find_mode, is_improper
+from gibbs_dp.sampling.kernels.base import Kernel, Potential
+from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
+from gibbs_dp.sampling.langevin_walk import precondition, walk_langevin
+from gibbs_dp.sampling.locate import Location, locate
 from gibbs_dp.sampling.target import Target, Terms
-from gibbs_dp.sampling.whitening import Whitening
-
-# A dense Hessian of more coordinates costs more than the draws it would save.
-MAX_LAPLACE_DIM = 512
+from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 
 
 class ChainDraws(NamedTuple):
@@ -53,6 +52,10 @@ class ChainDraws(NamedTuple):
         Whether the Laplace fit has a positive definite Hessian.
     is_improper
         Whether a ray along which the potential does not rise was found.
+    inflation
+        Estimated relative excess of the draws' variance, per chain; 0 for exact kernels.
+    kl_inflation
+        The same of on-average KL.
     """
 
     u: Float[Array, "chains draws dim"]
@@ -69,6 +72,20 @@ class ChainDraws(NamedTuple):
     mode_potential_gap: Float[Array, " starts"]
     is_curved: Bool[Array, ""]
     is_improper: Bool[Array, ""]
+    inflation: Float[Array, " chains"]
+    kl_inflation: Float[Array, ""]
+
+
+class _Moved(NamedTuple):
+    """Draws of any kernel, in the coordinates ``whitening`` that they are judged in."""
+
+    v: Float[Array, "chains draws dim"]
+    potential: Float[Array, "chains draws"]
+    whitening: Whitening
+    accept_prob: Float[Array, " chains"]
+    is_stuck: Bool[Array, " chains"]
+    inflation: Float[Array, " chains"]
+    kl_inflation: Float[Array, ""]
 
 
 def run_chains(
@@ -77,7 +94,7 @@ def run_chains(
     data: PyTree,
     gamma: Float[Array, ""],
     starts: Float[Array, "starts dim"],
-    kernel: Kernel,
+    kernel: Kernel | Unadjusted,
     schedule: Schedule,
     num_chains: int,
     num_samples: int,
@@ -108,35 +125,25 @@ def run_chains(
     target = Target(posterior, data, gamma)
     dim = posterior.dim
     start_key, walk_key = jax.random.split(key)
-    if dim <= MAX_LAPLACE_DIM:
-        fits = jax.vmap(lambda u: find_mode(target, u))(starts)
-        gaps = jax.vmap(target.relative_to(jax.tree.map(lambda a: a[0], fits.reference)))(fits.mode)
-        best = jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
-        fit = jax.tree.map(lambda a: a[best], fits)
-        gaps = gaps[best] - gaps
-        centers, scale, reference = fits.mode, fit.scale, fit.reference
-        mode, is_curved = fit.mode, fit.is_curved & fit.is_converged
-        improper = jnp.zeros((), bool)
-        if posterior.prior.is_flat:
-            improper = is_improper(target, fit)
-    else:
-        centers, scale, mode = starts, jnp.ones((dim,), starts.dtype), starts[0]
-        reference, gaps = target.terms(mode), jnp.zeros(starts.shape[0], starts.dtype)
-        is_curved = improper = jnp.zeros((), bool)
-
-    laplace = Whitening(mode, scale)
+    found = locate(target, starts)
+    laplace, reference = found.whitening, found.reference
     noise = jax.random.normal(start_key, (num_chains, dim), starts.dtype)
-    positions = centers - mode + jax.vmap(laplace.color)(noise)
-    potential = target.around(mode, reference)
-    run = evolve(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
+    positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
+    potential = target.around(laplace.center, reference)
+    if isinstance(kernel, Unadjusted):
+        run = _unadjusted(
+            walk_key, target, potential, positions, found, kernel, schedule, num_samples
+        )
+    else:
+        run = _adjusted(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
     width = jnp.ones((dim,), starts.dtype) if proposal_scale is None else proposal_scale
     points = jnp.zeros((0, dim)) if proposals is None else jnp.asarray(proposals)
     points = width * points.astype(starts.dtype)
 
-    def log_ratio(energy: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:
+    def log_ratio(value: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:
         log_proposal = jnp.sum(jax.scipy.stats.norm.logpdf(v, scale=width))
-        return run.whitening.log_volume - log_proposal - energy
+        return run.whitening.log_volume - log_proposal - value
 
     return ChainDraws(
         u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
@@ -149,8 +156,56 @@ def run_chains(
         log_ratio=jax.vmap(jax.vmap(log_ratio))(run.potential, run.v),
         log_ratio_proposals=jax.vmap(log_ratio)(jax.vmap(pulled)(points), points),
         reference=reference,
-        mode=mode,
-        mode_potential_gap=gaps,
-        is_curved=is_curved,
-        is_improper=improper,
+        mode=laplace.center,
+        mode_potential_gap=found.gaps,
+        is_curved=found.is_curved,
+        is_improper=found.is_improper,
+        inflation=run.inflation,
+        kl_inflation=run.kl_inflation,
     )
+
+
+def _adjusted(
+    key: PRNGKeyArray,
+    potential: Potential,
+    positions: Float[Array, "chains dim"],
+    laplace: Whitening,
+    kernel: Kernel,
+    schedule: Schedule,
+    num_samples: int,
+) -> _Moved:
+    run = evolve(key, potential, positions, laplace, kernel, schedule, num_samples)
+    none = jnp.zeros((positions.shape[0],), positions.dtype)
+    return _Moved(run.v, run.potential, run.whitening, run.accept_prob, run.is_stuck, none, none[0])
+
+
+def _unadjusted(
+    key: PRNGKeyArray,
+    target: Target,
+    potential: Potential,
+    positions: Float[Array, "chains dim"],
+    found: Location,
+    kernel: Unadjusted,
+    schedule: Schedule,
+    num_samples: int,
+) -> _Moved:
+    """Move in the kernel's own coordinates, judge in the Laplace fit's (or in the draws')."""
+    laplace, (num_chains, dim) = found.whitening, positions.shape
+    coordinates = precondition(kernel, found)
+    run = walk_langevin(
+        key,
+        target,
+        potential,
+        positions,
+        laplace.center,
+        coordinates,
+        kernel,
+        schedule,
+        num_samples,
+    )
+    fitted = fit_whitening(run.u.reshape(-1, dim), laplace)
+    judge = jax.tree.map(lambda a, b: jnp.where(found.is_curved, a, b), laplace, fitted)
+    v = jax.vmap(jax.vmap(judge.whiten))(run.u)
+    energy = jax.vmap(jax.vmap(potential))(run.u)
+    accept, is_stuck = jnp.ones((num_chains,), v.dtype), jnp.zeros((num_chains,), bool)
+    return _Moved(v, energy, judge, accept, is_stuck, run.inflation, run.kl_inflation)

@@ -20,6 +20,7 @@ from gibbs_dp._version import __version__
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
+INFLATION_LIMIT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,8 @@ class Draws:
         Unnormalized log density of each draw in unconstrained coordinates, relative to the mode;
         ``[chain, draw]`` or ``[dataset, chain, draw]``.
     accept_rate
-        Mean acceptance probability, ``[chain]`` or ``[dataset, chain]``.
+        Mean acceptance probability, ``[chain]`` or ``[dataset, chain]``; NaN for kernels without
+        an acceptance step.
     is_stuck
         Chains that never moved; same shape. Their draws are kept, and counted in ``warnings``.
     gamma
@@ -83,6 +85,16 @@ class Draws:
             yield {name: leaf[i] for name, leaf in self.named.items()}
 
     @property
+    def variance_inflation(self) -> float | None:
+        """Estimated relative excess of the draws' variance over the posterior's.
+
+        From the theory of Gaussian posteriors at the chains' last draws, a mean over coordinates,
+        first order in the step: an estimate and no bound. None for kernels that have no such bias.
+        """
+        value = self.settings.get("variance_inflation")
+        return None if value is None else float(value)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """One sentence for everything that makes these draws less than they seem."""
         frame, found = self.to_dataframe(), []
@@ -90,6 +102,15 @@ class Draws:
             found.append(
                 f"{int(self.is_stuck.sum())} of {self.is_stuck.size} chains never moved; lower "
                 "step_size or reparametrize."
+            )
+        lost = ~np.isfinite(self.log_density).all(axis=-1)
+        if lost.any():
+            found.append(f"{int(lost.sum())} of {lost.size} chains diverged; lower the step size.")
+        inflation = self.variance_inflation
+        if inflation is not None and not inflation <= INFLATION_LIMIT:
+            found.append(
+                f"without an acceptance step the draws' variance is too large by an estimated "
+                f"{inflation:.1%}; lower the step size or raise the batch size, or use HMC."
             )
         worst = float(frame["r_hat"].max())
         if not worst <= RHAT_LIMIT:
@@ -108,9 +129,12 @@ class Draws:
         """Return the diagnostics table as text, then the warnings."""
         marks = [f"WARNING  {w}" for w in self.warnings]
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
+        how = f"accepted {float(self.accept_rate.mean()):.0%}"
+        if self.variance_inflation is not None:
+            how = f"no acceptance step: variance too large by {self.variance_inflation:.1%} (est.)"
         head = (
             f"gamma={self.gamma:g}, {self.log_density.shape[-2]} chains x "
-            f"{self.log_density.shape[-1]} draws, accepted {float(self.accept_rate.mean()):.0%}"
+            f"{self.log_density.shape[-1]} draws, {how}"
         )
         return "\n".join([head, table, *marks])
 

@@ -172,4 +172,6 @@ class Grid:
             mode_potential_gap=0.0 * one,
             is_curved=~false,
             is_improper=false,
+            inflation=0.0 * one,
+            kl_inflation=0.0 * one[0],
         )

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations.base import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels import ula
-from gibbs_dp.sampling.kernels.langevin import example_gradients, prior_gradient
+from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.sgld import SGLD
 from gibbs_dp.sampling.kernels.ula import ULA
+from gibbs_dp.sampling.kernels.unadjusted import PlainForm
 
 
 def run_langevin(
@@ -41,7 +41,8 @@ def run_langevin(
     gamma
         Inverse temperature.
     kernel
-        `gibbs_dp.ULA` (full batch) or `gibbs_dp.SGLD` (Poisson minibatches).
+        `gibbs_dp.ULA` (full batch) or `gibbs_dp.SGLD` (Poisson minibatches), with a fixed step and
+        no preconditioner.
     start
         Where all chains begin; zeros by default. For a guarantee it must be free of the data.
     num_draws
@@ -57,7 +58,8 @@ def run_langevin(
     Raises
     ------
     ValueError
-        For a structured loss or a prior whose support is not all of Euclidean space.
+        For a structured loss, a prior whose support is not all of Euclidean space, or a kernel
+        outside the form that the theorems cover.
 
     Examples
     --------
@@ -72,7 +74,9 @@ def run_langevin(
         raise ValueError(f"gamma: {gamma:g} is not a finite number >= 0.")
     position = jnp.zeros(posterior.dim) if start is None else posterior.unconstrain(start)
     keys = jax.random.split(as_key(key), num_draws)
-    return _run(posterior, kernel, as_examples(data), jnp.asarray(float(gamma)), position, keys)
+    return _run(
+        posterior, kernel.plain_form(), as_examples(data), jnp.asarray(float(gamma)), position, keys
+    )
 
 
 def require_langevin(posterior: GibbsPosterior) -> None:
@@ -89,10 +93,10 @@ def require_langevin(posterior: GibbsPosterior) -> None:
         )
 
 
-@partial(jax.jit, static_argnames=("posterior", "kernel"))
+@partial(jax.jit, static_argnames=("posterior", "form"))
 def _run(
     posterior: GibbsPosterior,
-    kernel: ULA | SGLD,
+    form: PlainForm,
     data: PyTree,
     gamma: Float[Array, ""],
     start: Float[Array, " dim"],
@@ -103,16 +107,17 @@ def _run(
     def chain(key: PRNGKeyArray) -> Float[Array, " dim"]:
         def one(index: Array, state: ula.ULAState) -> ula.ULAState:
             noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
+            batch = langevin.everything(data, n, start.dtype)
+            if form.sampling_rate is not None:
+                rate = form.sampling_rate
+                batch = langevin.poisson_batch(batch_key, data, n, rate, start.dtype)
 
             def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
-                each = example_gradients(posterior, theta, data, kernel.clip)
-                if isinstance(kernel, SGLD):
-                    is_in = jax.random.bernoulli(batch_key, kernel.sampling_rate, (n, 1))
-                    each = jnp.where(is_in, each, 0.0) / kernel.sampling_rate
-                return gamma * jnp.sum(each, axis=0) + prior_gradient(posterior, theta)
+                loss = langevin.loss_gradient(posterior, theta, batch, form.clip)
+                return gamma * loss + langevin.prior_gradient(posterior, theta)
 
-            return ula.step(noise_key, state, gradient, kernel.step_size)
+            return ula.step(noise_key, state, gradient, form.step_size)
 
-        return jax.lax.fori_loop(0, kernel.num_steps, one, ula.init(start)).position
+        return jax.lax.fori_loop(0, form.num_steps, one, ula.init(start)).position
 
     return jax.vmap(chain)(keys)

@@ -20,7 +20,8 @@ from gibbs_dp.sampling.chains import ChainDraws, run_chains
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.evolve import Schedule, make_schedule
-from gibbs_dp.sampling.kernels import HMC, Kernel
+from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted
+from gibbs_dp.sampling.langevin_walk import check_unadjusted
 
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
@@ -33,7 +34,7 @@ LOW_ACCEPT = 0.5
 )
 def _sample_batch(
     posterior: GibbsPosterior,
-    kernel: Kernel,
+    kernel: Kernel | Unadjusted,
     num_chains: int,
     num_samples: int,
     data: PyTree,
@@ -56,7 +57,7 @@ def sample(
     data: PyTree,
     gamma: float = 1.0,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Any | None = None,
+    kernel: Kernel | Unadjusted | Any | None = None,
     num_chains: int = 4,
     num_warmup: int = DEFAULT_WARMUP,
     num_samples: int = 1000,
@@ -82,11 +83,14 @@ def sample(
     key
         Integer seed or JAX key.
     kernel
-        ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``.
+        ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``; ``gibbs_dp.ULA()`` and
+        ``gibbs_dp.SGLD()`` for long or large-``n`` chains without an acceptance step, whose draws
+        are biased: the summary estimates by how much.
     num_chains, num_samples
         Chains (at least 2, for R-hat) and draws kept per chain (at least 4).
     num_warmup
-        Steps discarded per chain, after any adaptation.
+        Steps discarded per chain, after any adaptation; each is ``num_steps`` Langevin steps
+        of ULA and SGLD.
     init
         A parameter where all mode searches start; overdispersed points by default.
     is_batch
@@ -128,12 +132,13 @@ def sample(
     check_loss(posterior, first, num_examples(first))
 
     kernel = kernel if kernel is not None else HMC()
-    if not isinstance(kernel, Kernel):
+    if not isinstance(kernel, (Kernel, Unadjusted)):
         raise ValueError(
             f"kernel: {type(kernel).__name__} is no Markov kernel that suits sample; it "
-            "takes gibbs_dp.HMC or gibbs_dp.MALA (gibbs_dp.Grid is for gibbs_dp.audit, ULA and "
-            "SGLD are for gibbs_dp.privacy.private_chain)."
+            "takes gibbs_dp.HMC, MALA, ULA or SGLD (gibbs_dp.Grid is for gibbs_dp.audit)."
         )
+    if isinstance(kernel, Unadjusted):
+        check_unadjusted(kernel, posterior)
     num_datasets = num_examples(batch)
     root = as_key(key)
     keys = jax.vmap(lambda i: jax.random.fold_in(root, i))(jnp.arange(num_datasets))
@@ -152,6 +157,11 @@ def sample(
             f"posterior: improper at gamma={gamma:g} (it does not decay along some direction); "
             "use a proper prior, a bounded support, more data or a larger gamma."
         )
+    if isinstance(kernel, Unadjusted):
+        draws = draws._replace(accept_prob=jnp.full_like(draws.accept_prob, jnp.nan))
+        settings = _describe(kernel, num_warmup, examples)
+        settings["variance_inflation"] = float(draws.inflation.mean())
+        return _pack(draws, theta, gamma, is_batch, settings)
     trusted = draws.is_curved.all() & (draws.accept_prob.mean() >= LOW_ACCEPT)
     if not bool(trusted) or bool(draws.is_stuck.any()):
         draws, theta = run(
@@ -180,7 +190,7 @@ def _starts(
     return jax.vmap(of_dataset)(keys)
 
 
-def _describe(kernel: Kernel, num_warmup: int, examples: PyTree) -> dict[str, Any]:
+def _describe(kernel: Kernel | Unadjusted, num_warmup: int, examples: PyTree) -> dict[str, Any]:
     return {"kernel": repr(kernel), "num_warmup": num_warmup, "rows": num_examples(examples)}
 
 

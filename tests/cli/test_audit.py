@@ -114,6 +114,11 @@ def test_defaults_are_the_problems(run, asked):
     [
         (("--kernel", "mala", "--step-size", "0.5"), gdp.MALA(step_size=0.5)),
         (("--num-leapfrog", "5"), gdp.HMC(num_leapfrog=5)),
+        (("--kernel", "ula", "--relative-step", "0.2"), gdp.ULA(relative_step=0.2)),
+        (
+            ("--kernel", "sgld", "--batch-size", "8", "--control-variate", "--num-steps", "9"),
+            gdp.SGLD(num_steps=9, batch_size=8, control_variate=True),
+        ),
     ],
 )
 def test_the_kernel_is_the_one_that_was_asked_for(run, asked, words, kernel):

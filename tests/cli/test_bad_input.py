@@ -75,7 +75,11 @@ CASES = {
     "zero step": (("audit", "gaussian-mean", "--step-size", "0"), "HMC(step_size) must be"),
     "leapfrog of MALA": (
         ("audit", "gaussian-mean", "--kernel", "mala", "--num-leapfrog", "3"),
-        "MALA has no leapfrog steps",
+        "--num-leapfrog: mala has no such setting; use --kernel hmc.",
+    ),
+    "batch of HMC": (
+        ("audit", "gaussian-mean", "--batch-size", "3"),
+        "--batch-size: hmc has no such setting; use --kernel sgld.",
     ),
     "folder under a file": (("audit", "gaussian-mean", "--out", "file/x"), "--out: cannot write"),
     "folder is a file": (("audit", "gaussian-mean", "--out", "file"), "--out: cannot write"),

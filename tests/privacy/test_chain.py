@@ -205,8 +205,37 @@ def test_a_run_outside_the_form_carries_no_guarantee():
         assert outside.reason
     with pytest.raises(ValueError, match="n: under add-remove"):
         private_chain(MEAN, data, adjacency="add-remove", settings_are_data_free=True, **given)
-    with pytest.raises(ValueError, match="is no Markov kernel that suits sample"):
-        gdp.sample(MEAN, data, kernel=gdp.ULA(0.05, 20))
+
+
+OUTSIDE_THE_FORM = {
+    "a step that follows the data": (gdp.ULA(num_steps=20), "has one fixed step"),
+    "a schedule": (gdp.ULA(lambda count: 0.1 / (1 + count), 20), "has one fixed step"),
+    "no length": (gdp.ULA(0.05), "fixed number of steps"),
+    "a preconditioner": (gdp.ULA(0.05, 20, preconditioner="laplace"), "looks at the data"),
+    "batches of fixed size": (gdp.SGLD(0.05, 20, 1.0, batch_size=4), "needs Poisson"),
+    "no clip": (gdp.SGLD(0.05, 20, None, 0.1), "needs Poisson"),
+    "a control variate": (
+        gdp.SGLD(0.05, 20, None, 0.1, control_variate=True),
+        "needs Poisson minibatches and clipped gradients",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE_THE_FORM)
+def test_kernels_of_the_samplers_have_no_guarantee_and_do_not_run_privately(case):
+    kernel, message = OUTSIDE_THE_FORM[case]
+    with pytest.raises(ValueError, match=message):
+        chain_guarantee(
+            LOGISTIC,
+            kernel,
+            gamma=1.0,
+            n=10,
+            adjacency="add-remove",
+            domain=UNIT,
+            delta=1e-6,
+        )
+    with pytest.raises(ValueError, match=message):
+        run_langevin(MEAN, np.ones((6, 1)), gamma=1.0, kernel=kernel, key=0)
 
 
 def test_private_runs_clip_their_data_and_differ_every_time():

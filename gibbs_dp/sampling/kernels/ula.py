@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
+
 Gradient = Callable[[Float[Array, " dim"]], Float[Array, " dim"]]
 
 
@@ -35,20 +37,35 @@ def step(
 
 
 @dataclass(frozen=True)
-class ULA:
-    """Unadjusted Langevin on theta itself: no acceptance step, no preconditioner, full batch.
+class ULA(Unadjusted):
+    """Unadjusted Langevin: ``theta <- theta - h grad U(theta) + sqrt(2 h) xi``, full batch.
 
-    Its law after ``num_steps`` steps is *not* the posterior's; what it has instead is a privacy
-    guarantee that assumes no convergence (`gibbs_dp.privacy.chain_guarantee`).
+    Its law is *not* the posterior's. In ``gibbs_dp.sample`` and ``gibbs_dp.audit`` it comes near
+    it as ``h`` shrinks: on a Gaussian of variance ``s^2`` the stationary variance is
+    ``s^2 / (1 - h / (2 s^2))``, and reports estimate the inflation. What a run of fixed length has
+    instead is a privacy guarantee that assumes no convergence
+    (``gibbs_dp.privacy.chain_guarantee``): for a fixed step, free of the data, without a
+    preconditioner.
 
     Parameters
     ----------
     step_size
-        ``h``, in the units of theta squared; fixed, free of the data.
+        ``h``: a number, or an optax schedule of the count of steps. In units of theta squared
+        (unconstrained coordinates), or of preconditioned coordinates squared. None: see
+        ``relative_step``.
     num_steps
-        ``K``.
+        Steps per recorded draw; ``K`` of a private chain, which records its last iterate only.
+        None: 20.
     clip
-        Per-example gradients are shortened to this norm; None leaves them as they are.
+        Per-example gradients are shortened to this norm; None leaves them as they are. Clipping
+        that bites changes the law, which the virial column of a report then shows.
+    relative_step
+        ``h M`` with ``M`` the largest curvature of the potential at the mode, so that ``h``
+        shrinks as gamma grows and no step size diverges; a number below 2 or an optax schedule.
+        The variance in the stiffest direction is inflated by about half of it. None: 0.03.
+    preconditioner
+        "none"; "diagonal", a scale per coordinate; or "laplace", the inverse Hessian at the mode
+        (at most 512 coordinates): with it all directions mix alike.
 
     Raises
     ------
@@ -59,23 +76,7 @@ class ULA:
     --------
     >>> ULA(step_size=0.01, num_steps=100).clip is None
     True
+    >>> import optax
+    >>> ULA(relative_step=optax.linear_schedule(0.2, 0.02, 500)).default_tuning(dim=3)
+    (1.0, 20)
     """
-
-    step_size: float
-    num_steps: int
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        check_settings("ULA", self.step_size, self.num_steps, self.clip)
-
-
-def check_settings(name: str, step_size: float, num_steps: int, clip: float | None) -> None:
-    """Raise a ValueError unless the settings of a Langevin kernel make sense."""
-    if not 0 < step_size < float("inf"):
-        raise ValueError(f"{name}(step_size) must be positive and finite, got {step_size}.")
-    if num_steps < 1:
-        raise ValueError(f"{name}(num_steps) must be at least 1, got {num_steps}.")
-    if clip is not None and not 0 < clip < float("inf"):
-        raise ValueError(
-            f"{name}(clip) must be positive and finite, got {clip}; None clips nothing."
-        )
