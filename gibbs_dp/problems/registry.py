@@ -89,6 +89,39 @@ PROBLEMS: dict[str, Entry] = {
         "simulated features and labels",
         (Option("dim", "int", "number of features (default 10)", 10), _prior_scale(1.0)),
     ),
+    "poisson-regression": Entry(
+        "poisson_regression",
+        "simulated features and counts",
+        (Option("dim", "int", "number of features (default 5)", 5), _prior_scale(1.0)),
+    ),
+    "random-features": Entry(
+        "random_features",
+        "ridge regression on random features, below and above n",
+        (
+            Option("num_features", "int", "number of features (default 10)", 10),
+            Option("activation", "str", "of a feature (default tanh)", "tanh", ("tanh", "relu")),
+            Option("prior_scale", "float", "standard deviation of the prior (default 2)", 2.0),
+            Option("noise", "float", "standard deviation of the noise (default 1)", 1.0),
+        ),
+    ),
+    "private-median": Entry(
+        "private_median",
+        "exponential mechanism on a median",
+        (Option("theta_bound", "float", "theta lies in [-B, B] (default 2)", 2.0),),
+    ),
+    "k-means": Entry(
+        "k_means",
+        "centers of clusters in a square",
+        (
+            Option("num_clusters", "int", "clusters and centers (default 2)", 2),
+            Option("spread", "float", "standard deviation of a cluster (default 0.15)", 0.15),
+        ),
+    ),
+    "diabetes": Entry(
+        "diabetes",
+        "scikit-learn's table, squared loss",
+        (_prior_scale(1.0), _SPLIT),
+    ),
     "breast-cancer": Entry(
         "breast_cancer",
         "scikit-learn's table, logistic loss",
