@@ -13,7 +13,7 @@ EXAMPLE_BOUND = 2.0
 
 
 def draw(key: PRNGKeyArray, n: int) -> tuple[Float[Array, "n 1"], Float[Array, " n"]]:
-    """Standard normals truncated to [-2, 2], as labels of examples whose feature is 1."""
+    """Draw standard normals truncated to [-2, 2], as labels of examples whose feature is 1."""
     y = jax.random.truncated_normal(key, -EXAMPLE_BOUND, EXAMPLE_BOUND, (n,))
     return jnp.ones((n, 1)), y
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from gibbs_dp.problems.base import Problem
 
+# Files that are tables.
+SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 Kind = Literal["int", "float", "str", "flag"]
 
 
@@ -129,16 +131,16 @@ PROBLEMS: dict[str, Entry] = {
     ),
     "table": Entry(
         "table",
-        "your own CSV file",
+        "your own CSV or Parquet file",
         (
-            Option("data", "str", "CSV file", is_required=True, metavar="FILE"),
+            Option("data", "str", "CSV or Parquet file", is_required=True, metavar="FILE"),
             Option("target", "str", "column to predict", is_required=True, metavar="COLUMN"),
             Option(
                 "loss",
                 "str",
                 "what to minimize (default logistic)",
                 "logistic",
-                ("logistic", "squared", "absolute"),
+                ("logistic", "hinge", "softmax", "squared", "absolute", "huber", "poisson"),
             ),
             Option(
                 "features",
@@ -149,6 +151,27 @@ PROBLEMS: dict[str, Entry] = {
             ),
             _prior_scale(1.0),
             _SPLIT,
+            Option(
+                "missing",
+                "str",
+                "rows with missing values (default refuse)",
+                "refuse",
+                ("refuse", "drop"),
+            ),
+            Option(
+                "categorical",
+                "str",
+                "features whose numbers are names of levels",
+                is_list=True,
+                metavar="COLUMN",
+            ),
+            Option("weights", "str", "column of row weights (not with --split)", metavar="COLUMN"),
+            Option(
+                "group",
+                "str",
+                "column of groups that stay on one side (with --split)",
+                metavar="COLUMN",
+            ),
         ),
     ),
 }
