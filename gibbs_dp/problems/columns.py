@@ -105,7 +105,8 @@ def encode(
     names = list(dict.fromkeys([*used, *(name for name in special.values() if name)]))
     found = survey(source, names, categorical, missing)
     if found.num_rows == 0:
-        raise ValueError("data: no row is left; the table needs at least two.")
+        why = "every row has a missing value" if found.num_dropped else "the table has no rows"
+        raise ValueError(f"data: {why}; give at least two.")
     notes = []
     if found.num_dropped and missing == "drop":
         share = found.num_dropped / (found.num_rows + found.num_dropped)
