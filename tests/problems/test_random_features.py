@@ -25,16 +25,17 @@ def datasets(population, key=0):
     return jax.tree.map(np.asarray, (*train, *ghosts))
 
 
-@pytest.mark.parametrize(("p", "activation"), [(10, "tanh"), (30, "tanh"), (20, "relu")])
+@pytest.mark.parametrize(("p", "activation"), [(10, "tanh"), (30, "relu")])
 def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
     problem = build_problem("random-features", num_features=p, activation=activation)
-    # On both sides of p = n and at it; gamma = 1 gives KLs of one to four nats.
+    # On both sides of p = n; `gibbs-dp double-descent` goes on to gamma = 10 and tens of nats.
     report = gdp.audit(
         problem.posterior,
         problem.population,
         N,
-        [0.1, 1.0],
+        [0.03, 0.1],
         DATASETS,
+        estimator="one-sided",
         num_information=0,
         progress=False,
     )
@@ -50,8 +51,7 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
         # Theorem 4, of the exact side alone.
         paired = gap - exact.on_average_kl
         assert abs(paired.mean()) < 4 * paired.std() / np.sqrt(DATASETS)
-        if row["estimator"] == "one-sided":
-            assert row["on_average_kl"] == pytest.approx(kl, rel=0.02)
+        assert row["on_average_kl"] == pytest.approx(kl, rel=0.02)
     assert not report.warnings
 
 
@@ -75,7 +75,7 @@ def test_the_exact_risk_peaks_at_interpolation_and_falls_again():
     risk = {}
     for p in (8, 20, 60):
         problem = build_problem("random-features", num_features=p)
-        answers = experiment.exact_answers(problem, N, 10.0, 1000, key=3)
+        answers = experiment.exact_answers(problem, N, 10.0, 300, key=3)
         risk[p] = answers["population_risk_exact"]
     assert risk[8] < 0.8 * risk[20]
     assert risk[60] < 0.8 * risk[20]
