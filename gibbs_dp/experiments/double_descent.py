@@ -115,15 +115,18 @@ def exact_answers(
     problem: Problem, n: int, gamma: float, num_datasets: int, key: int, num_ghosts: int = 16
 ) -> dict[str, float]:
     """Average the closed form over fresh datasets: each ``_exact`` with its standard error."""
-    draw = jax.jit(jax.vmap(lambda k: problem.population.sample(k, n, num_ghosts)))
-    keys = jax.random.split(jax.random.key(key), num_datasets)
-    size = max(1, MAX_NUMBERS // (n + num_ghosts) // max(problem.posterior.dim, n))
+    total = n + num_ghosts
+    size = max(1, MAX_NUMBERS // total // max(problem.posterior.dim, n))
     parts = []
     for begin in range(0, num_datasets, size):
-        (x, y), (ghost_x, ghost_y) = jax.tree.map(np.asarray, draw(keys[begin : begin + size]))
-        parts.append(linear_regression_replaced(x, y, ghost_x, ghost_y, gamma, PRIOR_SCALE**-2.0))
+        count = min(size, num_datasets - begin)
+        fresh = jax.random.fold_in(jax.random.key(key), begin)
+        x, y = problem.population.sample(fresh, count * total, 1)[0]  # independent examples
+        x, y = np.reshape(x, (count, total, -1)), np.reshape(y, (count, total))
+        train, ghosts = (x[:, :n], y[:, :n]), (x[:, n:], y[:, n:])
+        parts.append(linear_regression_replaced(*train, *ghosts, gamma, PRIOR_SCALE**-2.0))
     found: dict[str, float] = {}
     for name in parts[0]._fields:
-        value, se = average(np.concatenate([getattr(part, name) for part in parts]))[:2]
-        found |= {f"{name}_exact": value, f"{name}_exact_se": se}
+        mean = average(np.concatenate([getattr(part, name) for part in parts]))
+        found |= {f"{name}_exact": mean.value, f"{name}_exact_se": mean.se}
     return found

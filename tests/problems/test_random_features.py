@@ -33,7 +33,7 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
         problem.posterior,
         problem.population,
         N,
-        [0.03, 0.1],
+        [0.01, 0.03],
         DATASETS,
         estimator="one-sided",
         num_information=0,
