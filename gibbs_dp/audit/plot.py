@@ -92,12 +92,13 @@ def overlay_report(
 
 def plot_comparison(found: Comparison, title: str | None = None) -> Figure:
     """Draw the reports over each other; below, differences of on-average KL over their errors."""
-    figure = Figure(figsize=(7.5, 7.0), layout="constrained")
+    figure = Figure(figsize=(9.5, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     for name, report in found.reports.items():
         overlay_report(top, report, title, name)
+    top.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     table = found.table[found.table["quantity"] == "on_average_kl"]
-    bottom.axhspan(-1.96, 1.96, color="0.9", label="95% of equal ones")
+    bottom.axhspan(-1.96, 1.96, color="0.85", label="95% of equal ones")
     for i, name in enumerate(list(found.reports)[1:], start=1):
         own = table[(table["report"] == name) & (table["gamma"] > 0)]
         color = REPORT_COLORS[i % len(REPORT_COLORS)]
@@ -107,7 +108,7 @@ def plot_comparison(found: Comparison, title: str | None = None) -> Figure:
     bottom.set_yscale("symlog", linthresh=5.0)
     bottom.set_ylabel(f"KL minus {first}'s,\nin standard errors")
     bottom.grid(which="major", alpha=0.3)
-    bottom.legend(frameon=False, fontsize=9)
+    bottom.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     top.set_xlabel("")
     return figure
 

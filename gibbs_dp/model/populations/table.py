@@ -116,7 +116,8 @@ class Table:
         """Draw ``n`` training rows and ``num_ghosts`` ghost rows."""
         total = n + num_ghosts
         if self.weights is not None:
-            rows = _weighted_rows(key, *self.weights, total)
+            share, other = self.weights
+            rows = _weighted_rows(key, share, other, total)
         elif self.groups is not None:
             rows = self._grouped_rows(key, n, num_ghosts)
         elif self.replace:
