@@ -78,7 +78,8 @@ def _of_frame(frame: pd.DataFrame) -> Source:
 
 
 def _of_csv(path: str | os.PathLike[str]) -> Source:
-    header = _guarded(path, lambda: pd.read_csv(path, sep=_separator(path), nrows=0))
+    # With some rows: the header alone would not show that a file is no text.
+    header = _guarded(path, lambda: pd.read_csv(path, sep=_separator(path), nrows=100))
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
         reader = pd.read_csv(
