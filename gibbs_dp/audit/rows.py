@@ -32,6 +32,8 @@ ACCEPT_LIMIT = 0.4
 # Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
 # false alarm once in a thousand audits.
 DISAGREEMENT_Z = 4.0
+# Nats from which a one-sided estimate needs more draws than chains leave.
+LARGE_KL = 2.0
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4
 # The virial identity's: significant, and larger than what a burn-in may leave.
@@ -177,6 +179,11 @@ def _warnings(
                 "either the draws are not from the posterior, or on_average_kl is wrong, as two "
                 "posteriors that hardly overlap make it; then trust the latter, or raise "
                 "num_samples"
+            )
+        elif max(direct, ghost) > LARGE_KL:
+            why = (
+                "either the draws are not from the posterior, or the one-sided on_average_kl "
+                "fails, as it does for large ones; use estimator='two-sided'"
             )
         found.append(
             f"on_average_kl {direct:.3g} and gamma times the generalization error {ghost:.3g} "
