@@ -14,6 +14,8 @@ from gibbs_dp.audit import StoreError as StoreError
 from gibbs_dp.audit import audit as audit
 from gibbs_dp.audit import load_report as load_report
 from gibbs_dp.audit.calibrate import calibrate as calibrate
+from gibbs_dp.audit.compare import Comparison as Comparison
+from gibbs_dp.audit.compare import compare as compare
 from gibbs_dp.model import Domain as Domain
 from gibbs_dp.model import Flat as Flat
 from gibbs_dp.model import GibbsPosterior as GibbsPosterior

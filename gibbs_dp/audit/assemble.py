@@ -9,7 +9,7 @@ from gibbs_dp.audit.information import Information
 from gibbs_dp.audit.information_columns import EMPIRICAL, information_columns
 from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.report import Report
-from gibbs_dp.audit.rows import make_row
+from gibbs_dp.audit.rows import dataset_values, make_row
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.track import Track
 from gibbs_dp.information import bounds
@@ -33,7 +33,13 @@ def make_report(
             row, found = row | columns, found + more
         rows.append(row)
         warnings += found
-    return Report(tuple(rows), settings.describe(), tuple(warnings), _notes(settings, rows))
+    return Report(
+        tuple(rows),
+        settings.describe(),
+        tuple(warnings),
+        _notes(settings, rows),
+        tuple(dataset_values(settings, track) for track in tracks),
+    )
 
 
 def subgaussian_sigma(settings: Settings, information: Information) -> tuple[float, str] | None:

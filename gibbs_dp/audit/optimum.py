@@ -67,11 +67,11 @@ def _reference_data(
     num_datasets = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(numbers, 1)))
     if posterior.structured:
         return _draw(population, key, n, num_datasets)
+    if isinstance(population, Table) and population.weights is None:
+        return population.data
     if getattr(population, "is_dependent", False):  # examples of many datasets, not of a long one
         datasets = _draw(population, key, n, num_datasets)
         return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), datasets)
-    if isinstance(population, Table):
-        return population.data
     count = max(1024, min(NUM_EXAMPLES, MAX_NUMBERS * n // max(numbers, 1)))
     return _draw(population, key, count, None)
 

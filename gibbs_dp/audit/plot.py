@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gibbs_dp.audit.compare import Comparison
     from gibbs_dp.audit.report import Report
 
 # One look a quantity, in every figure of the package (Okabe-Ito colours).
@@ -31,6 +32,10 @@ COROLLARY = {
     "generalization_error": ("generalization error", "#009E73", "-", "o"),
     "generalization_lower": ("I / (n gamma)", "#0072B2", "-", "^"),
 }
+# Several reports in one figure: a colour each, and a line a quantity.
+REPORT_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+OVERLAY = ("on_average_kl", "dp_epsilon", "excess_risk")
+LINES = {"on_average_kl": "-", "dp_epsilon": "--", "excess_risk": ":"}
 Styles = dict[str, tuple[str, str, str, str]]
 Column = Float[np.ndarray, " gammas"]
 
@@ -58,6 +63,54 @@ def draw_report(axes: Axes, report: Report, title: str | None = None) -> None:
     axes.set_ylabel("nats (privacy), loss (risk)")
     n = report.settings.get("n")
     axes.set_title(title or f"{report.settings.get('loss', 'Gibbs posterior')}, n = {n}")
+
+
+def overlay_report(
+    axes: Axes, report: Report, title: str | None = None, label: str | None = None
+) -> Figure:
+    """Draw on-average KL, DP epsilon and excess risk over what the axes show already.
+
+    Each report has a colour, the next one that these axes have not used for a report.
+    """
+    drawn = {line.get_gid() for line in axes.lines} - {None}
+    gid = f"report {len(drawn)}"
+    color = REPORT_COLORS[len(drawn) % len(REPORT_COLORS)]
+    name = label or str(report.settings.get("loss", gid))
+    styles = {}
+    for quantity in OVERLAY:
+        text, _, _, marker = STYLES[quantity]
+        styles[quantity] = (f"{name}: {text}", color, LINES[quantity], marker)
+    before = set(axes.lines)
+    _draw_curves(axes, report, styles)
+    for line in set(axes.lines) - before:
+        line.set_gid(gid)
+    axes.set_ylabel("nats (privacy), loss (risk)")
+    if title is not None:
+        axes.set_title(title)
+    return cast("Figure", axes.get_figure(root=True))
+
+
+def plot_comparison(found: Comparison, title: str | None = None) -> Figure:
+    """Draw the reports over each other; below, differences of on-average KL over their errors."""
+    figure = Figure(figsize=(9.5, 6.5), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    for name, report in found.reports.items():
+        overlay_report(top, report, title, name)
+    top.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    table = found.table[found.table["quantity"] == "on_average_kl"]
+    bottom.axhspan(-1.96, 1.96, color="0.85", label="95% of equal ones")
+    for i, name in enumerate(list(found.reports)[1:], start=1):
+        own = table[(table["report"] == name) & (table["gamma"] > 0)]
+        color = REPORT_COLORS[i % len(REPORT_COLORS)]
+        bottom.plot(own["gamma"], own["z"], "o-", color=color, ms=4, label=name)
+    first = next(iter(found.reports))
+    bottom.set(xscale="log", xlabel="gamma (inverse temperature)")
+    bottom.set_yscale("symlog", linthresh=5.0)
+    bottom.set_ylabel(f"KL minus {first}'s,\nin standard errors")
+    bottom.grid(which="major", alpha=0.3)
+    bottom.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    top.set_xlabel("")
+    return figure
 
 
 def _draw_information(axes: Axes, report: Report) -> None:

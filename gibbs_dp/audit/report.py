@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 UNITS = {
@@ -58,12 +60,18 @@ class Report:
         One sentence for everything that makes a row less than it seems.
     notes
         What the numbers are conditional on.
+    per_dataset
+        Per row, one number per dataset for every estimate that is a mean over datasets (NaN:
+        failed), so that reports on the same datasets can be compared pair by pair.
     """
 
     rows: tuple[dict[str, Any], ...]
     settings: dict[str, Any]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    per_dataset: tuple[dict[str, Float[np.ndarray, " datasets"]], ...] = field(
+        default=(), repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,13 +105,19 @@ class Report:
     def to_xarray(self) -> xr.Dataset:
         """All columns over the dimension ``gamma``; settings, warnings and notes as attributes."""
         frame = self.to_dataframe()
-        variables = {}
+        variables: dict[str, Any] = {}
         for name in frame.columns:
             values = frame[name].to_numpy()
             if values.dtype == object:
                 values = values.astype(str)
             unit = UNITS.get(name.removesuffix("_se"))
             variables[name] = ("gamma", values, {"units": unit} if unit else {})
+        for name in self.per_dataset[0] if self.per_dataset else ():
+            columns = [found[name] for found in self.per_dataset]
+            padded = np.full((len(self), max(map(len, columns))), np.nan)
+            for line, column in zip(padded, columns, strict=True):
+                line[: len(column)] = column
+            variables[name + _PER_DATASET] = (("gamma", "dataset"), padded, {})
         attributes = {
             "gibbs_dp_kind": "report",
             "gibbs_dp_version": __version__,
@@ -137,14 +151,35 @@ class Report:
     def __str__(self) -> str:
         return self.summary()
 
-    def plot(self, title: str | None = None) -> Figure:
+    def plot(
+        self, title: str | None = None, ax: Axes | None = None, label: str | None = None
+    ) -> Figure:
         """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log.
 
         With information estimates, two more panels: the bounds of mutual information, and
         Corollary 10. Bands are 95% intervals over datasets.
-        """
-        from gibbs_dp.audit.plot import plot_report
 
+        Parameters
+        ----------
+        title
+            Over the first panel.
+        ax
+            Draw the first panel alone, over what these axes show already: several reports in one
+            figure, told apart by shades and line widths.
+        label
+            Only with ``ax``: what the legend calls this report.
+
+        Raises
+        ------
+        ValueError
+            For a label without ``ax``.
+        """
+        from gibbs_dp.audit.plot import overlay_report, plot_report
+
+        if ax is not None:
+            return overlay_report(ax, self, title, label)
+        if label is not None:
+            raise ValueError("label: it names this report among others on the same ax; pass ax=.")
         return plot_report(self, title)
 
     # -- files ----------------------------------------------------------------------------
@@ -180,11 +215,26 @@ def load_report(path: str | os.PathLike[str]) -> Report:
     for i, gamma in enumerate(dataset["gamma"].values):
         row: dict[str, Any] = {"gamma": float(gamma)}
         for name in dataset.data_vars:
+            if dataset[name].dims != ("gamma",):
+                continue
             value = dataset[name].values[i].item()
             if not (isinstance(value, float) and np.isnan(value)):
                 row[str(name)] = value
         rows.append(row)
-    return Report(tuple(rows), settings, tuple(warnings), tuple(notes))
+    return Report(tuple(rows), settings, tuple(warnings), tuple(notes), _per_dataset(dataset))
+
+
+_PER_DATASET = "_per_dataset"
+
+
+def _per_dataset(dataset: xr.Dataset) -> tuple[dict[str, Float[np.ndarray, " datasets"]], ...]:
+    names = [str(name) for name in dataset.data_vars if str(name).endswith(_PER_DATASET)]
+    if not names:
+        return ()
+    return tuple(
+        {name.removesuffix(_PER_DATASET): dataset[name].values[i] for name in names}
+        for i in range(dataset.sizes["gamma"])
+    )
 
 
 _TITLES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from gibbs_dp.audit.pilot import ONE_SIDED_LIMIT, is_drifting, jackknife_shift, keep, kept_datasets
 from gibbs_dp.audit.plan import Summary
@@ -31,6 +32,8 @@ ACCEPT_LIMIT = 0.4
 # Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
 # false alarm once in a thousand audits.
 DISAGREEMENT_Z = 4.0
+# Nats from which a one-sided estimate needs more draws than chains leave.
+LARGE_KL = 2.0
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4
 # The virial identity's: significant, and larger than what a burn-in may leave.
@@ -53,8 +56,6 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
             f"posterior: {total - count} of {total} datasets failed at gamma={gamma:g} "
             f"({_why_failed(summary)}); nothing can be estimated."
         )
-    # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
-    factor = gamma * (1 if settings.posterior.structured else settings.group_size)
     pooled = (
         _NO_CHAINS
         if settings.is_exact
@@ -66,15 +67,7 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
         "group_size": settings.group_size,
         "num_datasets": count,
     }
-    columns = {
-        "on_average_kl": good.kl_two_sided if is_two_sided else good.kl_direct,
-        "on_average_kl_ghost": factor * good.generalization,
-        "generalization_error": good.generalization,
-        "empirical_risk": good.empirical_risk,
-        "population_risk": good.population_risk,
-        "excess_risk": good.excess_risk,
-    }
-    for name, values in columns.items():
+    for name, values in _columns(settings, track, good).items():
         estimate = average(np.asarray(values, np.float64))
         if np.isfinite(estimate.value):
             row[name], row[f"{name}_se"] = estimate.value, estimate.se
@@ -107,6 +100,29 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
             row |= {f"{name}_inflation": excess.value, f"{name}_inflation_se": excess.se}
     row["failed_datasets"] = total - count
     return row, _warnings(settings, track, row, summary, good, pooled)
+
+
+def _columns(settings: Settings, track: Track, found: Summary) -> dict[str, Any]:
+    """Every estimate that is a mean over datasets: one number per dataset."""
+    # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
+    factor = track.gamma * (1 if settings.posterior.structured else settings.group_size)
+    return {
+        "on_average_kl": found.kl_two_sided if track.tuned.is_two_sided else found.kl_direct,
+        "on_average_kl_ghost": factor * found.generalization,
+        "generalization_error": found.generalization,
+        "empirical_risk": found.empirical_risk,
+        "population_risk": found.population_risk,
+        "excess_risk": found.excess_risk,
+    }
+
+
+def dataset_values(settings: Settings, track: Track) -> dict[str, Float[np.ndarray, " datasets"]]:
+    """Return what the row's means are means of, in the datasets' order; NaN for failed ones."""
+    summary = track.summary()
+    assert summary is not None
+    kept = kept_datasets(summary)
+    columns = _columns(settings, track, summary)
+    return {k: np.where(kept, np.asarray(v, np.float64), np.nan) for k, v in columns.items()}
 
 
 def _why_failed(summary: Summary) -> str:
@@ -161,11 +177,23 @@ def _warnings(
         )
     direct, ghost = row["on_average_kl"], row["on_average_kl_ghost"]
     error = float(np.hypot(row["on_average_kl_se"], row["on_average_kl_ghost_se"]))
-    if not track.tuned.is_two_sided and abs(direct - ghost) > DISAGREEMENT_Z * error:
+    if abs(direct - ghost) > DISAGREEMENT_Z * error:
+        why = "the draws are not from the posterior"
+        if track.tuned.is_two_sided:
+            why = (
+                "either the draws are not from the posterior, or on_average_kl is wrong, as two "
+                "posteriors that hardly overlap make it; then trust the latter, or raise "
+                "num_samples"
+            )
+        elif max(direct, ghost) > LARGE_KL:
+            why = (
+                "either the draws are not from the posterior, or the one-sided on_average_kl "
+                "fails, as it does for large ones; use estimator='two-sided'"
+            )
         found.append(
             f"on_average_kl {direct:.3g} and gamma times the generalization error {ghost:.3g} "
             f"differ by {abs(direct - ghost) / error:.1f} standard errors, but they are equal for "
-            "exact draws: the draws are not from the posterior."
+            f"exact draws: {why}."
         )
     off = abs(row.get("virial", 1.0) - 1.0)
     if off > max(VIRIAL_SIZE, VIRIAL_Z * row.get("virial_se", 0.0)):

@@ -23,6 +23,7 @@ COMMANDS = {
     "figure2": ("figure2", "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors"),
     "verify": ("verify", "every implemented theorem: both sides, and whether it holds"),
     "notions": ("notions", "notions of privacy over gamma, and what implies what"),
+    "double-descent": ("double_descent", "risk and privacy over the number of random features"),
     "capacity": ("capacity", "what linear, kernel and neural adversaries can tell"),
 }
 
@@ -92,7 +93,7 @@ def _dispatch(given: list[str]) -> int:
 
 
 def _help() -> str:
-    listing = "\n".join(f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items())
+    listing = "\n".join(f"  {name:<16}{summary}" for name, (_, summary) in COMMANDS.items())
     return (
         "usage: gibbs-dp COMMAND [options]\n\n"
         "Privacy and generalization of Gibbs posteriors.\n\n"

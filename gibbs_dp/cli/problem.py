@@ -10,7 +10,7 @@ from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import PROBLEM
 from gibbs_dp.cli.parser import Parser, add_options, split_name
 from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.registry import PROBLEMS, Option, build_problem, load_problem
+from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES, Option, build_problem, load_problem
 
 
 def problem_options() -> tuple[Option, ...]:
@@ -31,7 +31,7 @@ def parse_with_problem(
     summary
         One sentence for its help.
     arguments
-        The command line after the command.
+        The command line after the command; a file's name in place of a problem's is its ``--data``.
     groups
         The command's own options, by title.
 
@@ -51,6 +51,9 @@ def parse_with_problem(
         name = PROBLEM.flag
     elif name is None and "--data" in flags:
         name = "table"
+    elif name is not None and name.lower().endswith(SUFFIXES) and "--data" not in flags:
+        name, rest = "table", [*rest, "--data", name]
+        flags.add("--data")
     elif name is not None and PROBLEM.flag in flags:
         raise UsageError(f"{PROBLEM.flag}: give a built-in problem ({name}) or your own, not both.")
     if name is not None and name != PROBLEM.flag and name not in PROBLEMS:

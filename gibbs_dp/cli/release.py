@@ -152,7 +152,7 @@ def _read(path: str, features: Sequence[str], target: str) -> tuple[np.ndarray, 
     """
     import pandas as pd
 
-    from gibbs_dp.problems.table import read_csv
+    from gibbs_dp.problems.source import read_csv
 
     try:
         frame = read_csv(path)

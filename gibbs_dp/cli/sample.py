@@ -75,7 +75,7 @@ def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
     Raises
     ------
     ValueError
-        If ``n`` is below 1 or more than a table in split mode has.
+        If ``n`` is below 1, more than a table in split mode has, or absent for a weighted one.
     """
     import jax
 
@@ -83,6 +83,11 @@ def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
     from gibbs_dp.model.populations import Table
 
     if isinstance(problem.population, Table):
+        if n is None and problem.population.weights is not None:
+            raise ValueError(
+                "n: the rows of the table are weighted, so that there is no one dataset of all of "
+                "them; give --n, to draw that many by their weights."
+            )
         if n is None:
             return problem.population.data
         problem.population.check_size(n, 0)

@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
+from gibbs_dp.model import hierarchy
 from gibbs_dp.model.supports import Support, as_shape
 
 
@@ -56,7 +57,15 @@ class Flat:
 
 
 def _is_leaf(x: Any) -> bool:
-    return isinstance(x, (dist.Distribution, Flat))
+    return isinstance(x, (dist.Distribution, Flat)) or hierarchy.is_conditional(x)
+
+
+def _sample_leaf(leaf: Any, key: PRNGKeyArray) -> Array:
+    """Draw one part: its law's draw, or (flat) uniform on (-2, 2) unconstrained."""
+    if not isinstance(leaf, Flat):
+        return leaf.sample(key)
+    s = leaf.support
+    return s.constrain(jax.random.uniform(key, s.unconstrained_shape, minval=-2.0, maxval=2.0))
 
 
 def _support_of(leaf: Any) -> Support:
@@ -82,6 +91,17 @@ def _support_of(leaf: Any) -> Support:
             f"{support.shape}; use a support of gibbs_dp.supports."
         ) from error
     return support
+
+
+def _refuse_moving(some: list[Support], others: list[Support]) -> None:
+    """Refuse a support that depends on other parts: one bijection must serve all of them."""
+    for a, b in zip(some, others, strict=True):
+        if a.shape != b.shape or a.bounds() != b.bounds():
+            raise ValueError(
+                f"prior: a support depends on other parts ({a.bounds()} of shape {a.shape} for "
+                f"one draw, {b.bounds()} of shape {b.shape} for another); scale a fixed one "
+                "inside the loss."
+            )
 
 
 def leaf_curvature(leaf: Any) -> tuple[float, float]:
@@ -119,12 +139,23 @@ class Prior:
     Parameters
     ----------
     tree
-        A NumPyro distribution, a :class:`Flat`, or a dict (any pytree) of them.
+        A NumPyro distribution, a :class:`Flat`, or a dict (any pytree) of them, independent of
+        each other. In a dict, an entry may also be a function of the entries written before it,
+        which returns a distribution (a hierarchical prior); its support must not depend on them.
 
     Raises
     ------
     ValueError
-        If a leaf is neither, or is discrete.
+        If a leaf is neither, or is discrete, or a function's support moves.
+
+    Examples
+    --------
+    >>> shrunk = Prior({"scale": dist.HalfNormal(1.0),
+    ...                 "weights": lambda earlier: dist.Normal(0.0, earlier["scale"]).expand([3])})
+    >>> values = {"scale": jnp.asarray(2.0), "weights": jnp.zeros(3)}
+    >>> independent = dist.HalfNormal(1.0).log_prob(2.0) + 3 * dist.Normal(0.0, 2.0).log_prob(0.0)
+    >>> bool(jnp.isclose(shrunk.log_prob(values), independent))
+    True
     """
 
     tree: Any
@@ -134,12 +165,32 @@ class Prior:
         if not leaves:
             raise ValueError("prior: it is empty; give a NumPyro distribution or gibbs_dp.Flat.")
         object.__setattr__(self, "leaves", tuple(leaves))
-        object.__setattr__(self, "supports", tuple(_support_of(leaf) for leaf in leaves))
         object.__setattr__(self, "treedef", treedef)
+        supports = [_support_of(leaf) for leaf in self._laws_at_a_draw(0)]
+        if self.is_hierarchical:
+            _refuse_moving(supports, [_support_of(leaf) for leaf in self._laws_at_a_draw(1)])
+        object.__setattr__(self, "supports", tuple(supports))
 
     leaves: tuple[Any, ...] = ()
     supports: tuple[Support, ...] = ()
     treedef: Any = None
+
+    @property
+    def is_hierarchical(self) -> bool:
+        """Whether some part's law depends on other parts."""
+        return any(hierarchy.is_conditional(leaf) for leaf in self.leaves)
+
+    def _laws(self, theta: PyTree) -> list[Any]:
+        """Return the law of every part, given the others where it depends on them."""
+        if not self.is_hierarchical:
+            return list(self.leaves)
+        return self.treedef.flatten_up_to(hierarchy.resolve(self.tree, theta))
+
+    def _laws_at_a_draw(self, seed: int) -> list[Any]:
+        if not self.is_hierarchical:
+            return list(self.leaves)
+        hierarchy.check_tree(self.tree)
+        return self._laws(hierarchy.draw(self.tree, jax.random.key(seed), _sample_leaf))
 
     @property
     def is_flat(self) -> bool:
@@ -170,7 +221,8 @@ class Prior:
     def log_prob(self, theta: PyTree) -> Float[Array, ""]:
         """Log prior density (up to a constant for flat parts); ``theta`` must be on the support."""
         values = self.treedef.flatten_up_to(theta)
-        parts = [jnp.sum(leaf.log_prob(x)) for leaf, x in zip(self.leaves, values, strict=True)]
+        pairs = zip(self._laws(theta), values, strict=True)
+        parts = [jnp.sum(law.log_prob(x)) for law, x in pairs]
         return jnp.sum(jnp.stack(parts))
 
     def contains(self, theta: PyTree) -> Array:
@@ -181,15 +233,11 @@ class Prior:
 
     def initial(self, key: PRNGKeyArray) -> PyTree:
         """Draw an overdispersed start: a prior draw, or uniform on (-2, 2) unconstrained."""
-        out = []
-        for i, (leaf, s) in enumerate(zip(self.leaves, self.supports, strict=True)):
-            k = jax.random.fold_in(key, i)
-            if isinstance(leaf, Flat):
-                u = jax.random.uniform(k, s.unconstrained_shape, minval=-2.0, maxval=2.0)
-                out.append(s.constrain(u))
-            else:
-                out.append(leaf.sample(k))
-        return self.treedef.unflatten(out)
+        if self.is_hierarchical:
+            return hierarchy.draw(self.tree, key, _sample_leaf)
+        keys = [jax.random.fold_in(key, i) for i in range(len(self.leaves))]
+        draws = [_sample_leaf(leaf, k) for leaf, k in zip(self.leaves, keys, strict=True)]
+        return self.treedef.unflatten(draws)
 
     def check(self, theta: PyTree) -> None:
         """Raise a ValueError unless ``theta`` has this prior's structure and shapes."""

@@ -86,7 +86,7 @@ class Support:
         """Largest Euclidean norm on the support (infinite when unbounded)."""
         c = self._elementwise()
         if isinstance(c, L2Ball):
-            return c.radius
+            return float(c.radius * np.sqrt(np.prod(self.shape[:-1])))
         if type(c) is type(constraints.simplex):
             return float(np.sqrt(np.prod(self.shape[:-1])))
         low = getattr(c, "lower_bound", None)
@@ -223,8 +223,11 @@ def simplex(dim: int) -> Support:
     return Support(constraints.simplex, (dim,))
 
 
-def l2_ball(dim: int, radius: float = 1.0) -> Support:
-    """Vectors of length ``dim`` with Euclidean norm below ``radius``.
+def l2_ball(dim: int | Sequence[int], radius: float = 1.0) -> Support:
+    """Vectors of length ``dim`` with Euclidean norm below ``radius``; a shape: a ball per row.
+
+    >>> l2_ball((3, 2), 1.0).l2_bound()                              # of all three vectors together
+    1.7320508075688772
 
     Raises
     ------

@@ -1,26 +1,50 @@
-"""From the columns of a data frame to a matrix of features and a vector of targets."""
+"""From the columns of a table to a matrix of features and a vector of targets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-LossName = Literal["logistic", "squared", "absolute"]
+from gibbs_dp.problems.source import Source
+from gibbs_dp.problems.survey import MAX_LEVELS, Column, Missing, Survey, few, survey
 
-# A column of text with more levels than this is an identifier, a date or free text.
-MAX_LEVELS = 100
+LossName = Literal["logistic", "hinge", "softmax", "squared", "absolute", "huber", "poisson"]
 
 
-class Encoded(NamedTuple):
-    """Numbers ready for a loss, and a sentence for every decision that was taken."""
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Numbers ready for a loss, and a sentence for every decision that was taken.
 
-    x: Float[np.ndarray, "rows features"]
+    Parameters
+    ----------
+    design
+        Intercept and features.
+    y
+        Target.
+    num_classes
+        Levels of a softmax target; 0 for other losses.
+    weights, groups
+        How often a row stands for others, and the number of its group; None where not asked for.
+    notes
+        A sentence each.
+    """
+
+    design: Float[np.ndarray, "rows columns"]
     y: Float[np.ndarray, " rows"]
+    num_classes: int
+    weights: Float[np.ndarray, " rows"] | None
+    groups: Int[np.ndarray, " rows"] | None
     notes: tuple[str, ...]
+
+    @property
+    def x(self) -> Float[np.ndarray, "rows features"]:
+        """Features without the intercept."""
+        return self.design[:, 1:]
 
 
 def standardize(values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -33,139 +57,208 @@ def standardize(values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shap
 
 
 def encode(
-    frame: pd.DataFrame, target: str, loss: LossName, features: Sequence[str] | None = None
+    source: Source,
+    target: str,
+    loss: LossName,
+    features: Sequence[str] | None = None,
+    missing: Missing = "refuse",
+    categorical: Sequence[str] = (),
+    weights: str | None = None,
+    group: str | None = None,
 ) -> Encoded:
-    """Encode a table.
+    """Encode a table, in one pass to see what it holds and one to write it down.
 
-    Numeric features are standardized; columns of text become 0/1 indicators of every level but
-    the first; features with a single value are dropped. A logistic target becomes 0/1, other
-    targets are standardized.
+    Numeric features are standardized; columns of text, and categorical ones, become 0/1
+    indicators of every level but the first; features with a single value are dropped. A logistic
+    or hinge target becomes 0/1 and a softmax target 0, 1, ...; counts stay; other targets are
+    standardized. Only a chunk of rows and the result are in memory.
 
     Parameters
     ----------
-    frame
+    source
         The table.
     target
         Name of the column to predict.
     loss
         Which loss the target is for.
     features
-        Columns to use; all but the target by default.
+        Columns to use; by default all but the target, the weights and the groups.
+    missing
+        "refuse" rows with missing values in the columns that are used, or "drop" them.
+    categorical
+        Features whose numbers are names of levels.
+    weights, group
+        Columns of row weights and of groups of rows.
 
     Raises
     ------
     ValueError
         If a column is unknown, has missing or infinite values, or cannot be encoded.
     """
-    used = _chosen_columns(frame, target, features)
-    _refuse_missing(frame[[*used, target]])
-    matrices, constant = [], []
-    for name in used:
-        column = frame[name]
-        if column.nunique() < 2:
-            constant.append(name)
-        else:
-            matrices.append(_encode_feature(column))
+    if missing not in get_args(Missing):
+        raise ValueError(f"missing: {missing!r} is not 'refuse' or 'drop'.")
+    special = {"target": target, "weights": weights, "group": group}
+    used = _chosen_columns(source, {k: v for k, v in special.items() if v}, features)
+    for name in categorical:
+        if name not in used:
+            raise ValueError(f"categorical: {name!r} is not among the features {few(used)}.")
+    names = list(dict.fromkeys([*used, *(name for name in special.values() if name)]))
+    found = survey(source, names, categorical, missing)
+    if found.num_rows == 0:
+        why = "every row has a missing value" if found.num_dropped else "the table has no rows"
+        raise ValueError(f"data: {why}; give at least two.")
     notes = []
-    if constant:
-        notes.append(f"dropped features with a single value: {', '.join(constant)}.")
-    if not matrices:
-        raise ValueError(f"features: none of {', '.join(used)} varies; nothing can be learned.")
-    y, how = _encode_target(frame[target], loss)
-    return Encoded(np.concatenate(matrices, axis=1), y, (*notes, how))
+    if found.num_dropped and missing == "drop":
+        share = found.num_dropped / (found.num_rows + found.num_dropped)
+        notes.append(
+            f"dropped {found.num_dropped} rows ({share:.1%}) with missing values: the rest may "
+            "differ from them."
+        )
+    kept, note = _varying([found.columns[name] for name in used])
+    notes += note
+    to_target, num_classes, how = _target(found.columns[target], loss)
+    design, y, extra = _write(found, kept, target, to_target, [weights, group])
+    return Encoded(
+        design=design,
+        y=y,
+        num_classes=num_classes,
+        weights=None if weights is None else _checked_weights(extra[weights], weights),
+        groups=None if group is None else pd.factorize(extra[group])[0],
+        notes=(*notes, how),
+    )
 
 
-def _chosen_columns(frame: pd.DataFrame, target: str, features: Sequence[str] | None) -> list[str]:
-    known = [str(c) for c in frame.columns]
-    frame.columns = pd.Index(known)
-    if target not in known:
-        raise ValueError(f"target: there is no column {target!r}; the table has {_few(known)}.")
+def _chosen_columns(
+    source: Source, special: dict[str, str], features: Sequence[str] | None
+) -> list[str]:
+    known = source.columns
+    for role, name in special.items():
+        if name not in known:
+            raise ValueError(f"{role}: there is no column {name!r}; the table has {few(known)}.")
     if features is None:
-        chosen = [c for c in known if c != target]
+        chosen = [c for c in known if c not in special.values()]
         if not chosen:
-            raise ValueError(f"features: the table has no column besides the target {target!r}.")
+            raise ValueError(
+                f"features: the table has no column besides the target {special['target']!r}."
+            )
         return chosen
     chosen = list(dict.fromkeys(features))
     for name in chosen:
         if name not in known:
-            raise ValueError(f"features: there is no column {name!r}; the table has {_few(known)}.")
-        if name == target:
+            raise ValueError(f"features: there is no column {name!r}; the table has {few(known)}.")
+        if name == special["target"]:
             raise ValueError(f"features: {name!r} is the target; leave it out.")
     if not chosen:
         raise ValueError("features: the list is empty; name at least one column.")
     return chosen
 
 
-def _refuse_missing(frame: pd.DataFrame) -> None:
-    counts = {str(name): int(column.isna().sum()) for name, column in frame.items()}
-    missing = [f"{name} ({count})" for name, count in counts.items() if count]
-    if missing:
-        raise ValueError(
-            f"data: missing values in {_few(missing)}; drop those rows, fill the values in, or "
-            "leave the columns out with features."
-        )
-    for name, column in frame.items():
-        if _is_numeric(column) and not np.isfinite(column.to_numpy(float)).all():
-            raise ValueError(f"data: column {str(name)!r} holds infinite values; replace them.")
+def _varying(columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
+    """Features with more than one value, and what is to be told of the others."""
+    kept = [column for column in columns if len(column.levels) > 1]
+    constant = [column.name for column in columns if len(column.levels) < 2]
+    if not kept:
+        raise ValueError(f"features: none of {few(constant)} varies; nothing can be learned.")
+    for column in kept:
+        if column.is_text and (column.has_many_levels or len(column.levels) == column.count):
+            size = f"over {MAX_LEVELS}" if column.has_many_levels else str(len(column.levels))
+            raise ValueError(
+                f"features: the text column {column.name!r} has {size} different values in "
+                f"{column.count} rows (at most {MAX_LEVELS}, each repeated, make categories); "
+                "group them or leave the column out."
+            )
+    told = f"dropped features with a single value: {', '.join(constant)}."
+    return kept, [told] if constant else []
 
 
-def _encode_feature(column: pd.Series[Any]) -> Float[np.ndarray, "rows features"]:
-    if _is_numeric(column):
-        return standardize(column.to_numpy(float))[:, None]
-    levels = sorted(column.astype(str).unique())
-    if len(levels) > MAX_LEVELS or len(levels) == len(column):
-        raise ValueError(
-            f"features: the text column {str(column.name)!r} has {len(levels)} different values "
-            f"in {len(column)} rows (at most {MAX_LEVELS}, each repeated, make categories); "
-            "group them or leave the column out."
-        )
-    values = column.astype(str).to_numpy()
-    return (values[:, None] == np.array(levels[1:])[None, :]).astype(float)
+def _target(column: Column, loss: LossName) -> tuple[Any, int, str]:
+    """How to encode the target, into how many classes, and the sentence about it."""
+    name, levels = column.name, sorted(column.levels)
+    if loss in ("logistic", "hinge", "softmax"):
+        _check_classes(column, loss)
+        classes = ", ".join(f"{level} -> {i}" for i, level in enumerate(levels))
+        places = pd.Index(levels)
 
+        def to_class(values: pd.Series[Any]) -> Any:
+            return places.get_indexer(values.astype(str) if column.is_text else values)
 
-def _encode_target(
-    column: pd.Series[Any], loss: LossName
-) -> tuple[Float[np.ndarray, " rows"], str]:
-    name = str(column.name)
-    if loss == "logistic":
-        return _two_classes(column, name)
-    if not _is_numeric(column):
+        count = len(levels) if loss == "softmax" else 0
+        return to_class, count, f"target {name!r}: {classes}."
+    if column.is_text:
         raise ValueError(
             f"target: column {name!r} holds text, but the {loss} loss needs numbers; "
-            "for two classes use the logistic loss."
+            "for classes use the logistic or softmax loss."
         )
-    values = column.to_numpy(float)
-    if values.std() == 0:
-        raise ValueError(f"target: every row of {name!r} is {values[0]:g}; nothing to predict.")
-    unit = "variances" if loss == "squared" else "standard deviations"
-    return standardize(values), (
-        f"target {name!r} is standardized (mean {values.mean():.4g}, standard deviation "
-        f"{values.std():.4g}): risks are in {unit} of it."
+    if column.std == 0:
+        raise ValueError(f"target: every row of {name!r} is {column.mean:g}; nothing to predict.")
+    if loss == "poisson":
+        if column.low < 0:
+            raise ValueError(
+                f"target: column {name!r} goes down to {column.low:g}, but the poisson loss needs "
+                "counts."
+            )
+        return (lambda values: values), 0, f"target {name!r} is used as counts."
+    unit = "standard deviations" if loss == "absolute" else "variances"
+    return (
+        (lambda values: (values - column.mean) / column.std),
+        0,
+        f"target {name!r} is standardized (mean {column.mean:.4g}, standard deviation "
+        f"{column.std:.4g}): risks are in {unit} of it.",
     )
 
 
-def _two_classes(column: pd.Series[Any], name: str) -> tuple[Float[np.ndarray, " rows"], str]:
-    values = column.to_numpy() if _is_numeric(column) else column.astype(str).to_numpy()
-    levels = np.unique(values)
-    if len(levels) == 1:
+def _check_classes(column: Column, loss: LossName) -> None:
+    name, count = column.name, len(column.levels)
+    wanted = "two classes" if loss != "softmax" else f"2 to {MAX_LEVELS} classes"
+    if count == 1:
         raise ValueError(
-            f"target: every row of {name!r} is {levels[0]}; the logistic loss needs two classes."
+            f"target: every row of {name!r} is {next(iter(column.levels))}; the {loss} loss needs "
+            f"{wanted}."
         )
-    if len(levels) > 2:
+    if count > (MAX_LEVELS if loss == "softmax" else 2):
+        size = f"over {MAX_LEVELS}" if column.has_many_levels else str(count)
         raise ValueError(
-            f"target: column {name!r} has {len(levels)} different values, but the logistic loss "
-            "needs two classes; recode it, or use the squared or absolute loss."
+            f"target: column {name!r} has {size} different values, but the {loss} loss "
+            f"needs {wanted}; recode it, or use another loss."
         )
-    return (values == levels[1]).astype(float), (
-        f"target {name!r}: {levels[0]} -> 0, {levels[1]} -> 1."
-    )
 
 
-def _is_numeric(column: pd.Series[Any]) -> bool:
-    return pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)
+def _write(
+    found: Survey,
+    kept: Sequence[Column],
+    target: str,
+    to_target: Any,
+    extra: Sequence[str | None],
+) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, " rows"], dict[str, Any]]:
+    """Fill the design, the target and the extra columns, chunk by chunk."""
+    levels = [sorted(column.levels)[1:] if column.is_text else None for column in kept]
+    width = 1 + sum(1 if level is None else len(level) for level in levels)
+    design, y = np.empty((found.num_rows, width)), np.empty(found.num_rows)
+    design[:, 0] = 1.0
+    aside: dict[str, list[Any]] = {name: [] for name in extra if name}
+    begin = 0
+    for frame in found.chunks():
+        rows, at = slice(begin, begin + len(frame)), 1
+        for column, level in zip(kept, levels, strict=True):
+            values = frame[column.name]
+            if level is None:
+                design[rows, at] = (values.to_numpy(float) - column.mean) / column.std
+                at += 1
+                continue
+            for one in level:
+                design[rows, at] = values.astype(str).to_numpy() == one
+                at += 1
+        y[rows] = np.asarray(to_target(frame[target]), dtype=float)
+        for name, parts in aside.items():
+            parts.append(frame[name].to_numpy())
+        begin += len(frame)
+    return design, y, {name: np.concatenate(parts) for name, parts in aside.items()}
 
 
-def _few(names: Sequence[str], most: int = 20) -> str:
-    """Names in one line, cut where they are many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _checked_weights(values: Any, name: str) -> Float[np.ndarray, " rows"]:
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"weights: column {name!r} holds text; weights are numbers.")
+    weights = values.astype(float)
+    if weights.min() < 0 or weights.max() == 0:
+        raise ValueError(f"weights: column {name!r} must be at least 0, and not 0 everywhere.")
+    return weights

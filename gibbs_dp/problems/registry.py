@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from gibbs_dp.problems.base import Problem
 
+# Files that are tables.
+SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 Kind = Literal["int", "float", "str", "flag"]
 
 
@@ -93,6 +95,39 @@ PROBLEMS: dict[str, Entry] = {
         "simulated features and labels",
         (Option("dim", "int", "number of features (default 10)", 10), _prior_scale(1.0)),
     ),
+    "poisson-regression": Entry(
+        "poisson_regression",
+        "simulated features and counts",
+        (Option("dim", "int", "number of features (default 5)", 5), _prior_scale(1.0)),
+    ),
+    "random-features": Entry(
+        "random_features",
+        "ridge regression on random features, below and above n",
+        (
+            Option("num_features", "int", "number of features (default 10)", 10),
+            Option("activation", "str", "of a feature (default tanh)", "tanh", ("tanh", "relu")),
+            Option("prior_scale", "float", "standard deviation of the prior (default 2)", 2.0),
+            Option("noise", "float", "standard deviation of the noise (default 1)", 1.0),
+        ),
+    ),
+    "private-median": Entry(
+        "private_median",
+        "exponential mechanism on a median",
+        (Option("theta_bound", "float", "theta lies in [-B, B] (default 2)", 2.0),),
+    ),
+    "k-means": Entry(
+        "k_means",
+        "centers of clusters in a square",
+        (
+            Option("num_clusters", "int", "clusters and centers (default 2)", 2),
+            Option("spread", "float", "standard deviation of a cluster (default 0.15)", 0.15),
+        ),
+    ),
+    "diabetes": Entry(
+        "diabetes",
+        "scikit-learn's table, squared loss",
+        (_prior_scale(1.0), _SPLIT),
+    ),
     "breast-cancer": Entry(
         "breast_cancer",
         "scikit-learn's table, logistic loss",
@@ -114,16 +149,16 @@ PROBLEMS: dict[str, Entry] = {
     ),
     "table": Entry(
         "table",
-        "your own CSV file",
+        "your own CSV or Parquet file",
         (
-            Option("data", "str", "CSV file", is_required=True, metavar="FILE"),
+            Option("data", "str", "CSV or Parquet file", is_required=True, metavar="FILE"),
             Option("target", "str", "column to predict", is_required=True, metavar="COLUMN"),
             Option(
                 "loss",
                 "str",
                 "what to minimize (default logistic)",
                 "logistic",
-                ("logistic", "squared", "absolute"),
+                ("logistic", "hinge", "softmax", "squared", "absolute", "huber", "poisson"),
             ),
             Option(
                 "features",
@@ -134,6 +169,27 @@ PROBLEMS: dict[str, Entry] = {
             ),
             _prior_scale(1.0),
             _SPLIT,
+            Option(
+                "missing",
+                "str",
+                "rows with missing values (default refuse)",
+                "refuse",
+                ("refuse", "drop"),
+            ),
+            Option(
+                "categorical",
+                "str",
+                "features whose numbers are names of levels",
+                is_list=True,
+                metavar="COLUMN",
+            ),
+            Option("weights", "str", "column of row weights (not with --split)", metavar="COLUMN"),
+            Option(
+                "group",
+                "str",
+                "column of groups that stay on one side (with --split)",
+                metavar="COLUMN",
+            ),
         ),
     ),
 }

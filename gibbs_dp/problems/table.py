@@ -1,13 +1,15 @@
-"""Any table: a CSV file, a target column and a loss."""
+"""Any table: a CSV or Parquet file, a target column and a loss."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 from jaxtyping import Float
 
@@ -15,6 +17,11 @@ from gibbs_dp.model import GibbsPosterior, losses, populations
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.problems.base import Problem, normal_prior
 from gibbs_dp.problems.columns import LossName, encode
+from gibbs_dp.problems.source import open_table
+from gibbs_dp.problems.survey import Missing
+
+# Default dataset size of a large table: half its rows would be sampled forever.
+MAX_N = 1000
 
 
 def table(
@@ -24,30 +31,48 @@ def table(
     features: Sequence[str] | None = None,
     prior_scale: float | None = 1.0,
     split: bool = False,
+    missing: Missing = "refuse",
+    categorical: Sequence[str] | None = None,
+    weights: str | None = None,
+    group: str | None = None,
 ) -> Problem:
     """Regression or classification on the rows of a table.
 
     Numeric features are standardized, columns of text become 0/1 indicators (all levels but the
-    first), and a column of ones is the intercept. A logistic target must have two values, the
-    smaller (or alphabetically first) of which becomes 0; other targets are standardized, so that
-    losses are in variances (squared) or standard deviations (absolute) of the target.
+    first), and a column of ones is the intercept. A logistic or hinge target must have two values,
+    the smaller (or alphabetically first) of which becomes 0; a softmax target may have more;
+    counts (poisson) stay; other targets are standardized, so that losses are in variances
+    (squared, huber) or standard deviations (absolute) of the target. Files are read a few
+    thousand rows at a time; what stays in memory is the encoded table.
 
     Parameters
     ----------
     data
-        A CSV file (tab-separated where its name ends in ``.tsv``) or a data frame.
+        A CSV file (tab-separated where its name ends in ``.tsv``), a Parquet file (``.parquet``,
+        ``.pq``) or a data frame.
     target
         The column to predict.
     loss
-        "logistic", "squared" or "absolute".
+        "logistic", "hinge", "softmax", "squared", "absolute", "huber" or "poisson".
     features
-        Columns to predict from; all others by default.
+        Columns to predict from; by default all but the target, the weights and the groups.
     prior_scale
         Standard deviation of the Gaussian prior on each weight, intercept included; None or
         infinity for a flat one.
     split
         Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
         replacement.
+    missing
+        "refuse" (default): a missing value in a column that is used is an error. "drop": rows
+        with one are left out, and a note says how many.
+    categorical
+        Features whose numbers are names of levels, to be made indicators.
+    weights
+        A column of numbers >= 0: rows are drawn with probability proportional to it (survey
+        weights). Not with ``split``. Features and target are standardized without it.
+    group
+        With ``split``: a column that says which rows belong together (a person, a household);
+        rows of one group stay on one side. Audits then need ``group_size = n``.
 
     Raises
     ------
@@ -66,21 +91,46 @@ def table(
     """
     if loss not in get_args(LossName):
         raise ValueError(f"loss: {loss!r} is not one of {', '.join(get_args(LossName))}.")
-    frame = data.copy() if isinstance(data, pd.DataFrame) else read_csv(data)
-    if frame.shape[0] == 0:
+    if isinstance(data, pd.DataFrame) and data.shape[0] == 0:
         raise ValueError("data: the table has no rows; give at least two.")
-    encoded = encode(frame, target, loss, features)
-    name = "table" if isinstance(data, pd.DataFrame) else Path(data).stem
-    return table_problem(
-        name=name,
-        x=encoded.x,
-        y=encoded.y,
-        loss=getattr(losses, loss),
-        prior_scale=prior_scale,
-        split=split,
-        description=f"{loss} regression of {target} on {encoded.x.shape[1]} features.",
-        notes=encoded.notes,
+    encoded = encode(
+        open_table(data), target, loss, features, missing, categorical or (), weights, group
     )
+    width = encoded.design.shape[1]
+    if loss == "softmax":
+        function: Loss = losses.SoftmaxCrossEntropy(encoded.num_classes)
+        prior = _matrix_prior(width, encoded.num_classes, prior_scale)
+    else:
+        function, prior = getattr(losses, loss), normal_prior(width, prior_scale)
+    rows = len(encoded.y)
+    notes = list(encoded.notes)
+    if rows // 2 > MAX_N:
+        notes.append(f"the table has {rows} rows; datasets have n = {MAX_N} unless n says so.")
+    return Problem(
+        name="table" if isinstance(data, pd.DataFrame) else Path(data).stem,
+        posterior=GibbsPosterior(function, prior),
+        population=populations.Table(
+            (encoded.design, encoded.y),
+            replace=not split,
+            weights=encoded.weights,
+            groups=encoded.groups,
+        ),
+        n=min(max(1, rows // 2), MAX_N),
+        gammas=(0.01, 0.1, 1.0),
+        num_datasets=512,
+        description=f"{loss} regression of {target} on {width - 1} features.",
+        notes=tuple(notes),
+    )
+
+
+def _matrix_prior(width: int, num_classes: int, scale: float | None) -> Any:
+    """Independent normal weights ``[width, num_classes]``; softmax has no flat posterior."""
+    if scale is None or not 0 < scale < np.inf:
+        raise ValueError(
+            "prior_scale: must be positive and finite for the softmax loss, whose flat posterior "
+            "is improper."
+        )
+    return dist.Normal(jnp.zeros((width, num_classes)), scale)
 
 
 def table_problem(
@@ -105,23 +155,3 @@ def table_problem(
         description=description,
         notes=notes,
     )
-
-
-def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a CSV file.
-
-    Raises
-    ------
-    ValueError
-        If it is missing, empty, or not a table.
-    """
-    shown = repr(os.fspath(path))
-    if not Path(path).exists():
-        raise ValueError(f"data: there is no file {shown}.")
-    try:
-        return pd.read_csv(path, sep="\t" if ".tsv" in Path(path).suffixes else ",")
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"data: the file {shown} is empty.") from None
-    except (ValueError, OSError, pd.errors.ParserError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"data: {shown} cannot be read as a CSV table ({reason}).") from error

@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PRNGKeyArray, PyTree
+from numpy.typing import ArrayLike
 
 from gibbs_dp.model.check import as_key, check_loss, positive_count
 from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.masked import check_mask, masked
 from gibbs_dp.model.populations.base import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.spread import on_every_device
@@ -63,6 +65,7 @@ def sample(
     num_samples: int = 1000,
     init: PyTree | None = None,
     is_batch: bool = False,
+    mask: ArrayLike | None = None,
 ) -> Draws:
     """Draw from the Gibbs posterior of one dataset, or of each dataset of a batch.
 
@@ -95,6 +98,9 @@ def sample(
         A parameter where all mode searches start; overdispersed points by default.
     is_batch
         The data are a batch of datasets of the same size.
+    mask
+        Which examples count, ``[n]`` or ``[datasets, n]`` of 0 and 1: datasets of different
+        length under one compiled shape. `gibbs_dp.populations.pad` makes data and mask.
 
     Returns
     -------
@@ -127,9 +133,15 @@ def sample(
     examples = as_examples(data)
     batch = examples if is_batch else jax.tree.map(lambda a: a[None], examples)
     first = jax.tree.map(lambda a: a[0], batch)
+    keep = None if mask is None else check_mask(mask, examples, is_batch)
+    if keep is not None:
+        kept = keep if is_batch else keep[None]
+        first = jax.tree.map(lambda a: a[kept[0]], first)
     if isinstance(posterior.loss, Loss):
         posterior.loss.check_data(first)
     check_loss(posterior, first, num_examples(first))
+    if keep is not None:
+        posterior, batch = masked(posterior), (batch, jnp.asarray(kept))
 
     kernel = kernel if kernel is not None else HMC()
     if not isinstance(kernel, (Kernel, Unadjusted)):

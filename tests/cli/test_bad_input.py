@@ -100,7 +100,16 @@ CASES = {
     "unknown feature": ((*ILL, "good.csv", "--features", "age", "town"), "no column 'town'"),
     "target as feature": ((*ILL, "good.csv", "--features", "ill"), "'ill' is the target"),
     "text target": ((*ILL, "good.csv", "--loss", "squared"), "'ill' holds text"),
-    "unknown loss": ((*ILL, "good.csv", "--loss", "hinge"), "--loss: invalid choice"),
+    "unknown loss": ((*ILL, "good.csv", "--loss", "cubic"), "--loss: invalid choice"),
+    "unknown column of weights": ((*ILL, "good.csv", "--weights", "w"), "no column 'w'"),
+    "weights and split": ((*ILL, "good.csv", "--weights", "age", "--split"), "at least 0"),
+    "groups without split": ((*ILL, "good.csv", "--group", "city"), "use split mode"),
+    "one example of a group": (
+        (*ILL, "good.csv", "--group", "city", "--split", "--n", "5"),
+        "group_size: the population's examples are dependent",
+    ),
+    "a file as a problem": (("audit", "absent.csv", "--target", "ill"), "no file 'absent.csv'"),
+    "two files": (("audit", "good.csv", "--data", "good.csv"), "no problem 'good.csv'"),
     "n above the table": ((*ILL, "good.csv", "--split", "--n", "19"), "the table has 20"),
     "n above the table, sample": (
         ("sample", "--target", "ill", "--data", "good.csv", "--split", "--n", "21"),

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from gibbs_dp import populations
+from gibbs_dp.model.populations.alias import alias_table
 from gibbs_dp.model.populations.base import as_examples, as_population
 
 FALSE_ALARM = 1e-4  # of each chi-square test below
@@ -161,3 +162,67 @@ def test_split_larger_than_the_table_is_refused():
 def test_something_else_is_no_population():
     with pytest.raises(ValueError, match="population: give a callable"):
         as_population(np.zeros(3))
+
+
+def test_weighted_rows_are_drawn_in_proportion():
+    weights = np.array([0.0, 1.0, 2.0, 3.0, 0.5, 10.0, 0.0, 1.5])
+    population = populations.Table(jnp.arange(8), weights=weights)
+    draw = jax.jit(jax.vmap(lambda key: population.sample(key, 6, 4)))
+    for part in draw(jax.random.split(jax.random.key(4), 2000)):
+        counts = np.bincount(np.asarray(part).ravel(), minlength=8)
+        assert (counts[weights == 0] == 0).all()
+        wanted = weights / weights.sum() * part.size
+        live = weights > 0
+        assert stats.chisquare(counts[live], wanted[live]).pvalue > FALSE_ALARM
+
+
+def test_the_alias_table_of_many_unequal_weights_is_exact():
+    weights = np.random.default_rng(0).pareto(1.1, 5000)
+    share, other = alias_table(weights)
+    mass = share.copy()
+    np.add.at(mass, other, 1 - share)
+    np.testing.assert_allclose(mass / 5000, weights / weights.sum(), rtol=1e-9)
+
+
+def test_groups_stay_on_one_side_and_every_group_is_as_likely():
+    sizes = np.array([1, 2, 3, 4, 5, 6, 2, 2])
+    groups = np.random.default_rng(0).permutation(np.repeat(np.arange(8), sizes))
+    population = populations.Table(np.arange(25), replace=False, groups=groups)
+    assert population.is_dependent
+    population.check_size(5, 5)
+    with pytest.raises(ValueError, match="up to 15 of cut groups, need 35 disjoint"):
+        population.check_size(5, 15)  # three ghost datasets, and as many cuts
+    draw = jax.jit(jax.vmap(lambda key: population.sample(key, 5, 10)))
+    train, ghosts = map(np.asarray, draw(jax.random.split(jax.random.key(5), 3000)))
+    parts = [train, ghosts[:, :5], ghosts[:, 5:]]
+    for part in parts:
+        assert all(len(np.unique(rows)) == 5 for rows in part)
+        # All but the last group of a dataset are whole.
+        counts = np.stack([np.bincount(groups[rows], minlength=8) for rows in part])
+        assert (((counts > 0) & (counts < sizes)).sum(axis=1) <= 1).all()
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        inside = groups[parts[a]][:, :, None] == groups[parts[b]][:, None]
+        assert not inside.any()
+    # Exchangeable: training sets and ghosts have one law, here of the first group and of rows.
+    for values in (groups, np.arange(25)):
+        table = np.stack([np.bincount(values[part[:, 0]], minlength=25) for part in parts[:2]])
+        table = table[:, table.sum(axis=0) > 0]
+        assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
+    first = np.bincount(groups[train[:, 0]], minlength=8)
+    assert stats.chisquare(first).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": [1.0, 2.0]}, r"Table\(weights\): shape \(2,\) for 3 rows"),
+        ({"weights": [1.0, -1.0, 1.0]}, "at least 0"),
+        ({"weights": [0.0, 0.0, 0.0]}, "not 0 everywhere"),
+        ({"weights": [1.0, 1.0, 1.0], "replace": False}, "drawn with replacement"),
+        ({"groups": [0, 0, 1]}, "use split mode"),
+        ({"groups": [0, 1], "replace": False}, r"Table\(groups\): shape"),
+    ],
+)
+def test_weights_and_groups_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        populations.Table(np.arange(3.0), **options)

@@ -36,3 +36,9 @@ from gibbs_dp.exact.closed_form.linear_regression import (
 from gibbs_dp.exact.closed_form.linear_regression import (
     linear_regression_posterior as linear_regression_posterior,
 )
+from gibbs_dp.exact.closed_form.replaced_regression import (
+    ReplacedRegression as ReplacedRegression,
+)
+from gibbs_dp.exact.closed_form.replaced_regression import (
+    linear_regression_replaced as linear_regression_replaced,
+)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
-from gibbs_dp.model.spread import distinct_values
+from gibbs_dp.model.losses.labels import check_two_classes
 
 
 @jax.custom_jvp
@@ -68,14 +68,4 @@ class Logistic(LinearLoss):
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the labels are 0 and 1, both present."""
         super().check_data(data)
-        labels = distinct_values(data[1], limit=6)
-        if not np.isin(labels, (0, 1)).all():
-            shown = ", ".join(f"{v:g}" for v in labels[:4])
-            raise ValueError(
-                f"data: the logistic loss needs labels 0 and 1, got {shown}"
-                f"{', ...' if labels.size > 4 else ''}; recode them."
-            )
-        if labels.size < 2:
-            raise ValueError(
-                f"data: every label is {labels[0]:g}; the logistic loss needs both classes."
-            )
+        check_two_classes(data[1], "logistic")

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jaxtyping import PRNGKeyArray, PyTree
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from gibbs_dp.model.populations.alias import alias_table
 from gibbs_dp.model.populations.base import as_examples, num_examples
 
 
@@ -24,18 +27,61 @@ class Table:
         the population, and every identity holds exactly for it. False (split mode): the
         ``n`` training rows and the ghosts of each dataset are disjoint rows, as in
         cross-validation; errors are then conditional on the table.
+    weights
+        With replacement: ``[num_rows]`` numbers >= 0; a row is drawn with probability
+        proportional to its weight, as if it were in the table that many times.
+    groups
+        In split mode: ``[num_rows]`` integers; rows of one group stay on one side. Training sets
+        are then whole groups in random order (the last one cut to fit), whose rows depend on each
+        other: only the whole dataset can be replaced, and audits need ``group_size = n``.
 
     Raises
     ------
     ValueError
-        If the table is empty, ragged, or holds NaN.
+        If the table is empty, ragged, or holds NaN, or weights or groups do not fit it.
+
+    Examples
+    --------
+    >>> table = Table(np.arange(6.0), replace=False, groups=np.array([0, 0, 1, 1, 2, 2]))
+    >>> train, ghosts = table.sample(jax.random.key(0), 2, 2)
+    >>> bool((train // 2 == train[0] // 2).all() & (ghosts // 2 != train[0] // 2).all())
+    True
     """
 
     data: Any
     replace: bool = True
+    weights: Any = None
+    groups: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", as_examples(self.data, "table"))
+        if self.weights is not None:
+            if not self.replace:
+                raise ValueError(
+                    "Table(weights): weighted rows are drawn with replacement; drop the split."
+                )
+            weights = self._column(self.weights, "weights")
+            object.__setattr__(self, "weights", tuple(map(jnp.asarray, alias_table(weights))))
+        if self.groups is not None:
+            if self.replace:
+                raise ValueError(
+                    "Table(groups): rows drawn with replacement may be on both sides anyway; "
+                    "use split mode (replace=False, --split)."
+                )
+            codes = np.unique(self._column(self.groups, "groups"), return_inverse=True)[1]
+            object.__setattr__(self, "groups", jnp.asarray(codes))
+            object.__setattr__(self, "_group_sizes", _sizes(codes))
+
+    _group_sizes: tuple[int, int] = (0, 0)  # number of groups, rows of the largest
+
+    def _column(self, values: Any, name: str) -> np.ndarray:
+        column = np.asarray(values)
+        if column.shape != (self.num_rows,):
+            raise ValueError(
+                f"Table({name}): shape {column.shape} for {self.num_rows} rows; give one number "
+                "per row."
+            )
+        return column
 
     @property
     def num_rows(self) -> int:
@@ -47,19 +93,34 @@ class Table:
         """Whether standard errors are conditional on the table."""
         return not self.replace
 
+    @property
+    def is_dependent(self) -> bool:
+        """Whether only whole datasets may be replaced."""
+        return self.groups is not None
+
     def check_size(self, n: int, num_ghosts: int) -> None:
         """Raise a ValueError when split mode asks for more rows than there are."""
-        if not self.replace and n + num_ghosts > self.num_rows:
+        if self.replace:
+            return
+        num_datasets = 1 + -(-num_ghosts // n)
+        lost = (num_datasets - 1) * (self._group_sizes[1] - 1) if self.is_dependent else 0
+        if n + num_ghosts + lost > self.num_rows:
+            cut = f", and up to {lost} of cut groups," if lost else ""
             raise ValueError(
-                f"n: {n} training rows and {num_ghosts} ghosts need {n + num_ghosts} disjoint "
-                f"rows, but the table has {self.num_rows}; lower n or num_ghosts, or sample with "
-                "replacement."
+                f"n: {n} training rows and {num_ghosts} ghosts{cut} need {n + num_ghosts + lost} "
+                f"disjoint rows, but the table has {self.num_rows}; lower n or num_ghosts, or "
+                "sample with replacement."
             )
 
     def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
         """Draw ``n`` training rows and ``num_ghosts`` ghost rows."""
         total = n + num_ghosts
-        if self.replace:
+        if self.weights is not None:
+            share, other = self.weights
+            rows = _weighted_rows(key, share, other, total)
+        elif self.groups is not None:
+            rows = self._grouped_rows(key, n, num_ghosts)
+        elif self.replace:
             rows = jax.random.randint(key, (total,), 0, self.num_rows)
         else:
             rows = jax.random.choice(key, self.num_rows, (total,), replace=False)
@@ -68,12 +129,45 @@ class Table:
             jax.tree.map(lambda a: a[rows[n:]], self.data),
         )
 
+    def _grouped_rows(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> Int[Array, " total"]:
+        """Datasets of ``n`` rows, one after the other, each beginning with a group of its own."""
+        group_key, row_key = jax.random.split(key)
+        mixed = jax.random.permutation(row_key, self.num_rows)
+        rank = jax.random.permutation(group_key, self._group_sizes[0])[self.groups[mixed]]
+        order = jnp.argsort(rank, stable=True)
+        rank = rank[order]
+        parts, begin = [], jnp.zeros((), int)
+        for _ in range(1 + -(-num_ghosts // n)):
+            parts.append(mixed[jax.lax.dynamic_slice(order, (begin,), (n,))])
+            begin = jnp.searchsorted(rank, rank[begin + n - 1], side="right")
+        return jnp.concatenate(parts)[: n + num_ghosts]
 
-def _unflatten(replace: bool, children: tuple[Any]) -> Table:
+
+def _sizes(codes: Int[np.ndarray, " rows"]) -> tuple[int, int]:
+    counts = np.bincount(codes)
+    return len(counts), int(counts.max())
+
+
+def _weighted_rows(
+    key: PRNGKeyArray, share: Float[Array, " rows"], other: Int[Array, " rows"], count: int
+) -> Int[Array, " count"]:
+    row_key, share_key = jax.random.split(key)
+    rows = jax.random.randint(row_key, (count,), 0, share.shape[0])
+    stays = jax.random.uniform(share_key, (count,), share.dtype) < share[rows]
+    return jnp.where(stays, rows, other[rows])
+
+
+def _flatten(table: Table) -> tuple[tuple[Any, Any, Any], tuple[bool, tuple[int, int]]]:
+    return (table.data, table.weights, table.groups), (table.replace, table._group_sizes)
+
+
+def _unflatten(static: tuple[bool, tuple[int, int]], children: tuple[Any, Any, Any]) -> Table:
     new = object.__new__(Table)  # leaves may be tracers: validated when first built
-    object.__setattr__(new, "data", children[0])
-    object.__setattr__(new, "replace", replace)
+    for name, value in zip(("data", "weights", "groups"), children, strict=True):
+        object.__setattr__(new, name, value)
+    object.__setattr__(new, "replace", static[0])
+    object.__setattr__(new, "_group_sizes", static[1])
     return new
 
 
-jax.tree_util.register_pytree_node(Table, lambda p: ((p.data,), p.replace), _unflatten)
+jax.tree_util.register_pytree_node(Table, _flatten, _unflatten)

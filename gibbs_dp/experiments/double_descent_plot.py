@@ -1,0 +1,63 @@
+"""The picture of double descent: risk and on-average KL over the number of features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gibbs_dp.experiments.double_descent import DoubleDescent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe-Ito colours, as in every figure of the package.
+COLORS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00")
+
+
+def plot_double_descent(found: DoubleDescent) -> Figure:
+    """Draw risk on fresh and on training examples, and on-average KL, over the features.
+
+    Lines are closed forms, points are sampled with 95% intervals over datasets; one colour a
+    gamma.
+    """
+    figure = Figure(figsize=(11.5, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    gammas = sorted({row["gamma"] for row in found.rows})
+    for i, gamma in enumerate(gammas):
+        rows = [row for row in found.rows if row["gamma"] == gamma]
+        color, label = COLORS[i % len(COLORS)], f"gamma = {gamma:g}"
+        _draw(left, rows, "population_risk", color, "-", "o", label)
+        _draw(left, rows, "empirical_risk", color, "--", "v", None)
+        _draw(right, rows, "on_average_kl", color, "-", "o", label)
+    for axes in (left, right):
+        axes.axvline(found.n, color="0.6", lw=1, ls=":")
+        axes.text(found.n, 1.0, " p = n", transform=axes.get_xaxis_transform(), va="top", size=9)
+        axes.set(xlabel="number of random features p", xscale="log")
+        ticks = sorted({row["num_features"] for row in found.rows})
+        axes.set_xticks(ticks, [str(p) for p in ticks])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=9)
+    left.set(ylabel="squared error of one draw", ylim=(0, None))
+    left.set_title(f"risk: fresh examples (solid), own examples (dashed), n = {found.n}")
+    right.set(yscale="log", ylabel="nats")
+    right.set_title("on-average KL: closed form (lines), sampled (points)")
+    return figure
+
+
+def _draw(
+    axes: Axes,
+    rows: list[dict[str, Any]],
+    name: str,
+    color: str,
+    line: str,
+    marker: str,
+    label: str | None,
+) -> None:
+    p = np.array([row["num_features"] for row in rows])
+    axes.plot(p, [row[f"{name}_exact"] for row in rows], line, color=color, lw=1.5, label=label)
+    value = np.array([row[name] for row in rows])
+    error = 1.96 * np.array([row[f"{name}_se"] for row in rows])
+    axes.errorbar(p, value, error, ls="none", color=color, marker=marker, ms=4, capsize=3)

@@ -1,0 +1,83 @@
+"""Hierarchical priors: entries of a dict whose law depends on the entries before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpyro.distributions as dist
+from jaxtyping import PRNGKeyArray
+
+Conditional = Callable[[dict[str, Any]], Any]
+
+
+def is_conditional(leaf: Any) -> bool:
+    """Whether a part of a prior is a function of other parts rather than a distribution."""
+    return callable(leaf) and not isinstance(leaf, (dist.Distribution, type))
+
+
+def resolve(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:
+    """Every entry's law at given values; a function sees the entries written before it.
+
+    Parameters
+    ----------
+    tree
+        Distributions, and functions ``earlier -> distribution``.
+    theta
+        Values of at least the entries that some function looks at.
+    """
+    found: dict[str, Any] = {}
+    for name, leaf in tree.items():
+        earlier = {k: theta[k] for k in found if k in theta}
+        found[name] = _law(name, leaf, earlier) if is_conditional(leaf) else leaf
+    return found
+
+
+def draw(tree: dict[str, Any], key: PRNGKeyArray, sample: Callable[[Any, Any], Any]) -> Any:
+    """Draw the entries in the order in which they are written.
+
+    Parameters
+    ----------
+    tree
+        As in `resolve`.
+    key
+        One key for all.
+    sample
+        ``sample(law, key)`` of one entry.
+    """
+    theta: dict[str, Any] = {}
+    for i, (name, leaf) in enumerate(tree.items()):
+        law = _law(name, leaf, dict(theta)) if is_conditional(leaf) else leaf
+        theta[name] = sample(law, jax.random.fold_in(key, i))
+    return theta
+
+
+def check_tree(tree: Any) -> None:
+    """Raise a ValueError unless functions sit directly in a dict."""
+    if not isinstance(tree, dict):
+        raise ValueError(
+            "prior: a function of other parts needs a dict to find them in; write "
+            "{'scale': HalfNormal(1.0), 'weights': lambda earlier: Normal(0, earlier['scale'])}."
+        )
+    if any(isinstance(leaf, (dict, list, tuple)) for leaf in tree.values()):
+        raise ValueError(
+            "prior: a dict with functions of other parts cannot hold further dicts or lists; give "
+            "every part a name of its own in one dict."
+        )
+
+
+def _law(name: str, leaf: Conditional, earlier: dict[str, Any]) -> Any:
+    try:
+        law = leaf(earlier)
+    except KeyError as error:
+        raise ValueError(
+            f"prior: the function of {name!r} looks for {error}, which is not among the entries "
+            f"written before it ({', '.join(earlier) or 'none'}); write that one first."
+        ) from error
+    if not isinstance(law, dist.Distribution):
+        raise ValueError(
+            f"prior: the function of {name!r} returned a {type(law).__name__}; it must return a "
+            "NumPyro distribution."
+        )
+    return law

@@ -1,0 +1,77 @@
+"""Huber's loss of a linear prediction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from gibbs_dp.model.domain import Domain, LossConstants, product
+from gibbs_dp.model.losses.base import LinearLoss
+
+
+@dataclass(frozen=True)
+class Huber(LinearLoss):
+    """``r^2 / 2`` for residuals ``r = y - x·theta`` up to ``delta``, linear beyond (Huber 1964).
+
+    Parameters
+    ----------
+    delta
+        Residual from which the loss grows linearly, with slope ``delta``.
+
+    Raises
+    ------
+    ValueError
+        If ``delta`` is not positive and finite.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> float(Huber(delta=1.0)(jnp.array([2.0]), (jnp.array([1.0]), jnp.array(5.0))))
+    2.5
+    """
+
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.delta > 0 and math.isfinite(self.delta)):
+            raise ValueError(f"Huber(delta) must be positive and finite, got {self.delta}.")
+
+    def pointwise(
+        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
+    ) -> Float[Array, "*n"]:
+        """``c (|r| - c / 2)`` with ``c = min(|r|, delta)``."""
+        distance = jnp.abs(y - prediction)
+        cut = jnp.minimum(distance, self.delta)
+        return cut * (distance - 0.5 * cut)
+
+    def constants(self, domain: Domain) -> LossConstants:
+        """Constants with ``|x·theta| <= P`` and ``|y| <= Y``.
+
+        The loss of an example moves most where ``|y| = Y``: from the far end of the predictions
+        to the near one, or to a residual of 0 where they reach it.
+        """
+        p, y = domain.prediction_bound, domain.y_bound
+        low, high = domain.y_range
+        gap = max(0.0, low - p, -p - high)
+        if y >= p and math.isfinite(p):
+            linear = product(2.0, self.delta, p)
+            oscillation = linear if y - p >= self.delta else self._value(y + p) - self._value(y - p)
+        else:
+            oscillation = self._value(y + p)
+        lipschitz = product(min(self.delta, y + p), domain.x_bound)
+        return LossConstants(
+            range=(self._value(gap), self._value(y + p)),
+            oscillation=oscillation,
+            lipschitz=lipschitz,
+            smoothness=domain.x_bound**2 if gap < self.delta else 0.0,
+            strong_convexity=0.0,
+            exchange_range=2 * oscillation,
+            exchange_lipschitz=2 * lipschitz,
+        )
+
+    def _value(self, distance: float) -> float:
+        cut = min(distance, self.delta)
+        return cut * (distance - 0.5 * cut)

@@ -1,0 +1,142 @@
+"""Softmax cross-entropy of linear scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from gibbs_dp.model.domain import Domain, LossConstants, product
+from gibbs_dp.model.losses.base import Labelled, Loss
+from gibbs_dp.model.losses.labels import shown
+
+# Grid cells per angle in the search for the largest loss.
+NUM_ANGLES = 600
+
+
+@dataclass(frozen=True)
+class SoftmaxCrossEntropy(Loss):
+    """``log sum_k exp(x·theta_k) - x·theta_y`` for labels ``y`` in ``0..K-1``.
+
+    The parameter is a matrix ``theta [d, K]`` of one column per class. It is a negative
+    log-likelihood, invariant under adding a vector to all columns: use a proper prior or a
+    bounded support.
+
+    Parameters
+    ----------
+    num_classes
+        ``K >= 2``.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> loss = SoftmaxCrossEntropy(num_classes=4)
+    >>> round(float(loss(jnp.zeros((2, 4)), (jnp.ones(2), jnp.array(3.0)))), 6)      # log 4
+    1.386294
+    """
+
+    num_classes: int = 2
+
+    def __post_init__(self) -> None:
+        if self.num_classes < 2:
+            raise ValueError(
+                f"SoftmaxCrossEntropy(num_classes) must be at least 2, got {self.num_classes}."
+            )
+
+    def __call__(
+        self, theta: Float[Array, "d k"], z: tuple[Float[Array, " d"], Shaped[Array, ""]]
+    ) -> Float[Array, ""]:
+        """Loss of one example ``(x [d], y)``."""
+        x, y = z
+        return self.batch(theta, (x[None], y[None]))[0]
+
+    def batch(self, theta: Float[Array, "d k"], data: Labelled) -> Float[Array, " n"]:
+        """Losses of ``(x [n, d], y [n])``."""
+        x, y = data
+        scores = jnp.matmul(x, theta, precision="highest")
+        own = jnp.take_along_axis(scores, y.astype(int)[:, None], axis=1)[:, 0]
+        return jax.nn.logsumexp(scores, axis=1) - own
+
+    def constants(self, domain: Domain) -> LossConstants:
+        """Constants with ``|x| <= x_bound`` and the Frobenius norm ``|theta| <= theta_bound``.
+
+        The scores of an example then fill a ball of radius ``P``, the product of the two. The
+        range is exact below and within 0.5% above. Lipschitz and smoothness constants are exact
+        for two classes and for very small or large ``P``, and a bound between.
+        """
+        p, k = domain.prediction_bound, self.num_classes
+        # Smallest where the other scores are equal (Jensen), the margin is P sqrt(K / (K - 1)).
+        spread = math.exp(-p * math.sqrt(k / (k - 1)))
+        low, high = math.log1p((k - 1) * spread), _largest(p, k)
+        oscillation = max(0.0, high - low)
+        # |p - e_y|^2 = (1 - p_y)^2 + sum of squares of the others, whose largest share is `share`.
+        share = 1.0 if k == 2 else 1 / (1 + (k - 2) * math.exp(-p * math.sqrt((k - 1) / (k - 2))))
+        slope = -math.expm1(-high) * math.sqrt(1 + share)
+        # The covariance diag(p) - p p' has eigenvalues up to max p_k, and (Gershgorin) up to
+        # max 2 p_k (1 - p_k).
+        top = 1 / (1 + (k - 1) * spread)
+        curve = min(top, 2 * top * (1 - top) if top < 0.5 else 0.5)
+        lipschitz = product(slope, domain.x_bound)
+        return LossConstants(
+            range=(low, high),
+            oscillation=oscillation,
+            lipschitz=lipschitz,
+            smoothness=product(curve, domain.x_bound**2),
+            strong_convexity=0.0,
+            exchange_range=2 * oscillation,
+            exchange_lipschitz=2 * lipschitz,
+        )
+
+    def clip(self, data: Any, domain: Domain) -> Any:
+        """Project on the domain, and labels on the nearest class."""
+        x, y = super().clip(data, domain)
+        return x, np.clip(np.round(y), 0, self.num_classes - 1)
+
+    def check_data(self, data: Any) -> None:
+        """Raise a ValueError unless the examples are ``(x [n, d], y [n])``, ``y`` in ``0..K-1``."""
+        shapes = [jnp.shape(a) for a in data] if isinstance(data, (tuple, list)) else []
+        if [len(s) for s in shapes] != [2, 1]:
+            raise ValueError(
+                "data: the softmax cross-entropy needs examples (x, y) with x of shape [n, d] and "
+                f"y of shape [n]; got shapes {shapes or 'of one array'}."
+            )
+        labels = np.unique(np.asarray(data[1]))
+        if not np.isin(labels, np.arange(self.num_classes)).all():
+            raise ValueError(
+                f"data: the softmax cross-entropy of {self.num_classes} classes needs labels "
+                f"0..{self.num_classes - 1}, got {shown(labels)}; recode them."
+            )
+
+
+@lru_cache(maxsize=64)
+def _largest(p: float, k: int) -> float:
+    """Bound the loss over scores ``v`` with ``|v| <= p``, within 0.5% of its maximum.
+
+    At the maximum ``v_y <= 0 <= v_k`` and ``|v| = p``, as the loss is convex. Given ``v_y``, the
+    sum of ``exp(sqrt(s_k))`` is largest for given ``sum s_k = sum v_k^2``: the summand is concave
+    below ``s = 1`` and convex above, so that at most one score differs from the other rivals. Two
+    angles then describe every candidate; the loss is ``sqrt(2)``-Lipschitz in ``v``, which bounds
+    what lies between the points of a grid.
+    """
+    if p == 0 or math.isinf(p):
+        return math.log(k) if p == 0 else math.inf
+    if k == 2:
+        return float(np.logaddexp(0.0, math.sqrt(2.0) * p))
+    step = 0.5 * math.pi / NUM_ANGLES
+    angle = step * (np.arange(NUM_ANGLES) + 0.5)
+    own, rest = -p * np.cos(angle)[:, None], p * np.sin(angle)[:, None]
+    rival, others = rest * np.cos(angle), rest * np.sin(angle) / math.sqrt(k - 2)
+    loss = np.logaddexp(0.0, np.logaddexp(rival, math.log(k - 2) + others) - own)
+    # No point is further than half a diagonal of a cell from a centre, on the sphere.
+    return float(loss.max() + p * step)

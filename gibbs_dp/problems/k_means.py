@@ -1,0 +1,84 @@
+"""k-means as a Gibbs posterior over centers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpyro.distributions import constraints
+
+from gibbs_dp.model import Domain, Flat, GibbsPosterior, losses
+from gibbs_dp.problems.base import Problem
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters side by side in the square ``[-1, 1]^2``.
+
+    Each point is normal about the middle of one of ``num_clusters`` upright slabs, drawn at
+    random, with standard deviation ``spread``; what falls outside is moved to the edge.
+    """
+
+    num_clusters: int
+    spread: float
+
+    def __call__(self, key: PRNGKeyArray, n: int) -> Float[Array, "n 2"]:
+        """Return the points."""
+        which_key, noise_key = jax.random.split(key)
+        which = jax.random.randint(which_key, (n,), 0, self.num_clusters)
+        middle = (2 * which + 1) / self.num_clusters - 1.0
+        center = jnp.stack([middle, jnp.zeros(n)], axis=1)
+        return jnp.clip(center + self.spread * jax.random.normal(noise_key, (n, 2)), -1.0, 1.0)
+
+
+def slabs(num_clusters: int) -> Flat:
+    """Center ``k`` is uniform on the ``k``-th of equal upright slabs of ``[-1, 1]^2``."""
+    edges = np.linspace(-1.0, 1.0, num_clusters + 1)
+    ones = np.ones(num_clusters)
+    low, high = np.stack([edges[:-1], -ones], axis=1), np.stack([edges[1:], ones], axis=1)
+    return Flat(constraints.interval(jnp.asarray(low), jnp.asarray(high)), (num_clusters, 2))
+
+
+def k_means(num_clusters: int = 2, spread: float = 0.15) -> Problem:
+    """Squared distance to the nearest center, each center uniform on a slab of its own.
+
+    The loss does not know the order of the centers. Over one common support the posterior would
+    have ``num_clusters!`` equal modes, which no chain visits in turn; slabs leave one of them.
+
+    Parameters
+    ----------
+    num_clusters
+        Clusters in the data, and centers.
+    spread
+        Standard deviation of a cluster.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two clusters or the spread is not positive and finite.
+
+    Examples
+    --------
+    >>> from gibbs_dp.privacy import pure_dp_epsilon
+    >>> problem = k_means()
+    >>> epsilon = pure_dp_epsilon(problem.posterior, 1.0, problem.n, problem.domain,
+    ...                           adjacency="replace-one")
+    >>> round(epsilon, 6)                                    # twice the largest loss, (2 sqrt 2)^2
+    16.0
+    """
+    if num_clusters < 2:
+        raise ValueError(f"num_clusters: must be at least 2, got {num_clusters}.")
+    if not 0 < spread < float("inf"):
+        raise ValueError(f"spread: must be positive and finite, got {spread:g}.")
+    return Problem(
+        name="k-means",
+        posterior=GibbsPosterior(losses.KMeans(num_clusters), slabs(num_clusters)),
+        population=Clusters(num_clusters, spread),
+        n=50,
+        gammas=(0.1, 1.0, 10.0),
+        domain=Domain(x_bound=2.0**0.5),
+        description=f"{num_clusters} centers in a square; loss min_k |z - theta_k|^2.",
+    )

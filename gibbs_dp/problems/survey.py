@@ -1,0 +1,163 @@
+"""What a column holds, from one pass over a table in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from gibbs_dp.problems.source import Source
+
+Missing = Literal["refuse", "drop"]
+# A column of text with more levels than this is an identifier, a date or free text.
+MAX_LEVELS = 100
+
+
+@dataclass
+class Column:
+    """Running facts about one column, over the rows that are used.
+
+    ``levels`` are its different values, as text where ``is_text``, given up beyond
+    ``MAX_LEVELS + 1``. Mean and squared deviations are merged as in Chan, Golub & LeVeque (1983).
+    """
+
+    name: str
+    is_text: bool
+    count: int = 0
+    missing: int = 0
+    infinite: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    low: float = np.inf
+    levels: set[Any] = field(default_factory=set)
+
+    def add(self, values: pd.Series[Any]) -> None:
+        """Take in the used rows of one chunk."""
+        if not self.has_many_levels:
+            found = values.astype(str) if self.is_text else values
+            self.levels.update(found.unique().tolist())
+        size = len(values)
+        if self.is_text or not size:
+            self.count += size
+            return
+        numbers = values.to_numpy(float)
+        self.infinite += int(np.sum(~np.isfinite(numbers)))
+        if self.infinite:
+            return
+        mean = float(numbers.mean())
+        total, shift = self.count + size, mean - self.mean
+        self.squares += float(np.sum((numbers - mean) ** 2)) + shift**2 * self.count * size / total
+        self.mean += shift * size / total
+        self.low = min(self.low, float(numbers.min()))
+        self.count = total
+
+    @property
+    def std(self) -> float:
+        """Standard deviation."""
+        return float(np.sqrt(self.squares / self.count))
+
+    @property
+    def has_many_levels(self) -> bool:
+        """Whether there are too many different values to be levels."""
+        return len(self.levels) > MAX_LEVELS
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The columns of a table, its used rows, and a way to read them again."""
+
+    columns: dict[str, Column]
+    num_rows: int
+    num_dropped: int
+    chunks: Callable[[], Any]
+
+
+def survey(
+    source: Source, names: Sequence[str], categorical: Sequence[str], missing: Missing
+) -> Survey:
+    """Read a table once and say what each column holds.
+
+    A column is text unless every chunk of it is numeric; where a file's chunks differ, it is read
+    again with those columns as they are spelled.
+
+    Parameters
+    ----------
+    source
+        The table.
+    names
+        Columns that are used.
+    categorical
+        Columns to take as text, whatever they hold.
+    missing
+        "drop": rows with a missing value in a used column are left out.
+
+    Raises
+    ------
+    ValueError
+        For missing values that are to be refused, and infinite ones.
+    """
+    text = frozenset(categorical)
+    while True:
+        mixed, found = _read(source, names, text, missing)
+        if not mixed:
+            break
+        text |= mixed
+    absent = [f"{c.name} ({c.missing})" for c in found.columns.values() if c.missing]
+    if absent and missing == "refuse":
+        raise ValueError(
+            f"data: missing values in {few(absent)}; leave those rows out with missing='drop' "
+            "(--missing drop), fill the values in, or leave the columns out with features."
+        )
+    for column in found.columns.values():
+        if column.infinite:
+            raise ValueError(f"data: column {column.name!r} holds infinite values; replace them.")
+    return found
+
+
+def _read(
+    source: Source, names: Sequence[str], text: frozenset[str], missing: Missing
+) -> tuple[frozenset[str], Survey]:
+    """One pass; the first of the pair are columns whose chunks disagree about their type."""
+    kinds: dict[str, str] = dict.fromkeys(text, "text")
+    columns: dict[str, Column] = {}
+    absent = dict.fromkeys(names, 0)
+    seen = used = 0
+    for frame in source.chunks(names, text):
+        complete = frame.dropna()
+        seen, used = seen + len(frame), used + len(complete)
+        for name in names:
+            lost = int(frame[name].isna().sum())
+            absent[name] += lost
+            if lost == len(frame):  # a chunk without values has no type
+                continue
+            kind = "text" if name in text else _kind(frame[name])
+            if kinds.setdefault(name, kind) != kind:
+                return frozenset({name}), Survey({}, 0, 0, list)
+            columns.setdefault(name, Column(name, kind == "text")).add(complete[name])
+    for name in names:
+        columns.setdefault(name, Column(name, is_text=False)).missing = absent[name]
+
+    def chunks() -> Any:
+        for frame in source.chunks(names, text):
+            yield frame.dropna() if missing == "drop" else frame
+
+    return frozenset(), Survey(columns, used, seen - used, chunks)
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    if pd.api.types.is_bool_dtype(column):
+        return "flag"
+    return "number" if pd.api.types.is_numeric_dtype(column) else "text"
+
+
+def few(names: Sequence[str], most: int = 20) -> str:
+    """Names in one line, cut where they are many.
+
+    >>> few(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
