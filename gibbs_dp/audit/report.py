@@ -69,7 +69,7 @@ class Report:
     settings: dict[str, Any]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    per_dataset: tuple[dict[str, Float[np.ndarray, " datasets"]], ...] = field(
+    per_dataset: tuple[dict[str, Float[np.ndarray, " _datasets"]], ...] = field(
         default=(), repr=False, compare=False
     )
 
@@ -227,7 +227,7 @@ def load_report(path: str | os.PathLike[str]) -> Report:
 _PER_DATASET = "_per_dataset"
 
 
-def _per_dataset(dataset: xr.Dataset) -> tuple[dict[str, Float[np.ndarray, " datasets"]], ...]:
+def _per_dataset(dataset: xr.Dataset) -> tuple[dict[str, Float[np.ndarray, " _datasets"]], ...]:
     names = [str(name) for name in dataset.data_vars if str(name).endswith(_PER_DATASET)]
     if not names:
         return ()
