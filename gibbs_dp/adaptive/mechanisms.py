@@ -101,7 +101,7 @@ class GaussianMechanism:
     --------
     >>> mechanism = GaussianMechanism(1.0, 2.0, adjacency="replace-one")
     >>> mechanism.mu, round(mechanism.delta(1.0), 6)  # Balle & Wang 2018, exact
-    (0.5, 0.006829)
+    (0.5, 0.00683)
     """
 
     sensitivity: float
