@@ -1,1 +1,69 @@
-"""."""
+"""Adaptive data analysis: mechanisms, sparse vector, the reusable holdout, correlated rows.
+
+Privacy figures are in nats and name their adjacency; releases take their noise from OpenDP (extra
+``privacy``), networks need networkx (extra ``adaptive``).
+"""
+
+from gibbs_dp.adaptive.bdp import QuiltProfile as QuiltProfile
+from gibbs_dp.adaptive.bdp import bdp_epsilon as bdp_epsilon
+from gibbs_dp.adaptive.bdp import quilt_profile as quilt_profile
+from gibbs_dp.adaptive.chain_influence import ChainInfluence as ChainInfluence
+from gibbs_dp.adaptive.chain_influence import spectral_side as spectral_side
+from gibbs_dp.adaptive.composition import composed_pure_dp as composed_pure_dp
+from gibbs_dp.adaptive.composition import per_release_epsilon as per_release_epsilon
+from gibbs_dp.adaptive.counting import answerable_queries as answerable_queries
+from gibbs_dp.adaptive.counting import counting_error as counting_error
+from gibbs_dp.adaptive.counting import counting_sensitivity as counting_sensitivity
+from gibbs_dp.adaptive.dependent_tails import chain_tail as chain_tail
+from gibbs_dp.adaptive.dependent_tails import copied_rows_tail as copied_rows_tail
+from gibbs_dp.adaptive.dependent_tails import dependent_event_tail as dependent_event_tail
+from gibbs_dp.adaptive.dependent_tails import independent_tail as independent_tail
+from gibbs_dp.adaptive.dependent_tails import printed_fixed_tail as printed_fixed_tail
+from gibbs_dp.adaptive.dependent_tails import two_state_tail as two_state_tail
+from gibbs_dp.adaptive.enumerated import adversaries as adversaries
+from gibbs_dp.adaptive.enumerated import exact_bdp_leakage as exact_bdp_leakage
+from gibbs_dp.adaptive.enumerated import max_influence as max_influence
+from gibbs_dp.adaptive.exact_laws import laplace_noise as laplace_noise
+from gibbs_dp.adaptive.exact_laws import no_noise as no_noise
+from gibbs_dp.adaptive.exact_laws import noisy_max_law as noisy_max_law
+from gibbs_dp.adaptive.exact_laws import released_value_density as released_value_density
+from gibbs_dp.adaptive.exact_laws import sparse_law as sparse_law
+from gibbs_dp.adaptive.exact_laws import uniform_noise as uniform_noise
+from gibbs_dp.adaptive.guarantee import MechanismGuarantee as MechanismGuarantee
+from gibbs_dp.adaptive.ladder import Ladder as Ladder
+from gibbs_dp.adaptive.ladder import ladder_promise as ladder_promise
+from gibbs_dp.adaptive.ladder import ladder_tail as ladder_tail
+from gibbs_dp.adaptive.ladder import simulate_ladder as simulate_ladder
+from gibbs_dp.adaptive.markov_chain import MarkovChain as MarkovChain
+from gibbs_dp.adaptive.mechanisms import GaussianMechanism as GaussianMechanism
+from gibbs_dp.adaptive.mechanisms import LaplaceMechanism as LaplaceMechanism
+from gibbs_dp.adaptive.mechanisms import gaussian_for as gaussian_for
+from gibbs_dp.adaptive.network import BayesianNetwork as BayesianNetwork
+from gibbs_dp.adaptive.planner import HoldoutPlan as HoldoutPlan
+from gibbs_dp.adaptive.planner import plan_thresholdout as plan_thresholdout
+from gibbs_dp.adaptive.promise import Promise as Promise
+from gibbs_dp.adaptive.promise import adaptive_deviation as adaptive_deviation
+from gibbs_dp.adaptive.promise import thresholdout_promise as thresholdout_promise
+from gibbs_dp.adaptive.quilt_mechanism import MarkovQuiltMechanism as MarkovQuiltMechanism
+from gibbs_dp.adaptive.rows import DeclaredRows as DeclaredRows
+from gibbs_dp.adaptive.rows import IndependentRows as IndependentRows
+from gibbs_dp.adaptive.rows import ReversibleChainRows as ReversibleChainRows
+from gibbs_dp.adaptive.rows import Rows as Rows
+from gibbs_dp.adaptive.rows import chain_rows as chain_rows
+from gibbs_dp.adaptive.selection import ExponentialMechanism as ExponentialMechanism
+from gibbs_dp.adaptive.selection import ReportNoisyMax as ReportNoisyMax
+from gibbs_dp.adaptive.sparse_vector import Sparse as Sparse
+from gibbs_dp.adaptive.sparse_vector import SparseHaltedError as SparseHaltedError
+from gibbs_dp.adaptive.sparse_vector import SparseRun as SparseRun
+from gibbs_dp.adaptive.sparse_vector import above_threshold as above_threshold
+from gibbs_dp.adaptive.sparse_vector import sparse_approximate as sparse_approximate
+from gibbs_dp.adaptive.sparse_vector import sparse_printed as sparse_printed
+from gibbs_dp.adaptive.sparse_vector import sparse_pure as sparse_pure
+from gibbs_dp.adaptive.thresholdout import HoldoutAnswers as HoldoutAnswers
+from gibbs_dp.adaptive.thresholdout import HoldoutSpentError as HoldoutSpentError
+from gibbs_dp.adaptive.thresholdout import Thresholdout as Thresholdout
+from gibbs_dp.adaptive.thresholdout_steps import ThresholdoutAnswers as ThresholdoutAnswers
+from gibbs_dp.adaptive.thresholdout_steps import ThresholdoutState as ThresholdoutState
+from gibbs_dp.adaptive.thresholdout_steps import simulate_thresholdout as simulate_thresholdout
+from gibbs_dp.adaptive.thresholdout_steps import thresholdout_start as thresholdout_start
+from gibbs_dp.adaptive.thresholdout_steps import thresholdout_step as thresholdout_step

@@ -153,7 +153,7 @@ def _pair_ratios(laws: Float[np.ndarray, "lags states outcomes"]) -> tuple[Sides
     return told.max(axis=3), known.max(axis=3)
 
 
-def _beyond(sides: Sides, count: int, last: int) -> Sides:
+def _beyond(sides: Sides, count: int, last: int) -> Float[np.ndarray, "some states states"]:
     """Largest entry over lags above ``t`` and up to ``last``, for ``t`` from 1 to ``count``."""
     empty = np.full((1, *sides.shape[1:]), -np.inf)
     padded = np.concatenate([sides[: last + 1], empty])

@@ -45,7 +45,7 @@ def counting_sensitivity(
 def counting_error(
     num_queries: int, n: int, *, epsilon: float, delta: float, rule: Rule, worst: bool = False
 ) -> float:
-    """Expected absolute error of the noise in ``m`` fractions, under one total budget.
+    """Compute the expected absolute error of the noise in ``m`` fractions, under one total budget.
 
     ``1/(n eps_0)`` for each answer, and ``H_m/(n eps_0)`` (harmonic number, exact) for the worst.
 

@@ -79,7 +79,10 @@ def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Itera
 
 
 def exact_bdp_leakage(
-    mechanism: ArrayLike, joint: ArrayLike, row: int | None = None, known: Iterable[int] | None = None
+    mechanism: ArrayLike,
+    joint: ArrayLike,
+    row: int | None = None,
+    known: Iterable[int] | None = None,
 ) -> float:
     """Bayesian leakage of a mechanism, ``sup log P(Y | x_i, x_K) / P(Y | x_i', x_K)``, in nats.
 
@@ -144,9 +147,7 @@ def _size(law: Joint, axes: NodeSet) -> int:
     return int(np.prod([law.shape[a] for a in axes], dtype=np.int64))
 
 
-def _worst_ratio(
-    logs: Float[np.ndarray, "known row outcomes"], possible: np.ndarray
-) -> float:
+def _worst_ratio(logs: Float[np.ndarray, "known row outcomes"], possible: np.ndarray) -> float:
     """Largest difference between two possible values of the row, at the same outcome."""
     usable = possible[:, :, None]
     high = np.where(usable, logs, -np.inf).max(axis=1)

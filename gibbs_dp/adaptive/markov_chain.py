@@ -155,7 +155,7 @@ class MarkovChain:
                 found[quilt] = frozenset(range(first, last)) - {row}
         return found
 
-    def joint(self) -> Float[np.ndarray, "..."]:
+    def joint(self) -> Float[np.ndarray, ...]:
         """Law of all rows, an axis each: small chains only.
 
         Raises

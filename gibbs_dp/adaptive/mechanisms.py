@@ -68,9 +68,7 @@ class LaplaceMechanism:
             assumption=declared(self.sensitivity),
         )
 
-    def simulate(
-        self, key: PRNGKeyArray, values: Float[Array, "*shape"]
-    ) -> Float[Array, "*shape"]:
+    def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
         return values + self.scale * jax.random.laplace(key, values.shape, values.dtype)
 
@@ -140,9 +138,7 @@ class GaussianMechanism:
             assumption=declared(self.sensitivity),
         )
 
-    def simulate(
-        self, key: PRNGKeyArray, values: Float[Array, "*shape"]
-    ) -> Float[Array, "*shape"]:
+    def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
         return values + self.sigma * jax.random.normal(key, values.shape, values.dtype)
 

@@ -137,7 +137,7 @@ class BayesianNetwork:
                     found[quilt] = near
         return found
 
-    def joint(self) -> Float[np.ndarray, "..."]:
+    def joint(self) -> Float[np.ndarray, ...]:
         """Law of all rows, an axis each, by enumeration.
 
         Raises
@@ -155,7 +155,7 @@ class BayesianNetwork:
         found = np.einsum(*operands, list(range(self.length)), optimize=self.length > 2)
         return np.asarray(found / found.sum())
 
-    def _table(self, node: Hashable) -> Float[np.ndarray, "..."]:
+    def _table(self, node: Hashable) -> Float[np.ndarray, ...]:
         return np.asarray(self.tables[node], dtype=np.float64)
 
     def _require_row(self, row: int) -> None:

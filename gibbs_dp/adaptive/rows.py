@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 from scipy.optimize import brentq
 
+from gibbs_dp.adaptive.bdp import REACH, QuiltProfile, quilt_profile
+from gibbs_dp.adaptive.markov_chain import MarkovChain
 from gibbs_dp.information import checks
 
 
@@ -66,7 +69,7 @@ class ReversibleChainRows:
     absolute_gap
         ``1 - max(|lambda_2|, |lambda_min|)``, as of `MarkovChain.absolute_gap`.
     bdp
-        Function ``(n, dp_epsilon) -> Bayesian DP``, such as from `MarkovChain.bdp_epsilon`.
+        Function ``(n, dp_epsilon) -> Bayesian DP`` of a ``dp_epsilon``-DP mechanism on them.
 
     Raises
     ------
@@ -145,6 +148,39 @@ class DeclaredRows:
     def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
         """Return what ``bdp`` says."""
         return self.bdp(n, dp_epsilon)
+
+
+def chain_rows(chain: MarkovChain, *, reach: int = REACH) -> ReversibleChainRows:
+    """Declare that rows form this chain, at every length: its gap, and Lemma 4.
+
+    Parameters
+    ----------
+    chain
+        Stationary and reversible; its own length is of no matter.
+    reach
+        As in `bdp_epsilon`.
+
+    Raises
+    ------
+    ValueError
+        If it is not stationary or not reversible.
+
+    Examples
+    --------
+    >>> rows = chain_rows(MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100))
+    >>> round(rows.variance_inflation, 6), round(rows.bdp_epsilon(100, 0.01), 6)
+    (2.333333, 0.132938)
+    """
+    if not chain.is_stationary:
+        raise ValueError("chain: it does not start from its stationary law; leave start out.")
+
+    @cache
+    def profile(n: int) -> QuiltProfile:
+        return quilt_profile(MarkovChain(chain.transition, n), reach=reach)
+
+    return ReversibleChainRows(
+        chain.absolute_gap, lambda n, dp_epsilon: profile(n).bdp_epsilon(dp_epsilon)
+    )
 
 
 def _hoeffding(n: float, log_probability: float) -> float:

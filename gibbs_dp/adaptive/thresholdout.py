@@ -169,9 +169,7 @@ class Thresholdout:
             assumption=f"{text} of Thresholdout, n = {self.n}, sigma = {self.sigma:g}",
         )
 
-    def promise(
-        self, num_queries: int, *, beta: float = 0.05, rows: Rows = INDEPENDENT
-    ) -> Promise:
+    def promise(self, num_queries: int, *, beta: float = 0.05, rows: Rows = INDEPENDENT) -> Promise:
         """Accuracy of all answers to ``num_queries`` adaptive queries; see `thresholdout_promise`.
 
         Parameters
