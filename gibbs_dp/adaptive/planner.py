@@ -53,8 +53,8 @@ def plan_thresholdout(
 ) -> HoldoutPlan:
     """Find the settings with the largest budget, or say that there are none.
 
-    ``T = overfit + t`` where ``t`` bounds all noise, so that ``overfit + 2 t`` and the holdout's own
-    deviation must fit into ``tau``; the noise rate is the one at which they need least.
+    ``T = overfit + t`` where ``t`` bounds all noise, so that ``overfit + 2 t`` and the holdout's
+    own deviation must fit into ``tau``; the noise rate is the one at which they need least.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What Thresholdout promises: how far its adaptive answers may be from the population.
 
 The inequalities of section 9 (after Dwork et al. 2015, Thm 25), solved rather than remembered. An
-answer is off by more than ``tau`` only if the holdout is off for that query, or some noise is large:
+answer is off by more than ``tau`` only if the holdout is off for that query, or a noise is large:
 
 - answers from the training set are within ``T + Lap(2 sigma) + Lap(4 sigma)`` of the holdout's
   mean, answers from the holdout within ``Lap(sigma)``; union bounds over ``B`` thresholds, ``m``
