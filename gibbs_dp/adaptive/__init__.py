@@ -65,5 +65,6 @@ from gibbs_dp.adaptive.thresholdout import Thresholdout as Thresholdout
 from gibbs_dp.adaptive.thresholdout_steps import ThresholdoutAnswers as ThresholdoutAnswers
 from gibbs_dp.adaptive.thresholdout_steps import ThresholdoutState as ThresholdoutState
 from gibbs_dp.adaptive.thresholdout_steps import simulate_thresholdout as simulate_thresholdout
+from gibbs_dp.adaptive.thresholdout_steps import thresholdout_scan as thresholdout_scan
 from gibbs_dp.adaptive.thresholdout_steps import thresholdout_start as thresholdout_start
 from gibbs_dp.adaptive.thresholdout_steps import thresholdout_step as thresholdout_step

@@ -96,6 +96,42 @@ def thresholdout_step(
     return after, (jnp.where(is_open, answer, jnp.nan), is_above)
 
 
+def thresholdout_scan(
+    state: ThresholdoutState,
+    key: PRNGKeyArray,
+    train_means: Float[Array, " queries"],
+    holdout_means: Float[Array, " queries"],
+    *,
+    threshold: float,
+    sigma: float,
+) -> tuple[ThresholdoutState, ThresholdoutAnswers]:
+    """Answer a list of queries from a state on, so that later ones may depend on the answers.
+
+    Parameters
+    ----------
+    state
+        Of `thresholdout_start`, or of the list before.
+    key
+        Fresh for each list.
+    train_means, holdout_means
+        Means of each query on the two sets.
+    threshold, sigma
+        As at the start.
+    """
+
+    def step(
+        current: ThresholdoutState, query: tuple[PRNGKeyArray, Array, Array]
+    ) -> tuple[ThresholdoutState, tuple[Array, Array, Array]]:
+        after, (answer, is_above) = thresholdout_step(
+            current, *query, threshold=threshold, sigma=sigma
+        )
+        return after, (answer, is_above, after.left)
+
+    keys = jax.random.split(key, train_means.shape[0])
+    end, found = jax.lax.scan(step, state, (keys, train_means, holdout_means))
+    return end, ThresholdoutAnswers(*found)
+
+
 def simulate_thresholdout(
     key: PRNGKeyArray,
     train_means: Float[Array, " queries"],
@@ -128,15 +164,6 @@ def simulate_thresholdout(
     """
     first, rest = jax.random.split(key)
     start = thresholdout_start(first, threshold=threshold, sigma=sigma, budget=budget)
-
-    def step(
-        state: ThresholdoutState, query: tuple[PRNGKeyArray, Array, Array]
-    ) -> tuple[ThresholdoutState, tuple[Array, Array, Array]]:
-        after, (answer, is_above) = thresholdout_step(
-            state, *query, threshold=threshold, sigma=sigma
-        )
-        return after, (answer, is_above, after.left)
-
-    keys = jax.random.split(rest, train_means.shape[0])
-    _, found = jax.lax.scan(step, start, (keys, train_means, holdout_means))
-    return ThresholdoutAnswers(*found)
+    return thresholdout_scan(
+        start, rest, train_means, holdout_means, threshold=threshold, sigma=sigma
+    )[1]

@@ -22,6 +22,7 @@ COMMANDS = {
     "figure2": ("figure2", "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors"),
     "verify": ("verify", "every implemented theorem: both sides, and whether it holds"),
     "notions": ("notions", "notions of privacy over gamma, and what implies what"),
+    "holdout": ("holdout", "adaptive questions to one holdout, and what they cost"),
     "capacity": ("capacity", "what linear, kernel and neural adversaries can tell"),
 }
 

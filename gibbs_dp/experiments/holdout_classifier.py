@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from gibbs_dp.adaptive import simulate_thresholdout
+from gibbs_dp.adaptive import thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_data import ClassifierData
 from gibbs_dp.information import checks
 
@@ -73,9 +73,7 @@ def default_ks(n: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, round(s * n / 20)) for s in shares}))
 
 
-def one_run(
-    key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[int], is_plain: bool = True
-) -> Run:
+def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[int]) -> Run:
     """Run both analysts on one training set, holdout and fresh set.
 
     Never holds more than a block of columns, or the columns that were chosen.
@@ -86,8 +84,6 @@ def one_run(
         JAX key.
     data, gate, ks
         What is drawn, what answers, and the numbers of attributes that vote.
-    is_plain
-        Whether to run the plain analyst too; otherwise its place holds the gate's.
     """
     parts = jax.random.split(key, 6)
     sign = data.signs(parts[0])
@@ -96,8 +92,9 @@ def one_run(
     train, holdout = (data.correlations(keys[i], *rows[i], sign) for i in range(2))
     settings: dict[str, Any] = {"threshold": gate.threshold, "sigma": gate.sigma}
     # A stream of d correlations, then one accuracy per k: what is left is carried over.
-    asked = simulate_thresholdout(parts[3], train, holdout, budget=gate.budget, **settings)
-    told = jnp.stack([holdout if is_plain else asked.values, asked.values])
+    start = thresholdout_start(parts[5], budget=gate.budget, **settings)
+    state, asked = thresholdout_scan(start, parts[3], train, holdout, **settings)
+    told = jnp.stack([holdout, asked.values])
 
     def analyse(
         answers: Float[Array, " d"],
@@ -113,9 +110,7 @@ def one_run(
         return jnp.stack(found), found[1]
 
     accuracy, truth = jax.lax.map(analyse, told)
-    gated = simulate_thresholdout(
-        parts[4], accuracy[1, 0], accuracy[1, 1], budget=asked.left[-1], **settings
-    )
+    _, gated = thresholdout_scan(state, parts[4], accuracy[1, 0], accuracy[1, 1], **settings)
     accuracy = accuracy.at[1, 1].set(gated.values)
     spent = asked.from_holdout.sum() + gated.from_holdout.sum()
     return Run(accuracy, truth, jnp.stack([jnp.zeros_like(spent), spent]))
