@@ -22,7 +22,7 @@ Curve = Callable[[np.ndarray], np.ndarray]
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 # A Laplace tail beyond this many scales is below 1e-19 of the whole.
 SPAN = 44.0
-PANEL = 2.0
+PANEL = 6.0
 
 
 class Noise(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,7 @@ def laplace_release(
     (3,)
     """
     checks.positive("scale", scale)
-    opendp = _opendp()
-    noise = opendp.m.make_laplace(_vectors(opendp), opendp.l1_distance(T=float), scale=scale)
-    return np.asarray(noise(_finite(values)), dtype=np.float64)
+    return np.asarray(_laplace(scale)(_finite(values)), dtype=np.float64)
 
 
 def gaussian_release(
@@ -53,9 +52,7 @@ def gaussian_release(
     (3,)
     """
     checks.positive("sigma", sigma)
-    opendp = _opendp()
-    noise = opendp.m.make_gaussian(_vectors(opendp), opendp.l2_distance(T=float), scale=sigma)
-    return np.asarray(noise(_finite(values)), dtype=np.float64)
+    return np.asarray(_gaussian(sigma)(_finite(values)), dtype=np.float64)
 
 
 def gumbel_argmax_release(values: Float[np.ndarray, " values"], scale: float) -> int:
@@ -69,14 +66,28 @@ def gumbel_argmax_release(values: Float[np.ndarray, " values"], scale: float) ->
     1
     """
     checks.positive("scale", scale)
+    return int(_gumbel(scale)(_finite(values)))
+
+
+# Building a measurement takes longer than running it.
+@lru_cache(maxsize=64)
+def _laplace(scale: float) -> Any:
     opendp = _opendp()
-    select = opendp.m.make_noisy_max(
-        _vectors(opendp),
-        opendp.linf_distance(T=float),
-        opendp.zero_concentrated_divergence(),
-        scale=scale,
-    )
-    return int(select(_finite(values)))
+    return opendp.m.make_laplace(_vectors(opendp), opendp.l1_distance(T=float), scale=scale)
+
+
+@lru_cache(maxsize=64)
+def _gaussian(sigma: float) -> Any:
+    opendp = _opendp()
+    return opendp.m.make_gaussian(_vectors(opendp), opendp.l2_distance(T=float), scale=sigma)
+
+
+@lru_cache(maxsize=64)
+def _gumbel(scale: float) -> Any:
+    opendp = _opendp()
+    space, metric = _vectors(opendp), opendp.linf_distance(T=float)
+    measure = opendp.zero_concentrated_divergence()
+    return opendp.m.make_noisy_max(space, metric, measure, scale=scale)
 
 
 def _opendp() -> Any:

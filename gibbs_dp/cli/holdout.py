@@ -1,4 +1,4 @@
-"""``gibbs-dp holdout``: what a holdout says after thousands of questions, in a table and picture."""
+"""``gibbs-dp holdout``: what a holdout says after thousands of questions, in tables and pictures."""
 
 from __future__ import annotations
 

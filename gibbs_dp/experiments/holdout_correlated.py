@@ -19,11 +19,12 @@ from gibbs_dp.experiments.holdout_data import ClassifierData
 from gibbs_dp.information import checks
 
 SITE = 0.4
-FLIP = 0.25
-EPSILON = 1.0
-BUDGET = 40
-# The threshold in units of the noise rate: query noise is Lap(4 sigma), threshold noise half of it.
-THRESHOLD_PER_SIGMA = 4.0
+FLIP = 0.35
+EPSILON = 4.0
+BUDGET = 5
+# The threshold stays above the noise of thousands of answers (query noise is Lap(4 sigma)), and
+# above the sampling error of a difference of correlations, in units of 1/sqrt(n).
+THRESHOLD_PER_SIGMA, THRESHOLD_PER_ERROR = 32.0, 5.0
 
 
 class Calibrated(NamedTuple):
@@ -106,7 +107,8 @@ def calibrations(
                 if rows == "independent" and calibration == "BDP":
                     continue  # the same as DP
                 sigma = 2 * BUDGET / (n * dp)
-                gate = Gate(THRESHOLD_PER_SIGMA * sigma, sigma, BUDGET)
+                threshold = max(THRESHOLD_PER_SIGMA * sigma, THRESHOLD_PER_ERROR / n**0.5)
+                gate = Gate(threshold, sigma, BUDGET)
                 real = profile.bdp_epsilon(dp) if rows == "chain" else dp
                 found.append(Calibrated(rows, attributes, calibration, data, gate, dp, real))
     return found
