@@ -1,4 +1,4 @@
-"""``gibbs-dp holdout``: what a holdout says after thousands of questions, in tables and pictures."""
+"""``gibbs-dp holdout``: what a holdout says after thousands of questions, as table and picture."""
 
 from __future__ import annotations
 

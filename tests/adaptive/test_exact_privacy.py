@@ -83,9 +83,7 @@ def test_sparse_is_private_with_and_without_a_fresh_threshold(two, is_redrawn, n
 
 
 def test_sparse_rounds_compose_to_their_guarantee():
-    mechanism = adaptive.sparse_approximate(
-        2.0, 1e-3, 3, sensitivity=1.0, adjacency="replace-one"
-    )
+    mechanism = adaptive.sparse_approximate(2.0, 1e-3, 3, sensitivity=1.0, adjacency="replace-one")
     law = sparse(mechanism)
     pairs = [((0.0,) * 4, (1.0,) * 4), ((2.0, -1.0, 2.0, -1.0), (1.0, 0.0, 1.0, 0.0))]
     for values, other in pairs:
@@ -113,9 +111,7 @@ def test_releasing_the_compared_value_is_caught(one):
     }
     # Below, below, ..., then a value that is itself small: the threshold must lie lower still.
     values, other = (0.0,) * 8, (1.0,) * 7 + (-1.0,)
-    densities = [
-        adaptive.released_value_density(v, -4.0, **noises) for v in (values, other)
-    ]
+    densities = [adaptive.released_value_density(v, -4.0, **noises) for v in (values, other)]
     assert abs(math.log(densities[0] / densities[1])) > 1.2 * EPS
 
 
@@ -168,6 +164,7 @@ def test_releases_have_the_exact_laws(one):
     for answers, p in sparse(one)(values).items():
         # 4.5 standard errors: false alarm 2e-5 in all.
         assert abs(counts[answers] / runs - p) < 4.5 * math.sqrt(p * (1 - p) / runs)
+    while run.num_left:
+        run.is_above(50.0)
     with pytest.raises(adaptive.SparseHaltedError, match="start another run"):
-        while True:
-            run.is_above(50.0)
+        run.is_above(50.0)

@@ -14,7 +14,9 @@ from gibbs_dp.adaptive.composition import RULES
 from gibbs_dp.privacy.extra import require
 
 
-@pytest.mark.parametrize(("k", "eps", "delta"), [(400, 0.01, 1e-6), (3800, 0.01, 1e-6), (5, 1.0, 0.1)])
+@pytest.mark.parametrize(
+    ("k", "eps", "delta"), [(400, 0.01, 1e-6), (3800, 0.01, 1e-6), (5, 1.0, 0.1)]
+)
 def test_composition_agrees_with_dp_accounting(k, eps, delta):
     pld = require("dp_accounting.pld.privacy_loss_distribution")
     common = require("dp_accounting.pld.common")
