@@ -163,6 +163,8 @@ def ladder_promise(n: int, num_submissions: int, *, beta: float = 0.05) -> tuple
     (0.0256, 0.0754)
     """
     checks.unit_interval("beta", beta, open_left=True)
+    checks.count("n", n)
+    checks.count("num_submissions", num_submissions)
 
     def error(step: float) -> float:
         exponent = (1 / step + 2) * math.log(4 * num_submissions / step) + 1 - math.log(beta)

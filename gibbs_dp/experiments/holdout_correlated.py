@@ -22,8 +22,8 @@ SITE = 0.4
 FLIP = 0.35
 EPSILON = 4.0
 BUDGET = 5
-# The threshold stays above the noise of thousands of answers (query noise is Lap(4 sigma)), and
-# above the sampling error of a difference of correlations, in units of 1/sqrt(n).
+# The threshold leaves room for the noise of thousands of answers (query noise is Lap(4 sigma)), and
+# for the sampling error of a difference of correlations, in units of 1/sqrt(n).
 THRESHOLD_PER_SIGMA, THRESHOLD_PER_ERROR = 32.0, 5.0
 
 
@@ -107,11 +107,16 @@ def calibrations(
                 if rows == "independent" and calibration == "BDP":
                     continue  # the same as DP
                 sigma = 2 * BUDGET / (n * dp)
-                threshold = max(THRESHOLD_PER_SIGMA * sigma, THRESHOLD_PER_ERROR / n**0.5)
+                threshold = THRESHOLD_PER_SIGMA * sigma + THRESHOLD_PER_ERROR / n**0.5
                 gate = Gate(threshold, sigma, BUDGET)
                 real = profile.bdp_epsilon(dp) if rows == "chain" else dp
                 found.append(Calibrated(rows, attributes, calibration, data, gate, dp, real))
     return found
+
+
+def largest_k(data: ClassifierData) -> int:
+    """Attributes that vote: the one classifier of each repetition, so that a budget of 5 lasts."""
+    return min(default_ks(data.n)[-1], data.d)
 
 
 def run_correlated(
@@ -126,7 +131,12 @@ def run_correlated(
         (
             one,
             run_classifier(
-                one.data, gate=one.gate, repetitions=repetitions, key=key + i, advance=advance
+                one.data,
+                ks=(largest_k(one.data),),
+                gate=one.gate,
+                repetitions=repetitions,
+                key=key + i,
+                advance=advance,
             ),
         )
         for i, one in enumerate(settings)
@@ -137,7 +147,7 @@ def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, A
     """Summarize at the largest ``k``: one dict per setting and analyst, errors over repetitions."""
     rows: list[dict[str, Any]] = []
     for one, run in found:
-        k = default_ks(one.data.n)[-1]
+        k = largest_k(one.data)
         for i, analyst in enumerate(("standard", f"thresholdout, {one.calibration}")):
             if i == 0 and one.calibration == "BDP":
                 continue  # the same analyst as beside DP
