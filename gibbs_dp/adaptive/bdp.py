@@ -161,7 +161,7 @@ def _chain_groups(
     exact = ChainInfluence(chain, reach, knows_others) if form == "exact" else None
     near = exact.memory if exact is not None else reach
     seen = set()
-    for row in range(n):
+    for row in _kinds_of_rows(chain, near):
         before, after = min(row, near), min(n - 1 - row, near)
         # The law of late rows has settled, to the last digits that are compared.
         kind = (before, after, chain.marginal(row).round(12).tobytes())
@@ -183,6 +183,14 @@ def _chain_groups(
             past, future = sides
             both = past[:, None] + future[None]
         yield _row_group(n, row, both, past, future, is_inner=before == near == after)
+
+
+def _kinds_of_rows(chain: MarkovChain, near: int) -> Iterable[int]:
+    """Rows to look at: all, or of a long stationary chain the two ends and one row between."""
+    n = chain.length
+    if not chain.is_stationary or n <= 2 * near + 1:
+        return range(n)
+    return [*range(near + 1), *range(n - near, n)]
 
 
 def _row_group(

@@ -4,6 +4,7 @@ import json
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -21,7 +22,7 @@ N = 400
 
 @pytest.fixture(scope="module")
 def found():
-    return holdout.run_holdout("classifier", holdout.Sizes(n=N, d=N, repetitions=8))
+    return holdout.run_holdout("classifier", holdout.Sizes(n=N, d=N, repetitions=6))
 
 
 def rows_of(found, **wanted):
@@ -32,8 +33,8 @@ def test_columns_come_out_the_same_and_have_their_law():
     data = ClassifierData(2000, 7, num_signal=2, shift=0.5, site=0.6, flip=0.1)
     sign = data.signs(jax.random.key(1))
     label, site = data.rows(jax.random.key(2))
-    every = data.attributes(jax.random.key(3), label, site, sign, np.arange(7))
-    some = data.attributes(jax.random.key(3), label, site, sign[3:5], np.arange(3, 5))
+    every = data.attributes(jax.random.key(3), label, site, sign, jnp.arange(7))
+    some = data.attributes(jax.random.key(3), label, site, sign[3:5], jnp.arange(3, 5))
     assert np.asarray(some) == pytest.approx(np.asarray(every)[:, 3:5])
     told = data.correlations(jax.random.key(3), label, site, sign)
     assert np.asarray(told) == pytest.approx(np.asarray(label @ every) / 2000, abs=1e-5)
@@ -53,15 +54,16 @@ def test_a_standard_holdout_overfits_and_thresholdout_does_not(found):
     lift = stats.norm.pdf(1) / stats.norm.sf(1) * math.sqrt(last / N)
     assert abs(plain["holdout"] - stats.norm.cdf(lift)) < 0.02
     assert plain["holdout"] > 0.6
-    assert abs(plain["fresh"] - 0.5) < 4.5 * max(plain["fresh_se"], 0.5 / math.sqrt(8 * N))
+    assert abs(plain["fresh"] - 0.5) < 4.5 * max(plain["fresh_se"], 0.5 / math.sqrt(6 * N))
     (gated,) = rows_of(found, data="no signal", analyst="thresholdout", k=last)
     assert gated["train"] > 0.65
     assert abs(gated["holdout_true"] - 0.5) < 0.04
-    # The share of d correlations that spend, P(|sqrt(2) Z| > 4 + Lap(2) + Lap(4)), by simulation.
+    # A round lasts 1/p(t) queries, t its threshold noise and p(t) = P(|sqrt(2) Z| > 4 + t + Lap(4)).
     rng = np.random.default_rng(0)
-    noise = rng.laplace(size=(200_000, 2)) @ [2.0, 4.0]
-    share = np.mean(np.abs(rng.normal(size=200_000)) * math.sqrt(2) > 4 + noise)
-    assert gated["budget_spent"] == pytest.approx(share * N, rel=0.25)
+    gaps = np.abs(rng.normal(size=200_000)) * math.sqrt(2) - 4 - rng.laplace(0, 4, 200_000)
+    noise = stats.laplace.ppf((np.arange(1000) + 0.5) / 1000, scale=2)
+    length = np.mean(1 / (1 - np.searchsorted(np.sort(gaps), noise) / gaps.size))
+    assert gated["budget_spent"] == pytest.approx(N / length, rel=0.25)
     assert gated["dp_epsilon"] == 2 * round(gated["budget_spent"]) / math.sqrt(N)
     assert gated["dp_epsilon_at_delta"] < gated["dp_epsilon"]
     (signal,) = rows_of(found, data="signal", analyst="standard", k=20)
@@ -125,7 +127,7 @@ def test_every_picture_draws(found):
 
 
 def test_the_command(tmp_path, capsys):
-    arguments = ["--json", "--out", str(tmp_path), "holdout", "accuracy", "--n", "1000", "--quiet"]
+    arguments = ["holdout", "--json", "--out", str(tmp_path), "accuracy", "--n", "1000", "--quiet"]
     assert main(arguments) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines[0]["experiment"] == "accuracy"
