@@ -99,13 +99,15 @@ def per_release_epsilon(
     low = max(basic, advanced_composition_inverse(k, total_eps, delta_slack=delta))
     if rule == "advanced":
         return low
+
+    def excess(eps: float) -> float:
+        return math.log(max(_composed_delta(k, eps, total_eps), 1e-300)) - math.log(delta)
+
     high = low
-    while composed_pure_dp(k, high, delta=delta) <= total_eps:
+    while excess(high) <= 0:
         low, high = high, 1.5 * high
-    root = float(
-        brentq(lambda e: composed_pure_dp(k, e, delta=delta) - total_eps, low, high, rtol=1e-10)
-    )
-    return max(root * (1 - 1e-8), low)  # from below
+    root = float(brentq(excess, low, high, rtol=1e-12)) if high > low else low
+    return max(root * (1 - 1e-8), basic)  # from below
 
 
 def _composed_delta(k: int, eps: float, total: float) -> float:

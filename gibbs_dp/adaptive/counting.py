@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from gibbs_dp.adaptive.composition import Rule, per_release_epsilon
+from gibbs_dp.adaptive.composition import Rule, composed_pure_dp, per_release_epsilon
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 
@@ -105,7 +105,7 @@ def answerable_queries(n: int, *, epsilon: float, delta: float, rule: Rule) -> i
     needed = 2 * math.sqrt(2 / checks.count("n", n))  # smallest eps_0
 
     def enough(m: int) -> bool:
-        return _each(m, epsilon, delta, rule) >= needed
+        return composed_pure_dp(m, needed, delta=delta, rule=rule) <= epsilon
 
     if not enough(1):
         return 0

@@ -58,7 +58,7 @@ def test_a_standard_holdout_overfits_and_thresholdout_does_not(found):
     (gated,) = rows_of(found, data="no signal", analyst="thresholdout", k=last)
     assert gated["train"] > 0.65
     assert abs(gated["holdout_true"] - 0.5) < 0.04
-    # A round lasts 1/p(t) queries, t its threshold noise and p(t) = P(|sqrt(2) Z| > 4 + t + Lap(4)).
+    # A round lasts 1/p(t) queries, t its threshold noise, p(t) = P(|sqrt(2) Z| > 4 + t + Lap(4)).
     rng = np.random.default_rng(0)
     gaps = np.abs(rng.normal(size=200_000)) * math.sqrt(2) - 4 - rng.laplace(0, 4, 200_000)
     noise = stats.laplace.ppf((np.arange(1000) + 0.5) / 1000, scale=2)
