@@ -191,8 +191,8 @@ def _classifier_rows(
 
 
 def _correlated(sizes: Sizes, progress: Progress) -> Found:
-    base = classifier.FULL if sizes.is_full else classifier.SMALL
-    repetitions = sizes.repetitions or (10 if sizes.is_full else 20)
+    base = classifier.FULL if sizes.is_full else correlated.SMALL
+    repetitions = sizes.repetitions or 10
     settings = correlated.calibrations(sizes.n or base.n, sizes.d or base.d)
     progress.expect(repetitions * len(settings))
     found = correlated.run_correlated(

@@ -18,6 +18,7 @@ from gibbs_dp.experiments.holdout_classifier import Gate, Run, default_ks, run_c
 from gibbs_dp.experiments.holdout_data import ClassifierData
 from gibbs_dp.information import checks
 
+SMALL = ClassifierData(4_000, 4_000)
 SITE = 0.4
 FLIP = 0.35
 EPSILON = 4.0

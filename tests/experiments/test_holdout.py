@@ -11,7 +11,7 @@ from scipy import stats
 
 from gibbs_dp.cli.main import main
 from gibbs_dp.experiments import holdout
-from gibbs_dp.experiments.holdout_classifier import Run, paper_gate, run_classifier
+from gibbs_dp.experiments.holdout_classifier import Run
 from gibbs_dp.experiments.holdout_correlated import calibrations, correlated_rows
 from gibbs_dp.experiments.holdout_data import ClassifierData
 from gibbs_dp.experiments.holdout_maxima import one_maximum, shape_of
@@ -68,15 +68,6 @@ def test_a_standard_holdout_overfits_and_thresholdout_does_not(found):
     assert gated["dp_epsilon_at_delta"] < gated["dp_epsilon"]
     (signal,) = rows_of(found, data="signal", analyst="standard", k=20)
     assert signal["fresh"] > 0.55
-
-
-def test_a_limited_budget_ends_the_answers():
-    data = ClassifierData(100, 50)
-    gate = paper_gate(100)._replace(budget=2)
-    run = run_classifier(data, gate=gate, ks=(1, 5), repetitions=2)
-    assert np.all(run.spent[:, 1] == 2)
-    assert np.isnan(run.accuracy[:, 1, 1]).all()
-    assert np.isfinite(run.accuracy[:, 0]).all()
 
 
 def test_maxima_against_order_statistics():
