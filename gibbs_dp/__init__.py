@@ -1,11 +1,13 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
 from gibbs_dp import _threads as _threads  # before JAX starts
+from gibbs_dp import adaptive as adaptive
 from gibbs_dp import capacity as capacity
 from gibbs_dp import exact as exact
 from gibbs_dp import information as information
 from gibbs_dp import privacy as privacy
 from gibbs_dp._version import __version__ as __version__
+from gibbs_dp.adaptive.thresholdout import Thresholdout as Thresholdout
 from gibbs_dp.audit import AuditIncomplete as AuditIncomplete
 from gibbs_dp.audit import AuditInterrupted as AuditInterrupted
 from gibbs_dp.audit import Report as Report

@@ -24,6 +24,7 @@ COMMANDS = {
     "verify": ("verify", "every implemented theorem: both sides, and whether it holds"),
     "notions": ("notions", "notions of privacy over gamma, and what implies what"),
     "double-descent": ("double_descent", "risk and privacy over the number of random features"),
+    "holdout": ("holdout", "adaptive questions to one holdout, and what they cost"),
     "capacity": ("capacity", "what linear, kernel and neural adversaries can tell"),
 }
 

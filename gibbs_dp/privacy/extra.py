@@ -1,4 +1,4 @@
-"""Libraries of the optional extra ``privacy``, imported when first needed."""
+"""Libraries of the optional extras, imported when first needed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import importlib
 from typing import Any
 
 
-def require(module: str) -> Any:
-    """Import a module of the extra.
+def require(module: str, extra: str = "privacy") -> Any:
+    """Import a module of an extra.
 
     Parameters
     ----------
     module
         Name, such as ``dp_accounting``.
+    extra
+        Extra of this package that brings it.
 
     Raises
     ------
@@ -29,5 +31,5 @@ def require(module: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0].replace("_", "-")
         raise ValueError(
-            f"this needs {package}, which is not installed; pip install 'gibbs-dp[privacy]'."
+            f"this needs {package}, which is not installed; pip install 'gibbs-dp[{extra}]'."
         ) from error

@@ -1,0 +1,227 @@
+"""Bayesian differential privacy of a DP mechanism on dependent rows: Lemmas 2, 3 and 4.
+
+Zhao 2019 (*Adaptive data analysis with correlated observations*), with the supremum over everything
+that the adversary may know. Nats; the mechanism's DP is replace-one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.adaptive.chain_influence import ChainInfluence, Form, spectral_side
+from gibbs_dp.adaptive.enumerated import adversaries, max_influence
+from gibbs_dp.adaptive.markov_chain import MarkovChain, NodeSet
+from gibbs_dp.adaptive.network import BayesianNetwork
+from gibbs_dp.information import checks
+
+Lemma = Literal[2, 3, 4]
+Model = MarkovChain | BayesianNetwork
+REACH = 128
+
+
+@dataclass(frozen=True, eq=False)
+class QuiltProfile:
+    r"""For each adversary or row, what each quilt costs: ``counts * eps + influences``.
+
+    Parameters
+    ----------
+    counts
+        ``|N| + 1`` (or ``|N \ K| + 1``), ``[groups, quilts]``.
+    influences
+        Nats, ``[groups, quilts]``; infinite where a group has fewer quilts.
+    """
+
+    counts: Float[np.ndarray, "groups quilts"]
+    influences: Float[np.ndarray, "groups quilts"]
+
+    def bdp_epsilon(self, dp_epsilon: float) -> float:
+        """``max over groups, min over quilts`` of the cost."""
+        checks.nonnegative("dp_epsilon", dp_epsilon)
+        return float((self.counts * dp_epsilon + self.influences).min(axis=1).max())
+
+    def noise_scale(self, epsilon: float) -> float:
+        """``max over groups, min over quilts`` of ``counts / (epsilon - influences)``."""
+        room = checks.positive("epsilon", epsilon) - self.influences
+        with np.errstate(divide="ignore"):
+            scales = np.where(room > 0, self.counts / np.where(room > 0, room, 1.0), np.inf)
+        return float(scales.min(axis=1).max())
+
+
+def bdp_epsilon(
+    dp_epsilon: float,
+    model: Model,
+    *,
+    lemma: Lemma | None = None,
+    form: Form = "exact",
+    reach: int = REACH,
+) -> float:
+    """Bayesian DP of any ``dp_epsilon``-DP mechanism on rows of a model, against every adversary.
+
+    Parameters
+    ----------
+    dp_epsilon
+        Pure DP, replace-one, nats.
+    model
+        A `MarkovChain` or a `BayesianNetwork`.
+    lemma
+        2: every quilt against every ``K``, by enumeration (small models; the tightest). 3: the
+        blanket alone, by enumeration. 4: chains of any length, from transition powers. By default
+        4 for a chain and 2 for a network.
+    form
+        Of Lemma 4: "exact", or "spectral" (reversible chains, from the gap alone).
+    reach
+        Largest distance of a quilt that Lemma 4 looks at; a larger one can only be tighter.
+
+    Returns
+    -------
+    float
+        Nats; at most ``n dp_epsilon`` but for Lemma 3.
+
+    Raises
+    ------
+    ValueError
+        If the lemma is not for this model, the model is too large to enumerate, or a spectral form
+        is asked of a chain that is not reversible.
+
+    Examples
+    --------
+    >>> chain = MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100)
+    >>> round(bdp_epsilon(0.01, chain), 6), round(bdp_epsilon(0.01, chain, form="spectral"), 6)
+    (0.132938, 0.206297)
+    """
+    profile = quilt_profile(model, lemma=lemma, form=form, reach=reach)
+    return profile.bdp_epsilon(dp_epsilon)
+
+
+def quilt_profile(
+    model: Model,
+    *,
+    lemma: Lemma | None = None,
+    form: Form = "exact",
+    reach: int = REACH,
+    knows_others: bool = True,
+) -> QuiltProfile:
+    """Compute the costs of all quilts once, for use at many epsilons.
+
+    Parameters
+    ----------
+    model, lemma, form, reach
+        As in `bdp_epsilon`.
+    knows_others
+        Whether the adversary may know other rows; False is the adversary of Pufferfish privacy,
+        who knows the model alone.
+
+    Raises
+    ------
+    ValueError
+        As in `bdp_epsilon`.
+    """
+    is_chain = isinstance(model, MarkovChain)
+    chosen = lemma or (4 if is_chain else 2)
+    if chosen not in (2, 3, 4):
+        raise ValueError(f"lemma must be 2, 3 or 4, got {lemma}.")
+    if form not in ("exact", "spectral"):
+        raise ValueError(f"form must be 'exact' or 'spectral', got {form!r}.")
+    if chosen == 4 and isinstance(model, MarkovChain):
+        checks.count("reach", reach)
+        return _stack(_chain_groups(model, form, reach, knows_others))
+    if chosen == 4 or form == "spectral":
+        raise ValueError("lemma: Lemma 4 and its spectral form are for a MarkovChain; use 2 or 3.")
+    return _stack(_enumerated_groups(model, chosen == 3, knows_others))
+
+
+def _enumerated_groups(
+    model: Model, only_blanket: bool, knows_others: bool
+) -> Iterator[list[tuple[float, float]]]:
+    law = model.joint()
+    pairs: Iterable[tuple[int, NodeSet]] = adversaries(model.length)
+    if not knows_others:
+        pairs = [(i, frozenset()) for i in range(model.length)]
+    quilts: list[dict[NodeSet, NodeSet]] = [
+        {model.blanket(i): frozenset()} if only_blanket else model.quilts(i)
+        for i in range(model.length)
+    ]
+    for i, known in pairs:
+        yield [
+            (len(near - known) + 1.0, max_influence(law, i, quilt - known, known))
+            for quilt, near in quilts[i].items()
+        ]
+
+
+def _chain_groups(
+    chain: MarkovChain, form: Form, reach: int, knows_others: bool
+) -> Iterator[list[tuple[float, float]]]:
+    """One group per kind of row; rows far from both ends of a stationary chain are one kind."""
+    n = chain.length
+    exact = ChainInfluence(chain, reach, knows_others) if form == "exact" else None
+    near = exact.memory if exact is not None else reach
+    seen = set()
+    for row in _kinds_of_rows(chain, near):
+        before, after = min(row, near), min(n - 1 - row, near)
+        # The law of late rows has settled, to the last digits that are compared.
+        kind = (before, after, chain.marginal(row).round(12).tobytes())
+        if kind in seen:
+            continue
+        seen.add(kind)
+        if exact is not None:
+            both, (past, future) = exact.two_sided(row), exact.one_sided(row)
+        else:
+            sides = [
+                np.array(
+                    [
+                        spectral_side(chain, t, knows_others=knows_others, is_past=is_past)
+                        for t in range(1, count + 1)
+                    ]
+                )
+                for is_past, count in ((True, before), (False, after))
+            ]
+            past, future = sides
+            both = past[:, None] + future[None]
+        yield _row_group(n, row, both, past, future, is_inner=before == near == after)
+
+
+def _kinds_of_rows(chain: MarkovChain, near: int) -> Iterable[int]:
+    """Rows to look at: all, or of a long stationary chain the two ends and one row between."""
+    n = chain.length
+    if not chain.is_stationary or n <= 2 * near + 1:
+        return range(n)
+    return [*range(near + 1), *range(n - near, n)]
+
+
+def _row_group(
+    n: int,
+    row: int,
+    both: Float[np.ndarray, "past future"],
+    past: Float[np.ndarray, " past"],
+    future: Float[np.ndarray, " future"],
+    is_inner: bool,
+) -> list[tuple[float, float]]:
+    """Quilts of one row, trivial one included, without those that another beats twice."""
+    a, b = np.arange(1, past.size + 1), np.arange(1, future.size + 1)
+    counts = [(a[:, None] + b - 1).ravel(), np.array([n])]
+    influences = [both.ravel(), np.zeros(1)]
+    if not is_inner:  # what a one-sided quilt costs depends on the row itself
+        counts += [n - 1 - row + a, row + b]
+        influences += [past, future]
+    size, told = np.concatenate(counts), np.concatenate(influences)
+    order = np.lexsort((told, size))
+    best, kept = np.inf, []
+    for k in order:
+        if told[k] < best:
+            best = told[k]
+            kept.append((float(size[k]), float(told[k])))
+    return kept
+
+
+def _stack(groups: Iterable[list[tuple[float, float]]]) -> QuiltProfile:
+    rows = list(groups)
+    width = max(len(row) for row in rows)
+    counts, influences = np.ones((len(rows), width)), np.full((len(rows), width), np.inf)
+    for i, row in enumerate(rows):
+        counts[i, : len(row)], influences[i, : len(row)] = zip(*row, strict=True)
+    return QuiltProfile(counts, influences)

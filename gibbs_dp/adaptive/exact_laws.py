@@ -1,0 +1,244 @@
+"""Exact output laws of sparse vector and report noisy max, by numerical integration.
+
+For any noise, so that a wrong one can be shown to be wrong: the laws of a mechanism on two
+neighbouring vectors of answers give its exact epsilon there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.information import checks
+
+Answers = tuple[int, ...]
+Curve = Callable[[np.ndarray], np.ndarray]
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
+# A Laplace tail beyond this many scales is below 1e-19 of the whole.
+SPAN = 44.0
+PANEL = 6.0
+
+
+class Noise(NamedTuple):
+    """A law of noise on the line.
+
+    Parameters
+    ----------
+    density
+        Or None for no noise at all.
+    cdf
+        Probability of being below or at a point.
+    kinks
+        Where either is not smooth.
+    span
+        Where to stop integrating.
+    scale
+        Length on which it varies.
+    """
+
+    density: Curve | None
+    cdf: Curve
+    kinks: tuple[float, ...]
+    span: float
+    scale: float
+
+
+def laplace_noise(scale: float) -> Noise:
+    """``Lap(scale)``.
+
+    >>> float(laplace_noise(1.0).cdf(np.zeros(1))[0])
+    0.5
+    """
+    b = checks.positive("scale", scale)
+
+    def cdf(x: np.ndarray) -> np.ndarray:
+        tail = 0.5 * np.exp(-np.abs(x) / b)
+        return np.where(x < 0, tail, 1 - tail)
+
+    return Noise(lambda x: np.exp(-np.abs(x) / b) / (2 * b), cdf, (0.0,), SPAN * b, b)
+
+
+def uniform_noise(half_width: float) -> Noise:
+    """Uniform on ``[-half_width, half_width]``: not private at any size.
+
+    >>> float(uniform_noise(1.0).cdf(np.full(1, 0.5))[0])
+    0.75
+    """
+    w = checks.positive("half_width", half_width)
+    return Noise(
+        lambda x: np.where(np.abs(x) <= w, 0.5 / w, 0.0),
+        lambda x: np.clip((x + w) / (2 * w), 0.0, 1.0),
+        (-w, w),
+        w,
+        w,
+    )
+
+
+def no_noise() -> Noise:
+    """Nothing is added (for queries; a threshold without noise has no density).
+
+    >>> float(no_noise().cdf(np.full(1, 0.5))[0])
+    1.0
+    """
+    return Noise(None, lambda x: np.where(x >= 0, 1.0, 0.0), (0.0,), 0.0, math.inf)
+
+
+def sparse_law(
+    values: Sequence[float],
+    *,
+    num_above: int | None,
+    threshold_noise: Noise,
+    query_noise: Noise,
+    is_redrawn: bool = True,
+) -> dict[Answers, float]:
+    """Law of the answers of sparse vector on a fixed vector.
+
+    Parameters
+    ----------
+    values
+        Answers minus threshold, at least one.
+    num_above
+        Positives after which it stops; None never stops (not private).
+    threshold_noise, query_noise
+        What is added.
+    is_redrawn
+        Whether the threshold noise is drawn anew after each positive.
+
+    Returns
+    -------
+    dict
+        Probability of every sequence of 1 (above) and 0 (below), as long as it was answered.
+
+    Examples
+    --------
+    >>> law = sparse_law([0.0], num_above=1, threshold_noise=laplace_noise(1.0),
+    ...                  query_noise=laplace_noise(2.0))
+    >>> {answers: round(p, 12) for answers, p in law.items()}
+    {(0,): 0.5, (1,): 0.5}
+    """
+    found: dict[Answers, float] = {}
+    for answers in _sequences(len(values), num_above):
+        cuts = [i + 1 for i, a in enumerate(answers) if a == 1] if is_redrawn else []
+        edges = sorted({0, *cuts, len(answers)})
+        probability = 1.0
+        for begin, end in itertools.pairwise(edges):
+            probability *= _round(
+                values[begin:end], answers[begin:end], threshold_noise, query_noise
+            )
+        found[answers] = probability
+    return found
+
+
+def noisy_max_law(values: Sequence[float], noise: Noise) -> Float[np.ndarray, " choices"]:
+    """Law of the index of the largest value after noise.
+
+    Parameters
+    ----------
+    values
+        At least one.
+    noise
+        Added to each, independently.
+
+    Examples
+    --------
+    >>> noisy_max_law([0.0, 0.0], laplace_noise(1.0)).round(12)
+    array([0.5, 0.5])
+    """
+    v = np.asarray(values, dtype=np.float64)
+    law = []
+    for k in range(v.size):
+        others = np.delete(v, k)
+        kinks = [o - v[k] + s for o in others for s in noise.kinks]
+
+        def beaten(x: np.ndarray, others: np.ndarray = others, top: float = v[k]) -> np.ndarray:
+            return np.prod([noise.cdf(x + top - o) for o in others], axis=0) * np.ones_like(x)
+
+        law.append(_integral(beaten, noise, kinks))
+    return np.array(law)
+
+
+def released_value_density(
+    values: Sequence[float], released: float, *, threshold_noise: Noise, query_noise: Noise
+) -> float:
+    """Density of halting at the last value and showing the noisy value that was compared.
+
+    Showing it is not private: the threshold noise is then known to lie below.
+
+    Parameters
+    ----------
+    values
+        Answers minus threshold; all but the last are below.
+    released
+        What is shown.
+    threshold_noise, query_noise
+        What is added.
+
+    Examples
+    --------
+    >>> noise = laplace_noise(1.0)
+    >>> round(released_value_density([0.0], 50.0, threshold_noise=noise, query_noise=noise)
+    ...       / float(noise.density(np.full(1, 50.0))[0]), 9)
+    1.0
+    """
+    *before, last = values
+    if query_noise.density is None:
+        raise ValueError("query_noise must have a density; give it some noise.")
+
+    def below(t: np.ndarray) -> np.ndarray:
+        product = np.ones_like(t)
+        for v in before:
+            product = product * query_noise.cdf(t - v)
+        return np.where(t < released, product, 0.0)
+
+    kinks = [released, *(v + s for v in before for s in query_noise.kinks)]
+    own = float(query_noise.density(np.full(1, released - last))[0])
+    return own * _integral(below, threshold_noise, kinks)
+
+
+def _sequences(length: int, num_above: int | None) -> list[Answers]:
+    found = []
+    for answers in itertools.product((0, 1), repeat=checks.count("values", length)):
+        total, cut = 0, length
+        for i, a in enumerate(answers):
+            total += a
+            if num_above is not None and total == num_above:
+                cut = i + 1
+                break
+        if cut == length or not any(answers[cut:]):  # once per way of stopping
+            found.append(answers[:cut])
+    return found
+
+
+def _round(
+    values: Sequence[float], answers: Answers, threshold_noise: Noise, query_noise: Noise
+) -> float:
+    def agree(t: np.ndarray) -> np.ndarray:
+        product = np.ones_like(t)
+        for v, a in zip(values, answers, strict=True):
+            below = query_noise.cdf(t - v)
+            product = product * (1 - below if a else below)
+        return product
+
+    return _integral(agree, threshold_noise, [v + s for v in values for s in query_noise.kinks])
+
+
+def _integral(function: Curve, noise: Noise, kinks: Sequence[float]) -> float:
+    """Mean of a function of the noise, by Gauss quadrature between all kinks."""
+    if noise.density is None:
+        raise ValueError("threshold_noise must have a density; give it some noise.")
+    inside = [k for k in (*kinks, *noise.kinks) if -noise.span < k < noise.span]
+    edges = sorted({-noise.span, *inside, noise.span})
+    total = 0.0
+    for low, high in itertools.pairwise(edges):
+        count = max(1, math.ceil((high - low) / (PANEL * noise.scale)))
+        panels = np.linspace(low, high, count + 1)
+        half = (panels[1:] - panels[:-1])[:, None] / 2
+        x = (panels[1:] + panels[:-1])[:, None] / 2 + half * NODES
+        total += float((half * WEIGHTS * noise.density(x) * function(x)).sum())
+    return total

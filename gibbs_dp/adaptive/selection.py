@@ -1,0 +1,155 @@
+"""Mechanisms that release an index: the exponential mechanism and report noisy max."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from gibbs_dp.adaptive.guarantee import MechanismGuarantee, declared
+from gibbs_dp.adaptive.noise import gumbel_argmax_release, laplace_release
+from gibbs_dp.information import checks
+from gibbs_dp.information.checks import Adjacency
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism:
+    """Draw an index ``∝ exp(epsilon u / (2 sensitivity))`` (McSherry & Talwar 2007).
+
+    A Gibbs posterior is its continuous form.
+
+    Parameters
+    ----------
+    sensitivity
+        Largest move of any one utility between neighbours.
+    epsilon
+        Pure DP, nats; the log ratio has range ``epsilon``, so ``epsilon^2/8``-zCDP too.
+    adjacency
+        Neighbours that the sensitivity is for; there is no default.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive.
+
+    Examples
+    --------
+    >>> mechanism = ExponentialMechanism(1.0, 2.0, adjacency="replace-one")
+    >>> mechanism.probabilities(np.array([0.0, 1.0])).round(6)
+    array([0.268941, 0.731059])
+    """
+
+    sensitivity: float
+    epsilon: float
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        checks.positive("sensitivity", self.sensitivity)
+        checks.positive("epsilon", self.epsilon)
+        checks.adjacency(self.adjacency)
+
+    @property
+    def temperature(self) -> float:
+        """``2 sensitivity / epsilon``, in the unit of the utilities."""
+        return 2 * self.sensitivity / self.epsilon
+
+    @property
+    def guarantee(self) -> MechanismGuarantee:
+        """``epsilon``-DP, and ``epsilon^2/8``-zCDP (Cesar & Rogers 2021)."""
+        return MechanismGuarantee(
+            self.adjacency,
+            self.epsilon,
+            zcdp=self.epsilon**2 / 8,
+            assumption=declared(self.sensitivity),
+        )
+
+    def probabilities(
+        self, utilities: Float[np.ndarray, " choices"]
+    ) -> Float[np.ndarray, " choices"]:
+        """Law of the index."""
+        weights = np.exp((utilities - utilities.max()) / self.temperature)
+        return np.asarray(weights / weights.sum())
+
+    def simulate(self, key: PRNGKeyArray, utilities: Float[Array, " choices"]) -> Int[Array, ""]:
+        """Draw an index with JAX's generator, for vmapped simulation only."""
+        return jax.random.categorical(key, utilities / self.temperature)
+
+    def release(self, utilities: Float[np.ndarray, " choices"]) -> int:
+        """Draw an index with OpenDP's Gumbel noise (extra ``privacy``): the same law."""
+        return gumbel_argmax_release(utilities, self.temperature)
+
+
+@dataclass(frozen=True)
+class ReportNoisyMax:
+    """Index of the largest value after Laplace noise; the values stay secret (Dwork & Roth 2014).
+
+    Noise of scale ``sensitivity/epsilon`` where a neighbour moves all values in one direction, as
+    adding a row moves counts; twice that in general, and so for counts under replace-one.
+
+    Parameters
+    ----------
+    sensitivity
+        Largest move of any one value between neighbours.
+    epsilon
+        Pure DP, nats.
+    adjacency
+        Neighbours that the sensitivity is for; there is no default.
+    is_monotone
+        Whether all values move in one direction (declared); refused under replace-one, where
+        exchanging a row adds one and removes one.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive, and for ``is_monotone`` under replace-one.
+
+    Examples
+    --------
+    >>> ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True).scale
+    1.0
+    >>> ReportNoisyMax(1.0, 1.0, adjacency="replace-one").scale
+    2.0
+    """
+
+    sensitivity: float
+    epsilon: float
+    adjacency: Adjacency
+    is_monotone: bool = False
+
+    def __post_init__(self) -> None:
+        checks.positive("sensitivity", self.sensitivity)
+        checks.positive("epsilon", self.epsilon)
+        checks.adjacency(self.adjacency)
+        if self.is_monotone and self.adjacency == "replace-one":
+            raise ValueError(
+                "is_monotone: exchanging a row moves values both ways, so the smaller noise of "
+                "monotone values is not private under replace-one; use 'add-remove' or leave it "
+                "out."
+            )
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the values."""
+        return (1 if self.is_monotone else 2) * self.sensitivity / self.epsilon
+
+    @property
+    def guarantee(self) -> MechanismGuarantee:
+        """``epsilon``-DP of the index alone."""
+        kind = ", monotone (declared)" if self.is_monotone else ""
+        return MechanismGuarantee(
+            self.adjacency,
+            self.epsilon,
+            zcdp=self.epsilon**2 / 2,
+            assumption=declared(self.sensitivity) + kind,
+        )
+
+    def simulate(self, key: PRNGKeyArray, values: Float[Array, " choices"]) -> Int[Array, ""]:
+        """Draw an index with JAX's generator, for vmapped simulation only."""
+        return jnp.argmax(values + self.scale * jax.random.laplace(key, values.shape, values.dtype))
+
+    def release(self, values: Float[np.ndarray, " choices"]) -> int:
+        """Draw an index with OpenDP's noise (extra ``privacy``)."""
+        return int(np.argmax(laplace_release(values, self.scale)))

@@ -1,0 +1,352 @@
+"""The reusable holdout: thousands of adaptive queries, and a budget for those that overfit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, PyTree
+
+from gibbs_dp.adaptive.composition import composed_pure_dp
+from gibbs_dp.adaptive.guarantee import MechanismGuarantee
+from gibbs_dp.adaptive.noise import laplace_release
+from gibbs_dp.adaptive.promise import INDEPENDENT, Promise, thresholdout_promise
+from gibbs_dp.adaptive.rows import Rows
+from gibbs_dp.information import checks
+from gibbs_dp.privacy.ledger import Ledger
+
+Query = Callable[[Any], Any]
+
+
+class HoldoutAnswers(NamedTuple):
+    """Answers to a batch of queries, in order.
+
+    Parameters
+    ----------
+    values
+        Answers.
+    from_holdout
+        Where train and holdout were found to differ: such an answer is the noisy holdout mean and
+        ends a round; the others are the training set's means.
+    """
+
+    values: Float[np.ndarray, " answered"]
+    from_holdout: Bool[np.ndarray, " answered"]
+
+
+class HoldoutSpentError(ValueError):
+    """The budget is spent: the holdout says nothing any more.
+
+    Parameters
+    ----------
+    message
+        What happened.
+    answers
+        Those of the batch that were given before.
+    """
+
+    def __init__(self, message: str, answers: HoldoutAnswers) -> None:
+        super().__init__(message)
+        self.answers = answers
+
+
+class Thresholdout:
+    """Answers adaptive statistical queries from a training set, checked against a holdout.
+
+    Dwork, Feldman, Hardt, Pitassi, Reingold & Roth 2015 (*The reusable holdout*). A query's train
+    mean is given back while it agrees with the holdout's to within about ``threshold``; otherwise
+    the holdout's mean plus noise, which ends a round and spends one unit of the budget. A round
+    may have any number of queries, and is ``2/(sigma n)``-DP for the holdout (replace-one): the
+    noise is OpenDP's (extra ``privacy``).
+
+    With a ``ledger`` a round is charged, durably, **before its first answer**: a process that dies
+    has spent its round, the next one begins another, and nothing is ever given back. Without one
+    the state is in this object alone, and a restart would forget what was spent.
+
+    Queries run on the rows of the holdout: let analysts hand in functions of a kind that cannot
+    keep or print them. Whether a holdout row has a value outside [0, 1] is never told; such values
+    are clipped (NaN is 0). On training rows they are an error.
+
+    Parameters
+    ----------
+    train, holdout
+        Pytrees of arrays with rows along the first axis.
+    threshold
+        ``T``: about the largest disagreement that is not corrected.
+    sigma
+        Noise rate; the noises are ``Lap(2 sigma)``, ``Lap(4 sigma)`` and ``Lap(sigma)``.
+    budget
+        ``B``, answers that the holdout may correct. `plan_thresholdout` finds all three.
+    ledger
+        Where spending is recorded, in epsilon or zCDP, replace-one.
+    name
+        Of this holdout in the ledger. Rounds under one name share one ``budget``.
+
+    Raises
+    ------
+    ValueError
+        For bad settings, and a ledger that is for add/remove or holds rounds of this name at
+        another cost.
+
+    Examples
+    --------
+    >>> rows = np.arange(100) % 2
+    >>> gate = Thresholdout(rows, rows[:50], threshold=0.1, sigma=1e-3, budget=2)
+    >>> gate.query(lambda x: x == 1), gate.budget_left
+    (0.5, 2)
+    >>> print(gate.guarantee(rounds=gate.rounds_started))
+    40-DP, replace-one neighbours; 1 round of Thresholdout, n = 50, sigma = 0.001
+    """
+
+    def __init__(
+        self,
+        train: PyTree,
+        holdout: PyTree,
+        *,
+        threshold: float,
+        sigma: float,
+        budget: int,
+        ledger: Ledger | None = None,
+        name: str = "holdout",
+    ) -> None:
+        self.threshold = checks.nonnegative("threshold", threshold)
+        self.sigma = checks.positive("sigma", sigma)
+        self.budget = checks.count("budget", budget)
+        self.n = _num_rows("holdout", holdout)
+        self.n_train = _num_rows("train", train)
+        if not name.strip() or name != name.strip() or "\n" in name:
+            raise ValueError(f"name must be a word without spaces around it, got {name!r}.")
+        self.name = name
+        self._train, self._holdout, self._ledger = train, holdout, ledger
+        self._started = 0  # without a ledger
+        self._noisy_threshold: float | None = None  # of the round that is open
+        if ledger is not None:
+            self._check_ledger(ledger)
+
+    # -- what an analyst may know -----------------------------------------------------------
+
+    @property
+    def round_epsilon(self) -> float:
+        """Pure DP of one round, ``2/(sigma n)``, nats, replace-one."""
+        return 2 / (self.sigma * self.n)
+
+    @property
+    def rounds_started(self) -> int:
+        """Rounds that were begun under this name, by any process, an open one included."""
+        if self._ledger is None:
+            return self._started
+        return sum(charge.purpose == self._purpose for charge in self._ledger.charges())
+
+    @property
+    def budget_left(self) -> int:
+        """Answers that may still be corrected, by this process's open round and by new ones."""
+        return max(0, self.budget - self.rounds_started) + (self._noisy_threshold is not None)
+
+    def guarantee(self, *, rounds: int | None = None, delta: float = 0.0) -> MechanismGuarantee:
+        """Differential privacy of the holdout: of the whole budget, or of some rounds.
+
+        Each round is two ``1/(sigma n)``-DP steps (AboveThreshold, and the corrected answer), so
+        ``2B/(sigma n)`` in all, and less at a ``delta`` above 0, by exact composition.
+
+        Parameters
+        ----------
+        rounds
+            Such as ``rounds_started``; the budget by default.
+        delta
+            Of the whole, in ``[0, 1)``.
+        """
+        count = self.budget if rounds is None else checks.count("rounds", rounds, minimum=0)
+        step = self.round_epsilon / 2
+        eps = composed_pure_dp(2 * count, step, delta=delta) if count else 0.0
+        text = "1 round" if count == 1 else f"{count} rounds"
+        return MechanismGuarantee(
+            "replace-one",
+            eps,
+            delta if count else 0.0,
+            zcdp=count * step**2,
+            assumption=f"{text} of Thresholdout, n = {self.n}, sigma = {self.sigma:g}",
+        )
+
+    def promise(self, num_queries: int, *, beta: float = 0.05, rows: Rows = INDEPENDENT) -> Promise:
+        """Accuracy of all answers to ``num_queries`` adaptive queries; see `thresholdout_promise`.
+
+        Parameters
+        ----------
+        num_queries
+            Of all processes together.
+        beta
+            Failure probability.
+        rows
+            What is known about the holdout's rows; independent by default.
+        """
+        return thresholdout_promise(
+            self.n,
+            num_queries,
+            threshold=self.threshold,
+            sigma=self.sigma,
+            budget=self.budget,
+            beta=beta,
+            rows=rows,
+        )
+
+    # -- asking -----------------------------------------------------------------------------
+
+    def query(self, phi: Query) -> float:
+        """Answer one query.
+
+        Parameters
+        ----------
+        phi
+            Takes rows (a pytree like ``train``), gives one value in [0, 1] a row, ``[rows]``.
+
+        Raises
+        ------
+        HoldoutSpentError
+            If the budget is spent.
+        BudgetExceededError
+            If the ledger has no room for another round; nothing was recorded.
+        ValueError
+            If ``phi`` gives something else on the training rows.
+        """
+        return float(self._answer(*self._means(phi, batch=False)).values[0])
+
+    def query_batch(self, phi: Query) -> HoldoutAnswers:
+        """Answer a batch of queries, one after another.
+
+        Parameters
+        ----------
+        phi
+            Takes rows, gives values in [0, 1], ``[rows, queries]``.
+
+        Raises
+        ------
+        HoldoutSpentError
+            If the budget runs out; it carries the answers that were given.
+        BudgetExceededError
+            If the ledger has no room for the first round; when it ends later, HoldoutSpentError.
+        ValueError
+            If ``phi`` gives something else on the training rows.
+        """
+        return self._answer(*self._means(phi, batch=True))
+
+    def _means(
+        self, phi: Query, batch: bool
+    ) -> tuple[Float[np.ndarray, " queries"], Float[np.ndarray, " queries"]]:
+        on_train = _values(phi(self._train), self.n_train, "training", batch)
+        if not np.all((on_train >= 0) & (on_train <= 1)):  # NaN too
+            raise ValueError("phi: its values must lie in [0, 1] on every row; rescale or clip it.")
+        on_holdout = _values(phi(self._holdout), self.n, "holdout", batch)
+        if on_holdout.shape[1] != on_train.shape[1]:
+            raise ValueError(
+                f"phi: it gives {on_train.shape[1]} queries on the training rows and "
+                f"{on_holdout.shape[1]} on the holdout; give as many on both."
+            )
+        hidden = np.clip(np.nan_to_num(on_holdout, nan=0.0), 0.0, 1.0)
+        return on_train.mean(axis=0), hidden.mean(axis=0)
+
+    def _answer(
+        self, train: Float[np.ndarray, " queries"], holdout: Float[np.ndarray, " queries"]
+    ) -> HoldoutAnswers:
+        given: list[tuple[float, bool]] = []
+        for mean_train, mean_holdout in zip(train.tolist(), holdout.tolist(), strict=True):
+            try:
+                self._open_round()
+            except HoldoutSpentError as spent:
+                spent.answers = _collect(given)
+                raise
+            except ValueError as refused:
+                if not given:
+                    raise
+                raise HoldoutSpentError(str(refused), _collect(given)) from refused
+            given.append(self._one(mean_train, mean_holdout))
+        return _collect(given)
+
+    def _one(self, mean_train: float, mean_holdout: float) -> tuple[float, bool]:
+        gap = np.array([abs(mean_holdout - mean_train)])
+        noisy_gap = laplace_release(gap, 4 * self.sigma)[0]
+        assert self._noisy_threshold is not None
+        if noisy_gap <= self._noisy_threshold:
+            return mean_train, False
+        self._noisy_threshold = None  # the round is over before its answer leaves
+        return float(laplace_release(np.array([mean_holdout]), self.sigma)[0]), True
+
+    # -- rounds -----------------------------------------------------------------------------
+
+    @property
+    def _purpose(self) -> str:
+        return f"Thresholdout {self.name!r}: one round"
+
+    def _open_round(self) -> None:
+        """Pay for a round before anything of it is answered."""
+        if self._noisy_threshold is not None:
+            return
+        if self.rounds_started >= self.budget:
+            raise self._spent()
+        if self._ledger is None:
+            self._started += 1
+        else:
+            number = self._ledger.charge(purpose=self._purpose, **self._cost(self._ledger))
+            # Another process may have charged in between: ranks are decided by the ledger.
+            mine = [c for c in self._ledger.charges() if c.purpose == self._purpose]
+            if sum(charge.number <= number for charge in mine) > self.budget:
+                raise self._spent()
+        noisy = laplace_release(np.array([self.threshold]), 2 * self.sigma)
+        self._noisy_threshold = float(noisy[0])
+
+    def _spent(self) -> HoldoutSpentError:
+        return HoldoutSpentError(
+            f"budget: all {self.budget} rounds of holdout {self.name!r} are spent, so it answers "
+            "no more; collect a new holdout.",
+            _collect([]),
+        )
+
+    def _cost(self, ledger: Ledger) -> dict[str, float]:
+        if ledger.currency == "zcdp":
+            return {"zcdp": (self.round_epsilon / 2) ** 2}  # two steps of eps^2/2
+        return {"epsilon": self.round_epsilon}
+
+    def _check_ledger(self, ledger: Ledger) -> None:
+        if ledger.adjacency != "replace-one":
+            raise ValueError(
+                f"ledger: it is for {ledger.adjacency} neighbours, and a holdout of fixed size is "
+                "private for replace-one ones; use such a ledger."
+            )
+        cost = self._cost(ledger)
+        for charge in ledger.charges():
+            if charge.purpose == self._purpose and any(
+                charge.amounts[part] != amount for part, amount in cost.items()
+            ):
+                raise ValueError(
+                    f"ledger: rounds of {self.name!r} were charged for another sigma or another "
+                    "number of rows; use those settings, or another name."
+                )
+
+
+def _num_rows(name: str, rows: PyTree) -> int:
+    sizes = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(rows)}
+    if len(sizes) != 1 or 0 in sizes:
+        raise ValueError(
+            f"{name}: its arrays must have one row an example along the first axis, and as many "
+            f"rows each, got {sorted(sizes)}; give at least one row."
+        )
+    return int(sizes.pop())
+
+
+def _values(found: Any, num_rows: int, which: str, batch: bool) -> Float[np.ndarray, "rows q"]:
+    values = np.asarray(found, dtype=np.float64)
+    wanted = "[rows, queries]" if batch else "[rows]"
+    if values.ndim != (2 if batch else 1) or values.shape[0] != num_rows or values.size == 0:
+        raise ValueError(
+            f"phi: on the {num_rows} {which} rows it gives shape {list(values.shape)}; give "
+            f"{wanted}, a value for every row."
+        )
+    return values if batch else values[:, None]
+
+
+def _collect(given: list[tuple[float, bool]]) -> HoldoutAnswers:
+    return HoldoutAnswers(
+        np.array([value for value, _ in given], dtype=np.float64),
+        np.array([flag for _, flag in given], dtype=bool),
+    )

@@ -1,0 +1,199 @@
+"""The classifier with correlated attributes and rows that form a chain: DP against BDP calibration.
+
+Rows are (label, site, attributes); label and site are independent two-state chains along the rows,
+and attributes depend on them alone, so the row's chain is that of the four pairs (label, site).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from gibbs_dp.adaptive import MarkovChain, QuiltProfile, quilt_profile
+from gibbs_dp.experiments.holdout_classifier import Gate, Run, default_ks, run_classifier
+from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.information import checks
+
+SMALL = ClassifierData(4_000, 4_000)
+SITE = 0.4
+FLIP = 0.35
+EPSILON = 4.0
+BUDGET = 5
+# The threshold leaves room for the noise of thousands of answers (query noise is Lap(4 sigma)), and
+# for the sampling error of a difference of correlations, in units of 1/sqrt(n).
+THRESHOLD_PER_SIGMA, THRESHOLD_PER_ERROR = 32.0, 5.0
+
+
+class Calibrated(NamedTuple):
+    """A Thresholdout whose whole budget costs ``epsilon``.
+
+    Parameters
+    ----------
+    rows, attributes, calibration
+        What was simulated, in words.
+    data
+        What is drawn.
+    gate
+        What answers.
+    dp_epsilon, bdp_epsilon
+        Of the whole budget, replace-one, nats: as if rows were independent, and on these rows.
+    """
+
+    rows: str
+    attributes: str
+    calibration: str
+    data: ClassifierData
+    gate: Gate
+    dp_epsilon: float
+    bdp_epsilon: float
+
+
+def row_chain(flip: float, n: int) -> MarkovChain:
+    """Chain of (label, site), each of which changes with probability ``flip``.
+
+    >>> row_chain(0.25, 10).transition
+    array([[0.5625, 0.1875, 0.1875, 0.0625],
+           [0.1875, 0.5625, 0.0625, 0.1875],
+           [0.1875, 0.0625, 0.5625, 0.1875],
+           [0.0625, 0.1875, 0.1875, 0.5625]])
+    """
+    one = np.array([[1 - flip, flip], [flip, 1 - flip]])
+    return MarkovChain(np.kron(one, one), n)
+
+
+def dp_epsilon_for(profile: QuiltProfile, epsilon: float) -> float:
+    """Largest DP epsilon whose Bayesian DP is at most ``epsilon``.
+
+    Examples
+    --------
+    >>> profile = quilt_profile(row_chain(0.25, 200))
+    >>> found = dp_epsilon_for(profile, 1.0)
+    >>> round(profile.bdp_epsilon(found), 6), found < 0.2
+    (1.0, True)
+    """
+    checks.positive("epsilon", epsilon)
+    return float(brentq(lambda e: profile.bdp_epsilon(e) - epsilon, 0.0, epsilon, xtol=1e-14))
+
+
+def calibrations(
+    n: int, d: int, *, flip: float = FLIP, site: float = SITE, epsilon: float = EPSILON
+) -> list[Calibrated]:
+    """Set up independent and dependent rows, separate and correlated attributes, both calibrations.
+
+    ``sigma`` makes ``2 B/(sigma n)`` the DP epsilon: ``epsilon`` itself, or the one at which the
+    Bayesian DP on the rows' chain is ``epsilon``.
+
+    Parameters
+    ----------
+    n, d
+        Rows and attributes.
+    flip
+        Probability that label or site change from row to row, where rows are dependent.
+    site
+        How strongly attributes show the site, where they are correlated.
+    epsilon
+        Target, nats.
+    """
+    profile = quilt_profile(row_chain(flip, n))
+    bayes = dp_epsilon_for(profile, epsilon)
+    found = []
+    for rows, own_flip in (("independent", 0.5), ("chain", flip)):
+        for attributes, own_site in (("separate", 0.0), ("correlated", site)):
+            data = ClassifierData(n, d, site=own_site, flip=own_flip)
+            for calibration, dp in (("DP", epsilon), ("BDP", bayes)):
+                if rows == "independent" and calibration == "BDP":
+                    continue  # the same as DP
+                sigma = 2 * BUDGET / (n * dp)
+                threshold = THRESHOLD_PER_SIGMA * sigma + THRESHOLD_PER_ERROR / n**0.5
+                gate = Gate(threshold, sigma, BUDGET)
+                real = profile.bdp_epsilon(dp) if rows == "chain" else dp
+                found.append(Calibrated(rows, attributes, calibration, data, gate, dp, real))
+    return found
+
+
+def largest_k(data: ClassifierData) -> int:
+    """Attributes that vote: the one classifier of each repetition, so that a budget of 5 lasts."""
+    return min(default_ks(data.n)[-1], data.d)
+
+
+def run_correlated(
+    settings: Sequence[Calibrated],
+    *,
+    repetitions: int = 20,
+    key: int = 0,
+    advance: Callable[[int], None] | None = None,
+) -> list[tuple[Calibrated, Run]]:
+    """Run the classifier experiment on every setting; see `run_classifier`."""
+    return [
+        (
+            one,
+            run_classifier(
+                one.data,
+                ks=(largest_k(one.data),),
+                gate=one.gate,
+                repetitions=repetitions,
+                key=key + i,
+                advance=advance,
+            ),
+        )
+        for i, one in enumerate(settings)
+    ]
+
+
+def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, Any]]:
+    """Summarize at the largest ``k``: one dict per setting and analyst, errors over repetitions."""
+    rows: list[dict[str, Any]] = []
+    for one, run in found:
+        k = largest_k(one.data)
+        for i, analyst in enumerate(("standard", f"thresholdout, {one.calibration}")):
+            if i == 0 and one.calibration == "BDP":
+                continue  # the same analyst as beside DP
+            last = np.asarray(run.accuracy[:, i, :, -1], dtype=np.float64)
+            gap = np.abs(last[:, 1] - last[:, 2])
+            row: dict[str, Any] = {
+                "rows": one.rows,
+                "attributes": one.attributes,
+                "analyst": analyst,
+                "k": k,
+                "repetitions": last.shape[0],
+            }
+            for name, values in (
+                ("train", last[:, 0]),
+                ("holdout", last[:, 1]),
+                ("fresh", last[:, 2]),
+                ("gap", gap),
+            ):
+                row |= mean_and_se(name, values)
+            if i == 1:
+                row |= {
+                    "sigma": one.gate.sigma,
+                    "threshold": one.gate.threshold,
+                    "budget": one.gate.budget,
+                    "budget_spent": float(run.spent[:, 1].mean()),
+                    "dp_epsilon": one.dp_epsilon,
+                    "bdp_epsilon": one.bdp_epsilon,
+                }
+            rows.append(row)
+    return rows
+
+
+def mean_and_se(name: str, values: ArrayLike) -> dict[str, float]:
+    """Mean over repetitions that were answered, its standard error, and how many were not.
+
+    >>> mean_and_se("a", np.array([1.0, 3.0]))
+    {'a': 2.0, 'a_se': 1.0}
+    """
+    every = np.asarray(values, dtype=np.float64)
+    kept = every[np.isfinite(every)]
+    found: dict[str, float] = {}
+    if kept.size:
+        found[name] = float(kept.mean())
+    if kept.size > 1:
+        found[f"{name}_se"] = float(kept.std(ddof=1) / kept.size**0.5)
+    if kept.size < every.size:
+        found[f"{name}_unanswered"] = float(every.size - kept.size)
+    return found
