@@ -44,6 +44,8 @@ from gibbs_dp.adaptive.planner import plan_thresholdout as plan_thresholdout
 from gibbs_dp.adaptive.promise import Promise as Promise
 from gibbs_dp.adaptive.promise import adaptive_deviation as adaptive_deviation
 from gibbs_dp.adaptive.promise import thresholdout_promise as thresholdout_promise
+from gibbs_dp.adaptive.queries import HoldoutAnswers as HoldoutAnswers
+from gibbs_dp.adaptive.queries import HoldoutSpentError as HoldoutSpentError
 from gibbs_dp.adaptive.quilt_mechanism import MarkovQuiltMechanism as MarkovQuiltMechanism
 from gibbs_dp.adaptive.rows import DeclaredRows as DeclaredRows
 from gibbs_dp.adaptive.rows import IndependentRows as IndependentRows
@@ -59,8 +61,6 @@ from gibbs_dp.adaptive.sparse_vector import above_threshold as above_threshold
 from gibbs_dp.adaptive.sparse_vector import sparse_approximate as sparse_approximate
 from gibbs_dp.adaptive.sparse_vector import sparse_printed as sparse_printed
 from gibbs_dp.adaptive.sparse_vector import sparse_pure as sparse_pure
-from gibbs_dp.adaptive.thresholdout import HoldoutAnswers as HoldoutAnswers
-from gibbs_dp.adaptive.thresholdout import HoldoutSpentError as HoldoutSpentError
 from gibbs_dp.adaptive.thresholdout import Thresholdout as Thresholdout
 from gibbs_dp.adaptive.thresholdout_steps import ThresholdoutAnswers as ThresholdoutAnswers
 from gibbs_dp.adaptive.thresholdout_steps import ThresholdoutState as ThresholdoutState

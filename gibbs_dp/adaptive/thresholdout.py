@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import jax
 import numpy as np
-from jaxtyping import Bool, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from gibbs_dp.adaptive.composition import composed_pure_dp
 from gibbs_dp.adaptive.guarantee import MechanismGuarantee
 from gibbs_dp.adaptive.noise import laplace_release
 from gibbs_dp.adaptive.promise import INDEPENDENT, Promise, thresholdout_promise
+from gibbs_dp.adaptive.queries import (
+    HoldoutAnswers,
+    HoldoutSpentError,
+    Query,
+    collect,
+    count_rows,
+    query_values,
+)
 from gibbs_dp.adaptive.rows import Rows
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.ledger import Ledger
-
-Query = Callable[[Any], Any]
-
-
-class HoldoutAnswers(NamedTuple):
-    """Answers to a batch of queries, in order.
-
-    Parameters
-    ----------
-    values
-        Answers.
-    from_holdout
-        Where train and holdout were found to differ: such an answer is the noisy holdout mean and
-        ends a round; the others are the training set's means.
-    """
-
-    values: Float[np.ndarray, " answered"]
-    from_holdout: Bool[np.ndarray, " answered"]
-
-
-class HoldoutSpentError(ValueError):
-    """The budget is spent: the holdout says nothing any more.
-
-    Parameters
-    ----------
-    message
-        What happened.
-    answers
-        Those of the batch that were given before.
-    """
-
-    def __init__(self, message: str, answers: HoldoutAnswers) -> None:
-        super().__init__(message)
-        self.answers = answers
 
 
 class Thresholdout:
@@ -114,8 +84,8 @@ class Thresholdout:
         self.threshold = checks.nonnegative("threshold", threshold)
         self.sigma = checks.positive("sigma", sigma)
         self.budget = checks.count("budget", budget)
-        self.n = _num_rows("holdout", holdout)
-        self.n_train = _num_rows("train", train)
+        self.n = count_rows("holdout", holdout)
+        self.n_train = count_rows("train", train)
         if not name.strip() or name != name.strip() or "\n" in name:
             raise ValueError(f"name must be a word without spaces around it, got {name!r}.")
         self.name = name
@@ -234,10 +204,10 @@ class Thresholdout:
     def _means(
         self, phi: Query, batch: bool
     ) -> tuple[Float[np.ndarray, " queries"], Float[np.ndarray, " queries"]]:
-        on_train = _values(phi(self._train), self.n_train, "training", batch)
+        on_train = query_values(phi(self._train), self.n_train, "training", batch)
         if not np.all((on_train >= 0) & (on_train <= 1)):  # NaN too
             raise ValueError("phi: its values must lie in [0, 1] on every row; rescale or clip it.")
-        on_holdout = _values(phi(self._holdout), self.n, "holdout", batch)
+        on_holdout = query_values(phi(self._holdout), self.n, "holdout", batch)
         if on_holdout.shape[1] != on_train.shape[1]:
             raise ValueError(
                 f"phi: it gives {on_train.shape[1]} queries on the training rows and "
@@ -254,14 +224,14 @@ class Thresholdout:
             try:
                 self._open_round()
             except HoldoutSpentError as spent:
-                spent.answers = _collect(given)
+                spent.answers = collect(given)
                 raise
             except ValueError as refused:
                 if not given:
                     raise
-                raise HoldoutSpentError(str(refused), _collect(given)) from refused
+                raise HoldoutSpentError(str(refused), collect(given)) from refused
             given.append(self._one(mean_train, mean_holdout))
-        return _collect(given)
+        return collect(given)
 
     def _one(self, mean_train: float, mean_holdout: float) -> tuple[float, bool]:
         gap = np.array([abs(mean_holdout - mean_train)])
@@ -299,7 +269,7 @@ class Thresholdout:
         return HoldoutSpentError(
             f"budget: all {self.budget} rounds of holdout {self.name!r} are spent, so it answers "
             "no more; collect a new holdout.",
-            _collect([]),
+            collect([]),
         )
 
     def _cost(self, ledger: Ledger) -> dict[str, float]:
@@ -322,31 +292,3 @@ class Thresholdout:
                     f"ledger: rounds of {self.name!r} were charged for another sigma or another "
                     "number of rows; use those settings, or another name."
                 )
-
-
-def _num_rows(name: str, rows: PyTree) -> int:
-    sizes = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(rows)}
-    if len(sizes) != 1 or 0 in sizes:
-        raise ValueError(
-            f"{name}: its arrays must have one row an example along the first axis, and as many "
-            f"rows each, got {sorted(sizes)}; give at least one row."
-        )
-    return int(sizes.pop())
-
-
-def _values(found: Any, num_rows: int, which: str, batch: bool) -> Float[np.ndarray, "rows q"]:
-    values = np.asarray(found, dtype=np.float64)
-    wanted = "[rows, queries]" if batch else "[rows]"
-    if values.ndim != (2 if batch else 1) or values.shape[0] != num_rows or values.size == 0:
-        raise ValueError(
-            f"phi: on the {num_rows} {which} rows it gives shape {list(values.shape)}; give "
-            f"{wanted}, a value for every row."
-        )
-    return values if batch else values[:, None]
-
-
-def _collect(given: list[tuple[float, bool]]) -> HoldoutAnswers:
-    return HoldoutAnswers(
-        np.array([value for value, _ in given], dtype=np.float64),
-        np.array([flag for _, flag in given], dtype=bool),
-    )

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from gibbs_dp import io
 from gibbs_dp.adaptive import answerable_queries, composed_pure_dp, counting_error
 from gibbs_dp.adaptive.composition import RULES
 from gibbs_dp.audit.progress import Progress
@@ -19,67 +14,13 @@ from gibbs_dp.experiments import holdout_correlated as correlated
 from gibbs_dp.experiments import holdout_maxima as maxima
 from gibbs_dp.experiments import holdout_selection as selection
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_result import Found, Row, Sizes
 from gibbs_dp.information import checks
 
-Row = dict[str, Any]
 DELTA = 1e-6
 TOTAL_EPSILON = 1.0
 QUERY_COUNTS = tuple(int(10 ** (k / 4)) for k in range(17))
 ROW_COUNTS = (1_000, 10_000, 100_000, 1_000_000)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What an experiment found.
-
-    Parameters
-    ----------
-    name
-        Of the experiment.
-    rows
-        Everything, one dict per point of the picture.
-    summary
-        The table to read: some rows, or a digest of them.
-    notes
-        What the figures rest on.
-    """
-
-    name: str
-    rows: list[Row]
-    summary: list[Row]
-    notes: tuple[str, ...] = field(default=())
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes given by the user; None leaves them to the experiment.
-
-    Parameters
-    ----------
-    n, d
-        Rows and attributes.
-    repetitions
-        Independent repetitions.
-    is_full
-        The published setting instead of the smaller default.
-    key
-        Integer seed.
-    """
-
-    n: int | None = None
-    d: int | None = None
-    repetitions: int | None = None
-    is_full: bool = False
-    key: int = 0
-
-    def refuse(self, experiment: str, *names: str) -> None:
-        """Raise ``ValueError`` if a size was given that the experiment has not."""
-        for name in names:
-            if getattr(self, name):
-                flag = "full" if name == "is_full" else name
-                raise ValueError(
-                    f"--{flag}: experiment {experiment!r} has no such size; leave it out."
-                )
 
 
 def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
@@ -112,20 +53,6 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
     with Progress(is_shown, 0) as progress:
         progress.stage(name)
         return EXPERIMENTS[name](sizes, progress)
-
-
-def save_tables(found: Found, folder: Path) -> list[Path]:
-    """Write ``holdout_NAME.csv``, every row.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
-    path = folder / f"holdout_{found.name}.csv"
-    with io.atomic_write(path) as temporary:
-        pd.DataFrame(found.rows).to_csv(temporary, index=False)
-    return [path]
 
 
 def _classifier(sizes: Sizes, progress: Progress) -> Found:

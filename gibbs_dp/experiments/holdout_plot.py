@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gibbs_dp.experiments.holdout import Found, Row
+from gibbs_dp.experiments.holdout_result import Found, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
