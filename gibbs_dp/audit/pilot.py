@@ -30,6 +30,8 @@ MAX_ATTEMPTS = 6
 # The jackknife's correction as a share of the KL, beyond which what it leaves uncorrected shows.
 ONE_SIDED_LIMIT = 0.02
 SMALL_KL = 0.05
+# Nats above which one posterior's draws do not say what the replaced one's normalizer is.
+LARGE_KL = 2.0
 DRIFT_Z = 4.0
 DRIFT_SIZE = 0.02
 LOW_ACCEPT = 0.5
@@ -193,7 +195,11 @@ def jackknife_shift(summary: Summary) -> float:
 
 
 def _wants_two_sided(summary: Summary) -> bool:
-    return summary.kl_direct.shape[0] > 0 and jackknife_shift(summary) > ONE_SIDED_LIMIT
+    if not summary.kl_direct.shape[0]:
+        return False
+    # Of a KL of many nats the jackknife sees nothing: all its weight is on one draw either way.
+    is_large = float(np.mean(summary.kl_direct)) > LARGE_KL
+    return is_large or jackknife_shift(summary) > ONE_SIDED_LIMIT
 
 
 def _rhat_of_starts(first: Summary, second: Summary) -> float:
