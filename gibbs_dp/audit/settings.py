@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
+from gibbs_dp._compile import program
 from gibbs_dp._version import __version__
 from gibbs_dp.model.check import check_loss, positive_count
 from gibbs_dp.model.domain import Domain
@@ -155,7 +156,9 @@ def check_examples(
         if isinstance(posterior.loss, Loss):
             posterior.loss.check_data(population.data)
     try:
-        train, ghosts = population.sample(key, n, num_ghosts)
+        # One small program: operation by operation, a dozen of them would be compiled.
+        draw = program(_draw, ("n", "num_ghosts"), jax.default_backend(), is_quick=True)
+        train, ghosts = draw(population, key, n, num_ghosts)
     except TypeError as error:
         raise ValueError(
             f"population: sampling failed ({error}); a callable takes (key, n) and returns "
@@ -173,6 +176,10 @@ def check_examples(
                 raise ValueError("population: it produced NaN or infinite examples.")
     check_loss(posterior, train, n)
     return train
+
+
+def _draw(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
+    return population.sample(key, n, num_ghosts)
 
 
 def default_block_size(

@@ -38,25 +38,36 @@ def precision(is_double: bool) -> AbstractContextManager[None]:
     return getattr(experimental, "enable_x64")(is_double)  # noqa: B009
 
 
-def run_jobs(
-    jobs: Iterable[Job], work: Callable[[Job, jax.Device], Any]
+def in_threads(
+    jobs: Iterable[Job], work: Callable[[int, Job], Any], num_threads: int
 ) -> Iterator[tuple[Job, Any]]:
-    """Yield ``(job, result as NumPy arrays)`` as jobs finish, on all workers.
+    """Yield ``(job, work(number, job))`` as jobs finish.
 
     On an exception (an interrupt too) jobs that have not begun are dropped.
     """
-    devices = jax.local_devices()
     is_double = jnp.zeros(()).dtype == jnp.dtype("float64")
 
     def one(number: int, job: Job) -> Any:
         # JAX's precision setting is local to a thread; workers take the caller's.
         with precision(is_double):
-            return jax.tree.map(np.asarray, work(job, devices[number % len(devices)]))
+            return work(number, job)
 
-    pool = ThreadPoolExecutor(num_workers(), thread_name_prefix="gibbs_dp")
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gibbs_dp")
     try:
         futures = {pool.submit(one, i, job): job for i, job in enumerate(jobs)}
         for future in as_completed(futures):
             yield futures[future], future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def run_jobs(
+    jobs: Iterable[Job], work: Callable[[Job, jax.Device], Any]
+) -> Iterator[tuple[Job, Any]]:
+    """Yield ``(job, result as NumPy arrays)`` as jobs finish, on all devices or cores."""
+    devices = jax.local_devices()
+
+    def one(number: int, job: Job) -> Any:
+        return jax.tree.map(np.asarray, work(job, devices[number % len(devices)]))
+
+    return in_threads(jobs, one, num_workers())

@@ -11,8 +11,11 @@ from gibbs_dp.audit.store.archive import Archive
 from gibbs_dp.audit.store.place import AuditIncomplete
 from gibbs_dp.audit.store.share import POLL_SECONDS
 from gibbs_dp.audit.track import Track
+from gibbs_dp.audit.workers import in_threads
 
 Finding = TypeVar("Finding")
+# Much of a finding is NumPy on one core; each holds tables of some hundred megabytes.
+MAX_THREADS = 2
 
 
 def find_all(
@@ -46,21 +49,24 @@ def find_all(
         If some are another process's, and missing.
     """
     found: dict[int, Finding] = {}
-    for rank, track in enumerate(tracks):
-        if track is None:
-            progress.advance(1)
-            continue
+    wanted = {rank: track for rank, track in enumerate(tracks) if track is not None}
+    progress.advance(len(tracks) - len(wanted))
+    missing = []
+    for rank, track in wanted.items():
         held = _recall(archive, track, name, kind)
-        if held is None and (archive is None or _is_mine(archive, rank)):
-            held = make(rank)
-            if archive is not None:
-                archive.save_finding(track.gamma, _named(name, track), track.pilot, held)
         if held is not None:
             found[rank] = held
             progress.advance(1)
-    wanted = [rank for rank, track in enumerate(tracks) if track is not None]
+        elif archive is None or _is_mine(archive, rank):
+            missing.append(rank)
+    for rank, held in in_threads(missing, lambda _, rank: make(rank), MAX_THREADS):
+        if archive is not None:
+            track = wanted[rank]
+            archive.save_finding(track.gamma, _named(name, track), track.pilot, held)
+        found[rank] = held
+        progress.advance(1)
     if archive is not None:
-        _collect(archive, kind, name, tracks, wanted, found)
+        _collect(archive, kind, name, wanted, found)
     return [found.get(rank) for rank in range(len(tracks))]
 
 
@@ -86,17 +92,15 @@ def _collect(
     archive: Archive,
     kind: type[Finding],
     name: str,
-    tracks: Sequence[Track | None],
-    wanted: list[int],
+    wanted: dict[int, Track],
     found: dict[int, Finding],
 ) -> None:
     """Wait for the findings of other processes, as long as the store says."""
     patience = time.monotonic() + archive.store.wait
     while len(found) < len(wanted):
         before = len(found)
-        for rank in wanted:
-            track = tracks[rank]
-            if rank in found or track is None:
+        for rank, track in wanted.items():
+            if rank in found:
                 continue
             held = _recall(archive, track, name, kind)
             if held is not None:
@@ -106,8 +110,8 @@ def _collect(
         elif time.monotonic() >= patience:
             missing = tuple(
                 f"{kind.__name__.lower()} at gamma={track.gamma:g}"
-                for rank in wanted
-                if rank not in found and (track := tracks[rank]) is not None
+                for rank, track in wanted.items()
+                if rank not in found
             )
             raise AuditIncomplete(
                 f"store: all blocks are there; other processes have yet to write the "
