@@ -11,8 +11,8 @@ import jax
 
 # Compile time is user time: full optimization triples it for a fifth of the run time.
 OPTIONS = {"xla_backend_optimization_level": 1}
-# For programs that run for a second or two: half of that compile time again, for code that is up
-# to twice as slow.
+# Half of that compile time again. Exponentials and logarithms are then not vectorized, and code
+# full of them is twice as slow; other code is no slower.
 QUICK_OPTIONS = {**OPTIONS, "xla_cpu_use_fusion_emitters": False}
 
 
@@ -48,7 +48,7 @@ def compiler_options(backend: str, is_quick: bool = False) -> dict[str, int | bo
     backend
         Platform of the devices; only "cpu" has options.
     is_quick
-        Whether the program will run for so short a time that compiling it dominates.
+        Whether the program has few exponentials and logarithms, or runs for a moment only.
     """
     if backend != "cpu":
         return None

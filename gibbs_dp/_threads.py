@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
-THREADS_PER_CORE = 4
+THREADS_PER_CORE = 2
 
 
 def num_cores() -> int:

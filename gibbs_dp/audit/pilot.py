@@ -27,8 +27,9 @@ DEFAULT_BURN_IN = 16
 MAX_BURN_IN = 1024
 ADAPT_ROUNDS = 6
 MAX_ATTEMPTS = 6
-# The jackknife's correction as a share of the KL, beyond which what it leaves uncorrected shows.
-ONE_SIDED_LIMIT = 0.02
+# The jackknife's correction as a share of the KL, beyond which what it leaves uncorrected shows:
+# where log ratios are Gaussian it leaves 0.4% at this limit with 64 effective draws, 0.1% with 40.
+ONE_SIDED_LIMIT = 0.035
 SMALL_KL = 0.05
 # Nats above which one posterior's draws do not say what the replaced one's normalizer is.
 LARGE_KL = 2.0

@@ -40,7 +40,7 @@ DOMINANT_SHARE = 0.4
 VIRIAL_Z = 4.0
 VIRIAL_SIZE = 0.02
 MIN_DATASETS_TO_JUDGE = 256
-TAIL_LIMIT = 2.5 * ONE_SIDED_LIMIT
+TAIL_LIMIT = 1.5 * ONE_SIDED_LIMIT
 
 
 def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:

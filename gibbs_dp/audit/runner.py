@@ -36,7 +36,6 @@ class Runner:
     """Runs jobs of one audit; compiles each plan once per device."""
 
     settings: Settings
-    is_quick: bool = False  # compile in less time, for code that is slower
     _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,7 +73,8 @@ class Runner:
         s = self.settings
         indices = jnp.arange(job.first, job.first + s.block_size)
         arguments = jax.device_put((s.population, job.roots, indices, job.inputs), device)
-        program = block_program(device.platform, self.is_quick)
+        # A quadratic loss computes none of what the quick program would be slow at.
+        program = block_program(device.platform, is_quick=s.posterior.is_quadratic)
         return program(s.posterior, s.kernel, job.plan, *arguments)
 
 

@@ -30,8 +30,6 @@ NUM_PROPOSALS = 256
 NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 64, 16
 # Datasets compared for mutual information by default, and the fewest that say anything.
 DEFAULT_INFORMATION, MIN_INFORMATION = 1024, 32
-# Chains times numbers they read in a step: two seconds of sampling on one core, or less.
-SMALL_WORK = 4_000_000
 Estimator = Literal["auto", "one-sided", "two-sided"]
 
 
@@ -63,15 +61,6 @@ class Settings:
     def num_proposals(self) -> int:
         """Points that each normalizer is bridged from; none without information estimates."""
         return NUM_PROPOSALS if self.num_information else 0
-
-    @property
-    def is_small(self) -> bool:
-        """Whether sampling will take less time than compiling for speed would cost."""
-        data = self.n * (self.num_ghosts if self.posterior.structured else 1)
-        if self.posterior.is_quadratic:
-            data = min(data, self.posterior.dim)
-        work = self.num_chains * (data + self.posterior.dim)
-        return work * self.num_datasets * len(self.gammas) < SMALL_WORK
 
     @property
     def is_exact(self) -> bool:

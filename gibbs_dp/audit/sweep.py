@@ -43,8 +43,7 @@ def run_sweep(
     AuditIncomplete
         If blocks of other processes are missing.
     """
-    # A store's blocks must come from one program, however many datasets it grows to.
-    runner = Runner(settings, is_quick=settings.is_small and archive is None)
+    runner = Runner(settings)
     tracks: list[Track] = []
     try:
         _tune_all(settings, runner, tracks, progress, archive)

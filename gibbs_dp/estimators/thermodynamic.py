@@ -49,8 +49,8 @@ def integrate_mean_loss(
     >>> gammas = np.array([0.1, 1.0, 10.0])
     >>> loss = 3.0 + 0.5 / gammas  # one Gaussian coordinate: log C = -3 gamma - log(gamma) / 2
     >>> found = integrate_mean_loss(gammas, loss[None], 0.5 / gammas[None] ** 2)
-    >>> np.round(found.value + 3.0 * np.diff(gammas) + 0.5 * np.log(10.0), 8).tolist()
-    [[0.0, 0.0]]
+    >>> bool(np.allclose(found.value, -3.0 * np.diff(gammas) - 0.5 * np.log(10.0)))
+    True
     """
     fine, coarse = [], []
     for j, (low, high) in enumerate(pairwise(gammas)):

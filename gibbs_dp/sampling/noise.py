@@ -19,6 +19,17 @@ PARITY = 0x1BD11BDA
 # The fewest that pass every test of randomness its authors ran; jax.random makes 20.
 ROUNDS = 13
 
+# Of erfinv(x) / x, highest power first: in w - 2.5 where w = -log(1 - x^2) is below 5, and in
+# sqrt(w) - 3 beyond.
+CENTRAL = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
 Words = UInt32[Array, "..."]
 
 
@@ -74,11 +85,34 @@ def uniforms(key: PRNGKeyArray, num: int, dtype: Any) -> Float[Array, " num"]:
     return ((random_words(key, num) >> 9).astype(dtype) + 0.5) * np.float32(2.0**-23)
 
 
+def normal_quantile(u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Return the standard normal quantile of ``u`` in (0, 1).
+
+    In single precision by the polynomials of Giles 2010 (*Approximating the erfinv function*,
+    table 5), within 4e-7 of the value and a third of the cost of XLA's; in double by XLA's.
+    """
+    x = 2.0 * u - 1.0
+    if u.dtype != jnp.float32:
+        return np.sqrt(2.0).astype(u.dtype) * jax.scipy.special.erfinv(x)
+    w = -jnp.log(4.0 * u * (1.0 - u))  # -log(1 - x^2), without its cancellation
+    central, tail = w - 2.5, jnp.sqrt(w) - 3.0
+    return (
+        np.float32(np.sqrt(2.0))
+        * x
+        * jnp.where(w < 5.0, _horner(CENTRAL, central), _horner(TAIL, tail))
+    )
+
+
+def _horner(coefficients: tuple[float, ...], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    value = jnp.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        value = value * x + c
+    return value
+
+
 def normals_and_uniforms(
     key: PRNGKeyArray, dim: int, num_uniforms: int, dtype: Any
 ) -> tuple[Float[Array, " dim"], Float[Array, " uniforms"]]:
     """Independent standard normals and uniforms from one call of the generator."""
     u = uniforms(key, dim + num_uniforms, dtype)
-    z = np.sqrt(2.0).astype(dtype) * jax.scipy.special.erfinv(2.0 * u[:dim] - 1.0)
-    # Whatever reads the numbers must not compute them again.
-    return jax.lax.optimization_barrier((z, u[dim:]))
+    return normal_quantile(u[:dim]), u[dim:]

@@ -43,9 +43,9 @@ def others(report):
 
 @pytest.mark.parametrize(("dim", "scale"), [(1, None), (3, 1.0), (10, None)])
 def test_closed_form_lies_between_close_bounds(dim, scale):
-    n, gammas = 100, [0.01, 1.0, 100.0]
+    n, gammas, datasets = 100, [0.01, 1.0, 100.0], 1024 if dim == 1 else 512
     report = gdp.audit(
-        gaussian_mean(dim, scale), gaussian_examples(dim), n, gammas, 1024, progress=False
+        gaussian_mean(dim, scale), gaussian_examples(dim), n, gammas, datasets, progress=False
     )
     variance = np.inf if scale is None else scale**2
     exact = [closed_form.gaussian_mean(g, n, dim, 1.0, variance) for g in gammas]
@@ -73,7 +73,7 @@ def test_finite_class_matches_the_oracle():
     probs, gammas, n = np.array([0.5, 0.3, 0.2]), [0.2, 1.0, 3.0], 4
     posterior = gdp.GibbsPosterior(lambda t, x: (t - x) ** 2, gdp.Flat(gdp.supports.real()))
     report = gdp.audit(
-        posterior, gdp.populations.Finite(z, probs), n, gammas, 2048, num_information=2048,
+        posterior, gdp.populations.Finite(z, probs), n, gammas, 2048, num_information=1024,
         kernel=gdp.Grid(theta), sigma=0.5, progress=False,
     )  # fmt: skip
     problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))

@@ -5,7 +5,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling import chains
+from gibbs_dp.sampling import chains, locate
 from gibbs_dp.sampling.evolve import make_schedule
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
@@ -117,7 +117,7 @@ def test_without_adaptation_the_same_problem_is_seen_to_fail(absolute_sampler):
 
 
 def test_many_dimensions_adapt_diagonally(monkeypatch):
-    monkeypatch.setattr(chains, "MAX_LAPLACE_DIM", 3)
+    monkeypatch.setattr(locate, "MAX_LAPLACE_DIM", 3)
     scales = np.array([1.0, 0.2, 5.0, 1.0])
     posterior = gdp.GibbsPosterior(
         gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(4), scales).to_event(1)
