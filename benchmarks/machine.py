@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -50,9 +51,22 @@ def save(name, rows, settings, out=None):
     folder = RESULTS if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    text = json.dumps({"machine": describe(), "settings": settings, "rows": rows}, indent=1)
+    found = {"machine": describe(), "settings": settings, "rows": rows}
+    text = json.dumps(_plain(found), indent=1, allow_nan=False)
     path.write_text(text + "\n")
     return path
+
+
+def _plain(value):
+    """Numbers, strings and containers of them as JSON can hold them; infinity is a string."""
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else str(number)
 
 
 def show(rows):

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from gibbs_dp.problems.random_features import random_features as random_features_problem
 
 import gibbs_dp as gdp
 from gibbs_dp import estimators
@@ -18,6 +17,7 @@ from gibbs_dp.audit.losses import per_example_losses, structured_losses
 from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
+from gibbs_dp.problems.random_features import random_features as random_features_problem
 from gibbs_dp.sampling.evolve import make_schedule
 
 
@@ -82,7 +82,7 @@ def logistic():
     def truth():
         report = gdp.audit(
             posterior, examples, 200, [1.0], 65_536, key=99, num_warmup=64, num_samples=16,
-            num_information=0,
+            num_information=0, progress=False,
         )  # fmt: skip
         return report["on_average_kl"][0], report["on_average_kl_se"][0]
 

@@ -80,3 +80,17 @@ def test_double_precision_has_more_than_24_bits(float64):
 def test_any_kind_of_key_gives_a_stream():
     streams = noise.chain_keys(jax.random.key(0, impl="rbg"), 3)
     assert np.unique(np.asarray(streams)).size == 6
+
+
+def test_quantiles_are_those_of_scipy():
+    # Every 97th of the 2^23 single-precision uniforms, and all of the outermost.
+    k = np.concatenate([np.arange(0, 2**23, 97), np.arange(2000), 2**23 - 1 - np.arange(2000)])
+    u = (k + 0.5) * 2.0**-23
+    found = np.asarray(noise.normal_quantile(jnp.asarray(u, jnp.float32)), float)
+    np.testing.assert_allclose(found, stats.norm.ppf(u), rtol=4e-7, atol=4e-9)
+
+
+def test_quantiles_in_double_precision(float64):
+    u = np.linspace(1e-12, 1 - 1e-12, 1001)
+    found = np.asarray(noise.normal_quantile(jnp.asarray(u)))
+    np.testing.assert_allclose(found, stats.norm.ppf(u), rtol=1e-9, atol=1e-12)
