@@ -44,22 +44,8 @@ class Runner:
         return run_jobs(jobs, self._work)
 
     def in_order(self, jobs: Iterable[Job]) -> list[Job]:
-        """Order jobs so that one worker compiles a new plan while the others have work.
-
-        First one job of every plan that is new, then those of plans that are not, then the rest.
-        """
-        known = {plan for plan, _ in self._ready}
-        first: list[Job] = []
-        ready: list[Job] = []
-        later: list[Job] = []
-        for job in jobs:
-            if job.plan in known:
-                ready.append(job)
-            elif all(job.plan != other.plan for other in first):
-                first.append(job)
-            else:
-                later.append(job)
-        return [*first, *ready, *later]
+        """Order jobs so that one worker compiles a new plan while the others have work."""
+        return new_plans_first(jobs, {plan for plan, _ in self._ready})
 
     def _work(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         if (job.plan, device) in self._ready:
@@ -76,6 +62,21 @@ class Runner:
         # A quadratic loss computes none of what the quick program would be slow at.
         program = block_program(device.platform, is_quick=s.posterior.is_quadratic)
         return program(s.posterior, s.kernel, job.plan, *arguments)
+
+
+def new_plans_first(jobs: Iterable[Job], known: set[Plan]) -> list[Job]:
+    """Put one job of every new plan first, then those of known plans, then the rest."""
+    first: list[Job] = []
+    ready: list[Job] = []
+    later: list[Job] = []
+    for job in jobs:
+        if job.plan in known:
+            ready.append(job)
+        elif all(job.plan != other.plan for other in first):
+            first.append(job)
+        else:
+            later.append(job)
+    return [*first, *ready, *later]
 
 
 def concatenate(parts: list[Blocks], count: int) -> Blocks:
