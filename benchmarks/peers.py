@@ -1,7 +1,7 @@
 """Time to a given error of on-average KL: gibbs_dp against general samplers under vmap.
 
     pip install blackjax            # needs jax >= 0.9
-    python benchmarks/peers.py      # some twenty minutes on two cores; --quick for a look
+    python benchmarks/peers.py      # ten minutes on two cores; --quick for a look
 
 Same problems, same populations, truth from closed forms (or, for logistic regression, from a run
 of 65,536 datasets that is far longer than any measured one). For every way of sampling:
