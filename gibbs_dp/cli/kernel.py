@@ -27,7 +27,8 @@ def make_kernel(parsed: argparse.Namespace) -> Kernel | Unadjusted:
         If a setting is out of range or does not belong to the kernel.
     """
     given = {name: getattr(parsed, name) for name in BELONGS}
-    given = {name: value for name, value in given.items() if value not in (None, False)}
+    # By identity: a batch of 0 examples equals False and must be refused, not left out.
+    given = {k: v for k, v in given.items() if v is not None and v is not False}
     for name in given:
         if parsed.kernel not in BELONGS[name]:
             raise UsageError(

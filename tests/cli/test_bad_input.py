@@ -81,6 +81,10 @@ CASES = {
         ("audit", "gaussian-mean", "--batch-size", "3"),
         "--batch-size: hmc has no such setting; use --kernel sgld.",
     ),
+    "batch of nothing": (
+        ("audit", "gaussian-mean", "--kernel", "sgld", "--batch-size", "0"),
+        "SGLD(batch_size) must be at least 1, got 0",
+    ),
     "folder under a file": (("audit", "gaussian-mean", "--out", "file/x"), "--out: cannot write"),
     "folder is a file": (("audit", "gaussian-mean", "--out", "file"), "--out: cannot write"),
     "figure2 folder": (("figure2", "--out", "file/x"), "--out: cannot write"),
