@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from gibbs_dp.model import GibbsPosterior
+from gibbs_dp.model.losses.softmax import cross_entropy
 from gibbs_dp.problems.base import Problem
 
 Weights = dict[str, Float[Array, "..."]]
@@ -34,9 +35,7 @@ class NetworkLoss:
         """Losses of ``(x [n, inputs], y [n])``."""
         x, y = data
         hidden = jnp.tanh(x @ theta["hidden_weight"] + theta["hidden_bias"])
-        scores = hidden @ theta["output_weight"] + theta["output_bias"]
-        chosen = jnp.take_along_axis(scores, y[:, None], axis=1)[:, 0]
-        return jax.nn.logsumexp(scores, axis=1) - chosen
+        return cross_entropy(hidden @ theta["output_weight"] + theta["output_bias"], y)
 
 
 def network_prior(

@@ -20,6 +20,17 @@ from gibbs_dp.model.losses.labels import shown
 NUM_ANGLES = 600
 
 
+def cross_entropy(scores: Float[Array, "n k"], y: Shaped[Array, " n"]) -> Float[Array, " n"]:
+    """``log sum_k exp(scores_k) - scores_y`` of every row, in nats.
+
+    >>> import jax.numpy as jnp
+    >>> round(float(cross_entropy(jnp.zeros((1, 4)), jnp.array([3]))[0]), 6)  # log 4
+    1.386294
+    """
+    own = jnp.take_along_axis(scores, y.astype(int)[:, None], axis=1)[:, 0]
+    return jax.nn.logsumexp(scores, axis=1) - own
+
+
 @dataclass(frozen=True)
 class SoftmaxCrossEntropy(Loss):
     """``log sum_k exp(x·theta_k) - x·theta_y`` for labels ``y`` in ``0..K-1``.
@@ -64,9 +75,7 @@ class SoftmaxCrossEntropy(Loss):
     def batch(self, theta: Float[Array, "d k"], data: Labelled) -> Float[Array, " n"]:
         """Losses of ``(x [n, d], y [n])``."""
         x, y = data
-        scores = jnp.matmul(x, theta, precision="highest")
-        own = jnp.take_along_axis(scores, y.astype(int)[:, None], axis=1)[:, 0]
-        return jax.nn.logsumexp(scores, axis=1) - own
+        return cross_entropy(jnp.matmul(x, theta, precision="highest"), y)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x| <= x_bound`` and the Frobenius norm ``|theta| <= theta_bound``.
