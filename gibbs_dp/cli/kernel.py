@@ -10,6 +10,7 @@ from gibbs_dp.sampling.kernels import HMC, MALA, SGLD, ULA, Kernel, Unadjusted
 # Which kernels an option belongs to; --step-size belongs to all.
 BELONGS = {
     "num_leapfrog": ("hmc",),
+    "integrator": ("hmc",),
     "relative_step": ("ula", "sgld"),
     "num_steps": ("ula", "sgld"),
     "preconditioner": ("ula", "sgld"),

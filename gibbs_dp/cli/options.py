@@ -34,6 +34,13 @@ KERNEL = (
         "step in posterior standard deviations (default: tuned); of ula and sgld: h itself",
     ),
     Option("num_leapfrog", "int", "gradients per HMC step (default: 3, more in high dimension)"),
+    Option(
+        "integrator",
+        "str",
+        "hmc: split (exact on the Gaussian fit) or leapfrog (default split)",
+        None,
+        ("split", "leapfrog"),
+    ),
     Option("relative_step", "float", "ula, sgld: h times the largest curvature (default 0.03)"),
     Option("num_steps", "int", "ula, sgld: steps per recorded draw (default 20)"),
     Option(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp.estimators import direct_kl, direct_kl_of_pairs, two_sided_kl
-from gibbs_dp.estimators.direct import group_sums
+from gibbs_dp.estimators.direct import _expm1, group_sums
 
 CHAINS, SAMPLES = 8, 8
 WEIGHT = jnp.full((CHAINS, SAMPLES), 1.0 / SAMPLES)
@@ -63,19 +63,47 @@ def test_all_pairs_equal_the_pair_by_pair_form(dtype, slopes):
     assert float(a.plug_in) == pytest.approx(float(b.plug_in), rel=1e-4)
 
 
+def by_hand(delta):
+    """Plug-in KL of every pair from its log ratios at all draws."""
+    delta = delta.reshape(-1, *delta.shape[2:])
+    return delta.mean(0) + np.log(np.exp(-delta).mean(0))
+
+
 def test_jackknife_matches_leaving_chains_out_by_hand(slopes):
     train, ghost = (np.asarray(x, np.float64) for x in linear_losses(jax.random.key(3), *slopes))
     gamma = 0.9
     delta = gamma * (ghost[..., None, :] - train[..., :, None])
 
-    def plug_in(d):
-        d = d.reshape(-1, *d.shape[2:])
-        return d.mean(0) + np.log(np.exp(-d).mean(0))
-
-    left_out = np.mean([plug_in(np.delete(delta, c, axis=0)) for c in range(CHAINS)], axis=0)
-    by_hand = CHAINS * plug_in(delta) - (CHAINS - 1) * left_out
+    left_out = np.mean([by_hand(np.delete(delta, c, axis=0)) for c in range(CHAINS)], axis=0)
+    expected = CHAINS * by_hand(delta) - (CHAINS - 1) * left_out
     found = direct_kl(jnp.asarray(train), jnp.asarray(ghost), WEIGHT, jnp.asarray(gamma))
-    assert float(found.value) == pytest.approx(by_hand.mean(), rel=2e-4)
+    assert float(found.value) == pytest.approx(expected.mean(), rel=2e-4)
+
+
+def test_of_very_many_pairs_groups_stand_for_all():
+    # 203 x 64 pairs: three groups would not divide 64, two do, and one example is left over. By
+    # hand, over the pairs within groups, without the jackknife; and its correction on a part.
+    rng = np.random.default_rng(3)
+    train, ghost = linear_losses(jax.random.key(6), *(0.3 * rng.normal(size=k) for k in (203, 64)))
+    found = direct_kl(train, ghost, WEIGHT, jnp.asarray(1.0))
+    delta = np.asarray(ghost[..., None, :] - train[..., :, None], np.float64)
+    every = by_hand(delta)
+    within = [every[k * 101 : (k + 1) * 101, k * 32 : (k + 1) * 32].mean() for k in (0, 1)]
+    assert float(found.plug_in) == pytest.approx(np.mean(within), rel=1e-4)
+    assert np.mean(within) == pytest.approx(every.mean(), rel=0.05)  # shared means: 1.3%
+    part = delta[..., :32, :16]
+    left_out = [by_hand(np.delete(part, c, axis=0)).mean() for c in range(CHAINS)]
+    correction = (CHAINS - 1) * (by_hand(part).mean() - np.mean(left_out))
+    assert float(found.value - found.plug_in) == pytest.approx(correction, rel=1e-3)
+
+
+def test_exponential_minus_one_to_rounding(dtype):
+    x = jnp.asarray(np.linspace(-3, 3, 4001), dtype)
+    found, exponential = (np.asarray(a, np.float64) for a in _expm1(x))
+    at = np.asarray(x, np.float64)
+    eps = float(jnp.finfo(dtype).eps)
+    np.testing.assert_allclose(found, np.expm1(at), rtol=5 * eps, atol=1e-300)
+    np.testing.assert_allclose(exponential, np.exp(at), rtol=5 * eps)
 
 
 def test_large_losses_do_not_cancel():

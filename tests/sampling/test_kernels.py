@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.kernels import base, hmc
+from gibbs_dp.sampling.kernels import base
+from gibbs_dp.sampling.kernels.integrators import INTEGRATORS
 
-KERNELS = {"hmc": gdp.HMC(), "mala": gdp.MALA()}
+KERNELS = {"hmc": gdp.HMC(), "leapfrog": gdp.HMC(integrator="leapfrog"), "mala": gdp.MALA()}
 
 
 def quartic(u):
@@ -17,25 +18,32 @@ def tuning(step_size, num_inner=3):
     return base.Tuning(jnp.asarray(step_size, jnp.zeros(()).dtype), jnp.asarray(num_inner))
 
 
-def test_trajectory_is_reversible(precision):
+def follow(name, state, momentum, size, count):
+    return INTEGRATORS[name](state, momentum, quartic, size, jnp.asarray(count))
+
+
+@pytest.mark.parametrize("name", INTEGRATORS)
+def test_trajectory_is_reversible(precision, name):
     start = base.init(jnp.asarray([0.7, -1.1], precision), quartic)
     momentum = jnp.asarray([0.3, 1.4], precision)
-    size, count = jnp.asarray(0.2, precision), jnp.asarray(7)
-    follow = jax.jit(lambda state, p: hmc.trajectory(state, p, quartic, size, count))
-    end, last = follow(start, momentum)
+    size = jnp.asarray(0.2, precision)
+    run = jax.jit(lambda state, p: follow(name, state, p, size, 7))
+    end, last, begun = run(start, momentum)
+    np.testing.assert_allclose(begun, momentum, rtol=1e-5)
     assert float(jnp.linalg.norm(end.position - start.position)) > 0.3
-    back, first = follow(end, -last)
+    back, first, _ = run(end, -last)
     tolerance = 200 * float(jnp.finfo(precision).eps)
     np.testing.assert_allclose(back.position, start.position, atol=tolerance)
     np.testing.assert_allclose(first, -momentum, atol=tolerance)
 
 
-def test_trajectory_preserves_volume_and_is_second_order(float64):
+@pytest.mark.parametrize("name", INTEGRATORS)
+def test_trajectory_preserves_volume_and_is_second_order(float64, name):
     start, momentum = jnp.asarray([0.7, -1.1]), jnp.asarray([0.3, 1.4])
 
     def flow(point, size, count):
         state = base.init(point[:2], quartic)
-        end, last = hmc.trajectory(state, point[2:], quartic, size, jnp.asarray(count))
+        end, last, _ = follow(name, state, point[2:], size, count)
         return jnp.concatenate([end.position, last])
 
     point = jnp.concatenate([start, momentum])
@@ -50,6 +58,23 @@ def test_trajectory_preserves_volume_and_is_second_order(float64):
         for count in (40, 80)
     ]
     assert 3.5 < errors[0] / errors[1] < 4.5
+
+
+def test_splitting_makes_no_error_on_a_standard_gaussian(precision):
+    def gaussian(v):
+        return 0.5 * jnp.sum(v**2)
+
+    start, momentum = jnp.asarray([0.7, -1.1], precision), jnp.asarray([0.3, 1.4], precision)
+    state, quarter = base.init(start, gaussian), jnp.asarray(np.pi / 2, precision)
+    tolerance = 20 * float(jnp.finfo(precision).eps)
+    for count in (1, 3):  # quarter orbits: position and momentum change places
+        end, last, _ = INTEGRATORS["split"](
+            state, momentum, gaussian, quarter / count, jnp.asarray(count)
+        )
+        np.testing.assert_allclose(end.position, momentum, atol=tolerance)
+        np.testing.assert_allclose(last, -start, atol=tolerance)
+    end, last, _ = INTEGRATORS["leapfrog"](state, momentum, gaussian, quarter / 3, jnp.asarray(3))
+    assert float(jnp.abs(end.position - momentum).max()) > 0.01
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -126,6 +151,7 @@ def test_default_tuning_is_the_user_s_where_given():
         (lambda: gdp.HMC(num_leapfrog=0), r"HMC\(num_leapfrog\)"),
         (lambda: gdp.HMC(jitter=1.0), r"HMC\(jitter\)"),
         (lambda: gdp.HMC(target_accept=1.0), r"HMC\(target_accept\)"),
+        (lambda: gdp.HMC(integrator="euler"), r"HMC\(integrator\)"),
         (lambda: gdp.MALA(step_size=-1.0), r"MALA\(step_size\)"),
         (lambda: gdp.MALA(num_inner=0), r"MALA\(num_inner\)"),
         (lambda: gdp.MALA(target_accept=0.0), r"MALA\(target_accept\)"),
