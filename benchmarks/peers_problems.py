@@ -15,6 +15,7 @@ import gibbs_dp as gdp
 from gibbs_dp import estimators
 from gibbs_dp.audit.losses import per_example_losses, structured_losses
 from gibbs_dp.audit.plan import Inputs, Plan
+from gibbs_dp.audit.settings import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features as random_features_problem
@@ -32,6 +33,11 @@ class Case:
     gamma: float
     truth: Callable[[], tuple[float, float]]
     adapt_rounds: int = 0
+
+    @property
+    def num_ghosts(self):
+        """Fresh examples per dataset, for everybody: what an audit takes by default."""
+        return default_ghosts(self.posterior, self.population, self.n)
 
     @property
     def population(self):
@@ -53,7 +59,7 @@ class Case:
         zero = jnp.zeros((self.posterior.dim,))
         inputs = Inputs(
             jnp.asarray(self.gamma), make_schedule((1.0, 1), 0, 0), zero, jnp.asarray(False),
-            zero, zero, zero, zero,
+            zero, zero, zero, zero, zero,
         )  # fmt: skip
         num_ghosts = jax.tree.leaves(ghosts)[0].shape[0] - self.fresh(0)
         plan = Plan(self.n, num_ghosts, 1, 0, 4, count // 4, 0)

@@ -38,7 +38,7 @@ def make_report(
         settings.describe(),
         tuple(warnings),
         _notes(settings, rows),
-        tuple(dataset_values(settings, track) for track in tracks),
+        tuple(dataset_values(track) for track in tracks),
     )
 
 
@@ -78,6 +78,11 @@ def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
         notes.append(
             "two-sided rows: on_average_kl and gamma times gen rest on the same symmetry, so their "
             "agreement is no independent check there."
+        )
+    if any(row["estimator"] == "ghost" for row in rows):
+        notes.append(
+            "ghost rows: on_average_kl is gamma times the generalization error, which it equals "
+            "for exact draws (Theorem 4); no second route checks it there."
         )
     if not all("excess_risk" in row for row in rows):
         notes.append("excess_risk is absent: no best parameter of the population was found.")

@@ -70,6 +70,7 @@ def summarize_dataset(
             plan.num_samples,
             proposals,
             inputs.proposal_scale,
+            inputs.scale,
         )
 
     two_sided, is_finite = jnp.asarray(jnp.nan, start.dtype), jnp.ones((), bool)
@@ -103,14 +104,18 @@ def summarize_dataset(
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
     kept = keep_draws(chain_key, posterior, kernel, plan, inputs, train, draws)
+    generalization = estimators.gap(losses.train, losses.ghost, weight, *losses.reference)
+    # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
+    num_gaps = 1 if posterior.structured else plan.group_size
     return Summary(
-        generalization=estimators.gap(losses.train, losses.ghost, weight, *losses.reference),
+        generalization=generalization,
         empirical_risk=estimators.risk(losses.train, weight),
         population_risk=population_risk,
         excess_risk=population_risk - jnp.mean(losses.optimum),
         kl_direct=direct.value,
         kl_plug_in=direct.plug_in,
         kl_two_sided=two_sided,
+        kl_ghost=num_gaps * inputs.gamma * generalization,
         accept_prob=jnp.mean(draws.accept_prob),
         virial=jnp.mean(draws.virial) / posterior.dim,
         inflation=jnp.mean(draws.inflation),

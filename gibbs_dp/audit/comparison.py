@@ -114,7 +114,7 @@ class Comparison:
     def _has_individual(self) -> bool:
         posterior, population = self.settings.posterior, self.settings.population
         is_iid = not getattr(population, "is_dependent", False)
-        return is_iid and not posterior.structured and not self.track.tuned.is_two_sided
+        return is_iid and not posterior.structured and self.track.tuned.estimator == "one-sided"
 
     @property
     def _root(self) -> Any:

@@ -58,6 +58,8 @@ class Inputs(NamedTuple):
     proposal_scale
         Standard deviations, in whitened coordinates, of the Gaussian that normalizers are bridged
         from.
+    scale
+        Standard deviations that whiten posteriors without a usable Laplace fit (NaN: unknown).
     anchor
         A parameter that total losses are taken relative to, one for the whole sweep.
     """
@@ -69,6 +71,7 @@ class Inputs(NamedTuple):
     reference: Float[Array, " dim"]
     optimum: Float[Array, " dim"]
     proposal_scale: Float[Array, " dim"]
+    scale: Float[Array, " dim"]
     anchor: Float[Array, " dim"]
 
 
@@ -82,6 +85,7 @@ class Summary(NamedTuple):
     kl_direct: Float[Array, "*b"]
     kl_plug_in: Float[Array, "*b"]
     kl_two_sided: Float[Array, "*b"]
+    kl_ghost: Float[Array, "*b"]  # gamma times the generalization error, of a whole group
     accept_prob: Float[Array, "*b"]
     virial: Float[Array, "*b"]  # mean of v . grad U(v), over dim: 1 for exact draws
     inflation: Float[Array, "*b"]  # estimated excess variance of unadjusted chains

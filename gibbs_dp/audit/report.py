@@ -52,8 +52,8 @@ class Report:
         ``on_average_kl_ghost`` is gamma times the generalization error by control variate. Where
         ``estimator`` is "one-sided" (or an exact sum) these are independent routes to one number,
         and their agreement tests the draws; the "two-sided" estimate rests on the same symmetry
-        as Theorem 4, so there the agreement tests much less. A quantity that was not computed is
-        absent; an infinite one is ``inf``.
+        as Theorem 4, so there the agreement tests much less, and "ghost" rows use the theorem. A
+        quantity that was not computed is absent; an infinite one is ``inf``.
     settings
         What was asked for, as plain numbers and strings.
     warnings

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from gibbs_dp.audit.pilot import ONE_SIDED_LIMIT, is_drifting, jackknife_shift, keep, kept_datasets
 from gibbs_dp.audit.plan import Summary
 from gibbs_dp.audit.settings import Settings
-from gibbs_dp.audit.track import Track
+from gibbs_dp.audit.track import Track, kl_values
 from gibbs_dp.estimators import average
 from gibbs_dp.privacy import pure_dp_epsilon
 from gibbs_dp.sampling.diagnostics import Pooled, pool
@@ -50,7 +50,7 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
     total = summary.kl_direct.shape[0]
     good = keep(summary)
     count = good.kl_direct.shape[0]
-    gamma, is_two_sided = track.gamma, track.tuned.is_two_sided
+    gamma, estimator = track.gamma, track.tuned.estimator
     if count < 2:
         raise ValueError(
             f"posterior: {total - count} of {total} datasets failed at gamma={gamma:g} "
@@ -67,7 +67,7 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
         "group_size": settings.group_size,
         "num_datasets": count,
     }
-    for name, values in _columns(settings, track, good).items():
+    for name, values in _columns(track, good).items():
         estimate = average(np.asarray(values, np.float64))
         if np.isfinite(estimate.value):
             row[name], row[f"{name}_se"] = estimate.value, estimate.se
@@ -84,14 +84,14 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
     else:
         virial = average(np.asarray(good.virial, np.float64))
         row |= {
-            "estimator": "two-sided" if is_two_sided else "one-sided",
+            "estimator": estimator,
             "rhat": pooled.rhat,
             "rhat_exceed": pooled.rhat_exceed,
             "ess_min": pooled.ess_min,
             "virial": virial.value,
             "virial_se": virial.se,
             "accept_rate": float(np.mean(good.accept_prob)),
-            "tail_flag": bool(not is_two_sided and shift > TAIL_LIMIT),
+            "tail_flag": bool(estimator == "one-sided" and shift > TAIL_LIMIT),
         }
     if settings.is_unadjusted:
         del row["accept_rate"]
@@ -102,13 +102,11 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
     return row, _warnings(settings, track, row, summary, good, pooled)
 
 
-def _columns(settings: Settings, track: Track, found: Summary) -> dict[str, Any]:
+def _columns(track: Track, found: Summary) -> dict[str, Any]:
     """Every estimate that is a mean over datasets: one number per dataset."""
-    # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
-    factor = track.gamma * (1 if settings.posterior.structured else settings.group_size)
     return {
-        "on_average_kl": found.kl_two_sided if track.tuned.is_two_sided else found.kl_direct,
-        "on_average_kl_ghost": factor * found.generalization,
+        "on_average_kl": kl_values(found, track.tuned.estimator),
+        "on_average_kl_ghost": found.kl_ghost,
         "generalization_error": found.generalization,
         "empirical_risk": found.empirical_risk,
         "population_risk": found.population_risk,
@@ -116,12 +114,12 @@ def _columns(settings: Settings, track: Track, found: Summary) -> dict[str, Any]
     }
 
 
-def dataset_values(settings: Settings, track: Track) -> dict[str, Float[np.ndarray, " datasets"]]:
+def dataset_values(track: Track) -> dict[str, Float[np.ndarray, " datasets"]]:
     """Return what the row's means are means of, in the datasets' order; NaN for failed ones."""
     summary = track.summary()
     assert summary is not None
     kept = kept_datasets(summary)
-    columns = _columns(settings, track, summary)
+    columns = _columns(track, summary)
     return {k: np.where(kept, np.asarray(v, np.float64), np.nan) for k, v in columns.items()}
 
 
@@ -179,7 +177,7 @@ def _warnings(
     error = float(np.hypot(row["on_average_kl_se"], row["on_average_kl_ghost_se"]))
     if abs(direct - ghost) > DISAGREEMENT_Z * error:
         why = "the draws are not from the posterior"
-        if track.tuned.is_two_sided:
+        if track.tuned.estimator == "two-sided":
             why = (
                 "either the draws are not from the posterior, or on_average_kl is wrong, as two "
                 "posteriors that hardly overlap make it; then trust the latter, or raise "

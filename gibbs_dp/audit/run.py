@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -22,6 +22,7 @@ from gibbs_dp.audit.settings import (
     check_information,
     check_sigma,
     default_block_size,
+    default_ghosts,
 )
 from gibbs_dp.audit.store import Store
 from gibbs_dp.audit.store.archive import Archive
@@ -51,7 +52,7 @@ def audit(
     n: int,
     gammas: ArrayLike | float | Sequence[float],
     num_datasets: int = 1024,
-    num_ghosts: int = 16,
+    num_ghosts: int | None = None,
     key: int | PRNGKeyArray = 0,
     kernel: Kernel | Unadjusted | Grid | None = None,
     num_chains: int = 8,
@@ -88,7 +89,9 @@ def audit(
     num_datasets
         Datasets per gamma; where ``rel_error`` asks for more, the number to start with.
     num_ghosts
-        Fresh examples per dataset (raised to ``group_size`` where that is larger).
+        Fresh examples per dataset (raised to ``group_size`` where that is larger). None: ``n``, but
+        at least 64, at most 256, and no more than a table drawn without replacement has left; 16
+        for a structured loss and for dependent examples, where each stands for a dataset.
     key
         Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
         block size or device count.
@@ -113,7 +116,9 @@ def audit(
     estimator
         Of on-average KL. "one-sided" takes normalizer ratios from the posterior's own draws;
         "two-sided" also samples the posterior with examples replaced, which is unbiased for any
-        KL but costs up to nine times as much; "auto" decides per gamma on pilot datasets.
+        KL but costs up to nine times as much; "ghost" is gamma times the generalization error
+        (Theorem 4), steady only where the KL is some nats. "auto" decides per gamma on pilot
+        datasets.
     block_size
         Datasets per compiled call; changes nothing but speed and memory.
     num_information
@@ -165,7 +170,6 @@ def audit(
     n = positive_count("n", n)
     if group_size > n:
         raise ValueError(f"group_size: {group_size} examples of a dataset of n={n}; lower it.")
-    num_ghosts = max(positive_count("num_ghosts", num_ghosts), group_size)
     num_chains = positive_count("num_chains", num_chains, least=2)
     num_samples = positive_count("num_samples", num_samples, least=4)
     num_datasets = positive_count("num_datasets", num_datasets, least=2)
@@ -180,11 +184,16 @@ def audit(
         raise ValueError(
             f"max_datasets: {max_datasets} is below num_datasets={num_datasets}; raise it."
         )
-    if estimator not in ("auto", "one-sided", "two-sided"):
-        raise ValueError(f"estimator: {estimator!r} is not 'auto', 'one-sided' or 'two-sided'.")
+    if estimator not in get_args(Estimator):
+        raise ValueError(
+            f"estimator: {estimator!r} is not 'auto', 'one-sided', 'two-sided' or 'ghost'."
+        )
     checked = check_gammas(gammas)
     root = as_key(key)
     source = as_population(population)
+    if num_ghosts is None:
+        num_ghosts = default_ghosts(posterior, source, n)
+    num_ghosts = max(positive_count("num_ghosts", num_ghosts), group_size)
     if getattr(source, "is_dependent", False):
         if group_size != n:
             raise ValueError(
@@ -197,10 +206,10 @@ def audit(
         check_unadjusted(kernel, posterior)
     if isinstance(kernel, Grid):
         num_chains, num_samples = 1, kernel.check(posterior)
-        if estimator == "two-sided":
+        if estimator in ("two-sided", "ghost"):
             raise ValueError(
                 "estimator: a Grid sums over the posterior exactly and has no use for "
-                "'two-sided'; leave it at 'auto'."
+                f"{estimator!r}; leave it at 'auto'."
             )
     place = None if store is None else as_store(store)
     held = None if place is None else stored_configuration(place)

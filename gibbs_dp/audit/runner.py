@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -37,6 +36,7 @@ class Runner:
 
     settings: Settings
     _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
+    _placed: dict[tuple[int, int, jax.Device], tuple[Job, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, tuple[Summary, Kept | None]]]:
@@ -57,11 +57,20 @@ class Runner:
 
     def _call(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         s = self.settings
-        indices = jnp.arange(job.first, job.first + s.block_size)
-        arguments = jax.device_put((s.population, job.roots, indices, job.inputs), device)
+        indices = np.arange(job.first, job.first + s.block_size, dtype=np.int32)
+        population, roots, inputs = self._place(job, device)
         # A quadratic loss computes none of what the quick program would be slow at.
         program = block_program(device.platform, is_quick=s.posterior.is_quadratic)
-        return program(s.posterior, s.kernel, job.plan, *arguments)
+        indices = jax.device_put(indices, device)
+        return program(s.posterior, s.kernel, job.plan, population, roots, indices, inputs)
+
+    def _place(self, job: Job, device: jax.Device) -> Any:
+        """Put what all blocks of a gamma share on the device once: dozens of small arrays."""
+        name = (id(job.inputs), id(job.roots), device)
+        if name not in self._placed:
+            placed = jax.device_put((self.settings.population, job.roots, job.inputs), device)
+            self._placed[name] = (job, placed)  # with the job, whose ids must not be used again
+        return self._placed[name][1]
 
 
 def new_plans_first(jobs: Iterable[Job], known: set[Plan]) -> list[Job]:

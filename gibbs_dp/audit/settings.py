@@ -26,11 +26,12 @@ from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 NUM_PROPOSALS = 256
+NUM_GHOSTS, NUM_WHOLE_GHOSTS = (64, 256), 16
 # Datasets that settings are tuned on; fewer where every posterior costs seconds.
 NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 64, 16
 # Datasets compared for mutual information by default, and the fewest that say anything.
 DEFAULT_INFORMATION, MIN_INFORMATION = 1024, 32
-Estimator = Literal["auto", "one-sided", "two-sided"]
+Estimator = Literal["auto", "one-sided", "two-sided", "ghost"]
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,20 @@ def check_examples(
 
 def _draw(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
     return population.sample(key, n, num_ghosts)
+
+
+def default_ghosts(posterior: GibbsPosterior, population: Population, n: int) -> int:
+    """Fresh examples per dataset: most of an estimate's variance is theirs until they are many.
+
+    As many as examples, between 64 and 256; fewer where each stands for a whole dataset, or where
+    a table has no more rows to spare.
+    """
+    if posterior.structured or getattr(population, "is_dependent", False):
+        return NUM_WHOLE_GHOSTS
+    wanted = min(max(n, NUM_GHOSTS[0]), NUM_GHOSTS[1])
+    if isinstance(population, Table) and population.conditional:
+        return max(1, min(wanted, population.num_rows - n))
+    return wanted
 
 
 def default_block_size(

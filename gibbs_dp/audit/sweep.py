@@ -89,7 +89,7 @@ def _tune_all(
             tuned = _complete(settings, tuned, origin)
             tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
         guess = tuned.inputs
-        plan = base._replace(num_pairs=pairs if tuned.is_two_sided else 0)
+        plan = base._replace(num_pairs=pairs if tuned.estimator == "two-sided" else 0)
         track = Track(gamma, tuned, plan, settings.num_datasets, num_reruns=num_reruns)
         tracks.append(track)
         progress.advance(1)
@@ -98,7 +98,7 @@ def _tune_all(
 def _complete(settings: Settings, tuned: Tuned, origin: Origin) -> Tuned:
     """Add to what pilots chose what all gammas share, and the estimator that was asked for."""
     if settings.estimator != "auto":
-        tuned = tuned._replace(is_two_sided=settings.estimator == "two-sided")
+        tuned = tuned._replace(estimator=settings.estimator)
     inputs = tuned.inputs._replace(
         optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Float
 
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pilot import Tuned, kept_datasets
@@ -12,6 +13,16 @@ from gibbs_dp.audit.plan import Plan, Summary
 from gibbs_dp.audit.runner import concatenate
 from gibbs_dp.audit.store.archive import pilot_digest
 from gibbs_dp.estimators import Average, average
+
+
+def kl_values(summary: Summary, estimator: str) -> Float[np.ndarray, " datasets"]:
+    """Every dataset's estimate of on-average KL."""
+    values = {
+        "one-sided": summary.kl_direct,
+        "two-sided": summary.kl_two_sided,
+        "ghost": summary.kl_ghost,
+    }
+    return np.asarray(values[estimator])
 
 
 @dataclass
@@ -57,5 +68,5 @@ class Track:
         """On-average KL over the datasets that did not fail."""
         summary = self.summary()
         assert summary is not None
-        values = summary.kl_two_sided if self.tuned.is_two_sided else summary.kl_direct
+        values = kl_values(summary, self.tuned.estimator)
         return average(np.asarray(values, np.float64), kept_datasets(summary))

@@ -27,7 +27,7 @@ COUNTS = (
     Option("n", "int", "examples per dataset (default: the problem's)"),
     Option("gammas", "float", "inverse temperatures", is_list=True, metavar="G"),
     Option("num_datasets", "int", "datasets per gamma (default: the problem's)"),
-    Option("num_ghosts", "int", "fresh examples per dataset (default 16)", 16),
+    Option("num_ghosts", "int", "fresh examples per dataset (default: n, from 64 to 256)"),
     NUM_CHAINS,
     NUM_WARMUP,
     NUM_SAMPLES,
@@ -42,7 +42,7 @@ COUNTS = (
         "str",
         "of on-average KL (default auto)",
         "auto",
-        ("auto", "one-sided", "two-sided"),
+        ("auto", "one-sided", "two-sided", "ghost"),
     ),
 )
 

@@ -52,7 +52,7 @@ def save_record(
     path
         File to write.
     record
-        Its fields are arrays, numbers, None, or again named tuples.
+        Its fields are arrays, numbers, strings, None, or again named tuples.
     labels
         What the file is, as JSON values: :func:`load_record` refuses it under other labels.
     is_first
@@ -149,6 +149,6 @@ def _rebuild(kind: Any, flat: dict[str, np.ndarray], prefix: str) -> Any:
             values[name] = _rebuild(inner, flat, key + ".")
         else:
             array = flat.pop(key)
-            number = next((o for o in options if o in (bool, int, float)), None)
+            number = next((o for o in options if o in (bool, int, float, str)), None)
             values[name] = array if number is None else number(array.item())
     return kind(**values)

@@ -100,6 +100,7 @@ def run_chains(
     num_samples: int,
     proposals: Float[np.ndarray, "proposals dim"] | None = None,
     proposal_scale: Float[Array, " dim"] | None = None,
+    scale: Float[Array, " dim"] | None = None,
 ) -> ChainDraws:
     """Sample one dataset's posterior with ``num_chains`` chains.
 
@@ -121,11 +122,16 @@ def run_chains(
         the posterior is compared with. None: no comparison.
     proposal_scale
         Standard deviations of that Gaussian; 1 by default.
+    scale
+        Standard deviations to whiten with where the Laplace fit is of no use; a guess from the
+        gradient where they are None or NaN.
     """
     target = Target(posterior, data, gamma)
     dim = posterior.dim
     start_key, walk_key = jax.random.split(key)
     found = locate(target, starts)
+    if scale is not None:
+        found = found._replace(whitening=_with_scale(found, scale))
     laplace, reference = found.whitening, found.reference
     noise = jax.random.normal(start_key, (num_chains, dim), starts.dtype)
     positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
@@ -163,6 +169,13 @@ def run_chains(
         inflation=run.inflation,
         kl_inflation=run.kl_inflation,
     )
+
+
+def _with_scale(found: Location, scale: Float[Array, " dim"]) -> Whitening:
+    center, fitted = found.whitening
+    given = scale if fitted.ndim == 1 else jnp.diag(scale)
+    is_used = ~found.is_curved & jnp.all(jnp.isfinite(scale))
+    return Whitening(center, jnp.where(is_used, given, fitted))
 
 
 def _adjusted(

@@ -13,6 +13,7 @@ from problems import gaussian_examples, gaussian_mean, private_mean, truncated_n
 import gibbs_dp as gdp
 from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.sweep import run_sweep
+from gibbs_dp.audit.track import kl_values
 from gibbs_dp.estimators import average
 from gibbs_dp.exact import closed_form
 
@@ -58,7 +59,7 @@ def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
         summary = track.summary()
         kept = kept_datasets(summary)
         assert (~kept).sum() <= 5  # of 12,800: a stuck chain, dropped and reported by an audit
-        kl = summary.kl_two_sided if track.tuned.is_two_sided else summary.kl_direct
+        kl = kl_values(summary, track.tuned.estimator)
         for values, wanted in zip((kl, summary.generalization), truth(gamma), strict=True):
             repeats = np.asarray(values, np.float64).reshape(REPEATS, DATASETS)
             estimates = [

@@ -46,7 +46,7 @@ def with_nan(key, n):
             "loss: it cannot be evaluated with theta and data of shapes",
         ),
         (
-            {"population": gdp.populations.Table(TABLE, replace=False), "n": 10},
+            {"population": gdp.populations.Table(TABLE, replace=False), "n": 10, "num_ghosts": 16},
             "disjoint rows, but the table has 12",
         ),
         (

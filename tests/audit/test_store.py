@@ -16,7 +16,7 @@ from gibbs_dp.estimators import Contrast, average
 
 RUN = importlib.import_module("gibbs_dp.audit.run")
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
-SETTINGS |= QUICK | {"estimator": "one-sided"}  # one program for all gammas
+SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}  # one program for all gammas
 BLOCKS = 16
 
 

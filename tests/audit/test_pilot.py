@@ -1,0 +1,133 @@
+"""What pilots choose: steps, burn-in, a shared scale, the estimator."""
+
+import importlib
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from problems import (
+    QUICK,
+    gaussian_examples,
+    gaussian_mean,
+    logistic_examples,
+    private_mean,
+    private_median,
+    truncated_normals,
+)
+
+import gibbs_dp as gdp
+from gibbs_dp.audit import pilot
+from gibbs_dp.audit.settings import default_ghosts
+from gibbs_dp.model.populations import as_population
+
+RUN = importlib.import_module("gibbs_dp.audit.run")
+
+
+@pytest.fixture
+def tuned(monkeypatch):
+    """Audit, and return the tuning of its gammas beside the report."""
+    found = []
+
+    def keep(settings, *rest):
+        found[:] = sweep(settings, *rest)
+        return found
+
+    sweep = RUN.run_sweep
+    monkeypatch.setattr(RUN, "run_sweep", keep)
+
+    def run(posterior, population, n, gammas, **changed):
+        settings = QUICK | {"num_datasets": 256, "num_ghosts": 16} | changed
+        report = gdp.audit(posterior, population, n, gammas, **settings)
+        return [track.tuned for track in found], report
+
+    return run
+
+
+def steps(schedule):
+    return tuple(map(int, (schedule.tuning.num_inner, schedule.num_burn_in)))
+
+
+def test_a_gaussian_posterior_takes_one_step_a_draw_and_hardly_a_burn_in(tuned):
+    (one, two), report = tuned(gaussian_mean(1), gaussian_examples(1), 20, [0.5, 2.0])
+    for chosen in (one, two):
+        assert steps(chosen.inputs.schedule) == (1, 2)
+        size = float(chosen.inputs.schedule.tuning.step_size)
+        assert size == pytest.approx(gdp.HMC().default_tuning(1)[0] * 3)
+    assert (report["accept_rate"] > 0.999).all()
+    truth = report["gamma"] / 20  # (gamma n / 2) E (mean' - mean)^2
+    z = (report["on_average_kl"] - truth) / report["on_average_kl_se"]
+    assert np.abs(z).max() < 4
+    assert report["virial"] == pytest.approx(1, abs=4 * report["virial_se"].max())
+
+
+def test_what_the_user_sets_is_left_alone(tuned):
+    kernel = gdp.HMC(num_leapfrog=4)
+    (chosen,), _ = tuned(
+        gaussian_mean(1), gaussian_examples(1), 20, [1.0], kernel=kernel, num_warmup=5
+    )
+    assert steps(chosen.inputs.schedule) == (4, 5)
+    plain = gdp.HMC(integrator="leapfrog")
+    (chosen,), _ = tuned(gaussian_mean(1), gaussian_examples(1), 20, [1.0], kernel=plain)
+    assert steps(chosen.inputs.schedule) == (3, 16)
+
+
+def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned):
+    posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
+    (chosen,), fast = tuned(posterior, logistic_examples, 100, [1.0], num_datasets=1024)
+    assert steps(chosen.inputs.schedule) == (2, 8)
+    slow = gdp.audit(
+        posterior, logistic_examples, 100, [1.0], 1024, num_ghosts=16, num_warmup=64,
+        kernel=gdp.HMC(integrator="leapfrog", num_leapfrog=5), **QUICK,
+    )  # fmt: skip
+    # The same datasets: only the chains' noise differs, at most as large as the standard error.
+    # False-alarm rate 6e-5 at most.
+    gap = fast["on_average_kl"] - slow["on_average_kl"]
+    assert abs(gap[0]) < 4 * slow["on_average_kl_se"][0]
+
+
+def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned):
+    (chosen,), report = tuned(private_mean(), truncated_normals, 100, [10.0])
+    assert int(chosen.inputs.schedule.num_adapt_rounds) == 0
+    scale = float(chosen.inputs.scale[0])
+    assert scale == pytest.approx(np.sqrt(2) / 10, rel=0.1)  # of the Laplace distribution
+    assert not report.warnings
+    # Medians of 20 examples spread from dataset to dataset: each adapts to its own.
+    (chosen,), report = tuned(private_median(), truncated_normals, 20, [1.0])
+    assert int(chosen.inputs.schedule.num_adapt_rounds) > 0
+    assert np.isnan(chosen.inputs.scale).all()
+    assert not report.warnings
+
+
+def test_a_large_kl_is_taken_from_ghosts_where_they_are_steady(tuned):
+    # 200 / (2 n) (z' - z)^2-like: a KL of 10 nats, of which ghosts say as much as pairs.
+    (chosen,), report = tuned(gaussian_mean(8), gaussian_examples(8), 4, [5.0], num_ghosts=64)
+    assert chosen.estimator == "ghost"
+    row = report.rows[0]
+    assert row["estimator"] == "ghost"
+    assert row["on_average_kl"] == row["on_average_kl_ghost"]
+    assert abs(row["on_average_kl"] - 8 * 5.0 / 4) < 4 * row["on_average_kl_se"]
+    assert any("ghost rows" in note for note in report.notes)
+
+
+def test_the_choice_between_estimators():
+    def summary(kl, plug_in, ghost):
+        blank = pilot.Summary(*(None,) * len(pilot.Summary._fields))
+        kl, plug_in, ghost = (np.asarray(x, float) for x in (kl, plug_in, ghost))
+        return blank._replace(kl_direct=kl, kl_plug_in=plug_in, kl_ghost=ghost)
+
+    steady, unsteady = [0.9, 1.1], [-1.0, 3.0]
+    assert pilot._choose_estimator(summary([1.0, 1.0], [0.97, 0.97], steady)) == "one-sided"
+    assert pilot._choose_estimator(summary([1.0, 1.0], [0.95, 0.95], steady)) == "ghost"
+    assert pilot._choose_estimator(summary([1.0, 1.0], [0.95, 0.95], unsteady)) == "two-sided"
+    assert pilot._choose_estimator(summary([3.0, 3.0], [3.0, 3.0], steady)) == "ghost"
+    assert pilot._choose_estimator(summary([0.01, 0.01], [0.0, 0.0], steady)) == "one-sided"
+    assert pilot._choose_estimator(summary([], [], [])) == "one-sided"
+
+
+def test_default_ghosts_are_as_many_as_examples_within_limits_and_rows():
+    posterior, endless = gaussian_mean(1), as_population(gaussian_examples(1))
+    assert [default_ghosts(posterior, endless, n) for n in (20, 100, 1000)] == [64, 100, 256]
+    table = gdp.populations.Table(jax.numpy.zeros((120, 1)), replace=False)
+    assert default_ghosts(posterior, table, 100) == 20
+    assert default_ghosts(private_mean(), endless, 100) == 16
