@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +13,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from gibbs_dp.audit.kept import Kept
-from gibbs_dp.audit.pairs import first_examples, pair_losses, point_losses, swap_terms
+from gibbs_dp.audit.pairs import (
+    Statistics,
+    first_examples,
+    has_statistics,
+    pair_losses,
+    point_losses,
+    quadratic_losses,
+    statistics,
+    swap_terms,
+)
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.track import Track
 from gibbs_dp.audit.workers import run_jobs
@@ -23,6 +32,7 @@ from gibbs_dp.estimators import ConsistencySums, Contrast, ContrastSums
 DRAWS_PER_DATASET = 2
 # Entries of the comparison held at once, however many datasets there are.
 MAX_ENTRIES = 2**22
+CACHED_ENTRIES = 2**18
 DATASETS_PER_CALL = 64
 
 Table = Float[np.ndarray, "points datasets"]
@@ -38,9 +48,57 @@ class _Block(NamedTuple):
     is_used: Bool[np.ndarray, " points"]
 
 
-class _LossJob(NamedTuple):
-    indices: Int[np.ndarray, " datasets"]
-    points: Points
+class Shared:
+    """The datasets, as far as the comparisons of all gammas look at them; each part found once."""
+
+    def __init__(self, settings: Settings, track: Track, count: int) -> None:
+        self.settings, self.count = settings, count
+        # Only what the datasets are made by counts: one program for all plans.
+        self.plan = track.plan._replace(num_pairs=0, num_proposals=0)
+        self.anchor = track.tuned.inputs.anchor
+        self._lock = threading.Lock()
+        self._firsts: PyTree | None = None
+        self._statistics: Statistics | None = None
+
+    @property
+    def root(self) -> Any:
+        """Key that datasets come from."""
+        return jax.random.split(jax.random.fold_in(self.settings.key, 0), 2)[0]
+
+    def firsts(self) -> PyTree:
+        """First example of every dataset."""
+        with self._lock:
+            if self._firsts is None:
+                self._firsts = first_examples(*self._source(), jnp.arange(self.count))
+            return self._firsts
+
+    def losses(self, points: Points) -> Table:
+        """Total loss of every dataset at every point, less that at the anchor."""
+        if not has_statistics(self.settings.posterior):
+            return self._all_losses(points)
+        with self._lock:
+            if self._statistics is None:
+                indices = jnp.arange(self.count)
+                self._statistics = statistics(*self._source(), indices, self.anchor)
+        posterior = self.settings.posterior
+        found = quadratic_losses(posterior, self._statistics, self.anchor, jnp.asarray(points))
+        return np.asarray(found, np.float64)
+
+    def _source(self) -> tuple[Any, ...]:
+        return self.settings.posterior, self.plan, self.settings.population, self.root
+
+    def _all_losses(self, points: Points) -> Table:
+        posterior, plan, *source = self._source()
+        out = np.empty((points.shape[0], self.count))
+
+        def work(indices: Int[np.ndarray, " datasets"], device: jax.Device) -> Any:
+            arguments = (*source, jnp.asarray(indices), self.anchor, points)
+            return pair_losses(posterior, plan, *jax.device_put(arguments, device))
+
+        for indices, losses in run_jobs(_calls(self.count), work):
+            wanted = indices[indices < self.count]
+            out[:, wanted] = losses[:, : wanted.size]
+        return out
 
 
 @dataclass
@@ -51,6 +109,7 @@ class Comparison:
     track: Track
     kept: Kept
     good: Bool[np.ndarray, " datasets"]
+    shared: Shared
 
     @property
     def count(self) -> int:
@@ -65,7 +124,8 @@ class Comparison:
         single = self._log_density(blocks[0]) if len(blocks) == 1 else None
         for block in blocks:
             table = self._log_density(block) if single is None else single
-            checks.add(self._only_good(table, block))
+            for part in self._parts(block):
+                checks.add(self._only_good(table[part], block.is_used[part]))
         correction = np.zeros(self.count)
         se = np.asarray(self.kept.log_normalizer_se, np.float64)[self.good]
         correction[self.good] = checks.correction(se)
@@ -74,11 +134,13 @@ class Comparison:
         for block in blocks:
             table = self._log_density(block) if single is None else single
             swap = self._log_swap(block) if self._has_individual else None
-            sums.add(
-                self._only_good(table - correction, block),
-                column[block.owner[block.is_used]],
-                None if swap is None else self._only_good(swap, block),
-            )
+            for part in self._parts(block):
+                used = block.is_used[part]
+                sums.add(
+                    self._only_good(table[part] - correction, used),
+                    column[block.owner[part][used]],
+                    None if swap is None else self._only_good(swap[part], used),
+                )
         return sums.result(), correction
 
     def largest_spread(self) -> float | None:
@@ -87,8 +149,9 @@ class Comparison:
             return None
         spreads = []
         for block in self._blocks():
-            losses = point_losses(self.settings.posterior, self._firsts, block.points)
-            spreads.append(self._only_good(np.asarray(losses, np.float64), block).std(axis=1))
+            losses = point_losses(self.settings.posterior, self.shared.firsts(), block.points)
+            good = self._only_good(np.asarray(losses, np.float64), block.is_used)
+            spreads.append(good.std(axis=1))
         return float(np.concatenate(spreads).max())
 
     def _blocks(self) -> Iterator[_Block]:
@@ -107,8 +170,18 @@ class Comparison:
                 np.repeat(is_used, each),
             )
 
-    def _only_good(self, table: Table, block: _Block) -> Table:
-        return table[block.is_used][:, self.good]
+    def _parts(self, block: _Block) -> Iterator[slice]:
+        """Rows whose dozen tables stay in a processor's caches."""
+        rows = max(1, CACHED_ENTRIES // self.count)
+        for start in range(0, block.points.shape[0], rows):
+            yield slice(start, start + rows)
+
+    def _only_good(
+        self, table: Float[np.ndarray, "rows datasets"], is_used: Bool[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "..."]:
+        if is_used.all() and self.good.all():
+            return table
+        return table[is_used][:, self.good]
 
     @property
     def _has_individual(self) -> bool:
@@ -116,55 +189,26 @@ class Comparison:
         is_iid = not getattr(population, "is_dependent", False)
         return is_iid and not posterior.structured and self.track.tuned.estimator == "one-sided"
 
-    @property
-    def _root(self) -> Any:
-        return jax.random.split(jax.random.fold_in(self.settings.key, 0), 2)[0]
-
     def _log_density(self, block: _Block) -> Table:
         """Log posterior density over prior density of every draw under every dataset."""
-        s, anchor = self.settings, self.track.tuned.inputs.anchor
-        out = np.empty((block.points.shape[0], self.count))
-
-        def work(job: _LossJob, device: jax.Device) -> Any:
-            arguments = (s.population, self._root, jnp.asarray(job.indices), anchor, job.points)
-            return pair_losses(s.posterior, self.track.plan, *jax.device_put(arguments, device))
-
-        jobs = [_LossJob(indices, block.points) for indices in _calls(self.count)]
-        for job, losses in run_jobs(jobs, work):
-            wanted = job.indices[job.indices < self.count]
-            out[:, wanted] = losses[: wanted.size].T
-        return -self.track.gamma * out - np.asarray(self.kept.log_normalizer, np.float64)
-
-    @cached_property
-    def _firsts(self) -> PyTree:
-        """First example of every dataset."""
-        s, plan = self.settings, self.track.plan
-        parts = [
-            first_examples(s.posterior, plan, s.population, self._root, jnp.asarray(indices))
-            for indices in _calls(self.count)
-        ]
-        return jax.tree.map(lambda *a: jnp.concatenate(a)[: self.count], *parts)
+        table = self.shared.losses(block.points)
+        table *= -self.track.gamma
+        table -= np.asarray(self.kept.log_normalizer, np.float64)
+        return table
 
     def _log_swap(self, block: _Block) -> Table:
         """Log density gained when ``Z_k``'s first example becomes that of a draw's own dataset."""
-        posterior, gamma = self.settings.posterior, self.track.gamma
-        at_firsts = np.asarray(point_losses(posterior, self._firsts, block.points), np.float64)
-        mine = at_firsts[np.arange(block.points.shape[0]), block.owner][:, None]
-        ratio = np.repeat(self._log_ratio(block), DRAWS_PER_DATASET, axis=1)
-        return -gamma * (mine - at_firsts) - ratio.T
-
-    def _log_ratio(self, block: _Block) -> Float[np.ndarray, "datasets owners"]:
-        """Log normalizers with the first example swapped for an owner's, minus those without."""
-        gamma = self.track.tuned.inputs.gamma
-        others = jax.tree.map(lambda a: a[block.datasets], self._firsts)
-        parts = []
-        for indices in _calls(self.count):
-            rows = np.minimum(indices, self.count - 1)
-            own = jax.tree.map(lambda a, rows=rows: a[rows], self._firsts)
-            draws = jnp.asarray(np.nan_to_num(self.kept.u[rows]))
-            found = swap_terms(self.settings.posterior, others, own, draws, gamma)
-            parts.append(np.asarray(found, np.float64))
-        return np.concatenate(parts)[: self.count]
+        posterior, firsts = self.settings.posterior, self.shared.firsts()
+        table = np.array(point_losses(posterior, firsts, block.points), np.float64)
+        table -= table[np.arange(block.points.shape[0]), block.owner][:, None]
+        table *= self.track.gamma
+        # Log normalizers with the first example swapped for an owner's, minus those without.
+        others = jax.tree.map(lambda a: a[block.datasets], firsts)
+        draws = np.nan_to_num(self.kept.u)
+        found = swap_terms(posterior, others, firsts, draws, self.track.tuned.inputs.gamma)
+        by_owner = table.reshape(-1, DRAWS_PER_DATASET, self.count)
+        by_owner -= np.asarray(found)[:, None]
+        return table
 
 
 def _calls(count: int) -> Iterator[Int[np.ndarray, " datasets"]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.audit.comparison import Comparison
+from gibbs_dp.audit.comparison import Comparison, Shared
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.progress import Progress
@@ -80,6 +80,7 @@ def compare_all(
         return [None] * len(tracks)
     good = np.stack([_usable(t, d) for t, d in zip(tracks, present, strict=True)])
     gaps = _normalizer_gaps(tracks, present, good)
+    shared = Shared(settings, tracks[0], count)
     progress.stage("mutual information")
     progress.expect(len(tracks))
     found = find_all(
@@ -87,7 +88,7 @@ def compare_all(
         Information,
         _asked(settings),
         [t if good[i].sum() >= MIN_INFORMATION else None for i, t in enumerate(tracks)],
-        lambda i: _information(settings, tracks[i], present[i], good[i]),
+        lambda i: _information(settings, tracks[i], present[i], good[i], shared),
         progress,
     )
     pairs = zip(found, gaps, strict=True)
@@ -115,9 +116,10 @@ def _information(
     track: Track,
     kept: Kept,
     good: Bool[np.ndarray, " datasets"],
+    shared: Shared,
 ) -> Information:
     """Estimate all but what takes several gammas."""
-    comparison = Comparison(settings, track, kept, good)
+    comparison = Comparison(settings, track, kept, good, shared)
     contrast, correction = comparison.run()
     gaussian = mixture = None
     if not settings.is_exact:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,49 @@ def _flat(posterior: GibbsPosterior, u: Float[Array, " dim"]) -> Float[Array, " 
     return ravel_pytree(posterior.constrain(u))[0]
 
 
+class Statistics(NamedTuple):
+    """What every dataset's total loss, a quadratic, is at an anchor."""
+
+    slope: Float[Array, "datasets size"]
+    curvature: Float[Array, "datasets size size"]
+
+
+def _statistics(
+    posterior: GibbsPosterior,
+    plan: Plan,
+    population: Any,
+    root: Key[Array, ""],
+    indices: Int[Array, " datasets"],
+    anchor: Float[Array, " dim"],
+) -> Statistics:
+    """Gradient and Hessian of every dataset's total loss at the anchor."""
+    flat, unravel = ravel_pytree(posterior.constrain(anchor))
+
+    def one(index: Array) -> Statistics:
+        data = _training_set(posterior, population, plan, root, index)
+
+        def total(vector: Array) -> Array:
+            return posterior.empirical_loss(unravel(vector), data)
+
+        return Statistics(jax.grad(total)(flat), jax.hessian(total)(flat))
+
+    return jax.vmap(one)(indices)
+
+
+def _quadratic_losses(
+    posterior: GibbsPosterior,
+    statistics: Statistics,
+    anchor: Float[Array, " dim"],
+    points: Float[Array, "points dim"],
+) -> Float[Array, "points datasets"]:
+    """``L(theta_p, Z_k) - L(anchor, Z_k)`` of quadratic losses: two matrix products."""
+    shift = jax.vmap(lambda u: _flat(posterior, u))(points) - _flat(posterior, anchor)
+    features = (shift[:, :, None] * shift[:, None, :]).reshape(points.shape[0], -1)
+    curvature = statistics.curvature.reshape(statistics.curvature.shape[0], -1)
+    bent = jnp.matmul(features, curvature.T, precision="highest")
+    return jnp.matmul(shift, statistics.slope.T, precision="highest") + 0.5 * bent
+
+
 def _pair_losses(
     posterior: GibbsPosterior,
     plan: Plan,
@@ -43,11 +86,11 @@ def _pair_losses(
     indices: Int[Array, " datasets"],
     anchor: Float[Array, " dim"],
     points: Float[Array, "points dim"],
-) -> Float[Array, "datasets points"]:
+) -> Float[Array, "points datasets"]:
     """``L(theta_p, Z_k) - L(anchor, Z_k)``, differences taken example by example."""
     reference = posterior.constrain(anchor)
 
-    def generic(index: Array) -> Float[Array, " points"]:
+    def one(index: Array) -> Float[Array, " points"]:
         data = _training_set(posterior, population, plan, root, index)
 
         def terms(theta: PyTree) -> Array:
@@ -58,22 +101,7 @@ def _pair_losses(
         base = terms(reference)
         return jax.vmap(lambda u: jnp.sum(terms(posterior.constrain(u)) - base))(points)
 
-    def statistics(index: Array) -> tuple[Array, Array]:
-        data = _training_set(posterior, population, plan, root, index)
-        flat, unravel = ravel_pytree(reference)
-
-        def total(vector: Array) -> Array:
-            return posterior.empirical_loss(unravel(vector), data)
-
-        return jax.grad(total)(flat), jax.hessian(total)(flat)
-
-    if not has_statistics(posterior):
-        return jax.lax.map(generic, indices)  # one dataset at a time: [points, n] is enough
-    slope, curvature = jax.vmap(statistics)(indices)
-    shift = jax.vmap(lambda u: _flat(posterior, u))(points) - ravel_pytree(reference)[0]
-    features = (shift[:, :, None] * shift[:, None, :]).reshape(points.shape[0], -1)
-    quadratic = jnp.matmul(curvature.reshape(indices.shape[0], -1), features.T, precision="highest")
-    return jnp.matmul(slope, shift.T, precision="highest") + 0.5 * quadratic
+    return jax.lax.map(one, indices).T  # one dataset at a time: [points, n] is enough
 
 
 def _first_examples(
@@ -98,7 +126,7 @@ def _swap_terms(
     own: PyTree,
     draws: Float[Array, "datasets chains draws dim"],
     gamma: Float[Array, ""],
-) -> Float[Array, "datasets others"]:
+) -> Float[Array, "others datasets"]:
     """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``."""
 
     def one(pair: tuple[PyTree, Array]) -> Float[Array, " others"]:
@@ -111,7 +139,7 @@ def _swap_terms(
 
         return log_mean_ratio(jax.vmap(jax.vmap(delta))(u))
 
-    return jax.lax.map(one, (own, draws))
+    return jax.lax.map(one, (own, draws)).T
 
 
 def _point_losses(
@@ -121,6 +149,8 @@ def _point_losses(
     return jax.vmap(lambda u: posterior.losses(posterior.constrain(u), firsts))(points)
 
 
+statistics = on_default_backend(_statistics, "posterior", "plan")
+quadratic_losses = on_default_backend(_quadratic_losses, "posterior")
 pair_losses = on_default_backend(_pair_losses, "posterior", "plan")
 first_examples = on_default_backend(_first_examples, "posterior", "plan")
 swap_terms = on_default_backend(_swap_terms, "posterior")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp
 
 
 class ConsistencySums:
@@ -31,10 +30,11 @@ class ConsistencySums:
     def add(self, log_density: Float[np.ndarray, "points datasets"]) -> None:
         """Add a block of draws: their log density (over any one of the draw) per dataset."""
         count = log_density.shape[1]
-        ratio = count * np.exp(log_density - logsumexp(log_density, axis=1)[:, None])
+        ratio = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        ratio *= (count / ratio.sum(axis=1))[:, None]
         self._draws += log_density.shape[0]
         self._mean += ratio.sum(axis=0)
-        self._square += (ratio**2).sum(axis=0)
+        self._square += np.einsum("pk,pk->k", ratio, ratio)
 
     def correction(self, se: Float[np.ndarray, " datasets"]) -> Float[np.ndarray, " datasets"]:
         """Return what to add to log normalizers that are each known to a standard error ``se``.

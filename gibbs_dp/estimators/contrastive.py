@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.special import logsumexp
+from jaxtyping import Float, Int
 
 from gibbs_dp.estimators.average import Average, control_share
 
@@ -85,16 +84,21 @@ class ContrastSums:
         """
         rows = np.arange(log_density.shape[0])
         own = log_density[rows, owner]
+        columns = log_density.sum(axis=0)
+        np.subtract.at(columns, owner, own)
+        size = self._count - 1
+        mean = (log_density.sum(axis=1) - own) / size
+        self._put("symmetrized", owner, own - mean, -columns / size)
         others = log_density.copy()
         others[rows, owner] = -np.inf
-        self._against(own, log_density, owner, "lower", self._count)
-        self._against(own, others, owner, "upper", self._count - 1)
-        columns = log_density.copy()
-        columns[rows, owner] = 0.0
-        columns /= self._count - 1
-        self._put("symmetrized", owner, own - columns.sum(axis=1), -columns.sum(axis=0))
+        among = _Shares(*_normalized(others), np.zeros_like(own))
+        self._against("upper", own, owner, among, size)
+        # With the draw's own dataset the others' shares shrink by what it takes.
+        normal = np.logaddexp(among.normal, own)
+        left, mine = np.exp(among.normal - normal), np.exp(own - normal)
+        self._against("lower", own, owner, _Shares(normal, among.others, mine, left), self._count)
         if log_swap is not None:
-            self._individual(others, log_swap, owner)
+            self._individual(others, log_swap, owner, among)
 
     def _put(
         self,
@@ -112,49 +116,47 @@ class ContrastSums:
 
     def _against(
         self,
-        own: Float[np.ndarray, " points"],
-        table: Table,
-        owner: Int[np.ndarray, " points"],
         name: str,
+        own: Float[np.ndarray, " points"],
+        owner: Int[np.ndarray, " points"],
+        shares: _Shares,
         size: int,
     ) -> None:
-        """Compare a draw's own density with the mean of a table's ``size`` others."""
-        normal = logsumexp(table, axis=1)
-        weights = np.exp(table - normal[:, None])
-        log_ratio = normal - np.log(size) - own
+        """Compare a draw's own density with the mean of ``size`` of the table."""
+        log_ratio = shares.normal - np.log(size) - own
         ratio = self._ratio(name, log_ratio)
-        self._put(name, owner, own - normal + np.log(size), -weights.sum(axis=0))
-        self._put(f"{name} control", owner, ratio - 1.0, ratio @ weights)
+        self._put(name, owner, -log_ratio, -shares.weighted(np.ones_like(own), owner))
+        self._put(f"{name} control", owner, ratio - 1.0, shares.weighted(ratio, owner))
 
-    def _individual(self, table: Table, log_swap: Table, owner: Int[np.ndarray, " points"]) -> None:
+    def _individual(
+        self, table: Table, log_swap: Table, owner: Int[np.ndarray, " points"], among: _Shares
+    ) -> None:
         """``log p(theta | z_1) / p(theta)``, both as means over the same other datasets.
 
         The logarithms are biased by the inverse of how many datasets matter to a draw, which where
         the information is large are few: twice the value minus that of half the datasets is not.
         """
-        whole = np.ones(table.shape[1], bool)
-        even = np.arange(table.shape[1]) % 2 == 0
-        self._swapped(table, log_swap, owner, whole, 2.0)
-        for half in (even, ~even):
-            self._swapped(table, log_swap, owner, half, -0.5)
+        swapped = table + log_swap
+        before, after = (among.normal, among.others), _normalized(swapped)
+        self._swapped(owner, slice(None), before, after, 2.0)
+        for half in (slice(0, None, 2), slice(1, None, 2)):
+            self._swapped(
+                owner, half, _of_part(table, before, half), _of_part(swapped, after, half), -0.5
+            )
 
     def _swapped(
         self,
-        table: Table,
-        log_swap: Table,
         owner: Int[np.ndarray, " points"],
-        chosen: Bool[np.ndarray, " datasets"],
+        chosen: slice,
+        before: _Part,
+        after: _Part,
         factor: float,
     ) -> None:
-        table = table[:, chosen]
-        swapped = table + log_swap[:, chosen]
-        plain, fresh = logsumexp(table, axis=1), logsumexp(swapped, axis=1)
-        before, after = np.exp(table - plain[:, None]), np.exp(swapped - fresh[:, None])
-        log_ratio = plain - fresh
+        log_ratio = before[0] - after[0]
         ratio = np.exp(np.minimum(log_ratio, _LARGEST_LOG_RATIO))
         columns, control = np.zeros(self._count), np.zeros(self._count)
-        columns[chosen] = factor * (after - before).sum(axis=0)
-        control[chosen] = factor * (ratio @ (before - after))
+        columns[chosen] = factor * (after[1].sum(axis=0) - before[1].sum(axis=0))
+        control[chosen] = factor * (ratio @ before[1] - ratio @ after[1])
         self._put("individual", owner, -factor * log_ratio, columns)
         self._put("individual control", owner, factor * (ratio - 1.0), control)
         if factor > 0:
@@ -189,6 +191,47 @@ class ContrastSums:
 
 # Where a control variate is this large it is left out anyway; it must stay finite.
 _LARGEST_LOG_RATIO = 50.0
+
+
+# Log of a sum of exponentials per row, and each entry's share of it.
+_Normalized = tuple[Float[np.ndarray, " points"], Table]
+_Part = tuple[Float[np.ndarray, " points"], Float[np.ndarray, "points part"]]
+# A part's mass among all, below which too little of it is left to divide by.
+_LEAST_MASS = 1e-280
+
+
+def _normalized(table: Table) -> _Normalized:
+    top = table.max(axis=1)
+    share = np.exp(table - top[:, None])
+    total = share.sum(axis=1)
+    share /= total[:, None]
+    return top + np.log(total), share
+
+
+def _of_part(table: Table, whole: _Normalized, part: slice) -> _Part:
+    """Normalize a part of the columns, without exponentials where the whole's shares will do."""
+    normal, share = whole
+    mass = share[:, part].sum(axis=1)
+    if mass.min() < _LEAST_MASS:
+        return _normalized(table[:, part])
+    return normal + np.log(mass), share[:, part] / mass[:, None]
+
+
+class _Shares(NamedTuple):
+    """Shares of the datasets in a draw's sum of densities, the draw's own dataset apart."""
+
+    normal: Float[np.ndarray, " points"]
+    others: Table
+    own: Float[np.ndarray, " points"]
+    left: Float[np.ndarray, " points"] | float = 1.0  # what ``others`` is to be multiplied with
+
+    def weighted(
+        self, rows: Float[np.ndarray, " points"], owner: Int[np.ndarray, " points"]
+    ) -> Float[np.ndarray, " datasets"]:
+        """Sum of the shares over draws, each times a number."""
+        columns = (rows * self.left) @ self.others
+        np.add.at(columns, owner, rows * self.own)
+        return columns
 
 
 class _Term(NamedTuple):

@@ -180,7 +180,7 @@ def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " 
     """``log E_p[exp(-delta)]`` per pair, jackknifed over chains: a log ratio of normalizers."""
     center = jnp.mean(delta, axis=(0, 1))
     shifted = jnp.clip(delta - center, -2 * _CLIP, 2 * _CLIP)
-    return _per_pair(jnp.mean(jnp.expm1(-shifted), axis=1))[0] - center
+    return _per_pair(jnp.mean(_expm1(-shifted)[0], axis=1))[0] - center
 
 
 def direct_kl_of_pairs(

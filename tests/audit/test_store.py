@@ -278,7 +278,7 @@ def test_processes_that_do_not_wait_need_rounds(tmp_path):
 def test_mutual_information_is_kept_and_shared(tmp_path, monkeypatch):
     made = []
 
-    def estimate(settings, track, kept, good):  # the M x M comparison compiles for long
+    def estimate(settings, track, kept, good, shared):  # the M x M comparison compiles for long
         made.append(track.gamma)
         numbers = np.asarray(kept.log_normalizer, float)
         upper, lower = average(numbers), average(0.5 * numbers)
