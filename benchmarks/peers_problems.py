@@ -58,11 +58,11 @@ class Case:
         u = draws.reshape(4, count // 4, -1)  # the jackknife wants several chains
         zero = jnp.zeros((self.posterior.dim,))
         inputs = Inputs(
-            jnp.asarray(self.gamma), make_schedule((1.0, 1), 0, 0), zero, jnp.asarray(False),
-            zero, zero, zero, zero, zero,
+            jnp.asarray(self.gamma), make_schedule((1.0, 1), 0, 0), jnp.asarray(0), zero,
+            jnp.asarray(False), zero, zero, zero, zero, zero,
         )  # fmt: skip
         num_ghosts = jax.tree.leaves(ghosts)[0].shape[0] - self.fresh(0)
-        plan = Plan(self.n, num_ghosts, 1, 0, 4, count // 4, 0)
+        plan = Plan(self.n, num_ghosts, 1, 4, count // 4, 0)
         weight = jnp.full(u.shape[:2], 4.0 / count)
         if self.posterior.structured:
             losses = structured_losses(self.posterior, u, train, ghosts, inputs, plan)

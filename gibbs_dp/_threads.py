@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
-# Beyond one program a core. More threads cost: idle ones spin, a tenth of the time with one a core.
-SPARE_THREADS = 1
+THREADS_PER_CORE = 2
 
 
 def num_cores() -> int:
@@ -30,8 +29,8 @@ def widen_pool() -> int:
     bridge = sys.modules.get("jax._src.xla_bridge")
     if bridge is not None and getattr(bridge, "_backends", True):
         return num_cores()  # JAX has started (or does not tell): too late
-    os.environ["PJRT_NPROC"] = str(num_cores() + SPARE_THREADS)
-    return num_cores() + SPARE_THREADS
+    os.environ["PJRT_NPROC"] = str(THREADS_PER_CORE * num_cores())
+    return THREADS_PER_CORE * num_cores()
 
 
 POOL_SIZE = widen_pool()

@@ -13,11 +13,10 @@ from gibbs_dp._compile import program
 from gibbs_dp.audit.kept import Kept, keep_draws
 from gibbs_dp.audit.losses import (
     ghosts_needed,
-    pair_deltas,
     per_example_losses,
     structured_losses,
-    swap,
 )
+from gibbs_dp.audit.paired import Pairs, sample_with_pairs
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainDraws, run_chains
@@ -50,45 +49,30 @@ def summarize_dataset(
     chain_key, start_key = jax.random.split(chain_key)
     start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
 
-    proposals = None
-    if plan.num_proposals and not isinstance(kernel, Grid):
-        proposals = estimators.quasi_normals(plan.num_proposals, posterior.dim)
-
-    def sample(data: PyTree) -> ChainDraws:
-        if isinstance(kernel, Grid):
-            return kernel.draws(posterior, data, inputs.gamma)
-        # The same key for a dataset and its replaced versions couples their chains.
-        return run_chains(
-            chain_key,
-            posterior,
-            data,
-            inputs.gamma,
-            start[None],
-            kernel,
-            inputs.schedule,
-            plan.num_chains,
-            plan.num_samples,
-            proposals,
-            inputs.proposal_scale,
-            inputs.scale,
-        )
-
-    two_sided, is_finite = jnp.asarray(jnp.nan, start.dtype), jnp.ones((), bool)
-    if plan.num_pairs:
-        pairs = jnp.arange(plan.num_pairs)
-        variants = jax.vmap(lambda p: swap(train, ghosts, p, plan.group_size))(pairs)
-        both = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), train, variants)
-        all_draws = jax.vmap(sample)(both)
-        draws = jax.tree.map(lambda a: a[0], all_draws)
-        replaced = jax.tree.map(lambda a: a[1:], all_draws)
-        deltas = pair_deltas(posterior, draws, replaced, train, ghosts, inputs.gamma, plan)
-        two_sided = estimators.two_sided_kl(*deltas, draws.weight)
-        is_finite = jnp.isfinite(two_sided)
-        any_stuck = jnp.any(all_draws.is_stuck)
-        any_improper = jnp.any(all_draws.is_improper)
+    if isinstance(kernel, Grid):
+        draws = kernel.draws(posterior, train, inputs.gamma)
+        pairs = Pairs(jnp.zeros((), start.dtype), jnp.any(draws.is_stuck), draws.is_improper)
     else:
-        draws = sample(train)
-        any_stuck, any_improper = jnp.any(draws.is_stuck), draws.is_improper
+
+        def sample(data: PyTree) -> ChainDraws:
+            # The same key for a dataset and its replaced versions couples their chains.
+            return run_chains(
+                chain_key,
+                posterior,
+                data,
+                inputs.gamma,
+                start[None],
+                kernel,
+                inputs.schedule,
+                plan.num_chains,
+                plan.num_samples,
+                inputs.scale,
+            )
+
+        draws, pairs = sample_with_pairs(sample, posterior, train, ghosts, inputs, plan)
+    is_two_sided = inputs.num_pairs > 0
+    two_sided = jnp.where(is_two_sided, pairs.two_sided / inputs.num_pairs, jnp.nan)
+    is_finite = ~is_two_sided | jnp.isfinite(two_sided)
 
     if posterior.structured:
         losses = structured_losses(posterior, draws.u, train, ghosts, inputs, plan)
@@ -127,8 +111,8 @@ def summarize_dataset(
         square_v=jnp.mean(jnp.sum(draws.v**2 * weight[..., None], axis=1), axis=0),
         spread=spread(draws),
         is_curved=draws.is_curved,
-        is_improper=any_improper,
-        is_stuck=any_stuck,
+        is_improper=pairs.is_improper,
+        is_stuck=pairs.is_stuck,
         is_finite=is_finite & jnp.all(jnp.isfinite(losses.train) & jnp.isfinite(population_risk)),
     ), kept
 

@@ -53,8 +53,8 @@ class Shared:
 
     def __init__(self, settings: Settings, track: Track, count: int) -> None:
         self.settings, self.count = settings, count
-        # Only what the datasets are made by counts: one program for all plans.
-        self.plan = track.plan._replace(num_pairs=0, num_proposals=0)
+        # Only how the datasets are made counts here.
+        self.plan = track.plan._replace(num_proposals=0)
         self.anchor = track.tuned.inputs.anchor
         self._lock = threading.Lock()
         self._firsts: PyTree | None = None
@@ -178,7 +178,7 @@ class Comparison:
 
     def _only_good(
         self, table: Float[np.ndarray, "rows datasets"], is_used: Bool[np.ndarray, " rows"]
-    ) -> Float[np.ndarray, "..."]:
+    ) -> Float[np.ndarray, ...]:
         if is_used.all() and self.good.all():
             return table
         return table[is_used][:, self.good]

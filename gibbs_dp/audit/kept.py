@@ -11,9 +11,10 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from gibbs_dp import estimators
 from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import ChainDraws
+from gibbs_dp.sampling.chains import ChainDraws, log_ratios
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.target import Target
 
 # Draws kept of a posterior that is summed exactly, as many as chains would leave.
 GRID_DRAWS = (8, 8)
@@ -72,14 +73,17 @@ def keep_draws(
     mean = jnp.mean(jnp.sum(relative * draws.weight, axis=1))
     variance = jnp.mean(jnp.sum((relative - mean) ** 2 * draws.weight, axis=1))
     if isinstance(kernel, Grid):
-        value = jax.scipy.special.logsumexp(draws.log_ratio_proposals)
+        value = jax.scipy.special.logsumexp(-draws.potential[0])
         found = estimators.Normalizer(value, jnp.zeros_like(value), jnp.ones_like(value))
-        log_weight = draws.log_ratio[0] - value
+        log_weight = -draws.potential[0] - value
         rows = jax.random.categorical(jax.random.fold_in(key, 1), log_weight, shape=GRID_DRAWS)
         u, log_density = draws.u[0, rows], log_weight[rows]
     else:
         worth = estimators.point_worth(posterior.dim)
-        found = estimators.bridge(draws.log_ratio, draws.log_ratio_proposals, worth)
+        proposals = estimators.quasi_normals(plan.num_proposals, posterior.dim)
+        target = Target(posterior, data, inputs.gamma)
+        ratios = log_ratios(draws, target, proposals, inputs.proposal_scale)
+        found = estimators.bridge(*ratios, worth)
         u, log_density = draws.u, -draws.potential - found.value
     return Kept(
         u=u,

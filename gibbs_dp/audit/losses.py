@@ -10,7 +10,6 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import ChainDraws
 
 
 def ghosts_needed(posterior: GibbsPosterior, plan: Plan) -> int:
@@ -78,34 +77,3 @@ def structured_losses(
         reference=(losses(inputs.reference, whole), losses(inputs.reference, variants)),
         optimum=losses(inputs.optimum, fresh),
     )
-
-
-def pair_deltas(
-    posterior: GibbsPosterior,
-    draws: ChainDraws,
-    replaced: ChainDraws,
-    train: PyTree,
-    ghosts: PyTree,
-    gamma: Float[Array, ""],
-    plan: Plan,
-) -> tuple[Float[Array, "chains draws pairs"], Float[Array, "chains draws pairs"]]:
-    """Log ratios of each pair at draws of the posterior and of its replaced posterior."""
-    size = plan.group_size
-
-    def delta(point: Array, pair: Array) -> Array:
-        theta = posterior.constrain(point)
-        if posterior.structured:
-            new = posterior.empirical_loss(theta, swap(train, ghosts, pair, size))
-            return gamma * (new - posterior.empirical_loss(theta, train))
-        rows = pair * size + jnp.arange(size)
-        old = posterior.losses(theta, jax.tree.map(lambda a: a[rows], train))
-        return gamma * jnp.sum(
-            posterior.losses(theta, jax.tree.map(lambda a: a[rows], ghosts)) - old
-        )
-
-    pairs = jnp.arange(plan.num_pairs)
-    at_p = over_draws(lambda p: jax.vmap(lambda i: delta(p, i))(pairs), draws.u)
-    at_q = jax.vmap(lambda u, i: over_draws(lambda p: delta(p, i), u), out_axes=-1)(
-        replaced.u, pairs
-    )
-    return at_p, at_q

@@ -190,6 +190,7 @@ def _first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule)
     return Inputs(
         gamma=jnp.asarray(gamma, zeros.dtype),
         schedule=schedule,
+        num_pairs=jnp.zeros((), jnp.int32),
         start=zeros,
         is_dispersed=jnp.asarray(True),
         reference=zeros,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp.sampling.diagnostics import Spread
 from gibbs_dp.sampling.evolve import Schedule
@@ -21,8 +21,6 @@ class Plan(NamedTuple):
         Fresh examples per dataset.
     group_size
         Examples replaced at once.
-    num_pairs
-        Replaced posteriors sampled per dataset for the two-sided estimator; 0: none.
     num_chains, num_samples
         Chains per dataset, draws kept per chain.
     num_proposals
@@ -32,7 +30,6 @@ class Plan(NamedTuple):
     n: int
     num_ghosts: int
     group_size: int
-    num_pairs: int
     num_chains: int
     num_samples: int
     num_proposals: int
@@ -47,6 +44,8 @@ class Inputs(NamedTuple):
         Inverse temperature.
     schedule
         Burn-in, adaptation and kernel tuning.
+    num_pairs
+        Replaced posteriors sampled per dataset for the two-sided estimator; 0: none.
     start
         Where mode searches begin, in flat coordinates.
     is_dispersed
@@ -66,6 +65,7 @@ class Inputs(NamedTuple):
 
     gamma: Float[Array, ""]
     schedule: Schedule
+    num_pairs: Int[Array, ""]
     start: Float[Array, " dim"]
     is_dispersed: Bool[Array, ""]
     reference: Float[Array, " dim"]

@@ -43,10 +43,6 @@ class Runner:
         """Yield jobs with what they found (NumPy, leading axis: datasets) as they finish."""
         return run_jobs(jobs, self._work)
 
-    def in_order(self, jobs: Iterable[Job]) -> list[Job]:
-        """Order jobs so that one worker compiles a new plan while the others have work."""
-        return new_plans_first(jobs, {plan for plan, _ in self._ready})
-
     def _work(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         if (job.plan, device) in self._ready:
             return self._call(job, device)
@@ -71,21 +67,6 @@ class Runner:
             placed = jax.device_put((self.settings.population, job.roots, job.inputs), device)
             self._placed[name] = (job, placed)  # with the job, whose ids must not be used again
         return self._placed[name][1]
-
-
-def new_plans_first(jobs: Iterable[Job], known: set[Plan]) -> list[Job]:
-    """Put one job of every new plan first, then those of known plans, then the rest."""
-    first: list[Job] = []
-    ready: list[Job] = []
-    later: list[Job] = []
-    for job in jobs:
-        if job.plan in known:
-            ready.append(job)
-        elif all(job.plan != other.plan for other in first):
-            first.append(job)
-        else:
-            later.append(job)
-    return [*first, *ready, *later]
 
 
 def concatenate(parts: list[Blocks], count: int) -> Blocks:

@@ -68,7 +68,6 @@ def _tune_all(
         settings.n,
         settings.num_ghosts,
         settings.group_size,
-        0,
         settings.num_chains,
         settings.num_samples,
         settings.num_proposals,
@@ -86,21 +85,23 @@ def _tune_all(
             if origin is None:
                 origin = _find_origin(settings, tuned.inputs.reference)
                 origin = archive.publish_origin(origin) if archive else origin
-            tuned = _complete(settings, tuned, origin)
+            tuned = _complete(settings, tuned, origin, pairs)
             tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
         guess = tuned.inputs
-        plan = base._replace(num_pairs=pairs if tuned.estimator == "two-sided" else 0)
-        track = Track(gamma, tuned, plan, settings.num_datasets, num_reruns=num_reruns)
+        track = Track(gamma, tuned, base, settings.num_datasets, num_reruns=num_reruns)
         tracks.append(track)
         progress.advance(1)
 
 
-def _complete(settings: Settings, tuned: Tuned, origin: Origin) -> Tuned:
+def _complete(settings: Settings, tuned: Tuned, origin: Origin, pairs: int) -> Tuned:
     """Add to what pilots chose what all gammas share, and the estimator that was asked for."""
     if settings.estimator != "auto":
         tuned = tuned._replace(estimator=settings.estimator)
+    num_pairs = pairs if tuned.estimator == "two-sided" else 0
     inputs = tuned.inputs._replace(
-        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
+        num_pairs=jnp.asarray(num_pairs, jnp.int32),
+        optimum=jnp.asarray(origin.optimum),
+        anchor=jnp.asarray(origin.anchor),
     )
     return tuned._replace(inputs=inputs)
 
@@ -148,10 +149,10 @@ def _run_missing(
     progress.expect(len(blocks))
     wanted = recall(archive, blocks, settings.num_information, progress) if archive else blocks
     numbered = {id(track): i for i, track in enumerate(tracks)}
-    jobs = runner.in_order(
+    jobs = [
         Job((numbered[id(track)], first), roots, first, track.plan, track.tuned.inputs)
         for track, first in wanted
-    )
+    ]
     for job, (summary, kept) in runner.run(jobs):
         index, first = job.tag
         if archive is not None:

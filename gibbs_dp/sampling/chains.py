@@ -31,19 +31,17 @@ class ChainDraws(NamedTuple):
     weight
         Weights of the draws, ``[chains, draws]``, summing to one within each chain.
     potential
-        Potential energy relative to the mode, ``[chains, draws]``.
+        Potential energy relative to ``reference``, ``[chains, draws]``.
     accept_prob
         Mean acceptance probability per chain.
     virial
         ``v . grad U(v)`` at the last draw of each chain: ``dim`` on average for exact draws.
     is_stuck
         Per chain: no proposal was accepted in burn-in and draws together.
-    log_ratio
-        Log of the unnormalized density over the proposal's, at the draws, ``[chains, draws]``.
-    log_ratio_proposals
-        The same at the proposals.
+    whitening
+        Coordinates of ``v``; None for a grid.
     reference
-        Energy terms that the unnormalized density is relative to.
+        Energy terms that the potential is relative to: those at the mode.
     mode
         Where the mode search ended.
     mode_potential_gap
@@ -65,8 +63,7 @@ class ChainDraws(NamedTuple):
     accept_prob: Float[Array, " chains"]
     virial: Float[Array, " chains"]
     is_stuck: Bool[Array, " chains"]
-    log_ratio: Float[Array, "chains draws"]
-    log_ratio_proposals: Float[Array, " proposals"]
+    whitening: Whitening | None
     reference: Terms
     mode: Float[Array, " dim"]
     mode_potential_gap: Float[Array, " starts"]
@@ -98,8 +95,6 @@ def run_chains(
     schedule: Schedule,
     num_chains: int,
     num_samples: int,
-    proposals: Float[np.ndarray, "proposals dim"] | None = None,
-    proposal_scale: Float[Array, " dim"] | None = None,
     scale: Float[Array, " dim"] | None = None,
 ) -> ChainDraws:
     """Sample one dataset's posterior with ``num_chains`` chains.
@@ -117,11 +112,6 @@ def run_chains(
         How to move.
     num_chains, num_samples
         Chains, and draws kept per chain.
-    proposals
-        Standard normal points. Scaled they are draws of a Gaussian in whitened coordinates, which
-        the posterior is compared with. None: no comparison.
-    proposal_scale
-        Standard deviations of that Gaussian; 1 by default.
     scale
         Standard deviations to whiten with where the Laplace fit is of no use; a guess from the
         gradient where they are None or NaN.
@@ -143,14 +133,6 @@ def run_chains(
     else:
         run = _adjusted(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
-    width = jnp.ones((dim,), starts.dtype) if proposal_scale is None else proposal_scale
-    points = jnp.zeros((0, dim)) if proposals is None else jnp.asarray(proposals)
-    points = width * points.astype(starts.dtype)
-
-    def log_ratio(value: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:
-        log_proposal = jnp.sum(jax.scipy.stats.norm.logpdf(v, scale=width))
-        return run.whitening.log_volume - log_proposal - value
-
     return ChainDraws(
         u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
         v=run.v,
@@ -159,8 +141,7 @@ def run_chains(
         accept_prob=run.accept_prob,
         virial=jax.vmap(lambda v: jax.jvp(pulled, (v,), (v,))[1])(last),
         is_stuck=run.is_stuck,
-        log_ratio=jax.vmap(jax.vmap(log_ratio))(run.potential, run.v),
-        log_ratio_proposals=jax.vmap(log_ratio)(jax.vmap(pulled)(points), points),
+        whitening=run.whitening,
         reference=reference,
         mode=laplace.center,
         mode_potential_gap=found.gaps,
@@ -169,6 +150,38 @@ def run_chains(
         inflation=run.inflation,
         kl_inflation=run.kl_inflation,
     )
+
+
+def log_ratios(
+    draws: ChainDraws,
+    target: Target,
+    proposals: Float[np.ndarray, "proposals dim"],
+    scale: Float[Array, " dim"],
+) -> tuple[Float[Array, "chains draws"], Float[Array, " proposals"]]:
+    """Log of the unnormalized density over a Gaussian's, at the draws and at the Gaussian's own.
+
+    Parameters
+    ----------
+    draws
+        Of chains.
+    target
+        Their posterior.
+    proposals
+        Standard normal points: scaled, draws of the Gaussian in whitened coordinates.
+    scale
+        Its standard deviations.
+    """
+    whitening = draws.whitening
+    assert whitening is not None
+    pulled = whitening.pull_back(target.around(draws.mode, draws.reference))
+    points = scale * jnp.asarray(proposals, scale.dtype)
+
+    def log_ratio(value: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:
+        log_proposal = jnp.sum(jax.scipy.stats.norm.logpdf(v, scale=scale))
+        return whitening.log_volume - log_proposal - value
+
+    at_draws = jax.vmap(jax.vmap(log_ratio))(draws.potential, draws.v)
+    return at_draws, jax.vmap(log_ratio)(jax.vmap(pulled)(points), points)
 
 
 def _with_scale(found: Location, scale: Float[Array, " dim"]) -> Whitening:

@@ -1,0 +1,85 @@
+"""A dataset's posterior, and those of the dataset with examples replaced, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from gibbs_dp import estimators
+from gibbs_dp.audit.losses import over_draws, swap
+from gibbs_dp.audit.plan import Inputs, Plan
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.chains import ChainDraws
+
+
+class Pairs(NamedTuple):
+    """What a dataset and its replaced versions add up to."""
+
+    two_sided: Float[Array, ""]  # sum over pairs
+    is_stuck: Bool[Array, ""]  # any chain of any of them
+    is_improper: Bool[Array, ""]
+
+
+def sample_with_pairs(
+    sample: Callable[[PyTree], ChainDraws],
+    posterior: GibbsPosterior,
+    train: PyTree,
+    ghosts: PyTree,
+    inputs: Inputs,
+    plan: Plan,
+) -> tuple[ChainDraws, Pairs]:
+    """Draws of the dataset itself, and the two-sided estimate's sum over ``inputs.num_pairs``.
+
+    The sampler is in the program once, in a loop whose first round is the dataset itself: how
+    many pairs there are, or none, is traced.
+    """
+
+    def one(index: Array, carry: tuple[ChainDraws, Pairs]) -> tuple[ChainDraws, Pairs]:
+        base, so_far = carry
+        is_first, pair = index == 0, jnp.maximum(index - 1, 0)
+        replaced = swap(train, ghosts, pair, plan.group_size)
+        data = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), train, replaced)
+        draws = sample(data)
+        base = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), draws, base)
+
+        def delta(u: Array) -> Float[Array, "chains draws 1"]:
+            return over_draws(
+                lambda p: pair_delta(posterior, p, pair, train, ghosts, inputs, plan)[None], u
+            )
+
+        two_sided = estimators.two_sided_kl(delta(base.u), delta(draws.u), base.weight)
+        return base, Pairs(
+            so_far.two_sided + jnp.where(is_first, 0.0, two_sided),
+            so_far.is_stuck | jnp.any(draws.is_stuck),
+            so_far.is_improper | draws.is_improper,
+        )
+
+    shapes = jax.eval_shape(sample, train)
+    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    false = jnp.zeros((), bool)
+    nothing = Pairs(jnp.zeros((), blank.u.dtype), false, false)
+    return jax.lax.fori_loop(0, 1 + inputs.num_pairs, one, (blank, nothing))
+
+
+def pair_delta(
+    posterior: GibbsPosterior,
+    point: Float[Array, " dim"],
+    pair: Int[Array, ""],
+    train: PyTree,
+    ghosts: PyTree,
+    inputs: Inputs,
+    plan: Plan,
+) -> Float[Array, ""]:
+    """``log p - log p'`` at a point, up to a constant, with one group of examples replaced."""
+    size, theta = plan.group_size, posterior.constrain(point)
+    if posterior.structured:
+        new = posterior.empirical_loss(theta, swap(train, ghosts, pair, size))
+        return inputs.gamma * (new - posterior.empirical_loss(theta, train))
+    rows = pair * size + jnp.arange(size)
+    old = posterior.losses(theta, jax.tree.map(lambda a: a[rows], train))
+    new = posterior.losses(theta, jax.tree.map(lambda a: a[rows], ghosts))
+    return inputs.gamma * jnp.sum(new - old)
