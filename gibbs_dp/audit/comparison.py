@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int
 
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pairs import (
-    Statistics,
-    first_examples,
-    has_statistics,
+    Look,
+    look_at,
     pair_losses,
     point_losses,
     quadratic_losses,
-    statistics,
     swap_terms,
 )
 from gibbs_dp.audit.settings import Settings
@@ -57,31 +55,26 @@ class Shared:
         self.plan = track.plan._replace(num_proposals=0)
         self.anchor = track.tuned.inputs.anchor
         self._lock = threading.Lock()
-        self._firsts: PyTree | None = None
-        self._statistics: Statistics | None = None
+        self._found: Look | None = None
 
     @property
     def root(self) -> Any:
         """Key that datasets come from."""
         return jax.random.split(jax.random.fold_in(self.settings.key, 0), 2)[0]
 
-    def firsts(self) -> PyTree:
-        """First example of every dataset."""
+    def look(self) -> Look:
+        """First example and statistics of every dataset."""
         with self._lock:
-            if self._firsts is None:
-                self._firsts = first_examples(*self._source(), jnp.arange(self.count))
-            return self._firsts
+            if self._found is None:
+                self._found = look_at(*self._source(), jnp.arange(self.count), self.anchor)
+            return self._found
 
     def losses(self, points: Points) -> Table:
         """Total loss of every dataset at every point, less that at the anchor."""
-        if not has_statistics(self.settings.posterior):
+        known, posterior = self.look().statistics, self.settings.posterior
+        if known is None:
             return self._all_losses(points)
-        with self._lock:
-            if self._statistics is None:
-                indices = jnp.arange(self.count)
-                self._statistics = statistics(*self._source(), indices, self.anchor)
-        posterior = self.settings.posterior
-        found = quadratic_losses(posterior, self._statistics, self.anchor, jnp.asarray(points))
+        found = quadratic_losses(posterior, known, self.anchor, jnp.asarray(points))
         return np.asarray(found, np.float64)
 
     def _source(self) -> tuple[Any, ...]:
@@ -149,7 +142,7 @@ class Comparison:
             return None
         spreads = []
         for block in self._blocks():
-            losses = point_losses(self.settings.posterior, self.shared.firsts(), block.points)
+            losses = point_losses(self.settings.posterior, self.shared.look().first, block.points)
             good = self._only_good(np.asarray(losses, np.float64), block.is_used)
             spreads.append(good.std(axis=1))
         return float(np.concatenate(spreads).max())
@@ -198,7 +191,7 @@ class Comparison:
 
     def _log_swap(self, block: _Block) -> Table:
         """Log density gained when ``Z_k``'s first example becomes that of a draw's own dataset."""
-        posterior, firsts = self.settings.posterior, self.shared.firsts()
+        posterior, firsts = self.settings.posterior, self.shared.look().first
         table = np.array(point_losses(posterior, firsts, block.points), np.float64)
         table -= table[np.arange(block.points.shape[0]), block.owner][:, None]
         table *= self.track.gamma

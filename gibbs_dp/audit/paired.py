@@ -37,6 +37,7 @@ def sample_with_pairs(
     The sampler is in the program once, in a loop whose first round is the dataset itself: how
     many pairs there are, or none, is traced.
     """
+    sample = jax.jit(sample)  # traced once, for its shapes and for the loop
 
     def one(index: Array, carry: tuple[ChainDraws, Pairs]) -> tuple[ChainDraws, Pairs]:
         base, so_far = carry

@@ -17,6 +17,8 @@ from gibbs_dp.model.posterior import GibbsPosterior
 
 # Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
 MAX_QUADRATIC_DIM = 32
+# Enough for loops to be few, few enough for caches.
+DATASETS_AT_ONCE = 16
 
 
 def has_statistics(posterior: GibbsPosterior) -> bool:
@@ -42,26 +44,36 @@ class Statistics(NamedTuple):
     curvature: Float[Array, "datasets size size"]
 
 
-def _statistics(
+class Look(NamedTuple):
+    """What comparisons at all gammas need of every dataset."""
+
+    first: PyTree  # its first example
+    statistics: Statistics | None  # where they say all about its loss
+
+
+def _look_at(
     posterior: GibbsPosterior,
     plan: Plan,
     population: Any,
     root: Key[Array, ""],
     indices: Int[Array, " datasets"],
     anchor: Float[Array, " dim"],
-) -> Statistics:
-    """Gradient and Hessian of every dataset's total loss at the anchor."""
+) -> Look:
+    """Make every dataset again and keep what :class:`Look` names."""
     flat, unravel = ravel_pytree(posterior.constrain(anchor))
 
-    def one(index: Array) -> Statistics:
+    def one(index: Array) -> Look:
         data = _training_set(posterior, population, plan, root, index)
+        first = jax.tree.map(lambda a: a[0], data)
 
         def total(vector: Array) -> Array:
             return posterior.empirical_loss(unravel(vector), data)
 
-        return Statistics(jax.grad(total)(flat), jax.hessian(total)(flat))
+        if not has_statistics(posterior):
+            return Look(first, None)
+        return Look(first, Statistics(jax.grad(total)(flat), jax.hessian(total)(flat)))
 
-    return jax.vmap(one)(indices)
+    return jax.lax.map(one, indices, batch_size=DATASETS_AT_ONCE)
 
 
 def _quadratic_losses(
@@ -104,22 +116,6 @@ def _pair_losses(
     return jax.lax.map(one, indices).T  # one dataset at a time: [points, n] is enough
 
 
-def _first_examples(
-    posterior: GibbsPosterior,
-    plan: Plan,
-    population: Any,
-    root: Key[Array, ""],
-    indices: Int[Array, " datasets"],
-) -> PyTree:
-    """First example of every training set."""
-
-    def one(index: Array) -> PyTree:
-        data = _training_set(posterior, population, plan, root, index)
-        return jax.tree.map(lambda a: a[0], data)
-
-    return jax.lax.map(one, indices)
-
-
 def _swap_terms(
     posterior: GibbsPosterior,
     firsts: PyTree,
@@ -139,7 +135,7 @@ def _swap_terms(
 
         return log_mean_ratio(jax.vmap(jax.vmap(delta))(u))
 
-    return jax.lax.map(one, (own, draws)).T
+    return jax.lax.map(one, (own, draws), batch_size=DATASETS_AT_ONCE).T
 
 
 def _point_losses(
@@ -149,9 +145,8 @@ def _point_losses(
     return jax.vmap(lambda u: posterior.losses(posterior.constrain(u), firsts))(points)
 
 
-statistics = on_default_backend(_statistics, "posterior", "plan")
+look_at = on_default_backend(_look_at, "posterior", "plan")
 quadratic_losses = on_default_backend(_quadratic_losses, "posterior")
 pair_losses = on_default_backend(_pair_losses, "posterior", "plan")
-first_examples = on_default_backend(_first_examples, "posterior", "plan")
 swap_terms = on_default_backend(_swap_terms, "posterior")
 point_losses = on_default_backend(_point_losses, "posterior")

@@ -81,16 +81,16 @@ def test_jackknife_matches_leaving_chains_out_by_hand(slopes):
 
 
 def test_of_very_many_pairs_groups_stand_for_all():
-    # 203 x 64 pairs: three groups would not divide 64, two do, and one example is left over. By
-    # hand, over the pairs within groups, without the jackknife; and its correction on a part.
+    # 203 x 64 pairs: six groups would not divide 64, four do, and three examples are left over.
+    # By hand, over the pairs within groups, without the jackknife; and its correction on a part.
     rng = np.random.default_rng(3)
     train, ghost = linear_losses(jax.random.key(6), *(0.3 * rng.normal(size=k) for k in (203, 64)))
     found = direct_kl(train, ghost, WEIGHT, jnp.asarray(1.0))
     delta = np.asarray(ghost[..., None, :] - train[..., :, None], np.float64)
     every = by_hand(delta)
-    within = [every[k * 101 : (k + 1) * 101, k * 32 : (k + 1) * 32].mean() for k in (0, 1)]
+    within = [every[k * 50 : (k + 1) * 50, k * 16 : (k + 1) * 16].mean() for k in range(4)]
     assert float(found.plug_in) == pytest.approx(np.mean(within), rel=1e-4)
-    assert np.mean(within) == pytest.approx(every.mean(), rel=0.05)  # shared means: 1.3%
+    assert np.mean(within) == pytest.approx(every.mean(), rel=0.08)  # means of groups: 3%
     part = delta[..., :32, :16]
     left_out = [by_hand(np.delete(part, c, axis=0)).mean() for c in range(CHAINS)]
     correction = (CHAINS - 1) * (by_hand(part).mean() - np.mean(left_out))
