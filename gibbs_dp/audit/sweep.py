@@ -173,6 +173,5 @@ def _needs_more(settings: Settings, track: Track, archive: Archive | None) -> bo
     tuned = track.tuned._replace(inputs=track.tuned.inputs._replace(schedule=longer))
     track.num_reruns += 1
     track.tuned = archive.publish_tuned(track.gamma, track.num_reruns, tuned) if archive else tuned
-    track.blocks.clear()
-    track.kept.clear()
+    track.forget()
     return True

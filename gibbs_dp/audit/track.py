@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -37,6 +38,7 @@ class Track:
     kept: dict[int, Kept] = field(default_factory=dict)
     num_reruns: int = 0
     missed_rel_error: bool = False
+    _whole: Summary | None = None  # of the completed datasets, until a block is added
 
     @property
     def pilot(self) -> str:
@@ -46,18 +48,31 @@ class Track:
     def add(self, first: int, summary: Summary, kept: Kept | None) -> None:
         """Take in one block."""
         self.blocks[first] = summary
+        self._whole = None
         if kept is not None:
             self.kept[first] = kept
 
     def summary(self) -> Summary | None:
         """Completed datasets, in order, up to the first block that is missing."""
-        parts = []
-        size = 0
+        firsts, size = [], 0
         while size in self.blocks:
-            part = self.blocks[size]
-            parts.append(part)
-            size += part.kl_direct.shape[0]
-        return concatenate(parts, min(size, self.target)) if parts else None
+            firsts.append(size)
+            size += self.blocks[size].kl_direct.shape[0]
+        if not firsts:
+            return None
+        if self._whole is None:
+            self._whole = concatenate([self.blocks[first] for first in firsts], size)
+            for first, end in zip(firsts, [*firsts[1:], size], strict=True):
+                part = slice(first, end)  # a view: the numbers are there once
+                self.blocks[first] = jax.tree.map(lambda a, part=part: a[part], self._whole)
+        count = min(size, self.target)
+        return jax.tree.map(lambda a: a[:count], self._whole)
+
+    def forget(self) -> None:
+        """Drop all blocks: they are to be made again."""
+        self.blocks.clear()
+        self.kept.clear()
+        self._whole = None
 
     def draws(self, count: int) -> Kept | None:
         """Draws and normalizers of the first ``count`` datasets; None unless all are there."""

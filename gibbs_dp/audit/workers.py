@@ -68,6 +68,7 @@ def run_jobs(
     devices = jax.local_devices()
 
     def one(number: int, job: Job) -> Any:
-        return jax.tree.map(np.asarray, work(job, devices[number % len(devices)]))
+        # Copies: a view would keep the JAX array alive, which is larger than a block's numbers.
+        return jax.tree.map(np.array, work(job, devices[number % len(devices)]))
 
     return in_threads(jobs, one, num_workers())

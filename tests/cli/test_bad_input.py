@@ -114,7 +114,7 @@ CASES = {
     ),
     "a file as a problem": (("audit", "absent.csv", "--target", "ill"), "no file 'absent.csv'"),
     "two files": (("audit", "good.csv", "--data", "good.csv"), "no problem 'good.csv'"),
-    "n above the table": ((*ILL, "good.csv", "--split", "--n", "19"), "the table has 20"),
+    "n above the table": ((*ILL, "good.csv", "--split", "--n", "20"), "the table has 20"),
     "n above the table, sample": (
         ("sample", "--target", "ill", "--data", "good.csv", "--split", "--n", "21"),
         "the table has 20",
