@@ -51,7 +51,7 @@ def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = 
         num_datasets=32,
         notes=(
             "every posterior costs seconds: estimator 'one-sided' spares the nine times as many of "
-            "'two-sided', which 'auto' takes from about 0.1 nats on.",
+            "'two-sided', which 'auto' may take from about 0.1 nats on.",
         ),
         description="Digits (scikit-learn): 1,797 images of 64 pixels, a two-layer network.",
     )
