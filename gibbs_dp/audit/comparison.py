@@ -30,6 +30,7 @@ from gibbs_dp.estimators import ConsistencySums, Contrast, ContrastSums
 DRAWS_PER_DATASET = 2
 # Entries of the comparison held at once, however many datasets there are.
 MAX_ENTRIES = 2**22
+# And of them at once in NumPy: a dozen temporaries of this size stay in a processor's caches.
 CACHED_ENTRIES = 2**18
 DATASETS_PER_CALL = 64
 
@@ -164,7 +165,7 @@ class Comparison:
             )
 
     def _parts(self, block: _Block) -> Iterator[slice]:
-        """Rows whose dozen tables stay in a processor's caches."""
+        """Rows that are worked on at once."""
         rows = max(1, CACHED_ENTRIES // self.count)
         for start in range(0, block.points.shape[0], rows):
             yield slice(start, start + rows)

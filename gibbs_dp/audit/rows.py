@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.audit.pilot import ONE_SIDED_LIMIT, is_drifting, jackknife_shift, keep, kept_datasets
+from gibbs_dp.audit.pilot import (
+    LARGE_KL,
+    ONE_SIDED_LIMIT,
+    is_drifting,
+    jackknife_shift,
+    keep,
+    kept_datasets,
+)
 from gibbs_dp.audit.plan import Summary
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.track import Track, kl_values
@@ -32,8 +39,6 @@ ACCEPT_LIMIT = 0.4
 # Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
 # false alarm once in a thousand audits.
 DISAGREEMENT_Z = 4.0
-# Nats from which a one-sided estimate needs more draws than chains leave.
-LARGE_KL = 2.0
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4
 # The virial identity's: significant, and larger than what a burn-in may leave.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -43,8 +44,7 @@ def _correction(excess: Float[Array, "chains ..."], mean: Float[Array, "*pairs"]
     for c in range(num_chains):
         r = (mean - excess[c]) / ((num_chains - 1) * (1.0 + mean))
         product = product + r + product * r
-    least = jnp.finfo(mean.dtype).eps - 1.0
-    return -(num_chains - 1) / num_chains * jnp.log1p(jnp.maximum(product, least))
+    return -(num_chains - 1) / num_chains * jnp.log1p(_bounded(product))
 
 
 def _bounded(mean: Array) -> Array:
@@ -154,17 +154,25 @@ def _all_pairs(f: Factors) -> Float[Array, "groups members ghosts"]:
     a = f.train[..., : groups * size].reshape(count, groups, size) / num_chains
     b = f.ghost.reshape(count, groups, num_ghosts // groups)
     weight = f.weight.reshape(count) / num_chains
-    cross = jnp.einsum("tki,tkj->kij", a, b, precision="highest")
-    alone = jnp.sum(a, axis=0)[:, :, None] + jnp.einsum("t,tkj->kj", weight, b)[:, None, :]
-    return cross + jnp.where(f.is_large, -1.0, alone)
+    return jax.vmap(_excess, in_axes=(1, 1, None, None))(a, b, weight, f.is_large)
 
 
 def _each_chain(f: Factors) -> Float[Array, "chains few fewer"]:
     """Each chain's mean of ``exp(-delta) - 1`` for the first examples and ghosts."""
     a, b = f.train[..., : _JACKKNIFED[0]], f.ghost[..., : _JACKKNIFED[1]]
-    cross = jnp.einsum("cti,ctj->cij", a, b, precision="highest")
-    alone = jnp.sum(a, axis=1)[:, :, None] + jnp.einsum("ct,ctj->cj", f.weight, b)[:, None, :]
-    return cross + jnp.where(f.is_large, -1.0, alone)
+    return jax.vmap(_excess, in_axes=(0, 0, 0, None))(a, b, f.weight, f.is_large)
+
+
+def _excess(
+    train: Float[Array, "points members"],
+    ghost: Float[Array, "points others"],
+    weight: Float[Array, " points"],
+    is_large: Bool[Array, ""],
+) -> Float[Array, "members others"]:
+    """Weighted sum over points of ``exp(-delta) - 1``, per pair; see :class:`Factors`."""
+    cross = jnp.einsum("ti,tj->ij", train, ghost, precision="highest")
+    alone = jnp.sum(train, axis=0)[:, None] + jnp.einsum("t,tj->j", weight, ghost)[None]
+    return cross + jnp.where(is_large, -1.0, alone)
 
 
 def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
@@ -174,7 +182,7 @@ def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
     product = four[0]  # of (1 + x), minus one
     for more in four[1:]:
         product = product + more + product * more
-    return jnp.sum(jnp.log1p(jnp.maximum(product, jnp.finfo(x.dtype).eps - 1.0))) / flat.size
+    return jnp.sum(jnp.log1p(_bounded(product))) / flat.size
 
 
 def _expm1(x: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
