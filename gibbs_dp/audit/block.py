@@ -67,6 +67,7 @@ def summarize_dataset(
                 plan.num_chains,
                 plan.num_samples,
                 inputs.scale,
+                is_joint=plan.num_samples > 1,  # what the jackknife needs to allow for it
             )
 
         draws, pairs = sample_with_pairs(sample, posterior, train, ghosts, inputs, plan)

@@ -17,7 +17,7 @@ _MAX_PAIRS = 2048
 # that size is right.
 _LARGEST_EXCESS = 1e9
 # Examples and ghosts whose pairs are jackknifed: the correction is a few percent of the KL.
-_JACKKNIFED = (32, 16)
+_JACKKNIFED = (16, 8)
 
 
 class DirectKL(NamedTuple):
@@ -26,7 +26,7 @@ class DirectKL(NamedTuple):
     Attributes
     ----------
     value
-        Jackknifed over chains (the plug-in value when there is one chain), in nats.
+        Jackknifed over chains and draws (the plug-in value when there is one chain), in nats.
     plug_in
         Before the jackknife: biased downwards by ``O(1 / draws)``.
     """
@@ -35,16 +35,38 @@ class DirectKL(NamedTuple):
     plug_in: Float[Array, ""]
 
 
-def _correction(excess: Float[Array, "chains ..."], mean: Float[Array, "*pairs"]) -> Array:
-    """Bias that leaving chains out removes from ``log1p(mean)``, per pair; see `_per_pair`."""
-    num_chains = excess.shape[0]
+def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, "*pairs"]) -> Array:
+    """Bias that the two-way jackknife removes from ``log1p(mean)``, per pair.
+
+    Draws of a chain depend on each other, and chains may share the noise of their steps
+    (:func:`gibbs_dp.sampling.shells.spread_radii`). In a two-way layout the variance of a mean
+    is that of the chains' means plus that of the steps' minus what both would have of independent
+    draws; leaving out chains, steps and single draws sees these three, mixed.
+    """
+    num_chains, num_draws = excess.shape[:2]
     if num_chains == 1:
         return jnp.zeros_like(mean)
-    product = jnp.zeros_like(mean)  # the product of (1 + r_c), minus one
-    for c in range(num_chains):
-        r = (mean - excess[c]) / ((num_chains - 1) * (1.0 + mean))
-        product = product + r + product * r
-    return -(num_chains - 1) / num_chains * jnp.log1p(_bounded(product))
+    chains = _leave_one_out(jnp.mean(excess, axis=1), mean)
+    if num_draws == 1:
+        return chains
+    draws = _leave_one_out(jnp.mean(excess, axis=0), mean)
+    # Each is one of many, so that second order is enough.
+    total = num_chains * num_draws
+    square = jnp.sum((excess - mean) ** 2, axis=(0, 1)) / (1.0 + mean) ** 2
+    singles = 0.5 * square / (total * (total - 1))
+    c, t = num_chains - 1, num_draws - 1
+    return chains * num_draws / t + draws * num_chains / c - singles * (total - 1) / (c * t)
+
+
+def _leave_one_out(excess: Float[Array, "groups ..."], mean: Float[Array, "*pairs"]) -> Array:
+    """Bias that leaving groups of draws out removes from ``log1p(mean)``, per pair.
+
+    Leaving out group g of G divides ``1 + mean`` by ``1 + r_g``,
+    ``r_g = (mean - mean_g) / ((G - 1)(1 + mean))``.
+    """
+    num = excess.shape[0]
+    r = (mean - excess) / ((num - 1) * (1.0 + mean))
+    return -(num - 1) / num * jnp.sum(jnp.log1p(_bounded(r)), axis=0)
 
 
 def _bounded(mean: Array) -> Array:
@@ -56,14 +78,15 @@ def _bounded(mean: Array) -> Array:
     return jnp.maximum(mean, jnp.finfo(mean.dtype).eps - 1.0)
 
 
-def _per_pair(excess: Float[Array, "chains ..."]) -> tuple[Array, Array]:
-    """KL per pair from each chain's mean of ``exp(-(delta - mean delta)) - 1``; and the plug-in.
+def _per_pair(
+    excess: Float[Array, "chains draws *pairs"], weight: Float[Array, "chains draws"]
+) -> tuple[Array, Array]:
+    """KL per pair from the draws' ``exp(-(delta - mean delta)) - 1``; and the plug-in.
 
-    ``log1p`` of the overall mean is the plug-in KL, since ``delta`` was centred. Leaving out
-    chain c divides ``1 + mean`` by ``1 + r_c``, ``r_c = (mean - mean_c) / ((C - 1)(1 + mean))``;
-    the jackknife needs only the sum of ``log1p(r_c)``, taken as the log of a running product.
+    ``log1p`` of the overall mean is the plug-in KL, since ``delta`` was centred.
     """
-    mean = _bounded(jnp.mean(excess, axis=0))
+    share = weight.reshape(*weight.shape, *[1] * (excess.ndim - 2)) / weight.shape[0]
+    mean = _bounded(jnp.sum(excess * share, axis=(0, 1)))
     plug_in = jnp.log1p(mean)
     return plug_in + _correction(excess, mean), plug_in
 
@@ -122,19 +145,19 @@ def direct_kl(
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
     (a, exp_a), (b, exp_b) = _expm1(x), _expm1(-y)
     a, b = jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b)
-    draws = Factors(a * weight[..., None], b, weight, is_large)
+    draws = Factors(a, b, weight, is_large)
     plug_in = _mean_log1p(_bounded(_all_pairs(draws)))
     if x.shape[0] == 1:
         return DirectKL(plug_in, plug_in)
-    few = _each_chain(draws)
-    correction = _correction(few, _bounded(jnp.mean(few, axis=0)))
+    few = _each_draw(draws)
+    correction = _correction(few, _bounded(jnp.mean(few, axis=(0, 1))))
     return DirectKL(plug_in + jnp.mean(correction), plug_in)
 
 
 class Factors(NamedTuple):
     """What the draws' ``exp(-delta) - 1`` are made of: all of it a factor of each example."""
 
-    train: Float[Array, "chains draws n"]  # weighted
+    train: Float[Array, "chains draws n"]
     ghost: Float[Array, "chains draws ghosts"]
     weight: Float[Array, "chains draws"]
     is_large: Bool[Array, ""]  # factors are exponentials, else exponentials minus one
@@ -151,16 +174,17 @@ def _all_pairs(f: Factors) -> Float[Array, "groups members ghosts"]:
     most = max(1, min(n, num_ghosts, n * num_ghosts // _MAX_PAIRS))
     groups = max(k for k in range(1, most + 1) if num_ghosts % k == 0)
     size, count = n // groups, num_chains * num_draws
-    a = f.train[..., : groups * size].reshape(count, groups, size) / num_chains
+    train = f.train[..., : groups * size] * (f.weight / num_chains)[..., None]
+    a = train.reshape(count, groups, size)
     b = f.ghost.reshape(count, groups, num_ghosts // groups)
     weight = f.weight.reshape(count) / num_chains
     return jax.vmap(_excess, in_axes=(1, 1, None, None))(a, b, weight, f.is_large)
 
 
-def _each_chain(f: Factors) -> Float[Array, "chains few fewer"]:
-    """Each chain's mean of ``exp(-delta) - 1`` for the first examples and ghosts."""
-    a, b = f.train[..., : _JACKKNIFED[0]], f.ghost[..., : _JACKKNIFED[1]]
-    return jax.vmap(_excess, in_axes=(0, 0, 0, None))(a, b, f.weight, f.is_large)
+def _each_draw(f: Factors) -> Float[Array, "chains draws few fewer"]:
+    """Each draw's ``exp(-delta) - 1`` for the first examples and ghosts."""
+    a, b = f.train[..., : _JACKKNIFED[0], None], f.ghost[..., None, : _JACKKNIFED[1]]
+    return a * b + jnp.where(f.is_large, -1.0, a + b)
 
 
 def _excess(
@@ -169,7 +193,10 @@ def _excess(
     weight: Float[Array, " points"],
     is_large: Bool[Array, ""],
 ) -> Float[Array, "members others"]:
-    """Weighted sum over points of ``exp(-delta) - 1``, per pair; see :class:`Factors`."""
+    """Sum over points of ``exp(-delta) - 1``, per pair; see :class:`Factors`.
+
+    The factors of the examples come weighted.
+    """
     cross = jnp.einsum("ti,tj->ij", train, ghost, precision="highest")
     alone = jnp.sum(train, axis=0)[:, None] + jnp.einsum("t,tj->j", weight, ghost)[None]
     return cross + jnp.where(is_large, -1.0, alone)
@@ -198,10 +225,11 @@ def _expm1(x: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Arr
 
 
 def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " pairs"]:
-    """``log E_p[exp(-delta)]`` per pair, jackknifed over chains: a log ratio of normalizers."""
+    """``log E_p[exp(-delta)]`` per pair, jackknifed: a log ratio of normalizers."""
     center = jnp.mean(delta, axis=(0, 1))
     shifted = jnp.clip(delta - center, -2 * _CLIP, 2 * _CLIP)
-    return _per_pair(jnp.mean(_expm1(-shifted)[0], axis=1))[0] - center
+    weight = jnp.full(delta.shape[:2], 1.0 / delta.shape[1], delta.dtype)
+    return _per_pair(_expm1(-shifted)[0], weight)[0] - center
 
 
 def direct_kl_of_pairs(
@@ -212,5 +240,5 @@ def direct_kl_of_pairs(
     For structured losses, where ``delta = gamma (L(theta, Z~) - L(theta, Z))``.
     """
     centred = jnp.clip(_centred(delta, weight), -2 * _CLIP, 2 * _CLIP)
-    value, plug_in = _per_pair(jnp.sum(jnp.expm1(-centred) * weight[..., None], axis=1))
+    value, plug_in = _per_pair(jnp.expm1(-centred), weight)
     return DirectKL(jnp.mean(value), jnp.mean(plug_in))

@@ -15,6 +15,7 @@ from gibbs_dp.sampling.kernels.base import Kernel, Potential
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
 from gibbs_dp.sampling.langevin_walk import precondition, walk_langevin
 from gibbs_dp.sampling.locate import Location, locate
+from gibbs_dp.sampling.shells import spread_radii
 from gibbs_dp.sampling.target import Target, Terms
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 
@@ -96,6 +97,7 @@ def run_chains(
     num_chains: int,
     num_samples: int,
     scale: Float[Array, " dim"] | None = None,
+    is_joint: bool = False,
 ) -> ChainDraws:
     """Sample one dataset's posterior with ``num_chains`` chains.
 
@@ -115,6 +117,9 @@ def run_chains(
     scale
         Standard deviations to whiten with where the Laplace fit is of no use; a guess from the
         gradient where they are None or NaN.
+    is_joint
+        Let kernels that can draw the chains' noise together: averages over chains vary less,
+        but chains are no longer independent of each other. HMC is one.
     """
     target = Target(posterior, data, gamma)
     dim = posterior.dim
@@ -124,6 +129,10 @@ def run_chains(
         found = found._replace(whitening=_with_scale(found, scale))
     laplace, reference = found.whitening, found.reference
     noise = jax.random.normal(start_key, (num_chains, dim), starts.dtype)
+    if is_joint:
+        radius_key, turn_key = jax.random.split(jax.random.fold_in(start_key, 1))
+        uniform = jax.random.uniform(radius_key, (num_chains,), starts.dtype)
+        noise = spread_radii(noise, uniform, jax.random.uniform(turn_key, (), starts.dtype))
     positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
     potential = target.around(laplace.center, reference)
     if isinstance(kernel, Unadjusted):
@@ -131,7 +140,9 @@ def run_chains(
             walk_key, target, potential, positions, found, kernel, schedule, num_samples
         )
     else:
-        run = _adjusted(walk_key, potential, positions, laplace, kernel, schedule, num_samples)
+        run = _adjusted(
+            walk_key, potential, positions, laplace, kernel, schedule, num_samples, is_joint
+        )
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
     return ChainDraws(
         u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
@@ -199,8 +210,9 @@ def _adjusted(
     kernel: Kernel,
     schedule: Schedule,
     num_samples: int,
+    is_joint: bool,
 ) -> _Moved:
-    run = evolve(key, potential, positions, laplace, kernel, schedule, num_samples)
+    run = evolve(key, potential, positions, laplace, kernel, schedule, num_samples, is_joint)
     none = jnp.zeros((positions.shape[0],), positions.dtype)
     return _Moved(run.v, run.potential, run.whitening, run.accept_prob, run.is_stuck, none, none[0])
 

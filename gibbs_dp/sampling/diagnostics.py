@@ -18,7 +18,8 @@ class Spread(NamedTuple):
     Attributes
     ----------
     within
-        Mean over chains of the variance within a chain.
+        Variance within a chain, once what all chains do at the same draw is taken out: chains
+        may share their noise. For independent chains that is the variance within a chain.
     between
         Variance of the chains' means.
     drift
@@ -44,11 +45,19 @@ def spread(draws: ChainDraws) -> Spread:
     first = jnp.mean(moving[:, :half], axis=(0, 1))
     second = jnp.mean(moving[:, num_samples - half :], axis=(0, 1))
     return Spread(
-        within=jnp.mean(jnp.var(x, axis=1, ddof=1), axis=0),
+        within=_within(x),
         between=jnp.var(jnp.mean(x, axis=1), axis=0, ddof=1),
         drift=first - second,
         drift_scale=jnp.std(moving, axis=(0, 1)),
     )
+
+
+def _within(x: Float[Array, "chains draws coordinates"]) -> Float[Array, " coordinates"]:
+    if x.shape[0] == 1:
+        return jnp.var(x[0], axis=0, ddof=1)
+    rest = x - jnp.mean(x, axis=0)
+    rest -= jnp.mean(rest, axis=1, keepdims=True)
+    return jnp.sum(rest**2, axis=(0, 1)) / ((x.shape[0] - 1) * (x.shape[1] - 1))
 
 
 class Pooled(NamedTuple):

@@ -6,9 +6,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from gibbs_dp.sampling.kernels.base import ChainState, Kernel, Potential, Tuning, init
+from gibbs_dp.sampling.kernels.base import (
+    ChainState,
+    JointKernel,
+    Kernel,
+    Potential,
+    StepInfo,
+    Tuning,
+    init,
+)
 from gibbs_dp.sampling.noise import chain_keys, step_key
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 
@@ -83,6 +91,7 @@ def evolve(
     kernel: Kernel,
     schedule: Schedule,
     num_samples: int,
+    is_joint: bool = False,
 ) -> Walk:
     """Run adaptation rounds, then one long round whose last ``num_samples`` draws are kept.
 
@@ -90,7 +99,7 @@ def evolve(
     over chains, give the next whitening; within one, the step size follows the pooled acceptance
     by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
     One loop body serves all rounds: the kernel is compiled once, and how many rounds and steps
-    there are is traced.
+    there are is traced. With ``is_joint`` a kernel that can draws its chains' noise together.
     """
     num_chains, dim = positions.shape
     log_default = jnp.log(schedule.tuning.step_size)
@@ -100,6 +109,14 @@ def evolve(
         jnp.zeros((num_samples, num_chains), positions.dtype),
     )
 
+    def step_each(
+        keys: Key[Array, " chains"], states: ChainState, potential: Potential, tuning: Tuning
+    ) -> tuple[ChainState, StepInfo]:
+        return jax.vmap(lambda k, s: kernel.step(k, s, potential, tuning))(keys, states)
+
+    step_all = step_each
+    if is_joint and isinstance(kernel, JointKernel):
+        step_all = kernel.step_all
     streams = chain_keys(key, num_chains)
     still = jnp.zeros((num_chains,), bool)
 
@@ -121,7 +138,7 @@ def evolve(
             chains, log_step, memory, has_moved = inner
             keys = jax.vmap(lambda words: step_key(words, index * MAX_STEPS + t))(streams)
             tuning = Tuning(jnp.exp(log_step), schedule.tuning.num_inner)
-            chains, info = jax.vmap(lambda k, s: kernel.step(k, s, pulled, tuning))(keys, chains)
+            chains, info = step_all(keys, chains, pulled, tuning)
             slot = (t + num_samples - count % num_samples) % num_samples
             new = _Memory(chains.position, chains.potential, info.accept_prob)
             memory = jax.tree.map(lambda old, x: old.at[slot].set(x), memory, new)

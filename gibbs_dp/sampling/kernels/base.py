@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
@@ -59,6 +59,17 @@ class Kernel(Protocol):
         self, key: PRNGKeyArray, state: ChainState, potential: Potential, tuning: Tuning
     ) -> tuple[ChainState, StepInfo]:
         """Make one transition that leaves ``exp(-potential)`` invariant."""
+        ...
+
+
+@runtime_checkable
+class JointKernel(Kernel, Protocol):
+    """A kernel that can draw the noise of several chains together."""
+
+    def step_all(
+        self, keys: Key[Array, " chains"], states: ChainState, potential: Potential, tuning: Tuning
+    ) -> tuple[ChainState, StepInfo]:
+        """Make one transition of every chain, each by itself as :meth:`step` would."""
         ...
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import (
     ChainState,
@@ -17,6 +18,7 @@ from gibbs_dp.sampling.kernels.base import (
 )
 from gibbs_dp.sampling.kernels.integrators import INTEGRATORS, Integrator, split
 from gibbs_dp.sampling.noise import normals_and_uniforms
+from gibbs_dp.sampling.shells import spread_radii
 
 __all__ = ["HMC", "init", "step"]
 
@@ -36,9 +38,22 @@ def step(
     periodic orbits that a fixed trajectory length has on Gaussians.
     """
     dim, dtype = state.position.shape[0], state.position.dtype
-    noise, uniform = normals_and_uniforms(key, dim, 2, dtype)
+    momentum, uniform = normals_and_uniforms(key, dim, 2, dtype)
+    return transition(momentum, uniform, state, potential, tuning, jitter, integrator)
+
+
+def transition(
+    momentum: Float[Array, " dim"],
+    uniform: Float[Array, 2],
+    state: ChainState,
+    potential: Potential,
+    tuning: Tuning,
+    jitter: float,
+    integrator: Integrator,
+) -> tuple[ChainState, StepInfo]:
+    """One HMC transition with given noise: standard normals, and two uniform numbers."""
     size = tuning.step_size * (1.0 + jitter * (2.0 * uniform[0] - 1.0))
-    proposal, last, first = integrator(state, noise, potential, size, tuning.num_inner)
+    proposal, last, first = integrator(state, momentum, potential, size, tuning.num_inner)
     energy_change = (proposal.potential + 0.5 * jnp.sum(last**2)) - (
         state.potential + 0.5 * jnp.sum(first**2)
     )
@@ -110,3 +125,20 @@ class HMC:
     ) -> tuple[ChainState, StepInfo]:
         """One transition; see :func:`step`."""
         return step(key, state, potential, tuning, self.jitter, INTEGRATORS[self.integrator])
+
+    def step_all(
+        self, keys: Key[Array, " chains"], states: ChainState, potential: Potential, tuning: Tuning
+    ) -> tuple[ChainState, StepInfo]:
+        """One transition of every chain of one posterior, their momenta of all lengths.
+
+        By itself each chain does what :meth:`step` does. Together the momenta's lengths cover
+        their law evenly (:func:`gibbs_dp.sampling.shells.spread_radii`), so that averages over
+        chains of what is quadratic in the parameter, as on-average KL nearly is, vary less.
+        """
+        dim, dtype = states.position.shape[1], states.position.dtype
+        momenta, uniforms = jax.vmap(lambda k: normals_and_uniforms(k, dim, 4, dtype))(keys)
+        momenta = spread_radii(momenta, uniforms[:, 2], uniforms[0, 3])
+        integrator = INTEGRATORS[self.integrator]
+        return jax.vmap(
+            lambda p, u, s: transition(p, u, s, potential, tuning, self.jitter, integrator)
+        )(momenta, uniforms[:, :2], states)
