@@ -124,12 +124,12 @@ def _block(
     plan: Plan,
     population: Any,
     roots: Key[Array, 2],
-    indices: Int[Array, " block"],
+    indices: Int[Array, "2 block"],
     inputs: Inputs,
 ) -> tuple[Summary, Kept | None]:
     # fold_in(root, index) makes a dataset the same whatever block, device or process it is in.
     fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-    data_keys, chain_keys = jax.vmap(fold, in_axes=(0, None))(roots, indices)
+    data_keys, chain_keys = jax.vmap(fold)(roots, indices)
     return jax.vmap(
         lambda data_key, chain_key: summarize_dataset(
             data_key, chain_key, posterior, population, kernel, plan, inputs

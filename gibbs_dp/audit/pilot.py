@@ -228,16 +228,12 @@ def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Su
     """Run the same pilot datasets twice, from two sets of overdispersed starts."""
     s = runner.settings
     count = NUM_PILOTS if s.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
-    blocks = range(0, count, s.block_size)
-    data_root, first_root, second_root = jax.random.split(jax.random.fold_in(s.key, 1), 3)
-    jobs = [
-        Job((which, first), jnp.stack([data_root, chain_root]), first, plan, inputs)
-        for which, chain_root in enumerate((first_root, second_root))
-        for first in blocks
-    ]
+    roots = jax.random.split(jax.random.fold_in(s.key, 1), 2)
+    blocks = range(0, 2 * count, s.block_size)
+    jobs = [Job(first, roots, first, plan, inputs, period=count) for first in blocks]
     done = {job.tag: summary for job, (summary, _) in runner.run(jobs)}
-    parts = [[done[which, first] for first in blocks] for which in (0, 1)]
-    return concatenate(parts[0], count), concatenate(parts[1], count)
+    both = concatenate([done[first] for first in blocks], 2 * count)
+    return jax.tree.map(lambda a: a[:count], both), jax.tree.map(lambda a: a[count:], both)
 
 
 def _refuse_improper(summary: Summary, gamma: float) -> None:

@@ -21,13 +21,28 @@ Blocks = TypeVar("Blocks", Summary, Kept)
 
 
 class Job(NamedTuple):
-    """One block of datasets at one gamma; ``roots`` are of the data and of the chains."""
+    """One block of posteriors at one gamma.
+
+    Attributes
+    ----------
+    tag
+        The caller's name for it.
+    roots
+        Random keys of the data and of the chains.
+    first
+        Number of the first posterior.
+    plan, inputs
+        What to run.
+    period
+        After how many posteriors the datasets begin again, sampled with new chains; 0: never.
+    """
 
     tag: Any
     roots: Key[Array, 2]
     first: int
     plan: Plan
     inputs: Inputs
+    period: int = 0
 
 
 @dataclass
@@ -53,7 +68,8 @@ class Runner:
 
     def _call(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         s = self.settings
-        indices = np.arange(job.first, job.first + s.block_size, dtype=np.int32)
+        chains = np.arange(job.first, job.first + s.block_size, dtype=np.int32)
+        indices = np.stack([chains % job.period if job.period else chains, chains])
         population, roots, inputs = self._place(job, device)
         # A quadratic loss computes none of what the quick program would be slow at.
         program = block_program(device.platform, is_quick=s.posterior.is_quadratic)

@@ -27,8 +27,9 @@ from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 NUM_PROPOSALS = 256
 NUM_GHOSTS, NUM_WHOLE_GHOSTS = (64, 256), 16
-# Datasets that settings are tuned on; fewer where every posterior costs seconds.
-NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 64, 16
+# Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
+# posterior costs seconds.
+NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
 # Datasets compared for mutual information by default, and the fewest that say anything.
 DEFAULT_INFORMATION, MIN_INFORMATION = 1024, 32
 Estimator = Literal["auto", "one-sided", "two-sided", "ghost"]
