@@ -151,7 +151,7 @@ class Comparison:
     def _blocks(self) -> Iterator[_Block]:
         each = DRAWS_PER_DATASET
         size = min(self.count, max(1, MAX_ENTRIES // (self.count * each)))
-        # One draw of each of the first chains: different chains are independent.
+        # One draw of each of the first chains: far apart, their directions independent.
         draws = np.nan_to_num(self.kept.u[:, :each, -1])
         for start in range(0, self.count, size):
             wanted = np.arange(start, start + size)

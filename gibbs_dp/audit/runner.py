@@ -71,8 +71,7 @@ class Runner:
         chains = np.arange(job.first, job.first + s.block_size, dtype=np.int32)
         indices = np.stack([chains % job.period if job.period else chains, chains])
         population, roots, inputs = self._place(job, device)
-        # A quadratic loss computes none of what the quick program would be slow at.
-        program = block_program(device.platform, is_quick=s.posterior.is_quadratic)
+        program = block_program(device.platform, is_quick=s.is_brief)
         indices = jax.device_put(indices, device)
         return program(s.posterior, s.kernel, job.plan, population, roots, indices, inputs)
 

@@ -30,6 +30,9 @@ NUM_GHOSTS, NUM_WHOLE_GHOSTS = (64, 256), 16
 # Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
 # posterior costs seconds.
 NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
+# Over all gammas: from there on a program that is compiled for twice as long, a second or two more,
+# is worth it.
+MANY_DATASETS = 65_536
 # Datasets compared for mutual information by default, and the fewest that say anything.
 DEFAULT_INFORMATION, MIN_INFORMATION = 1024, 32
 Estimator = Literal["auto", "one-sided", "two-sided", "ghost"]
@@ -73,6 +76,14 @@ class Settings:
     def is_unadjusted(self) -> bool:
         """Whether the chains have no acceptance step, and so a bias."""
         return isinstance(self.kernel, Unadjusted)
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether compiling in full would cost more than it saves in running.
+
+        A quadratic loss computes little that the quick program is slow at.
+        """
+        return self.posterior.is_quadratic and len(self.gammas) * self.num_datasets < MANY_DATASETS
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers and strings, for the saved report."""

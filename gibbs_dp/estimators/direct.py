@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 # exp(40)^2 still fits a float32; a pair that needs more is reported as heavy-tailed anyway.
@@ -140,12 +142,8 @@ def direct_kl(
     # What all losses of a draw share cancels in every delta; without it the factors stay small.
     shared = 0.5 * (jnp.mean(x, axis=-1) + jnp.mean(y, axis=-1))[..., None]
     x, y = jnp.clip(x - shared, -_CLIP, _CLIP), jnp.clip(y - shared, -_CLIP, _CLIP)
-    # exp(x - y) - 1 = (a + 1)(b + 1) - 1 = ab + a + b with a = expm1(x), b = expm1(-y): exact for
-    # small arguments. For large ones those terms cancel, and plain exponentials do not.
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
-    (a, exp_a), (b, exp_b) = _expm1(x), _expm1(-y)
-    a, b = jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b)
-    draws = Factors(a, b, weight, is_large)
+    draws = _in_memory(gamma, lambda: _factors(x, y, weight, is_large))
     plug_in = _mean_log1p(_bounded(_all_pairs(draws)))
     if x.shape[0] == 1:
         return DirectKL(plug_in, plug_in)
@@ -161,6 +159,31 @@ class Factors(NamedTuple):
     ghost: Float[Array, "chains draws ghosts"]
     weight: Float[Array, "chains draws"]
     is_large: Bool[Array, ""]  # factors are exponentials, else exponentials minus one
+
+
+def _factors(
+    x: Float[Array, "chains draws n"],
+    y: Float[Array, "chains draws ghosts"],
+    weight: Float[Array, "chains draws"],
+    is_large: Bool[Array, ""],
+) -> Factors:
+    """Factors of ``exp(x - y)``.
+
+    ``exp(x - y) - 1 = (a + 1)(b + 1) - 1 = ab + a + b`` with ``a = expm1(x)``, ``b = expm1(-y)``:
+    exact for small arguments. For large ones those terms cancel, and plain exponentials do not.
+    """
+    (a, exp_a), (b, exp_b) = _expm1(x), _expm1(-y)
+    return Factors(jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b), weight, is_large)
+
+
+def _in_memory(gamma: Float[Array, ""], compute: Callable[[], Factors]) -> Factors:
+    """Compute once: all that reads a result of XLA's fusions would else compute it again.
+
+    What a loop carries is in memory. Its one round is there for ``gamma >= 0``, so for all.
+    """
+    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(compute))
+    once = (gamma >= 0).astype(jnp.int32)
+    return jax.lax.fori_loop(0, once, lambda _, __: compute(), blank)
 
 
 def _all_pairs(f: Factors) -> Float[Array, "groups members ghosts"]:
@@ -213,15 +236,22 @@ def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
 
 
 def _expm1(x: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """Return ``exp(x) - 1`` and ``exp(x)`` from one exponential, exact to rounding."""
-    exponential = jnp.exp(x)
+    """Return ``exp(x) - 1`` and ``exp(x)``, exact to rounding where ``abs(x) <= 80``.
+
+    With ``x = k log(2) + r``, ``exp(x) - 1 = 2^k p + (2^k - 1)`` for ``p = exp(r) - 1``, a series:
+    one polynomial for both, of arithmetic that every compiler vectorizes.
+    """
     if x.dtype != jnp.float32:
-        return jnp.expm1(x), exponential
-    series = jnp.full_like(x, 1.0 / 5040.0)
+        return jnp.expm1(x), jnp.exp(x)
+    k = jnp.floor(x * np.float32(1.0 / np.log(2.0)) + 0.5)
+    # log(2) in two parts, the first of few digits: k times it is exact.
+    r = (x - k * np.float32(0.693359375)) + k * np.float32(2.12194440e-4)
+    series = jnp.full_like(r, 1.0 / 5040.0)  # the first term left out is 2e-8 of the value
     for c in (1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0):
-        series = series * x + c
-    # The first term left out is 4e-8 of the value at 0.4; beyond, the difference loses 3 ulps.
-    return jnp.where(jnp.abs(x) < 0.4, series * x, exponential - 1.0), exponential
+        series = series * r + c
+    power = jax.lax.bitcast_convert_type((k.astype(jnp.int32) + 127) << 23, jnp.float32)
+    scaled = power * (series * r)
+    return scaled + (power - 1.0), scaled + power
 
 
 def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " pairs"]:
@@ -229,7 +259,7 @@ def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " 
     center = jnp.mean(delta, axis=(0, 1))
     shifted = jnp.clip(delta - center, -2 * _CLIP, 2 * _CLIP)
     weight = jnp.full(delta.shape[:2], 1.0 / delta.shape[1], delta.dtype)
-    return _per_pair(_expm1(-shifted)[0], weight)[0] - center
+    return _per_pair(jnp.expm1(-shifted), weight)[0] - center
 
 
 def direct_kl_of_pairs(
