@@ -122,6 +122,7 @@ def _block(
     posterior: GibbsPosterior,
     kernel: Kernel | Unadjusted | Grid,
     plan: Plan,
+    num_at_once: int,
     population: Any,
     roots: Key[Array, 2],
     indices: Int[Array, "2 block"],
@@ -130,13 +131,15 @@ def _block(
     # fold_in(root, index) makes a dataset the same whatever block, device or process it is in.
     fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
     data_keys, chain_keys = jax.vmap(fold)(roots, indices)
-    return jax.vmap(
-        lambda data_key, chain_key: summarize_dataset(
-            data_key, chain_key, posterior, population, kernel, plan, inputs
-        )
-    )(data_keys, chain_keys)
+
+    def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> tuple[Summary, Kept | None]:
+        return summarize_dataset(*keys, posterior, population, kernel, plan, inputs)
+
+    if num_at_once >= indices.shape[1]:
+        return jax.vmap(one)((data_keys, chain_keys))
+    return jax.lax.map(one, (data_keys, chain_keys), batch_size=num_at_once)
 
 
 def block_program(backend: str, is_quick: bool = False) -> Any:
     """Return the jitted block program of a backend; its arguments are those of ``_block``."""
-    return program(_block, ("posterior", "kernel", "plan"), backend, is_quick)
+    return program(_block, ("posterior", "kernel", "plan", "num_at_once"), backend, is_quick)

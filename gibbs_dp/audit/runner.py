@@ -73,7 +73,8 @@ class Runner:
         population, roots, inputs = self._place(job, device)
         program = block_program(device.platform, is_quick=s.is_brief)
         indices = jax.device_put(indices, device)
-        return program(s.posterior, s.kernel, job.plan, population, roots, indices, inputs)
+        static = (s.posterior, s.kernel, job.plan, s.num_at_once)
+        return program(*static, population, roots, indices, inputs)
 
     def _place(self, job: Job, device: jax.Device) -> Any:
         """Put what all blocks of a gamma share on the device once: dozens of small arrays."""

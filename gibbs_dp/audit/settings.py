@@ -30,6 +30,9 @@ NUM_GHOSTS, NUM_WHOLE_GHOSTS = (64, 256), 16
 # Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
 # posterior costs seconds.
 NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
+# Losses of all draws that stay in a core's cache, and the fewest datasets that are worth a loop.
+# Memory that is touched for the first time is what a short audit waits for.
+CACHED_NUMBERS, LEAST_AT_ONCE = 2**19, 8
 # Over all gammas: from there on a program that is compiled for twice as long, a second or two more,
 # is worth it.
 MANY_DATASETS = 65_536
@@ -84,6 +87,17 @@ class Settings:
         A quadratic loss computes little that the quick program is slow at.
         """
         return self.posterior.is_quadratic and len(self.gammas) * self.num_datasets < MANY_DATASETS
+
+    @property
+    def num_at_once(self) -> int:
+        """Datasets of a block that a CPU works on at once: what its caches hold, a divisor."""
+        if jax.default_backend() != "cpu":
+            return self.block_size
+        s = self
+        one = _numbers(s.posterior, s.n, s.num_ghosts, s.num_chains, s.num_samples)
+        most = max(LEAST_AT_ONCE, CACHED_NUMBERS // one)
+        fitting = [k for k in range(1, min(s.block_size, most) + 1) if s.block_size % k == 0]
+        return fitting[-1] if fitting[-1] >= LEAST_AT_ONCE else s.block_size
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers and strings, for the saved report."""
@@ -174,7 +188,7 @@ def check_examples(
                 "the leading axis must be the number of examples."
             )
         for leaf in jax.tree.leaves(examples):
-            if not bool(jnp.all(jnp.isfinite(leaf))):
+            if not np.isfinite(np.asarray(leaf)).all():  # NumPy: nothing to compile
                 raise ValueError("population: it produced NaN or infinite examples.")
     check_loss(posterior, train, n)
     return train
@@ -201,16 +215,23 @@ def default_ghosts(posterior: GibbsPosterior, population: Population, n: int) ->
 def default_block_size(
     posterior: GibbsPosterior, n: int, num_ghosts: int, num_chains: int, num_samples: int
 ) -> int:
-    """Datasets per block: small enough for the caches of a CPU, large enough to fill a GPU."""
+    """Datasets per block: what a call to a CPU is worth, or what fills a GPU."""
     largest, numbers = (64, 2**23) if jax.default_backend() == "cpu" else (4096, 2**29)
     if posterior.dim > MAX_LAPLACE_DIM:
         largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
-    copies = num_ghosts if posterior.structured else 1
-    per_dataset = num_chains * num_samples * copies * (n + num_ghosts + posterior.dim)
+    per_dataset = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
     size = 1
     while size < largest and 2 * size * per_dataset <= numbers:
         size *= 2
     return size
+
+
+def _numbers(
+    posterior: GibbsPosterior, n: int, num_ghosts: int, num_chains: int, num_samples: int
+) -> int:
+    """Count the losses and coordinates of one dataset's draws."""
+    copies = num_ghosts if posterior.structured else 1
+    return num_chains * num_samples * copies * (n + num_ghosts + posterior.dim)
 
 
 def check_information(value: int | None, num_datasets: int, dim: int) -> int:

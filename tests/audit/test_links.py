@@ -1,11 +1,14 @@
 """Identities that link audits to each other: groups, structured losses, blocks, seeds."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import QUICK, gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
+from gibbs_dp.audit import settings
+from gibbs_dp.model.populations import as_population
 
 N = 12
 
@@ -51,19 +54,65 @@ def test_a_structured_sum_is_the_sum_loss(single):
     assert report["empirical_risk"][0] == pytest.approx(N * single["empirical_risk"][0], rel=0.1)
 
 
-def test_block_size_changes_nothing_but_rounding(single):
+@pytest.mark.parametrize(("block_size", "cached"), [(32, 2**19), (64, 16 * 4928), (24, 2**19)])
+def test_block_size_changes_nothing_but_rounding(single, block_size, cached, monkeypatch):
+    # A dataset's draws have 64 (12 + 64 + 1) = 4,928 losses and coordinates: 16 are worked on at
+    # once in the second case.
+    monkeypatch.setattr(settings, "CACHED_NUMBERS", cached)
     report = gdp.audit(
         gaussian_mean(1),
         gaussian_examples(1),
         N,
         [0.1],
         512,
-        block_size=32,
+        block_size=block_size,
         num_information=0,
         progress=False,
     )
     for name in ("on_average_kl", "generalization_error", "population_risk"):
         assert report[name] == pytest.approx(single[name], rel=1e-4)
+
+
+def asked(**changes):
+    """Settings of an audit of one logistic or quadratic posterior."""
+    loss = changes.pop("loss", gdp.losses.half_squared_distance)
+    values = {
+        "posterior": gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1))),
+        "population": as_population(gaussian_examples(1)),
+        "n": N,
+        "gammas": (0.1,),
+        "num_datasets": 512,
+        "num_ghosts": 64,
+        "key": jax.random.key(0),
+        "kernel": gdp.HMC(),
+        "num_chains": 8,
+        "num_warmup": None,
+        "num_samples": 8,
+        "group_size": 1,
+        "rel_error": None,
+        "max_datasets": 512,
+        "domain": None,
+        "estimator": "auto",
+        "block_size": 64,
+        "num_information": 0,
+        "sigma": None,
+    }
+    return settings.Settings(**(values | changes))
+
+
+def test_a_block_is_worked_on_in_equal_parts_that_fit_a_cache():
+    assert asked().num_at_once == 64
+    assert asked(n=200, num_ghosts=200).num_at_once == 16
+    assert asked(n=200, num_ghosts=200, block_size=60).num_at_once == 20
+    assert asked(n=200, num_ghosts=200, block_size=61).num_at_once == 61  # no parts of 8 or more
+    assert asked(n=100_000, block_size=4).num_at_once == 4
+
+
+def test_only_short_audits_of_quadratic_losses_are_compiled_in_haste():
+    assert asked().is_brief
+    assert not asked(num_datasets=65_536).is_brief
+    assert not asked(gammas=(0.1,) * 16, num_datasets=4096).is_brief
+    assert not asked(loss=gdp.losses.logistic).is_brief
 
 
 def test_rel_error_adds_datasets_until_met():

@@ -117,9 +117,9 @@ def test_the_choice_between_estimators():
         return blank._replace(kl_direct=kl, kl_plug_in=plug_in, kl_ghost=ghost)
 
     steady, unsteady = [0.9, 1.1], [-1.0, 3.0]
-    assert pilot._choose_estimator(summary([1.0, 1.0], [0.97, 0.97], steady)) == "one-sided"
-    assert pilot._choose_estimator(summary([1.0, 1.0], [0.95, 0.95], steady)) == "ghost"
-    assert pilot._choose_estimator(summary([1.0, 1.0], [0.95, 0.95], unsteady)) == "two-sided"
+    assert pilot._choose_estimator(summary([1.0, 1.0], [0.96, 0.96], steady)) == "one-sided"
+    assert pilot._choose_estimator(summary([1.0, 1.0], [0.94, 0.94], steady)) == "ghost"
+    assert pilot._choose_estimator(summary([1.0, 1.0], [0.94, 0.94], unsteady)) == "two-sided"
     assert pilot._choose_estimator(summary([3.0, 3.0], [3.0, 3.0], steady)) == "ghost"
     assert pilot._choose_estimator(summary([0.01, 0.01], [0.0, 0.0], steady)) == "one-sided"
     assert pilot._choose_estimator(summary([], [], [])) == "one-sided"
