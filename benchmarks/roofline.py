@@ -92,7 +92,7 @@ def measure(loss, datasets, n, dim, runs, steps=100):
         def one(key, v, x, y):
             schedule = make_schedule((0.1, LEAPFROG), 0, 0)._replace(num_burn_in=burn_in)
             potential = potential_of(posterior, x, y)
-            return evolve(key, potential, v, unit_of(dim), HMC(), schedule, 8).v
+            return evolve(key, potential, v, unit_of(dim), HMC(), schedule, 8, True).v
 
         return jax.vmap(one)(keys, v, x, y)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
+
+from gibbs_dp._compile import in_memory
 
 # exp(40)^2 still fits a float32; a pair that needs more is reported as heavy-tailed anyway.
 _CLIP = 40.0
@@ -143,7 +144,7 @@ def direct_kl(
     shared = 0.5 * (jnp.mean(x, axis=-1) + jnp.mean(y, axis=-1))[..., None]
     x, y = jnp.clip(x - shared, -_CLIP, _CLIP), jnp.clip(y - shared, -_CLIP, _CLIP)
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
-    draws = _in_memory(gamma, lambda: _factors(x, y, weight, is_large))
+    draws = in_memory(gamma >= 0, lambda: _factors(x, y, weight, is_large))
     plug_in = _mean_log1p(_bounded(_all_pairs(draws)))
     if x.shape[0] == 1:
         return DirectKL(plug_in, plug_in)
@@ -174,16 +175,6 @@ def _factors(
     """
     (a, exp_a), (b, exp_b) = _expm1(x), _expm1(-y)
     return Factors(jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b), weight, is_large)
-
-
-def _in_memory(gamma: Float[Array, ""], compute: Callable[[], Factors]) -> Factors:
-    """Compute once: all that reads a result of XLA's fusions would else compute it again.
-
-    What a loop carries is in memory. Its one round is there for ``gamma >= 0``, so for all.
-    """
-    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(compute))
-    once = (gamma >= 0).astype(jnp.int32)
-    return jax.lax.fori_loop(0, once, lambda _, __: compute(), blank)
 
 
 def _all_pairs(f: Factors) -> Float[Array, "groups members ghosts"]:
