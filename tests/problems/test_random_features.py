@@ -48,7 +48,11 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
         gap = row["gamma"] * (exact.population_risk - exact.empirical_risk)
         assert abs(row["on_average_kl_ghost"] - kl) < 4 * row["on_average_kl_ghost_se"]
         for name in ("empirical_risk", "population_risk"):
-            assert abs(row[name] - getattr(exact, name).mean()) < row[f"{name}_se"]
+            # Of the same datasets: what is left is the draws' own noise. False alarm 6e-5 each.
+            wanted = getattr(exact, name)
+            noise = np.sqrt(row[f"{name}_se"] ** 2 - wanted.var(ddof=1) / DATASETS)
+            assert abs(row[name] - wanted.mean()) < 4 * noise
+            assert noise < row[f"{name}_se"]
         # Theorem 4, of the exact side alone.
         paired = gap - exact.on_average_kl
         assert abs(paired.mean()) < 4 * paired.std() / np.sqrt(DATASETS)
