@@ -56,7 +56,7 @@ def in_threads(
     try:
         futures = {pool.submit(one, i, job): job for i, job in enumerate(jobs)}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            yield futures.pop(future), future.result()  # a future that is kept keeps its result
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
