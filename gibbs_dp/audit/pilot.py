@@ -41,6 +41,8 @@ GHOST_LIMIT = 0.5
 DRIFT_Z = 4.0
 DRIFT_SIZE = 0.02
 LOW_ACCEPT = 0.5
+# Effective draws over draws: below it 16 steps of burn-in left 2% of bias on a box.
+LEAST_ESS = 0.5
 # Effective draws with a scale shared by all datasets, over those with one adapted to each.
 LEAST_ESS_SHARE = 0.8
 # Acceptance of HMC around a Gaussian fit, above which a share of its steps and fewer steps of
@@ -72,6 +74,11 @@ class Tuned(NamedTuple):
 def is_drifting(pooled: Pooled) -> bool:
     """Whether the first half of the draws differs from the second, visibly and significantly."""
     return pooled.drift_z > DRIFT_Z and pooled.drift_size > DRIFT_SIZE
+
+
+def is_slow(pooled: Pooled, num_draws: int) -> bool:
+    """Whether chains forget so slowly that a short burn-in leaves a drift too small to see here."""
+    return pooled.ess_min < LEAST_ESS * num_draws
 
 
 def kept_datasets(summary: Summary) -> Bool[np.ndarray, " datasets"]:
@@ -127,7 +134,10 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
             rounds = ADAPT_ROUNDS
         elif accept < LOW_ACCEPT:
             tuning = (tuning[0] * 0.6, tuning[1])
-        elif is_drifting(pooled) and s.num_warmup is None and burn_in < MAX_BURN_IN:
+        elif s.num_warmup is None and (
+            (is_drifting(pooled) and burn_in < MAX_BURN_IN)
+            or (is_slow(pooled, s.num_chains * s.num_samples) and burn_in <= DEFAULT_BURN_IN)
+        ):
             burn_in *= 4
         else:
             if rounds and float(np.mean(good.is_curved)) < 0.9:
