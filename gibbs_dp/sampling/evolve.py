@@ -99,7 +99,7 @@ def evolve(
     over chains, give the next whitening; within one, the step size follows the pooled acceptance
     by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
     One loop body serves all rounds: the kernel is compiled once, and how many rounds and steps
-    there are is traced. With ``is_joint`` a kernel that can draws its chains' noise together.
+    there are is traced. With ``is_joint``, a :class:`JointKernel` draws its chains' noise together.
     """
     num_chains, dim = positions.shape
     log_default = jnp.log(schedule.tuning.step_size)

@@ -131,3 +131,17 @@ def test_default_ghosts_are_as_many_as_examples_within_limits_and_rows():
     table = gdp.populations.Table(jax.numpy.zeros((120, 1)), replace=False)
     assert default_ghosts(posterior, table, 100) == 20
     assert default_ghosts(private_mean(), endless, 100) == 16
+
+
+def test_slow_chains_on_a_box_get_a_longer_burn_in_and_fast_ones_do_not(tuned):
+    # 16 steps left 2% of bias at gamma = 0.1, too small a drift for pilots to see.
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+
+    def examples(key, n):
+        x, noise = jax.random.uniform(key, (2, n), minval=-1.0, maxval=1.0)
+        return x[:, None], x + noise
+
+    (slow,), _ = tuned(posterior, examples, 100, [0.1], num_datasets=64)
+    assert int(slow.inputs.schedule.num_burn_in) >= 4 * pilot.DEFAULT_BURN_IN
+    (fast,), _ = tuned(posterior, examples, 100, [10.0], num_datasets=64)
+    assert int(fast.inputs.schedule.num_burn_in) <= pilot.DEFAULT_BURN_IN
