@@ -81,8 +81,8 @@ def logistic():
 
     def examples(key, n):
         x_key, y_key = jax.random.split(key)
-        x = jax.random.normal(x_key, (n, 10))
-        y = jax.random.uniform(y_key, (n,)) < jax.nn.sigmoid(0.5 * x.sum(axis=1))
+        x = gdp.random.normal(x_key, (n, 10))
+        y = gdp.random.uniform(y_key, (n,)) < jax.nn.sigmoid(0.5 * x.sum(axis=1))
         return x, y.astype(x.dtype)
 
     def truth():
@@ -101,8 +101,8 @@ def linear():
 
     def examples(key, n):
         x_key, noise_key = jax.random.split(key)
-        x = jax.random.uniform(x_key, (n,), minval=-1.0, maxval=1.0)
-        return x[:, None], x + jax.random.uniform(noise_key, (n,), minval=-1.0, maxval=1.0)
+        x = gdp.random.uniform(x_key, (n,), minval=-1.0, maxval=1.0)
+        return x[:, None], x + gdp.random.uniform(noise_key, (n,), minval=-1.0, maxval=1.0)
 
     def truth():
         return _gaussian_truth(as_population(examples), 100, 1.0, 1e-9)
@@ -139,7 +139,7 @@ def private_mean():
     )
 
     def examples(key, n):
-        return jax.random.truncated_normal(key, -2.0, 2.0, (n,))
+        return gdp.random.truncated_normal(key, -2.0, 2.0, (n,))
 
     def truth():
         return closed_form.private_mean_on_average_kl(10.0, 100), 0.0

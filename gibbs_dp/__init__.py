@@ -6,6 +6,7 @@ from gibbs_dp import capacity as capacity
 from gibbs_dp import exact as exact
 from gibbs_dp import information as information
 from gibbs_dp import privacy as privacy
+from gibbs_dp import random as random
 from gibbs_dp._version import __version__ as __version__
 from gibbs_dp.adaptive.thresholdout import Thresholdout as Thresholdout
 from gibbs_dp.audit import AuditIncomplete as AuditIncomplete

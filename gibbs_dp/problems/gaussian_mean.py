@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import GibbsPosterior, losses
 from gibbs_dp.problems.base import Problem, normal_prior
+from gibbs_dp.random import normal
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Gaussian:
 
     def __call__(self, key: PRNGKeyArray, n: int) -> Float[Array, "n dim"]:
         """Return the points."""
-        return self.scale * jax.random.normal(key, (n, self.dim))
+        return self.scale * normal(key, (n, self.dim))
 
 
 def gaussian_mean(

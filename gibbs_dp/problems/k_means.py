@@ -12,6 +12,7 @@ from numpyro.distributions import constraints
 
 from gibbs_dp.model import Domain, Flat, GibbsPosterior, losses
 from gibbs_dp.problems.base import Problem
+from gibbs_dp.random import normal
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Clusters:
         which = jax.random.randint(which_key, (n,), 0, self.num_clusters)
         middle = (2 * which + 1) / self.num_clusters - 1.0
         center = jnp.stack([middle, jnp.zeros(n)], axis=1)
-        return jnp.clip(center + self.spread * jax.random.normal(noise_key, (n, 2)), -1.0, 1.0)
+        return jnp.clip(center + self.spread * normal(noise_key, (n, 2)), -1.0, 1.0)
 
 
 def slabs(num_clusters: int) -> Flat:

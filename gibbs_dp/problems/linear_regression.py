@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import Domain, GibbsPosterior, losses
 from gibbs_dp.problems.base import Problem, flat_prior
+from gibbs_dp.random import uniform
 
 
 def draw(key: PRNGKeyArray, n: int) -> tuple[Float[Array, "n 1"], Float[Array, " n"]]:
     """``x`` and noise uniform on (-1, 1), ``y = x + noise``."""
-    x, noise = jax.random.uniform(key, (2, n), minval=-1.0, maxval=1.0)
+    x, noise = uniform(key, (2, n), minval=-1.0, maxval=1.0)
     return x[:, None], x + noise
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import GibbsPosterior, losses
 from gibbs_dp.problems.base import Problem, normal_prior
+from gibbs_dp.random import bernoulli, normal
 
 TRUE_NORM = 2.0
 
@@ -25,9 +26,9 @@ class LogisticModel:
     ) -> tuple[Float[Array, "n dim"], Float[Array, " n"]]:
         """Return ``(x [n, dim], y [n])``."""
         x_key, y_key = jax.random.split(key)
-        x = jax.random.normal(x_key, (n, self.dim))
+        x = normal(x_key, (n, self.dim))
         logits = x.sum(axis=1) * (TRUE_NORM / self.dim**0.5)
-        return x, (jax.random.uniform(y_key, (n,)) < jax.nn.sigmoid(logits)).astype(jnp.float32)
+        return x, bernoulli(y_key, jax.nn.sigmoid(logits)).astype(jnp.float32)
 
 
 def logistic_regression(dim: int = 10, prior_scale: float | None = 1.0) -> Problem:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from gibbs_dp.model import GibbsPosterior
 from gibbs_dp.model.losses.softmax import cross_entropy
 from gibbs_dp.problems.base import Problem
+from gibbs_dp.random import bernoulli, normal
 
 Weights = dict[str, Float[Array, "..."]]
 Examples = tuple[Float[Array, "n inputs"], Int[Array, " n"]]
@@ -78,8 +79,8 @@ class Quadrants:
     def __call__(self, key: PRNGKeyArray, n: int) -> Examples:
         """Return ``(x [n, dim], y [n])``."""
         x_key, flip_key = jax.random.split(key)
-        x = jax.random.normal(x_key, (n, self.dim))
-        flipped = jax.random.uniform(flip_key, (n,)) < FLIP
+        x = normal(x_key, (n, self.dim))
+        flipped = bernoulli(flip_key, FLIP, (n,))
         return x, ((x[:, 0] * x[:, 1] > 0) ^ flipped).astype(jnp.int32)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import GibbsPosterior, losses
 from gibbs_dp.problems.base import Problem, normal_prior
+from gibbs_dp.random import normal
 
 TRUE_NORM = 1.0
 
@@ -28,7 +29,7 @@ class PoissonModel:
     ) -> tuple[Float[Array, "n columns"], Float[Array, " n"]]:
         """Return ``(x [n, dim + 1], y [n])``, the first column of ones."""
         x_key, y_key = jax.random.split(key)
-        x = jax.random.normal(x_key, (n, self.dim))
+        x = normal(x_key, (n, self.dim))
         rate = jnp.exp(1.0 + x.sum(axis=1) * (TRUE_NORM / self.dim**0.5))
         counts = jax.random.poisson(y_key, rate).astype(x.dtype)
         return jnp.concatenate([jnp.ones((n, 1)), x], axis=1), counts

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import GibbsPosterior
 from gibbs_dp.problems.base import Problem, flat_prior
+from gibbs_dp.random import truncated_normal
 
 EXAMPLE_BOUND = 2.0
 
 
 def draw(key: PRNGKeyArray, n: int) -> Float[Array, " n"]:
     """Draw standard normals truncated to [-2, 2]."""
-    return jax.random.truncated_normal(key, -EXAMPLE_BOUND, EXAMPLE_BOUND, (n,))
+    return truncated_normal(key, -EXAMPLE_BOUND, EXAMPLE_BOUND, (n,))
 
 
 def distance_to_mean(theta: Float[Array, ""], z: Float[Array, " n"]) -> Float[Array, ""]:

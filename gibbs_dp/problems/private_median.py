@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import Domain, GibbsPosterior, losses
 from gibbs_dp.problems.base import Problem, flat_prior
+from gibbs_dp.random import truncated_normal
 
 EXAMPLE_BOUND = 2.0
 
 
 def draw(key: PRNGKeyArray, n: int) -> tuple[Float[Array, "n 1"], Float[Array, " n"]]:
     """Draw standard normals truncated to [-2, 2], as labels of examples whose feature is 1."""
-    y = jax.random.truncated_normal(key, -EXAMPLE_BOUND, EXAMPLE_BOUND, (n,))
+    y = truncated_normal(key, -EXAMPLE_BOUND, EXAMPLE_BOUND, (n,))
     return jnp.ones((n, 1)), y
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import GibbsPosterior, losses
 from gibbs_dp.problems.base import Problem, normal_prior
+from gibbs_dp.random import normal
 
 Activation = Literal["tanh", "relu"]
 INPUT_DIM = 10
@@ -42,8 +43,8 @@ class RandomFeatures:
     def __call__(self, key: PRNGKeyArray, n: int) -> tuple[Float[Array, "n p"], Float[Array, " n"]]:
         """Return ``(phi(x) [n, p], y [n])``."""
         x_key, noise_key = jax.random.split(key)
-        x = jax.random.normal(x_key, (n, INPUT_DIM))
-        y = x.sum(axis=1) / INPUT_DIM**0.5 + self.noise * jax.random.normal(noise_key, (n,))
+        x = normal(x_key, (n, INPUT_DIM))
+        y = x.sum(axis=1) / INPUT_DIM**0.5 + self.noise * normal(noise_key, (n,))
         mixed = jax.random.normal(jax.random.key(FEATURE_SEED), (INPUT_DIM + 1, self.num_features))
         hidden = jnp.matmul(x, mixed[1:], precision="highest") + mixed[0]
         bend = jnp.tanh if self.activation == "tanh" else jax.nn.relu

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import stats
 
-from gibbs_dp.sampling.noise import normal_quantile
+from gibbs_dp.random import normal_quantile
 
 # Of the table, in standard deviations of the normal that a length is a function of: 8.5 leaves
 # out 2e-17, and at this distance of its points a straight line is right to 1e-6.
