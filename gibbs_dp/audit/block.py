@@ -98,7 +98,7 @@ def summarize_dataset(
         population_risk=population_risk,
         excess_risk=population_risk - jnp.mean(losses.optimum),
         kl_direct=direct.value,
-        kl_plug_in=direct.plug_in,
+        kl_tail=direct.tail,
         kl_two_sided=two_sided,
         kl_ghost=num_gaps * inputs.gamma * generalization,
         accept_prob=jnp.mean(draws.accept_prob),

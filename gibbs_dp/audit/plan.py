@@ -83,7 +83,7 @@ class Summary(NamedTuple):
     population_risk: Float[Array, "*b"]
     excess_risk: Float[Array, "*b"]
     kl_direct: Float[Array, "*b"]
-    kl_plug_in: Float[Array, "*b"]
+    kl_tail: Float[Array, "*b"]  # of the jackknife's correction: see DirectKL
     kl_two_sided: Float[Array, "*b"]
     kl_ghost: Float[Array, "*b"]  # gamma times the generalization error, of a whole group
     accept_prob: Float[Array, "*b"]

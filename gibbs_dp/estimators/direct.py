@@ -32,10 +32,15 @@ class DirectKL(NamedTuple):
         Jackknifed over chains and draws (the plug-in value when there is one chain), in nats.
     plug_in
         Before the jackknife: biased downwards by ``O(1 / draws)``.
+    tail
+        Mean over pairs of ``correction^2 / KL``. Over the mean KL it is the mean square of the
+        jackknife's relative correction, each pair weighing as much as its KL: a few pairs that
+        their draws cannot tell the KL of show in it, and hardly in the mean correction.
     """
 
     value: Float[Array, ""]
     plug_in: Float[Array, ""]
+    tail: Float[Array, ""]
 
 
 def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, "*pairs"]) -> Array:
@@ -147,10 +152,16 @@ def direct_kl(
     draws = in_memory(gamma >= 0, lambda: _factors(x, y, weight, is_large))
     plug_in = _mean_log1p(_bounded(_all_pairs(draws)))
     if x.shape[0] == 1:
-        return DirectKL(plug_in, plug_in)
+        return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in))
     few = _each_draw(draws)
-    correction = _correction(few, _bounded(jnp.mean(few, axis=(0, 1))))
-    return DirectKL(plug_in + jnp.mean(correction), plug_in)
+    mean = _bounded(jnp.mean(few, axis=(0, 1)))
+    correction = _correction(few, mean)
+    tail = _tail(jnp.log1p(mean) + correction, correction)
+    return DirectKL(plug_in + jnp.mean(correction), plug_in, tail)
+
+
+def _tail(kl: Float[Array, "*pairs"], correction: Float[Array, "*pairs"]) -> Float[Array, ""]:
+    return jnp.mean(correction**2 / jnp.maximum(kl, jnp.finfo(kl.dtype).eps))
 
 
 class Factors(NamedTuple):
@@ -262,4 +273,4 @@ def direct_kl_of_pairs(
     """
     centred = jnp.clip(_centred(delta, weight), -2 * _CLIP, 2 * _CLIP)
     value, plug_in = _per_pair(jnp.expm1(-centred), weight)
-    return DirectKL(jnp.mean(value), jnp.mean(plug_in))
+    return DirectKL(jnp.mean(value), jnp.mean(plug_in), _tail(value, value - plug_in))

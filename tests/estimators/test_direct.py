@@ -54,6 +54,22 @@ def test_jackknife_removes_the_plug_in_bias(gamma, slopes):
     assert found.plug_in.mean() == pytest.approx(truth * (1 - 1 / 64), rel=0.01)
 
 
+def test_the_tail_is_the_mean_square_of_the_pairs_corrections(slopes):
+    train, ghost = slopes
+    whole = direct_kl(*linear_losses(jax.random.key(4), train, ghost), WEIGHT, jnp.asarray(0.3))
+    squares = []
+    for i in range(min(16, len(train))):
+        for j in range(min(8, len(ghost))):
+            losses = linear_losses(jax.random.key(4), train[i : i + 1], ghost[j : j + 1])
+            one = direct_kl(*losses, WEIGHT, jnp.asarray(0.3))
+            squares.append(float(one.value - one.plug_in) ** 2 / float(one.value))
+    assert float(whole.tail) == pytest.approx(np.mean(squares), rel=1e-3)
+    # Of independent draws and small ratios it is what the jackknife corrects, 1 / draws, and the
+    # correction's own noise, which is about half of it.
+    found = estimates(0.01, slopes)
+    assert 1 < 64 * np.sqrt(found.tail.mean() / found.value.mean()) < 1.5
+
+
 def test_all_pairs_equal_the_pair_by_pair_form(dtype, slopes):
     train, ghost = linear_losses(jax.random.key(2), *map(jnp.asarray, slopes))
     gamma = jnp.asarray(0.7)
