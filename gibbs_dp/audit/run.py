@@ -216,7 +216,9 @@ def audit(
     if block_size is None and held is not None:
         block_size = held.get("block_size")
     if block_size is None:
-        block_size = default_block_size(posterior, n, num_ghosts, num_chains, num_samples)
+        block_size = default_block_size(
+            posterior, n, num_ghosts, num_chains, num_samples, is_stored=place is not None
+        )
     settings = Settings(
         posterior=posterior,
         population=source,

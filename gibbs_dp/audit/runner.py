@@ -59,12 +59,14 @@ class Runner:
         return run_jobs(jobs, self._work)
 
     def _work(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
-        if (job.plan, device) in self._ready:
-            return self._call(job, device)
-        with self._lock:  # two threads that meet a new plan must not both compile it
-            result = jax.block_until_ready(self._call(job, device))
-            self._ready.add((job.plan, device))
-        return result
+        name = (job.plan, device)
+        if name not in self._ready:
+            with self._lock:  # two threads that meet a new plan must not both compile it
+                if name not in self._ready:
+                    result = self._call(job, device)  # compiled and begun when this returns
+                    self._ready.add(name)
+                    return result
+        return self._call(job, device)
 
     def _call(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         s = self.settings

@@ -213,10 +213,17 @@ def default_ghosts(posterior: GibbsPosterior, population: Population, n: int) ->
 
 
 def default_block_size(
-    posterior: GibbsPosterior, n: int, num_ghosts: int, num_chains: int, num_samples: int
+    posterior: GibbsPosterior,
+    n: int,
+    num_ghosts: int,
+    num_chains: int,
+    num_samples: int,
+    is_stored: bool = False,
 ) -> int:
-    """Datasets per block: what a call to a CPU is worth, or what fills a GPU."""
-    largest, numbers = (64, 2**23) if jax.default_backend() == "cpu" else (4096, 2**29)
+    """Datasets per block: what a call to a CPU, or a file, is worth, or what fills a GPU."""
+    largest, numbers = (64 if is_stored else 32, 2**23)
+    if jax.default_backend() != "cpu":
+        largest, numbers = 4096, 2**29
     if posterior.dim > MAX_LAPLACE_DIM:
         largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
     per_dataset = _numbers(posterior, n, num_ghosts, num_chains, num_samples)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -16,6 +18,8 @@ from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.store.archive import Archive, Origin
 from gibbs_dp.audit.store.share import collect, nothing_tuned, recall, save
 from gibbs_dp.audit.track import Track
+from gibbs_dp.audit.workers import background
+from gibbs_dp.model.losses.base import LinearLoss
 from gibbs_dp.sampling.grid import Grid
 
 
@@ -75,6 +79,7 @@ def _tune_all(
     pairs = min(NUM_PAIRS, min(settings.n, settings.num_ghosts) // settings.group_size)
     guess: Inputs | None = None
     origin = archive.origin() if archive else None
+    search = _OriginSearch(settings, is_needed=origin is None)
     for gamma in settings.gammas:
         progress.stage(f"tuning gamma={gamma:g}")
         tuned, num_reruns = (archive.tuned(gamma) if archive else None) or (None, 0)
@@ -83,7 +88,7 @@ def _tune_all(
                 raise nothing_tuned(archive.store, gamma)
             tuned = tune(runner, gamma, base, guess)
             if origin is None:
-                origin = _find_origin(settings, tuned.inputs.reference)
+                origin = search.result(tuned.inputs.reference)
                 origin = archive.publish_origin(origin) if archive else origin
             tuned = _complete(settings, tuned, origin, pairs)
             tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
@@ -104,6 +109,25 @@ def _complete(settings: Settings, tuned: Tuned, origin: Origin, pairs: int) -> T
         anchor=jnp.asarray(origin.anchor),
     )
     return tuned._replace(inputs=inputs)
+
+
+class _OriginSearch:
+    """The search for the population's best parameter, beside the first pilots where it can be.
+
+    From any start it ends at the same point where the loss is convex; else it starts where the
+    pilots have been.
+    """
+
+    def __init__(self, settings: Settings, is_needed: bool) -> None:
+        self.settings = settings
+        self._found: Future[Origin] | None = None
+        if is_needed and isinstance(settings.posterior.loss, LinearLoss):
+            zeros = jnp.zeros((settings.posterior.dim,))
+            self._found = background(lambda: _find_origin(settings, zeros))
+
+    def result(self, start: Float[Array, " dim"]) -> Origin:
+        """Wait for what was begun, or search from ``start``."""
+        return self._found.result() if self._found else _find_origin(self.settings, start)
 
 
 def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from gibbs_dp._threads import POOL_SIZE, num_cores
 
 Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 def num_workers() -> int:
@@ -39,6 +40,24 @@ def precision(is_double: bool) -> AbstractContextManager[None]:
     return getattr(experimental, "enable_x64")(is_double)  # noqa: B009
 
 
+def background(work: Callable[[], Result]) -> Future[Result]:
+    """Begin something in a thread of its own, in the caller's precision."""
+    is_double = _is_double()
+
+    def one() -> Result:
+        with precision(is_double):
+            return work()
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="gibbs_dp")
+    future = pool.submit(one)
+    pool.shutdown(wait=False)
+    return future
+
+
+def _is_double() -> bool:
+    return bool(jnp.zeros(()).dtype == jnp.dtype("float64"))
+
+
 def in_threads(
     jobs: Iterable[Job], work: Callable[[int, Job], Any], num_threads: int
 ) -> Iterator[tuple[Job, Any]]:
@@ -46,7 +65,7 @@ def in_threads(
 
     On an exception (an interrupt too) jobs that have not begun are dropped.
     """
-    is_double = jnp.zeros(()).dtype == jnp.dtype("float64")
+    is_double = _is_double()
 
     def one(number: int, job: Job) -> Any:
         # JAX's precision setting is local to a thread; workers take the caller's.
