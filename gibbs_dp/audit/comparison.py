@@ -6,15 +6,17 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pairs import (
     Look,
+    has_statistics,
     look_at,
     pair_losses,
     point_losses,
@@ -25,6 +27,7 @@ from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.track import Track
 from gibbs_dp.audit.workers import run_jobs
 from gibbs_dp.estimators import ConsistencySums, Contrast, ContrastSums
+from gibbs_dp.model.posterior import GibbsPosterior
 
 # Draws of each dataset that all datasets are compared on.
 DRAWS_PER_DATASET = 2
@@ -50,11 +53,10 @@ class _Block(NamedTuple):
 class Shared:
     """The datasets, as far as the comparisons of all gammas look at them; each part found once."""
 
-    def __init__(self, settings: Settings, track: Track, count: int) -> None:
-        self.settings, self.count = settings, count
+    def __init__(self, settings: Settings, anchor: Float[Array, " dim"], count: int) -> None:
+        self.settings, self.anchor, self.count = settings, anchor, count
         # Only how the datasets are made counts here.
-        self.plan = track.plan._replace(num_proposals=0)
-        self.anchor = track.tuned.inputs.anchor
+        self.plan = settings.plan._replace(num_proposals=0)
         self._lock = threading.Lock()
         self._found: Look | None = None
 
@@ -150,7 +152,7 @@ class Comparison:
 
     def _blocks(self) -> Iterator[_Block]:
         each = DRAWS_PER_DATASET
-        size = min(self.count, max(1, MAX_ENTRIES // (self.count * each)))
+        size = _block_size(self.count)
         # One draw of each of the first chains: far apart, their directions independent.
         draws = np.nan_to_num(self.kept.u[:, :each, -1])
         for start in range(0, self.count, size):
@@ -203,6 +205,39 @@ class Comparison:
         by_owner = table.reshape(-1, DRAWS_PER_DATASET, self.count)
         by_owner -= np.asarray(found)[:, None]
         return table
+
+
+def rehearse(settings: Settings) -> None:
+    """Run what comparisons of quadratic losses run on blank numbers: it is compiled then.
+
+    Meant for a core that would wait for the first block's compilation; once for a posterior and
+    a shape.
+    """
+    posterior, count, dim = settings.posterior, settings.num_information, settings.posterior.dim
+    if count == 0 or settings.is_exact or not has_statistics(posterior):
+        return
+    dtype = jnp.zeros(()).dtype
+    shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
+    if shape in _rehearsed.setdefault(posterior, set()):
+        return
+    _rehearsed[posterior].add(shape)
+    shared = Shared(settings, jnp.zeros((dim,), dtype), count)
+    size = _block_size(count)
+    points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
+    shared.losses(points)
+    firsts = shared.look().first
+    others = jax.tree.map(lambda a: a[:size], firsts)
+    point_losses(posterior, firsts, points)
+    draws = np.zeros((count, settings.num_chains, settings.num_samples, dim), dtype)
+    swap_terms(posterior, others, firsts, draws, jnp.ones((), dtype))
+
+
+_rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
+
+
+def _block_size(count: int) -> int:
+    """Datasets whose draws are compared with all others at once."""
+    return min(count, max(1, MAX_ENTRIES // (count * DRAWS_PER_DATASET)))
 
 
 def _calls(count: int) -> Iterator[Int[np.ndarray, " datasets"]]:

@@ -80,7 +80,7 @@ def compare_all(
         return [None] * len(tracks)
     good = np.stack([_usable(t, d) for t, d in zip(tracks, present, strict=True)])
     gaps = _normalizer_gaps(tracks, present, good)
-    shared = Shared(settings, tracks[0], count)
+    shared = Shared(settings, tracks[0].tuned.inputs.anchor, count)
     progress.stage("mutual information")
     progress.expect(len(tracks))
     found = find_all(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -104,6 +104,8 @@ class Report:
 
     def to_xarray(self) -> xr.Dataset:
         """All columns over the dimension ``gamma``; settings, warnings and notes as attributes."""
+        import xarray as xr  # slow to import
+
         frame = self.to_dataframe()
         variables: dict[str, Any] = {}
         for name in frame.columns:
@@ -204,7 +206,6 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         If the file is missing, unreadable, or not a report.
     """
     dataset = io.load_netcdf(path, "report")
-    assert isinstance(dataset, xr.Dataset)
     try:
         settings, warnings, notes = (
             json.loads(dataset.attrs[name]) for name in ("settings", "warnings", "notes")

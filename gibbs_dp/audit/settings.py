@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp._compile import program
 from gibbs_dp._version import __version__
+from gibbs_dp.audit.plan import Plan
 from gibbs_dp.model.check import check_loss, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
@@ -66,9 +67,16 @@ class Settings:
     sigma: float | Literal["empirical"] | None
 
     @property
-    def num_proposals(self) -> int:
-        """Points that each normalizer is bridged from; none without information estimates."""
-        return NUM_PROPOSALS if self.num_information else 0
+    def plan(self) -> Plan:
+        """Shape of the block program; normalizers are for information estimates only."""
+        return Plan(
+            self.n,
+            self.num_ghosts,
+            self.group_size,
+            self.num_chains,
+            self.num_samples,
+            NUM_PROPOSALS if self.num_information else 0,
+        )
 
     @property
     def is_exact(self) -> bool:

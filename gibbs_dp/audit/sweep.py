@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from gibbs_dp.audit.allocation import extend, must_rerun
 from gibbs_dp.audit.optimum import population_optimum
 from gibbs_dp.audit.pilot import NUM_PAIRS, Tuned, tune
-from gibbs_dp.audit.plan import Inputs, Plan
+from gibbs_dp.audit.plan import Inputs
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.runner import Job, Runner
 from gibbs_dp.audit.settings import Settings
@@ -68,14 +68,7 @@ def _tune_all(
     archive: Archive | None,
 ) -> None:
     """Pilots from the smallest gamma up, each starting from its neighbour's settings."""
-    base = Plan(
-        settings.n,
-        settings.num_ghosts,
-        settings.group_size,
-        settings.num_chains,
-        settings.num_samples,
-        settings.num_proposals,
-    )
+    base = settings.plan
     pairs = min(NUM_PAIRS, min(settings.n, settings.num_ghosts) // settings.group_size)
     guess: Inputs | None = None
     origin = archive.origin() if archive else None

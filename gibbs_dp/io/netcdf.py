@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from gibbs_dp.io.atomic import atomic_write
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def save_netcdf(dataset: xr.Dataset | xr.DataTree, path: str | os.PathLike[str]) -> None:
@@ -22,14 +24,18 @@ def save_netcdf(dataset: xr.Dataset | xr.DataTree, path: str | os.PathLike[str])
         dataset.to_netcdf(temporary, engine="h5netcdf")
 
 
-def load_netcdf(path: str | os.PathLike[str], kind: str) -> xr.Dataset | xr.DataTree:
+def load_netcdf(path: str | os.PathLike[str], kind: str) -> Any:
     """Read a file that :func:`save_netcdf` wrote, checking its ``gibbs_dp_kind`` attribute.
+
+    Returns the ``xarray.Dataset``, or the ``xarray.DataTree`` where there are groups.
 
     Raises
     ------
     ValueError
         If the file is missing, is not NetCDF, or holds something else.
     """
+    import xarray as xr  # slow to import
+
     if not Path(path).is_file():
         raise ValueError(f"path: there is no file {os.fspath(path)!r}.")
     try:

@@ -6,17 +6,19 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 import pandas as pd
-import xarray as xr
 from jaxtyping import Bool, Float, PyTree
 from numpyro import diagnostics
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
@@ -145,6 +147,8 @@ class Draws:
 
     def to_xarray(self) -> xr.DataTree:
         """Tree with groups ``posterior`` and ``sample_stats``, dims ``(chain, draw, ...)``."""
+        import xarray as xr  # slow to import
+
         lead = ("dataset",) * self.is_batch + ("chain", "draw")
         posterior = {
             name: ((*lead, *(f"{name}_dim_{k}" for k in range(leaf.ndim - len(lead)))), leaf)

@@ -1,0 +1,74 @@
+"""What is compiled beside the first block is what the comparison of datasets runs later."""
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+from problems import gaussian_examples, gaussian_mean, logistic_examples
+
+import gibbs_dp as gdp
+from gibbs_dp import _compile
+from gibbs_dp.audit import comparison, pairs
+
+PROGRAMS = (pairs._look_at, pairs._quadratic_losses, pairs._point_losses, pairs._swap_terms)
+
+
+def compiled():
+    """How often each of the comparison's programs has been compiled in this process."""
+    return [
+        _compile.program(f, static, jax.default_backend())._cache_size()
+        for f, static in zip(PROGRAMS, [("posterior", "plan")] + [("posterior",)] * 3, strict=True)
+    ]
+
+
+def test_the_comparison_finds_its_programs_compiled(monkeypatch):
+    counts = []
+    compare = comparison.Comparison.run
+
+    def counted(self):
+        counts.append(compiled())
+        found = compare(self)
+        counts.append(compiled())
+        return found
+
+    monkeypatch.setattr(comparison.Comparison, "run", counted)
+    report = gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), 8, [0.5], 64,
+        num_information=64, progress=False,
+    )  # fmt: skip
+    before, after = counts
+    assert all(before)
+    assert before == after
+    assert np.isfinite(report["mutual_information_lower"]).all()
+
+
+def test_a_second_audit_of_a_posterior_rehearses_nothing(monkeypatch):
+    looks = []
+    look_at = comparison.look_at
+    monkeypatch.setattr(comparison, "look_at", lambda *a: looks.append(1) or look_at(*a))
+    posterior = gaussian_mean(2)
+    for key, expected in ((0, 2), (1, 3)):  # the rehearsal's and the comparison's; the latter's
+        gdp.audit(
+            posterior,
+            gaussian_examples(2),
+            8,
+            [0.5],
+            64,
+            num_information=64,
+            key=key,
+            progress=False,
+        )
+        assert len(looks) == expected
+
+
+def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
+    begun = []
+    monkeypatch.setattr(comparison, "Shared", lambda *a: begun.append(1))
+    logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
+    for posterior, examples, num_information in (
+        (logistic, logistic_examples, 32),
+        (gaussian_mean(1), gaussian_examples(1), 0),
+    ):
+        gdp.audit(
+            posterior, examples, 20, [0.5], 32, num_information=num_information, progress=False
+        )
+    assert not begun
