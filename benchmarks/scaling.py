@@ -46,8 +46,8 @@ def one(point):
 
     def examples(key, n):
         x_key, y_key = jax.random.split(key)
-        x = jax.random.normal(x_key, (n, dim))
-        y = jax.random.uniform(y_key, (n,)) < jax.nn.sigmoid(x.sum(axis=1) / jnp.sqrt(dim))
+        x = gdp.random.normal(x_key, (n, dim))
+        y = gdp.random.uniform(y_key, (n,)) < jax.nn.sigmoid(x.sum(axis=1) / jnp.sqrt(dim))
         return x, y.astype(x.dtype)
 
     gammas = np.geomspace(0.1, 1.0, point["num_gammas"])

@@ -92,7 +92,7 @@ def kept_datasets(summary: Summary) -> Bool[np.ndarray, " datasets"]:
 def keep(summary: Summary) -> Summary:
     """Drop the datasets that failed."""
     kept = kept_datasets(summary)
-    return jax.tree.map(lambda a: a[kept], summary)
+    return summary if kept.all() else jax.tree.map(lambda a: a[kept], summary)
 
 
 def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:

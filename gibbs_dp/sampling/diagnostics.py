@@ -89,15 +89,17 @@ class Pooled(NamedTuple):
 
 def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
     """Pool :class:`Spread` of many datasets (leading axis) into diagnostics."""
-    within = np.asarray(values.within, np.float64)
-    between = np.asarray(values.between, np.float64)
-    mean_within, mean_between = within.mean(axis=0), between.mean(axis=0)
+    # Summed in double precision, and not turned into it: of 100,000 datasets that is most memory.
+    within, between = np.asarray(values.within), np.asarray(values.between)
+    mean_within = within.mean(axis=0, dtype=np.float64)
+    mean_between = between.mean(axis=0, dtype=np.float64)
     tiny = np.finfo(np.float32).tiny
     rhat = np.sqrt((num_samples - 1) / num_samples + mean_between / (mean_within + tiny))
     # A chain's mean of independent draws has variance within / num_samples.
     ratio = num_samples * mean_between / (mean_within + tiny)
     ess = num_chains * num_samples / np.maximum(ratio, tiny)
-    cells = num_samples * between / (within + tiny) / np.maximum(ratio, tiny)
+    cells = between / (within + tiny)
+    cells *= (num_samples / np.maximum(ratio, tiny)).astype(cells.dtype)
     cut = stats.f.ppf(0.99, num_chains - 1, num_chains * (num_samples - 1))
     drift = np.asarray(values.drift, np.float64)
     scale = np.asarray(values.drift_scale, np.float64).mean(axis=0) + tiny
