@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp import Domain, losses
+from gibbs_dp.model.losses.logistic import softplus
 
 LINEAR = {"squared": losses.squared, "absolute": losses.absolute, "logistic": losses.logistic}
 # The formulas of theory.md, written out in NumPy: value and slope in the prediction p.
@@ -220,3 +221,18 @@ def test_good_labels_pass():
 def test_examples_that_are_not_x_and_y_are_refused(data):
     with pytest.raises(ValueError, match=r"squared loss needs examples \(x, y\)"):
         losses.squared.check_data(data)
+
+
+def test_softplus_is_exact_to_rounding_everywhere():
+    x = np.concatenate([np.linspace(-80, 80, 160_001), np.geomspace(1e-8, 1e-2, 100)])
+    x = np.concatenate([x, -x]).astype(np.float32)
+    truth = np.logaddexp(0.0, x.astype(float))
+    np.testing.assert_allclose(np.asarray(softplus(jnp.asarray(x)), float), truth, rtol=3e-7)
+    ends = np.asarray(softplus(jnp.array([-np.inf, -200.0, 200.0, np.inf], jnp.float32)))
+    np.testing.assert_array_equal(ends, [0.0, 0.0, 200.0, np.inf])
+    assert np.isnan(softplus(jnp.array(np.nan, jnp.float32)))
+
+
+def test_softplus_in_double_precision(float64):
+    x = np.linspace(-700, 700, 10_001)
+    np.testing.assert_allclose(softplus(jnp.asarray(x)), np.logaddexp(0.0, x), rtol=1e-15)
