@@ -242,7 +242,8 @@ def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Su
     roots = jax.random.split(jax.random.fold_in(s.key, 1), 2)
     blocks = range(0, 2 * count, s.block_size)
     jobs = [Job(first, roots, first, plan, inputs, period=count) for first in blocks]
-    done = {job.tag: summary for job, (summary, _) in runner.run(jobs)}
+    # The sweep searches for the best parameter beside the first of them.
+    done = {job.tag: summary for job, (summary, _) in runner.run(jobs, num_beside=1)}
     both = concatenate([done[first] for first in blocks], 2 * count)
     return jax.tree.map(lambda a: a[:count], both), jax.tree.map(lambda a: a[count:], both)
 

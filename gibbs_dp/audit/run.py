@@ -11,7 +11,6 @@ from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from gibbs_dp.audit.assemble import make_report, partial_report
-from gibbs_dp.audit.comparison import rehearse
 from gibbs_dp.audit.information import compare_all
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.report import Report
@@ -30,7 +29,6 @@ from gibbs_dp.audit.store.archive import Archive
 from gibbs_dp.audit.store.configuration import configuration, request
 from gibbs_dp.audit.store.open import as_store, open_archive, stored_configuration
 from gibbs_dp.audit.sweep import SweepInterruptedError, run_sweep
-from gibbs_dp.audit.workers import background
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, as_population
@@ -271,13 +269,11 @@ def _check(settings: Settings) -> None:
 
 def _run(settings: Settings, progress: bool, archive: Archive | None) -> Report:
     with Progress(progress, steps=len(settings.gammas)) as bar:
-        rehearsal = background(lambda: rehearse(settings))
         try:
             tracks = run_sweep(settings, bar, archive)
         except SweepInterruptedError as interrupt:
             raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
         try:
-            rehearsal.result()
             found = compare_all(settings, tracks, bar, archive)
         except KeyboardInterrupt:
             raise AuditInterrupted(partial_report(settings, tracks)) from None

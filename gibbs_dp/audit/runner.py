@@ -54,9 +54,14 @@ class Runner:
     _placed: dict[tuple[int, int, jax.Device], tuple[Job, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, tuple[Summary, Kept | None]]]:
-        """Yield jobs with what they found (NumPy, leading axis: datasets) as they finish."""
-        return run_jobs(jobs, self._work)
+    def run(
+        self, jobs: Iterable[Job], num_beside: int = 0
+    ) -> Iterator[tuple[Job, tuple[Summary, Kept | None]]]:
+        """Yield jobs with what they found (NumPy, leading axis: datasets) as they finish.
+
+        ``num_beside`` programs may run at the same time.
+        """
+        return run_jobs(jobs, self._work, num_beside)
 
     def _work(self, job: Job, device: jax.Device) -> tuple[Summary, Kept | None]:
         name = (job.plan, device)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gibbs_dp.audit.allocation import extend, must_rerun
+from gibbs_dp.audit.comparison import rehearse
 from gibbs_dp.audit.optimum import population_optimum
 from gibbs_dp.audit.pilot import NUM_PAIRS, Tuned, tune
 from gibbs_dp.audit.plan import Inputs
@@ -49,8 +50,11 @@ def run_sweep(
     """
     runner = Runner(settings)
     tracks: list[Track] = []
+    search = _OriginSearch(settings, archive.origin() if archive else None)
+    rehearsal = background(lambda: rehearse(settings))
     try:
-        _tune_all(settings, runner, tracks, progress, archive)
+        _tune_all(settings, runner, tracks, search, progress, archive)
+        rehearsal.result()  # workers take the room that it had
         pending = list(tracks)
         while pending:
             _run_missing(settings, runner, pending, progress, archive)
@@ -64,6 +68,7 @@ def _tune_all(
     settings: Settings,
     runner: Runner,
     tracks: list[Track],
+    search: _OriginSearch,
     progress: Progress,
     archive: Archive | None,
 ) -> None:
@@ -71,8 +76,7 @@ def _tune_all(
     base = settings.plan
     pairs = min(NUM_PAIRS, min(settings.n, settings.num_ghosts) // settings.group_size)
     guess: Inputs | None = None
-    origin = archive.origin() if archive else None
-    search = _OriginSearch(settings, is_needed=origin is None)
+    origin = search.known
     for gamma in settings.gammas:
         progress.stage(f"tuning gamma={gamma:g}")
         tuned, num_reruns = (archive.tuned(gamma) if archive else None) or (None, 0)
@@ -111,10 +115,10 @@ class _OriginSearch:
     pilots have been.
     """
 
-    def __init__(self, settings: Settings, is_needed: bool) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, known: Origin | None) -> None:
+        self.settings, self.known = settings, known
         self._found: Future[Origin] | None = None
-        if is_needed and isinstance(settings.posterior.loss, LinearLoss):
+        if known is None and isinstance(settings.posterior.loss, LinearLoss):
             zeros = jnp.zeros((settings.posterior.dim,))
             self._found = background(lambda: _find_origin(settings, zeros))
 

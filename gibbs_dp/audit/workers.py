@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, TypeVar
 
 import jax
@@ -17,18 +18,24 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def num_workers() -> int:
+def num_workers(num_beside: int = 0) -> int:
     """One worker a device; on a CPU that shows as one device, one worker a core and one more.
 
     A block's small operations do not fill several cores; several blocks do, one more than there
     are cores (a sixth faster on two): a block waits a little between operations. One thread of
     XLA's pool stays free (see ``gibbs_dp/_threads.py``).
+
+    Parameters
+    ----------
+    num_beside
+        Programs that run at the same time, see :func:`background`.
     """
     devices = jax.local_devices()
     count = len(devices)
     if devices[0].platform != "cpu":
         return count
-    return max(1, min(num_cores() + 1 if count == 1 else count, POOL_SIZE - 1))
+    most = num_cores() + 1 if count == 1 else count
+    return max(1, min(most, POOL_SIZE - 1 - num_beside))
 
 
 def precision(is_double: bool) -> AbstractContextManager[None]:
@@ -41,17 +48,30 @@ def precision(is_double: bool) -> AbstractContextManager[None]:
 
 
 def background(work: Callable[[], Result]) -> Future[Result]:
-    """Begin something in a thread of its own, in the caller's precision."""
+    """Begin something in a thread beside the workers, in the caller's precision.
+
+    One after another, so that no more than one program runs there. Where XLA's pool has no room
+    for it beside a worker (on one core) it is done before this returns.
+    """
     is_double = _is_double()
 
     def one() -> Result:
         with precision(is_double):
             return work()
 
-    pool = ThreadPoolExecutor(1, thread_name_prefix="gibbs_dp")
-    future = pool.submit(one)
-    pool.shutdown(wait=False)
-    return future
+    if POOL_SIZE - 1 > 1:
+        return _lane().submit(one)
+    done: Future[Result] = Future()
+    try:
+        done.set_result(one())
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
+@cache
+def _lane() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="gibbs_dp_beside")
 
 
 def _is_double() -> bool:
@@ -82,13 +102,16 @@ def in_threads(
 
 
 def run_jobs(
-    jobs: Iterable[Job], work: Callable[[Job, jax.Device], Any]
+    jobs: Iterable[Job], work: Callable[[Job, jax.Device], Any], num_beside: int = 0
 ) -> Iterator[tuple[Job, Any]]:
-    """Yield ``(job, result as NumPy arrays)`` as jobs finish, on all devices or cores."""
+    """Yield ``(job, result as NumPy arrays)`` as jobs finish, on all devices or cores.
+
+    ``num_beside`` programs may run at the same time.
+    """
     devices = jax.local_devices()
 
     def one(number: int, job: Job) -> Any:
         # Copies: a view would keep the JAX array alive, which is larger than a block's numbers.
         return jax.tree.map(np.array, work(job, devices[number % len(devices)]))
 
-    return in_threads(jobs, one, num_workers())
+    return in_threads(jobs, one, num_workers(num_beside))
