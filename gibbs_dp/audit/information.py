@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -80,7 +81,7 @@ def compare_all(
         return [None] * len(tracks)
     good = np.stack([_usable(t, d) for t, d in zip(tracks, present, strict=True)])
     gaps = _normalizer_gaps(tracks, present, good)
-    shared = Shared(settings, tracks[0].tuned.inputs.anchor, count)
+    shared = Shared(settings, jnp.asarray(tracks[0].tuned.inputs.anchor), count)
     progress.stage("mutual information")
     progress.expect(len(tracks))
     found = find_all(

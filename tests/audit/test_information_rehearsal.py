@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import numpyro.distributions as dist
-from problems import gaussian_examples, gaussian_mean, logistic_examples
+from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp import _compile
@@ -20,9 +20,11 @@ def compiled():
     ]
 
 
-def test_the_comparison_finds_its_programs_compiled(monkeypatch):
-    counts = []
-    compare = comparison.Comparison.run
+def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses_nothing(
+    monkeypatch,
+):
+    counts, looks = [], []
+    compare, look_at = comparison.Comparison.run, comparison.look_at
 
     def counted(self):
         counts.append(compiled())
@@ -31,44 +33,26 @@ def test_the_comparison_finds_its_programs_compiled(monkeypatch):
         return found
 
     monkeypatch.setattr(comparison.Comparison, "run", counted)
-    report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), 8, [0.5], 64,
-        num_information=64, progress=False,
-    )  # fmt: skip
-    before, after = counts
+    monkeypatch.setattr(comparison, "look_at", lambda *a: looks.append(1) or look_at(*a))
+    posterior = gaussian_mean(1)
+    for key, expected in ((0, 2), (1, 3)):  # the rehearsal's and the comparison's; the latter's
+        report = gdp.audit(
+            posterior, gaussian_examples(1), 8, [0.5], 64, num_information=64, key=key,
+            progress=False,
+        )  # fmt: skip
+        assert len(looks) == expected
+        assert np.isfinite(report["mutual_information_lower"]).all()
+    before, after = counts[:2]
     assert all(before)
     assert before == after
-    assert np.isfinite(report["mutual_information_lower"]).all()
-
-
-def test_a_second_audit_of_a_posterior_rehearses_nothing(monkeypatch):
-    looks = []
-    look_at = comparison.look_at
-    monkeypatch.setattr(comparison, "look_at", lambda *a: looks.append(1) or look_at(*a))
-    posterior = gaussian_mean(2)
-    for key, expected in ((0, 2), (1, 3)):  # the rehearsal's and the comparison's; the latter's
-        gdp.audit(
-            posterior,
-            gaussian_examples(2),
-            8,
-            [0.5],
-            64,
-            num_information=64,
-            key=key,
-            progress=False,
-        )
-        assert len(looks) == expected
 
 
 def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
+    logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
+    assert not pairs.has_statistics(logistic)
     begun = []
     monkeypatch.setattr(comparison, "Shared", lambda *a: begun.append(1))
-    logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
-    for posterior, examples, num_information in (
-        (logistic, logistic_examples, 32),
-        (gaussian_mean(1), gaussian_examples(1), 0),
-    ):
-        gdp.audit(
-            posterior, examples, 20, [0.5], 32, num_information=num_information, progress=False
-        )
+    gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), 20, [0.5], 32, num_information=0, progress=False
+    )
     assert not begun

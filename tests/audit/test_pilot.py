@@ -144,7 +144,7 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
     error = np.hypot(report["on_average_kl_se"][0], truth_se)
     assert abs(report["on_average_kl"][0] - truth) < 4 * error  # false alarm 6e-5
     forced = gdp.audit(
-        problem.posterior, problem.population, 20, [1.0], 1024, num_samples=64, num_ghosts=64,
+        problem.posterior, problem.population, 20, [1.0], 256, num_samples=64, num_ghosts=64,
         estimator="one-sided", **QUICK,
     )  # fmt: skip
     assert forced.rows[0]["tail_flag"]
