@@ -55,7 +55,7 @@ def test_jackknife_removes_the_plug_in_bias(gamma, slopes):
 
 
 def test_the_tail_is_the_mean_square_of_the_pairs_corrections(slopes):
-    train, ghost = slopes
+    train, ghost = slopes[0][:4], slopes[1][:3]
     whole = direct_kl(*linear_losses(jax.random.key(4), train, ghost), WEIGHT, jnp.asarray(0.3))
     squares = []
     for i in range(min(16, len(train))):
