@@ -138,7 +138,7 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
             tuning = (tuning[0] * 0.6, tuning[1])
         elif s.num_warmup is None and (
             (is_drifting(pooled) and burn_in < MAX_BURN_IN)
-            or (is_slow(pooled, s.num_chains * s.num_samples) and burn_in <= DEFAULT_BURN_IN)
+            or (is_slow(pooled, s.num_draws) and burn_in <= DEFAULT_BURN_IN)
         ):
             burn_in *= 4
         else:
@@ -148,7 +148,7 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
     good = keep(first)
     if not int(inputs.schedule.num_adapt_rounds):
         inputs = inputs._replace(schedule=_shortened(s, good, inputs.schedule))
-    estimator = _choose_estimator(good, s.num_chains * s.num_samples)
+    estimator = _choose_estimator(good, s.num_draws)
     return Tuned(_with_reference(inputs, good), estimator, _rhat_of_starts(first, second))
 
 

@@ -84,7 +84,6 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
         row["dp_epsilon"] = settings.group_size * epsilon
     elif epsilon is not None:
         row["dp_epsilon"] = float("inf")
-    num_draws = settings.num_chains * settings.num_samples
     if settings.is_exact:
         row |= {"estimator": "exact sum", "ess_min": float(np.min(good.effective_points))}
     else:
@@ -98,7 +97,8 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
             "virial_se": virial.se,
             "accept_rate": float(np.mean(good.accept_prob)),
             "tail_flag": estimator == "one-sided"
-            and jackknife_shift(good, num_draws) > TAIL_LIMIT * shift_limit(num_draws),
+            and jackknife_shift(good, settings.num_draws)
+            > TAIL_LIMIT * shift_limit(settings.num_draws),
         }
     if settings.is_unadjusted:
         del row["accept_rate"]
@@ -177,7 +177,7 @@ def _warnings(
     if row.get("tail_flag"):
         found.append(
             "exp(-delta) has heavy tails (the jackknife moves the KL of a pair by "
-            f"{jackknife_shift(good, settings.num_chains * settings.num_samples):.0%}): the "
+            f"{jackknife_shift(good, settings.num_draws):.0%}): the "
             "one-sided on_average_kl is too small; use estimator='two-sided'."
         )
     direct, ghost = row["on_average_kl"], row["on_average_kl_ghost"]

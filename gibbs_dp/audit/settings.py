@@ -79,6 +79,11 @@ class Settings:
         )
 
     @property
+    def num_draws(self) -> int:
+        """Draws kept of a dataset's posterior."""
+        return self.num_chains * self.num_samples
+
+    @property
     def is_exact(self) -> bool:
         """Whether posteriors are summed over a grid rather than sampled."""
         return isinstance(self.kernel, Grid)

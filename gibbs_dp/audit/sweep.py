@@ -51,10 +51,12 @@ def run_sweep(
     runner = Runner(settings)
     tracks: list[Track] = []
     search = _OriginSearch(settings, archive.origin() if archive else None)
-    rehearsal = background(lambda: rehearse(settings))
+    # A store that knows the origin has been here: there may be nothing to compile beside.
+    rehearsal = background(lambda: rehearse(settings)) if search.known is None else None
     try:
         _tune_all(settings, runner, tracks, search, progress, archive)
-        rehearsal.result()  # workers take the room that it had
+        if rehearsal is not None:
+            rehearsal.result()  # workers take the room that it had
         pending = list(tracks)
         while pending:
             _run_missing(settings, runner, pending, progress, archive)
