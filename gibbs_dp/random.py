@@ -17,6 +17,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt32
 from numpy.typing import ArrayLike
 
+from gibbs_dp._elementary import horner
+
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA
 ROUNDS = 20
@@ -175,10 +177,11 @@ def threefry(key: tuple[Words, Words], count: tuple[Words, Words], rounds: int =
 
 def words(
     pair: tuple[Words, Words], num: int, stream: int = STREAM, rounds: int = ROUNDS
-) -> UInt32[Array, " num"]:
-    """``num`` random words of a key's pair of words."""
+) -> UInt32[Array, "num ..."]:
+    """``num`` random words of each key's pair of words."""
     half = (num + 1) // 2
-    count = jnp.arange(half, dtype=jnp.uint32), jnp.full((half,), stream, jnp.uint32)
+    place = jnp.arange(half, dtype=jnp.uint32).reshape(half, *[1] * pair[0].ndim)
+    count = place, jnp.full_like(place, stream)
     return jnp.concatenate(threefry(pair, count, rounds))[:num]
 
 
@@ -187,7 +190,7 @@ def words_per_number(dtype: Any) -> int:
     return 2 if jnp.dtype(dtype) == jnp.float64 else 1
 
 
-def uniforms(bits: UInt32[Array, " words"], dtype: Any) -> Float[Array, " num"]:
+def uniforms(bits: UInt32[Array, "words ..."], dtype: Any) -> Float[Array, "num ..."]:
     """Uniform numbers strictly between 0 and 1, symmetric about one half, from random words."""
     if words_per_number(dtype) == 2:
         high, low = ((w >> 6).astype(dtype) for w in jnp.split(bits, 2))
@@ -209,15 +212,8 @@ def normal_quantile(u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return (
         np.float32(np.sqrt(2.0))
         * x
-        * jnp.where(w < 5.0, _horner(CENTRAL, central), _horner(TAIL, tail))
+        * jnp.where(w < 5.0, horner(CENTRAL, central), horner(TAIL, tail))
     )
-
-
-def _horner(coefficients: tuple[float, ...], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    value = jnp.full_like(x, coefficients[0])
-    for c in coefficients[1:]:
-        value = value * x + c
-    return value
 
 
 def _uniforms(key: PRNGKeyArray, shape: Shape, dtype: Any) -> Float[Array, "*shape"]:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from gibbs_dp._compile import in_memory
+from gibbs_dp._elementary import expm1_and_exp, total
 
 # exp(40)^2 still fits a float32; a pair that needs more is reported as heavy-tailed anyway.
 _CLIP = 40.0
@@ -74,7 +74,7 @@ def _leave_one_out(excess: Float[Array, "groups ..."], mean: Float[Array, "*pair
     """
     num = excess.shape[0]
     r = (mean - excess) / ((num - 1) * (1.0 + mean))
-    return -(num - 1) / num * jnp.sum(jnp.log1p(_bounded(r)), axis=0)
+    return -(num - 1) / num * _total_log1p(_bounded(r))
 
 
 def _bounded(mean: Array) -> Array:
@@ -102,7 +102,8 @@ def _per_pair(
 def _centred(
     losses: Float[Array, "chains draws items"], weight: Float[Array, "chains draws"]
 ) -> Float[Array, "chains draws items"]:
-    return losses - jnp.mean(jnp.sum(losses * weight[..., None], axis=1), axis=0)
+    mean = jnp.einsum("cd,cdi->i", weight, losses, precision="highest") / weight.shape[0]
+    return losses - mean
 
 
 def group_sums(
@@ -146,7 +147,7 @@ def direct_kl(
     x = gamma * _centred(group_sums(train, group_size), weight)
     y = gamma * _centred(group_sums(ghost, group_size), weight)
     # What all losses of a draw share cancels in every delta; without it the factors stay small.
-    shared = 0.5 * (jnp.mean(x, axis=-1) + jnp.mean(y, axis=-1))[..., None]
+    shared = 0.5 * (total(x) / x.shape[-1] + total(y) / y.shape[-1])[..., None]
     x, y = jnp.clip(x - shared, -_CLIP, _CLIP), jnp.clip(y - shared, -_CLIP, _CLIP)
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
     draws = in_memory(gamma >= 0, lambda: _factors(x, y, weight, is_large))
@@ -184,7 +185,7 @@ def _factors(
     ``exp(x - y) - 1 = (a + 1)(b + 1) - 1 = ab + a + b`` with ``a = expm1(x)``, ``b = expm1(-y)``:
     exact for small arguments. For large ones those terms cancel, and plain exponentials do not.
     """
-    (a, exp_a), (b, exp_b) = _expm1(x), _expm1(-y)
+    (a, exp_a), (b, exp_b) = expm1_and_exp(x), expm1_and_exp(-y)
     return Factors(jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b), weight, is_large)
 
 
@@ -228,40 +229,39 @@ def _excess(
 
 
 def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
-    """Mean of ``log1p``, with one logarithm for the product of four: they are most of the cost."""
     flat = jnp.ravel(jnp.minimum(x, _LARGEST_EXCESS))
-    four = jnp.pad(flat, (0, -flat.size % 4)).reshape(4, -1)
+    return _total_log1p(flat) / flat.size
+
+
+def _total_log1p(x: Float[Array, "terms ..."]) -> Float[Array, ...]:
+    """Sum of ``log1p`` over the first axis.
+
+    One logarithm for the product of four: they are most of the cost.
+    """
+    rest = x.shape[1:]
+    padding = [(0, -x.shape[0] % 4)] + [(0, 0)] * len(rest)
+    four = jnp.pad(x, padding).reshape(4, -1, *rest)
     product = four[0]  # of (1 + x), minus one
     for more in four[1:]:
         product = product + more + product * more
-    return jnp.sum(jnp.log1p(_bounded(product))) / flat.size
+    return jnp.sum(jnp.log1p(_bounded(product)), axis=0)
 
 
-def _expm1(x: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """Return ``exp(x) - 1`` and ``exp(x)``, exact to rounding where ``abs(x) <= 80``.
-
-    With ``x = k log(2) + r``, ``exp(x) - 1 = 2^k p + (2^k - 1)`` for ``p = exp(r) - 1``, a series:
-    one polynomial for both, of arithmetic that every compiler vectorizes.
-    """
-    if x.dtype != jnp.float32:
-        return jnp.expm1(x), jnp.exp(x)
-    k = jnp.floor(x * np.float32(1.0 / np.log(2.0)) + 0.5)
-    # log(2) in two parts, the first of few digits: k times it is exact.
-    r = (x - k * np.float32(0.693359375)) + k * np.float32(2.12194440e-4)
-    series = jnp.full_like(r, 1.0 / 5040.0)  # the first term left out is 2e-8 of the value
-    for c in (1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0):
-        series = series * r + c
-    power = jax.lax.bitcast_convert_type((k.astype(jnp.int32) + 127) << 23, jnp.float32)
-    scaled = power * (series * r)
-    return scaled + (power - 1.0), scaled + power
-
-
-def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " pairs"]:
-    """``log E_p[exp(-delta)]`` per pair, jackknifed: a log ratio of normalizers."""
+def log_mean_ratio(
+    change: Float[Array, "chains draws pairs"], gamma: Float[Array, ""]
+) -> Float[Array, " pairs"]:
+    """``log E_p[exp(-gamma change)]`` per pair, jackknifed: a log ratio of normalizers."""
+    delta = gamma * change
     center = jnp.mean(delta, axis=(0, 1))
-    shifted = jnp.clip(delta - center, -2 * _CLIP, 2 * _CLIP)
     weight = jnp.full(delta.shape[:2], 1.0 / delta.shape[1], delta.dtype)
-    return _per_pair(jnp.expm1(-shifted), weight)[0] - center
+    # The mean and every part of the jackknife read it.
+    excess = in_memory(gamma >= 0, lambda: _excess_of(delta - center))
+    return _per_pair(excess, weight)[0] - center
+
+
+def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``exp(-delta) - 1``."""
+    return expm1_and_exp(-jnp.clip(centred, -2 * _CLIP, 2 * _CLIP))[0]
 
 
 def direct_kl_of_pairs(
@@ -271,6 +271,5 @@ def direct_kl_of_pairs(
 
     For structured losses, where ``delta = gamma (L(theta, Z~) - L(theta, Z))``.
     """
-    centred = jnp.clip(_centred(delta, weight), -2 * _CLIP, 2 * _CLIP)
-    value, plug_in = _per_pair(jnp.expm1(-centred), weight)
+    value, plug_in = _per_pair(_excess_of(_centred(delta, weight)), weight)
     return DirectKL(jnp.mean(value), jnp.mean(plug_in), _tail(value, value - plug_in))

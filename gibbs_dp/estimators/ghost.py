@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gibbs_dp._elementary import total
+
 
 def risk(
     losses: Float[Array, "chains draws examples"], weight: Float[Array, "chains draws"]
@@ -13,7 +15,8 @@ def risk(
 
     Each chain counts equally; ``weight`` sums to one within a chain.
     """
-    return jnp.mean(jnp.sum(jnp.mean(losses, axis=-1) * weight, axis=-1))
+    mean = total(losses) / losses.shape[-1]
+    return jnp.mean(jnp.sum(mean * weight, axis=-1))
 
 
 def gap(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import (
     ChainState,
@@ -109,15 +109,20 @@ def evolve(
         jnp.zeros((num_samples, num_chains), positions.dtype),
     )
 
-    def step_each(
-        keys: Key[Array, " chains"], states: ChainState, potential: Potential, tuning: Tuning
-    ) -> tuple[ChainState, StepInfo]:
-        return jax.vmap(lambda k, s: kernel.step(k, s, potential, tuning))(keys, states)
-
-    step_all = step_each
-    if is_joint and isinstance(kernel, JointKernel):
-        step_all = kernel.step_all
+    joint = kernel if is_joint and isinstance(kernel, JointKernel) else None
     streams = chain_keys(key, num_chains)
+
+    def noise_of(step: Array) -> Any:
+        keys = jax.vmap(lambda words: step_key(words, step))(streams)
+        return keys if joint is None else joint.noise_of_all(keys, dim, positions.dtype)
+
+    def step_all(
+        noise: Any, states: ChainState, potential: Potential, tuning: Tuning
+    ) -> tuple[ChainState, StepInfo]:
+        if joint is not None:
+            return joint.step_all(noise, states, potential, tuning)
+        return jax.vmap(lambda k, s: kernel.step(k, s, potential, tuning))(noise, states)
+
     still = jnp.zeros((num_chains,), bool)
 
     def one_round(
@@ -133,22 +138,24 @@ def evolve(
         count = jnp.where(is_last, schedule.num_burn_in + num_samples, STEPS_PER_ROUND)
 
         def one_step(
-            t: Array, inner: tuple[ChainState, Array, _Memory, Array]
-        ) -> tuple[ChainState, Array, _Memory, Array]:
-            chains, log_step, memory, has_moved = inner
-            keys = jax.vmap(lambda words: step_key(words, index * MAX_STEPS + t))(streams)
+            t: Array, inner: tuple[ChainState, Array, _Memory, Array, Any]
+        ) -> tuple[ChainState, Array, _Memory, Array, Any]:
+            chains, log_step, memory, has_moved, noise = inner
             tuning = Tuning(jnp.exp(log_step), schedule.tuning.num_inner)
-            chains, info = step_all(keys, chains, pulled, tuning)
+            chains, info = step_all(noise, chains, pulled, tuning)
             slot = (t + num_samples - count % num_samples) % num_samples
             new = _Memory(chains.position, chains.potential, info.accept_prob)
             memory = jax.tree.map(lambda old, x: old.at[slot].set(x), memory, new)
             # A factor e^2 at first: the step may start decades away.
             gain = jnp.where(is_last, 0.0, 2.0 / jnp.sqrt(1.0 + t))
             log_step += gain * (jnp.mean(info.accept_prob) - kernel.target_accept)
-            return chains, log_step, memory, has_moved | info.is_accepted
+            # What a loop carries is in memory; else everything that reads it would draw it again.
+            noise = noise_of(first + t + 1)
+            return chains, log_step, memory, has_moved | info.is_accepted, noise
 
-        _, log_step, memory, has_moved = jax.lax.fori_loop(
-            0, count, one_step, (states, begin, memory, still)
+        first = index * MAX_STEPS
+        _, log_step, memory, has_moved, _ = jax.lax.fori_loop(
+            0, count, one_step, (states, begin, memory, still, noise_of(first))
         )
         flat = jax.vmap(jax.vmap(current.color))(memory.v)
         pooled = flat[-min(num_samples, STEPS_PER_ROUND) :].reshape(-1, dim)

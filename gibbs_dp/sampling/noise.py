@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, UInt32
 
 from gibbs_dp.random import normal_quantile, threefry, uniforms, words, words_per_number
 
@@ -32,10 +32,14 @@ def step_key(chain: UInt32[Array, 2], step: Int[Array, ""]) -> PRNGKeyArray:
 
 
 def normals_and_uniforms(
-    key: PRNGKeyArray, dim: int, num_uniforms: int, dtype: Any
-) -> tuple[Float[Array, " dim"], Float[Array, " uniforms"]]:
-    """Independent standard normals and uniforms from one call of the generator."""
-    pair, num = jax.random.key_data(key), dim + num_uniforms
-    bits = words((pair[0], pair[1]), num * words_per_number(dtype), stream=0, rounds=ROUNDS)
+    keys: Key[Array, ...], dim: int, num_uniforms: int, dtype: Any
+) -> tuple[Float[Array, "dim ..."], Float[Array, "uniforms ..."]]:
+    """Independent standard normals and uniforms of each key from one call of the generator.
+
+    Chains come last: eight of them fill a vector register where a few coordinates do not.
+    """
+    pairs, num = jax.random.key_data(keys), dim + num_uniforms
+    pair = pairs[..., 0], pairs[..., 1]
+    bits = words(pair, num * words_per_number(dtype), stream=0, rounds=ROUNDS)
     u = uniforms(bits, dtype)
     return normal_quantile(u[:dim]), u[dim:]

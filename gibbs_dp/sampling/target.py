@@ -10,14 +10,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
+from gibbs_dp._elementary import total
 from gibbs_dp.model.posterior import GibbsPosterior
 
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
-
-
-def _total(terms: Float[Array, " terms"]) -> Float[Array, ""]:
-    """Sum, as a product with ones: a loop that computes losses and adds them is not vectorized."""
-    return jnp.dot(terms, jnp.ones_like(terms), precision="highest")
 
 
 class Terms(NamedTuple):
@@ -52,7 +48,7 @@ class Target(NamedTuple):
 
         def potential(u: Float[Array, " dim"]) -> Float[Array, ""]:
             here = self.terms(u)
-            change = _total(here.losses - reference.losses)
+            change = total(here.losses - reference.losses)
             return self.gamma * change - (here.log_prior - reference.log_prior)
 
         return potential
@@ -68,10 +64,10 @@ class Target(NamedTuple):
         if not self.posterior.is_quadratic or theta.size > num_examples:
             return self.relative_to(reference)
 
-        def total(flat: Float[Array, " size"]) -> Float[Array, ""]:
+        def whole(flat: Float[Array, " size"]) -> Float[Array, ""]:
             return self.posterior.empirical_loss(unravel(flat), self.data)
 
-        slope, curvature = jax.grad(total)(theta), jax.hessian(total)(theta)
+        slope, curvature = jax.grad(whole)(theta), jax.hessian(whole)(theta)
 
         def potential(u: Float[Array, " dim"]) -> Float[Array, ""]:
             shift = ravel_pytree(self.posterior.constrain(u))[0] - theta

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp.estimators import direct, direct_kl, direct_kl_of_pairs, two_sided_kl
-from gibbs_dp.estimators.direct import _expm1, group_sums
+from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.sampling.shells import spread_radii
 
 CHAINS, SAMPLES = 8, 8
@@ -117,7 +117,7 @@ def only_chains(excess, mean):
     return direct._leave_one_out(jnp.mean(excess, axis=1), mean)
 
 
-def relative_bias(kl, repeats=40_000):
+def relative_bias(kl, repeats=24_000):
     """Bias and its standard error of draws whose steps share their lengths' noise, as audits'.
 
     Most of the noise is that of the draws' mean square, whose expectation is known to be 1.
@@ -163,15 +163,6 @@ def test_of_very_many_pairs_groups_stand_for_all():
     assert np.mean(within) == pytest.approx(every.mean(), rel=0.08)  # means of groups: 3%
     correction = two_way(delta[..., :16, :8]).mean()
     assert float(found.value - found.plug_in) == pytest.approx(correction, rel=2e-2)
-
-
-def test_exponential_minus_one_to_rounding(dtype):
-    x = jnp.asarray(np.concatenate([np.linspace(-3, 3, 4001), np.linspace(-80, 80, 999)]), dtype)
-    found, exponential = (np.asarray(a, np.float64) for a in _expm1(x))
-    at = np.asarray(x, np.float64)
-    eps = float(jnp.finfo(dtype).eps)
-    np.testing.assert_allclose(found, np.expm1(at), rtol=5 * eps, atol=1e-300)
-    np.testing.assert_allclose(exponential, np.exp(at), rtol=5 * eps)
 
 
 def test_large_losses_do_not_cancel():

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
+from gibbs_dp._elementary import log1p_of_share
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
 from gibbs_dp.model.losses.labels import check_two_classes
@@ -23,27 +24,7 @@ def softplus(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     >>> float(jax.grad(softplus)(zero)), float(jax.hessian(softplus)(zero))
     (0.5, 0.25)
     """
-    return jnp.maximum(x, 0.0) + _log1p(jnp.exp(-jnp.abs(x)))
-
-
-# Of atanh(s) / s in s^2 up to 1/9; the first one left out is 1.4e-8 of the value.
-_ATANH = tuple(1.0 / k for k in (13, 11, 9, 7, 5, 3, 1))
-
-
-def _log1p(t: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """Return ``log(1 + t)`` for ``t`` in [0, 1].
-
-    In single precision by the series of ``2 atanh(t / (2 + t))``, arithmetic that every compiler
-    vectorizes: XLA's own is most of a loss on CPUs.
-    """
-    if t.dtype != jnp.float32:
-        return jnp.log1p(t)
-    s = t / (2.0 + t)
-    square = s * s
-    series = jnp.full_like(s, _ATANH[0])
-    for c in _ATANH[1:]:
-        series = series * square + c
-    return 2.0 * s * series
+    return jnp.maximum(x, 0.0) + log1p_of_share(jnp.exp(-jnp.abs(x)))
 
 
 @softplus.defjvp

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
@@ -66,10 +66,18 @@ class Kernel(Protocol):
 class JointKernel(Kernel, Protocol):
     """A kernel that can draw the noise of several chains together."""
 
+    def noise_of_all(self, keys: Key[Array, " chains"], dim: int, dtype: Any) -> PyTree[Array]:
+        """Draw what one transition of every chain takes."""
+        ...
+
     def step_all(
-        self, keys: Key[Array, " chains"], states: ChainState, potential: Potential, tuning: Tuning
+        self,
+        noise: PyTree[Array],
+        states: ChainState,
+        potential: Potential,
+        tuning: Tuning,
     ) -> tuple[ChainState, StepInfo]:
-        """Make one transition of every chain, each by itself as :meth:`step` would."""
+        """Make one transition of every chain, each by itself as :meth:`Kernel.step` would."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,9 @@ from gibbs_dp.sampling.noise import normals_and_uniforms
 from gibbs_dp.sampling.shells import spread_radii
 
 __all__ = ["HMC", "init", "step"]
+
+# Standard normals and uniforms of all chains.
+Noise = tuple[Float[Array, "dim chains"], Float[Array, "4 chains"]]
 
 
 def step(
@@ -126,8 +130,12 @@ class HMC:
         """One transition; see :func:`step`."""
         return step(key, state, potential, tuning, self.jitter, INTEGRATORS[self.integrator])
 
+    def noise_of_all(self, keys: Key[Array, " chains"], dim: int, dtype: Any) -> Noise:
+        """Draw the noise of :meth:`step_all`: for each chain what :meth:`step` draws, and more."""
+        return normals_and_uniforms(keys, dim, 4, dtype)
+
     def step_all(
-        self, keys: Key[Array, " chains"], states: ChainState, potential: Potential, tuning: Tuning
+        self, noise: Noise, states: ChainState, potential: Potential, tuning: Tuning
     ) -> tuple[ChainState, StepInfo]:
         """One transition of every chain of one posterior, their momenta of all lengths.
 
@@ -135,10 +143,9 @@ class HMC:
         their law evenly (:func:`gibbs_dp.sampling.shells.spread_radii`), so that averages over
         chains of what is quadratic in the parameter, as on-average KL nearly is, vary less.
         """
-        dim, dtype = states.position.shape[1], states.position.dtype
-        momenta, uniforms = jax.vmap(lambda k: normals_and_uniforms(k, dim, 4, dtype))(keys)
-        momenta = spread_radii(momenta, uniforms[:, 2], uniforms[0, 3])
+        normals, uniforms = noise
+        momenta = spread_radii(normals.T, uniforms[2], uniforms[3, 0])
         integrator = INTEGRATORS[self.integrator]
         return jax.vmap(
             lambda p, u, s: transition(p, u, s, potential, tuning, self.jitter, integrator)
-        )(momenta, uniforms[:, :2], states)
+        )(momenta, uniforms[:2].T, states)

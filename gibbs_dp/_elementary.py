@@ -1,0 +1,58 @@
+"""Elementary functions in arithmetic that every compiler vectorizes: XLA's are calls on CPUs."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+# exp(r) - 1 over r for abs(r) <= log(2) / 2; the first term left out is 2e-8 of the value.
+_EXPM1 = tuple(1.0 / k for k in (5040, 720, 120, 24, 6, 2, 1))
+# Of atanh(s) / s in s^2 up to 1/9; the first one left out is 1.4e-8 of the value.
+_ATANH = tuple(1.0 / k for k in (13, 11, 9, 7, 5, 3, 1))
+
+
+def horner(coefficients: tuple[float, ...], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Polynomial, highest power first.
+
+    >>> float(horner((2.0, 0.0, 1.0), jnp.asarray(3.0)))
+    19.0
+    """
+    value = jnp.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        value = value * x + c
+    return value
+
+
+def expm1_and_exp(
+    x: Float[Array, "*shape"],
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """Return ``exp(x) - 1`` and ``exp(x)``, exact to rounding where ``abs(x) <= 80``.
+
+    With ``x = k log(2) + r``, ``exp(x) - 1 = 2^k p + (2^k - 1)`` for ``p = exp(r) - 1``, a series.
+    """
+    if x.dtype != jnp.float32:
+        return jnp.expm1(x), jnp.exp(x)
+    k = jnp.floor(x * np.float32(1.0 / np.log(2.0)) + 0.5)
+    # log(2) in two parts, the first of few digits: k times it is exact.
+    r = (x - k * np.float32(0.693359375)) + k * np.float32(2.12194440e-4)
+    power = jax.lax.bitcast_convert_type((k.astype(jnp.int32) + 127) << 23, jnp.float32)
+    scaled = power * (horner(_EXPM1, r) * r)
+    return scaled + (power - 1.0), scaled + power
+
+
+def log1p_of_share(t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Return ``log(1 + t)`` for ``t`` in [0, 1], by the series of ``2 atanh(t / (2 + t))``."""
+    if t.dtype != jnp.float32:
+        return jnp.log1p(t)
+    s = t / (2.0 + t)
+    return 2.0 * s * horner(_ATANH, s * s)
+
+
+def total(terms: Float[Array, "*batch terms"]) -> Float[Array, "*batch"]:
+    """Sum over the last axis, as a product with ones.
+
+    A loop that both computes terms and adds them is not vectorized.
+    """
+    return jnp.dot(terms, jnp.ones((terms.shape[-1],), terms.dtype), precision="highest")
