@@ -16,7 +16,8 @@ from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
-from gibbs_dp.audit.settings import NUM_PILOTS, NUM_PILOTS_HIGH_DIM, Settings
+from gibbs_dp.audit.settings import Settings
+from gibbs_dp.audit.sizes import NUM_PILOTS, NUM_PILOTS_HIGH_DIM
 from gibbs_dp.sampling.diagnostics import Pooled, pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.evolve import Schedule, make_schedule

@@ -21,9 +21,8 @@ from gibbs_dp.audit.settings import (
     check_gammas,
     check_information,
     check_sigma,
-    default_block_size,
-    default_ghosts,
 )
+from gibbs_dp.audit.sizes import default_block_size, default_ghosts
 from gibbs_dp.audit.store import Store
 from gibbs_dp.audit.store.archive import Archive
 from gibbs_dp.audit.store.configuration import configuration, request
@@ -217,7 +216,13 @@ def audit(
         block_size = held.get("block_size")
     if block_size is None:
         block_size = default_block_size(
-            posterior, n, num_ghosts, num_chains, num_samples, is_stored=place is not None
+            posterior,
+            n,
+            num_ghosts,
+            num_chains,
+            num_samples,
+            num_datasets,
+            is_stored=place is not None,
         )
     settings = Settings(
         posterior=posterior,

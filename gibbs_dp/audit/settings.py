@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from gibbs_dp._compile import program
 from gibbs_dp._version import __version__
 from gibbs_dp.audit.plan import Plan
+from gibbs_dp.audit.sizes import datasets_at_once
 from gibbs_dp.model.check import check_loss, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
@@ -27,13 +28,6 @@ from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 NUM_PROPOSALS = 256
-NUM_GHOSTS, NUM_WHOLE_GHOSTS = (64, 256), 16
-# Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
-# posterior costs seconds.
-NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
-# Losses of all draws that stay in a core's cache, and the fewest datasets that are worth a loop.
-# Memory that is touched for the first time is what a short audit waits for.
-CACHED_NUMBERS, LEAST_AT_ONCE = 2**19, 8
 # Over all gammas: from there on a program that is compiled for twice as long, a second or two more,
 # is worth it.
 MANY_DATASETS = 65_536
@@ -104,13 +98,10 @@ class Settings:
     @property
     def num_at_once(self) -> int:
         """Datasets of a block that a CPU works on at once: what its caches hold, a divisor."""
-        if jax.default_backend() != "cpu":
-            return self.block_size
         s = self
-        one = _numbers(s.posterior, s.n, s.num_ghosts, s.num_chains, s.num_samples)
-        most = max(LEAST_AT_ONCE, CACHED_NUMBERS // one)
-        fitting = [k for k in range(1, min(s.block_size, most) + 1) if s.block_size % k == 0]
-        return fitting[-1] if fitting[-1] >= LEAST_AT_ONCE else s.block_size
+        return datasets_at_once(
+            s.posterior, s.n, s.num_ghosts, s.num_chains, s.num_samples, s.block_size
+        )
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers and strings, for the saved report."""
@@ -209,49 +200,6 @@ def check_examples(
 
 def _draw(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
     return population.sample(key, n, num_ghosts)
-
-
-def default_ghosts(posterior: GibbsPosterior, population: Population, n: int) -> int:
-    """Fresh examples per dataset: most of an estimate's variance is theirs until they are many.
-
-    As many as examples, between 64 and 256; fewer where each stands for a whole dataset, or where
-    a table has no more rows to spare.
-    """
-    if posterior.structured or getattr(population, "is_dependent", False):
-        return NUM_WHOLE_GHOSTS
-    wanted = min(max(n, NUM_GHOSTS[0]), NUM_GHOSTS[1])
-    if isinstance(population, Table) and population.conditional:
-        return max(1, min(wanted, population.num_rows - n))
-    return wanted
-
-
-def default_block_size(
-    posterior: GibbsPosterior,
-    n: int,
-    num_ghosts: int,
-    num_chains: int,
-    num_samples: int,
-    is_stored: bool = False,
-) -> int:
-    """Datasets per block: what a call to a CPU, or a file, is worth, or what fills a GPU."""
-    largest, numbers = (64 if is_stored else 32, 2**23)
-    if jax.default_backend() != "cpu":
-        largest, numbers = 4096, 2**29
-    if posterior.dim > MAX_LAPLACE_DIM:
-        largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
-    per_dataset = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
-    size = 1
-    while size < largest and 2 * size * per_dataset <= numbers:
-        size *= 2
-    return size
-
-
-def _numbers(
-    posterior: GibbsPosterior, n: int, num_ghosts: int, num_chains: int, num_samples: int
-) -> int:
-    """Count the losses and coordinates of one dataset's draws."""
-    copies = num_ghosts if posterior.structured else 1
-    return num_chains * num_samples * copies * (n + num_ghosts + posterior.dim)
 
 
 def check_information(value: int | None, num_datasets: int, dim: int) -> int:

@@ -7,7 +7,7 @@ import pytest
 from problems import QUICK, gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.audit import settings
+from gibbs_dp.audit import settings, sizes
 from gibbs_dp.model.populations import as_population
 
 N = 12
@@ -58,7 +58,7 @@ def test_a_structured_sum_is_the_sum_loss(single):
 def test_block_size_changes_nothing_but_rounding(single, block_size, cached, monkeypatch):
     # A dataset's draws have 64 (12 + 64 + 1) = 4,928 losses and coordinates: 16 are worked on at
     # once in the second case.
-    monkeypatch.setattr(settings, "CACHED_NUMBERS", cached)
+    monkeypatch.setattr(sizes, "CACHED_NUMBERS", cached)
     report = gdp.audit(
         gaussian_mean(1),
         gaussian_examples(1),
@@ -106,6 +106,17 @@ def test_a_block_is_worked_on_in_equal_parts_that_fit_a_cache():
     assert asked(n=200, num_ghosts=200, block_size=60).num_at_once == 20
     assert asked(n=200, num_ghosts=200, block_size=61).num_at_once == 61  # no parts of 8 or more
     assert asked(n=100_000, block_size=4).num_at_once == 4
+
+
+def test_long_audits_have_larger_blocks_and_stores_one_size():
+    posterior = asked().posterior
+
+    def size(num_datasets, is_stored=False, n=200):
+        return sizes.default_block_size(posterior, n, 200, 8, 8, num_datasets, is_stored)
+
+    assert [size(k) for k in (256, 4095, 4096, 10**6)] == [32, 32, 128, 128]
+    assert [size(k, is_stored=True) for k in (256, 10**6)] == [64, 64]
+    assert size(10**6, n=10_000) == 8  # as many losses as a block may have
 
 
 def test_only_short_audits_of_quadratic_losses_are_compiled_in_haste():

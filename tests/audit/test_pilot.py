@@ -18,7 +18,7 @@ from problems import (
 
 import gibbs_dp as gdp
 from gibbs_dp.audit import pilot
-from gibbs_dp.audit.settings import default_ghosts
+from gibbs_dp.audit.sizes import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features
