@@ -309,12 +309,13 @@ def main():
     rows = []
     for name in parsed.problems:
         rows += measure(PROBLEMS[name](), parsed.num_datasets, parsed.quick)
-    ratios = best_ratios(rows)
+        ratios = best_ratios(rows)  # saved after every problem: all of them take a while
+        settings = {"num_datasets": parsed.num_datasets, "targets": TARGETS, "ratios": ratios}
+        path = machine.save("peers", rows, settings, parsed.out)
     machine.show(rows)
     print()
     machine.show(ratios)
-    settings = {"num_datasets": parsed.num_datasets, "targets": TARGETS, "ratios": ratios}
-    print("saved", machine.save("peers", rows, settings, parsed.out))
+    print("saved", path)
 
 
 if __name__ == "__main__":

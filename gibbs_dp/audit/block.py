@@ -89,11 +89,13 @@ def summarize_dataset(
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
     kept = keep_draws(chain_key, posterior, kernel, plan, inputs, train, draws)
-    generalization = estimators.gap(losses.train, losses.ghost, weight, *losses.reference)
+    control = estimators.reference_gap(*losses.reference)
+    generalization = estimators.gap(losses.train, losses.ghost, weight) - control
     # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
     num_gaps = 1 if posterior.structured else plan.group_size
     return Summary(
         generalization=generalization,
+        control=control,
         empirical_risk=estimators.risk(losses.train, weight),
         population_risk=population_risk,
         excess_risk=population_risk - jnp.mean(losses.optimum),
@@ -101,6 +103,7 @@ def summarize_dataset(
         kl_tail=direct.tail,
         kl_two_sided=two_sided,
         kl_ghost=num_gaps * inputs.gamma * generalization,
+        kl_control=num_gaps * inputs.gamma * control,
         accept_prob=jnp.mean(draws.accept_prob),
         virial=jnp.mean(draws.virial) / posterior.dim,
         inflation=jnp.mean(draws.inflation),

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from gibbs_dp.audit.control import fit_control
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
 from gibbs_dp.audit.settings import Settings
@@ -149,7 +150,7 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
     good = keep(first)
     if not int(inputs.schedule.num_adapt_rounds):
         inputs = inputs._replace(schedule=_shortened(s, good, inputs.schedule))
-    estimator = _choose_estimator(good, s.num_draws)
+    estimator = _choose_estimator(fit_control(good), s.num_draws)
     return Tuned(_with_reference(inputs, good), estimator, _rhat_of_starts(first, second))
 
 

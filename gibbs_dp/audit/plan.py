@@ -78,7 +78,8 @@ class Inputs(NamedTuple):
 class Summary(NamedTuple):
     """What leaves the device for each dataset (leading axis: datasets)."""
 
-    generalization: Float[Array, "*b"]  # with the control variate
+    generalization: Float[Array, "*b"]  # less the control variate
+    control: Float[Array, "*b"]  # gap of the reference's losses, of mean zero
     empirical_risk: Float[Array, "*b"]
     population_risk: Float[Array, "*b"]
     excess_risk: Float[Array, "*b"]
@@ -86,6 +87,7 @@ class Summary(NamedTuple):
     kl_tail: Float[Array, "*b"]  # of the jackknife's correction: see DirectKL
     kl_two_sided: Float[Array, "*b"]
     kl_ghost: Float[Array, "*b"]  # gamma times the generalization error, of a whole group
+    kl_control: Float[Array, "*b"]  # and gamma times its control variate
     accept_prob: Float[Array, "*b"]
     virial: Float[Array, "*b"]  # mean of v . grad U(v), over dim: 1 for exact draws
     inflation: Float[Array, "*b"]  # estimated excess variance of unadjusted chains

@@ -210,8 +210,15 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         settings, warnings, notes = (
             json.loads(dataset.attrs[name]) for name in ("settings", "warnings", "notes")
         )
-    except (KeyError, json.JSONDecodeError) as error:
+        rows, values = _rows(dataset), _per_dataset(dataset)
+    except (KeyError, ValueError, AttributeError) as error:
         raise ValueError(f"path: {os.fspath(path)!r} is a damaged report ({error}).") from error
+    return Report(rows, settings, tuple(warnings), tuple(notes), values)
+
+
+def _rows(dataset: xr.Dataset) -> tuple[dict[str, Any], ...]:
+    if "gamma" not in dataset.coords:  # xarray would number the rows
+        raise KeyError("gamma")
     rows = []
     for i, gamma in enumerate(dataset["gamma"].values):
         row: dict[str, Any] = {"gamma": float(gamma)}
@@ -222,7 +229,7 @@ def load_report(path: str | os.PathLike[str]) -> Report:
             if not (isinstance(value, float) and np.isnan(value)):
                 row[str(name)] = value
         rows.append(row)
-    return Report(tuple(rows), settings, tuple(warnings), tuple(notes), _per_dataset(dataset))
+    return tuple(rows)
 
 
 _PER_DATASET = "_per_dataset"

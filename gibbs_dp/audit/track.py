@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.audit.control import fit_control
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pilot import Tuned, kept_datasets
 from gibbs_dp.audit.plan import Plan, Summary
@@ -66,7 +67,8 @@ class Track:
                 part = slice(first, end)  # a view: the numbers are there once
                 self.blocks[first] = jax.tree.map(lambda a, part=part: a[part], self._whole)
         count = min(size, self.target)
-        return jax.tree.map(lambda a: a[:count], self._whole)
+        found = jax.tree.map(lambda a: a[:count], self._whole)
+        return fit_control(found, kept_datasets(found))
 
     def forget(self) -> None:
         """Drop all blocks: they are to be made again."""

@@ -14,6 +14,7 @@ from gibbs_dp.estimators.direct import DirectKL as DirectKL
 from gibbs_dp.estimators.direct import direct_kl as direct_kl
 from gibbs_dp.estimators.direct import direct_kl_of_pairs as direct_kl_of_pairs
 from gibbs_dp.estimators.ghost import gap as gap
+from gibbs_dp.estimators.ghost import reference_gap as reference_gap
 from gibbs_dp.estimators.ghost import risk as risk
 from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
 from gibbs_dp.estimators.normalizer import bridge as bridge

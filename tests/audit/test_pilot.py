@@ -151,7 +151,7 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
     assert any("heavy tails" in warning for warning in forced.warnings)
 
 
-def gaussian_truth(population, n, gamma, prior_precision, num_datasets=16_384):
+def gaussian_truth(population, n, gamma, prior_precision, num_datasets=4096):
     """Average the exact KL over datasets of their own; value and standard error."""
     keys = jax.random.split(jax.random.key(77), num_datasets)
     draw = jax.jit(jax.vmap(lambda k: as_population(population).sample(k, n, 16)))

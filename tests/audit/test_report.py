@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import gibbs_dp as gdp
+from gibbs_dp import io
 
 ROWS = (
     {
@@ -69,6 +70,19 @@ def test_files_of_another_kind_are_refused(tmp_path):
     path = tmp_path / "other.nc"
     xr.Dataset({"a": ("x", [1.0])}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(ValueError, match="does not hold a gibbs_dp report"):
+        gdp.load_report(path)
+
+
+def test_reports_without_their_parts_are_damaged(report, tmp_path):
+    path, whole = tmp_path / "damaged.nc", report.to_xarray()
+    for broken in (whole.drop_vars("gamma"), whole.assign_attrs(settings="{")):
+        io.save_netcdf(broken.assign_attrs(gibbs_dp_kind="report"), path)
+        with pytest.raises(ValueError, match=r"^path: .*damaged\.nc' is a damaged report"):
+            gdp.load_report(path)
+    tree = xr.DataTree(children={"inner": xr.DataTree(whole)})
+    tree.attrs = {**whole.attrs, "gibbs_dp_kind": "report"}
+    tree.to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match="damaged report"):
         gdp.load_report(path)
 
 

@@ -1,0 +1,120 @@
+"""Where the time of a block of datasets goes: the block's own program, cut off at each phase.
+
+    python benchmarks/phases.py
+
+For every problem of ``peers_problems.py`` the program that an audit runs is compiled again with
+only some of its results; the compiler leaves out what these do not need. What a phase costs is the
+difference to the one before. Times are the least of many runs on one core, which is where a block
+of an audit runs; a phase is known to about a tenth of a millisecond.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+if hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import jax
+import machine
+import numpy as np
+from peers_problems import PROBLEMS
+
+import gibbs_dp as gdp
+from gibbs_dp._compile import compiler_options
+from gibbs_dp.audit import block
+from gibbs_dp.audit.runner import Runner
+
+CHAINS = ("mean_u", "accept_prob")
+RISKS = (*CHAINS, "empirical_risk", "population_risk")
+# Each a part of the next: what is left out of a program is what the results do not need.
+PHASES = {
+    "data, mode, chains": CHAINS,
+    "losses, risks": RISKS,
+    "direct estimate": (*RISKS, "kl_direct", "kl_tail"),
+    "rest": None,
+}
+
+
+def last_block(case):
+    """Return settings and arguments of a block of the main run, pilots behind it."""
+    seen = []
+    call = Runner._call
+
+    def remember(runner, job, device):
+        seen.append((runner, job, device))
+        return call(runner, job, device)
+
+    Runner._call = remember
+    try:
+        gdp.audit(
+            case.posterior,
+            case.population,
+            case.n,
+            [case.gamma],
+            64,
+            num_ghosts=case.num_ghosts,
+            num_information=0,
+            progress=False,
+        )
+    finally:
+        Runner._call = call
+    runner, job, device = seen[-1]
+    chains = np.arange(job.first, job.first + runner.settings.block_size, dtype=np.int32)
+    population, roots, inputs = runner._place(job, device)
+    return runner.settings, job.plan, (population, roots, np.stack([chains, chains]), inputs)
+
+
+def compiled(settings, plan, arguments, fields):
+    """Compile the block's program as the engine does, for some of its results."""
+
+    def run(*arguments):
+        summary, _ = block._block(
+            settings.posterior, settings.kernel, plan, settings.num_at_once, *arguments
+        )
+        return summary if fields is None else [getattr(summary, name) for name in fields]
+
+    options = compiler_options(jax.default_backend(), settings.is_brief)
+    return jax.jit(run, compiler_options=options).lower(*arguments).compile()
+
+
+def measure(case, runs):
+    """Milliseconds of a block, and of each of its phases."""
+    settings, plan, arguments = last_block(case)
+    programs = {name: compiled(settings, plan, arguments, f) for name, f in PHASES.items()}
+    least = dict.fromkeys(programs, np.inf)
+    for _ in range(runs):  # in turn, so that a slow minute is everybody's
+        for name, program in programs.items():
+            begin = time.perf_counter()
+            jax.block_until_ready(program(*arguments))
+            least[name] = min(least[name], time.perf_counter() - begin)
+    schedule = arguments[-1].schedule
+    row = {
+        "problem": case.name,
+        "datasets": settings.block_size,
+        "steps": int(schedule.num_burn_in) + settings.num_samples,
+        "gradients_per_step": int(schedule.tuning.num_inner),
+    }
+    before = 0.0
+    for name in programs:
+        row[f"{name} ms"] = 1e3 * (least[name] - before)
+        before = least[name]
+    return row | {"block ms": 1e3 * before}
+
+
+def main():
+    """Measure and save."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--out", help="folder (default: benchmarks/results)")
+    parsed = parser.parse_args()
+    rows = [measure(PROBLEMS[name](), parsed.runs) for name in parsed.problems]
+    machine.show(rows)
+    print("saved", machine.save("phases", rows, {"runs": parsed.runs}, parsed.out))
+
+
+if __name__ == "__main__":
+    main()
