@@ -14,6 +14,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import gibbs_dp as gdp
+from gibbs_dp.audit.store.configuration import FORMAT
 
 ASKED = ("linear-regression", "--n", 20, "--gammas", 0.1, 3, "--num-datasets", 384)
 ASKED = ("audit", *ASKED, "--num-information", 0, "--block-size", 16)
@@ -99,7 +100,7 @@ def test_processes_share_a_store_by_flags_or_slurm_and_merge_reports(
 
 def test_a_store_of_other_settings_is_refused_in_one_line(run, tmp_path):
     words = ("audit", "gaussian-mean", "--store", tmp_path, "--num-datasets", 32)
-    (tmp_path / "configuration.json").write_text('{"format": 1, "n": 77}')
+    (tmp_path / "configuration.json").write_text(json.dumps({"format": FORMAT, "n": 77}))
     ran = run(*words, "--n", 50)
     assert ran.status == 2
     assert "holds another configuration: n is 77 there and 50 here" in ran.error

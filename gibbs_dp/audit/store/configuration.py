@@ -90,6 +90,8 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     --------
     >>> difference({"n": 10, "loss": "f 1"}, {"n": 20, "loss": "f 2"})
     'n is 10 there and 20 here'
+    >>> difference({"format": 1}, {"format": 2})
+    'format is 1 there and 2 here (another version of gibbs_dp wrote it)'
     >>> difference({"n": 10, "loss": "f 1"}, {"n": 10, "loss": "f 2"})
     'loss is f 1 there and f 2 here (its code, or data that it uses, changed)'
     """
@@ -104,6 +106,8 @@ def _compare(name: str, old: Any, new: Any) -> str:
         inner = [key for key in {**old, **new} if old.get(key) != new.get(key)]
         return ", ".join(_compare(f"{name}.{key}", old.get(key), new.get(key)) for key in inner)
     hint = " (its code, or data that it uses, changed)" if name in _TRACED else ""
+    if name == "format":
+        hint = " (another version of gibbs_dp wrote it)"
     return f"{name} is {old} there and {new} here{hint}"
 
 
