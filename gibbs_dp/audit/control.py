@@ -27,9 +27,11 @@ def control_coefficient(
     >>> control_coefficient(3.0 + 0.5 * noise, noise)
     0.5
     """
+    if control.size < LEAST_DATASETS:
+        return 1.0
     centred = control - control.mean()
     square = float(np.sum(centred**2))
-    if control.size < LEAST_DATASETS or not square > 0:
+    if not square > 0:
         return 1.0
     return float(np.clip(np.sum(centred * values) / square, 0.0, 1.0))
 

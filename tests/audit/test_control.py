@@ -58,7 +58,7 @@ def test_means_are_unbiased_and_errors_cover():
     assert np.mean(np.abs(means - 0.3) < 1.96 * errors) > 0.93
 
 
-@pytest.mark.parametrize("control", [np.zeros(100), np.arange(LEAST_DATASETS - 1.0)])
+@pytest.mark.parametrize("control", [np.zeros(100), np.arange(LEAST_DATASETS - 1.0), np.zeros(0)])
 def test_without_a_fit_blocks_keep_what_they_say(control):
     gap = 0.3 + 0.5 * control
     plain = summary(gap, control)
