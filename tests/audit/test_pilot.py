@@ -76,10 +76,10 @@ def test_what_the_user_sets_is_left_alone(tuned):
 
 def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned):
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
-    (chosen,), fast = tuned(posterior, logistic_examples, 100, [1.0], num_datasets=1024)
+    (chosen,), fast = tuned(posterior, logistic_examples, 100, [1.0], num_datasets=512)
     assert steps(chosen.inputs.schedule) == (2, 8)
     slow = gdp.audit(
-        posterior, logistic_examples, 100, [1.0], 1024, num_ghosts=16, num_warmup=64,
+        posterior, logistic_examples, 100, [1.0], 512, num_ghosts=16, num_warmup=64,
         kernel=gdp.HMC(integrator="leapfrog", num_leapfrog=5), **QUICK,
     )  # fmt: skip
     # The same datasets: only the chains' noise differs, at most as large as the standard error.
