@@ -128,12 +128,12 @@ def _swap_terms(
     def one(pair: tuple[PyTree, Array]) -> Float[Array, " others"]:
         example, u = pair
 
-        def change(point: Array) -> Float[Array, " others"]:
+        def delta(point: Array) -> Float[Array, " others"]:
             theta = posterior.constrain(point)
             mine = posterior.losses(theta, jax.tree.map(lambda a: a[None], example))[0]
-            return posterior.losses(theta, firsts) - mine
+            return gamma * (posterior.losses(theta, firsts) - mine)
 
-        return log_mean_ratio(jax.vmap(jax.vmap(change))(u), gamma)
+        return log_mean_ratio(jax.vmap(jax.vmap(delta))(u))
 
     return jax.lax.map(one, (own, draws), batch_size=DATASETS_AT_ONCE).T
 

@@ -74,7 +74,7 @@ def _leave_one_out(excess: Float[Array, "groups ..."], mean: Float[Array, "*pair
     """
     num = excess.shape[0]
     r = (mean - excess) / ((num - 1) * (1.0 + mean))
-    return -(num - 1) / num * _total_log1p(_bounded(r))
+    return -(num - 1) / num * jnp.sum(jnp.log1p(_bounded(r)), axis=0)
 
 
 def _bounded(mean: Array) -> Array:
@@ -229,39 +229,26 @@ def _excess(
 
 
 def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
+    """Mean of ``log1p``, with one logarithm for the product of four: they are most of the cost."""
     flat = jnp.ravel(jnp.minimum(x, _LARGEST_EXCESS))
-    return _total_log1p(flat) / flat.size
-
-
-def _total_log1p(x: Float[Array, "terms ..."]) -> Float[Array, ...]:
-    """Sum of ``log1p`` over the first axis.
-
-    One logarithm for the product of four: they are most of the cost.
-    """
-    rest = x.shape[1:]
-    padding = [(0, -x.shape[0] % 4)] + [(0, 0)] * len(rest)
-    four = jnp.pad(x, padding).reshape(4, -1, *rest)
+    four = jnp.pad(flat, (0, -flat.size % 4)).reshape(4, -1)
     product = four[0]  # of (1 + x), minus one
     for more in four[1:]:
         product = product + more + product * more
-    return jnp.sum(jnp.log1p(_bounded(product)), axis=0)
+    return jnp.sum(jnp.log1p(_bounded(product))) / flat.size
 
 
-def log_mean_ratio(
-    change: Float[Array, "chains draws pairs"], gamma: Float[Array, ""]
-) -> Float[Array, " pairs"]:
-    """``log E_p[exp(-gamma change)]`` per pair, jackknifed: a log ratio of normalizers."""
-    delta = gamma * change
+def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " pairs"]:
+    """``log E_p[exp(-delta)]`` per pair, jackknifed: a log ratio of normalizers."""
     center = jnp.mean(delta, axis=(0, 1))
     weight = jnp.full(delta.shape[:2], 1.0 / delta.shape[1], delta.dtype)
-    # The mean and every part of the jackknife read it.
-    excess = in_memory(gamma >= 0, lambda: _excess_of(delta - center))
-    return _per_pair(excess, weight)[0] - center
+    return _per_pair(_excess_of(delta - center), weight)[0] - center
 
 
 def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``exp(-delta) - 1``."""
-    return expm1_and_exp(-jnp.clip(centred, -2 * _CLIP, 2 * _CLIP))[0]
+    # XLA's own: it is kept in memory, where arithmetic would be done again by everything that reads.
+    return jnp.expm1(-jnp.clip(centred, -2 * _CLIP, 2 * _CLIP))
 
 
 def direct_kl_of_pairs(
