@@ -247,7 +247,7 @@ def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " 
 
 def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``exp(-delta) - 1``."""
-    # XLA's own: it is kept in memory, where arithmetic would be done again by everything that reads.
+    # XLA's own is kept in memory; arithmetic would be done again by everything that reads it.
     return jnp.expm1(-jnp.clip(centred, -2 * _CLIP, 2 * _CLIP))
 
 
