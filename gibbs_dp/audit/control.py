@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp.audit.plan import Summary
+from gibbs_dp.estimators.average import fitted_share
 
 # Fewer say nothing about a coefficient.
 LEAST_DATASETS = 8
@@ -27,13 +28,9 @@ def control_coefficient(
     >>> control_coefficient(3.0 + 0.5 * noise, noise)
     0.5
     """
-    if control.size < LEAST_DATASETS:
+    if control.size < LEAST_DATASETS or not np.ptp(control) > 0:
         return 1.0
-    centred = control - control.mean()
-    square = float(np.sum(centred**2))
-    if not square > 0:
-        return 1.0
-    return float(np.clip(np.sum(centred * values) / square, 0.0, 1.0))
+    return fitted_share(values, control)
 
 
 def fit_control(summary: Summary, kept: Bool[np.ndarray, " datasets"] | None = None) -> Summary:

@@ -80,6 +80,13 @@ def control_share(
     tail = log_ratio[log_ratio > threshold]
     if tail.size and float(np.mean(tail - threshold)) > MAX_TAIL_INDEX:
         return 0.0
+    return fitted_share(values, -control)
+
+
+def fitted_share(
+    values: Float[np.ndarray, " datasets"], control: Float[np.ndarray, " datasets"]
+) -> float:
+    """Least-squares coefficient of a control variate that is subtracted, kept in [0, 1]."""
     centred = control - control.mean()
-    fitted = -np.sum(centred * values) / max(float(np.sum(centred**2)), 1e-300)
+    fitted = np.sum(centred * values) / max(float(np.sum(centred**2)), 1e-300)
     return float(np.clip(fitted, 0.0, 1.0))
