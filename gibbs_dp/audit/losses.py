@@ -18,9 +18,11 @@ def ghosts_needed(posterior: GibbsPosterior, plan: Plan) -> int:
 
 
 def swap(train: PyTree, ghosts: PyTree, pair: Int[Array, ""], size: int) -> PyTree:
-    """Replace training group ``pair`` by ghost group ``pair``."""
-    rows = pair * size + jnp.arange(size)
-    return jax.tree.map(lambda a, b: a.at[rows].set(b[rows]), train, ghosts)
+    """Replace a training group by ghost group ``pair``: that of the same number, in a circle."""
+    n = jax.tree.leaves(train)[0].shape[0]
+    rows = jnp.arange(size)
+    old, new = pair % (n // size) * size + rows, pair * size + rows
+    return jax.tree.map(lambda a, b: a.at[old].set(b[new]), train, ghosts)
 
 
 def over_draws(function: Any, u: Float[Array, "chains draws dim"]) -> Any:
@@ -61,8 +63,8 @@ def structured_losses(
 ) -> Losses:
     """One 'example' is the whole dataset; ghosts are the datasets with a group replaced."""
     size = plan.group_size
-    numswaps = min(plan.n, plan.num_ghosts) // size
-    variants = jax.vmap(lambda p: swap(train, ghosts, p, size))(jnp.arange(numswaps))
+    pairs = jnp.arange(plan.num_ghosts // size)
+    variants = jax.vmap(lambda p: swap(train, ghosts, p, size))(pairs)
     fresh = jax.tree.map(lambda a: a[None, plan.num_ghosts :], ghosts)
     whole = jax.tree.map(lambda a: a[None], train)
 

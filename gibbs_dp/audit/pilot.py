@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from gibbs_dp.audit.choice import choose_estimator
 from gibbs_dp.audit.control import fit_control
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
 from gibbs_dp.audit.runner import Job, Runner, concatenate
@@ -31,17 +32,6 @@ DEFAULT_BURN_IN = 16
 MAX_BURN_IN = 1024
 ADAPT_ROUNDS = 6
 MAX_ATTEMPTS = 6
-# The jackknife's correction as a share of the KL (beyond that of independent draws, root mean
-# square over pairs), up to which it leaves 0.5% of bias with 64 draws a dataset. More draws reach
-# the same share at a larger KL only, where it leaves more: the limit shrinks with them. Measured
-# against closed forms of linear regressions with 1 to 30 coefficients.
-ONE_SIDED_LIMIT, LIMIT_DRAWS = 0.05, 64
-SMALL_KL = 0.05
-# Nats above which one posterior's draws do not say what the replaced one's normalizer is.
-LARGE_KL = 2.0
-# Relative variance between datasets of gamma times the generalization error, below which it beats
-# the two-sided estimate, whose own is about a tenth and which costs nine times as much.
-GHOST_LIMIT = 0.5
 DRIFT_Z = 4.0
 DRIFT_SIZE = 0.02
 LOW_ACCEPT = 0.5
@@ -49,6 +39,9 @@ LOW_ACCEPT = 0.5
 LEAST_ESS = 0.5
 # Effective draws with a scale shared by all datasets, over those with one adapted to each.
 LEAST_ESS_SHARE = 0.8
+# Effective draws over draws, and a chain, of such chains, above which 16 steps of burn-in do: they
+# start as wide as posteriors are, and of that start 16 draws leave 0.2% if each is 2/3 of the last.
+LEAST_ESS_SHARED, LEAST_ESS_PER_CHAIN = 0.2, 1.5
 # Acceptance of HMC around a Gaussian fit, above which a share of its steps and fewer steps of
 # burn-in do: a Gaussian posterior, and one so close to it that no test here found a bias with 4.
 SHORTENED = ((0.999, 1 / 3, 2), (0.985, 2 / 3, 8))
@@ -150,7 +143,7 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
     good = keep(first)
     if not int(inputs.schedule.num_adapt_rounds):
         inputs = inputs._replace(schedule=_shortened(s, good, inputs.schedule))
-    estimator = _choose_estimator(fit_control(good), s.num_draws)
+    estimator = choose_estimator(fit_control(good), s.num_draws)
     return Tuned(_with_reference(inputs, good), estimator, _rhat_of_starts(first, second))
 
 
@@ -160,21 +153,30 @@ def _share_scale(
     """Try the pilots' mean variance as everyone's scale in place of adaptation, dataset by dataset.
 
     Posteriors of one population are alike, and adaptation is most of a dataset's steps. Kept
-    where chains move as well as the adapted ones did.
+    where chains move as well as the adapted ones did. They start from that scale too, so that a
+    burn-in which adapted chains needed, whose first steps are in a guessed one, is shortened.
     """
     s, good = runner.settings, keep(first)
     scale = jnp.asarray(np.sqrt(np.mean(good.var_u, axis=0)), inputs.start.dtype)
-    schedule = inputs.schedule._replace(num_adapt_rounds=jnp.asarray(0, jnp.int32))
-    shared = inputs._replace(schedule=schedule, scale=scale)
+    long = inputs.schedule._replace(num_adapt_rounds=jnp.asarray(0, jnp.int32))
+    short = (
+        long
+        if s.num_warmup is not None
+        else long._replace(num_burn_in=jnp.asarray(DEFAULT_BURN_IN, jnp.int32))
+    )
+    shared = inputs._replace(schedule=short, scale=scale)
     one, two = _run_pilots(runner, plan, shared)
     found = keep(one)
     if found.kl_direct.shape[0] < good.kl_direct.shape[0] or one.is_stuck.any():
         return inputs, first, second
     adapted, pooled = (pool(x.spread, s.num_chains, s.num_samples) for x in (good, found))
     is_moving = float(np.mean(found.accept_prob)) >= LOW_ACCEPT and not is_drifting(pooled)
-    if is_moving and pooled.ess_min >= LEAST_ESS_SHARE * adapted.ess_min:
-        return shared, one, two
-    return inputs, first, second
+    if not is_moving or pooled.ess_min < LEAST_ESS_SHARE * adapted.ess_min:
+        return inputs, first, second
+    least = max(LEAST_ESS_SHARED * s.num_draws, LEAST_ESS_PER_CHAIN * s.num_chains)
+    if pooled.ess_min < least:
+        shared = shared._replace(schedule=long)
+    return shared, one, two
 
 
 def _shortened(settings: Settings, good: Summary, schedule: Schedule) -> Schedule:
@@ -258,35 +260,6 @@ def _refuse_improper(summary: Summary, gamma: float) -> None:
             "not decay along some direction); use a proper prior, a bounded support, more data "
             "or a larger gamma."
         )
-
-
-def jackknife_shift(summary: Summary, num_draws: int) -> float:
-    """Jackknife's correction of the one-sided KL as a share of it, root mean square over pairs.
-
-    Less ``1 / draws``, what independent draws need at any KL and the jackknife removes. 0 where
-    the KL is below ``SMALL_KL`` nats: ``exp(-delta)`` then stays near one and has no heavy tails.
-    """
-    value, tail = float(np.mean(summary.kl_direct)), float(np.mean(summary.kl_tail))
-    if not value > SMALL_KL:
-        return 0.0
-    return max(0.0, math.sqrt(tail / value) - 1.0 / num_draws)
-
-
-def shift_limit(num_draws: int) -> float:
-    """Largest :func:`jackknife_shift` with which a one-sided estimate is taken."""
-    return ONE_SIDED_LIMIT * (LIMIT_DRAWS / num_draws) ** 0.25
-
-
-def _choose_estimator(summary: Summary, num_draws: int) -> str:
-    if not summary.kl_direct.shape[0]:
-        return "one-sided"
-    # Of a KL of many nats the jackknife sees nothing: all its weight is on one draw either way.
-    is_large = float(np.mean(summary.kl_direct)) > LARGE_KL
-    if not is_large and jackknife_shift(summary, num_draws) <= shift_limit(num_draws):
-        return "one-sided"
-    ghost = np.asarray(summary.kl_ghost, np.float64)
-    is_steady = ghost.mean() > 0 and ghost.var() < GHOST_LIMIT * ghost.mean() ** 2
-    return "ghost" if is_steady else "two-sided"
 
 
 def _rhat_of_starts(first: Summary, second: Summary) -> float:

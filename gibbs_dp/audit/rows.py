@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.audit.pilot import (
-    LARGE_KL,
-    is_drifting,
-    jackknife_shift,
-    keep,
-    kept_datasets,
-    shift_limit,
-)
+from gibbs_dp.audit.choice import LARGE_KL, jackknife_shift, shift_limit
+from gibbs_dp.audit.pilot import is_drifting, keep, kept_datasets
 from gibbs_dp.audit.plan import Summary
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.track import Track, kl_values

@@ -89,8 +89,9 @@ def audit(
         Datasets per gamma; where ``rel_error`` asks for more, the number to start with.
     num_ghosts
         Fresh examples per dataset (raised to ``group_size`` where that is larger). None: ``n``, but
-        at least 64, at most 256, and no more than a table drawn without replacement has left; 16
-        for a structured loss and for dependent examples, where each stands for a dataset.
+        at least 64, at most 256; 64 for a structured loss, which needs a dataset with each of them;
+        no more than a table drawn without replacement has left; and 16 for dependent examples,
+        where each stands for a dataset.
     key
         Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
         block size or device count.

@@ -8,13 +8,15 @@ from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
-NUM_GHOSTS, NUM_WHOLE_GHOSTS = (64, 256), 16
+NUM_GHOSTS, NUM_SWAPS, NUM_WHOLE_GHOSTS = (64, 256), 64, 16
 # Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
 # posterior costs seconds.
 NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
 # Losses of all draws that stay in a core's cache, and the fewest datasets that are worth a loop.
 # Memory that is touched for the first time is what a short audit waits for.
 CACHED_NUMBERS, LEAST_AT_ONCE = 2**19, 8
+# What fits a laptop's memory beside everything else, should a loss keep all that it may.
+KEPT_NUMBERS = 2**25
 # Datasets at one gamma from where larger blocks are worth waiting for.
 LONG_AUDIT = 4096
 
@@ -22,14 +24,17 @@ LONG_AUDIT = 4096
 def default_ghosts(posterior: GibbsPosterior, population: Population, n: int) -> int:
     """Fresh examples per dataset: most of an estimate's variance is theirs until they are many.
 
-    As many as examples, between 64 and 256; fewer where each stands for a whole dataset, or where
-    a table has no more rows to spare.
+    As many as examples, between 64 and 256. For structured losses 64, each of which is swapped into
+    the dataset by itself; fewer where a ghost is a whole dataset, or where a table has no more rows
+    to spare.
     """
-    if posterior.structured or getattr(population, "is_dependent", False):
+    if getattr(population, "is_dependent", False):
         return NUM_WHOLE_GHOSTS
-    wanted = min(max(n, NUM_GHOSTS[0]), NUM_GHOSTS[1])
+    wanted, others = min(max(n, NUM_GHOSTS[0]), NUM_GHOSTS[1]), n
+    if posterior.structured:
+        wanted, others = NUM_SWAPS, 2 * n  # and a fresh dataset for the population risk
     if isinstance(population, Table) and population.conditional:
-        return max(1, min(wanted, population.num_rows - n))
+        return max(1, min(wanted, population.num_rows - others))
     return wanted
 
 
@@ -53,7 +58,9 @@ def default_block_size(
         largest, numbers = 4096, 2**29
     if posterior.dim > MAX_LAPLACE_DIM:
         largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
-    per_dataset = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
+    per_dataset, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
+    if jax.default_backend() != "cpu":
+        per_dataset = at_most  # a GPU works on a whole block at once
     size = 1
     while size < largest and 2 * size * per_dataset <= numbers:
         size *= 2
@@ -71,15 +78,23 @@ def datasets_at_once(
     """Datasets of a block that a CPU works on at once: what its caches hold, a divisor."""
     if jax.default_backend() != "cpu":
         return block_size
-    one = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
-    most = max(LEAST_AT_ONCE, CACHED_NUMBERS // one)
+    one, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
+    most = min(max(LEAST_AT_ONCE, CACHED_NUMBERS // one), max(1, KEPT_NUMBERS // at_most))
     fitting = [k for k in range(1, min(block_size, most) + 1) if block_size % k == 0]
-    return fitting[-1] if fitting[-1] >= LEAST_AT_ONCE else block_size
+    return fitting[-1] if fitting[-1] >= min(LEAST_AT_ONCE, most) else block_size
 
 
 def _numbers(
     posterior: GibbsPosterior, n: int, num_ghosts: int, num_chains: int, num_samples: int
-) -> int:
-    """Count the losses and coordinates of one dataset's draws."""
-    copies = num_ghosts if posterior.structured else 1
-    return num_chains * num_samples * copies * (n + num_ghosts + posterior.dim)
+) -> tuple[int, int]:
+    """Count the losses and coordinates of one dataset's draws: usually, and at most.
+
+    A structured loss sees every ghost in a dataset of its own. Most need of these a statistic; one
+    that sorts residuals keeps a number per draw, ghost and example.
+    """
+    draws = num_chains * num_samples
+    if posterior.structured:
+        usual = draws * (num_ghosts + posterior.dim) + num_ghosts * n
+        return usual, draws * num_ghosts * n + usual
+    usual = draws * (n + num_ghosts + posterior.dim)
+    return usual, usual

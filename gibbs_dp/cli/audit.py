@@ -27,7 +27,11 @@ COUNTS = (
     Option("n", "int", "examples per dataset (default: the problem's)"),
     Option("gammas", "float", "inverse temperatures", is_list=True, metavar="G"),
     Option("num_datasets", "int", "datasets per gamma (default: the problem's)"),
-    Option("num_ghosts", "int", "fresh examples per dataset (default: n, from 64 to 256)"),
+    Option(
+        "num_ghosts",
+        "int",
+        "fresh examples per dataset (default: n from 64 to 256; structured loss: 64)",
+    ),
     NUM_CHAINS,
     NUM_WARMUP,
     NUM_SAMPLES,

@@ -17,7 +17,7 @@ SUMMARY = "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors."
 
 COUNTS = (
     Option("num_datasets", "int", "datasets per gamma (default 512)", 512),
-    Option("num_ghosts", "int", "fresh examples per dataset (default 16)", 16),
+    Option("num_ghosts", "int", "fresh examples per dataset (default: as audit)"),
     Option("num_references", "int", "datasets behind (b)'s closed form (default 40000)", 40_000),
     Option("float64", "flag", "compute in double precision"),
 )

@@ -86,17 +86,12 @@ def _bounded(mean: Array) -> Array:
     return jnp.maximum(mean, jnp.finfo(mean.dtype).eps - 1.0)
 
 
-def _per_pair(
+def _mean_over_draws(
     excess: Float[Array, "chains draws *pairs"], weight: Float[Array, "chains draws"]
-) -> tuple[Array, Array]:
-    """KL per pair from the draws' ``exp(-(delta - mean delta)) - 1``; and the plug-in.
-
-    ``log1p`` of the overall mean is the plug-in KL, since ``delta`` was centred.
-    """
+) -> Float[Array, "*pairs"]:
+    """Weighted mean of the draws' ``exp(-delta) - 1``, per pair."""
     share = weight.reshape(*weight.shape, *[1] * (excess.ndim - 2)) / weight.shape[0]
-    mean = _bounded(jnp.sum(excess * share, axis=(0, 1)))
-    plug_in = jnp.log1p(mean)
-    return plug_in + _correction(excess, mean), plug_in
+    return _bounded(jnp.sum(excess * share, axis=(0, 1)))
 
 
 def _centred(
@@ -242,7 +237,9 @@ def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " 
     """``log E_p[exp(-delta)]`` per pair, jackknifed: a log ratio of normalizers."""
     center = jnp.mean(delta, axis=(0, 1))
     weight = jnp.full(delta.shape[:2], 1.0 / delta.shape[1], delta.dtype)
-    return _per_pair(_excess_of(delta - center), weight)[0] - center
+    excess = _excess_of(delta - center)
+    mean = _mean_over_draws(excess, weight)
+    return jnp.log1p(mean) + _correction(excess, mean) - center
 
 
 def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -256,7 +253,13 @@ def direct_kl_of_pairs(
 ) -> DirectKL:
     """Estimate the same from log ratios ``delta = log p / p'`` up to a constant, a column a pair.
 
-    For structured losses, where ``delta = gamma (L(theta, Z~) - L(theta, Z))``.
+    For structured losses, where ``delta = gamma (L(theta, Z~) - L(theta, Z))``. Since ``delta`` is
+    centred, ``log1p`` of the mean is the plug-in KL; the first pairs are jackknifed for all.
     """
-    value, plug_in = _per_pair(_excess_of(_centred(delta, weight)), weight)
-    return DirectKL(jnp.mean(value), jnp.mean(plug_in), _tail(value, value - plug_in))
+    excess = _excess_of(_centred(delta, weight))
+    mean = _mean_over_draws(excess, weight)
+    plug_in = jnp.log1p(mean)
+    few = slice(_JACKKNIFED[0])
+    correction = _correction(excess[..., few], mean[few])
+    tail = _tail(plug_in[few] + correction, correction)
+    return DirectKL(jnp.mean(plug_in) + jnp.mean(correction), jnp.mean(plug_in), tail)

@@ -113,7 +113,7 @@ class Figure2:
 
 def figure2(
     num_datasets: int = 512,
-    num_ghosts: int = 16,
+    num_ghosts: int | None = None,
     num_references: int = 40_000,
     gammas: dict[str, Sequence[float]] | None = None,
     key: int = 0,

@@ -18,6 +18,7 @@ from problems import (
 
 import gibbs_dp as gdp
 from gibbs_dp.audit import pilot
+from gibbs_dp.audit.choice import choose_estimator
 from gibbs_dp.audit.sizes import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
@@ -88,12 +89,22 @@ def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned)
     assert abs(gap[0]) < 4 * slow["on_average_kl_se"][0]
 
 
-def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned):
+def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned, monkeypatch):
     (chosen,), report = tuned(private_mean(), truncated_normals, 100, [10.0])
     assert int(chosen.inputs.schedule.num_adapt_rounds) == 0
     scale = float(chosen.inputs.scale[0])
     assert scale == pytest.approx(np.sqrt(2) / 10, rel=0.1)  # of the Laplace distribution
+    # Chains that start that wide need no more burn-in than from a Laplace fit, unless slower.
+    assert int(chosen.inputs.schedule.num_burn_in) == pilot.DEFAULT_BURN_IN
+    assert report["virial"] == pytest.approx(1, abs=4 * report["virial_se"].max())
     assert not report.warnings
+    monkeypatch.setattr(pilot, "LEAST_ESS_PER_CHAIN", 8.0)
+    (chosen,), _ = tuned(private_mean(), truncated_normals, 100, [10.0], num_datasets=64)
+    assert int(chosen.inputs.schedule.num_burn_in) == 4 * pilot.DEFAULT_BURN_IN
+    (chosen,), _ = tuned(
+        private_mean(), truncated_normals, 100, [10.0], num_datasets=64, num_warmup=7
+    )
+    assert int(chosen.inputs.schedule.num_burn_in) == 7
     # Medians of 20 examples spread from dataset to dataset: each adapts to its own.
     (chosen,), report = tuned(private_median(), truncated_normals, 20, [1.0])
     assert int(chosen.inputs.schedule.num_adapt_rounds) > 0
@@ -118,7 +129,7 @@ def test_the_choice_between_estimators():
         blank = pilot.Summary(*(None,) * len(pilot.Summary._fields))
         kl, ghost = (np.asarray(x, float) for x in (kl, ghost))
         found = blank._replace(kl_direct=kl, kl_tail=share**2 * kl, kl_ghost=ghost)
-        return pilot._choose_estimator(found, num_draws)
+        return choose_estimator(found, num_draws)
 
     steady, unsteady, usual = [0.9, 1.1], [-1.0, 3.0], 1 / 64
     assert chosen([1.0, 1.0], usual + 0.045, steady) == "one-sided"
@@ -166,7 +177,8 @@ def test_default_ghosts_are_as_many_as_examples_within_limits_and_rows():
     assert [default_ghosts(posterior, endless, n) for n in (20, 100, 1000)] == [64, 100, 256]
     table = gdp.populations.Table(jax.numpy.zeros((120, 1)), replace=False)
     assert default_ghosts(posterior, table, 100) == 20
-    assert default_ghosts(private_mean(), endless, 100) == 16
+    assert default_ghosts(private_mean(), endless, 100) == 64
+    assert default_ghosts(private_mean(), table, 50) == 20
 
 
 def test_slow_chains_on_a_box_get_a_longer_burn_in_and_fast_ones_do_not(tuned):

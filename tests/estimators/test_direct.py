@@ -70,14 +70,29 @@ def test_the_tail_is_the_mean_square_of_the_pairs_corrections(slopes):
     assert 1 < 64 * np.sqrt(found.tail.mean() / found.value.mean()) < 1.5
 
 
+def all_deltas(train, ghost):
+    return 0.7 * (ghost[..., None, :] - train[..., :, None]).reshape(CHAINS, SAMPLES, -1)
+
+
 def test_all_pairs_equal_the_pair_by_pair_form(dtype, slopes):
-    train, ghost = linear_losses(jax.random.key(2), *map(jnp.asarray, slopes))
-    gamma = jnp.asarray(0.7)
-    delta = gamma * (ghost[..., None, :] - train[..., :, None]).reshape(CHAINS, SAMPLES, -1)
-    a = direct_kl(train, ghost, WEIGHT, gamma)
-    b = direct_kl_of_pairs(delta, WEIGHT)
+    few = [jnp.asarray(x[:4]) for x in slopes]  # both jackknife all 16 pairs
+    train, ghost = linear_losses(jax.random.key(2), *few)
+    a = direct_kl(train, ghost, WEIGHT, jnp.asarray(0.7))
+    b = direct_kl_of_pairs(all_deltas(train, ghost), WEIGHT)
     assert float(a.value) == pytest.approx(float(b.value), rel=1e-4)
     assert float(a.plug_in) == pytest.approx(float(b.plug_in), rel=1e-4)
+    assert float(a.tail) == pytest.approx(float(b.tail), rel=1e-3)
+
+
+def test_of_many_single_pairs_the_first_are_jackknifed_for_all(slopes):
+    train, ghost = linear_losses(jax.random.key(2), *map(jnp.asarray, slopes))
+    delta = 0.3 * all_deltas(train, ghost)  # single draws are left out to second order
+    assert delta.shape[-1] > 32
+    found = direct_kl_of_pairs(delta, WEIGHT)
+    exact = np.asarray(delta, np.float64)
+    assert float(found.plug_in) == pytest.approx(by_hand(exact).mean(), rel=1e-4)
+    correction = two_way(exact[..., :16]).mean()
+    assert float(found.value - found.plug_in) == pytest.approx(correction, rel=2e-2)
 
 
 def by_hand(delta):
