@@ -19,6 +19,7 @@ from gibbs_dp.exact.type_table import Neighbours
 from gibbs_dp.information.divergences import batched
 
 Pairs = Iterable[Neighbours]
+MAX_STACKED = 1 << 16  # entries of a law: larger tables gain nothing from being put together
 
 
 def worst(pairs: Pairs, divergence: batched.Divergence) -> float:
@@ -37,6 +38,16 @@ def worst(pairs: Pairs, divergence: batched.Divergence) -> float:
         if pair.other is None:
             value = max(value, float(divergence(pair.log_q, pair.log_p).max()))
     return value
+
+
+def _stacked(pairs: Pairs) -> list[Neighbours]:
+    """Small tables as one, for suprema that are taken many times."""
+    held = list(pairs)
+    size = sum(pair.log_p.size for pair in held)
+    if size > MAX_STACKED or len({pair.other is None for pair in held}) != 1:
+        return held
+    parts = zip(*(pair[2:] for pair in held), strict=True)
+    return [Neighbours(*held[0][:2], *map(np.concatenate, parts))]
 
 
 def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
@@ -63,7 +74,7 @@ def privacy_curve(pairs: Pairs, epsilons: Sequence[float]) -> Float[np.ndarray, 
     >>> privacy_curve(table.replacements(), [0.0, 2.0])
     array([0.5, 0. ])
     """
-    held = list(pairs)
+    held = _stacked(pairs)
 
     def stick(g: float) -> batched.Divergence:
         return lambda log_p, log_q: batched.hockey_stick(log_p, log_q, g)
@@ -85,7 +96,7 @@ def renyi_curve(pairs: Pairs, orders: Sequence[float]) -> Float[np.ndarray, " or
     >>> renyi_curve(table.replacements(), [1.0, math.inf]).round(6)
     array([0.549306, 1.098612])
     """
-    held = list(pairs)
+    held = _stacked(pairs)
     return np.array([worst(held, _renyi(alpha)) for alpha in orders])
 
 
@@ -102,7 +113,7 @@ def zcdp(pairs: Pairs) -> float:
     >>> round(zcdp(table.replacements()), 6)
     0.549306
     """
-    held = list(pairs)
+    held = _stacked(pairs)
     orders = np.concatenate([[1.0], 1 + np.geomspace(1e-3, 999, 40)])
     rates = np.array([worst(held, _renyi(float(a))) / float(a) for a in orders])
     best = int(np.argmax(rates))
@@ -155,7 +166,7 @@ def random_dp_law(
     >>> mass
     array([0.25, 0.25])
     """
-    held = list(pairs)
+    held = _stacked(pairs)
     loss = np.concatenate([privacy_loss(pair) for pair in held])
     mass = np.concatenate([np.exp(pair.log_weight) for pair in held])
     order = np.argsort(loss, kind="stable")
