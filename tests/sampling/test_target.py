@@ -25,14 +25,23 @@ def test_statistics_say_what_the_examples_say(case, precision):
     x = jax.random.normal(keys[0], shape)
     data = x if case == "mean" else (x, jax.random.normal(keys[1], shape[:1]))
     target, center = Target(posterior, data, jnp.asarray(0.7)), jnp.full(posterior.dim, 0.2)
-    reference = target.terms(center)
     points = center + jax.random.normal(keys[2], (16, posterior.dim))
-    plain, quick = target.relative_to(reference), target.around(center, reference)
-    for of in (lambda f: f, jax.grad):
-        wanted, found = jax.vmap(of(plain))(points), jax.vmap(of(quick))(points)
+
+    def plain(u):
+        return target.relative_to(target.terms(center))(u)
+
+    def quick(u):
+        return target.around(center, target.terms(center))(u)
+
+    @jax.jit  # one program, not one an operation
+    def values_and_gradients(points):
+        return [jax.vmap(jax.value_and_grad(f))(points) for f in (plain, quick)]
+
+    for wanted, found in zip(*values_and_gradients(points), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=3e3 * jnp.finfo(precision).eps, atol=1e-4)
     # It is the cheap form: no intermediate result has an axis of examples.
-    sizes = [v.aval.shape for eqn in jax.make_jaxpr(quick)(center).eqns for v in eqn.outvars]
+    cheap = target.around(center, target.terms(center))
+    sizes = [v.aval.shape for eqn in jax.make_jaxpr(cheap)(center).eqns for v in eqn.outvars]
     assert (shape[0] in {n for size in sizes for n in size}) == (case.startswith("as many"))
 
 
