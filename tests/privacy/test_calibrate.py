@@ -122,9 +122,9 @@ def test_the_chain_spends_its_target_and_no_rival_on_a_grid_is_better():
         np.geomspace(1e-4, 10, 30), np.linspace(0.05, 1.0, 12), (1, 2, 8, 64)
     ):
         rival = gdp.ULA(reach / (200 * gamma + 1.0), steps)
-        promise = chain_guarantee(posterior, rival, gamma=gamma, delta=1e-6, **RUN)
-        if promise.epsilon <= 0.5:
-            assert accuracy(rival, gamma) >= 0.99 * found.inaccuracy
+        if accuracy(rival, gamma) < 0.99 * found.inaccuracy:
+            promise = chain_guarantee(posterior, rival, gamma=gamma, delta=1e-6, **RUN)
+            assert promise.epsilon > 0.5
 
 
 def test_the_default_bound_holds_for_the_run_it_describes():
