@@ -11,7 +11,6 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import binom
 
 from gibbs_dp.adaptive.markov_chain import MarkovChain
 from gibbs_dp.information import checks
@@ -136,6 +135,8 @@ def independent_tail(n: int, tau: float) -> float:
     >>> independent_tail(200, 0.1) < printed_fixed_tail(200, 0.1)
     True
     """
+    from scipy.stats import binom  # slow to import
+
     return _outside(np.asarray(binom.pmf(np.arange(n + 1), n, 0.5)), tau)
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from gibbs_dp.audit.report import Report, with_error
 from gibbs_dp.estimators import average
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 PRIVACY = ("on_average_kl", "on_average_kl_ghost")
@@ -41,6 +41,8 @@ class Comparison:
 
     def summary(self) -> str:
         """Return a readable table, and the notes."""
+        import pandas as pd  # slow to import
+
         shown = pd.DataFrame(
             {
                 "gamma": [f"{g:g}" for g in self.table["gamma"]],
@@ -118,6 +120,8 @@ def compare(reports: Mapping[str, Report] | Sequence[Report]) -> Comparison:
             notes.append(f"{name!r} has another loss than {first!r}: only KLs are compared.")
         rows += _differences(named[first], name, named[name], quantities)
     columns = ["gamma", "quantity", "report", "value", "baseline", "difference", "se", "z"]
+    import pandas as pd
+
     table = pd.DataFrame(rows, columns=[*columns, "paired"])
     order = table.assign(place=table["quantity"].map([*PRIVACY, *RISKS].index))
     table = table.loc[order.sort_values(["place", "gamma"], kind="stable").index]

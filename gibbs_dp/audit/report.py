@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -100,6 +100,8 @@ class Report:
 
     def to_dataframe(self) -> pd.DataFrame:
         """All columns, indexed by gamma."""
+        import pandas as pd  # slow to import
+
         return pd.DataFrame(list(self.rows), columns=list(self.columns)).set_index("gamma")
 
     def to_xarray(self) -> xr.Dataset:
@@ -146,6 +148,8 @@ class Report:
         for name, title in _TITLES.items():
             if name in self.columns:
                 table[title] = [_cell(row, name) for row in self.rows]
+        import pandas as pd
+
         text = pd.DataFrame(table).to_string(index=False)
         marks = [f"WARNING  {w}" for w in self.warnings] + [f"note     {n}" for n in self.notes]
         return "\n".join([text, *marks])

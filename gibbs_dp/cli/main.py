@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 on success, 2 on bad input, 130 on Ctrl-C, 1 on anything unexpected.
     """
+    if arguments is None:  # a program: what it has imported will be there until it ends
+        gc.freeze()
     given = list(sys.argv[1:] if arguments is None else arguments)
     is_debug = "--debug" in given
     try:

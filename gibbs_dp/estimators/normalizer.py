@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import stats
-from scipy.stats import qmc
+from scipy import special
 
 NEWTON_STEPS = 12
 # What an evenly spread point on the line is worth, in random points; in dim coordinates the dim-th
@@ -55,8 +54,10 @@ def quasi_normals(num_points: int, dim: int) -> Float[np.ndarray, "points dim"]:
     half = num_points // 2
     if 2 * half != num_points or half & (half - 1) or half == 0:
         raise ValueError(f"num_points: must be twice a power of two, got {num_points}.")
+    from scipy.stats import qmc  # slow to import
+
     uniforms = qmc.Sobol(dim, scramble=True, rng=0).random(half)
-    points = stats.norm.ppf(np.clip(uniforms, 1e-10, 1 - 1e-10))
+    points = special.ndtri(np.clip(uniforms, 1e-10, 1 - 1e-10))
     return np.concatenate([points, -points])
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import stats
+from scipy import special
 
 from gibbs_dp.sampling.chains import ChainDraws
 
@@ -100,7 +100,7 @@ def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
     ess = num_chains * num_samples / np.maximum(ratio, tiny)
     cells = between / (within + tiny)
     cells *= (num_samples / np.maximum(ratio, tiny)).astype(cells.dtype)
-    cut = stats.f.ppf(0.99, num_chains - 1, num_chains * (num_samples - 1))
+    cut = special.fdtri(num_chains - 1, num_chains * (num_samples - 1), 0.99)
     drift = np.asarray(values.drift, np.float64)
     scale = np.asarray(values.drift_scale, np.float64).mean(axis=0) + tiny
     error = drift.std(axis=0, ddof=1) / np.sqrt(drift.shape[0]) + tiny

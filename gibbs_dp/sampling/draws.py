@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-import pandas as pd
 from jaxtyping import Bool, Float, PyTree
 from numpyro import diagnostics
 
@@ -18,6 +17,7 @@ from gibbs_dp import io
 from gibbs_dp._version import __version__
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 RHAT_LIMIT = 1.01
@@ -69,6 +69,8 @@ class Draws:
 
     def to_dataframe(self) -> pd.DataFrame:
         """Mean, sd, 5% and 95% quantiles, effective draws and split R-hat, a row a coordinate."""
+        import pandas as pd  # slow to import
+
         rows = [
             {"dataset": i, "parameter": name, **_describe(values)}
             for i, tree in enumerate(self._datasets())

@@ -7,7 +7,7 @@ from functools import cache
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import stats
+from scipy import special
 
 from gibbs_dp.random import normal_quantile
 
@@ -22,8 +22,9 @@ def radius_table(dim: int) -> Float[np.ndarray, " points"]:
     """Quantiles of a standard normal vector's length, evenly spaced in normal quantiles."""
     at = np.linspace(-_RANGE, _RANGE, _POINTS)
     # Each half from its own tail: 1 - probability has no digits left far out.
-    low, high = stats.chi.ppf(stats.norm.cdf(at), dim), stats.chi.isf(stats.norm.sf(at), dim)
-    return np.where(at < 0, low, high)
+    low = special.gammaincinv(0.5 * dim, special.ndtr(at))
+    high = special.gammainccinv(0.5 * dim, special.ndtr(-at))
+    return np.sqrt(2.0 * np.where(at < 0, low, high))
 
 
 def radius_quantile(u: Float[Array, "*shape"], dim: int) -> Float[Array, "*shape"]:

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from scipy.special import betaln, digamma, log_expit
-from scipy.stats import binom
 
 from gibbs_dp.exact import laws
 from gibbs_dp.exact.closed_form.answer import ClosedForm
@@ -66,6 +65,8 @@ def beta_bernoulli(
     >>> round(total / (10 * answer.on_average_kl), 9)  # Lemma 9
     1.0
     """
+    from scipy.stats import binom  # slow to import
+
     checks.positive("gamma", gamma)
     checks.count("n", n)
     checks.unit_interval("probability", probability, open_left=True)
