@@ -98,7 +98,7 @@ def test_private_mean_reproduces_figure_2a(dtype):
         truncated_normals,
         100,
         gammas,
-        1024,
+        512,
         key=1,
         num_information=0,
         progress=False,

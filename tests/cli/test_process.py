@@ -37,7 +37,7 @@ def test_ctrl_c_saves_finished_blocks_whole_and_says_so(environment, tmp_path):
         seen, limit = "", time.monotonic() + 90
         while "sampling:   0%" not in seen and time.monotonic() < limit:
             seen += process.stderr.read(1)
-        time.sleep(3)
+        time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         try:
             _, rest = process.communicate(timeout=60)

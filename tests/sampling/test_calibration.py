@@ -137,8 +137,7 @@ def p_values(model, kernel, kind=gdp.GibbsPosterior):
         return jnp.sum(sampled < statistics(theta), axis=0)
 
     keys = jax.random.split(jax.random.key(2018), NUM_DATASETS)
-    quick = {"xla_backend_optimization_level": 1}  # compiling is most of the time
-    ranks = np.asarray(jax.jit(jax.vmap(one_rank), compiler_options=quick)(keys))
+    ranks = np.asarray(jax.jit(jax.vmap(one_rank))(keys))
     return [
         stats.chisquare(np.bincount(column, minlength=NUM_CHAINS + 1)).pvalue for column in ranks.T
     ]
