@@ -46,11 +46,28 @@ def _processor():
     return platform.processor() or platform.machine()
 
 
-def save(name, rows, settings, out=None):
-    """Write rows, settings and machine as JSON; return the path."""
+def _path(name, out):
     folder = RESULTS if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
+    return folder / f"{name}.json"
+
+
+def rows_of_others(name, column, values, out=None):
+    """Rows of an earlier run, but for those that this one measures again."""
+    path = _path(name, out)
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text())["rows"]
+    return [_numbers(row) for row in found if row[column] not in values]
+
+
+def _numbers(row):
+    return {k: float(v) if v in ("inf", "-inf", "nan") else v for k, v in row.items()}
+
+
+def save(name, rows, settings, out=None):
+    """Write rows, settings and machine as JSON; return the path."""
+    path = _path(name, out)
     found = {"machine": describe(), "settings": settings, "rows": rows}
     text = json.dumps(_plain(found), indent=1, allow_nan=False)
     path.write_text(text + "\n")

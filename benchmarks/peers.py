@@ -317,9 +317,10 @@ def main():
     parser.add_argument("--quick", action="store_true", help="usual settings only")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     parsed = parser.parse_args()
-    rows = []
-    for name in parsed.problems:
-        rows += measure(PROBLEMS[name](), parsed.num_datasets, parsed.quick)
+    cases = [PROBLEMS[name]() for name in parsed.problems]
+    rows = machine.rows_of_others("peers", "problem", [case.name for case in cases], parsed.out)
+    for case in cases:
+        rows += measure(case, parsed.num_datasets, parsed.quick)
         ratios = best_ratios(rows)  # saved after every problem: all of them take a while
         settings = {"num_datasets": parsed.num_datasets, "targets": TARGETS, "ratios": ratios}
         path = machine.save("peers", rows, settings, parsed.out)

@@ -28,7 +28,7 @@ SWEEPS = {
     "num_gammas": [1, 4, 16, 64],
 }
 QUICK = {"num_datasets": [1_000, 10_000], "n": [100, 1_000], "dim": [1, 10], "num_gammas": [1, 4]}
-PILOTS = 128
+PILOTS = 64  # 32 datasets, sampled twice
 # Fewer datasets where one dataset is large.
 DATASETS = {"n": {10_000: 128, 100_000: 16}, "dim": {50: 256, 200: 64, 500: 16}}
 
@@ -99,7 +99,7 @@ def main():
         one(parsed.one)
         return
     table = QUICK if parsed.quick else SWEEPS
-    rows = []
+    rows = machine.rows_of_others("scaling", "sweep", parsed.sweeps, parsed.out)
     for name in parsed.sweeps:
         for value in table[name]:
             rows.append(run(name, value))

@@ -129,17 +129,22 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
         is_poor = accept < LOW_ACCEPT or float(np.mean(good.is_curved)) < 0.9
         if can_adapt and rounds == 0 and (is_poor or first.is_stuck.any()):
             rounds = ADAPT_ROUNDS
-        elif accept < LOW_ACCEPT:
+            continue
+        if accept < LOW_ACCEPT:
             tuning = (tuning[0] * 0.6, tuning[1])
-        elif s.num_warmup is None and (
+            continue
+        if rounds and float(np.mean(good.is_curved)) < 0.9:
+            shared = _share_scale(runner, plan, inputs, first)
+            if shared is not None:
+                inputs, first, second = shared
+                break
+        if s.num_warmup is None and (
             (is_drifting(pooled) and burn_in < MAX_BURN_IN)
             or (is_slow(pooled, s.num_draws) and burn_in <= DEFAULT_BURN_IN)
         ):
             burn_in *= 4
-        else:
-            if rounds and float(np.mean(good.is_curved)) < 0.9:
-                inputs, first, second = _share_scale(runner, plan, inputs, first, second)
-            break
+            continue
+        break
     good = keep(first)
     if not int(inputs.schedule.num_adapt_rounds):
         inputs = inputs._replace(schedule=_shortened(s, good, inputs.schedule))
@@ -148,34 +153,30 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
 
 
 def _share_scale(
-    runner: Runner, plan: Plan, inputs: Inputs, first: Summary, second: Summary
-) -> tuple[Inputs, Summary, Summary]:
+    runner: Runner, plan: Plan, inputs: Inputs, first: Summary
+) -> tuple[Inputs, Summary, Summary] | None:
     """Try the pilots' mean variance as everyone's scale in place of adaptation, dataset by dataset.
 
-    Posteriors of one population are alike, and adaptation is most of a dataset's steps. Kept
-    where chains move as well as the adapted ones did. They start from that scale too, so that a
-    burn-in which adapted chains needed, whose first steps are in a guessed one, is shortened.
+    Posteriors of one population are alike, and adaptation is most of a dataset's steps. None
+    unless chains move as well as the adapted ones did. They start from that scale too, and need
+    less burn-in than adapted chains, whose first steps are in a guessed one.
     """
     s, good = runner.settings, keep(first)
+    burn_in = DEFAULT_BURN_IN if s.num_warmup is None else s.num_warmup
     scale = jnp.asarray(np.sqrt(np.mean(good.var_u, axis=0)), inputs.start.dtype)
-    long = inputs.schedule._replace(num_adapt_rounds=jnp.asarray(0, jnp.int32))
-    short = (
-        long
-        if s.num_warmup is not None
-        else long._replace(num_burn_in=jnp.asarray(DEFAULT_BURN_IN, jnp.int32))
-    )
-    shared = inputs._replace(schedule=short, scale=scale)
+    tuning = (float(inputs.schedule.tuning.step_size), int(inputs.schedule.tuning.num_inner))
+    shared = inputs._replace(schedule=make_schedule(tuning, burn_in, 0), scale=scale)
     one, two = _run_pilots(runner, plan, shared)
     found = keep(one)
     if found.kl_direct.shape[0] < good.kl_direct.shape[0] or one.is_stuck.any():
-        return inputs, first, second
+        return None
     adapted, pooled = (pool(x.spread, s.num_chains, s.num_samples) for x in (good, found))
     is_moving = float(np.mean(found.accept_prob)) >= LOW_ACCEPT and not is_drifting(pooled)
     if not is_moving or pooled.ess_min < LEAST_ESS_SHARE * adapted.ess_min:
-        return inputs, first, second
+        return None
     least = max(LEAST_ESS_SHARED * s.num_draws, LEAST_ESS_PER_CHAIN * s.num_chains)
-    if pooled.ess_min < least:
-        shared = shared._replace(schedule=long)
+    if pooled.ess_min < least and s.num_warmup is None:
+        shared = shared._replace(schedule=make_schedule(tuning, 4 * burn_in, 0))
     return shared, one, two
 
 
