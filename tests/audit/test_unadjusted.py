@@ -86,6 +86,7 @@ def test_hmc_with_five_hundred_coordinates_has_the_exact_kl():
         n,
         [gamma],
         16,
+        num_chains=4,
         estimator="one-sided",
         **QUICK,
     ).rows[0]
