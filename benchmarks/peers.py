@@ -259,7 +259,9 @@ def measure(problem, num_datasets, quick):
     truth = problem.truth()
     print(f"{problem.name}: truth {truth[0]:.6g} +- {truth[1]:.2g} nats", flush=True)
     ours = run_ours(problem, truth, 32 * num_datasets)
-    base = {"problem": problem.name, "truth": truth[0], "truth_se": truth[1]}
+    # With every row, as a later run of other problems keeps these.
+    base = {"problem": problem.name, "num_datasets": num_datasets}
+    base |= {"truth": truth[0], "truth_se": truth[1]}
     ours_too = {**base, "sampler": "gibbs_dp", "estimate": "audit", **our_efficiency(problem)}
     rows = [ours_too | row for row in ours]
     peers = [(s, run_peer(problem, s, num_datasets, key=11)) for s in settings_to_try(quick)]
@@ -322,7 +324,7 @@ def main():
     for case in cases:
         rows += measure(case, parsed.num_datasets, parsed.quick)
         ratios = best_ratios(rows)  # saved after every problem: all of them take a while
-        settings = {"num_datasets": parsed.num_datasets, "targets": TARGETS, "ratios": ratios}
+        settings = {"targets": TARGETS, "ratios": ratios}
         path = machine.save("peers", rows, settings, parsed.out)
     machine.show(rows)
     print()
