@@ -63,7 +63,7 @@ EXCESS = {0.01: 0.507, 0.1: 0.0538, 1: 0.00840, 10: 0.00386, 100: 0.00341}
 
 @pytest.mark.parametrize(
     ("theta_bound", "table", "dtype"),
-    [(None, FLAT, "float64"), (2.0, BOUNDED, "float32")],
+    [(None, FLAT, "float32"), (2.0, BOUNDED, "float64"), (2.0, BOUNDED, "float32")],
     indirect=["dtype"],
 )
 def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
