@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -56,10 +56,10 @@ class Runner:
 
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
-    ) -> Iterator[tuple[Job, tuple[Summary, Kept | None]]]:
+    ) -> Generator[tuple[Job, tuple[Summary, Kept | None]], None, None]:
         """Yield jobs with what they found (NumPy, leading axis: datasets) as they finish.
 
-        ``num_beside`` programs may run at the same time.
+        ``num_beside`` programs may run at the same time. Close it if the loop may be left early.
         """
         return run_jobs(jobs, self._work, num_beside)
 

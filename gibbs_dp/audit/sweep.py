@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import closing
 
 import jax
 import jax.numpy as jnp
@@ -176,13 +177,14 @@ def _run_missing(
         Job((numbered[id(track)], first), roots, first, track.plan, track.tuned.inputs)
         for track, first in wanted
     ]
-    for job, (summary, kept) in runner.run(jobs):
-        index, first = job.tag
-        if archive is not None:
-            save(archive, tracks[index], first, summary, kept, settings.num_information)
-        kept = kept if first < settings.num_information else None
-        tracks[index].add(first, summary, kept)
-        progress.advance(1)
+    with closing(runner.run(jobs)) as finished:
+        for job, (summary, kept) in finished:
+            index, first = job.tag
+            if archive is not None:
+                save(archive, tracks[index], first, summary, kept, settings.num_information)
+            kept = kept if first < settings.num_information else None
+            tracks[index].add(first, summary, kept)
+            progress.advance(1)
     if archive is not None:
         collect(archive, blocks, settings.num_information, progress)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
@@ -16,6 +17,9 @@ from gibbs_dp._threads import POOL_SIZE, num_cores
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+
+# Audits that run at once in one process share the room in XLA's pool.
+_room = threading.BoundedSemaphore(max(1, POOL_SIZE - 1))
 
 
 def num_workers(num_beside: int = 0) -> int:
@@ -80,10 +84,11 @@ def _is_double() -> bool:
 
 def in_threads(
     jobs: Iterable[Job], work: Callable[[int, Job], Any], num_threads: int
-) -> Iterator[tuple[Job, Any]]:
+) -> Generator[tuple[Job, Any], None, None]:
     """Yield ``(job, work(number, job))`` as jobs finish.
 
-    On an exception (an interrupt too) jobs that have not begun are dropped.
+    On an exception (an interrupt too), and when the generator is closed, jobs that have not begun
+    are dropped. Close it where the loop over it may be left early: a traceback keeps it open.
     """
     is_double = _is_double()
 
@@ -103,15 +108,17 @@ def in_threads(
 
 def run_jobs(
     jobs: Iterable[Job], work: Callable[[Job, jax.Device], Any], num_beside: int = 0
-) -> Iterator[tuple[Job, Any]]:
+) -> Generator[tuple[Job, Any], None, None]:
     """Yield ``(job, result as NumPy arrays)`` as jobs finish, on all devices or cores.
 
-    ``num_beside`` programs may run at the same time.
+    ``num_beside`` programs may run at the same time. Close it as ``in_threads`` says.
     """
     devices = jax.local_devices()
+    room = _room if devices[0].platform == "cpu" else nullcontext()
 
     def one(number: int, job: Job) -> Any:
-        # Copies: a view would keep the JAX array alive, which is larger than a block's numbers.
-        return jax.tree.map(np.array, work(job, devices[number % len(devices)]))
+        with room:
+            # Copies: a view would keep the JAX array alive, which is larger than a block's numbers.
+            return jax.tree.map(np.array, work(job, devices[number % len(devices)]))
 
     return in_threads(jobs, one, num_workers(num_beside))

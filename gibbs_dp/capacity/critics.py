@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from gibbs_dp._linalg import cholesky, solve_lower
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.moments import monomials
 
@@ -108,9 +109,9 @@ def standardized(
     width = jnp.std(features, axis=0) + tiny
     scaled = (features - mean) / width
     ridge = 1e-4 * jnp.eye(features.shape[1], dtype=features.dtype)
-    factor = jnp.linalg.cholesky(scaled.T @ scaled / features.shape[0] + ridge)
+    factor = cholesky(scaled.T @ scaled / features.shape[0] + ridge)
 
     def whiten(f: Float[Array, "draws inputs"]) -> Float[Array, "draws inputs"]:
-        return jax.scipy.linalg.solve_triangular(factor, ((f - mean) / width).T, lower=True).T
+        return solve_lower(factor, ((f - mean) / width).T).T
 
     return Inputs(whiten(p), whiten(q))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from gibbs_dp._linalg import cholesky, cholesky_solve, eigh, solve_lower
 from gibbs_dp.sampling.target import Target, Terms
 
 MAX_ITERATIONS = 60
@@ -59,8 +60,8 @@ def _damped_step(
 ) -> tuple[Float[Array, " dim"], Bool[Array, ""]]:
     """Newton step of the damped Hessian where that is positive definite, which is returned too."""
     matrix = hessian + damping * jnp.eye(gradient.shape[0], dtype=gradient.dtype)
-    factor = jnp.linalg.cholesky(matrix)  # NaN where not positive definite
-    newton = -jax.scipy.linalg.cho_solve((factor, True), gradient)
+    factor = cholesky(matrix)  # NaN where not positive definite
+    newton = -cholesky_solve(factor, gradient)
     # No curvature is above the norm of the Hessian: down the slope by no more than it allows.
     down = -gradient / (jnp.linalg.norm(hessian) + damping)
     is_definite = jnp.all(jnp.isfinite(newton))
@@ -105,11 +106,11 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
         start, jnp.zeros((dim, dim), dtype), zero, zero, false, false, jnp.zeros((), int)
     )
     end = jax.lax.while_loop(lambda s: ~s.done & (s.iteration < MAX_ITERATIONS), improve, begin)
-    factor = jnp.linalg.cholesky(end.hessian)
+    factor = cholesky(end.hessian)
     identity = jnp.eye(dim, dtype=dtype)
-    inverse = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
+    inverse = solve_lower(factor, identity)
     # H = F F^T, so F^-T F^-1 is the covariance; its lower factor keeps every scale triangular.
-    scale = jnp.linalg.cholesky(inverse.T @ inverse)
+    scale = cholesky(inverse.T @ inverse)
     is_curved = jnp.all(jnp.isfinite(scale))
     # Between two kinks there is neither curvature nor gradient: flat coordinates are near 1.
     guess = jnp.where(end.first_gradient > 0, 1.0 / (end.first_gradient + tiny), 1.0)
@@ -135,7 +136,7 @@ def is_improper(target: Target, fit: LaplaceFit) -> Bool[Array, ""]:
     """
     far = 1e3
     potential = target.relative_to(fit.reference)
-    values, vectors = jnp.linalg.eigh(fit.hessian)
+    values, vectors = eigh(fit.hessian)
     tiny = jnp.finfo(values.dtype).tiny * 1e6
     heading = fit.mode / (jnp.linalg.norm(fit.mode) + tiny)
     axes = jnp.concatenate([vectors.T, heading[None]])
@@ -145,7 +146,7 @@ def is_improper(target: Target, fit: LaplaceFit) -> Bool[Array, ""]:
     # Where nothing is curved the Hessian carries no scale; the first gradient's does.
     lengths = jnp.where(fit.is_curved | (top > 0), lengths, fit.scale[0, 0])
     slopes = jax.jacfwd(lambda u: target.terms(u).losses)(fit.mode)
-    seen, directions = jnp.linalg.eigh(slopes.T @ slopes)
+    seen, directions = eigh(slopes.T @ slopes)
     least = target.gamma * jnp.sqrt(jnp.maximum(seen[0], 1e-4 * seen[-1]) + tiny)
     axes = jnp.concatenate([axes, directions[:, :1].T])
     lengths = jnp.append(lengths, 1.0 / (least + tiny))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gibbs_dp._linalg import cholesky, solve_lower
 from gibbs_dp.sampling.kernels.base import Potential
 
 
@@ -34,7 +34,7 @@ class Whitening(NamedTuple):
         """Flat to whitened."""
         if self.scale.ndim == 1:
             return (u - self.center) / self.scale
-        return jax.scipy.linalg.solve_triangular(self.scale, u - self.center, lower=True)
+        return solve_lower(self.scale, u - self.center)
 
     def pull_back(self, potential: Potential) -> Potential:
         """Express the potential as a function of whitened coordinates."""
@@ -58,6 +58,6 @@ def fit_whitening(draws: Float[Array, "draws dim"], like: Whitening) -> Whitenin
         standard = centered / deviation
         correlation = count / (count + 3.0 * dim) * (standard.T @ standard) / (count - 1)
         correlation = correlation.at[jnp.diag_indices(dim)].set(1.0)
-        scale = deviation[:, None] * jnp.linalg.cholesky(correlation)
+        scale = deviation[:, None] * cholesky(correlation)
     usable = jnp.all(jnp.isfinite(scale)) & jnp.all(jnp.isfinite(center))
     return Whitening(jnp.where(usable, center, like.center), jnp.where(usable, scale, like.scale))

@@ -3,7 +3,7 @@
 import errno
 import importlib
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -250,11 +250,9 @@ def test_processes_that_wait_meet_a_relative_error_together(tmp_path):
     def share(number):
         found[number] = audit(store=gdp.Store(tmp_path, 2, number, wait=60.0), **asked)
 
-    threads = [threading.Thread(target=share, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as threads:
+        for shared in [threads.submit(share, number) for number in range(2)]:
+            shared.result(120)
     assert found[0].rows == found[1].rows == audit(**asked).rows
     assert found[0]["num_datasets"].max() > 256
 

@@ -1,6 +1,9 @@
 """How many programs run at once, and what runs beside them."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import jax.numpy as jnp
 import pytest
@@ -46,6 +49,49 @@ def test_one_program_at_a_time_runs_beside_the_workers(monkeypatch):
     first.result()
     second.result()
     assert running == ["first", "second"]
+
+
+def test_audits_that_run_at_once_share_the_room():
+    """Two callers ask for all workers each: no more than the pool has room for run at once."""
+    lock, running, most = threading.Lock(), [0], [0]
+
+    def work(job, device):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.02)
+        with lock:
+            running[0] -= 1
+        return jnp.asarray(job)
+
+    def audit():
+        assert sorted(job for job, _ in workers.run_jobs(range(12), work)) == list(range(12))
+
+    callers = ThreadPoolExecutor(3)
+    for caller in [callers.submit(audit) for _ in range(3)]:
+        caller.result(60)
+    assert most[0] == min(workers.POOL_SIZE - 1, 3 * workers.num_workers())
+
+
+def test_jobs_that_have_not_begun_are_dropped_when_the_loop_is_left():
+    begun = []
+
+    def work(number, job):
+        begun.append(number)
+        time.sleep(0.01)
+
+    def leave():
+        with closing(workers.in_threads(range(100), work, 2)) as finished:
+            for _ in finished:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as held:
+        leave()
+    count = len(begun)
+    assert count < 50
+    time.sleep(0.1)
+    assert len(begun) == count
+    assert held.tb is not None  # which alone would have kept the loop, and its threads, alive
 
 
 def test_the_background_keeps_the_callers_precision(dtype):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -34,9 +35,13 @@ def test_ctrl_c_saves_finished_blocks_whole_and_says_so(environment, tmp_path):
     command = [*PROGRAM, *map(str, words)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        seen, limit = "", time.monotonic() + 90
-        while "sampling:   0%" not in seen and time.monotonic() < limit:
-            seen += process.stderr.read(1)
+        late = threading.Timer(90, process.kill)
+        late.start()
+        seen, read = "", "?"
+        while "sampling:   0%" not in seen and read:
+            read = process.stderr.read(1)
+            seen += read
+        late.cancel()
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TypeVar
 
 from gibbs_dp.audit.progress import Progress
@@ -59,12 +60,13 @@ def find_all(
             progress.advance(1)
         elif archive is None or _is_mine(archive, rank):
             missing.append(rank)
-    for rank, held in in_threads(missing, lambda _, rank: make(rank), MAX_THREADS):
-        if archive is not None:
-            track = wanted[rank]
-            archive.save_finding(track.gamma, _named(name, track), track.pilot, held)
-        found[rank] = held
-        progress.advance(1)
+    with closing(in_threads(missing, lambda _, rank: make(rank), MAX_THREADS)) as finished:
+        for rank, held in finished:
+            if archive is not None:
+                track = wanted[rank]
+                archive.save_finding(track.gamma, _named(name, track), track.pilot, held)
+            found[rank] = held
+            progress.advance(1)
     if archive is not None:
         _collect(archive, kind, name, wanted, found)
     return [found.get(rank) for rank in range(len(tracks))]
