@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from gibbs_dp.model.lapack import warn_of_lapack
 from gibbs_dp.model.posterior import GibbsPosterior
 
 
@@ -52,6 +53,11 @@ def check_loss(posterior: GibbsPosterior, data: PyTree, n: int) -> None:
     ------
     ValueError
         With the offending shape.
+
+    Warns
+    -----
+    WaitingWarning
+        See :func:`gibbs_dp.model.lapack.warn_of_lapack`.
     """
     theta = posterior.prior.initial(jax.random.key(0))
     what = "total_loss(theta, data)" if posterior.structured else "loss(theta, z)"
@@ -77,3 +83,4 @@ def check_loss(posterior: GibbsPosterior, data: PyTree, n: int) -> None:
         )
     if not bool(jnp.all(jnp.isfinite(value))):
         raise ValueError("loss: it is NaN or infinite at a draw from the prior.")
+    warn_of_lapack(posterior, data)
