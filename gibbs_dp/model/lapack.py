@@ -46,7 +46,11 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
         return losses(theta, data), posterior.log_prior_unconstrained(u)
 
     two = jnp.zeros((2, posterior.dim))
+    if not any(_factorized(jax.make_jaxpr(terms)(two[0], data).jaxpr)):
+        return  # nearly always, at half the time
     for name, shape in _factorized(jax.make_jaxpr(jax.vmap(terms, (0, None)))(two, data).jaxpr):
+        if len(shape) < 3:
+            continue  # one matrix for all draws
         if math.prod(shape[:-2]) / 2 * TYPICAL_BATCH * shape[-1] ** 3 >= SHARED_OUT:
             warnings.warn(
                 f"loss or prior: it uses {name} on {shape[-2]} x {shape[-1]} matrices for every "
@@ -60,9 +64,9 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
 
 
 def _factorized(jaxpr: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of the batches of matrices that a program factors or solves with."""
+    """Names, and shapes of the matrices, of what a program factors or solves with."""
     for equation in jaxpr.eqns:
-        if equation.primitive.name in FACTORIZATIONS and equation.invars[0].aval.ndim > 2:
+        if equation.primitive.name in FACTORIZATIONS:
             yield equation.primitive.name, equation.invars[0].aval.shape
         for inner in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program):
             if _is_program(inner):
