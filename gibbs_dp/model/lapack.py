@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,8 @@ FACTORIZATIONS = frozenset(
 )
 TYPICAL_BATCH = 512  # 32 datasets of 16 chains
 
+Matrices: TypeAlias = tuple[str, tuple[int, ...]]  # what is done with them, and their shape
+
 
 class WaitingWarning(RuntimeWarning):
     """The installed jaxlib may wait for ever in the loss or the prior."""
@@ -39,31 +42,41 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
     """
     if jax.default_backend() != "cpu" or not FIRST <= jaxlib.version.__version_info__ <= LAST:
         return
+    leaves, treedef = jax.tree.flatten(data)
+    shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(a), jnp.result_type(a)) for a in leaves)
+    found = _largest(posterior, treedef, shapes)
+    if found is not None:
+        name, shape = found
+        warnings.warn(
+            f"loss or prior: it uses {name} on {shape[-2]} x {shape[-1]} matrices for every "
+            f"draw, and jaxlib {jaxlib.version.__version__} may wait for ever where several "
+            "batches of them meet; if nothing moves, take another jaxlib: pip install "
+            "'jax<0.10'.",
+            WaitingWarning,
+            stacklevel=2,
+        )
+
+
+@lru_cache(maxsize=256)  # nothing is traced again for a new dataset of the same shape
+def _largest(posterior: GibbsPosterior, treedef: Any, shapes: tuple[Any, ...]) -> Matrices | None:
+    """Find matrices of the loss or prior, one for every parameter, that jaxlib would share out."""
 
     def terms(u: Any, data: PyTree) -> Any:
         theta = posterior.constrain(u)
         losses = posterior.empirical_loss if posterior.structured else posterior.losses
         return losses(theta, data), posterior.log_prior_unconstrained(u)
 
-    two = jnp.zeros((2, posterior.dim))
+    two, data = jnp.zeros((2, posterior.dim)), jax.tree.unflatten(treedef, shapes)
     if not any(_factorized(jax.make_jaxpr(terms)(two[0], data).jaxpr)):
-        return  # nearly always, at half the time
+        return None  # nearly always, at half the time
     for name, shape in _factorized(jax.make_jaxpr(jax.vmap(terms, (0, None)))(two, data).jaxpr):
-        if len(shape) < 3:
-            continue  # one matrix for all draws
-        if math.prod(shape[:-2]) / 2 * TYPICAL_BATCH * shape[-1] ** 3 >= SHARED_OUT:
-            warnings.warn(
-                f"loss or prior: it uses {name} on {shape[-2]} x {shape[-1]} matrices for every "
-                f"draw, and jaxlib {jaxlib.version.__version__} may wait for ever where several "
-                "batches of them meet; if nothing moves, take another jaxlib: pip install "
-                "'jax<0.10'.",
-                WaitingWarning,
-                stacklevel=2,
-            )
-            return
+        batch = math.prod(shape[:-2]) / 2 * TYPICAL_BATCH
+        if len(shape) > 2 and batch * shape[-1] ** 3 >= SHARED_OUT:
+            return name, shape
+    return None
 
 
-def _factorized(jaxpr: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _factorized(jaxpr: Any) -> Iterator[Matrices]:
     """Names, and shapes of the matrices, of what a program factors or solves with."""
     for equation in jaxpr.eqns:
         if equation.primitive.name in FACTORIZATIONS:
