@@ -70,7 +70,7 @@ class Case:
             direct = estimators.direct_kl_of_pairs(delta, weight).value
             # A swap changes the dataset's loss by what on-average KL is an expectation of.
             return jnp.mean(delta), direct
-        losses = per_example_losses(self.posterior, u, train, ghosts, inputs)
+        losses = per_example_losses(self.posterior, u, train, ghosts, inputs, plan)
         direct = estimators.direct_kl(losses.train, losses.ghost, weight, inputs.gamma, 1).value
         return self.gamma * (jnp.mean(losses.ghost) - jnp.mean(losses.train)), direct
 

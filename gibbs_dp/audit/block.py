@@ -80,7 +80,7 @@ def summarize_dataset(
         delta = inputs.gamma * (losses.ghost - losses.train)
         direct = estimators.direct_kl_of_pairs(delta, draws.weight)
     else:
-        losses = per_example_losses(posterior, draws.u, train, ghosts, inputs)
+        losses = per_example_losses(posterior, draws.u, train, ghosts, inputs, plan)
         direct = estimators.direct_kl(
             losses.train, losses.ghost, draws.weight, inputs.gamma, plan.group_size
         )
@@ -90,13 +90,14 @@ def summarize_dataset(
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
     kept = keep_draws(chain_key, posterior, kernel, plan, inputs, train, draws)
     control = estimators.reference_gap(*losses.reference)
-    generalization = estimators.gap(losses.train, losses.ghost, weight) - control
+    of_mean = losses.mean[..., None]
+    generalization = estimators.gap(of_mean, losses.ghost, weight) - control
     # A structured loss replaces the group within its own difference; a sum of k equal gaps else.
     num_gaps = 1 if posterior.structured else plan.group_size
     return Summary(
         generalization=generalization,
         control=control,
-        empirical_risk=estimators.risk(losses.train, weight),
+        empirical_risk=estimators.risk(of_mean, weight),
         population_risk=population_risk,
         excess_risk=population_risk - jnp.mean(losses.optimum),
         kl_direct=direct.value,
@@ -117,7 +118,7 @@ def summarize_dataset(
         is_curved=draws.is_curved,
         is_improper=pairs.is_improper,
         is_stuck=pairs.is_stuck,
-        is_finite=is_finite & jnp.all(jnp.isfinite(losses.train) & jnp.isfinite(population_risk)),
+        is_finite=is_finite & jnp.all(jnp.isfinite(of_mean)) & jnp.isfinite(population_risk),
     ), kept
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
+from gibbs_dp._elementary import total
 from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.model.posterior import GibbsPosterior
+
+# Training groups that the direct estimate pairs with ghosts. With more, nearly all of its variance
+# is the ghosts', which are 256 at most.
+MAX_GROUPS = 4096
+# Further examples whose losses are added at a time: those of all draws stay in a core's cache.
+CHUNK = 4096
 
 
 def ghosts_needed(posterior: GibbsPosterior, plan: Plan) -> int:
@@ -31,9 +39,14 @@ def over_draws(function: Any, u: Float[Array, "chains draws dim"]) -> Any:
 
 
 class Losses(NamedTuple):
-    """Everything the estimators need of one dataset, per-example or structured alike."""
+    """Everything the estimators need of one dataset, per-example or structured alike.
 
-    train: Float[Array, "chains draws n"]
+    ``mean`` is over all training examples; ``train`` are the losses on the first of them, as many
+    as the direct estimate looks at.
+    """
+
+    mean: Float[Array, "chains draws"]
+    train: Float[Array, "chains draws first"]
     ghost: Float[Array, "chains draws ghosts"]
     population: Float[Array, "chains draws fresh"]
     reference: tuple[Array, Array]
@@ -41,21 +54,40 @@ class Losses(NamedTuple):
 
 
 def per_example_losses(
-    posterior: GibbsPosterior, u: Array, train: PyTree, ghosts: PyTree, inputs: Inputs
+    posterior: GibbsPosterior, u: Array, train: PyTree, ghosts: PyTree, inputs: Inputs, plan: Plan
 ) -> Losses:
     """Losses of a sum loss: one column per example."""
 
     def losses(point: Array, data: PyTree) -> Array:
         return posterior.losses(posterior.constrain(point), data)
 
-    ghost = over_draws(lambda p: losses(p, ghosts), u)
+    def of_draws(data: PyTree) -> Float[Array, "chains draws n"]:
+        return over_draws(lambda p: losses(p, data), u)
+
+    n, looked_at = plan.n, min(plan.n, MAX_GROUPS * plan.group_size)
+    first = of_draws(jax.tree.map(lambda a: a[:looked_at], train))
+    rest = jax.tree.map(lambda a: a[looked_at:], train)
+    ghost = of_draws(ghosts)
     return Losses(
-        train=over_draws(lambda p: losses(p, train), u),
+        mean=(total(first) + _total_in_chunks(of_draws, rest, n - looked_at)) / n,
+        train=first,
         ghost=ghost,
         population=ghost,
         reference=(losses(inputs.reference, train), losses(inputs.reference, ghosts)),
         optimum=losses(inputs.optimum, ghosts),
     )
+
+
+def _total_in_chunks(
+    of_draws: Callable[[PyTree], Float[Array, "chains draws n"]], data: PyTree, n: int
+) -> Float[Array, "chains draws"] | float:
+    """Sum over examples of the losses of all draws, which are never all in memory."""
+    whole, left = n - n % CHUNK, jax.tree.map(lambda a: a[n - n % CHUNK :], data)
+    so_far: Any = total(of_draws(left)) if n % CHUNK else 0.0
+    if not whole:
+        return so_far
+    chunks = jax.tree.map(lambda a: a[:whole].reshape(-1, CHUNK, *a.shape[1:]), data)
+    return so_far + jnp.sum(jax.lax.map(lambda chunk: total(of_draws(chunk)), chunks), axis=0)
 
 
 def structured_losses(
@@ -72,8 +104,10 @@ def structured_losses(
         theta = posterior.constrain(point)
         return jax.vmap(lambda z: posterior.empirical_loss(theta, z))(datasets)
 
+    of_whole = over_draws(lambda p: losses(p, whole), u)
     return Losses(
-        train=over_draws(lambda p: losses(p, whole), u),
+        mean=of_whole[..., 0],
+        train=of_whole,
         ghost=over_draws(lambda p: losses(p, variants), u),
         population=over_draws(lambda p: losses(p, fresh), u),
         reference=(losses(inputs.reference, whole), losses(inputs.reference, variants)),

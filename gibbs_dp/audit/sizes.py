@@ -12,9 +12,10 @@ NUM_GHOSTS, NUM_SWAPS, NUM_WHOLE_GHOSTS = (64, 256), 64, 16
 # Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
 # posterior costs seconds.
 NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
-# Losses of all draws that stay in a core's cache, and the fewest datasets that are worth a loop.
-# Memory that is touched for the first time is what a short audit waits for.
-CACHED_NUMBERS, LEAST_AT_ONCE = 2**19, 8
+# Losses of all draws that stay in a core's cache, and the fewest datasets that are worth a loop
+# where their losses are few enough for memory that is at hand. Memory that is touched for the first
+# time is what a short audit waits for.
+CACHED_NUMBERS, LEAST_AT_ONCE, LOOP_NUMBERS = 2**19, 8, 2**22
 # What fits a laptop's memory beside everything else, should a loss keep all that it may.
 KEPT_NUMBERS = 2**25
 # Datasets at one gamma from where larger blocks are worth waiting for.
@@ -79,9 +80,10 @@ def datasets_at_once(
     if jax.default_backend() != "cpu":
         return block_size
     one, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
-    most = min(max(LEAST_AT_ONCE, CACHED_NUMBERS // one), max(1, KEPT_NUMBERS // at_most))
+    least = max(1, min(LEAST_AT_ONCE, LOOP_NUMBERS // one))
+    most = min(max(least, CACHED_NUMBERS // one), max(1, KEPT_NUMBERS // at_most))
     fitting = [k for k in range(1, min(block_size, most) + 1) if block_size % k == 0]
-    return fitting[-1] if fitting[-1] >= min(LEAST_AT_ONCE, most) else block_size
+    return fitting[-1] if 2 * fitting[-1] > min(least, most) else block_size
 
 
 def _numbers(
