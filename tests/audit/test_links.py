@@ -105,7 +105,9 @@ def test_a_block_is_worked_on_in_equal_parts_that_fit_a_cache():
     assert asked(n=200, num_ghosts=200).num_at_once == 16
     assert asked(n=200, num_ghosts=200, block_size=60).num_at_once == 20
     assert asked(n=200, num_ghosts=200, block_size=61).num_at_once == 61  # no parts of 8 or more
-    assert asked(n=100_000, block_size=4).num_at_once == 4
+    # Fewer where their losses would be in memory that is not at hand.
+    assert asked(n=10_000, num_ghosts=256, block_size=8).num_at_once == 4
+    assert asked(n=100_000, num_ghosts=256, block_size=4).num_at_once == 1
 
 
 def test_long_audits_have_larger_blocks_and_stores_one_size():
