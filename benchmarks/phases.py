@@ -5,12 +5,14 @@
 For every problem of ``peers_problems.py`` the program that an audit runs is compiled again with
 only some of its results; the compiler leaves out what these do not need. What a phase costs is the
 difference to the one before. Times are the least of many runs on one core, which is where a block
-of an audit runs; a phase is known to about a tenth of a millisecond.
+of an audit runs; a phase is known to about a tenth of a millisecond. Then the same for logistic
+regression with more examples.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import time
 
@@ -101,17 +103,21 @@ def measure(case, runs):
     for name in programs:
         row[f"{name} ms"] = 1e3 * (least[name] - before)
         before = least[name]
-    return row | {"block ms": 1e3 * before}
+    return row | {"block ms": 1e3 * before, "dataset ms": 1e3 * before / settings.block_size}
 
 
 def main():
     """Measure and save."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--problems", nargs="*", choices=list(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--examples", nargs="*", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     parsed = parser.parse_args()
     rows = [measure(PROBLEMS[name](), parsed.runs) for name in parsed.problems]
+    for n in parsed.examples:
+        case = dataclasses.replace(PROBLEMS["logistic"](), name=f"logistic, n = {n:,}", n=n)
+        rows.append(measure(case, max(10, parsed.runs * 200 // n)))
     machine.show(rows)
     print("saved", machine.save("phases", rows, {"runs": parsed.runs}, parsed.out))
 
