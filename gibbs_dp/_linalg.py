@@ -4,7 +4,7 @@ The functions take one matrix and are meant to be vmapped. jaxlib 0.10 and 0.11.
 call on a large batch out to XLA's thread pool, and hold a thread of that pool until it is done.
 Two such calls that do not need each other run at once within one program, so a few programs can
 hold every thread and wait for ever. Calls on small batches are not shared out: large ones are
-made in pieces here.
+made in pieces here, on CPUs.
 """
 
 from __future__ import annotations
@@ -53,13 +53,17 @@ def _solved(solve: Any, factor: Array, right: Array) -> Array:
 def _in_pieces(
     call: Callable[..., Any], cost: Callable[..., int], *arrays: Float[Array, "batch ..."]
 ) -> Any:
-    """Call on as many of the leading axis at a time as one thread does alone."""
+    """Call on as many of the leading axis at a time as one thread of a CPU does alone."""
     count = arrays[0].shape[0]
     most = max(1, (SHARED_OUT - 1) // max(1, cost(*arrays)))
     if count <= most:
         return call(*arrays)
     size = -(-count // -(-count // most))  # pieces as even as they can be
-    return jax.lax.map(lambda piece: call(*piece), arrays, batch_size=size)
+
+    def in_pieces(*arrays: Array) -> Any:
+        return jax.lax.map(lambda piece: call(*piece), arrays, batch_size=size)
+
+    return jax.lax.platform_dependent(*arrays, cpu=in_pieces, default=call)
 
 
 def _over_batches(call: Callable[..., Any], cost: Callable[..., int]) -> Any:

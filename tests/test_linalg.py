@@ -108,6 +108,14 @@ def test_pieces_are_as_few_as_can_be_and_even():
     assert sorted(map(int, batches)) == [32, 34]  # 43 would be the most: three pieces, not four
 
 
+def test_other_devices_take_a_batch_whole():
+    traced = jax.jit(jax.vmap(cholesky)).trace(positive((100,), 24, jnp.float32))
+    text = traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert "stablehlo.cholesky" in text
+    assert "stablehlo.while" not in text
+    assert "tensor<100x24x24xf32>" in text
+
+
 def test_the_library_makes_no_lapack_call_elsewhere():
     root = Path(gibbs_dp.__file__).parent
     calls = re.compile(r"(jnp|jax\.numpy|lax|jax\.scipy|jsp)\.(linalg|scipy\.linalg)\.(?!norm)\w+")
