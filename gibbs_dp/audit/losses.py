@@ -13,9 +13,9 @@ from gibbs_dp._elementary import total
 from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.model.posterior import GibbsPosterior
 
-# Training groups that the direct estimate pairs with ghosts. With more, nearly all of its variance
-# is the ghosts', which are 256 at most.
-MAX_GROUPS = 4096
+# Training groups that the direct estimate pairs with ghosts, and at least so many for each ghost:
+# with more, nearly all of its variance is the ghosts'.
+MAX_GROUPS, GROUPS_PER_GHOST = 4096, 16
 # Further examples whose losses are added at a time: those of all draws stay in a core's cache.
 CHUNK = 4096
 
@@ -64,7 +64,8 @@ def per_example_losses(
     def of_draws(data: PyTree) -> Float[Array, "chains draws n"]:
         return over_draws(lambda p: losses(p, data), u)
 
-    n, looked_at = plan.n, min(plan.n, MAX_GROUPS * plan.group_size)
+    n, most = plan.n, max(MAX_GROUPS, GROUPS_PER_GHOST * plan.num_ghosts)
+    looked_at = min(n, most * plan.group_size)
     first = of_draws(jax.tree.map(lambda a: a[:looked_at], train))
     rest = jax.tree.map(lambda a: a[looked_at:], train)
     ghost = of_draws(ghosts)
@@ -86,7 +87,7 @@ def _total_in_chunks(
     so_far: Any = total(of_draws(left)) if n % CHUNK else 0.0
     if not whole:
         return so_far
-    chunks = jax.tree.map(lambda a: a[:whole].reshape(-1, CHUNK, *a.shape[1:]), data)
+    chunks = jax.tree.map(lambda a: a[:whole].reshape(whole // CHUNK, CHUNK, *a.shape[1:]), data)
     return so_far + jnp.sum(jax.lax.map(lambda chunk: total(of_draws(chunk)), chunks), axis=0)
 
 

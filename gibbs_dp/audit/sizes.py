@@ -83,7 +83,8 @@ def datasets_at_once(
     least = max(1, min(LEAST_AT_ONCE, LOOP_NUMBERS // one))
     most = min(max(least, CACHED_NUMBERS // one), max(1, KEPT_NUMBERS // at_most))
     fitting = [k for k in range(1, min(block_size, most) + 1) if block_size % k == 0]
-    return fitting[-1] if 2 * fitting[-1] > min(least, most) else block_size
+    is_tight = min(least, most) < LEAST_AT_ONCE  # memory, not a loop's cost, decides
+    return fitting[-1] if is_tight or fitting[-1] >= LEAST_AT_ONCE else block_size
 
 
 def _numbers(

@@ -19,7 +19,12 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 # Audits that run at once in one process share the room in XLA's pool.
-_room = threading.BoundedSemaphore(max(1, POOL_SIZE - 1))
+_permits = threading.BoundedSemaphore(max(1, POOL_SIZE - 1))
+
+
+def _room() -> AbstractContextManager[Any]:
+    """Context to run a program in: it waits until XLA's pool has a thread for it."""
+    return _permits if jax.local_devices()[0].platform == "cpu" else nullcontext()
 
 
 def num_workers(num_beside: int = 0) -> int:
@@ -63,8 +68,12 @@ def background(work: Callable[[], Result]) -> Future[Result]:
         with precision(is_double):
             return work()
 
+    def one_in_room() -> Result:
+        with _room():
+            return one()
+
     if POOL_SIZE - 1 > 1:
-        return _lane().submit(one)
+        return _lane().submit(one_in_room)
     done: Future[Result] = Future()
     try:
         done.set_result(one())
@@ -83,19 +92,23 @@ def _is_double() -> bool:
 
 
 def in_threads(
-    jobs: Iterable[Job], work: Callable[[int, Job], Any], num_threads: int
+    jobs: Iterable[Job],
+    work: Callable[[int, Job], Any],
+    num_threads: int,
+    room: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Generator[tuple[Job, Any], None, None]:
     """Yield ``(job, work(number, job))`` as jobs finish.
 
     On an exception (an interrupt too), and when the generator is closed, jobs that have not begun
     are dropped. Close it where the loop over it may be left early: a traceback keeps it open.
+    A job begins when ``room`` lets it.
     """
-    is_double = _is_double()
+    is_double, is_left = _is_double(), threading.Event()
 
     def one(number: int, job: Job) -> Any:
         # JAX's precision setting is local to a thread; workers take the caller's.
-        with precision(is_double):
-            return work(number, job)
+        with room(), precision(is_double):
+            return None if is_left.is_set() else work(number, job)
 
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gibbs_dp")
     try:
@@ -103,6 +116,7 @@ def in_threads(
         for future in as_completed(futures):
             yield futures.pop(future), future.result()  # a future that is kept keeps its result
     finally:
+        is_left.set()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -114,11 +128,9 @@ def run_jobs(
     ``num_beside`` programs may run at the same time. Close it as ``in_threads`` says.
     """
     devices = jax.local_devices()
-    room = _room if devices[0].platform == "cpu" else nullcontext()
 
     def one(number: int, job: Job) -> Any:
-        with room:
-            # Copies: a view would keep the JAX array alive, which is larger than a block's numbers.
-            return jax.tree.map(np.array, work(job, devices[number % len(devices)]))
+        # Copies: a view would keep the JAX array alive, which is larger than a block's numbers.
+        return jax.tree.map(np.array, work(job, devices[number % len(devices)]))
 
-    return in_threads(jobs, one, num_workers(num_beside))
+    return in_threads(jobs, one, num_workers(num_beside), _room)

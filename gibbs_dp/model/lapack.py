@@ -17,15 +17,14 @@ from gibbs_dp._linalg import SHARED_OUT
 from gibbs_dp.model.posterior import GibbsPosterior
 
 FIRST, LAST = (0, 10, 0), (0, 11, 0)  # jaxlib versions that share batches out
-FACTORIZATIONS = frozenset(
-    {
-        *("cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu"),
-        *("qr", "schur", "svd", "triangular_solve", "tridiagonal"),
-    }
-)
+COSTS = dict.fromkeys(("eig", "eigh", "svd", "schur", "hessenberg"), 10.0)
+COSTS |= dict.fromkeys(("cholesky", "lu", "qr", "geqrf", "geqp3", "householder_product"), 1.0)
+COSTS |= {"ormqr": 1.0, "triangular_solve": 1.0, "tridiagonal_solve": 5.0}
+"""Operations on a matrix, over its rows times the entries of it or of the right-hand side."""
 TYPICAL_BATCH = 512  # 32 datasets of 16 chains
 
-Matrices: TypeAlias = tuple[str, tuple[int, ...]]  # what is done with them, and their shape
+# What is done with a batch of matrices, their shape, and operations on all of them.
+Matrices: TypeAlias = tuple[str, tuple[int, ...], float]
 
 
 class WaitingWarning(RuntimeWarning):
@@ -33,7 +32,7 @@ class WaitingWarning(RuntimeWarning):
 
 
 def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
-    """Warn if loss or prior factor matrices for every parameter, in batches that may wait.
+    """Warn if loss or prior factor matrices for every draw or dataset, in batches that may wait.
 
     Warns
     -----
@@ -46,11 +45,11 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
     shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(a), jnp.result_type(a)) for a in leaves)
     found = _largest(posterior, treedef, shapes)
     if found is not None:
-        name, shape = found
+        name, shape, _ = found
         warnings.warn(
             f"loss or prior: it uses {name} on {shape[-2]} x {shape[-1]} matrices for every "
-            f"draw, and jaxlib {jaxlib.version.__version__} may wait for ever where several "
-            "batches of them meet; if nothing moves, take another jaxlib: pip install "
+            f"draw or dataset, and jaxlib {jaxlib.version.__version__} may wait for ever where "
+            "several batches of them meet; if nothing moves, take another jaxlib: pip install "
             "'jax<0.10'.",
             WaitingWarning,
             stacklevel=2,
@@ -59,28 +58,36 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
 
 @lru_cache(maxsize=256)  # nothing is traced again for a new dataset of the same shape
 def _largest(posterior: GibbsPosterior, treedef: Any, shapes: tuple[Any, ...]) -> Matrices | None:
-    """Find matrices of the loss or prior, one for every parameter, that jaxlib would share out."""
+    """Find matrices of the loss or prior that jaxlib would share out."""
 
     def terms(u: Any, data: PyTree) -> Any:
         theta = posterior.constrain(u)
         losses = posterior.empirical_loss if posterior.structured else posterior.losses
         return losses(theta, data), posterior.log_prior_unconstrained(u)
 
-    two, data = jnp.zeros((2, posterior.dim)), jax.tree.unflatten(treedef, shapes)
-    if not any(_factorized(jax.make_jaxpr(terms)(two[0], data).jaxpr)):
+    # Two datasets, two draws of each: what shows once only is the same for all.
+    two = jnp.zeros((2, 2, posterior.dim))
+    one, data = two[0, 0], jax.tree.unflatten(treedef, shapes)
+    if not any(_factorized(jax.make_jaxpr(terms)(one, data).jaxpr)):
         return None  # nearly always, at half the time
-    for name, shape in _factorized(jax.make_jaxpr(jax.vmap(terms, (0, None)))(two, data).jaxpr):
-        batch = math.prod(shape[:-2]) / 2 * TYPICAL_BATCH
-        if len(shape) > 2 and batch * shape[-1] ** 3 >= SHARED_OUT:
-            return name, shape
+    datasets = jax.tree.map(lambda s: jax.ShapeDtypeStruct((2, *s.shape), s.dtype), data)
+    batched = jax.vmap(jax.vmap(terms, (0, None)))
+    for name, shape, cost in _factorized(jax.make_jaxpr(batched)(two, datasets).jaxpr):
+        if math.prod(shape[:-2]) > 1 and cost / 4 * TYPICAL_BATCH >= SHARED_OUT:
+            return name, shape, cost
     return None
 
 
 def _factorized(jaxpr: Any) -> Iterator[Matrices]:
-    """Names, and shapes of the matrices, of what a program factors or solves with."""
+    """List what a program factors or solves with."""
     for equation in jaxpr.eqns:
-        if equation.primitive.name in FACTORIZATIONS:
-            yield equation.primitive.name, equation.invars[0].aval.shape
+        name = equation.primitive.name
+        if name in COSTS:
+            shapes = [v.aval.shape for v in equation.invars]
+            # A tridiagonal matrix comes as three vectors; a right-hand side last.
+            shape = (*shapes[0], shapes[0][-1]) if name == "tridiagonal_solve" else shapes[0]
+            rows = 1 if name == "tridiagonal_solve" else shape[-2]
+            yield name, shape, COSTS[name] * rows * math.prod(shapes[-1])
         for inner in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program):
             if _is_program(inner):
                 yield from _factorized(getattr(inner, "jaxpr", inner))

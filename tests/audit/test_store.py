@@ -3,6 +3,7 @@
 import errno
 import importlib
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,6 +12,7 @@ from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
 from gibbs_dp.audit import allocation, information
+from gibbs_dp.audit.runner import Runner
 from gibbs_dp.audit.store.archive import Archive, DamagedStoreWarning
 from gibbs_dp.estimators import Contrast, average
 
@@ -241,6 +243,19 @@ def test_processes_share_a_sweep_and_a_lost_one_is_named(plain, tmp_path, count,
     assert len(incomplete.value.missing) == BLOCKS // count
     np.testing.assert_equal(share(count - 1).rows, plain.rows)
     assert audit(store=gdp.Store(tmp_path, count, None)).rows == plain.rows
+
+
+def test_an_interrupt_while_a_block_is_saved_begins_no_other(written, tmp_path, monkeypatch):
+    begun, call = [], Runner._call
+    monkeypatch.setattr(Runner, "_call", lambda *job: begun.append(job) or call(*job))
+    written["stop_at"] = 1
+    with pytest.raises(KeyboardInterrupt) as held:  # with the frames that it came through
+        audit(store=tmp_path, num_datasets=4096)
+    assert held.traceback
+    count = len(begun)
+    assert count < 32  # of 256, pilots included
+    time.sleep(0.3)
+    assert len(begun) == count
 
 
 def test_processes_that_wait_meet_a_relative_error_together(tmp_path):

@@ -1,5 +1,6 @@
 """Losses and priors that factor matrices are told what this jaxlib may do with them."""
 
+import importlib
 import warnings
 
 import jax
@@ -33,7 +34,9 @@ def posterior(loss=gdp.losses.half_squared_distance, prior=None):
 
 
 def test_a_factorization_for_every_draw_is_warned_of():
-    with pytest.warns(WaitingWarning, match="cholesky on 12 x 12 matrices for every draw, and"):
+    with pytest.warns(
+        WaitingWarning, match="cholesky on 12 x 12 matrices for every draw or dataset, and"
+    ):
         warn_of_lapack(posterior(covariance_loss), EXAMPLES)
     correlated = {"factor": dist.LKJCholesky(12), "mean": dist.Normal(0.0, 1.0).expand([12])}
 
@@ -43,6 +46,37 @@ def test_a_factorization_for_every_draw_is_warned_of():
 
     with pytest.warns(WaitingWarning, match="triangular_solve on 12 x 12"):
         warn_of_lapack(posterior(loss, correlated), EXAMPLES)
+
+
+def spectral_loss(theta, z):
+    return jnp.sum(jnp.linalg.eigvalsh(jnp.outer(theta[:6], z[:6])) ** 2)
+
+
+def wide_loss(theta, z):
+    factor = jnp.tril(jnp.ones((6, 6)) + jnp.outer(theta[:6], theta[:6]))
+    return jnp.sum(jax.scipy.linalg.solve_triangular(factor, jnp.outer(z[:6], jnp.ones(2000))))
+
+
+def tridiagonal_loss(theta, z):
+    edge = jnp.concatenate([theta] * 12)
+    return jnp.sum(jax.lax.linalg.tridiagonal_solve(edge, edge + 9, edge, edge[:, None]))
+
+
+def loss_of_data_alone(theta, data):
+    return jnp.sum(theta) * jnp.sum(jnp.linalg.cholesky(data.T @ data + jnp.eye(12)))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [spectral_loss, wide_loss, tridiagonal_loss, loss_of_data_alone],
+    ids=lambda f: f.__name__,
+)
+def test_small_matrices_count_with_what_is_done_to_them(loss):
+    prior = dist.Normal(0.0, 1.0).expand([12])
+    kind = "total_loss" if loss is loss_of_data_alone else "loss"
+    target = gdp.GibbsPosterior(prior=prior, **{kind: loss})
+    with pytest.warns(WaitingWarning):
+        warn_of_lapack(target, EXAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +105,13 @@ def test_another_jaxlib_or_device_is_not_warned_of(monkeypatch):
         warn_of_lapack(target, EXAMPLES)
 
 
-def test_audits_and_samples_pass_it_on():
+def test_audits_and_samples_pass_it_on(monkeypatch):
+    def not_now(*_):
+        raise InterruptedError
+
+    monkeypatch.setattr(importlib.import_module("gibbs_dp.audit.run"), "run_sweep", not_now)
+    target = posterior(covariance_loss, dist.Normal(0.0, 2.0).expand([12]))
+    with pytest.warns(WaitingWarning), pytest.raises(InterruptedError):
+        gdp.audit(target, lambda key, n: jnp.ones((n, 12)), 5, [1.0], 4, progress=False)
     with pytest.warns(WaitingWarning):
         gdp.sample(posterior(covariance_loss), EXAMPLES, num_samples=4, num_chains=2, num_warmup=1)

@@ -34,6 +34,7 @@ def examples(n, seed, dtype):
 def test_the_mean_is_over_all_examples_in_chunks(n, group_size, precision, monkeypatch):
     """8 groups are looked at; 16 further examples are added at a time, a remainder too."""
     monkeypatch.setattr(module, "MAX_GROUPS", 8)
+    monkeypatch.setattr(module, "GROUPS_PER_GHOST", 0)
     monkeypatch.setattr(module, "CHUNK", 16)
     u = jnp.asarray(np.random.default_rng(0).normal(size=(2, 5, 3)), precision)
     train, ghosts = examples(n, 1, precision), examples(6, 2, precision)
@@ -49,6 +50,7 @@ def test_the_mean_is_over_all_examples_in_chunks(n, group_size, precision, monke
 
 def test_an_infinite_loss_far_down_the_table_shows(monkeypatch):
     monkeypatch.setattr(module, "MAX_GROUPS", 8)
+    monkeypatch.setattr(module, "GROUPS_PER_GHOST", 0)
     monkeypatch.setattr(module, "CHUNK", 16)
     x, y = examples(50, 3, jnp.float32)
     found = module.per_example_losses(
@@ -66,6 +68,7 @@ def test_an_infinite_loss_far_down_the_table_shows(monkeypatch):
 def test_audits_of_more_examples_than_are_looked_at_keep_to_the_truth(monkeypatch):
     """8 of 40 examples in the direct estimate; |z| <= 4 has a false-alarm rate of 6e-5."""
     monkeypatch.setattr(module, "MAX_GROUPS", 8)
+    monkeypatch.setattr(module, "GROUPS_PER_GHOST", 0)
     monkeypatch.setattr(module, "CHUNK", 16)
     loss, prior = gdp.losses.half_squared_distance, dist.Normal(0.0, 2.0).expand([2])
     posterior = gdp.GibbsPosterior(loss, prior)  # of this test: its program is no other's
