@@ -36,8 +36,8 @@ def cost(shape, name):
     return batch * each
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (40,), (3, 25)])
-@pytest.mark.parametrize("dim", [1, 7, 24])
+@pytest.mark.parametrize("shape", [(), (40,), (3, 25)])
+@pytest.mark.parametrize("dim", [1, 24])
 def test_all_agree_with_numpy_under_any_vmap(precision, shape, dim):
     matrices = positive(shape, dim, precision)
     right = jnp.asarray(np.random.default_rng(1).normal(size=(*shape, dim)), precision)
