@@ -72,7 +72,8 @@ def _support_of(leaf: Any) -> Support:
     if isinstance(leaf, Flat):
         support = leaf.support
     elif isinstance(leaf, dist.Distribution):
-        support = Support(leaf.support, tuple(leaf.batch_shape + leaf.event_shape))
+        shape = tuple(leaf.batch_shape + leaf.event_shape)
+        support = Support(leaf.support, shape, is_flat=_is_uniform(leaf))
     else:
         raise ValueError(
             "prior: every leaf must be a NumPyro distribution or gibbs_dp.Flat(support), "
@@ -91,6 +92,12 @@ def _support_of(leaf: Any) -> Support:
             f"{support.shape}; use a support of gibbs_dp.supports."
         ) from error
     return support
+
+
+def _is_uniform(law: dist.Distribution) -> bool:
+    while isinstance(law, (dist.Independent, dist.ExpandedDistribution)):
+        law = law.base_dist
+    return isinstance(law, dist.Uniform)
 
 
 def _refuse_moving(some: list[Support], others: list[Support]) -> None:

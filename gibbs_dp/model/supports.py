@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 from numpyro.distributions import constraints
-from numpyro.distributions.transforms import ParameterFreeTransform, biject_to
+from numpyro.distributions.transforms import biject_to
+
+from gibbs_dp.model.ball import L2Ball
+from gibbs_dp.model.charts import chart_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +27,20 @@ class Support:
         ``interval(a, b)``, ``simplex``, ...) or one of this module's own.
     shape
         The shape of the array, batch and event dimensions together.
+    is_flat
+        Whether the law on it is flat. Boxes, simplexes and balls are then mapped by the chart
+        under which that law is a standard normal (`gibbs_dp.model.charts`).
     """
 
     constraint: Any
     shape: tuple[int, ...] = ()
+    is_flat: bool = True
 
     @property
     def bijector(self) -> Any:
-        """NumPyro's transform from the unconstrained array onto the support."""
-        return biject_to(self.constraint)
+        """Transform from the unconstrained array onto the support: a chart, or NumPyro's own."""
+        chart = chart_of(self.constraint) if self.is_flat else None
+        return biject_to(self.constraint) if chart is None else chart
 
     @property
     def unconstrained_shape(self) -> tuple[int, ...]:
@@ -97,84 +104,6 @@ class Support:
         return float(np.linalg.norm(np.broadcast_to(far, self.shape)))
 
 
-class L2Ball(constraints.Constraint):  # type: ignore[misc]
-    """The open Euclidean ball of a given radius, for the last axis."""
-
-    event_dim = 1
-
-    def __init__(self, radius: float) -> None:
-        self.radius = float(radius)
-
-    def __call__(self, x: Float[Array, "*b d"]) -> Bool[Array, "*b"]:
-        """Whether each vector lies inside the ball."""
-        return jnp.sum(x**2, axis=-1) < self.radius**2
-
-    def feasible_like(self, prototype: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-        """Return the centre of the ball."""
-        return jnp.zeros_like(prototype)
-
-    def tree_flatten(self) -> tuple[tuple[()], tuple[tuple[()], dict[str, float]]]:
-        """Flatten without array leaves: the radius is static."""
-        return (), ((), {"radius": self.radius})
-
-
-# tanh(r) / r as a polynomial in r ** 2, highest power first.
-_TANH_RATIO = (21844 / 6081075, -1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3, 1.0)
-
-
-class L2BallTransform(ParameterFreeTransform):  # type: ignore[misc]
-    """Radial map ``u -> radius tanh(|u|) u / |u|`` from Euclidean space onto the ball."""
-
-    domain = constraints.real_vector
-
-    def __init__(self, radius: float) -> None:
-        self.radius = radius
-
-    @property
-    def codomain(self) -> L2Ball:
-        """The ball."""
-        return L2Ball(self.radius)
-
-    @staticmethod
-    def _radial(u: Float[Array, "*b d"]) -> tuple[Float[Array, "*b"], Float[Array, "*b"]]:
-        """Return ``tanh(r) / r`` and ``log cosh(r)`` for ``r = |u|``, smooth at 0.
-
-        Near 0 both go through ``s = r ** 2``: derivatives through ``r`` lose every digit there,
-        and that is where a flat posterior has its mode.
-        """
-        square = jnp.sum(u**2, axis=-1)
-        is_small = square < 0.01
-        s = jnp.where(is_small, square, 0.0)
-        series = jnp.polyval(jnp.asarray(_TANH_RATIO, u.dtype), s)
-        r = jnp.sqrt(jnp.where(is_small, 1.0, square))
-        inside = 1.0 - 4.0 * jnp.finfo(u.dtype).eps  # tanh rounds to 1, which is not in the ball
-        ratio = jnp.where(is_small, series, jnp.minimum(jnp.tanh(r), inside) / r)
-        near = -0.5 * jnp.log1p(-s * series**2)  # 1 / cosh^2 = 1 - tanh^2
-        log_cosh = jnp.where(is_small, near, r + jax.nn.softplus(-2.0 * r) - jnp.log(2.0))
-        return ratio, log_cosh
-
-    def __call__(self, u: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-        """Map onto the ball."""
-        return self.radius * self._radial(u)[0][..., None] * u
-
-    def _inverse(self, theta: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-        r = jnp.sqrt(jnp.sum((theta / self.radius) ** 2, axis=-1))
-        inside = jnp.clip(r, jnp.finfo(theta.dtype).eps, 1.0 - 4.0 * jnp.finfo(theta.dtype).eps)
-        return (jnp.arctanh(inside) / inside)[..., None] * theta / self.radius
-
-    def log_abs_det_jacobian(
-        self, u: Float[Array, "*b d"], theta: Float[Array, "*b d"], intermediates: Any = None
-    ) -> Float[Array, "*b"]:
-        """Radial derivative once, tangential stretch ``d - 1`` times."""
-        del theta, intermediates
-        ratio, log_cosh = self._radial(u)
-        d = u.shape[-1]
-        return d * jnp.log(self.radius) - 2.0 * log_cosh + (d - 1) * jnp.log(ratio)
-
-
-biject_to.register(L2Ball)(lambda c: L2BallTransform(c.radius))
-
-
 def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     """Turn an integer or a sequence into a shape.
 
@@ -204,7 +133,7 @@ def positive(shape: int | Sequence[int] = ()) -> Support:
 
 
 def box(low: float, high: float, shape: int | Sequence[int] = ()) -> Support:
-    """Every entry in ``[low, high]``, through a scaled logistic function.
+    """Every entry in ``[low, high]``, through the normal distribution function.
 
     Raises
     ------

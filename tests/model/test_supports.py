@@ -6,6 +6,8 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from numpyro.distributions import constraints
+from scipy import special, stats
+from scipy.integrate import quad
 
 import gibbs_dp as gdp
 from gibbs_dp.model.prior import Prior
@@ -89,34 +91,100 @@ def test_far_points_stay_inside_with_finite_jacobian(precision, name):
     assert np.isfinite(far["slope"]).all()
 
 
-def test_ball_has_exact_second_derivatives_down_to_its_centre(precision):
-    """Against the radial formula in float64; a mode search ends at the centre."""
-    dim = 3
+BALLS = (1, 2, 31, 300)
+
+
+@pytest.mark.parametrize("dim", BALLS)
+def test_ball_s_radius_is_the_quantile_of_the_length_of_a_normal_vector(precision, dim):
+    """Against SciPy, from the centre to where the ball is full to double precision."""
     support = gdp.supports.l2_ball(dim, 2.0)
-    axis = np.array([0.6, 0.0, 0.8])
-    radii = np.array([0.0, 1e-8, 1e-4, 1e-2, 0.0999, 0.1001, 1.0])
-    points = jnp.asarray(radii[:, None] * axis, precision)
-    hessian = jax.jit(jax.vmap(jax.hessian(support.log_det)))(points)
-    r = np.maximum(radii, 1e-3)[:, None, None]  # below, the limit at 0 within 1e-6
-    # f(r) = -2 log cosh r + (d - 1) log(tanh(r) / r)
-    slope = -2 * np.tanh(r) + (dim - 1) * (2 / np.sinh(2 * r) - 1 / r)
-    curve = -2 / np.cosh(r) ** 2 + (dim - 1) * (1 / r**2 - 4 * np.cosh(2 * r) / np.sinh(2 * r) ** 2)
-    radial = np.outer(axis, axis)
-    truth = curve * radial + slope / r * (np.eye(dim) - radial)
-    np.testing.assert_allclose(hessian, truth, atol=2e-3 if precision == jnp.float32 else 1e-5)
+    axis = np.random.default_rng(2).normal(size=dim)
+    axis /= np.linalg.norm(axis)
+    middle = np.sqrt(dim)
+    lengths = np.array([0.0, 1e-6, 1e-3, 0.1, 0.5 * middle, middle, middle + 2, middle + 20])
+    found = jax.jit(jax.vmap(support.constrain))(jnp.asarray(lengths[:, None] * axis, precision))
+    # Near the centre the law of the length underflows: F(r) / r^d = c int_0^1 e^(-r^2 v^(2/d) / 2).
+    log_c = -0.5 * dim * np.log(2) - special.gammaln(0.5 * dim + 1)
+    near = [quad(lambda v, r=r: np.exp(-0.5 * r**2 * v ** (2 / dim)), 0, 1) for r in lengths[1:4]]
+    truth = [
+        *(
+            2 * r * np.exp((log_c + np.log(i[0])) / dim)
+            for r, i in zip(lengths[1:4], near, strict=True)
+        ),
+        *(2 * stats.chi.cdf(lengths[4:], dim) ** (1 / dim)),
+    ]
+    tolerance = 3e-5 if precision == jnp.float32 else 1e-8
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1)[1:], truth, rtol=tolerance)
+    np.testing.assert_array_equal(found[0], 0.0)
 
 
-def test_uniform_on_the_ball_is_uniform():
-    """Its radius has distribution function (r / R)^d; by quadrature over the flat radius."""
+def test_ball_is_smooth_down_to_its_centre(precision):
+    """A mode search ends there: derivatives through the length would lose every digit."""
     support = gdp.supports.l2_ball(3, 2.0)
-    r = jnp.linspace(1e-3, 12.0, 20001)
-    points = r[:, None] * jnp.asarray([0.6, 0.0, 0.8])
-    shell = 4 * np.pi * np.asarray(r, float) ** 2
-    log_det = np.asarray(jax.jit(jax.vmap(support.log_det))(points), float)
-    mass = shell * np.exp(log_det) * float(r[1] - r[0])
-    assert abs(mass.sum() / (4 / 3 * np.pi * 2.0**3) - 1) < 1e-3
-    share = mass[2.0 * np.tanh(np.asarray(r, float)) < 1.0].sum() / mass.sum()
-    assert abs(share - 1 / 8) < 1e-3
+    axis = np.array([0.6, 0.0, 0.8])
+    radii = np.array([0.0, 1e-8, 1e-4, 1e-2, 0.1, 1.0])
+    points = jnp.asarray(radii[:, None] * axis, precision)
+
+    def along(u):
+        return jnp.sum(support.constrain(u) * jnp.asarray(axis, u.dtype))
+
+    slope = jax.jit(jax.vmap(jax.grad(along)))(points) @ axis
+    bend = jnp.einsum("pij,i,j->p", jax.jit(jax.vmap(jax.hessian(along)))(points), axis, axis)
+    # rho = 2 F^(1/3); the ball is nearly linear inside: F = c r^3 (1 - 3 r^2 / 10 + ...).
+    r = np.maximum(radii, 1e-5)
+    law, density = stats.chi.cdf(r, 3), stats.chi.pdf(r, 3)
+    first = 2 / 3 * law ** (-2 / 3) * density
+    second = first * (2 / r - r - 2 / 3 * density / law)
+    loose = 2e-3 if precision == jnp.float32 else 1e-5
+    np.testing.assert_allclose(slope, first, rtol=loose)
+    np.testing.assert_allclose(bend, second, atol=loose)
+
+
+def shares_of_the_flat_law(name, theta):
+    """Transforms of points that are uniform on (0, 1) where the points are on the support."""
+    if name == "box":
+        return (theta + 1.0) / 3.0
+    if name == "simplex":  # each entry of a uniform point is Beta(1, 3)
+        return stats.beta.cdf(theta, 1, 3)
+    length = np.linalg.norm(theta, axis=1, keepdims=True)
+    direction = 0.5 + 0.5 * theta / length  # Archimedes: uniform in three dimensions
+    return np.concatenate([(length / 2.0) ** 3, direction], axis=1)
+
+
+@pytest.mark.parametrize("name", ["box", "simplex", "l2_ball"])
+def test_normal_points_become_flat_ones(precision, name):
+    """Eleven tests by Kolmogorov and Smirnov at 1e-6 each: a false alarm in 90,000 runs."""
+    support = SUPPORTS[name]()
+    noise = np.random.default_rng(7).normal(size=(20_000, *support.unconstrained_shape))
+    theta = np.asarray(jax.jit(jax.vmap(support.constrain))(jnp.asarray(noise, precision)), float)
+    for shares in shares_of_the_flat_law(name, theta).T:
+        assert stats.kstest(shares, "uniform").pvalue > 1e-6
+    # A fifth too wide is seen.
+    wide = np.asarray(jax.jit(jax.vmap(support.constrain))(jnp.asarray(1.2 * noise, precision)))
+    p_values = [stats.kstest(x, "uniform").pvalue for x in shares_of_the_flat_law(name, wide).T]
+    assert min(p_values) < 1e-6
+
+
+def test_ends_of_a_box_keep_their_digits(precision):
+    """Points that differ by less than the rounding of 1 are told apart at an end that is 0."""
+    for low, high, sign in ((0.0, 1.0, -1.0), (-1.0, 0.0, 1.0)):
+        support = gdp.supports.box(low, high, 3)
+        u = jnp.asarray(sign * np.array([6.0, 8.0, 12.0]), precision)
+        theta = support.constrain(u)
+        np.testing.assert_allclose(np.abs(theta), stats.norm.sf([6.0, 8.0, 12.0]), rtol=1e-4)
+        np.testing.assert_allclose(support.unconstrain(theta), u, rtol=1e-4)
+
+
+def test_only_flat_laws_take_the_charts():
+    """NumPyro's models keep NumPyro's coordinates."""
+    flat = gdp.Flat(constraints.interval(0.0, 2.0), 3)
+    uniform = Prior(dist.Uniform(0.0, 2.0).expand([3]).to_event(1))
+    beta = Prior(dist.Beta(2.0, 3.0))
+    for support in (flat.support, uniform.supports[0]):
+        np.testing.assert_allclose(support.constrain(jnp.ones(3)), 2 * stats.norm.cdf(1), rtol=1e-6)
+    np.testing.assert_allclose(beta.supports[0].constrain(jnp.ones(())), 1 / (1 + np.exp(-1)))
+    wide = gdp.Flat(constraints.independent(constraints.interval(-1.0, 1.0), 1), 2).support
+    np.testing.assert_allclose(wide.log_det(jnp.zeros(2)), 2 * np.log(2 * stats.norm.pdf(0)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""Charts of bounded supports: bijections under which the flat law is a standard normal.
+
+A posterior with a flat prior is then exactly Gaussian without data, and nearly so with few, which
+is what samplers are best at. Each is an inverse distribution function of a normal's own law:
+entry by entry on a box, stick by stick on a simplex, of the length on a ball
+(`gibbs_dp.model.ball`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpyro.distributions import constraints
+from numpyro.distributions.transforms import ParameterFreeTransform
+from scipy import special
+
+from gibbs_dp.model.ball import BallChart, L2Ball
+
+_LOG_ROOT = 0.5 * np.log(2.0 * np.pi)  # of the standard normal's normalizer, per coordinate
+
+
+def _log_normal(u: Float[Array, "*b"]) -> Float[Array, "*b"]:
+    return -0.5 * u**2 - _LOG_ROOT
+
+
+class BoxChart(ParameterFreeTransform):  # type: ignore[misc]
+    """Entry by entry ``u -> low + (high - low) Phi(u)``, each end to its own relative precision.
+
+    Parameters
+    ----------
+    low, high
+        Finite bounds, arrays or numbers.
+    """
+
+    domain = constraints.real
+
+    def __init__(self, low: Any, high: Any) -> None:
+        self.low, self.high = low, high
+
+    @property
+    def codomain(self) -> Any:
+        """The interval."""
+        return constraints.interval(self.low, self.high)
+
+    def __call__(self, u: Float[Array, "*b"]) -> Float[Array, "*b"]:
+        """Map onto the box."""
+        is_low = u < 0
+        # 1 - Phi has no digits left beyond 5 (float32): measured from the nearer end it has.
+        tail = 0.5 * jax.scipy.special.erfc(jnp.where(is_low, -1.0, 1.0) * np.sqrt(0.5) * u)
+        # Bounds may differ in type from u, whose type the parameter has.
+        low, width = jnp.asarray(self.low, u.dtype), jnp.asarray(self.high - self.low, u.dtype)
+        high = jnp.asarray(self.high, u.dtype)
+        theta = jnp.where(is_low, low + width * tail, high - width * tail)
+        return jnp.clip(theta, low, high)
+
+    def _inverse(self, theta: Float[Array, "*b"]) -> Float[Array, "*b"]:
+        tiny = jnp.finfo(theta.dtype).tiny
+        low, high = jnp.asarray(self.low, theta.dtype), jnp.asarray(self.high, theta.dtype)
+        below, above = (
+            jax.scipy.special.ndtri(jnp.clip(x / (high - low), tiny, 0.5))
+            for x in (theta - low, high - theta)
+        )
+        return jnp.where(theta - low < high - theta, below, -above)
+
+    def log_abs_det_jacobian(
+        self, u: Float[Array, "*b"], theta: Float[Array, "*b"], intermediates: Any = None
+    ) -> Float[Array, "*b"]:
+        """Log normal density plus log width, entry by entry."""
+        del theta, intermediates
+        return _log_normal(u) + jnp.log(jnp.asarray(self.high - self.low, u.dtype))
+
+
+class SimplexChart(ParameterFreeTransform):  # type: ignore[misc]
+    """Stick breaking: of what is left, ``m`` more pieces to come, ``1 - Phi(-u)^(1/m)`` is taken.
+
+    That is the Beta(1, m) law of the pieces of a uniform point.
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def __call__(self, u: Float[Array, "*b d"]) -> Float[Array, "*b e"]:
+        """Map onto the simplex; one entry more."""
+        log_left = jax.scipy.special.log_ndtr(-u) / _pieces(u.shape[-1], u.dtype)
+        left = jnp.exp(jnp.cumsum(log_left, axis=-1))
+        before = jnp.concatenate([jnp.ones_like(left[..., :1]), left[..., :-1]], axis=-1)
+        taken = before * -jnp.expm1(log_left)
+        return jnp.concatenate([taken, left[..., -1:]], axis=-1)
+
+    def _inverse(self, theta: Float[Array, "*b e"]) -> Float[Array, "*b d"]:
+        tiny = jnp.finfo(theta.dtype).tiny
+        # Sums from the end: 1 minus a sum from the front has no digits left.
+        left = jnp.flip(jnp.cumsum(jnp.flip(theta, -1), axis=-1), -1)
+        share_left = left[..., 1:] / jnp.maximum(left[..., :-1], tiny)
+        share_left = jnp.clip(share_left, tiny, 1.0)
+        share_taken = jnp.clip(theta[..., :-1] / jnp.maximum(left[..., :-1], tiny), 0.0, 1.0)
+        # log(1 - taken) from whichever of the two has its digits.
+        log_left = jnp.where(share_taken < 0.5, jnp.log1p(-share_taken), jnp.log(share_left))
+        log_tail = _pieces(theta.shape[-1] - 1, theta.dtype) * log_left
+        below = jax.scipy.special.ndtri(jnp.clip(-jnp.expm1(log_tail), tiny, 0.5))
+        above = jax.scipy.special.ndtri(jnp.clip(jnp.exp(log_tail), tiny, 0.5))
+        return jnp.where(log_tail > -np.log(2.0), below, -above)
+
+    def log_abs_det_jacobian(
+        self, u: Float[Array, "*b d"], theta: Float[Array, "*b e"], intermediates: Any = None
+    ) -> Float[Array, "*b"]:
+        """Log normal density plus log volume, in all entries but the last."""
+        del theta, intermediates
+        return jnp.sum(_log_normal(u), axis=-1) - special.gammaln(u.shape[-1] + 1.0)
+
+    def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """One entry more."""
+        return (*shape[:-1], shape[-1] + 1)
+
+    def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """One entry less."""
+        if len(shape) < 1:
+            raise ValueError("a simplex needs at least one axis.")
+        return (*shape[:-1], shape[-1] - 1)
+
+
+def _pieces(num_sticks: int, dtype: Any) -> Float[Array, " sticks"]:
+    return jnp.arange(num_sticks, 0, -1).astype(dtype)
+
+
+_INTERVALS = (
+    type(constraints.interval(0.0, 1.0)),
+    type(constraints.open_interval(0.0, 1.0)),
+    type(constraints.unit_interval),
+)
+
+
+def chart_of(constraint: Any) -> Any:
+    """Chart of a box, simplex or ball, ``to_event`` or not; None for any other constraint.
+
+    >>> chart_of(constraints.real) is None
+    True
+    """
+    c = constraint
+    while hasattr(c, "base_constraint"):
+        c = c.base_constraint
+    if isinstance(c, L2Ball):
+        return BallChart(c.radius)
+    if type(c) is type(constraints.simplex):
+        return SimplexChart()
+    if type(c) in _INTERVALS:
+        low, high = np.asarray(c.lower_bound), np.asarray(c.upper_bound)
+        if np.isfinite(low).all() and np.isfinite(high).all():
+            return BoxChart(low, high)
+    return None
