@@ -90,7 +90,7 @@ def _stretch_table(dim: int) -> tuple[float, Float[np.ndarray, "cells 6"]]:
     num_cells = int(np.ceil(end / (max(1.0, np.sqrt(dim)) / 24.0)))
     s = np.linspace(0.0, end, num_cells + 1)
     spline = make_interp_spline(s, np.exp(_log_stretch(s, dim)), k=5)
-    pieces = PPoly.from_spline(spline)
+    pieces = PPoly.from_spline(spline)  # type: ignore[arg-type]  # its stub forgets splines
     powers = [pieces(s[:-1], nu=k) / special.factorial(k) for k in range(6)]
     return end / num_cells, np.stack(powers, axis=1)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
+from gibbs_dp._compile import on_default_backend
 from gibbs_dp.model.check import as_key, check_loss, positive_count
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.masked import check_mask, masked
@@ -28,13 +28,11 @@ from gibbs_dp.sampling.langevin_walk import check_unadjusted
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
 LOW_ACCEPT = 0.5
+# Root mean square of a whitened coordinate, or its inverse, above which adaptation pays.
+UNIT_SCALE = 1.4
 
 
-@partial(
-    jax.jit,
-    static_argnames=("posterior", "kernel", "num_chains", "num_samples"),
-)
-def _sample_batch(
+def _sample_batch_of(
     posterior: GibbsPosterior,
     kernel: Kernel | Unadjusted,
     num_chains: int,
@@ -54,6 +52,24 @@ def _sample_batch(
     return jax.vmap(one)(keys, data, starts)
 
 
+def _begin_of(
+    posterior: GibbsPosterior, num_datasets: int, num_chains: int, root: Key[Array, ""]
+) -> tuple[Key[Array, " datasets"], Float[Array, "datasets chains dim"]]:
+    """Split off a key for each dataset, and where the mode searches of its chains start."""
+
+    def one(index: Array) -> tuple[Key[Array, ""], Array]:
+        first, second = jax.random.split(jax.random.fold_in(root, index))
+        return second, jax.vmap(posterior.initial)(jax.random.split(first, num_chains))
+
+    return jax.vmap(one)(jnp.arange(num_datasets))
+
+
+_sample_batch = on_default_backend(
+    _sample_batch_of, "posterior", "kernel", "num_chains", "num_samples"
+)
+_begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains")
+
+
 def sample(
     posterior: GibbsPosterior,
     data: PyTree,
@@ -70,9 +86,9 @@ def sample(
     """Draw from the Gibbs posterior of one dataset, or of each dataset of a batch.
 
     Every chain searches for a mode from an overdispersed start of its own and is whitened by the
-    Laplace fit at the best one; where that fit is of no use, whitening and step size are learned
-    from draws pooled over the chains. The draws are those of a Markov chain: no privacy
-    guarantee of an exact draw applies to them.
+    Laplace fit at the best one; where that fit is of no use (chains hardly move, or the draws are
+    not of its scale), whitening and step size are learned from draws pooled over the chains. The
+    draws are those of a Markov chain: no privacy guarantee of an exact draw applies to them.
 
     Parameters
     ----------
@@ -151,11 +167,9 @@ def sample(
         )
     if isinstance(kernel, Unadjusted):
         check_unadjusted(kernel, posterior)
-    num_datasets = num_examples(batch)
-    root = as_key(key)
-    keys = jax.vmap(lambda i: jax.random.fold_in(root, i))(jnp.arange(num_datasets))
-    start_keys, keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-    starts = _starts(posterior, start_keys, num_chains, init)
+    keys, starts = _begin(posterior, num_examples(batch), num_chains, as_key(key))
+    if init is not None:
+        starts = jnp.broadcast_to(_point(posterior, init), starts.shape)
 
     def run(*traced: Any) -> tuple[ChainDraws, PyTree]:
         found = _sample_batch(posterior, kernel, num_chains, num_samples, batch, *traced)
@@ -174,32 +188,36 @@ def sample(
         settings = _describe(kernel, num_warmup, examples)
         settings["variance_inflation"] = float(draws.inflation.mean())
         return _pack(draws, theta, gamma, is_batch, settings)
-    trusted = draws.is_curved.all() & (draws.accept_prob.mean() >= LOW_ACCEPT)
-    if not bool(trusted) or bool(draws.is_stuck.any()):
+    is_adapted = not _is_whitened(draws)
+    if is_adapted:
         draws, theta = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
         )
-    return _pack(draws, theta, gamma, is_batch, _describe(kernel, num_warmup, examples))
+    settings = _describe(kernel, num_warmup, examples) | {"is_adapted": is_adapted}
+    return _pack(draws, theta, gamma, is_batch, settings)
 
 
-def _starts(
-    posterior: GibbsPosterior,
-    keys: Key[Array, " datasets"],
-    num_chains: int,
-    init: PyTree | None,
-) -> Array:
-    if init is not None:
-        posterior.prior.check(init)
-        if not bool(posterior.prior.contains(init)):
-            raise ValueError("init: it lies outside the prior's support; give a point inside.")
-        point = posterior.unconstrain(init)
-        return jnp.broadcast_to(point, (keys.shape[0], num_chains, posterior.dim))
+def _is_whitened(draws: ChainDraws) -> bool:
+    """Whether chains moved, and in coordinates in which every posterior has about unit scale.
 
-    def of_dataset(key: PRNGKeyArray) -> Array:
-        chains = jax.random.split(key, num_chains)
-        return jax.vmap(posterior.initial)(chains)
+    Around a narrow peak with wide shoulders proposals are accepted and too short: acceptance alone
+    does not show that a fitted Gaussian is of no use.
+    """
+    scale = np.sqrt(np.mean(np.asarray(draws.v, np.float64) ** 2, axis=(1, 2)))
+    return bool(
+        draws.is_curved.all()
+        and draws.accept_prob.mean() >= LOW_ACCEPT
+        and not draws.is_stuck.any()
+        and scale.max() <= UNIT_SCALE
+        and scale.min() >= 1.0 / UNIT_SCALE
+    )
 
-    return jax.vmap(of_dataset)(keys)
+
+def _point(posterior: GibbsPosterior, init: PyTree) -> Float[Array, " dim"]:
+    posterior.prior.check(init)
+    if not bool(posterior.prior.contains(init)):
+        raise ValueError("init: it lies outside the prior's support; give a point inside.")
+    return posterior.unconstrain(init)
 
 
 def _describe(kernel: Kernel | Unadjusted, num_warmup: int, examples: PyTree) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.sample import _sample_batch
+from gibbs_dp._compile import program
+from gibbs_dp.sampling.sample import _sample_batch_of
 
 RNG = np.random.default_rng(0)
 LENGTHS = (3, 11, 6)
@@ -20,11 +21,17 @@ def draw(datasets):
     return gdp.sample(POSTERIOR, data, mask=mask, is_batch=True, num_samples=1000)
 
 
+def programs():
+    """How many were compiled to sample with."""
+    static = ("posterior", "kernel", "num_chains", "num_samples")
+    return program(_sample_batch_of, static, "cpu")._cache_size()
+
+
 def test_each_dataset_has_its_own_posterior_and_lengths_compile_nothing():
     draws = draw(DATASETS)
-    compiled = _sample_batch._cache_size()
+    compiled = programs()
     again = draw(DATASETS[::-1])
-    assert _sample_batch._cache_size() == compiled
+    assert programs() == compiled
     for found, order in ((draws, DATASETS), (again, DATASETS[::-1])):
         for theta, z in zip(found.theta, order, strict=True):
             precision = len(z) + 1  # N(0, 1) prior, gamma = 1
