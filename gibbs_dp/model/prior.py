@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
 from gibbs_dp.model import hierarchy
+from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
 from gibbs_dp.model.supports import Support, as_shape
 
 
@@ -206,6 +208,16 @@ class Prior:
             isinstance(leaf, Flat) and not np.isfinite(s.l2_bound())
             for leaf, s in zip(self.leaves, self.supports, strict=True)
         )
+
+    @property
+    def is_bounded_flat(self) -> tuple[bool, ...]:
+        """Of every flat coordinate, whether it is one of a flat part on a box or a simplex."""
+        found: list[bool] = []
+        for s in self.supports:
+            chart = chart_of(s.constraint) if s.is_flat else None
+            is_one = isinstance(chart, (BoxChart, SimplexChart))
+            found += [is_one] * prod(s.unconstrained_shape)
+        return tuple(found)
 
     def l2_bound(self) -> float:
         """Largest Euclidean norm of the whole parameter on the support."""

@@ -10,8 +10,9 @@ import optax
 from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.improper import is_improper
 from gibbs_dp.sampling.kernels.base import Potential
-from gibbs_dp.sampling.laplace import find_mode, is_improper
+from gibbs_dp.sampling.laplace import find_mode
 from gibbs_dp.sampling.target import Target, Terms
 from gibbs_dp.sampling.whitening import Whitening
 
@@ -41,7 +42,7 @@ class Location(NamedTuple):
     is_curved
         Whether the scale is that of a positive definite Hessian at a mode.
     is_improper
-        Whether a ray along which the potential does not rise was found.
+        Whether the posterior was found to have no normalizer.
     """
 
     centers: Float[Array, "starts dim"]
@@ -83,7 +84,7 @@ def locate(target: Target, starts: Float[Array, "starts dim"]) -> Location:
         reference=fit.reference,
         gaps=gaps[best] - gaps,
         is_curved=fit.is_curved & fit.is_converged,
-        is_improper=is_improper(target, fit) if posterior.prior.is_flat else false,
+        is_improper=is_improper(target, fit.mode, fit.reference, fit.hessian),
     )
 
 

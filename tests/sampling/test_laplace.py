@@ -6,7 +6,8 @@ import pytest
 from scipy import optimize
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.laplace import find_mode, is_improper
+from gibbs_dp.sampling.improper import is_improper
+from gibbs_dp.sampling.laplace import find_mode
 from gibbs_dp.sampling.target import Target
 
 FLAT = {d: gdp.Flat(gdp.supports.real(d)) for d in (1, 2, 3, 12)}
@@ -19,7 +20,7 @@ def fitter(posterior):
     def fit(data, gamma, start):
         target = Target(posterior, data, gamma)
         found = find_mode(target, start)
-        return found, is_improper(target, found)
+        return found, is_improper(target, found.mode, found.reference, found.hessian)
 
     return lambda data, gamma, start: fit(data, jnp.asarray(gamma), jnp.asarray(start))
 
