@@ -221,6 +221,11 @@ class Prior:
         return min(low for low, _ in parts), max(high for _, high in parts)
 
     @property
+    def is_translation_invariant(self) -> bool:
+        """Whether this is Lebesgue measure on all of Euclidean space."""
+        return self.is_euclidean and all(isinstance(leaf, Flat) for leaf in self.leaves)
+
+    @property
     def is_euclidean(self) -> bool:
         """Whether the support is all of Euclidean space, so that flat coordinates are theta."""
         return all(s.is_real for s in self.supports)

@@ -187,6 +187,8 @@ nothing was recorded.
         ValueError
             If the cost is in another currency, negative or not finite.
         """
+        if not (isinstance(purpose, str) and purpose.isprintable()):
+            raise ValueError("purpose must be one line of text; say in it what the charge is for.")
         given = _amounts(epsilon, delta, zcdp, "cost")
         if set(given) != set(self._budget):
             raise ValueError(
