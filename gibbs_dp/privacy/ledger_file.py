@@ -92,7 +92,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 raise DamagedLedgerError(f"ledger: {str(path)!r} is not a ledger of gibbs_dp.")
             yield connection
-    except (sqlite3.Error, OverflowError) as error:  # integers beyond 64 bits
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:  # the module's own, of odd bytes
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedLedgerError(f"ledger: {str(path)!r} cannot be used ({reason}).") from error
 

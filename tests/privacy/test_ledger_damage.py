@@ -83,6 +83,14 @@ def test_mutants_are_refused_or_harmless(tmp_path):
     assert counts["same"] > 10  # most bytes of a page are unused
 
 
+@pytest.mark.parametrize("word", [b"budget", b"CREATE", b"state", b"TEXT"])
+def test_a_schema_that_is_no_text_is_refused(whole, tmp_path, word):
+    """Python's module raises a UnicodeDecodeError of its own there."""
+    path = tmp_path / "odd"
+    path.write_bytes(whole[0].read_bytes().replace(word, b"\xb5" * len(word)))
+    assert judge(path, whole[1]) == "refused"
+
+
 EDITS = [
     "UPDATE budget SET epsilon = '2.0'",
     "UPDATE budget SET delta = '1'",
