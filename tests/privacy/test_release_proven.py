@@ -142,6 +142,33 @@ def test_the_proven_rate_is_below_the_true_one():
     assert quadratic.acceptance == pytest.approx(1.0, abs=2e-6)
 
 
+def test_a_release_has_the_posteriors_law(tmp_path):
+    """200 released draws against quadrature at the calibrated gamma; 1e-7 a false alarm."""
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=200.0, delta=1e-3)
+    out = release_proven(
+        LOGISTIC,
+        DATA,
+        domain=UNIT,
+        adjacency="replace-one",
+        ledger=ledger,
+        epsilon=20.0,
+        delta=1e-4,
+        num_draws=200,
+        accept="float-arithmetic",
+    )
+    theta = np.linspace(-8, 8, 20001)
+    logits = theta[:, None] * X
+    losses = (np.logaddexp(0, logits) - (X > 0.3) * logits).sum(axis=1)
+
+    def cdf(gamma):
+        mass = np.exp(-gamma * (losses - losses.min()) - theta**2 / 2)
+        return lambda x: np.interp(x, theta, np.cumsum(mass) / mass.sum())
+
+    gamma = out.guarantee.gamma
+    assert stats.kstest(out.theta[:, 0], cdf(gamma)).pvalue > 1e-7
+    assert stats.kstest(out.theta[:, 0] / 4, cdf(gamma)).pvalue < 1e-7
+
+
 def test_the_guarantee_adds_up_and_is_charged(tmp_path):
     ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=1.0, delta=1e-5)
     out = release_proven(
