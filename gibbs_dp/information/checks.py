@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +13,39 @@ Adjacency = Literal["replace-one", "add-remove"]
 
 # Probabilities typed by hand rarely sum to one in the last digit; more than this is a mistake.
 SUM_TOLERANCE = 1e-9
+LARGEST_GAMMA = 1e100
+
+
+def real(name: str, value: Any) -> float:
+    """Return a number as a float, else raise ``ValueError``: text, None and truth values are none.
+
+    Examples
+    --------
+    >>> real("gamma", np.float32(2.0))
+    2.0
+    """
+    found = math.nan
+    is_number = not isinstance(value, (bool, np.bool_, str, bytes)) and value is not None
+    if is_number:
+        try:
+            found = float(value)
+        except (TypeError, ValueError, OverflowError):
+            is_number = False
+    if not is_number:
+        raise ValueError(f"{name} must be a number, got {shown(value)}; pass a float.")
+    return found
+
+
+def shown(value: Any) -> str:
+    """Show a value in a sentence: itself where it is short and of one line, else its type.
+
+    >>> shown("x"), shown(np.zeros(100))
+    ("'x'", 'ndarray')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    text = repr(value)
+    return text if len(text) <= 40 and "\n" not in text else type(value).__name__
 
 
 def positive(name: str, value: float) -> float:
@@ -23,9 +56,10 @@ def positive(name: str, value: float) -> float:
     >>> positive("gamma", 2.0)
     2.0
     """
-    if not (math.isfinite(value) and value > 0):
+    found = real(name, value)
+    if not (math.isfinite(found) and found > 0):
         raise ValueError(f"{name} must be positive and finite, got {value}; pass a value above 0.")
-    return float(value)
+    return found
 
 
 def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
@@ -36,9 +70,10 @@ def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
     >>> nonnegative("eps", 0.0)
     0.0
     """
-    if math.isnan(value) or value < 0 or (math.isinf(value) and not allow_infinite):
+    found = real(name, value)
+    if math.isnan(found) or found < 0 or (math.isinf(found) and not allow_infinite):
         raise ValueError(f"{name} must be at least 0, got {value}; pass a nonnegative number.")
-    return float(value)
+    return found
 
 
 def unit_interval(name: str, value: float, open_left: bool = False) -> float:
@@ -49,23 +84,44 @@ def unit_interval(name: str, value: float, open_left: bool = False) -> float:
     >>> unit_interval("beta", 0.05)
     0.05
     """
-    if math.isnan(value) or value >= 1 or value < 0 or (open_left and value == 0):
+    found = real(name, value)
+    if math.isnan(found) or found >= 1 or found < 0 or (open_left and found == 0):
         interval = "(0, 1)" if open_left else "[0, 1)"
         raise ValueError(f"{name} must lie in {interval}, got {value}; pass a probability in it.")
-    return float(value)
+    return found
 
 
 def count(name: str, value: int, minimum: int = 1) -> int:
-    """Return ``value`` if it is an integer of at least ``minimum``, else raise ``ValueError``.
+    """Return ``value`` if it is a whole number of at least ``minimum``, else raise ``ValueError``.
 
     Examples
     --------
     >>> count("n", 4)
     4
     """
-    if value < minimum:
+    found = real(name, value)
+    if not found.is_integer():  # nor NaN and infinity
+        raise ValueError(f"{name} must be an integer, got {value}; pass a whole number.")
+    if found < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value}; pass a larger integer.")
     return int(value)
+
+
+def inverse_temperature(value: float) -> float:
+    """Return ``gamma`` if it is at least 0 and its figures can be squared, else raise.
+
+    Examples
+    --------
+    >>> inverse_temperature(2.0)
+    2.0
+    """
+    found = nonnegative("gamma", value)
+    if found > LARGEST_GAMMA:
+        raise ValueError(
+            f"gamma must be at most {LARGEST_GAMMA:g}, got {value:g}; the figures of a larger one "
+            "leave floating-point numbers."
+        )
+    return found
 
 
 def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:

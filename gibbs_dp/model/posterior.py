@@ -61,9 +61,11 @@ class GibbsPosterior:
         ``|L(theta, Z) - L(theta, Z')|`` over theta and replace-one pairs, on the domain that the
         data are promised to stay in.
     location_family
-        Only with ``total_loss``: the normalizer does not depend on the data, as when theta is a
-        location on all of Euclidean space. The pure-DP epsilon is then ``gamma * sensitivity(n)``
-        rather than twice that (Dwork et al. 2006, the Laplace mechanism).
+        Only with ``total_loss``: a promise that the normalizer does not depend on the data,
+        because the loss is ``f(theta - t(Z))`` of a statistic ``t`` (a translation family) and the
+        prior is flat on all of Euclidean space; any other prior is refused. The pure-DP epsilon is
+        then ``gamma * sensitivity(n)`` rather than twice that (Dwork et al. 2006, the Laplace
+        mechanism).
 
     Raises
     ------
@@ -102,6 +104,11 @@ class GibbsPosterior:
                 "per-example losses carry their constants on a Domain."
             )
         object.__setattr__(self, "prior", Prior(self.prior))
+        if self.location_family and not self.prior.is_translation_invariant:
+            raise ValueError(
+                "location_family: with a bounded or proper prior the normalizer depends on the "
+                "data; use Flat(supports.real(...)), or leave location_family out."
+            )
 
     @property
     def structured(self) -> bool:

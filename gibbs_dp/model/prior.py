@@ -227,10 +227,22 @@ class Prior:
         """Smallest and largest eigenvalue of the Hessian of ``-log prior`` on the support.
 
         ``(-inf, inf)`` where they are not known: anything but flat, uniform, Gaussian and
-        truncated Gaussian parts. The supports are convex.
+        truncated Gaussian parts. On a support that is not known to be convex the smallest is
+        ``-inf``: no density is log-concave there.
         """
         parts = [leaf_curvature(leaf) for leaf in self.leaves]
-        return min(low for low, _ in parts), max(high for _, high in parts)
+        low = min(low for low, _ in parts) if self.is_on_convex_set else -np.inf
+        return low, max(high for _, high in parts)
+
+    @property
+    def is_on_convex_set(self) -> bool:
+        """Whether every part's support is known to be convex."""
+        return all(s.is_convex for s in self.supports)
+
+    @property
+    def is_translation_invariant(self) -> bool:
+        """Whether this is Lebesgue measure on all of Euclidean space."""
+        return self.is_euclidean and all(isinstance(leaf, Flat) for leaf in self.leaves)
 
     @property
     def is_euclidean(self) -> bool:

@@ -15,6 +15,31 @@ from numpyro.distributions.transforms import biject_to
 from gibbs_dp.model.ball import L2Ball
 from gibbs_dp.model.charts import chart_of
 
+# By exact type: a subclass may be another set.
+CONVEX = frozenset(
+    kind if isinstance(kind, type) else type(kind)
+    for kind in (
+        L2Ball,
+        constraints.real,
+        constraints.positive,
+        constraints.nonnegative,
+        constraints.softplus_positive,
+        constraints.greater_than,
+        constraints.greater_than_eq,
+        constraints.less_than,
+        constraints.less_than_eq,
+        constraints.interval,
+        constraints.open_interval,
+        constraints.unit_interval,
+        constraints.simplex,
+        constraints.ordered_vector,
+        constraints.positive_ordered_vector,
+        constraints.positive_definite,
+        constraints.lower_cholesky,
+        constraints.l1_ball,
+    )
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Support:
@@ -74,6 +99,15 @@ class Support:
     def is_real(self) -> bool:
         """Whether this is all of Euclidean space, mapped by the identity."""
         return isinstance(self._elementwise(), type(constraints.real))
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether this is known to be a convex set; False for whatever is not listed.
+
+        Half-lines, intervals, balls, cones and simplexes are; a sphere and the Cholesky factors
+        of correlation matrices are not. Products of convex sets are convex.
+        """
+        return type(self._elementwise()) in CONVEX
 
     def bounds(self) -> tuple[float, float]:
         """Return the smallest and largest value any entry may take (infinite when unbounded)."""

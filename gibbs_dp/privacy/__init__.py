@@ -17,6 +17,7 @@ from gibbs_dp.privacy.explain import rows as rows
 from gibbs_dp.privacy.guarantee import Guarantee as Guarantee
 from gibbs_dp.privacy.ledger import BudgetExceededError as BudgetExceededError
 from gibbs_dp.privacy.ledger import Ledger as Ledger
+from gibbs_dp.privacy.ledger_file import DamagedLedgerError as DamagedLedgerError
 from gibbs_dp.privacy.pld import PrivacyLoss as PrivacyLoss
 from gibbs_dp.privacy.pld import dominating_pair_pld as dominating_pair_pld
 from gibbs_dp.privacy.pld import enumerated_pld as enumerated_pld

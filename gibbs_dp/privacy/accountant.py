@@ -161,7 +161,7 @@ def account(
     >>> found.pure(), round(found.kl(), 9), round(found.renyi(2.0), 9)
     (1.0, 0.123301561, 0.240229014)
     """
-    checks.nonnegative("gamma", gamma)
+    checks.inverse_temperature(gamma)
     checks.count("num_draws", num_draws)
     constants = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
     routes: list[Route] = []

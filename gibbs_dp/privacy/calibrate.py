@@ -18,6 +18,7 @@ from gibbs_dp.privacy.guarantee import Guarantee
 
 # Inverse temperatures outside are taken for a target that cannot be met.
 SMALLEST, LARGEST = 1e-12, 1e15
+SMALLEST_DELTA = 1e-280
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ class Target:
             raise ValueError("delta: it belongs to epsilon; give both, or neither.")
         if self.delta is not None:
             checks.unit_interval("delta", self.delta, open_left=True)
+            if self.delta < SMALLEST_DELTA:
+                raise ValueError(
+                    f"delta: below {SMALLEST_DELTA:g} it cannot be computed, got {self.delta:g}; "
+                    "use pure_epsilon."
+                )
 
     @property
     def name(self) -> str:
@@ -143,13 +149,12 @@ def calibrate_gamma(
     at = partial(_account, posterior, n, adjacency, domain, num_draws)
     delta = 0.0 if target.delta is None else target.delta
     trial = at(1.0)
-    if math.isinf(target.spent(trial)) or not trial.routes:
-        raise ValueError(
-            f"domain: no guarantee of {target.name}: "
-            f"{trial.why_none(target.pure_epsilon is not None)}"
-        )
+    is_pure = target.pure_epsilon is not None
+    if not trial.routes or (is_pure and math.isinf(trial.pure())):
+        raise ValueError(f"domain: no guarantee of {target.name}: {trial.why_none(is_pure)}")
     if target.pure_epsilon is not None:
-        gamma = target.pure_epsilon / trial.pure()
+        gamma = target.pure_epsilon / trial.pure() if trial.pure() > 0 else math.inf
+        _require_between(gamma)
         while at(gamma).pure() > target.pure_epsilon:  # rounding of the quotient
             gamma = math.nextafter(gamma, 0.0)
     else:
@@ -179,27 +184,33 @@ def _reporting_delta(accountant: Accountant) -> float:
     return 0.0 if math.isfinite(accountant.pure()) else 1e-6
 
 
+def _require_between(gamma: float) -> None:
+    """Raise where no gamma that could be sampled at meets the target, and where all do."""
+    if gamma > LARGEST:
+        raise ValueError(
+            f"target: every gamma up to {LARGEST:g} meets it, as it allows nearly everything or "
+            "the loss hardly depends on the data; lower the target."
+        )
+    if gamma < SMALLEST:
+        raise ValueError(
+            f"target: no gamma above {SMALLEST:g} meets it; raise the target or narrow the domain."
+        )
+
+
 def _largest(spent: Callable[[float], float]) -> float:
     """Largest argument with ``spent <= 1``, for an increasing function."""
     high = 1.0
     while spent(high) <= 1:
         high *= 4
-        if high > LARGEST:
-            raise ValueError(
-                "target: every gamma meets it, as the loss does not depend on the data; no gamma "
-                "is largest."
-            )
+        _require_between(high)
     low = high / 4
     while spent(low) > 1:
         low /= 4
-        if low < SMALLEST:
-            raise ValueError(
-                "target: no gamma above 1e-12 meets it; raise the target or narrow the domain."
-            )
+        _require_between(low)
 
     def excess(log_gamma: float) -> float:
         # Tiny shares of a delta are as good as zero, and have no finite logarithm.
-        return math.log(max(spent(math.exp(log_gamma)), 1e-300))
+        return math.log(min(max(spent(math.exp(log_gamma)), 1e-300), 1e300))
 
     root = math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-13, rtol=1e-13))
     step = 1e-13

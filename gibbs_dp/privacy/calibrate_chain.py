@@ -20,6 +20,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.chain import ChainConstants, chain_constants, chain_guarantee
 from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.inverse import LARGEST as LARGEST_EPSILON
 from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.sampling.kernels import ULA
@@ -154,7 +155,8 @@ def calibrate_chain(
     >>> round(found.guarantee.epsilon, 6)
     1.0
     """
-    checks.positive("epsilon", epsilon)
+    if checks.positive("epsilon", epsilon) > LARGEST_EPSILON:
+        raise ValueError(f"epsilon: one above {LARGEST_EPSILON:g} promises nothing; lower it.")
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("max_steps", max_steps)
     checks.positive("radius", radius)

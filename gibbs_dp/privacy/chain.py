@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import langevin_last_iterate_gdp, langevin_trajectory_gdp
@@ -134,8 +134,9 @@ def chain_guarantee(
     ('chain', 0.9874)
     """
     require_langevin(posterior)
-    form = kernel.plain_form()
+    form = _form(kernel)
     checks.positive("gamma", gamma)
+    checks.inverse_temperature(gamma)
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("num_draws", num_draws)
     if isinstance(kernel, SGLD):
@@ -163,6 +164,15 @@ def chain_guarantee(
         assumptions=(how, DATA_FREE),
         caveats=(FINITE_PRECISION, GENERATOR),
     )
+
+
+def _form(kernel: Any) -> PlainForm:
+    if not isinstance(kernel, (ULA, SGLD)):
+        raise ValueError(
+            f"kernel: {checks.shown(kernel)} is not one that a chain's guarantee covers; give "
+            "gibbs_dp.ULA(step_size, num_steps) or gibbs_dp.SGLD(...)."
+        )
+    return kernel.plain_form()
 
 
 def _best_mu(form: PlainForm, found: ChainConstants, gamma: float) -> tuple[float, str]:

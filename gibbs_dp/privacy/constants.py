@@ -124,7 +124,13 @@ def derive_constants(
         prior_smoothness=smoothness,
         reasons={},
     )
-    return constants._replace(reasons=_reasons(constants, posterior.loss, domain))
+    reasons = _reasons(constants, posterior.loss, domain)
+    if not posterior.prior.is_on_convex_set and constants.example_convexity >= 0:
+        reasons["convexity"] = (
+            "the prior's support is not known to be convex; use a box, ball, simplex, cone or all "
+            "of space"
+        )
+    return constants._replace(reasons=reasons)
 
 
 def on_support(posterior: GibbsPosterior, domain: Domain) -> Domain:

@@ -1,6 +1,6 @@
 """What has been spent on one dataset: a SQLite file that concurrent processes share.
 
-Imports nothing but the standard library, so that any process can charge it.
+Imports nothing but the standard library and `ledger_file`, so that any process can charge it.
 """
 
 from __future__ import annotations
@@ -8,25 +8,14 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from pathlib import Path
 
-APPLICATION_ID = 0x67445031
-SCHEMA = (
-    f"PRAGMA application_id = {APPLICATION_ID}",
-    "CREATE TABLE budget (only INTEGER PRIMARY KEY CHECK (only = 1), currency TEXT NOT NULL, "
-    "adjacency TEXT NOT NULL, epsilon TEXT, delta TEXT, zcdp TEXT, created TEXT NOT NULL)",
-    "CREATE TABLE charge (id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, "
-    "purpose TEXT NOT NULL, epsilon TEXT, delta TEXT, zcdp TEXT)",
-)
-PARTS = ("epsilon", "delta", "zcdp")
-BUSY_SECONDS = 60.0
-# Sums are exact: amounts are decimals of at most 17 digits over a few hundred powers of ten.
-EXACT = Context(prec=800)
+from gibbs_dp.privacy import ledger_file
+from gibbs_dp.privacy.ledger_file import EXACT, Budget, DamagedLedgerError, State
 
 
 class BudgetExceededError(ValueError):
@@ -60,6 +49,13 @@ class Ledger:
     Charges may be chosen adaptively: ``(epsilon, delta)`` budgets add by basic composition, zCDP
     budgets by adding ``rho``, and both are filters (Rogers et al. 2016; Feldman & Zrnic 2021).
 
+    A ledger is bookkeeping for people who keep their own promise, not a lock. Every row is sealed
+    (`gibbs_dp.privacy.ledger_file`), so that accidents are found; someone who may write the file
+    can forge it. **A copy of the file has the same budget once more**: keep one file per dataset,
+    where every process that releases can reach it, and never restore one over a newer one. An open
+    ledger notices when its file was replaced by another or by an older copy of itself, and refuses;
+    one that is opened afterwards cannot. Files of version 0.1 are sealed when first opened.
+
     Parameters
     ----------
     path
@@ -68,7 +64,9 @@ class Ledger:
     Raises
     ------
     ValueError
-        If there is no such file, or it is not a ledger.
+        If there is no such file.
+    DamagedLedgerError
+        A ValueError: if it is not a ledger, or its rows do not fit their seals.
 
     Examples
     --------
@@ -95,14 +93,16 @@ nothing was recorded.
                 f"ledger: there is no file {str(self.path)!r}; make one with gibbs-dp ledger "
                 "create, or Ledger.create."
             )
-        with self._reading() as connection:
-            row = connection.execute("SELECT * FROM budget").fetchone()
-        if row is None:
-            raise ValueError(f"ledger: {str(self.path)!r} has no budget; it was never finished.")
-        self.currency: str = row["currency"]
-        self.adjacency: str = row["adjacency"]
-        names = ("zcdp",) if self.currency == "zcdp" else ("epsilon", "delta")
-        self._budget = {name: Decimal(row[name]) for name in names}
+        self._read: Budget | None = None
+        self._seen: State | None = None
+        with ledger_file.reading(self.path) as connection:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != ledger_file.VERSION:
+                ledger_file.upgrade(connection)
+            connection.execute("BEGIN")
+            budget, _ = self._look(connection)
+        self.currency: str = budget.currency
+        self.adjacency: str = budget.adjacency
+        self._budget = budget.amounts
 
     @classmethod
     def create(
@@ -147,13 +147,11 @@ nothing was recorded.
                 f"ledger: cannot make {str(target)!r} ({reason}); choose another name or folder."
             ) from None
         currency = "zcdp" if zcdp is not None else "epsilon"
-        row = (1, currency, adjacency, *(texts.get(name) for name in PARTS), _now())
-        with closing(_connect(target)) as connection:
-            connection.execute("BEGIN EXCLUSIVE")
-            for statement in SCHEMA:
-                connection.execute(statement)
-            connection.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            connection.execute("COMMIT")
+        with (
+            closing(ledger_file.connect(target)) as connection,
+            ledger_file.transaction(connection),
+        ):
+            ledger_file.write_new(connection, currency, adjacency, texts, _now())
         return cls(target)
 
     # -- charging -------------------------------------------------------------------------
@@ -187,6 +185,8 @@ nothing was recorded.
         ValueError
             If the cost is in another currency, negative or not finite.
         """
+        if not (isinstance(purpose, str) and purpose.isprintable()):
+            raise ValueError("purpose must be one line of text; say in it what the charge is for.")
         given = _amounts(epsilon, delta, zcdp, "cost")
         if set(given) != set(self._budget):
             raise ValueError(
@@ -195,22 +195,21 @@ nothing was recorded.
         cost = {name: Decimal(text) for name, text in given.items()}
         if not any(cost.values()):
             raise ValueError("epsilon: a charge of nothing; every release costs something.")
-        with self._writing() as connection:
-            spent = self._spent(connection)
+        with (
+            ledger_file.reading(self.path) as connection,
+            ledger_file.transaction(connection),
+        ):
+            budget, state = self._look(connection)
             for name, amount in cost.items():
-                left = EXACT.subtract(self._budget[name], spent[name])
+                left = EXACT.subtract(budget.amounts[name], state.spent[name])
                 if amount > left:
                     raise BudgetExceededError(
                         f"{name}: this costs {float(amount)}, but {float(left)} of "
-                        f"{float(self._budget[name])} is left; nothing was recorded."
+                        f"{float(budget.amounts[name])} is left; nothing was recorded."
                     )
-            cursor = connection.execute(
-                "INSERT INTO charge (time, purpose, epsilon, delta, zcdp) VALUES (?, ?, ?, ?, ?)",
-                (_now(), purpose, *(given.get(name) for name in PARTS)),
-            )
-            number = cursor.lastrowid
-        assert number is not None
-        return number
+            state = ledger_file.append(connection, budget, state, _now(), purpose, given)
+        self._seen = state
+        return state.num_charges
 
     # -- reading --------------------------------------------------------------------------
 
@@ -220,66 +219,55 @@ nothing was recorded.
 
     def spent(self) -> dict[str, float]:
         """Sum of all charges."""
-        with self._reading() as connection:
-            return {name: float(value) for name, value in self._spent(connection).items()}
+        with ledger_file.reading(self.path) as connection:
+            connection.execute("BEGIN")  # everything of one moment
+            spent = self._look(connection)[1].spent
+        return {name: float(value) for name, value in spent.items()}
 
     def left(self) -> dict[str, float]:
         """Budget minus charges."""
-        with self._reading() as connection:
-            spent = self._spent(connection)
+        with ledger_file.reading(self.path) as connection:
+            connection.execute("BEGIN")  # everything of one moment
+            spent = self._look(connection)[1].spent
         return {n: float(EXACT.subtract(b, spent[n])) for n, b in self._budget.items()}
 
     def charges(self) -> tuple[Charge, ...]:
-        """List all charges, oldest first."""
-        with self._reading() as connection:
-            rows = connection.execute("SELECT * FROM charge ORDER BY id").fetchall()
+        """List all charges, oldest first; each of them is checked against its seal.
+
+        Raises
+        ------
+        DamagedLedgerError
+            If one does not fit.
+        """
+        with ledger_file.reading(self.path) as connection:
+            connection.execute("BEGIN")
+            rows = ledger_file.read_charges(connection, *self._look(connection))
         return tuple(
-            Charge(r["id"], r["time"], r["purpose"], {k: float(r[k]) for k in self._budget})
+            Charge(r.number, r.time, r.purpose, {k: float(v) for k, v in r.amounts.items()})
             for r in rows
         )
 
-    def _spent(self, connection: sqlite3.Connection) -> dict[str, Decimal]:
-        totals = dict.fromkeys(self._budget, Decimal(0))
-        for row in connection.execute("SELECT epsilon, delta, zcdp FROM charge"):
-            for name in totals:
-                totals[name] = EXACT.add(totals[name], Decimal(row[name]))
-        return totals
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with closing(_connect(self.path)) as connection:
-                mark = connection.execute("PRAGMA application_id").fetchone()[0]
-                if mark != APPLICATION_ID:
-                    raise ValueError(f"ledger: {str(self.path)!r} is not a ledger of gibbs_dp.")
-                yield connection
-        except sqlite3.Error as error:
-            raise ValueError(f"ledger: {str(self.path)!r} cannot be used ({error}).") from error
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One exclusive transaction: committed at the end, rolled back by any exception."""
-        with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # others wait: nobody reads a stale sum
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    address = f"{path.resolve().as_uri()}?mode=rw"
-    connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA synchronous = EXTRA")  # on disk, journal removal too
-    return connection
+    def _look(self, connection: sqlite3.Connection) -> tuple[Budget, State]:
+        """Read budget and sums anew, and refuse a file that is not what it was, only later."""
+        budget = ledger_file.read_budget(connection)
+        state = ledger_file.read_state(connection, budget)
+        if self._read is not None and self._seen is not None:
+            number, seal = self._seen.num_charges, self._seen.last
+            is_other = budget != self._read
+            if is_other or ledger_file.seal_at(connection, budget, number) != seal:
+                what = "another ledger" if is_other else "an older copy of itself"
+                raise DamagedLedgerError(
+                    f"ledger: {str(self.path)!r} was replaced by {what} while it was open; put the "
+                    "newest file back."
+                )
+        self._read, self._seen = budget, state
+        return budget, state
 
 
 def _amount(name: str, value: float | None) -> Decimal:
     """Take a number as the decimal that it prints as: ten times 0.1 is 1."""
-    if value is None or not (math.isfinite(value) and value >= 0):
+    is_number = hasattr(value, "__float__") and not isinstance(value, (bool, str))
+    if value is None or not (is_number and math.isfinite(value) and value >= 0):
         raise ValueError(f"{name} must be finite and at least 0, got {value}; pass such a number.")
     if name == "delta" and value >= 1:
         raise ValueError(f"delta must lie in [0, 1), got {value}; pass a probability in it.")

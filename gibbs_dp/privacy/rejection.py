@@ -6,6 +6,22 @@ and the one with curvature ``M`` above it, so proposals from ``N(t - g/m, I/m)``
 probability at least ``a = (m/M)^{d/2} exp(-|g|^2 (1/m - 1/M) / 2)``. The first accepted of ``T``
 proposals is an exact draw but for an event of probability ``(1 - a)^T``, which bounds the total
 variation. Every constant is explicit and free of the data; the cost grows like ``(M/m)^{d/2}``.
+
+Random numbers are discrete, and rare proposals feel it. Let ``q`` be the law of proposals,
+``A = E_q[alpha] >= a`` their true rate, and suppose that the sampler accepts ``theta`` with
+probability ``beta(theta)`` instead, ``|beta - alpha| <= r``, rate ``B = E_q[beta]``. The accepted
+laws ``q alpha / A`` and ``q beta / B`` are then within total variation
+
+    1/2 int q |alpha/A - beta/B| <= 1/2 int q |alpha - beta| / A + 1/2 |1 - B/A| <= r / A <= r / a,
+
+and ``B >= a - r``. Where proposals themselves are wrong on an event of probability ``s``, an
+accepted one is wrong with probability at most ``s / a``. Exponentials of 96 random bits
+(`gibbs_dp.sampling.rejection.exponentials`) have ``r = 2^-96`` in the acceptance, and
+``s = ceil(d/2) 2^-96`` for the last cells of Box and Muller's radii. In all
+
+    (1 - a + r)^T + (1 + ceil(d/2)) 2^-96 / a,
+
+beyond which there is the rounding of floating-point numbers, which a release has to accept by name.
 """
 
 from __future__ import annotations
@@ -19,6 +35,7 @@ import numpy as np
 from gibbs_dp.information import checks
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.langevin import prior_gradient
+from gibbs_dp.sampling.rejection import RESOLUTION
 
 # Proposals that may be made for one draw; beyond it another method is the better choice.
 MAX_TRIES = 2_000_000
@@ -41,7 +58,7 @@ class RejectionPlan:
     num_tries
         Proposals, all of them made: the running time tells nothing.
     total_variation
-        Proven bound for one draw, ``(1 - acceptance)^num_tries``.
+        Proven bound for one draw: all rejected, or told by the resolution of the noise.
     """
 
     strong_convexity: float
@@ -79,7 +96,7 @@ def plan_rejection(
     Raises
     ------
     ValueError
-        If it would take more than two million tries a draw.
+        If it would take more than two million tries a draw, or finer noise.
 
     Examples
     --------
@@ -100,13 +117,21 @@ def plan_rejection(
     gradient = start * q**num_steps
     log_rate = 0.5 * checks.count("dim", dim) * math.log(m / big)
     rate = math.exp(log_rate - 0.5 * gradient**2 * (1 / m - 1 / big)) * (1 - 1e-6)
-    tries = math.ceil(math.log(tau) / math.log1p(-rate))
-    if tries > MAX_TRIES:
+    log_miss = math.log1p(RESOLUTION - rate)
+    if not -math.log(tau) <= -log_miss * MAX_TRIES:
         raise ValueError(
-            f"epsilon: a proven draw would take {tries:.2g} proposals, as M/m = {big / m:.3g} in "
-            f"{dim} dimensions; lower epsilon, raise the prior's precision, or release a chain."
+            f"epsilon: a proven draw would take {-math.log(tau) / max(rate, 1e-300):.2g} "
+            f"proposals, as M/m = {big / m:.3g} in {dim} dimensions; lower epsilon, raise the "
+            "prior's precision, or release a chain."
         )
-    bound = math.exp(tries * math.log1p(-rate))
+    coarse = (1 + (dim + 1) // 2) * RESOLUTION / rate
+    if coarse > 0.5 * tau:
+        raise ValueError(
+            f"delta: the resolution of the noise alone is a total variation of {coarse:.2g}, and "
+            f"{tau:.2g} is asked for; raise delta or lower epsilon."
+        )
+    tries = math.ceil(math.log(tau - coarse) / log_miss)
+    bound = math.exp(tries * log_miss) + coarse
     return RejectionPlan(m, big, num_steps, rate, tries, min(bound, tau))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -22,9 +24,18 @@ from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.private_chain import clip_data
+from gibbs_dp.privacy.release_arguments import (
+    check_kernel,
+    check_kinds,
+    check_program,
+    check_proper,
+    check_run,
+    finite_figures,
+)
 from gibbs_dp.privacy.release_checks import (
     FLOAT_ARITHMETIC,
     IDEALIZATIONS,
+    blank_data,
     check_shapes,
     check_structure,
     dataset_size,
@@ -80,7 +91,7 @@ def release(
     total_variation: float | None = None,
     num_draws: int = 1,
     n: int | None = None,
-    kernel: Kernel | None = None,
+    kernel: Kernel | Any | None = None,
     num_warmup: int = 500,
     num_samples: int = 1000,
     purpose: str = "gibbs_dp release",
@@ -119,7 +130,8 @@ def release(
     n
         Under add/remove: a public upper bound on the number of examples.
     kernel, num_warmup, num_samples
-        How each chain runs, as in `gibbs_dp.sample`.
+        How each chain runs, as in `gibbs_dp.sample`. A kernel without an acceptance step (ULA,
+        SGLD) needs ``total_variation``: its draws pass for no exact ones.
     purpose
         For the ledger's record.
 
@@ -148,13 +160,24 @@ def release(
     ValueError: accept: the guarantee is idealized, so name what you accept: 'float-arithmetic' ...
     >>> folder.cleanup()
     """
-    needed = [FLOAT_ARITHMETIC] if total_variation is not None else list(IDEALIZATIONS)
-    require_accepted(accept, needed)
-    rows = check_shapes(data)
-    size = dataset_size(rows, adjacency, n)
+    is_exact = total_variation is None
+    require_accepted(accept, list(IDEALIZATIONS) if is_exact else [FLOAT_ARITHMETIC])
+    check_kinds(posterior, domain, ledger)
+    check_kernel(kernel, is_exact)
+    num_draws = checks.count("num_draws", num_draws)
+    num_chains = max(MIN_CHAINS, num_draws)
+    num_warmup, num_samples = check_run(
+        posterior.dim, num_draws, num_chains, num_warmup, num_samples
+    )
+    size = dataset_size(check_shapes(data), adjacency, n)
     target = Target(pure_epsilon, epsilon, delta, zcdp, gdp)
-    guarantee = _guarantee(posterior, target, size, adjacency, domain, num_draws, total_variation)
+    with finite_figures():
+        check_proper(posterior, domain)
+        guarantee = _guarantee(
+            posterior, target, size, adjacency, domain, num_draws, total_variation
+        )
     unchecked = check_structure(posterior, data, domain)
+    check_program(partial(_second_derivatives, unchecked), blank_data(posterior, data, domain))
     charge = charge_guarantee(ledger, guarantee, purpose=purpose)
     try:
         draws = sample(
@@ -163,7 +186,7 @@ def release(
             gamma=guarantee.gamma,
             key=secret_key(),
             kernel=kernel,
-            num_chains=max(MIN_CHAINS, num_draws),
+            num_chains=num_chains,
             num_warmup=num_warmup,
             num_samples=num_samples,
         )
@@ -181,6 +204,12 @@ FAILED = (
     "release: the chains failed or did not pass the convergence checks; nothing is released and "
     "the charge stands. Raise num_warmup and num_samples, or lower the target."
 )
+
+
+def _second_derivatives(posterior: GibbsPosterior, data: PyTree) -> Any:
+    """Take the derivatives that the Laplace fit needs; chains follow the first of them."""
+    target = posterior.unconstrained(data, 1.0)
+    return jax.hessian(target.log_density)(jnp.zeros(posterior.dim))
 
 
 def _guarantee(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -19,15 +22,23 @@ from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.private_chain import clip_data
 from gibbs_dp.privacy.release import TIMING_CAVEAT, Release, ReleaseError
+from gibbs_dp.privacy.release_arguments import (
+    MOST,
+    check_fits,
+    check_kinds,
+    check_program,
+    finite_figures,
+)
 from gibbs_dp.privacy.release_checks import (
     FLOAT_ARITHMETIC,
+    blank_data,
     check_shapes,
     check_structure,
     dataset_size,
     require_accepted,
 )
 from gibbs_dp.sampling.kernels import SGLD, ULA
-from gibbs_dp.sampling.langevin_run import run_langevin
+from gibbs_dp.sampling.langevin_run import require_langevin, run_form, run_langevin
 
 FAILED = (
     "release: the chain left the floating-point numbers; nothing is released and the charge "
@@ -44,7 +55,7 @@ def release_chain(
     ledger: Ledger,
     epsilon: float | None = None,
     delta: float,
-    kernel: ULA | SGLD | None = None,
+    kernel: ULA | SGLD | Any | None = None,
     gamma: float | None = None,
     accept: Collection[str] = (),
     num_draws: int = 1,
@@ -95,6 +106,9 @@ def release_chain(
     >>> folder.cleanup()
     """
     require_accepted(accept, [FLOAT_ARITHMETIC])
+    check_kinds(posterior, domain, ledger)
+    require_langevin(posterior)
+    num_draws = checks.count("num_draws", num_draws)
     size = dataset_size(check_shapes(data), adjacency, n)
     if (epsilon is None) == (kernel is None) or (kernel is None) != (gamma is None):
         raise ValueError("kernel: give either epsilon, or kernel and gamma together.")
@@ -103,24 +117,38 @@ def release_chain(
             raise ValueError(
                 "num_draws: epsilon calibrates one run; give kernel and gamma for more."
             )
-        found = calibrate_chain(
-            posterior, epsilon=epsilon, delta=delta, n=size, adjacency=adjacency, domain=domain
-        )
+        with finite_figures():
+            found = calibrate_chain(
+                posterior, epsilon=epsilon, delta=delta, n=size, adjacency=adjacency, domain=domain
+            )
         kernel, gamma, guarantee = found.kernel, found.gamma, found.guarantee
     else:
         assert kernel is not None
         assert gamma is not None
-        guarantee = chain_guarantee(
-            posterior,
-            kernel,
-            gamma=gamma,
-            n=size,
-            adjacency=adjacency,
-            domain=domain,
-            delta=delta,
-            num_draws=num_draws,
-        )
+        with finite_figures():
+            guarantee = chain_guarantee(
+                posterior,
+                kernel,
+                gamma=gamma,
+                n=size,
+                adjacency=adjacency,
+                domain=domain,
+                delta=delta,
+                num_draws=num_draws,
+            )
+    form = kernel.plain_form()
+    check_fits("gamma", gamma)
+    check_fits("step_size", form.step_size)
+    if form.clip is not None:
+        check_fits("clip", form.clip)
+    if form.num_steps > MOST:
+        raise ValueError(f"num_steps: {form.num_steps} are more than one loop counts; lower it.")
     unchecked = check_structure(posterior, data, domain)
+    start, keys = jnp.zeros(posterior.dim), jax.random.split(jax.random.key(0), num_draws)
+    check_program(
+        lambda examples: run_form(unchecked, form, examples, jnp.asarray(gamma), start, keys),
+        blank_data(posterior, data, domain),
+    )
     guarantee = replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT))
     charge = charge_guarantee(ledger, guarantee, purpose=purpose)
     try:

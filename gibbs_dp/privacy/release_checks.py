@@ -11,11 +11,13 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.private_chain import clip_data, num_rows
+from gibbs_dp.privacy.release_arguments import one_sentence
 from gibbs_dp.sampling.draws import ESS_LIMIT, RHAT_LIMIT, Draws
 
 EXACT_DRAW = "exact-draw"
@@ -31,7 +33,14 @@ def require_accepted(accept: Collection[str], needed: Collection[str]) -> None:
 
     >>> require_accepted(["float-arithmetic"], ["float-arithmetic"])
     """
-    given = {accept} if isinstance(accept, str) else set(accept)
+    if isinstance(accept, str):
+        accept = [accept]
+    if not isinstance(accept, Collection) or not all(isinstance(name, str) for name in accept):
+        raise ValueError(
+            f"accept: give the names of idealizations, of {', '.join(IDEALIZATIONS)}; got "
+            f"{checks.shown(accept)}."
+        )
+    given = set(accept)
     unknown = given - set(IDEALIZATIONS)
     if unknown:
         raise ValueError(
@@ -63,6 +72,9 @@ def dataset_size(rows: int, adjacency: Adjacency, n: int | None) -> int:
     ValueError
         If it is missing, superfluous, or below the data's.
     """
+    checks.adjacency(adjacency)
+    if n is not None:
+        n = checks.count("n", n)
     if adjacency == "replace-one":
         if n not in (None, rows):
             raise ValueError("n: under replace-one it is the number of rows; leave it out.")
@@ -81,10 +93,19 @@ def check_structure(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> 
     Returns the posterior with a loss that does not inspect its data: a complaint about them would
     be a release.
     """
-    blank = clip_data(posterior, jax.tree.map(lambda leaf: np.zeros(leaf.shape), data), domain)
-    unchecked = without_checks(posterior)
-    check_loss(unchecked, jax.tree.map(jax.numpy.asarray, blank), num_rows(blank))
+    unchecked, blank = without_checks(posterior), blank_data(posterior, data, domain)
+    with one_sentence():
+        check_loss(unchecked, blank, num_rows(blank))
     return unchecked
+
+
+def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
+    """Zeros of the data's shape in JAX's default precision, as the samplers will see them."""
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape), data)
+    return jax.tree.map(
+        lambda a: jax.numpy.asarray(a, jax.numpy.zeros(()).dtype),
+        clip_data(posterior, zeros, domain),
+    )
 
 
 @lru_cache(maxsize=16)

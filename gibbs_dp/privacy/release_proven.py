@@ -8,7 +8,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
@@ -21,12 +21,20 @@ from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.constants import derive_constants, on_support
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.inverse import LARGEST as LARGEST_EPSILON
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.private_chain import clip_data
 from gibbs_dp.privacy.rejection import RejectionPlan, first_gradient_bound, plan_rejection
 from gibbs_dp.privacy.release import Release, ReleaseError
+from gibbs_dp.privacy.release_arguments import (
+    check_fits,
+    check_kinds,
+    check_program,
+    finite_figures,
+)
 from gibbs_dp.privacy.release_checks import (
     FLOAT_ARITHMETIC,
+    blank_data,
     check_shapes,
     check_structure,
     dataset_size,
@@ -94,36 +102,50 @@ def release_proven(
     >>> folder.cleanup()
     """
     require_accepted(accept, [FLOAT_ARITHMETIC])
+    check_kinds(posterior, domain, ledger)
     require_langevin(posterior)
+    num_draws = checks.count("num_draws", num_draws)
     size = dataset_size(check_shapes(data), adjacency, n)
-    guarantee, plan = plan_proven(
-        posterior,
-        epsilon=epsilon,
-        delta=delta,
-        n=size,
-        adjacency=adjacency,
-        domain=domain,
-        num_draws=num_draws,
-    )
+    with finite_figures():
+        guarantee, plan = plan_proven(
+            posterior,
+            epsilon=epsilon,
+            delta=delta,
+            n=size,
+            adjacency=adjacency,
+            domain=domain,
+            num_draws=num_draws,
+        )
+    for name, number in (
+        ("gamma", guarantee.gamma),
+        ("strong_convexity", plan.strong_convexity),
+        ("smoothness", plan.smoothness),
+    ):
+        check_fits(name, number)
     unchecked = check_structure(posterior, data, domain)
+
+    def draw(examples: PyTree, key: PRNGKeyArray) -> Float[Array, " dim"]:
+        return draw_by_rejection(
+            unchecked,
+            examples,
+            jnp.asarray(guarantee.gamma),
+            jnp.asarray(plan.strong_convexity),
+            jnp.asarray(plan.smoothness),
+            key,
+            num_steps=plan.num_steps,
+            num_tries=plan.num_tries,
+        )
+
+    check_program(
+        lambda examples: draw(examples, jax.random.key(0)), blank_data(posterior, data, domain)
+    )
     charge = charge_guarantee(ledger, guarantee, purpose=purpose)
     try:
         examples = jax.tree.map(
             lambda a: jnp.asarray(a, jnp.zeros(()).dtype), clip_data(posterior, data, domain)
         )
-        draws = [
-            draw_by_rejection(
-                unchecked,
-                examples,
-                jnp.asarray(guarantee.gamma),
-                jnp.asarray(plan.strong_convexity),
-                jnp.asarray(plan.smoothness),
-                key,
-                num_steps=plan.num_steps,
-                num_tries=plan.num_tries,
-            )
-            for key in jax.random.split(secret_key(), num_draws)
-        ]
+        keys = jax.random.split(secret_key(), num_draws)
+        draws = [draw(examples, key) for key in keys]
         flat = jnp.stack(draws)
         is_good = bool(jnp.isfinite(flat).all())
     except Exception:
@@ -155,6 +177,8 @@ def plan_proven(
     """
     target = Target(epsilon=epsilon, delta=delta)
     checks.count("num_draws", num_draws)
+    if epsilon > LARGEST_EPSILON:
+        raise ValueError(f"epsilon: one above {LARGEST_EPSILON:g} promises nothing; lower it.")
     tau = TAIL_SHARE * delta / ((1 + np.exp(epsilon)) * num_draws)
     found = calibrate_gamma(
         posterior,

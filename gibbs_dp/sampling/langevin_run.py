@@ -74,7 +74,7 @@ def run_langevin(
         raise ValueError(f"gamma: {gamma:g} is not a finite number >= 0.")
     position = jnp.zeros(posterior.dim) if start is None else posterior.unconstrain(start)
     keys = jax.random.split(as_key(key), num_draws)
-    return _run(
+    return run_form(
         posterior, kernel.plain_form(), as_examples(data), jnp.asarray(float(gamma)), position, keys
     )
 
@@ -94,7 +94,7 @@ def require_langevin(posterior: GibbsPosterior) -> None:
 
 
 @partial(jax.jit, static_argnames=("posterior", "form"))
-def _run(
+def run_form(
     posterior: GibbsPosterior,
     form: PlainForm,
     data: PyTree,
@@ -102,6 +102,7 @@ def _run(
     start: Float[Array, " dim"],
     keys: Array,
 ) -> Float[Array, "draws dim"]:
+    """Run the chains of `run_langevin` from checked arguments, in a form that can be traced."""
     n = num_examples(data)
 
     def chain(key: PRNGKeyArray) -> Float[Array, " dim"]:

@@ -265,3 +265,45 @@ def test_initial_points_are_in_the_support_and_follow_the_key():
     assert len(np.unique(np.asarray(starts[:, 1]))) == 40
     again, _ = draw(jax.random.split(jax.random.key(0), 40))
     np.testing.assert_array_equal(starts, again)
+
+
+# Shape, and whether a convex combination of two points always lies in the set.
+SETS = {
+    "real": (constraints.real, (3,), True),
+    "positive": (constraints.positive, (2,), True),
+    "softplus": (constraints.softplus_positive, (2,), True),
+    "half-line above": (constraints.greater_than(1.5), (2,), True),
+    "half-line below": (constraints.less_than(-1.0), (2,), True),
+    "interval": (constraints.interval(-1.0, 2.0), (2,), True),
+    "event": (constraints.independent(constraints.unit_interval, 1), (4, 2), True),
+    "simplex": (constraints.simplex, (5, 3), True),
+    "ordered": (constraints.ordered_vector, (4,), True),
+    "positive ordered": (constraints.positive_ordered_vector, (4,), True),
+    "positive definite": (constraints.positive_definite, (3, 3), True),
+    "lower Cholesky": (constraints.lower_cholesky, (3, 3), True),
+    "l1 ball": (constraints.l1_ball, (3,), True),
+    "l2 ball": (gdp.supports.l2_ball(3, 2.0).constraint, (5, 3), True),
+    "correlation Cholesky": (constraints.corr_cholesky, (3, 3), False),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_called_convex_holds_its_segments(name):
+    constraint, shape, is_convex = SETS[name]
+    support = Support(constraint, shape)
+    assert support.is_convex == is_convex
+    u = 0.7 * np.random.default_rng(3).normal(size=(2, 200, *support.unconstrained_shape))
+    ends = np.asarray(jax.vmap(jax.vmap(support.constrain))(jnp.asarray(u, jnp.float32)))
+    middle = 0.5 * (ends[0] + ends[1])
+    assert bool(jax.vmap(support.contains)(jnp.asarray(middle)).all()) == is_convex
+
+
+def test_an_unknown_set_is_not_called_convex():
+    class Ring(type(constraints.real)):
+        pass
+
+    assert not Support(Ring(), (2,)).is_convex
+    assert not Support(constraints.circular, ()).is_convex
+    assert Prior({"a": gdp.Flat(gdp.supports.real(1)), "b": dist.Normal()}).is_on_convex_set
+    bent = {"a": dist.Normal(), "b": gdp.Flat(constraints.corr_cholesky, (2, 2))}
+    assert Prior(bent).curvature() == (-np.inf, 1.0)

@@ -1,18 +1,21 @@
-"""A light process that charges ledgers: loads the file alone, without JAX.
+"""A light process that charges ledgers: loads its files alone, without JAX.
 
 Each line on stdin is ``PATH EPSILON``; each answer is ``ok NUMBER`` or ``refused``.
 """
 
-import importlib.util
+import importlib
+import pathlib
 import sys
+import types
 
 
 def load(path):
-    spec = importlib.util.spec_from_file_location("ledger", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ledger"] = module
-    spec.loader.exec_module(module)
-    return module
+    """The package's folders without what their ``__init__`` imports."""
+    folder = pathlib.Path(path).parent
+    for name, place in (("gibbs_dp", folder.parent), ("gibbs_dp.privacy", folder)):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = [str(place)]
+    return importlib.import_module("gibbs_dp.privacy.ledger")
 
 
 def main():

@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpyro.distributions import constraints
 
 import gibbs_dp as gdp
 from gibbs_dp.exact import FiniteProblem, StructuredProblem
@@ -171,6 +172,36 @@ def test_a_bounded_structured_loss_against_the_oracle(seed, gamma):
     assert exact["dp_epsilon"] <= found.pure() * (1 + 1e-12)
     assert exact["kl_privacy"] <= found.kl() * (1 + 1e-12)
     assert exact["tv_privacy"] <= found.tv() * (1 + 1e-12)
+
+
+def test_strong_convexity_needs_a_convex_support():
+    """Cholesky factors of 2 x 2 correlation matrices are a half-circle, where the theorem fails.
+
+    Half squared distances to 400 points ``(0, -c)`` are least at both its ends, and one example at
+    ``(+-c, 0)`` decides which: exact delta by quadrature, against Gopi, Lee & Liu's on the plane.
+    """
+    gamma, n, m, c, eps = 1.0, 400, 4.0, 4.0, 3.0
+    loss = gdp.losses.Declared(
+        lambda theta, z: m / 2 * jnp.sum((theta - z) ** 2),
+        lipschitz=m * (1 + c),
+        smoothness=m,
+        strong_convexity=m,
+    )
+    setting = {"gamma": gamma, "n": n, "adjacency": "replace-one", "domain": ANY}
+    real = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real((2, 2))))
+    claimed = account(real, **setting).delta(eps)
+    r = np.linspace(-1, 1, 200_001)
+    pull = -gamma * m * c * (n - 1) * np.sqrt(1 - r**2)
+    laws = [np.exp(pull + s * gamma * m * c * r) for s in (1, -1)]
+    p, q = (law / law.sum() for law in laws)
+    exact = float(np.maximum(p - math.exp(eps) * q, 0).sum())
+    assert exact > 0.99
+    assert claimed < 0.1
+    bent = gdp.GibbsPosterior(loss, gdp.Flat(constraints.corr_cholesky, (2, 2)))
+    found = account(bent, **setting)
+    assert found.delta(eps) == 1.0 >= exact
+    with pytest.raises(ValueError, match="support is not known to be convex; use a box"):
+        found.guarantee(1e-6)
 
 
 def test_add_remove_does_not_count_the_examples_curvature():

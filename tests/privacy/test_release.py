@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import BudgetExceededError, ReleaseError, release_chain
@@ -47,6 +48,8 @@ def test_draws_follow_the_posterior_at_the_calibrated_gamma(ledger):
     assert draws.shape == (60,)
     assert abs(draws.mean() - float(inside.mean)) < 4 * float(inside.variance) ** 0.5 / 60**0.5
     assert abs(draws.var() / float(inside.variance) - 1) < 4 * (2 / 60) ** 0.5
+    law = stats.truncnorm((-1 - DATA.mean()) / sd, (1 - DATA.mean()) / sd, DATA.mean(), sd)
+    assert stats.kstest(draws, law.cdf).pvalue > 1e-7  # its false-alarm rate
     assert len(np.unique(draws)) == 60
     assert ledger.spent() == {"epsilon": 90.0, "delta": 0.0}
 
@@ -240,6 +243,11 @@ def test_a_chain_is_released_with_its_own_guarantee(ledger):
     mean, variance = 0.5 * DATA.sum() / precision, 0.04 / (1 - c**2)
     draws = out.theta[:, 0]
     assert abs(draws.mean() - mean) < 4 * (variance / 200) ** 0.5
+    # The key has no seed: a false alarm of the law has probability 1e-7, as has a miss below.
+    assert stats.kstest(draws, stats.norm(mean, variance**0.5).cdf).pvalue > 1e-7
+    assert (
+        stats.kstest(mean + (draws - mean) / 4, stats.norm(mean, variance**0.5).cdf).pvalue < 1e-7
+    )
     assert ledger.spent()["epsilon"] == out.guarantee.epsilon
     found = chain(ledger, epsilon=0.8)
     assert found.guarantee.epsilon == pytest.approx(0.8, rel=1e-6)

@@ -29,10 +29,12 @@ class HalfSquaredDistance(Loss):
 
     def __call__(self, theta: Float[Array, " d"], z: Float[Array, " d"]) -> Float[Array, ""]:
         """Loss of one example."""
+        _require_same_shape(jnp.shape(theta), jnp.shape(z))
         return 0.5 * jnp.sum((theta - z) ** 2)
 
     def batch(self, theta: Float[Array, " d"], data: Float[Array, "n d"]) -> Float[Array, " n"]:
         """Losses of ``z [n, d]``."""
+        _require_same_shape(jnp.shape(theta), jnp.shape(data)[1:])
         return 0.5 * jnp.sum((theta - data) ** 2, axis=-1)
 
     def constants(self, domain: Domain) -> LossConstants:
@@ -54,3 +56,9 @@ class HalfSquaredDistance(Loss):
             exchange_range=product(4.0, z, theta),
             exchange_lipschitz=2 * z,
         )
+
+
+def _require_same_shape(theta: tuple[int, ...], z: tuple[int, ...]) -> None:
+    """Refuse to broadcast: a theta that stands for several coordinates breaks the constants."""
+    if theta != z:
+        raise ValueError(f"theta of shape {theta} and an example of shape {z} must be alike")

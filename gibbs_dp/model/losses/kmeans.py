@@ -43,11 +43,18 @@ class KMeans(Loss):
 
     def __call__(self, theta: Float[Array, "k d"], z: Float[Array, " d"]) -> Float[Array, ""]:
         """Loss of one example."""
+        self._check_shapes(jnp.shape(theta), jnp.shape(z))
         return jnp.min(jnp.sum((theta - z) ** 2, axis=-1))
 
     def batch(self, theta: Float[Array, "k d"], data: Float[Array, "n d"]) -> Float[Array, " n"]:
         """Losses of ``z [n, d]``."""
+        self._check_shapes(jnp.shape(theta), jnp.shape(data)[1:])
         return jnp.min(jnp.sum((theta - data[:, None]) ** 2, axis=-1), axis=-1)
+
+    def _check_shapes(self, theta: tuple[int, ...], z: tuple[int, ...]) -> None:
+        """Refuse to broadcast, and another number of centers: the constants would not hold."""
+        if len(z) != 1 or theta != (self.num_clusters, *z):
+            raise ValueError(f"theta of shape {theta} must be {self.num_clusters} centers like {z}")
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|z| <= x_bound`` and the norm of all centers together at most ``T``.

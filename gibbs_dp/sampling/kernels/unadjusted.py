@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from jaxtyping import Array, Float, Int
 
+from gibbs_dp.information import checks
+
 # An optax schedule: a number for every count of steps.
 StepSchedule = Callable[[Any], Any]
 Preconditioner = Literal["none", "diagonal", "laplace"]
@@ -65,8 +67,8 @@ class Unadjusted:
                 f"{name}(relative_step) must be below 2, where a Gaussian chain diverges, got "
                 f"{relative}."
             )
-        if self.num_steps is not None and self.num_steps < 1:
-            raise ValueError(f"{name}(num_steps) must be at least 1, got {self.num_steps}.")
+        if self.num_steps is not None:
+            checks.count(f"{name}(num_steps)", self.num_steps)
         if self.clip is not None and not 0 < self.clip < math.inf:
             raise ValueError(
                 f"{name}(clip) must be positive and finite, got {self.clip}; None clips nothing."

@@ -1,0 +1,274 @@
+"""How a ledger lies in its file: rows, exact sums, and the seals that show damage.
+
+Imports nothing but the standard library, so that any process can charge a ledger.
+
+Every row carries a SHA-256 **seal** of its content, and a charge's seal covers the seal before it,
+so that all of them hang on the budget's. The row ``state`` holds their count, their sums and the
+last seal: what the next charge needs, however many there were. A seal has no key. It finds
+accidents (a flipped byte, an edited amount, a lost or doubled row), not forgers: whoever may write
+the file can also seal what they write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from decimal import Context, Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, NamedTuple
+
+APPLICATION_ID = 0x67445031
+VERSION = 2
+PARTS = ("epsilon", "delta", "zcdp")
+TABLES = (
+    "CREATE TABLE budget (only INTEGER PRIMARY KEY CHECK (only = 1), identity TEXT NOT NULL, "
+    "currency TEXT NOT NULL, adjacency TEXT NOT NULL, epsilon TEXT, delta TEXT, zcdp TEXT, "
+    "created TEXT NOT NULL, seal TEXT NOT NULL)",
+    "CREATE TABLE charge (id INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL, "
+    "epsilon TEXT, delta TEXT, zcdp TEXT, seal TEXT NOT NULL)",
+    "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), count INTEGER NOT NULL, "
+    "epsilon TEXT, delta TEXT, zcdp TEXT, last TEXT NOT NULL, seal TEXT NOT NULL)",
+)
+BUDGET = ("identity", "currency", "adjacency", *PARTS, "created", "seal")
+CHARGE = ("id", "time", "purpose", *PARTS, "seal")
+STATE = ("count", *PARTS, "last", "seal")
+BUSY_SECONDS = 60.0
+# Sums are exact: amounts are decimals of at most 17 digits over a few hundred powers of ten.
+EXACT = Context(prec=800)
+
+Amounts = dict[str, Decimal]
+
+
+class DamagedLedgerError(ValueError):
+    """A file whose rows do not fit their seals, or that was replaced while a ledger was open."""
+
+
+class Budget(NamedTuple):
+    """What may be spent, and which ledger this is."""
+
+    identity: str
+    currency: str
+    adjacency: str
+    amounts: Amounts
+    created: str
+    seal: str
+
+
+class State(NamedTuple):
+    """How much was spent: the number of charges, their sums, and the last one's seal."""
+
+    num_charges: int
+    spent: Amounts
+    last: str
+
+
+class Row(NamedTuple):
+    """One charge."""
+
+    number: int
+    time: str
+    purpose: str
+    amounts: Amounts
+    seal: str
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a database that exists; what is committed is on disk."""
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    connection.execute("PRAGMA synchronous = EXTRA")  # journal removal too
+    return connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connect for one operation; whatever the file makes of it is one sentence."""
+    try:
+        with closing(connect(path)) as connection:
+            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+                raise DamagedLedgerError(f"ledger: {str(path)!r} is not a ledger of gibbs_dp.")
+            yield connection
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:  # the module's own, of odd bytes
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DamagedLedgerError(f"ledger: {str(path)!r} cannot be used ({reason}).") from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit at the end; any exception rolls back. Others wait: nobody reads a stale sum."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # some errors of SQLite end it themselves
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+def write_new(
+    connection: sqlite3.Connection, currency: str, adjacency: str, texts: dict[str, str], now: str
+) -> None:
+    """Make the tables, the budget and a state without charges, inside a transaction."""
+    for statement in (
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        f"PRAGMA user_version = {VERSION}",
+        *TABLES,
+    ):
+        connection.execute(statement)
+    identity = os.urandom(16).hex()
+    row = (identity, currency, adjacency, *(texts.get(name) for name in PARTS), now)
+    _insert(connection, "budget", (1, *row, _seal("budget", row)))
+    _write_state(connection, State(0, dict.fromkeys(texts, Decimal(0)), _seal("budget", row)))
+
+
+def read_budget(connection: sqlite3.Connection) -> Budget:
+    """Read and check the budget."""
+    row = _only(connection, "budget", BUDGET)
+    if _seal("budget", row[:-1]) != row[-1] or row[1] not in ("epsilon", "zcdp"):
+        raise _damage("its budget does not fit its seal")
+    names = ("zcdp",) if row[1] == "zcdp" else ("epsilon", "delta")
+    return Budget(row[0], row[1], row[2], _amounts(row[3:6], names), row[6], row[7])
+
+
+def read_state(connection: sqlite3.Connection, budget: Budget) -> State:
+    """Read and check the sums, against their seal and against the last charge."""
+    row = _only(connection, "state", STATE)
+    if _seal("state", (budget.seal, *row[:-1])) != row[-1]:
+        raise _damage("its sums do not fit their seal")
+    state = State(row[0], _amounts(row[1:4], budget.amounts), row[4])
+    newest = connection.execute("SELECT max(id) FROM charge").fetchone()[0]
+    if (newest or 0) != state.num_charges or seal_at(
+        connection, budget, state.num_charges
+    ) != state.last:
+        raise _damage("a charge is missing or was added by something else")
+    return state
+
+
+def seal_at(connection: sqlite3.Connection, budget: Budget, number: int) -> str | None:
+    """Seal of one charge, of the budget for number 0, and None for a charge that is not there."""
+    if number == 0:
+        return budget.seal
+    row = connection.execute("SELECT seal FROM charge WHERE id = ?", (number,)).fetchone()
+    return None if row is None else row[0]
+
+
+def append(
+    connection: sqlite3.Connection,
+    budget: Budget,
+    state: State,
+    time: str,
+    purpose: str,
+    texts: dict[str, str],
+) -> State:
+    """Add one charge and the new sums, inside a transaction."""
+    row = (state.num_charges + 1, time, purpose, *(texts.get(name) for name in PARTS))
+    seal = _seal("charge", (state.last, *row))
+    _insert(connection, "charge", (*row, seal))
+    spent = {n: EXACT.add(state.spent[n], Decimal(texts[n])) for n in budget.amounts}
+    after = State(state.num_charges + 1, spent, seal)
+    _write_state(connection, after)
+    return after
+
+
+def read_charges(connection: sqlite3.Connection, budget: Budget, state: State) -> list[Row]:
+    """Read all charges, oldest first, checking the whole chain of seals and the sums."""
+    found, last, spent = [], budget.seal, dict.fromkeys(budget.amounts, Decimal(0))
+    query = f"SELECT {', '.join(CHARGE)} FROM charge ORDER BY id"
+    for number, row in enumerate(connection.execute(query), start=1):
+        if row[0] != number or _seal("charge", (last, *row[:-1])) != row[-1]:
+            raise _damage(f"charge {number} does not fit its seal")
+        charge = Row(row[0], row[1], row[2], _amounts(row[3:6], budget.amounts), row[6])
+        found.append(charge)
+        last = charge.seal
+        for name, amount in charge.amounts.items():
+            spent[name] = EXACT.add(spent[name], amount)
+    if (len(found), spent, last) != (state.num_charges, state.spent, state.last):
+        raise _damage("its charges do not add up to its sums")
+    return found
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Seal a ledger of the first version, whose rows had none, in one transaction."""
+    with transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == VERSION:
+            return
+        if version != 0:
+            raise _damage(f"version {version} of the format is not known")
+        query = f"SELECT currency, adjacency, {', '.join(PARTS)}, created FROM budget"
+        budget = connection.execute(query).fetchone()
+        if budget is None:
+            raise DamagedLedgerError("ledger: it has no budget; it was never finished.")
+        query = f"SELECT id, time, purpose, {', '.join(PARTS)} FROM charge ORDER BY id"
+        charges = connection.execute(query).fetchall()
+        names = ("zcdp",) if budget[0] == "zcdp" else ("epsilon", "delta")
+        _amounts(budget[2:5], names)
+        connection.execute("DROP TABLE budget")
+        connection.execute("DROP TABLE charge")
+        texts = dict(zip(PARTS, budget[2:5], strict=True))
+        kept = {name: texts[name] for name in names}
+        write_new(connection, budget[0], budget[1], kept, budget[5])
+        found = read_budget(connection)
+        state = read_state(connection, found)
+        for number, row in enumerate(charges, start=1):
+            if row[0] != number:
+                raise _damage(f"charge {number} is missing")
+            cost = {n: str(a) for n, a in _amounts(row[3:6], names).items()}
+            state = append(connection, found, state, row[1], row[2], cost)
+
+
+def _only(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> tuple[Any, ...]:
+    rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+    if len(rows) != 1:
+        raise _damage(f"it has {len(rows)} rows of {table}")
+    return tuple(rows[0])
+
+
+def _insert(connection: sqlite3.Connection, table: str, row: tuple[Any, ...]) -> None:
+    marks = ", ".join("?" * len(row))
+    connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
+
+
+def _write_state(connection: sqlite3.Connection, state: State) -> None:
+    seal = connection.execute("SELECT seal FROM budget").fetchone()[0]
+    texts = {name: str(value) for name, value in state.spent.items()}
+    row = (state.num_charges, *(texts.get(name) for name in PARTS), state.last)
+    _insert(connection, "state", (1, *row, _seal("state", (seal, *row))))
+
+
+def _seal(kind: str, content: tuple[Any, ...]) -> str:
+    if not all(value is None or isinstance(value, (str, int)) for value in content):
+        raise _damage(f"a {kind} holds what no ledger writes")
+    text = json.dumps([VERSION, kind, *content], ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _amounts(texts: tuple[Any, ...], names: Any) -> Amounts:
+    found = {}
+    for name, text in zip(PARTS, texts, strict=True):
+        if (text is not None) != (name in names):
+            raise _damage(f"it holds an amount of {name} in another currency")
+        if text is None:
+            continue
+        try:
+            amount = Decimal(text) if isinstance(text, str) else Decimal("NaN")
+        except InvalidOperation:
+            amount = Decimal("NaN")
+        if not amount.is_finite() or amount < 0:
+            raise _damage(f"it holds an amount of {name} that is no number of at least 0")
+        found[name] = amount
+    return found
+
+
+def _damage(what: str) -> DamagedLedgerError:
+    return DamagedLedgerError(
+        f"ledger: the file is damaged or was edited ({what}); restore it from a backup."
+    )

@@ -1,0 +1,204 @@
+"""Mistakes in what a release is asked with: one sentence each, and nothing is charged."""
+
+import math
+
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import gibbs_dp as gdp
+from gibbs_dp.privacy import Target, account, chain_guarantee, release_chain, release_proven
+
+NAN = math.nan
+UNIT = gdp.Domain(x_bound=1.0)
+BOX = gdp.Flat(gdp.supports.box(-1.0, 1.0, 1))
+CENTER = gdp.Flat(gdp.supports.l2_ball((1, 1)))
+MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, BOX)
+RIDGE = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0))
+DATA = np.linspace(-0.5, 0.9, 40)[:, None]
+LABELLED = (DATA, (DATA[:, 0] > 0).astype(float))
+ULA = gdp.ULA(0.02, 30)
+
+
+def declared(loss, prior=BOX):
+    return gdp.GibbsPosterior(gdp.losses.Declared(loss, oscillation=4.0), prior)
+
+
+class Branching(gdp.losses.Declared):
+    def batch(self, theta, data):
+        return data[:, 0] if theta[0] > 0 else -data[:, 0]  # runs on numbers, cannot be traced
+
+
+APPROXIMATE = {"pure_epsilon": None, "epsilon": 1.0, "delta": 1e-6}
+RELEASE = {
+    "no samples": ({"num_samples": 0}, "num_samples must be at least 1"),
+    "two samples": ({"num_samples": 2}, "give at least 25"),
+    "just too few samples": ({"num_samples": 24}, "give at least 25"),
+    "samples of text": ({"num_samples": "9"}, "num_samples must be a number, got '9'"),
+    "too many samples": ({"num_samples": 10**18}, "more than one array holds"),
+    "warmup": ({"num_warmup": -1}, "num_warmup must be at least 0"),
+    "half a step of warmup": ({"num_warmup": 0.5}, "num_warmup must be an integer"),
+    "endless warmup": ({"num_warmup": 2**40}, "more than one array holds"),
+    "a draw and a half": ({"num_draws": 1.5}, "num_draws must be an integer, got 1.5"),
+    "a true draw": ({"num_draws": True}, "num_draws must be a number, got True"),
+    "draws of text": ({"num_draws": "3"}, "num_draws must be a number, got '3'"),
+    "no draw": ({"num_draws": 0}, "num_draws must be at least 1"),
+    "kernel of text": ({"kernel": "hmc"}, "kernel: 'hmc' is no Markov kernel"),
+    "kernel's class": ({"kernel": gdp.HMC}, "kernel: the class HMC is no Markov kernel"),
+    "grid": ({"kernel": gdp.Grid(low=-1.0, high=1.0)}, "a Grid draws lattice points"),
+    "ULA": ({"kernel": gdp.ULA()}, "ULA has no acceptance step"),
+    "SGLD": ({"kernel": gdp.SGLD()}, "SGLD has no acceptance step"),
+    "NaN": ({"pure_epsilon": NAN}, "pure_epsilon must be positive and finite"),
+    "text": ({"pure_epsilon": "1"}, "pure_epsilon must be a number"),
+    "truth": ({"pure_epsilon": True}, "pure_epsilon must be a number"),
+    "huge": ({"pure_epsilon": 1e300}, "every gamma up to 1e\\+15 meets it"),
+    "too large for floats": ({"pure_epsilon": 1e40}, "every gamma up to 1e\\+15 meets it"),
+    "tiny": ({"pure_epsilon": 1e-320}, "no gamma above 1e-12 meets it"),
+    "tiny delta": ({**APPROXIMATE, "delta": 1e-320}, "delta: below 1e-280"),
+    "NaN delta": ({**APPROXIMATE, "delta": NAN}, "delta must lie in"),
+    "NaN distance": ({**APPROXIMATE, "total_variation": NAN}, "total_variation must be"),
+    "accept nothing": ({"accept": None}, "accept: give the names"),
+    "accept a number": ({"accept": [1]}, "accept: give the names"),
+    "domain": ({"domain": None}, "domain: give a gibbs_dp.Domain"),
+    "path of a ledger": ({"ledger": "a.ledger"}, "ledger: give a gibbs_dp.Ledger"),
+    "posterior": ({"posterior": None}, "posterior: give a gibbs_dp.GibbsPosterior"),
+    "purpose": ({"purpose": 3}, "purpose must be one line of text"),
+    "purpose of bytes": ({"purpose": b"x"}, "purpose must be one line of text"),
+    "broken purpose": ({"purpose": "\ud800"}, "purpose must be one line of text"),
+    "other dimension": ({"data": np.zeros((4, 2))}, "must be alike"),
+    "centers": (
+        {"posterior": gdp.GibbsPosterior(gdp.losses.KMeans(9), CENTER)},
+        "must be 9 centers",
+    ),
+    "no gradient": (
+        {"posterior": declared(lambda t, z: float(np.sum(np.asarray(t))))},
+        "loss: JAX cannot trace",
+    ),
+    "a branch": (
+        {"posterior": gdp.GibbsPosterior(Branching(lambda t, z: t[0], oscillation=4.0), BOX)},
+        "loss: JAX cannot trace",
+    ),
+    "improper": (
+        {"posterior": declared(lambda t, z: jnp.tanh(t[0]), gdp.Flat(gdp.supports.real(1)))},
+        "bounded loss have no posterior",
+    ),
+}  # fmt: skip
+CHAIN = {
+    "HMC": ({"kernel": gdp.HMC(), "gamma": 0.5}, "kernel: HMC.* is not one that a chain's"),
+    "text": ({"kernel": "ula", "gamma": 0.5}, "kernel: 'ula' is not one"),
+    "class": ({"kernel": gdp.ULA, "gamma": 0.5}, "kernel: the class ULA is not one"),
+    "gamma": ({"kernel": ULA, "gamma": 1e300}, "gamma must be at most 1e\\+100"),
+    "gamma of text": ({"kernel": ULA, "gamma": "1"}, "gamma must be a number"),
+    "large gamma": ({"kernel": ULA, "gamma": 1e40}, "."),
+    "no gamma": ({"kernel": ULA, "gamma": 1e-300}, "gamma: 1e-300 is zero or infinite"),
+    "NaN": ({"kernel": ULA, "gamma": NAN}, "gamma must be positive"),
+    "draws": ({"kernel": ULA, "gamma": 0.5, "num_draws": 1.5}, "num_draws must be an integer"),
+    "true": ({"kernel": ULA, "gamma": 0.5, "num_draws": True}, "num_draws must be a number"),
+    "step": ({"kernel": gdp.ULA(1e300, 3, clip=1.0), "gamma": 0.5}, "step_size: 1e\\+300 is zero"),
+    "no step": ({"kernel": gdp.ULA(1e-60, 3, clip=1.0), "gamma": 0.5}, "target: its figures leave"),
+    "steps": ({"kernel": gdp.ULA(0.02, 2**40), "gamma": 1e-9}, "more than one loop counts"),
+    "delta": ({"kernel": ULA, "gamma": 0.5, "delta": NAN}, "delta must lie in"),
+    "epsilon": ({"epsilon": NAN}, "epsilon must be positive"),
+    "endless epsilon": ({"epsilon": 700.0}, "epsilon: one above 600"),
+    "domain": (
+        {"kernel": gdp.ULA(0.02, 3, clip=1.0), "gamma": 0.5, "domain": None},
+        "domain: give a gibbs_dp.Domain",
+    ),
+}  # fmt: skip
+PROVEN = {
+    "draws": ({"num_draws": 1.5}, "num_draws must be an integer"),
+    "true": ({"num_draws": True}, "num_draws must be a number"),
+    "none": ({"num_draws": 0}, "num_draws must be at least 1"),
+    "NaN": ({"epsilon": NAN}, "epsilon must be positive"),
+    "text": ({"epsilon": "1"}, "epsilon must be a number"),
+    "huge": ({"epsilon": 1e300}, "epsilon: one above 600"),
+    "tiny": ({"delta": 1e-300}, "delta: below 1e-280"),
+    "bounded": ({"posterior": MEAN}, "Langevin steps leave a bounded support"),
+    "ledger": ({"ledger": None}, "ledger: give a gibbs_dp.Ledger"),
+}
+WAYS = {
+    "release": (gdp.release, RELEASE, MEAN, DATA, {"pure_epsilon": 1.0}),
+    "chain": (release_chain, CHAIN, RIDGE, DATA, {"delta": 1e-6}),
+    "proven": (
+        release_proven,
+        PROVEN,
+        gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(1), 1.0)),
+        LABELLED,
+        {"epsilon": 1.0, "delta": 1e-6},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ledger") / "a"
+    return gdp.Ledger.create(path, adjacency="replace-one", epsilon=1e305, delta=1e-3)
+
+
+@pytest.fixture
+def as_users_call():
+    """Without the tests' runtime type checks, which would refuse some of these first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize(("way", "case"), [(way, case) for way in WAYS for case in WAYS[way][1]])
+def test_a_mistake_costs_nothing(ledger, as_users_call, way, case):
+    function, cases, posterior, data, base = WAYS[way]
+    changes, message = cases[case]
+    accept = ["float-arithmetic", *(["exact-draw"] if way == "release" else [])]
+    given = {"posterior": posterior, "data": data, "domain": UNIT, "adjacency": "replace-one"}
+    given |= {"ledger": ledger, "accept": accept} | base | changes
+    with pytest.raises(ValueError, match=message) as error:
+        function(given.pop("posterior"), given.pop("data"), **given)
+    assert type(error.value) is ValueError  # neither a ReleaseError nor a refusal for the budget
+    assert "\n" not in str(error.value)
+    assert ledger.charges() == ()
+
+
+def test_a_chain_without_acceptance_may_be_vouched_for(ledger, monkeypatch):
+    import sys
+
+    seen = []
+    module = sys.modules["gibbs_dp.privacy.release"]
+    monkeypatch.setattr(module, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
+    monkeypatch.setattr(module, "sample", lambda *args, **kwargs: 1 / 0)
+    given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger, "kernel": gdp.ULA()}
+    with pytest.raises(gdp.privacy.ReleaseError):
+        gdp.release(
+            MEAN, DATA, epsilon=1.0, delta=1e-6, total_variation=1e-9,
+            accept="float-arithmetic", **given,
+        )  # fmt: skip
+    assert seen == [1]
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        gdp.Flat(gdp.supports.box(-1.0, 1.0)),
+        gdp.Flat(gdp.supports.positive()),
+        dist.Normal(0.0, 1.0),
+        {"a": gdp.Flat(gdp.supports.real()), "b": gdp.Flat(gdp.supports.simplex(3))},
+    ],
+)
+def test_a_location_family_is_flat_on_all_of_space(prior):
+    with pytest.raises(ValueError, match="location_family: with a bounded or proper prior"):
+        gdp.GibbsPosterior(
+            total_loss=lambda t, z: jnp.abs(t - z.mean()),
+            prior=prior,
+            sensitivity=lambda n: 4 / n,
+            location_family=True,
+        )
+
+
+def test_an_endless_gamma_gets_a_sentence():
+    given = {"n": 40, "adjacency": "replace-one", "domain": UNIT}
+    with pytest.raises(ValueError, match="gamma must be at most"):
+        account(MEAN, gamma=1e300, **given)
+    with pytest.raises(ValueError, match="gamma must be at most"):
+        chain_guarantee(RIDGE, ULA, gamma=1e300, delta=1e-6, **given)
+    with pytest.raises(ValueError, match="meets it"):
+        gdp.privacy.calibrate_gamma(MEAN, Target(zcdp=1e300), **given)
