@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -27,8 +28,12 @@ class Parser(argparse.ArgumentParser):
         return super().parse_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Raise the message."""
-        raise UsageError(message.removeprefix("argument ") + ".")
+        """Raise the message; where values are missing, with the names of them all."""
+        told = message.removeprefix("argument ")
+        flag = told.partition(":")[0]
+        if "expected" in told and (shape := re.search(rf"\[({flag} [^]]+)\]", self.format_usage())):
+            told = f"{flag}: give it as {shape[1]}"
+        raise UsageError(told + ".")
 
 
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Option], title: str) -> None:
