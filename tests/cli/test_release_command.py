@@ -190,9 +190,9 @@ def test_how_to_apply_a_draw_is_told(seen, run, monkeypatch):
 def test_the_readme_runs_as_printed(run, tmp_path, monkeypatch):
     """Its section on releases: Python and commands, in a folder of its own.
 
-    The command's chains are short, and whether their checks pass is not a matter of this test.
-    Such a model is right for 73 to 75% of the rows, and for a quarter of them if labels are
-    flipped. The same release in Python stops where it would charge.
+    Rows are fewer, the command's chains are short, and whether their checks pass is not a matter
+    of this test. A draw at this gamma is right for 72% of the rows (median; under 60% for one in
+    1,000), and for 28% if labels are flipped. The release in Python stops where it would charge.
     """
 
     def charge(ledger, guarantee, *, purpose):
@@ -212,6 +212,7 @@ def test_the_readme_runs_as_printed(run, tmp_path, monkeypatch):
     monkeypatch.setattr(MODULE, "has_converged", lambda draws: True)
     monkeypatch.setattr(MODULE, "secret_key", lambda: jax.random.key(0))
     section = README.read_text().split("## Releasing private draws")[1].split("\n## ")[0]
+    section = section.replace("5000", "2000")
     names, commands = {}, []
     for language, body in re.findall(r"```(\w*)\n(.*?)```", section, re.DOTALL):
         if language == "python":
@@ -225,4 +226,4 @@ def test_the_readme_runs_as_printed(run, tmp_path, monkeypatch):
     assert {command[0] for command in commands} == {"ledger", "release", "calibrate"}
     assert json.loads(Path("results/release.json").read_text())["charge"] == 1
     assert gdp.Ledger("study.ledger").left()["epsilon"] == 1.0
-    assert ((names["chance"] > 0.5) == names["y"]).mean() > 0.65
+    assert ((names["chance"] > 0.5) == names["y"]).mean() > 0.6
