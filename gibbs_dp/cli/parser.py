@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -19,9 +21,19 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; -1e6 is a value, as -1 is to argparse, and no option."""
+        given = sys.argv[1:] if args is None else args
+        words = [f" {w}" if w[:1] == "-" and "e" in w and _is_number(w) else w for w in given]
+        return super().parse_args(words, namespace)
+
     def error(self, message: str) -> NoReturn:
-        """Raise the message."""
-        raise UsageError(message.removeprefix("argument ") + ".")
+        """Raise the message; where values are missing, with the names of them all."""
+        told = message.removeprefix("argument ")
+        flag = told.partition(":")[0]
+        if "expected" in told and (shape := re.search(rf"\[({flag} [^]]+)\]", self.format_usage())):
+            told = f"{flag}: give it as {shape[1]}"
+        raise UsageError(told + ".")
 
 
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Option], title: str) -> None:
@@ -32,6 +44,10 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option], titl
             group.add_argument(option.flag, action="store_true", help=option.help)
             continue
         settings: dict[str, Any] = {"nargs": "+"} if option.is_list else {}
+        if isinstance(option.metavar, tuple) and not option.is_list:
+            settings["nargs"] = len(option.metavar)
+        if option.is_repeatable:
+            settings["action"] = "append"
         if option.choices:
             settings["choices"] = option.choices
         group.add_argument(
@@ -101,9 +117,13 @@ def _refuse_unknown(word: str, known: Iterable[str]) -> None:
 
 def _is_value(word: str, option: Option) -> bool:
     if option.is_list and option.kind != "str":
-        try:
-            float(word)
-        except ValueError:
-            return False
-        return True
+        return _is_number(word)
     return not word.startswith("--")
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -4,37 +4,55 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gibbs_dp.cli import output
+from gibbs_dp.cli.declared import FEATURES, LABELS, schema_of
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import DEBUG, JSON, OUT
 from gibbs_dp.cli.parser import Parser, add_options
 from gibbs_dp.cli.session import start_session
 from gibbs_dp.cli.targets import ADJACENCY, TARGETS, require_adjacency, targets
+from gibbs_dp.privacy.columns import Levels, Positive
+from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.problems.registry import Option
 
 SUMMARY = (
-    "Private draws from the Gibbs posterior of a CSV table of numbers: rows are clipped to the "
-    "declared bounds, the ledger is charged, then the draws are made with a secret key."
+    "Private draws from the Gibbs posterior of a CSV table: each line is read by itself, as you "
+    "declare the columns, the ledger is charged, then the draws are made with a secret key. "
+    "Nothing is learnt from the table beforehand. A record that cannot be read as declared "
+    "counts as zeros."
 )
 
 TABLE = (
-    Option("data", "str", "CSV file of numbers, used as they are (private)", metavar="FILE"),
+    Option(
+        "data",
+        "str",
+        "CSV file (private, but for its header and number of lines); cells are separated by "
+        "comma, semicolon, tab or |, as the header is",
+        metavar="FILE",
+    ),
+    Option(
+        "decimal", "str", "decimal mark of its numbers, . or , (default .)", ".", metavar="MARK"
+    ),
     Option("target", "str", "column to predict", metavar="COLUMN"),
-    Option("features", "str", "columns to predict from", is_list=True, metavar="COLUMN"),
+    Option(
+        "features",
+        "str",
+        "columns to predict from, in this order (default: all that are declared)",
+        is_list=True,
+        metavar="COLUMN",
+    ),
     Option(
         "loss", "str", "loss (default logistic)", "logistic", ("logistic", "squared", "absolute")
     ),
 )
-DECLARED = (
+DECLARED = (*FEATURES, *LABELS)
+PUBLIC = (
     ADJACENCY,
     Option("n", "int", "public upper bound on the number of rows (add-remove only)"),
-    Option("x_bound", "float", "largest norm of a feature vector, with its 1 for the intercept"),
-    Option("y_range", "float", "smallest and largest label", is_list=True, metavar="Y"),
     Option("theta_ball", "float", "flat prior on a ball of this radius"),
     Option("prior_scale", "float", "instead: Gaussian prior of this standard deviation"),
     Option("num_draws", "int", "draws to release (default 1)", 1),
@@ -62,7 +80,8 @@ def run(arguments: Sequence[str]) -> None:
     parser = Parser(prog="gibbs-dp release", description=SUMMARY)
     groups = {
         "private table": TABLE,
-        "declared without looking at it": DECLARED,
+        "what its columns are, declared without looking at it": DECLARED,
+        "posterior": PUBLIC,
         "target": TARGETS,
         "release": RELEASE,
         "output": LAST,
@@ -70,19 +89,19 @@ def run(arguments: Sequence[str]) -> None:
     for title, options in groups.items():
         add_options(parser, options, title)
     parsed = parser.parse_args(list(arguments))
-    for keyword in ("data", "target", "features", "ledger", "x_bound"):
+    for keyword in ("data", "target", "ledger"):
         if getattr(parsed, keyword) is None:
             raise UsageError(f"--{keyword.replace('_', '-')}: it is missing; see --help.")
     require_adjacency(parsed)
+    schema = schema_of(parsed)
     start_session(parsed.float64)
     folder = output.prepare_folder(parsed.out)
 
-    from gibbs_dp.model import Domain
     from gibbs_dp.privacy import Ledger, release, release_chain, release_proven
 
-    posterior = _posterior(parsed)
+    posterior = _posterior(parsed, len(schema.names))
     given: dict[str, Any] = {
-        "domain": Domain(parsed.x_bound, _y_range(parsed)),
+        "domain": schema.domain,
         "adjacency": parsed.adjacency,
         "ledger": Ledger(parsed.ledger),
         "accept": parsed.accept or (),
@@ -91,7 +110,7 @@ def run(arguments: Sequence[str]) -> None:
         "purpose": parsed.purpose,
         **targets(parsed),
     }
-    data = _read(parsed.data, parsed.features, parsed.target)
+    data = _read(parsed, schema)
     if parsed.chain or parsed.proven:
         flag = "--chain" if parsed.chain else "--proven"
         if parsed.chain and parsed.proven:
@@ -101,43 +120,56 @@ def run(arguments: Sequence[str]) -> None:
         found = (release_chain if parsed.chain else release_proven)(posterior, data, **given)
     else:
         found = release(posterior, data, total_variation=parsed.total_variation, **given)
-    names = ["intercept", *parsed.features]
-    rows = [dict(zip(names, map(float, theta), strict=True)) for theta in found.theta]
+    rows = [dict(zip(schema.names, map(float, theta), strict=True)) for theta in found.theta]
+    model = {"model": _model(parsed, schema), "rules": schema.rules(), "schema": schema.to_dict()}
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
     if parsed.json:
         for row in rows:
             output.emit(json.dumps({"kind": "draw", **row}))
+        output.emit(json.dumps({"kind": "model", **model}))
         output.emit(json.dumps(promise))
     else:
         for row in rows:
             output.emit("  ".join(f"{name} {value:.6g}" for name, value in row.items()))
+        _tell(model)
         output.emit(found.guarantee.summary())
     if folder is not None:
         from gibbs_dp import io
 
         path = folder / "release.json"
         with io.atomic_write(path) as temporary:
-            temporary.write_text(json.dumps({"draws": rows, **promise}, indent=2) + "\n")
+            temporary.write_text(json.dumps({"draws": rows, **model, **promise}, indent=2) + "\n")
         output.tell_saved([path], parsed.json, parsed.quiet)
 
 
-def _y_range(parsed: Any) -> tuple[float, float]:
-    if parsed.y_range is None:
-        if parsed.loss != "logistic":
-            raise UsageError(f"--y-range: the {parsed.loss} loss needs declared labels.")
-        return 0.0, 1.0
-    if len(parsed.y_range) != 2:
-        raise UsageError("--y-range: give two numbers, the smallest and the largest label.")
-    return float(parsed.y_range[0]), float(parsed.y_range[1])
+def _model(parsed: Any, schema: Schema) -> str:
+    """Say in words what a draw tells about a record."""
+    label, bound = schema.label, schema.domain.x_bound
+    if isinstance(label, Levels | Positive):
+        one = label.level if isinstance(label, Positive) else label.levels[1]
+        told = f"{parsed.target} is {one!r} with probability 1 / (1 + exp(-s))"
+    else:
+        told = f"the {'median' if parsed.loss == 'absolute' else 'mean'} of {parsed.target} is s"
+    total = "s is the sum of each number of a draw times its feature"
+    if bound < schema.norm:
+        total += f", divided by (norm of the features) / {bound:.12g} where that is above 1"
+    return f"{told}; {total}"
 
 
-def _posterior(parsed: Any) -> Any:
+def _tell(model: dict[str, Any]) -> None:
+    """Print how a draw is applied to a record."""
+    output.emit(f"{model['model']}:")
+    width = max(map(len, model["rules"]))
+    for name, rule in model["rules"].items():
+        output.emit(f"  {name:<{width}}  {rule}")
+
+
+def _posterior(parsed: Any, dim: int) -> Any:
     from gibbs_dp.model import Flat, GibbsPosterior, losses, supports
     from gibbs_dp.problems.base import normal_prior
 
     if (parsed.theta_ball is None) == (parsed.prior_scale is None):
         raise UsageError("--theta-ball: give it, or --prior-scale, one of the two.")
-    dim = 1 + len(parsed.features)
     if parsed.theta_ball is not None:
         return GibbsPosterior(
             getattr(losses, parsed.loss), Flat(supports.l2_ball(dim, parsed.theta_ball))
@@ -145,24 +177,13 @@ def _posterior(parsed: Any) -> Any:
     return GibbsPosterior(getattr(losses, parsed.loss), normal_prior(dim, parsed.prior_scale))
 
 
-def _read(path: str, features: Sequence[str], target: str) -> tuple[np.ndarray, np.ndarray]:
-    """Read columns of numbers with an intercept; nothing is standardized, as that would leak.
+def _read(parsed: Any, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    """Read the table; without a record it is one of zeros, if the number of records is private."""
+    from gibbs_dp.privacy import read_table
 
-    What is no number becomes NaN, which clipping turns into 0: a complaint would quote the data.
-    """
-    import pandas as pd
-
-    from gibbs_dp.problems.source import read_csv
-
-    try:
-        frame = read_csv(path)
-    except ValueError:
-        if not Path(path).exists():
-            raise
-        raise UsageError("--data: the file cannot be read as a CSV table.") from None
-    for name in (*features, target):
-        if name not in frame.columns:
-            raise UsageError(f"--features, --target: the table has no column {name!r}.")
-    columns = [pd.to_numeric(frame[c], errors="coerce").to_numpy(float) for c in features]
-    x = np.stack([np.ones(len(frame)), *columns], axis=1)
-    return x, pd.to_numeric(frame[target], errors="coerce").to_numpy(float)
+    x, y = read_table(parsed.data, schema, decimal=parsed.decimal)
+    if len(y) == 0 and parsed.adjacency == "replace-one":
+        raise UsageError("--data: the table has a header and no records.")
+    if len(y) == 0:
+        return np.zeros((1, len(schema.names))), np.clip(np.zeros(1), *schema.domain.y_range)
+    return x, y

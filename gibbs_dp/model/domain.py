@@ -111,11 +111,16 @@ def _finite(values: Any) -> Float[np.ndarray, ...]:
 
 
 def _shorten(rows: Float[np.ndarray, "n d"], bound: float) -> Float[np.ndarray, "n d"]:
+    limit = bound * (1 - CLIP_MARGIN)
+    if limit == np.inf:
+        return rows
     largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
-    norm = safe * np.linalg.norm(rows / safe, axis=1, keepdims=True)
-    limit = bound * (1 - CLIP_MARGIN)
-    return rows * np.where(norm > limit, limit / np.where(norm > 0, norm, 1.0), 1.0)
+    unit = rows / safe
+    length = np.linalg.norm(unit, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # infinitely long is too long; a warning would tell of it
+        is_long = safe * length > limit
+    return np.where(is_long, unit * (limit / np.where(length > 0, length, 1.0)), rows)
 
 
 class LossConstants(NamedTuple):

@@ -11,6 +11,10 @@ from gibbs_dp.privacy.chain import ChainConstants as ChainConstants
 from gibbs_dp.privacy.chain import chain_constants as chain_constants
 from gibbs_dp.privacy.chain import chain_guarantee as chain_guarantee
 from gibbs_dp.privacy.charge import charge_guarantee as charge_guarantee
+from gibbs_dp.privacy.columns import Levels as Levels
+from gibbs_dp.privacy.columns import Number as Number
+from gibbs_dp.privacy.columns import Positive as Positive
+from gibbs_dp.privacy.columns import Range as Range
 from gibbs_dp.privacy.compose import compose as compose
 from gibbs_dp.privacy.explain import explain as explain
 from gibbs_dp.privacy.explain import rows as rows
@@ -31,3 +35,5 @@ from gibbs_dp.privacy.release import release as release
 from gibbs_dp.privacy.release_chain import release_chain as release_chain
 from gibbs_dp.privacy.release_checks import IDEALIZATIONS as IDEALIZATIONS
 from gibbs_dp.privacy.release_proven import release_proven as release_proven
+from gibbs_dp.privacy.schema import Schema as Schema
+from gibbs_dp.privacy.table import read_table as read_table

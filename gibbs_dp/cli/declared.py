@@ -1,0 +1,148 @@
+"""Options that declare the columns of a private table, and the schema that they make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.privacy.columns import Column, Levels, Number, Positive, Range
+from gibbs_dp.privacy.schema import Schema
+from gibbs_dp.problems.registry import Option
+
+FEATURES = (
+    Option(
+        "range",
+        "str",
+        "feature whose numbers from LOW to HIGH become 0 to 1; once for each",
+        is_repeatable=True,
+        metavar=("COLUMN", "LOW", "HIGH"),
+    ),
+    Option(
+        "levels",
+        "str",
+        "feature of texts: an indicator (0 or 1) of each level but the first; once for each",
+        is_list=True,
+        is_repeatable=True,
+        metavar=("COLUMN", "LEVEL"),
+    ),
+    Option(
+        "numbers",
+        "str",
+        "features whose numbers are used as they are, with --x-bound",
+        is_list=True,
+        metavar="COLUMN",
+    ),
+    Option(
+        "x_bound",
+        "float",
+        "largest norm of a feature vector, the intercept's 1 included: longer ones are shortened "
+        "(default: what --range and --levels allow, the root of 1 + their number)",
+    ),
+)
+LABELS = (
+    Option(
+        "label",
+        "str",
+        "logistic loss: the label that is 0 and the one that is 1",
+        metavar=("ZERO", "ONE"),
+    ),
+    Option("positive", "str", "instead: the label that is 1; any other is 0", metavar="ONE"),
+    Option(
+        "y_range",
+        "float",
+        "squared and absolute loss: smallest and largest label",
+        is_list=True,
+        metavar="Y",
+    ),
+)
+
+
+def schema_of(parsed: argparse.Namespace) -> Schema:
+    """Build the schema of a command line; every column must be declared, by name.
+
+    Raises
+    ------
+    ValueError
+        If a column is not declared, declared twice, or a declaration makes no sense.
+    """
+    columns = _feature_columns(parsed)
+    names = list(dict.fromkeys(columns if parsed.features is None else parsed.features))
+    undeclared = [name for name in names if name not in columns]
+    if undeclared or not names:
+        first = undeclared[0] if undeclared else "COLUMN"
+        what = f"not declared: {', '.join(map(repr, undeclared))}" if names else "there are none"
+        raise UsageError(
+            f"--features: {what}; nothing about a column is learnt from the table, so give --range "
+            f"{first} LOW HIGH, or --levels {first} FIRST SECOND, or --numbers {first} with "
+            "--x-bound."
+        )
+    for name in columns:
+        if name == parsed.target:
+            raise UsageError(
+                f"--target: {name!r} is declared as a feature; declare it with --label, "
+                "--positive or --y-range."
+            )
+        if name not in names:
+            raise UsageError(f"--features: {name!r} is declared and not in the list; add it.")
+    if parsed.numbers and parsed.x_bound is None:
+        raise UsageError(
+            f"--x-bound: {parsed.numbers[0]!r} is used as it is, so declare the largest norm of a "
+            "feature vector, or give --range instead of --numbers."
+        )
+    features = {name: columns[name] for name in names}
+    return Schema(features, parsed.target, _label(parsed), parsed.x_bound)
+
+
+def _feature_columns(parsed: argparse.Namespace) -> dict[str, Column]:
+    """Collect the declared features: ranges, levels, numbers, each in the order given."""
+    found: dict[str, Column] = {}
+
+    def add(flag: str, name: str, column: Column) -> None:
+        if name in found:
+            raise UsageError(f"{flag}: {name!r} is declared twice; once is enough.")
+        found[name] = column
+
+    for name, low, high in parsed.range or ():
+        try:
+            ends = float(low), float(high)
+        except ValueError:
+            raise UsageError(f"--range: {name!r} needs two numbers, got {low} {high}.") from None
+        add("--range", name, _declared(f"--range {name}", Range, *ends))
+    for name, *levels in parsed.levels or ():
+        add("--levels", name, _declared(f"--levels {name}", Levels, levels))
+    for name in parsed.numbers or ():
+        add("--numbers", name, Number())
+    return found
+
+
+def _label(parsed: argparse.Namespace) -> Column:
+    flags = ("--label", "--positive", "--y-range")
+    values = (parsed.label, parsed.positive, parsed.y_range)
+    given = [flag for flag, value in zip(flags, values, strict=True) if value is not None]
+    if parsed.loss == "logistic":
+        if given == ["--label"]:
+            return _declared("--label", Levels, parsed.label)
+        if given == ["--positive"]:
+            return _declared("--positive", Positive, parsed.positive)
+        raise UsageError(
+            "--label: the logistic loss needs its two labels declared; give --label ZERO ONE "
+            "(--label no yes, --label 0 1), or --positive ONE, one of them and no --y-range."
+        )
+    if given != ["--y-range"]:
+        raise UsageError(
+            f"--y-range: the {parsed.loss} loss needs the smallest and the largest label declared, "
+            "and neither --label nor --positive."
+        )
+    if len(parsed.y_range) != 2:
+        raise UsageError("--y-range: give two numbers, the smallest and the largest label.")
+    return _declared("--y-range", Number, *parsed.y_range)
+
+
+def _declared(where: str, kind: Callable[..., Column], *values: Any) -> Column:
+    """Make a column; what is wrong with it is told under the option's name."""
+    try:
+        return kind(*values)
+    except ValueError as error:
+        raise UsageError(f"{where}: {str(error).partition(': ')[2]}") from None

@@ -1,0 +1,305 @@
+"""Declared columns of a private table: how one cell becomes numbers, whatever it holds."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from gibbs_dp.privacy.cells import to_number, to_text
+
+
+@dataclass(frozen=True)
+class Column(abc.ABC):
+    """One declared column; as a label it is one number, as a feature one or more."""
+
+    kind: ClassVar[str]
+
+    @abc.abstractmethod
+    def label(self, cell: bytes, decimal: bytes = b".") -> float | None:
+        """Label of a cell; None where it cannot be read."""
+
+    @abc.abstractmethod
+    def label_rule(self, column: str) -> str:
+        """How the label follows from a cell, in words."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as JSON."""
+
+    @property
+    def label_range(self) -> tuple[float, float]:
+        """Smallest and largest label."""
+        return 0.0, 1.0
+
+    @property
+    def norm(self) -> float:
+        """Largest Euclidean norm of the features."""
+        return 1.0
+
+    def features(self, cell: bytes, decimal: bytes = b".") -> tuple[float, ...] | None:
+        """Features of a cell; None where it cannot be read."""
+        value = self.label(cell, decimal)
+        return None if value is None else (value,)
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """Name each feature."""
+        return (column,)
+
+    def rules(self, column: str) -> tuple[str, ...]:
+        """How each feature follows from a cell, in words."""
+        return (self.label_rule(column),)
+
+
+@dataclass(frozen=True)
+class Number(Column):
+    """Numbers used as they are, moved into ``[low, high]``.
+
+    Parameters
+    ----------
+    low, high
+        Declared smallest and largest value; without them a feature has no bound of its own, and
+        the schema needs ``x_bound``.
+
+    Raises
+    ------
+    ValueError
+        If ``low`` is above ``high``, or one is NaN.
+
+    Examples
+    --------
+    >>> Number().label(b" 12.5 "), Number(0.0, 10.0).label(b"12.5"), Number().label(b"n/a")
+    (12.5, 10.0, None)
+    """
+
+    kind = "number"
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high or self.low == math.inf or self.high == -math.inf:
+            raise ValueError(
+                f"Number(low): give the smallest value, then the largest, got {self.low:g} and "
+                f"{self.high:g}."
+            )
+
+    def label(self, cell: bytes, decimal: bytes = b".") -> float | None:
+        """Return the number, moved into the declared interval."""
+        value = to_number(cell, decimal)
+        return None if value is None else min(max(value, self.low), self.high)
+
+    def label_rule(self, column: str) -> str:
+        """Say that the number is used as it is."""
+        is_free = self.label_range == (-math.inf, math.inf)
+        return column if is_free else f"{column}, moved into [{self.low:.12g}, {self.high:.12g}]"
+
+    @property
+    def label_range(self) -> tuple[float, float]:
+        """The declared ends."""
+        return self.low, self.high
+
+    @property
+    def norm(self) -> float:
+        """The larger end."""
+        return max(abs(self.low), abs(self.high))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the ends, None for an infinite one."""
+        low, high = (None if math.isinf(end) else end for end in (self.low, self.high))
+        return {"kind": self.kind, "low": low, "high": high}
+
+
+@dataclass(frozen=True)
+class Range(Column):
+    """Numbers mapped from ``[low, high]`` to the unit interval; those beyond move to its ends.
+
+    Parameters
+    ----------
+    low, high
+        Declared without looking at the table: what becomes 0 and what becomes 1.
+
+    Raises
+    ------
+    ValueError
+        If they are not finite, or ``low`` is not below ``high``.
+
+    Examples
+    --------
+    >>> Range(20.0, 70.0).label(b"40"), Range(20.0, 70.0).label(b"-3"), Range(20.0, 70.0).label(b"")
+    (0.4, 0.0, None)
+    """
+
+    kind = "range"
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
+            raise ValueError(
+                "Range(low): give the smallest value, then a larger one, both finite; got "
+                f"{self.low:g} and {self.high:g}."
+            )
+
+    def label(self, cell: bytes, decimal: bytes = b".") -> float | None:
+        """Return the number, moved into the interval and mapped."""
+        value = to_number(cell, decimal)
+        if value is None:
+            return None
+        if value <= self.low:
+            return 0.0
+        return 1.0 if value >= self.high else (value - self.low) / (self.high - self.low)
+
+    def label_rule(self, column: str) -> str:
+        """Spell out the map."""
+        sign = "-" if self.low > 0 else "+"
+        above = f"({column} {sign} {abs(self.low):.12g})" if self.low else column
+        return f"{above} / {self.high - self.low:.12g}, moved into [0, 1]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the ends."""
+        return {"kind": self.kind, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Levels(Column):
+    """Declared texts: as a feature 0/1 indicators of all but the first, as a label 0, 1, ....
+
+    Spaces around a cell do not count, capitals do. A level that is a number stands for every
+    spelling of it ("1" for "1.0"). A cell that is no level cannot be read; where the level "" is
+    declared, an empty cell is one.
+
+    Parameters
+    ----------
+    levels
+        Two or more texts.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two, or two of them are the same.
+
+    Examples
+    --------
+    >>> city = Levels(["Rome", "Oslo", "Lima"])
+    >>> city.names("city"), city.features(b"Lima"), city.label(b"Lima"), city.label(b"lima")
+    (('city=Oslo', 'city=Lima'), (0.0, 1.0), 2.0, None)
+    """
+
+    kind = "levels"
+    levels: tuple[str, ...]
+
+    def __init__(self, levels: Iterable[str]) -> None:
+        object.__setattr__(self, "levels", tuple(level.strip() for level in levels))
+        if len(self.levels) < 2 or isinstance(levels, str):
+            raise ValueError(f"Levels(levels): give a list of two or more, got {levels!r}.")
+        seen: dict[bytes | float, str] = {}
+        for text in self.levels:
+            for key in text_keys(text):
+                if key in seen:
+                    raise ValueError(
+                        f"Levels(levels): {seen[key]!r} and {text!r} are the same; leave one out."
+                    )
+            seen |= dict.fromkeys(text_keys(text), text)
+
+    @cached_property
+    def _places(self) -> dict[bytes | float, int]:
+        return {key: i for i, text in enumerate(self.levels) for key in text_keys(text)}
+
+    def label(self, cell: bytes, decimal: bytes = b".") -> float | None:
+        """Place of the level, from 0."""
+        place = self._places.get(to_text(cell))
+        if place is None:
+            number = to_number(cell, decimal)
+            place = None if number is None else self._places.get(number)
+        return None if place is None else float(place)
+
+    def label_rule(self, column: str) -> str:
+        """Say which level is which number."""
+        told = ", ".join(f"{i} for {level!r}" for i, level in enumerate(self.levels))
+        return f"{column}: {told}"
+
+    @property
+    def label_range(self) -> tuple[float, float]:
+        """From 0 to the number of levels less 1."""
+        return 0.0, len(self.levels) - 1.0
+
+    def features(self, cell: bytes, decimal: bytes = b".") -> tuple[float, ...] | None:
+        """Return the indicators: at most one of them is 1."""
+        place = self.label(cell, decimal)
+        if place is None:
+            return None
+        return tuple(float(place == i) for i in range(1, len(self.levels)))
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """``column=level`` for every level but the first."""
+        return tuple(f"{column}={level}" for level in self.levels[1:])
+
+    def rules(self, column: str) -> tuple[str, ...]:
+        """Say when each indicator is 1."""
+        return tuple(f"1 where {column} is {level!r}, else 0" for level in self.levels[1:])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the levels."""
+        return {"kind": self.kind, "levels": list(self.levels)}
+
+
+@dataclass(frozen=True)
+class Positive(Column):
+    """1 where a cell is the declared text, 0 where it is another; an empty one cannot be read.
+
+    Parameters
+    ----------
+    level
+        The text, compared as in `Levels`.
+
+    Raises
+    ------
+    ValueError
+        If it is empty.
+
+    Examples
+    --------
+    >>> [Positive("yes").label(cell) for cell in (b"yes", b"no", b"Yes", b" ")]
+    [1.0, 0.0, 0.0, None]
+    """
+
+    kind = "positive"
+    level: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", self.level.strip())
+        if not self.level:
+            raise ValueError("Positive(level): it is empty, as a missing value is; name a text.")
+
+    def label(self, cell: bytes, decimal: bytes = b".") -> float | None:
+        """1 for the text, 0 for another."""
+        text, keys = to_text(cell), text_keys(self.level)
+        if not text:
+            return None
+        return float(text in keys or (len(keys) > 1 and to_number(text, decimal) in keys))
+
+    def label_rule(self, column: str) -> str:
+        """Say what is 1."""
+        return f"1 where {column} is {self.level!r}, else 0"
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """``column=level``."""
+        return (f"{column}={self.level}",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the text."""
+        return {"kind": self.kind, "level": self.level}
+
+
+def text_keys(text: str) -> tuple[bytes | float, ...]:
+    """Keys by which a cell counts as a declared text: its bytes, or the number that it is.
+
+    >>> text_keys(" yes"), text_keys("1.0")
+    ((b'yes',), (b'1.0', 1.0))
+    """
+    key = to_text(text.encode())
+    number = to_number(key)
+    return (key,) if number is None else (key, number)

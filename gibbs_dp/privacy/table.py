@@ -1,0 +1,195 @@
+"""A private table read so that one record never changes how another is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from array import array
+from collections.abc import Callable, Sequence
+from io import BufferedIOBase
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.privacy.cells import lines, read_line, split_cells
+from gibbs_dp.privacy.schema import Schema
+
+SEPARATORS = (b",", b";", b"\t", b"|")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Tables that are not lines of text, by the ends of their names.
+OTHER_KINDS = (
+    *(".parquet", ".pq", ".feather", ".arrow", ".xlsx", ".xls", ".ods", ".json", ".dta", ".sav"),
+    *(".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z"),
+)
+
+Row = tuple[float, ...]
+Features = Float[np.ndarray, "rows features"]
+Labels = Float[np.ndarray, " rows"]
+
+
+def read_table(
+    path: str | os.PathLike[str], schema: Schema, *, decimal: str = "."
+) -> tuple[Features, Labels] | Features:
+    r"""Read a private CSV file record by record, as declared.
+
+    Files that differ in the bytes of one record give arrays that differ in one row: each line is
+    read by itself, and nothing is learnt from the file, refused or said because of a record. Only
+    the header, which is public, can be refused.
+
+    - *Lines* end at the byte ``\n``, with or without ``\r`` before it, and nowhere else: not
+      inside quotes, at a lone ``\r``, or at any of the breaks that Unicode knows. Each line after
+      the header is a record, a blank one too; a last line without ``\n`` is one if it has a byte.
+      So the number of rows is the number of lines, which is public under replace-one.
+    - *Cells* are separated by the first of comma, semicolon, tab and ``|`` that finds all declared
+      columns in the header (tab first for ``.tsv``), and may be quoted as in RFC 4180.
+    - *Numbers* are finite decimal numbers in ASCII, such as ``-1``, ``.5`` or ``1e-3``, with
+      spaces or tabs around them: not ``nan``, ``inf``, ``1e999``, ``0x10``, ``1_000``, ``1,000``.
+    - *Texts* are compared byte by byte, as UTF-8, without spaces and tabs around them.
+    - *A record that cannot be read* becomes zeros, the intercept too, with the label nearest to 0:
+      it still counts in n, and no linear prediction depends on it. That is one with another number
+      of cells than the header, broken quotes, over a mebibyte, or any declared column without a
+      number or a declared level. What is in other columns does not matter.
+
+    Parameters
+    ----------
+    path
+        Comma-, semicolon-, tab- or bar-separated text, in UTF-8, with a header; not compressed.
+    schema
+        What the columns are.
+    decimal
+        Decimal mark of the numbers, "." or ",".
+
+    Returns
+    -------
+    tuple or array
+        ``(x [rows, features], y [rows])`` in float64, or ``x`` alone for a schema without target;
+        columns of ``x`` as in ``schema.names``, the first being the intercept's ones.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, it is no plain text, or its header does not have each declared
+        column once.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, gibbs_dp as gdp
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "patients.csv"
+    >>> _ = file.write_text("age,smoker,ill\n50,yes,no\nunknown,no,yes\n")
+    >>> smoker = gdp.privacy.Levels(["no", "yes"])
+    >>> schema = gdp.privacy.Schema(
+    ...     {"age": gdp.privacy.Range(0.0, 100.0), "smoker": smoker},
+    ...     target="ill", label=gdp.privacy.Levels(["no", "yes"]))
+    >>> x, y = gdp.privacy.read_table(file, schema)
+    >>> x.tolist(), y.tolist()
+    ([[1.0, 0.5, 1.0], [0.0, 0.0, 0.0]], [0.0, 0.0])
+    >>> folder.cleanup()
+    """
+    if decimal not in (".", ","):
+        raise ValueError(f"decimal: give '.' or ',', got {decimal!r}.")
+    _check_kind(Path(path))
+    with Path(path).open("rb") as file:
+        header = _header(file)
+        separator, places, width = _places(header, schema, Path(path), decimal)
+        read_row = _row_reader(schema, separator, places, width, decimal.encode())
+        values = array("d")
+        for line in lines(file):
+            values.extend(read_row(line))
+    width = len(schema.names)
+    table = np.array(values, dtype=np.float64).reshape(-1, width + (schema.label is not None))
+    return table if schema.label is None else (table[:, :width], table[:, width])
+
+
+def _row_reader(
+    schema: Schema, separator: bytes, places: Sequence[int], width: int, decimal: bytes
+) -> Callable[[bytes], Row]:
+    """Return the function that reads a record: of its line, and of nothing else in the file."""
+    columns = list(zip(places, schema.features.values(), strict=False))
+    label, label_place = schema.label, places[-1]
+    unreadable = _unreadable(schema)
+    start = (1.0,) if schema.intercept else ()
+
+    def read_row(line: bytes) -> Row:
+        cells = split_cells(line, separator)
+        if cells is None or len(cells) != width:
+            return unreadable
+        row: Row = start
+        for place, column in columns:
+            features = column.features(cells[place], decimal)
+            if features is None:
+                return unreadable
+            row += features
+        if label is None:
+            return row
+        y = label.label(cells[label_place], decimal)
+        return unreadable if y is None else (*row, y)
+
+    return read_row
+
+
+def _unreadable(schema: Schema) -> Row:
+    """Row of a record that cannot be read: zeros, and the label nearest to 0."""
+    zeros = (0.0,) * len(schema.names)
+    if schema.label is None:
+        return zeros
+    low, high = schema.label.label_range
+    return (*zeros, min(max(0.0, low), high))
+
+
+def _check_kind(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise ValueError(f"data: there is no file {os.fspath(path)!r}.") from None
+    if stat.S_ISDIR(mode):
+        raise ValueError(f"data: {os.fspath(path)!r} is a folder; name a CSV file in it.")
+    if path.suffix.lower() in OTHER_KINDS:
+        raise ValueError(
+            f"data: a release reads plain CSV or TSV, line by line, and no {path.suffix} file; "
+            "write the table as CSV."
+        )
+
+
+def _header(file: BufferedIOBase) -> bytes:
+    header = (read_line(file) or b"").removeprefix(BYTE_ORDER_MARK)
+    try:
+        is_text = "\0" not in header.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    if not is_text:
+        raise ValueError(
+            "data: the header is not UTF-8 text; save the table as CSV in UTF-8, not compressed."
+        )
+    if b"\r" in header:
+        raise ValueError(
+            "data: the header has a carriage return inside; end lines with \\n or \\r\\n."
+        )
+    return header
+
+
+def _places(
+    header: bytes, schema: Schema, path: Path, decimal: str
+) -> tuple[bytes, list[int], int]:
+    """Find the separator, the place of each declared column, and how many columns there are."""
+    marks = [mark for mark in SEPARATORS if mark != decimal.encode()]
+    if path.suffix.lower() == ".tsv":
+        marks.sort(key=lambda mark: mark != b"\t")
+    wanted = [column.strip() for column in schema.columns]
+    first: list[str] = []
+    for mark in marks:
+        cells = split_cells(header, mark)
+        names = [] if cells is None else [cell.decode().strip() for cell in cells]
+        first = first or names
+        if not set(wanted).issubset(names):
+            continue
+        for column in wanted:
+            if names.count(column) > 1:
+                raise ValueError(f"data: two columns are called {column!r}; rename one.")
+        return mark, [names.index(column) for column in wanted], len(names)
+    missing = next((column for column in wanted if column not in first), wanted[0])
+    raise ValueError(
+        f"data: the header has no column {missing!r}; the first line must hold the names of the "
+        "columns, separated by one of comma, semicolon, tab and |."
+    )
