@@ -3,11 +3,12 @@
 Logistic regression, d = 10, n = 200, gamma = 1, 512 datasets: ``python benchmarks/engine.py``.
 """
 
-import platform
+import argparse
 import time
 
 import jax
 import jax.numpy as jnp
+import machine
 import numpyro.distributions as dist
 
 import gibbs_dp as gdp
@@ -24,26 +25,40 @@ def population(key, n):
 
 
 def main():
-    """Run the same audit three times and print what it cost."""
+    """Run the same audit three times, print what it cost, and save it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--num-datasets", type=int, default=DATASETS)
+    parser.add_argument("--quick", action="store_true", help="two audits of 32 datasets")
+    parser.add_argument("--out", help="folder (default: benchmarks/results)")
+    parsed = parser.parse_args()
+    datasets, times = (32, 2) if parsed.quick else (parsed.num_datasets, 3)
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([DIM]))
-    print(f"{platform.machine()}, {jax.devices()}, jax {jax.__version__}")
-    for key in range(3):
+    rows = []
+    for key in range(times):
         begin = time.perf_counter()
         report = gdp.audit(
             posterior,
             population,
             N,
             [1.0],
-            DATASETS,
+            datasets,
             key=key,
             estimator="one-sided",
             num_information=0,
             progress=False,
         )
         seconds = time.perf_counter() - begin
-        label = "with compilation" if key == 0 else "steady state"
-        kl, se = report["on_average_kl"][0], report["on_average_kl_se"][0]
-        print(f"{label:>16}: {seconds:6.2f} s, on-average KL {kl:.5f} ± {se:.5f} nats")
+        rows.append(
+            {
+                "audit": "with compilation" if key == 0 else "steady state",
+                "seconds": seconds,
+                "on_average_kl": float(report["on_average_kl"][0]),
+                "on_average_kl_se": float(report["on_average_kl_se"][0]),
+            }
+        )
+    machine.show(rows)
+    settings = {"dim": DIM, "n": N, "num_datasets": datasets}
+    print("saved", machine.save("engine", rows, settings, parsed.out))
 
 
 if __name__ == "__main__":

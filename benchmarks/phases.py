@@ -112,8 +112,11 @@ def main():
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--problems", nargs="*", choices=list(PROBLEMS), default=list(PROBLEMS))
     parser.add_argument("--examples", nargs="*", type=int, default=[1_000, 10_000, 100_000])
+    parser.add_argument("--quick", action="store_true", help="the private mean only, two runs")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     parsed = parser.parse_args()
+    if parsed.quick:
+        parsed.runs, parsed.problems, parsed.examples = 2, ["private-mean"], []
     rows = [measure(PROBLEMS[name](), parsed.runs) for name in parsed.problems]
     for n in parsed.examples:
         case = dataclasses.replace(PROBLEMS["logistic"](), name=f"logistic, n = {n:,}", n=n)

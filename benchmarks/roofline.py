@@ -154,13 +154,18 @@ def main():
     """Measure and save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--quick", action="store_true", help="one small shape, two runs")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     parsed = parser.parse_args()
+    if parsed.quick:
+        parsed.runs = 2
     peak = peak_gflops(parsed.runs)
     rows = []
     shapes = [(8, 200, 10), (64, 200, 10), (64, 1000, 31)]
     if jax.default_backend() != "cpu":
         shapes += [(1024, 200, 10), (4096, 200, 10), (16384, 200, 10)]
+    if parsed.quick:
+        shapes = shapes[:1]
     for datasets, n, dim in shapes:
         alone = bare(datasets, n, dim, parsed.runs)
         both = value_and_gradient(datasets, n, dim, parsed.runs)

@@ -29,7 +29,8 @@ def make_report(
         estimates = information[i] if information else None
         if estimates is not None:
             sigma = subgaussian_sigma(settings, estimates)
-            columns, more = information_columns(settings, row, estimates, sigma)
+            kl = dataset_values(track)["on_average_kl"]
+            columns, more = information_columns(settings, row, kl, estimates, sigma)
             row, found = row | columns, found + more
         rows.append(row)
         warnings += found

@@ -26,7 +26,7 @@ from gibbs_dp.audit.pairs import (
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.track import Track
 from gibbs_dp.audit.workers import run_jobs
-from gibbs_dp.estimators import ConsistencySums, Contrast, ContrastSums
+from gibbs_dp.estimators import ConsistencySums, ContrastSums
 from gibbs_dp.model.posterior import GibbsPosterior
 
 # Draws of each dataset that all datasets are compared on.
@@ -115,8 +115,8 @@ class Comparison:
         """Datasets, failed ones included."""
         return int(self.good.shape[0])
 
-    def run(self) -> tuple[Contrast, Float[np.ndarray, " datasets"]]:
-        """Information estimates, and corrections that made the log normalizers consistent."""
+    def run(self) -> tuple[ContrastSums, Float[np.ndarray, " datasets"]]:
+        """Sum up the comparison; with corrections that made the log normalizers consistent."""
         blocks = list(self._blocks())
         checks = ConsistencySums(int(self.good.sum()))
         # One block is kept between the two passes; more are computed again.
@@ -140,7 +140,7 @@ class Comparison:
                     column[block.owner[part][used]],
                     None if swap is None else self._only_good(swap[part], used),
                 )
-        return sums.result(), correction
+        return sums, correction
 
     def largest_spread(self) -> float | None:
         """Largest standard deviation, over datasets' first examples, of the loss at a draw."""
@@ -156,8 +156,7 @@ class Comparison:
     def _blocks(self) -> Iterator[_Block]:
         each = DRAWS_PER_DATASET
         size = _block_size(self.count)
-        # One draw of each of the first chains: far apart, their directions independent.
-        draws = np.nan_to_num(self.kept.u[:, :each, -1])
+        draws = np.nan_to_num(compared(np.asarray(self.kept.u)))
         for start in range(0, self.count, size):
             wanted = np.arange(start, start + size)
             datasets = np.minimum(wanted, self.count - 1)
@@ -236,6 +235,11 @@ def rehearse(settings: Settings) -> None:
 
 
 _rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
+
+
+def compared(draws: Float[np.ndarray, "datasets chains draws *dim"]) -> Float[np.ndarray, ...]:
+    """One draw of each of the first chains: far apart, their directions independent."""
+    return draws[:, :DRAWS_PER_DATASET, -1]
 
 
 def _thinned(draws: Float[np.ndarray, "datasets chains draws dim"]) -> Float[np.ndarray, ...]:

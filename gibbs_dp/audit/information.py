@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.audit.comparison import Comparison, Shared
+from gibbs_dp.audit.comparison import Comparison, Shared, compared
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.progress import Progress
@@ -18,10 +18,16 @@ from gibbs_dp.audit.store.findings import find_all
 from gibbs_dp.audit.track import Track
 from gibbs_dp.estimators import (
     Average,
+    Baseline,
     Contrast,
+    ContrastSums,
+    Halves,
     average,
-    control_share,
+    crossed,
+    fold_of,
+    halves,
     integrate_mean_loss,
+    is_tame,
 )
 
 
@@ -50,8 +56,8 @@ class Information(NamedTuple):
     """
 
     contrast: Contrast
-    gaussian: Average | None
-    mixture: Average | None
+    gaussian: Halves | None
+    mixture: Halves | None
     normalizer_gap: Average | None
     normalizer_gap_limit: float
     normalizer_se: float
@@ -102,7 +108,7 @@ def compare_all(
 def _asked(settings: Settings) -> str:
     """Name the estimates after what they depend on beside the blocks."""
     kind = "-with-spread" if settings.sigma == "empirical" else ""
-    return f"information-{settings.num_information}{kind}"
+    return f"information-in-halves-{settings.num_information}{kind}"
 
 
 def _usable(track: Track, kept: Kept) -> Bool[np.ndarray, " datasets"]:
@@ -121,10 +127,11 @@ def _information(
 ) -> Information:
     """Estimate all but what takes several gammas."""
     comparison = Comparison(settings, track, kept, good, shared)
-    contrast, correction = comparison.run()
-    gaussian = mixture = None
-    if not settings.is_exact:
-        gaussian, mixture = _variational(kept, good, correction, contrast)
+    sums, correction = comparison.run()
+    if settings.is_exact:
+        contrast, gaussian, mixture = sums.result(), None, None
+    else:
+        contrast, gaussian, mixture = _variational(kept, good, correction, sums)
     return Information(
         contrast=contrast,
         gaussian=gaussian,
@@ -137,14 +144,32 @@ def _information(
     )
 
 
-def _above(
-    own: Float[np.ndarray, "datasets draws"], marginal: Float[np.ndarray, "datasets draws"]
-) -> Average:
-    """Mean of ``log p(theta | Z) / r(theta)``, less noisy by its control variate ``r / p - 1``."""
-    log_ratio = own - marginal
-    value = log_ratio.mean(axis=1)
-    control = np.expm1(np.minimum(-log_ratio, 50.0)).mean(axis=1)
-    return average(value + control_share(value, control, -log_ratio.ravel()) * control)
+class _Above(NamedTuple):
+    """``log p(theta | Z) / r(theta)`` at all draws, for a density ``r`` from other datasets."""
+
+    log_ratio: Float[np.ndarray, "datasets chains draws"]
+
+    def bound(self) -> Halves:
+        """Mean, less noisy by its control variate ``r / p - 1``."""
+        values, control = self._means(self.log_ratio)
+        fold = fold_of(values.shape[0])
+        draws = self.log_ratio[0].size
+        used = crossed(values, control, fold, -self.log_ratio.ravel(), np.repeat(fold, draws))
+        return halves(used, fold)
+
+    def baseline(self) -> Baseline:
+        """Return what all draws say beyond the few that datasets are compared on."""
+        fold = fold_of(self.log_ratio.shape[0])
+        value, control = self._means(self.log_ratio)
+        few, few_control = self._means(compared(self.log_ratio))
+        tame = [is_tame(-self.log_ratio[fold == half].ravel()) for half in (0, 1)]
+        return Baseline(value - few, control - few_control, (tame[0], tame[1]))
+
+    def _means(
+        self, log_ratio: Float[np.ndarray, "datasets ..."]
+    ) -> tuple[Float[np.ndarray, " datasets"], Float[np.ndarray, " datasets"]]:
+        flat = log_ratio.reshape(log_ratio.shape[0], -1)
+        return flat.mean(axis=1), np.expm1(np.minimum(-flat, 50.0)).mean(axis=1)
 
 
 # A mixture is fitted where the other bounds leave this much of the information open.
@@ -155,19 +180,20 @@ def _variational(
     kept: Kept,
     good: Bool[np.ndarray, " datasets"],
     correction: Float[np.ndarray, " datasets"],
-    contrast: Contrast,
-) -> tuple[Average, Average | None]:
+    sums: ContrastSums,
+) -> tuple[Contrast, Halves, Halves | None]:
     from gibbs_dp.estimators.variational import cross_fitted_gaussian, cross_fitted_mixture
 
     u = np.asarray(kept.u, np.float64)[good]
     points = u.reshape(u.shape[0], -1, u.shape[-1])
-    own = np.asarray(kept.log_density, np.float64)[good].reshape(points.shape[:2])
-    own = own - correction[good][:, None]
-    gaussian = _above(own, cross_fitted_gaussian(points))
+    own = np.asarray(kept.log_density, np.float64)[good] - correction[good][:, None, None]
+    above = _Above(own - cross_fitted_gaussian(points).reshape(own.shape))
+    contrast, gaussian = sums.result(above.baseline()), above.bound()
     best = min(gaussian.value, contrast.upper.value)
     if best - contrast.lower.value <= max(_WORTH_NATS, _WORTH_SHARE * best):
-        return gaussian, None
-    return gaussian, _above(own, cross_fitted_mixture(points))
+        return contrast, gaussian, None
+    mixture = _Above(own - cross_fitted_mixture(points).reshape(own.shape))
+    return contrast, gaussian, mixture.bound()
 
 
 def _normalizer_gaps(

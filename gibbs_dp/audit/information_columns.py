@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from gibbs_dp.audit.information import Information
 from gibbs_dp.audit.settings import Settings
-from gibbs_dp.estimators import Average
+from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
 from gibbs_dp.information import bounds
 
 Row = dict[str, Any]
@@ -24,30 +25,44 @@ NORMALIZER_SE_LIMIT = 0.2
 
 
 def information_columns(
-    settings: Settings, row: Row, found: Information, sigma: tuple[float, str] | None
+    settings: Settings,
+    row: Row,
+    kl: Float[np.ndarray, " datasets"],
+    found: Information,
+    sigma: tuple[float, str] | None,
 ) -> tuple[Row, list[str]]:
     """Add the information columns to a row's, and say where they cannot be believed.
 
-    The upper bound is the one with the smallest value plus standard error of: leave-one-out,
-    variational with a Gaussian or a mixture, ``n`` times on-average KL (Lemma 9) and
-    ``2 n gamma^2 sigma^2`` (Corollary 10).
+    The upper bound is the least of: leave-one-out, variational with a Gaussian or a mixture, ``n``
+    times on-average KL (Lemma 9) and ``2 n gamma^2 sigma^2`` (Corollary 10), where each half of
+    the datasets measures what the other half found least (``least_upper``). Both bounds are meant
+    with their errors: ``lower - 1.96 se`` and ``upper + 1.96 se``.
+
+    Parameters
+    ----------
+    settings, row
+        The audit, and the row so far.
+    kl
+        On-average KL of every dataset, NaN where it failed.
+    found
+        Information estimates at the row's gamma.
+    sigma
+        Subgaussian parameter of the loss and where it comes from.
     """
     n, gamma = settings.n, row["gamma"]
     lower = found.contrast.lower
-    symmetrized = _symmetrized(settings, row)
+    replaced = _all_replaced(settings, kl)
+    symmetrized = None if replaced is None else replaced.average
     uppers = {
         "leave-one-out": found.contrast.upper,
         "Gaussian marginal": found.gaussian,
         "mixture marginal": found.mixture,
-        "all examples replaced": symmetrized,
+        "all examples replaced": replaced,
     }
     if sigma is not None and gamma > 0 and sigma[0] > 0 and sigma[1] != EMPIRICAL:
         limit = bounds.gibbs_mutual_information(n, gamma, sigma=sigma[0])
-        uppers["2 n (gamma sigma)^2"] = Average(limit, 0.0, lower.num_datasets)
-    name, upper = min(
-        ((k, v) for k, v in uppers.items() if v is not None),
-        key=lambda item: item[1].value + item[1].se,
-    )
+        uppers["2 n (gamma sigma)^2"] = constant(limit, lower.num_datasets)
+    name, upper = least_upper({k: v for k, v in uppers.items() if v is not None})
     columns: Row = {
         "mutual_information_lower": lower.value,
         "mutual_information_lower_se": lower.se,
@@ -70,13 +85,12 @@ def _is_sum_loss(settings: Settings) -> bool:
     return not settings.posterior.structured
 
 
-def _symmetrized(settings: Settings, row: Row) -> Average | None:
+def _all_replaced(settings: Settings, kl: Float[np.ndarray, " datasets"]) -> Halves | None:
     """``I + lautum`` from the report's on-average KL (Lemmas 6 and 9), where they apply."""
     if settings.posterior.structured and settings.group_size != settings.n:
         return None
-    factor = settings.n / settings.group_size
-    value, se = row["on_average_kl"], row["on_average_kl_se"]
-    return Average(factor * value, factor * se, row["num_datasets"])
+    values = kl[np.isfinite(kl)] * (settings.n / settings.group_size)
+    return halves(values, fold_of(values.shape[0]))
 
 
 def _lautum(found: Information, symmetrized: Average | None, lower: Average, upper: Average) -> Row:

@@ -18,7 +18,6 @@ SUMMARY = "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors."
 COUNTS = (
     Option("num_datasets", "int", "datasets per gamma (default 512)", 512),
     Option("num_ghosts", "int", "fresh examples per dataset (default: as audit)"),
-    Option("num_references", "int", "datasets behind (b)'s closed form (default 40000)", 40_000),
     Option("float64", "flag", "compute in double precision"),
 )
 
@@ -47,7 +46,6 @@ def run(arguments: Sequence[str]) -> None:
         result = figure2(
             num_datasets=parsed.num_datasets,
             num_ghosts=parsed.num_ghosts,
-            num_references=parsed.num_references,
             key=parsed.seed,
             progress=not parsed.quiet,
         )

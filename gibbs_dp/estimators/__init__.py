@@ -7,7 +7,9 @@ Estimators never see a sampler: they take losses of draws and weights, laid out
 from gibbs_dp.estimators.average import Average as Average
 from gibbs_dp.estimators.average import average as average
 from gibbs_dp.estimators.average import control_share as control_share
+from gibbs_dp.estimators.average import is_tame as is_tame
 from gibbs_dp.estimators.consistency import ConsistencySums as ConsistencySums
+from gibbs_dp.estimators.contrastive import Baseline as Baseline
 from gibbs_dp.estimators.contrastive import Contrast as Contrast
 from gibbs_dp.estimators.contrastive import ContrastSums as ContrastSums
 from gibbs_dp.estimators.direct import DirectKL as DirectKL
@@ -16,6 +18,12 @@ from gibbs_dp.estimators.direct import direct_kl_of_pairs as direct_kl_of_pairs
 from gibbs_dp.estimators.ghost import gap as gap
 from gibbs_dp.estimators.ghost import reference_gap as reference_gap
 from gibbs_dp.estimators.ghost import risk as risk
+from gibbs_dp.estimators.halves import Halves as Halves
+from gibbs_dp.estimators.halves import constant as constant
+from gibbs_dp.estimators.halves import crossed as crossed
+from gibbs_dp.estimators.halves import fold_of as fold_of
+from gibbs_dp.estimators.halves import halves as halves
+from gibbs_dp.estimators.halves import least_upper as least_upper
 from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
 from gibbs_dp.estimators.normalizer import bridge as bridge
 from gibbs_dp.estimators.normalizer import point_worth as point_worth

@@ -49,8 +49,15 @@ def average(
 
 
 # Hill index of a ratio's largest twentieth beyond which its mean is not what it should be: at 1/2
-# the variance is infinite, and samples look far tamer than they are.
-MAX_TAIL_INDEX = 0.3
+# the variance is infinite, at 1/3 the skewness, and samples look far tamer than they are.
+MAX_TAIL_INDEX = 0.25
+
+
+def is_tame(log_ratio: Float[np.ndarray, " draws"]) -> bool:
+    """Whether a ratio's largest values are such that its mean over draws can be relied on."""
+    threshold = np.quantile(log_ratio, 0.95)
+    tail = log_ratio[log_ratio > threshold]
+    return not tail.size or float(np.mean(tail - threshold)) <= MAX_TAIL_INDEX
 
 
 def control_share(
@@ -76,11 +83,7 @@ def control_share(
     >>> control_share(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.0, -0.5]), np.zeros(100))
     1.0
     """
-    threshold = np.quantile(log_ratio, 0.95)
-    tail = log_ratio[log_ratio > threshold]
-    if tail.size and float(np.mean(tail - threshold)) > MAX_TAIL_INDEX:
-        return 0.0
-    return fitted_share(values, -control)
+    return fitted_share(values, -control) if is_tame(log_ratio) else 0.0
 
 
 def fitted_share(

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from gibbs_dp.estimators.average import Average, control_share
+from gibbs_dp.estimators.average import Average, fitted_share
+from gibbs_dp.estimators.halves import Halves, crossed, fold_of, halves
 
 Table = Float[np.ndarray, "points datasets"]
 
@@ -28,9 +29,27 @@ class Contrast(NamedTuple):
     """
 
     lower: Average
-    upper: Average
+    upper: Halves
     symmetrized: Average
     individual: Average | None
+
+
+class Baseline(NamedTuple):
+    """What is known of a bound on more draws than are compared, and takes the noise of those.
+
+    Attributes
+    ----------
+    value, control
+        A bound of the same kind and its control variate: per dataset, the mean over all draws
+        minus that over the compared ones, which is zero on average.
+    is_tame
+        Whether each half of the datasets finds the control variate's tails light enough for the
+        other half to use it.
+    """
+
+    value: Float[np.ndarray, " datasets"]
+    control: Float[np.ndarray, " datasets"]
+    is_tame: tuple[bool, bool]
 
 
 class ContrastSums:
@@ -48,7 +67,8 @@ class ContrastSums:
     ``q`` is a normalized density either way, so ``q(theta) / p(theta | Z_m) - 1`` has mean zero
     under ``p(. | Z_m)`` and serves as a control variate: where the information ``I`` is small it
     takes the standard deviation per draw from ``sqrt(2 I)`` to ``sqrt(2) I``. Where it has heavy
-    tails it is left out.
+    tails it is left out. Each half of the datasets decides so for the other: coefficients fitted
+    to the numbers they are used on would bias the bounds.
 
     Each number is an average over datasets in two roles, the draw's own and the comparison's, so
     its standard error comes from the influence of every dataset in both: the row's value plus what
@@ -66,6 +86,7 @@ class ContrastSums:
         self._count, self._draws = num_datasets, draws_per_dataset
         self._terms: dict[str, _Term] = {}
         self._log_ratios: dict[str, list[Float[np.ndarray, " points"]]] = {}
+        self._owners: list[Int[np.ndarray, " points"]] = []
 
     def add(
         self, log_density: Table, owner: Int[np.ndarray, " points"], log_swap: Table | None = None
@@ -83,6 +104,7 @@ class ContrastSums:
             adds the information about one example.
         """
         rows = np.arange(log_density.shape[0])
+        self._owners.append(owner)
         own = log_density[rows, owner]
         columns = log_density.sum(axis=0)
         np.subtract.at(columns, owner, own)
@@ -168,25 +190,49 @@ class ContrastSums:
         self._log_ratios.setdefault(name, []).append(log_ratio)
         return np.exp(np.minimum(log_ratio, _LARGEST_LOG_RATIO))
 
-    def result(self) -> Contrast:
-        """Averages over datasets with their standard errors."""
+    def result(self, baseline: Baseline | None = None) -> Contrast:
+        """Averages over datasets with their standard errors.
+
+        Parameters
+        ----------
+        baseline
+            A bound with a fixed marginal on the same draws and on more of them, if there is one.
+        """
+        fold = fold_of(self._count)
         return Contrast(
-            self._average("lower"),
-            self._average("upper"),
-            self._average("symmetrized"),
-            self._average("individual") if "individual" in self._terms else None,
+            halves(self._values("lower", baseline), fold).average,
+            halves(self._values("upper", baseline), fold),
+            halves(self._values("symmetrized"), fold).average,
+            halves(self._values("individual"), fold).average
+            if "individual" in self._terms
+            else None,
         )
 
-    def _average(self, name: str) -> Average:
-        term = self._terms[name]
-        total, influence = term.total, term.influence
-        control = self._terms.get(f"{name} control")
-        if control is not None:
+    def _values(
+        self, name: str, baseline: Baseline | None = None
+    ) -> Float[np.ndarray, " datasets"]:
+        """One number per dataset: the average's value plus what the dataset adds to it."""
+        fold, values = fold_of(self._count), self._of_datasets(name)
+        if f"{name} control" not in self._terms:
+            return values
+        control = self._of_datasets(f"{name} control")
+        if baseline is None:
             log_ratio = np.concatenate(self._log_ratios[name])
-            share = control_share(influence, control.influence, log_ratio)
-            total, influence = total + share * control.total, influence + share * control.influence
-        spread = float(np.std(influence, ddof=1))
-        return Average(total / self._count, spread / float(np.sqrt(self._count)), self._count)
+            return crossed(values, control, fold, log_ratio, fold[np.concatenate(self._owners)])
+        out = np.empty_like(values)
+        for half in (0, 1):
+            mine, other = fold == half, fold != half
+            share = 0.0
+            if baseline.is_tame[1 - half]:
+                share = fitted_share(values[other], -control[other])
+            known = baseline.value + share * baseline.control
+            near = values + share * control
+            out[mine] = (near + fitted_share(near[other], -known[other]) * known)[mine]
+        return out
+
+    def _of_datasets(self, name: str) -> Float[np.ndarray, " datasets"]:
+        term = self._terms[name]
+        return term.total / self._count + term.influence - term.influence.mean()
 
 
 # Where a control variate is this large it is left out anyway; it must stay finite.

@@ -12,19 +12,14 @@ from jaxtyping import Array, Float
 from scipy import linalg
 
 from gibbs_dp._compile import on_default_backend
+from gibbs_dp.estimators.halves import fold_of
 
 Points = Float[np.ndarray, "points dim"]
 
-NUM_FOLDS = 2
 MIXTURE_STEPS = 200
 # Draws a mixture is fitted to: more cost time and change it little.
 MAX_FITTED = 4096
 MAX_COMPONENTS = 8
-
-
-def fold_of(num_datasets: int) -> np.ndarray:
-    """Fold of every dataset: a density is fitted on one fold's draws and used on the other's."""
-    return np.arange(num_datasets) % NUM_FOLDS
 
 
 class Gaussian(NamedTuple):
@@ -68,7 +63,7 @@ def cross_fitted_gaussian(
     """
     fold = fold_of(points.shape[0])
     out = np.empty(points.shape[:2])
-    for f in range(NUM_FOLDS):
+    for f in (0, 1):
         fitted = fit_gaussian(points[fold != f].reshape(-1, points.shape[2]))
         mine = points[fold == f]
         out[fold == f] = fitted.log_density(mine.reshape(-1, points.shape[2])).reshape(
@@ -127,7 +122,7 @@ def cross_fitted_mixture(
     fold, dim = fold_of(points.shape[0]), points.shape[2]
     out = np.empty(points.shape[:2])
     rng = np.random.default_rng(seed)
-    for f in range(NUM_FOLDS):
+    for f in (0, 1):
         train = points[fold != f].reshape(-1, dim)
         whitening = fit_gaussian(train)
         white = whitening.whiten(train)

@@ -20,7 +20,7 @@ MAP_ALPHAS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 40.0)
 def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[str, float]]:
     """Compute Rényi parameters of Laplace(1/eps) noise over the order, one dict per order, nats.
 
-    Figure 1a has polynomial adversaries under the unrestricted value, 1b the linear adversary under
+    Figure 1b has polynomial adversaries under the unrestricted value, 1a the linear adversary under
     the bound as printed (no guarantee), here with the valid bound.
 
     Raises

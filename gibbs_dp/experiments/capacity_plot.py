@@ -29,19 +29,19 @@ def plot_curves(found: Capacity) -> Figure:
         axes.set(xlabel="order alpha")
         axes.grid(alpha=0.3)
     for (key, label), color in zip(reversed(names.items()), reversed(COLORS[:3]), strict=True):
-        left.plot(alpha, _column(found.curves, key), color=color, lw=1.8, label=f"{label}, exact")
+        right.plot(alpha, _column(found.curves, key), color=color, lw=1.8, label=f"{label}, exact")
     printed = _column(found.curves, "printed_no_guarantee")
     label = "linear, bound as printed (no guarantee)"
-    right.plot(alpha, printed, "--", color=COLORS[3], lw=1.8, label=label)
-    right.plot(
+    left.plot(alpha, printed, "--", color=COLORS[3], lw=1.8, label=label)
+    left.plot(
         alpha, _column(found.curves, "valid"), "-.", color=COLORS[4], label="linear, valid bound"
     )
-    right.plot(
+    left.plot(
         alpha, _column(found.curves, "degree_1"), color=COLORS[0], lw=1.8, label="linear, exact"
     )
     left.set(ylabel="Rényi divergence (nats)", ylim=(0, 1.6))
-    left.set_title(f"(1a) polynomial adversaries, Laplace mechanism, eps = {eps:g}")
-    right.set_title(f"(1b) linear adversary and its bounds, eps = {eps:g}")
+    right.set_title(f"(1b) polynomial adversaries, eps = {eps:g}")
+    left.set_title(f"(1a) linear adversary and its bounds, Laplace mechanism, eps = {eps:g}")
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=9)
     return figure

@@ -14,7 +14,7 @@ from gibbs_dp.audit.plot import draw_report
 from gibbs_dp.audit.report import with_error
 from gibbs_dp.experiments.figure2_reference import (
     Reference,
-    linear_regression_kl,
+    linear_regression_reference,
     private_mean_kl,
 )
 from gibbs_dp.problems.linear_regression import linear_regression
@@ -42,18 +42,36 @@ class Panel:
     def rows(self) -> list[dict[str, Any]]:
         """One dict per gamma: the report's columns, the reference, and z-scores against it.
 
-        ``z`` is for the direct estimate, ``z_ghost`` for gamma times the generalization error.
+        ``z`` is for the direct estimate, ``z_ghost`` for gamma times the generalization error and
+        ``z_excess_risk`` for the excess risk; each allows for the reference's error too.
         """
         rows = []
         for row, reference in zip(self.report.rows, self.references, strict=True):
-            scores = {
-                name: (row[column] - reference.value)
-                / math.hypot(row[column + "_se"], reference.se)
-                for name, column in (("z", "on_average_kl"), ("z_ghost", "on_average_kl_ghost"))
-            }
             exact = {"on_average_kl_exact": reference.value, "on_average_kl_exact_se": reference.se}
+            scores = {
+                "z": _score(row, "on_average_kl", reference.value, reference.se),
+                "z_ghost": _score(row, "on_average_kl_ghost", reference.value, reference.se),
+            }
+            risk, error = reference.excess_risk, reference.excess_risk_se
+            if risk is not None and error is not None:
+                exact |= {"excess_risk_exact": risk, "excess_risk_exact_se": error}
+                scores["z_excess_risk"] = _score(row, "excess_risk", risk, error)
             rows.append({"panel": self.name, **row, **exact, **scores})
         return rows
+
+
+def _risk_cells(row: dict[str, Any]) -> dict[str, str]:
+    if "excess_risk_exact" not in row:
+        return {"excess risk": "-", " exact": "-", "z  ": "-"}
+    return {
+        "excess risk": with_error(row["excess_risk"], row["excess_risk_se"]),
+        " exact": f"{row['excess_risk_exact']:.6g}",
+        "z  ": f"{row['z_excess_risk']:+.1f}",
+    }
+
+
+def _score(row: dict[str, Any], column: str, exact: float, error: float) -> float:
+    return float((row[column] - exact) / math.hypot(row[f"{column}_se"], error))
 
 
 @dataclass(frozen=True)
@@ -72,17 +90,18 @@ class Figure2:
         return tuple(f"{p.name}, {w}" for p in self.panels for w in p.report.warnings)
 
     def summary(self) -> str:
-        """Return the numbers as a table, with z-scores against the closed forms."""
+        """Return the numbers as a table, with exact values, their errors and z-scores."""
         table = [
             {
                 "panel": row["panel"],
                 "gamma": f"{row['gamma']:g}",
                 "on-average KL": with_error(row["on_average_kl"], row["on_average_kl_se"]),
-                "closed form": f"{row['on_average_kl_exact']:.5g}",
+                "exact": f"{row['on_average_kl_exact']:.6g}",
+                "error": f"{row['on_average_kl_exact_se']:.0e}",
                 "z": f"{row['z']:+.1f}",
                 "gamma*gen": with_error(row["on_average_kl_ghost"], row["on_average_kl_ghost_se"]),
                 "z ": f"{row['z_ghost']:+.1f}",
-                "excess risk": f"{row['excess_risk']:.3g}" if "excess_risk" in row else "-",
+                **_risk_cells(row),
                 "DP eps": f"{row['dp_epsilon']:g}",
             }
             for row in self.rows()
@@ -91,7 +110,7 @@ class Figure2:
         return "\n".join([text, *(f"WARNING  {w}" for w in self.warnings)])
 
     def plot(self) -> Figure:
-        """Draw both panels, the closed forms as crosses over the sampled curves."""
+        """Draw both panels, exact values as crosses over the sampled curves."""
         from matplotlib.figure import Figure as Canvas
 
         figure = Canvas(figsize=(11.0, 4.8), layout="constrained")
@@ -104,7 +123,7 @@ class Figure2:
                 marker="x",
                 markersize=9,
                 color="black",
-                label="on-average KL (closed form)",
+                label="on-average KL (exact)",
                 zorder=3,
             )
             axes.legend(frameon=False, fontsize=8)
@@ -114,7 +133,6 @@ class Figure2:
 def figure2(
     num_datasets: int = 512,
     num_ghosts: int | None = None,
-    num_references: int = 40_000,
     gammas: dict[str, Sequence[float]] | None = None,
     key: int = 0,
     progress: bool = True,
@@ -129,8 +147,6 @@ def figure2(
     ----------
     num_datasets, num_ghosts
         As in :func:`gibbs_dp.audit`.
-    num_references
-        Datasets over which (b)'s closed-form KL is averaged.
     gammas
         Grids by panel name, "private mean" and "linear regression".
     key
@@ -164,12 +180,12 @@ def figure2(
             num_information=0,
             progress=progress,
         )
-        found = tuple(_reference(name, float(g), num_references) for g in report["gamma"])
+        found = tuple(_reference(name, float(g)) for g in report["gamma"])
         panels.append(Panel(name, report, found))
     return Figure2(tuple(panels))
 
 
-def _reference(name: str, gamma: float, num_references: int) -> Reference:
+def _reference(name: str, gamma: float) -> Reference:
     if name == "private mean":
         return private_mean_kl(gamma, NUM_EXAMPLES)
-    return linear_regression_kl(gamma, NUM_EXAMPLES, THETA_BOUND, num_references)
+    return linear_regression_reference(gamma, NUM_EXAMPLES, THETA_BOUND)

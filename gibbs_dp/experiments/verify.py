@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from gibbs_dp import io
+from gibbs_dp.experiments.verify_attained import attained_checks
 from gibbs_dp.experiments.verify_bounds import bound_checks
 from gibbs_dp.experiments.verify_check import Check
 from gibbs_dp.experiments.verify_closed_forms import closed_form_checks
@@ -49,6 +50,7 @@ def verify(*, sampled: bool = True, say: Say = _nothing) -> list[Check]:
     checks = all_exact_checks()
     say("checking bounds on the cases that attain them")
     checks += bound_checks()
+    checks += attained_checks()
     say("checking closed forms against each other")
     checks += closed_form_checks()
     say("checking dependent examples")

@@ -12,6 +12,7 @@ from gibbs_dp.exact.closed_form import (
     gaussian_mean,
     linear_regression_averaged,
     linear_regression_figure2b,
+    linear_regression_figure2b_exact,
     linear_regression_fixed_design,
     linear_regression_kl,
     private_mean,
@@ -34,8 +35,13 @@ FIGURE_2A = {
     100.0: 0.461411,
     1000.0: 9.12594,
 }
-# gamma: on-average KL of Figure 2b (flat prior) and its standard error over 100,000 datasets.
-FIGURE_2B = {0.1: (7.081e-4, 3e-6), 1.0: (6.716e-3, 3e-5), 10.0: (0.06679, 3e-4)}
+# Gammas of Figure 2b at which random datasets are compared with integrals: (gamma, prior's ends).
+FIGURE_2B: tuple[tuple[float, tuple[float, float] | None], ...] = (
+    (0.1, None),
+    (1.0, None),
+    (10.0, None),
+    (0.01, (-2.0, 2.0)),
+)
 
 
 def gaussian_records() -> list[Record]:
@@ -166,7 +172,7 @@ def beta_bernoulli_records() -> list[Record]:
 
 
 def figure_2b_checks() -> list[Check]:
-    """Figure 2b's reference values, from a fresh Monte Carlo average of closed-form KLs.
+    """Figure 2b by integrals, against a Monte Carlo average of closed-form KLs.
 
     Examples
     --------
@@ -174,17 +180,19 @@ def figure_2b_checks() -> list[Check]:
     True
     """
     checks = []
-    for gamma, (value, error) in FIGURE_2B.items():
-        found = linear_regression_figure2b(gamma, 100, num_datasets=4000, seed=11)
+    for gamma, ends in FIGURE_2B:
+        found = linear_regression_figure2b(gamma, 100, num_datasets=4000, seed=11, support=ends)
+        exact = linear_regression_figure2b_exact(gamma, 100, support=ends)
+        where = "" if ends is None else f", theta in [{ends[0]:g}, {ends[1]:g}]"
         checks.append(
             sampled_equality(
-                f"Figure 2b: eps_KL at gamma = {gamma:g}",
+                f"Figure 2b: eps_KL at gamma = {gamma:g}{where}",
                 WANG,
                 "closed form, 4000 datasets",
                 found.on_average_kl,
-                value,
+                exact.on_average_kl,
                 left_se=found.on_average_kl_se,
-                right_se=error,
+                right_se=exact.on_average_kl_se,
                 independent=True,
             )
         )

@@ -14,7 +14,7 @@ import gibbs_dp as gdp
 from gibbs_dp.audit import allocation, information
 from gibbs_dp.audit.runner import Runner
 from gibbs_dp.audit.store.archive import Archive, DamagedStoreWarning
-from gibbs_dp.estimators import Contrast, average
+from gibbs_dp.estimators import Contrast, average, fold_of, halves
 
 RUN = importlib.import_module("gibbs_dp.audit.run")
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
@@ -294,8 +294,8 @@ def test_mutual_information_is_kept_and_shared(tmp_path, monkeypatch):
     def estimate(settings, track, kept, good, shared):  # the M x M comparison compiles for long
         made.append(track.gamma)
         numbers = np.asarray(kept.log_normalizer, float)
-        upper, lower = average(numbers), average(0.5 * numbers)
-        contrast = Contrast(lower, upper, upper, None)
+        upper, lower = halves(numbers, fold_of(len(numbers))), average(0.5 * numbers)
+        contrast = Contrast(lower, upper, lower, None)
         return information.Information(contrast, upper, None, None, 0.0, 0.1, 0.2, None)
 
     monkeypatch.setattr(information, "_information", estimate)

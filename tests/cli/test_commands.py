@@ -17,11 +17,12 @@ def test_version_and_help(run, capsys):
 def test_figure2_prints_z_scores_and_saves_both_panels(run, tmp_path, monkeypatch):
     for panel in figure2.GAMMAS:
         monkeypatch.setitem(figure2.GAMMAS, panel, (1.0, 10.0))
-    words = ("figure2", "--num-datasets", 256, "--num-references", 500, "--out", tmp_path)
+    words = ("figure2", "--num-datasets", 256, "--out", tmp_path)
     ran = run(*words, "--json")
     assert ran.status == 0
     assert {row["panel"] for row in ran.rows} == {"private mean", "linear regression"}
     assert max(abs(row["z"]) for row in ran.rows) < 5
+    assert max(abs(row["z_excess_risk"]) for row in ran.rows if "z_excess_risk" in row) < 5
     names = {"figure2.png", "figure2_private_mean.nc", "figure2_linear_regression.nc"}
     assert {p.name for p in tmp_path.iterdir()} == names
     panel = gdp.load_report(tmp_path / "figure2_private_mean.nc")

@@ -19,8 +19,8 @@ from gibbs_dp.experiments.verify_check import exact_check, json_row, sampled_equ
 from gibbs_dp.experiments.verify_exact import channel_checks, fixture_checks
 from gibbs_dp.information import bounds
 
-# Not a bound but an order of magnitude, and a bound that another searches over.
-NOT_THEOREMS = {"approximate_dp_max_information_rate", "approximate_dp_max_information_bits_at"}
+# Not a bound but an order of magnitude.
+NOT_THEOREMS = {"approximate_dp_max_information_rate"}
 
 
 def failures(checks):
@@ -61,6 +61,15 @@ def test_a_perturbed_bound_is_caught(monkeypatch, name, factor, statement):
     right = getattr(bounds, name)
     monkeypatch.setattr(bounds, name, lambda *a, **k: factor * right(*a, **k))
     assert statement in failures(bound_checks())
+
+
+def test_the_command_fails_on_a_bound_that_its_attaining_case_breaks(monkeypatch, capsys):
+    right = bounds.total_variation_from_kl
+    monkeypatch.setattr(bounds, "total_variation_from_kl", lambda kl: 0.99 * right(kl))
+    assert main(["verify", "--exact-only", "--quiet"]) == 1
+    out = capsys.readouterr().out
+    assert "FAILS: total_variation_from_kl: attained" in out
+    assert "gibbs_mutual_information: reached to 0.25" in out
 
 
 def test_a_perturbed_chain_rule_is_caught(monkeypatch):

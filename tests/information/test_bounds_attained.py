@@ -7,20 +7,18 @@ bound nor says why it cannot be.
 import inspect
 import math
 
-import cases_composition
-import cases_generalization
-import cases_max_information
-import cases_privacy
 import numpy as np
 import pytest
-from hard_laws import COIN, REPLACE
 
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.exact.finite_problem import FiniteProblem
+from gibbs_dp.experiments.attained import composition, generalization, max_information, privacy
+from gibbs_dp.experiments.attained.hard_laws import COIN, REPLACE
+from gibbs_dp.experiments.verify_attained import CASES as TABLE
+from gibbs_dp.experiments.verify_attained import REACHED, attained_check
 from gibbs_dp.information import bounds
 
-FILES = (cases_privacy, cases_composition, cases_generalization, cases_max_information)
-TABLE = {name: cases for file in FILES for name, cases in file.CASES.items()}
+FILES = (privacy, composition, generalization, max_information)
 # Orders of magnitude of a theorem whose constants are not known: nothing to make smaller.
 WITHOUT_CONSTANTS = {"approximate_dp_max_information_rate"}
 ROWS = [(name, i) for name, cases in TABLE.items() for i in range(len(cases))]
@@ -38,6 +36,16 @@ def test_bound_holds_and_a_smaller_constant_fails(name, i, monkeypatch):
     assert holds(case)
     monkeypatch.setattr(bounds, name, case.scale(getattr(bounds, name)))
     assert not holds(case)
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.01])
+@pytest.mark.parametrize(("name", "i"), ROWS)
+def test_verify_notices_a_constant_that_is_one_percent_off(name, i, factor, monkeypatch):
+    case, reached = TABLE[name][i], REACHED.get((name, i), 1.0)
+    if factor < 1:
+        assert attained_check(name, case, reached).holds
+    monkeypatch.setattr(bounds, name, case.scale(getattr(bounds, name), factor))
+    assert not attained_check(name, case, reached).holds
 
 
 def test_every_bound_has_a_kept_case():
@@ -64,10 +72,10 @@ def test_the_printed_inverse_overdraws():
 
 
 def test_the_kept_loss_is_subexponential():
-    chance, x = cases_generalization.RARE_LOSS, cases_generalization.X
+    chance, x = generalization.RARE_LOSS, generalization.X
     s = np.concatenate([-np.geomspace(1e-6, 1, 200), 1 - np.geomspace(1e-9, 1, 2000)])
     moment = np.log1p(chance * np.expm1(s * x)) - s * chance * x
-    limit = (s * cases_generalization.SIGMA) ** 2 / 2
+    limit = (s * generalization.SIGMA) ** 2 / 2
     assert (moment <= limit * (1 + 1e-12)).all()
 
 

@@ -8,6 +8,9 @@ from gibbs_dp.exact.closed_form.figure2b import Figure2b as Figure2b
 from gibbs_dp.exact.closed_form.figure2b import (
     linear_regression_figure2b as linear_regression_figure2b,
 )
+from gibbs_dp.exact.closed_form.figure2b_exact import (
+    linear_regression_figure2b_exact as linear_regression_figure2b_exact,
+)
 from gibbs_dp.exact.closed_form.gaussian_mean import gaussian_mean as gaussian_mean
 from gibbs_dp.exact.closed_form.laplace_mechanism import ChannelInformation as ChannelInformation
 from gibbs_dp.exact.closed_form.laplace_mechanism import (

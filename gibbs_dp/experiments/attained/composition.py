@@ -1,39 +1,49 @@
 """Kept cases of `bounds.gaussian_dp` and `bounds.composition`."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 
 import numpy as np
-from bound_case import Case, equal
-from hard_laws import hidden, response
 
 from gibbs_dp.exact.composition import composed_privacy_curve
+from gibbs_dp.experiments.attained.case import Case, equal
+from gibbs_dp.experiments.attained.hard_laws import hidden, response
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
 
 TAIL, RELEASES, EACH = 1e-200, 1_000_000, 1e-4
 
 
-def composed_response(eps, total):
+def composed_response(eps: float, total: float) -> float:
     """Exact delta at a total eps of many randomized responses."""
-    return float(composed_privacy_curve(*response(eps), RELEASES, [total])[0])
+    one, zero = response(eps)
+    return float(composed_privacy_curve(one, zero, RELEASES, [total])[0])
 
 
-def many_releases():
+def many_releases() -> tuple[float, float]:
+    """Many randomized responses at what advanced composition promises."""
     total = bounds.advanced_composition(RELEASES, EACH, delta_slack=TAIL)
     return composed_response(EACH, total.eps), TAIL
 
 
-def many_leaks():
+def many_leaks() -> tuple[float, float]:
+    """Ten chances of a leak and nothing else."""
     total = bounds.advanced_composition(10, 0.0, 1e-4, delta_slack=1e-9)
-    return float(composed_privacy_curve(*hidden(1e-4), 10, [total.eps])[0]), total.delta
+    one, zero = hidden(1e-4)
+    return float(composed_privacy_curve(one, zero, 10, [total.eps])[0]), total.delta
 
 
-def spent(inverse):
+def spent(inverse: Callable[..., float]) -> tuple[float, float]:
+    """Delta of as many responses as an inverse lets each spend."""
     eps = inverse(RELEASES, 3.0, delta_slack=TAIL)
     return composed_response(eps, 3.0), TAIL
 
 
-def langevin(steps=7, h=0.3, m=0.5, s=1.7, gamma=0.8):
+def langevin(
+    steps: int = 7, h: float = 0.3, m: float = 0.5, s: float = 1.7, gamma: float = 0.8
+) -> float:
     """Shift over deviation of the last iterate, exactly, and the settings."""
     shift = variance = 0.0
     for _ in range(steps):
@@ -42,13 +52,13 @@ def langevin(steps=7, h=0.3, m=0.5, s=1.7, gamma=0.8):
     return shift / math.sqrt(variance)
 
 
-def moved_response(tau=0.01):
+def moved_response(tau: float = 0.01) -> float:
     """Randomized response after moving mass tau towards the worse event on both sides."""
     push = np.array([tau, -tau])
     return dv.hockey_stick(response(0.5)[0] + push, response(0.5)[1] - push, math.exp(0.5))
 
 
-CASES = {
+CASES: dict[str, list[Case]] = {
     "zcdp_from_gdp": equal(
         lambda: (dv.gaussian_renyi(0.8, 1.0, 0.0, 1.0, 3.0) / 3.0, bounds.zcdp_from_gdp(0.8))
     ),

@@ -1,12 +1,21 @@
 """Kept cases of `bounds.max_information`, `bounds.approximate_dp` and `bounds.post_selection`."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 
 import numpy as np
-from bound_case import Case, equal
-from hard_laws import agreement_bits, matched_guess, response, response_bits, revealed
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
+from gibbs_dp.experiments.attained.case import Case, Sides, equal
+from gibbs_dp.experiments.attained.hard_laws import (
+    agreement_bits,
+    matched_guess,
+    response,
+    response_bits,
+    revealed,
+)
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
@@ -17,20 +26,22 @@ EVENT_EPS = math.sqrt(math.log(2) / 2) * (1 - 1e-12)
 LOW_TAU = math.sqrt(10 * 1000)
 
 
-def subsets():
-    """Copies of the extreme eps-DP channel: subsets of 4 in 11, likelier if they hold the value."""
+def subsets() -> tuple[float, float]:
+    """Take copies of the extreme eps-DP channel: subsets of 4 in 11, likelier with the value."""
     kept = 4 * math.e / (4 * math.e + 7)
     n, beta = 200_000, 1e-6
     truth = agreement_bits(n, kept, 4 / 11, beta)
     return truth, bounds.dp_approx_max_information_bits_kappa(n, 1.0, beta=beta)
 
 
-def mean_part(bound, n=10**6, eps=0.3, beta=0.5):
+def mean_part(
+    bound: Callable[[], Callable[..., float]], n: int = 10**6, eps: float = 0.3, beta: float = 0.5
+) -> Sides:
     """Where the means of so many examples outweigh the deviation."""
     return lambda: (response_bits(n, eps, beta), bound()(n, eps, beta=beta))
 
 
-def two_leaks():
+def two_leaks() -> tuple[float, float]:
     """Two people each say their value with probability delta: what it takes to stay at 0 bits."""
     delta, num = 1e-3, 10**6
     joint, product = revealed(num, delta)
@@ -39,7 +50,7 @@ def two_leaks():
     return dv.hockey_stick(np.kron(joint, joint), np.kron(product, product), 2**bits), beta
 
 
-def two_bits():
+def two_bits() -> tuple[float, float]:
     """Two fair bits of the data, released one after the other."""
     first = FiniteChannel(np.repeat(np.eye(2), 2, axis=0), [0.5, 0.5], 2)
     second = FiniteChannel(np.tile(np.eye(2), (2, 1)), [0.5, 0.5], 2)
@@ -49,16 +60,16 @@ def two_bits():
     return first.then(second.probabilities).approx_max_information_bits(beta), bits
 
 
-def rare_leak():
-    """What beta it takes at the bound's bits when one of e^300 values leaks with probability .1."""
+def rare_leak() -> tuple[float, float]:
+    """Find the beta at the bound's bits when one of e^300 values leaks with probability .1."""
     bits, beta = bounds.approximate_dp_max_information_bits_at(
         1, 0.0, 0.1, margin=10.0, slack=100.0, azuma_beta=1e-12
     )
     return dv.hockey_stick(*revealed(math.exp(300), 0.1), 2**bits), beta
 
 
-def free_numbers():
-    """The bits at free numbers that spend nearly all of beta on Azuma's inequality."""
+def free_numbers() -> tuple[float, float]:
+    """Give the bits at free numbers that spend nearly all of beta on Azuma's inequality."""
     bits, beta = bounds.approximate_dp_max_information_bits_at(
         N, EPS, 1e-250, margin=1e-5, slack=1e-3, azuma_beta=TAIL
     )
@@ -74,7 +85,7 @@ UNION = (
     "adaptive_event_tail is the sharp form"
 )
 
-CASES = {
+CASES: dict[str, list[Case]] = {
     "pure_dp_max_information_bits": [
         Case(
             lambda: (

@@ -1,17 +1,26 @@
 """Channels and pairs of laws that push bounds to their limits; shared by the kept cases."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 from scipy.stats import binom
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
+from gibbs_dp.information.divergences import batched
 
-REPLACE = {"adjacency": "replace-one"}
+Table = Float[np.ndarray, "..."]
+Pair = tuple[list[float], list[float]]
+
+REPLACE: dict[str, Any] = {"adjacency": "replace-one"}
 AGREE = [[0, 1], [1, 0]]  # loss of guessing a bit
 # Two hypotheses and two values that disagree; loss range 1, R = 2.
 COIN = FiniteProblem(np.array(AGREE, float), [0.5, 0.5], [0.5, 0.5])
@@ -23,61 +32,62 @@ EXTREME = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5], [1 - 1e-6, 1e-6])
 CENTERED = FiniteProblem([[0.5, -0.5], [-0.5, 0.5]], [0.5, 0.5], [0.5, 0.5])
 
 
-def response(eps):
+def response(eps: float) -> Table:
     """Binary randomized response: the two output laws."""
     p = np.array([math.exp(eps), 1.0]) / (1 + math.exp(eps))
     return np.array([p, p[::-1]])
 
 
-def hidden(delta):
+def hidden(delta: float) -> Table:
     """Say one's bit with probability delta, else nothing: the two output laws, (0, delta)-DP."""
     return np.array([[delta, 0.0, 1 - delta], [0.0, delta, 1 - delta]])
 
 
-def revealing(num, delta):
+def revealing(num: int, delta: float) -> FiniteChannel:
     """Say which of many values one has with probability delta, else nothing."""
     table = np.column_stack([delta * np.eye(num), np.full(num, 1 - delta)])
     return FiniteChannel(table, np.full(num, 1 / num), 1)
 
 
-def revealed(num, delta):
+def revealed(num: int | float, delta: float) -> Pair:
     """Joint and product law of `revealing`, lumped: right, wrong, nothing."""
     return [delta, 0.0, 1 - delta], [delta / num, delta * (1 - 1 / num), 1 - delta]
 
 
-def report(num, keep):
+def report(num: int | float, keep: float) -> Pair:
     """Laws of a report kept with some probability, on two of many values, lumped."""
     other = (1 - keep) / (num - 1)
     return [keep, other, 1 - keep - other], [other, keep, 1 - keep - other]
 
 
-def report_information(num, keep):
+def report_information(num: int | float, keep: float) -> Pair:
     """Joint and product law of a uniform value and its report, lumped: kept or not."""
     return [keep, 1 - keep], [1 / num, 1 - 1 / num]
 
 
-def subset_mechanism(num, size, eps):
+def subset_mechanism(num: int, size: int, eps: float) -> Table:
     """Report a subset, e^eps likelier if it holds the value: the extreme eps-DP channel."""
     inside = np.array([[v in s for v in range(num)] for s in combinations(range(num), size)])
     law = np.exp(eps * inside)
     return law / law.sum(axis=0) / num
 
 
-def two_point(eta, t):
+def two_point(eta: float, t: Float[np.ndarray, " t"]) -> tuple[Table, Table]:
     """Log of the pairs of laws with log-ratio t or t - eta, one row a t."""
     log_q = np.stack([np.log(-np.expm1(t - eta)) - t, np.log(-np.expm1(-t))], axis=1)
     log_q -= np.log(-np.expm1(-eta))
     return log_q + np.stack([t, t - eta], axis=1), log_q
 
 
-def worst_two_point(divergence, eta):
+def worst_two_point(divergence: batched.Divergence, eta: float) -> float:
+    """Largest divergence between two-point laws of range eta."""
     # Ever finer towards t = eta, where high orders of Renyi divergence are largest.
     t = eta * (1 - np.concatenate([np.geomspace(1e-5, 0.02, 400), np.linspace(0.02, 0.999, 2000)]))
     return float(divergence(*two_point(eta, t)).max())
 
 
-def fit_sign(h):
-    """A Gaussian statistic and its negative, selected by a slight preference for the larger."""
+def fit_sign(h: float) -> tuple[float, float]:
+    """Take a Gaussian statistic and its negative, with a slight preference for the larger."""
     x, log_mass = dv.quadrature_law(lambda x: -x * x / 2, -math.inf, math.inf)
     mass = np.exp(log_mass)
     plus = 1 / (1 + np.exp(-2 * h * x))
@@ -85,29 +95,29 @@ def fit_sign(h):
     return float(joint[0] @ x - joint[1] @ x), dep.mutual_information(joint)
 
 
-def weak_sign(h=1e-3):
+def weak_sign(h: float = 1e-3) -> Table:
     """Joint law of a fair bit and a guess that is slightly right."""
     return np.array([[0.25 + h / 2, 0.25 - h / 2], [0.25 - h / 2, 0.25 + h / 2]])
 
 
-def weak_gap():
+def weak_gap() -> float:
     """Generalization error of the slightly right guess."""
     return FiniteChannel(2 * weak_sign(), [0.5, 0.5], 1).generalization_error(AGREE)
 
 
-def agreement_bits(n, kept, by_chance, beta):
+def agreement_bits(n: int, kept: float, by_chance: float, beta: float) -> float:
     """Approximate max-information when n reports agree with their examples more than by chance."""
     k = np.arange(n + 1)
     law = binom.logpmf(k, n, kept), binom.logpmf(k, n, by_chance)
     return dv.approximate_max_divergence_of_logs(*law, beta) / math.log(2)
 
 
-def response_bits(n, eps, beta):
+def response_bits(n: int, eps: float, beta: float) -> float:
     """Approximate max-information of randomized response of n fair bits."""
     return agreement_bits(n, math.exp(eps) / (1 + math.exp(eps)), 0.5, beta)
 
 
-def matched_guess(n, eps, wins):
+def matched_guess(n: int, eps: float, wins: Callable[[Int[np.ndarray, " k"]], np.ndarray]) -> float:
     """Probability that randomized response agrees with a winning number of n fair bits."""
     k = np.arange(n + 1)
     return float(binom.pmf(k, n, math.exp(eps) / (1 + math.exp(eps)))[wins(k)].sum())

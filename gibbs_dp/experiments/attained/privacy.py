@@ -1,19 +1,21 @@
 """Kept cases of `bounds.relations` and `bounds.bounded_range`."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
-from bound_case import Case
-from hard_laws import (
+
+from gibbs_dp.exact.finite_problem import FiniteProblem
+from gibbs_dp.exact.identities import loss_range
+from gibbs_dp.experiments.attained.case import Case, Sides
+from gibbs_dp.experiments.attained.hard_laws import (
     COIN,
     EXTREME,
     REPLACE,
     subset_mechanism,
     worst_two_point,
 )
-
-from gibbs_dp.exact.finite_problem import FiniteProblem
-from gibbs_dp.exact.identities import loss_range
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
@@ -22,8 +24,8 @@ from gibbs_dp.information.divergences import batched
 RANGES = (0.1, 1.0, 4.0)
 
 
-def max_divergence_pair():
-    # The backward direction, which a one-sided reading would miss, is the larger one.
+def max_divergence_pair() -> tuple[float, float]:
+    """Take a pair whose backward direction is the larger one."""
     p, q, delta = [0.2, 0.3, 0.5], [0.35, 0.35, 0.3], 0.07
     eps = bounds.epsilon_from_approximate_max_divergence(
         dv.approximate_max_divergence(q, p, delta), dv.approximate_max_divergence(p, q, delta)
@@ -32,14 +34,16 @@ def max_divergence_pair():
     return max(dv.hockey_stick(p, q, g), dv.hockey_stick(q, p, g)), delta
 
 
-def renyi(eta, alpha):
+def renyi(eta: float, alpha: float) -> Sides:
+    """Two-point laws with the largest divergence of an order."""
     return lambda: (
         worst_two_point(lambda p, q: batched.renyi(p, q, alpha), eta),
         bounds.renyi_from_range(eta, alpha),
     )
 
 
-def kl(eta):
+def kl(eta: float) -> Sides:
+    """Two-point laws with the largest KL."""
     return lambda: (worst_two_point(batched.kl, eta), bounds.kl_from_range(eta))
 
 
@@ -52,7 +56,7 @@ HALF = (
     "to second order at most half of it"
 )
 
-CASES = {
+CASES: dict[str, list[Case]] = {
     "total_variation_from_kl": [
         Case(
             lambda: (

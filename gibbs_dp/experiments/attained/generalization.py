@@ -1,10 +1,16 @@
 """Kept cases of `bounds.on_average_kl` and `bounds.generalization`."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
-from bound_case import Case, equal
-from hard_laws import (
+
+from gibbs_dp.exact.composition import conditional_on_average_kl
+from gibbs_dp.exact.finite_channel import FiniteChannel
+from gibbs_dp.exact.finite_problem import FiniteProblem
+from gibbs_dp.experiments.attained.case import Case, equal
+from gibbs_dp.experiments.attained.hard_laws import (
     AGREE,
     CENTERED,
     COIN,
@@ -17,10 +23,6 @@ from hard_laws import (
     weak_gap,
     weak_sign,
 )
-
-from gibbs_dp.exact.composition import conditional_on_average_kl
-from gibbs_dp.exact.finite_channel import FiniteChannel
-from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
@@ -34,7 +36,7 @@ X, B, SIGMA = 100.0, 1.0, 1.0
 RARE_LOSS = math.expm1(SIGMA**2 / (2 * B**2)) * math.exp(-X / B)
 
 
-def subexponential():
+def subexponential() -> tuple[float, float]:
     """Half of the time the output is the one hypothesis that fits its example."""
     fit, chance = 0.5, RARE_LOSS
     information = dv.kl_divergence([fit, 1 - fit], [chance, 1 - chance])
@@ -42,7 +44,8 @@ def subexponential():
     return X * (fit - chance), bound
 
 
-def composed():
+def composed() -> tuple[float, float]:
+    """Look twice at a bit, through what the first look said."""
     second = np.array([[[0.9, 0.1], [0.3, 0.7]], [[0.2, 0.8], [0.5, 0.5]]])
     bound = bounds.composed_on_average_kl(
         BIT.on_average_kl(), second_given_first=conditional_on_average_kl(BIT, second)
@@ -50,13 +53,15 @@ def composed():
     return BIT.then(second).on_average_kl(), bound
 
 
-def removal():
+def removal() -> tuple[float, float]:
+    """Examples of mean zero, where dropping one is averaging over it."""
     erasure = CENTERED.table(1e-3, 3).erasure_mutual_information()
     kl = CENTERED.average_removal_kl(1e-3, 3)
     return erasure, bounds.erasure_information_from_average_kl_stability(3, kl)
 
 
-def leak():
+def leak() -> tuple[float, float]:
+    """One of many values, leaked with probability 0.1."""
     channel = revealing(50, 0.1)
     # Silence, the last output, loses nothing.
     gap = channel.generalization_error(np.vstack([1 - np.eye(50), np.zeros(50)]))
@@ -68,7 +73,7 @@ TWO_EDGES = (
     "the square root bound of gen is twice that"
 )
 
-CASES = {
+CASES: dict[str, list[Case]] = {
     "on_average_kl_from_generalization": equal(
         lambda: (
             SKEWED.on_average_kl(2.0, 3),

@@ -1,0 +1,201 @@
+"""Averages over two halves of the datasets: what one half chooses, the other half measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from gibbs_dp.estimators.average import Average, control_share, fitted_share
+
+# Limits are meant at this many standard errors: 97.5% each.
+LIMIT_Z = 1.96
+Fold = Int[np.ndarray, " datasets"]
+
+
+class Half(NamedTuple):
+    """Moments of one half's datasets: how many, mean, variance and third central moment."""
+
+    size: int
+    mean: float
+    variance: float
+    third: float
+
+    @property
+    def limit(self) -> float:
+        """Upper confidence limit of the mean."""
+        if self.size < 2:
+            return math.inf
+        spread = math.sqrt(self.variance / self.size)
+        return self.mean + LIMIT_Z * spread * _lengthened(self.third, self.variance, self.size)
+
+
+class Halves(NamedTuple):
+    """A mean over datasets, kept in two halves.
+
+    Examples
+    --------
+    >>> halves(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 1, 0, 1])).value
+    2.5
+    """
+
+    first: Half
+    second: Half
+
+    @property
+    def num_datasets(self) -> int:
+        """Datasets of both halves."""
+        return self.first.size + self.second.size
+
+    @property
+    def value(self) -> float:
+        """Mean over all datasets."""
+        return sum(h.size * h.mean for h in self if h.size) / self.num_datasets
+
+    @property
+    def se(self) -> float:
+        """Standard error of the mean."""
+        if min(h.size for h in self) < 2:
+            return math.nan
+        return math.sqrt(sum(h.size * h.variance for h in self)) / self.num_datasets
+
+    @property
+    def average(self) -> Average:
+        """Mean and standard error."""
+        return Average(self.value, self.se, self.num_datasets)
+
+    @property
+    def upper_se(self) -> float:
+        """Standard error for an upper limit: larger where datasets are skewed to the right."""
+        third = sum(h.size * h.third for h in self) / self.num_datasets
+        variance = sum(h.size * h.variance for h in self) / self.num_datasets
+        return self.se * _lengthened(third, variance, self.num_datasets)
+
+
+def _lengthened(third: float, variance: float, count: int) -> float:
+    """By how much skewness lengthens the upper end of an interval of ``LIMIT_Z`` standard errors.
+
+    From Hall's (1992) cubic transformation of Student's statistic, which is monotone: means of
+    skewed numbers are too small where their standard errors are too small as well.
+    """
+    if not variance > 0 or not third > 0:
+        return 1.0
+    skew = max(third / variance**1.5 / math.sqrt(count), 1e-6)
+    root = float(np.cbrt(1.0 - skew * (LIMIT_Z + skew / 6.0)))
+    return 3.0 / skew * (1.0 - root) / LIMIT_Z
+
+
+def fold_of(num_datasets: int) -> Int[np.ndarray, " {num_datasets}"]:
+    """Half that each of so many datasets belongs to: 0 or 1, in turn."""
+    return np.arange(num_datasets) % 2
+
+
+def halves(values: Float[np.ndarray, " datasets"], fold: Fold) -> Halves:
+    """Moments of both halves of the datasets.
+
+    Parameters
+    ----------
+    values
+        One number per dataset.
+    fold
+        0 or 1: which half each belongs to.
+    """
+    return Halves(_half(values[fold == 0]), _half(values[fold == 1]))
+
+
+def constant(value: float, num_datasets: int) -> Halves:
+    """Make a candidate of a number without error."""
+    half = Half(max(2, num_datasets // 2), value, 0.0, 0.0)
+    return Halves(half, half)
+
+
+def _half(values: Float[np.ndarray, " datasets"]) -> Half:
+    count = values.shape[0]
+    if count < 2:
+        return Half(count, float(values.mean()) if count else math.nan, math.nan, math.nan)
+    centred = values - values.mean()
+    return Half(
+        count,
+        float(values.mean()),
+        float(np.sum(centred**2) / (count - 1)),
+        float(np.mean(centred**3)),
+    )
+
+
+def least_upper(candidates: Mapping[str, Halves]) -> tuple[str, Average]:
+    """Least of several upper bounds: each half of the datasets takes the one the other chose.
+
+    The least of several noisy means is too small on average; a mean over datasets that had no say
+    in the choice is not. Chosen is the lowest upper limit; with two different choices the result
+    is the mean of both.
+
+    Parameters
+    ----------
+    candidates
+        Upper bounds by name, over the same halves or over datasets of their own.
+
+    Returns
+    -------
+    tuple of str and Average
+        Names of what was chosen, and the bound, with a standard error ``se`` that is meant for the
+        upper limit ``value + 1.96 se`` and allows for skewness.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> fold = fold_of(100)
+    >>> far, near = (halves(rng.normal(mean, 1.0, 100), fold) for mean in (9.0, 2.0))
+    >>> least_upper({"far": far, "near": near})[0]
+    'near'
+    """
+    names = [min(candidates, key=lambda name: candidates[name][other].limit) for other in (1, 0)]
+    parts = [candidates[name][i] for i, name in enumerate(names)]
+    if names[0] == names[1]:
+        chosen = candidates[names[0]]
+        return names[0], Average(chosen.value, chosen.upper_se, chosen.num_datasets)
+    # Halves count alike, however many datasets stand behind each.
+    spreads = [p.variance / p.size for p in parts]
+    thirds = [p.third / p.size**2 for p in parts]
+    se = 0.5 * math.sqrt(sum(spreads))
+    skewness = sum(thirds) / max(sum(spreads), 1e-300) ** 1.5
+    value = 0.5 * (parts[0].mean + parts[1].mean)
+    longer = _lengthened(skewness, 1.0, 1)
+    return " and ".join(names), Average(value, se * longer, sum(p.size for p in parts))
+
+
+def crossed(
+    values: Float[np.ndarray, " datasets"],
+    control: Float[np.ndarray, " datasets"],
+    fold: Fold,
+    log_ratio: Float[np.ndarray, " draws"] | None = None,
+    fold_of_draw: Int[np.ndarray, " draws"] | None = None,
+) -> Float[np.ndarray, " datasets"]:
+    """Add a control variate of mean zero, with coefficients that each half gets from the other.
+
+    A coefficient fitted to the numbers it is used on biases their mean, downwards where the
+    control variate is left out when it looks heavy-tailed.
+
+    Parameters
+    ----------
+    values, control
+        One number per dataset.
+    fold
+        Half of every dataset.
+    log_ratio, fold_of_draw
+        Logarithm of every draw's ratio, of which the control variate is made, and the half that
+        the draw's dataset belongs to; a half whose ratios have heavy tails (``control_share``)
+        leaves the control variate of the other out. None: there are no tails to look at.
+    """
+    out = values.copy()
+    for half in (0, 1):
+        mine, other = fold == half, fold != half
+        if log_ratio is None:
+            share = fitted_share(values[other], -control[other])
+        else:
+            seen = log_ratio[fold_of_draw != half]
+            share = control_share(values[other], control[other], seen)
+        out[mine] += share * control[mine]
+    return out
