@@ -6,7 +6,7 @@ OUT    ?= results
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: audit test lint notebooks clean
+.PHONY: audit test smoke lint notebooks clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -14,6 +14,10 @@ audit: $(STAMP)-audit
 
 test: $(STAMP)-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The newest and the oldest versions of everything, on every Python at hand.
+smoke:
+	$(PYTHON) .ci/smoke.py
 
 lint: $(STAMP)-lint
 	$(BIN)/ruff check .

@@ -75,11 +75,11 @@ def compiler_options(backend: str, is_quick: bool = False) -> dict[str, int | bo
         return None
     given = os.environ.get("XLA_FLAGS", "")
     wanted = QUICK_OPTIONS if is_quick else OPTIONS
-    return {k: v for k, v in wanted.items() if k not in given and _is_known(k, v)}
+    return {k: v for k, v in wanted.items() if k not in given and is_known(k, v)}
 
 
 @cache
-def _is_known(name: str, value: int | bool) -> bool:
+def is_known(name: str, value: int | bool) -> bool:
     """Whether this XLA has the option: they come and go between versions."""
     try:
         jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()

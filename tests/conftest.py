@@ -1,27 +1,24 @@
 import os
 
-# Compiling is most of what the tests do: the least optimized code is the sooner run. Set before
-# JAX starts; `tests/cli/test_process.py` runs a program without it.
-os.environ["XLA_FLAGS"] = " ".join(
-    (
-        os.environ.get("XLA_FLAGS", ""),
-        "--xla_backend_optimization_level=0",
-        "--xla_cpu_use_fusion_emitters=false",
-    )
-)
+from xla_flags import quick_flags
+
+# Set before JAX starts; `tests/cli/test_process.py` runs a program without it.
+os.environ["XLA_FLAGS"] = quick_flags(os.environ.get("XLA_FLAGS", ""))
 
 import jax.numpy as jnp
 import matplotlib as mpl
 import pytest
 
-from gibbs_dp.audit.workers import precision
-
 mpl.use("Agg")
 
 
+# gibbs_dp is imported where it is used: old versions of jaxtyping begin to check types only after
+# this file was read.
 @pytest.fixture(params=["float32", "float64"])
 def dtype(request):
     """Runs a test in single and in double precision."""
+    from gibbs_dp.audit.workers import precision
+
     with precision(request.param == "float64"):
         yield request.param
 
@@ -35,5 +32,7 @@ def precision_fixture(dtype):
 @pytest.fixture
 def float64():
     """Runs a test in double precision."""
+    from gibbs_dp.audit.workers import precision
+
     with precision(True):
         yield

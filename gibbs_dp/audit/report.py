@@ -36,6 +36,9 @@ UNITS = {
     "excess_risk": "loss",
 }
 
+# What the values of single datasets are called in files, after the name of their mean.
+PER_DATASET = "_per_dataset"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -121,7 +124,7 @@ class Report:
             padded = np.full((len(self), max(map(len, columns))), np.nan)
             for line, column in zip(padded, columns, strict=True):
                 line[: len(column)] = column
-            variables[name + _PER_DATASET] = (("gamma", "dataset"), padded, {})
+            variables[name + PER_DATASET] = (("gamma", "dataset"), padded, {})
         attributes = {
             "gibbs_dp_kind": "report",
             "gibbs_dp_version": __version__,
@@ -145,7 +148,7 @@ class Report:
         ['1', '0.5', '±', '0.01']
         """
         table = {"gamma": [f"{row['gamma']:g}" for row in self.rows]}
-        for name, title in _TITLES.items():
+        for name, title in TITLES.items():
             if name in self.columns:
                 table[title] = [_cell(row, name) for row in self.rows]
         import pandas as pd
@@ -201,55 +204,7 @@ class Report:
         io.save_netcdf(self.to_xarray(), path)
 
 
-def load_report(path: str | os.PathLike[str]) -> Report:
-    """Read a report that :meth:`Report.save` wrote; runs no code from the file.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing, unreadable, or not a report.
-    """
-    dataset = io.load_netcdf(path, "report")
-    try:
-        settings, warnings, notes = (
-            json.loads(dataset.attrs[name]) for name in ("settings", "warnings", "notes")
-        )
-        rows, values = _rows(dataset), _per_dataset(dataset)
-    except (KeyError, ValueError, AttributeError) as error:
-        raise ValueError(f"path: {os.fspath(path)!r} is a damaged report ({error}).") from error
-    return Report(rows, settings, tuple(warnings), tuple(notes), values)
-
-
-def _rows(dataset: xr.Dataset) -> tuple[dict[str, Any], ...]:
-    if "gamma" not in dataset.coords:  # xarray would number the rows
-        raise KeyError("gamma")
-    rows = []
-    for i, gamma in enumerate(dataset["gamma"].values):
-        row: dict[str, Any] = {"gamma": float(gamma)}
-        for name in dataset.data_vars:
-            if dataset[name].dims != ("gamma",):
-                continue
-            value = dataset[name].values[i].item()
-            if not (isinstance(value, float) and np.isnan(value)):
-                row[str(name)] = value
-        rows.append(row)
-    return tuple(rows)
-
-
-_PER_DATASET = "_per_dataset"
-
-
-def _per_dataset(dataset: xr.Dataset) -> tuple[dict[str, Float[np.ndarray, " _datasets"]], ...]:
-    names = [str(name) for name in dataset.data_vars if str(name).endswith(_PER_DATASET)]
-    if not names:
-        return ()
-    return tuple(
-        {name.removesuffix(_PER_DATASET): dataset[name].values[i] for name in names}
-        for i in range(dataset.sizes["gamma"])
-    )
-
-
-_TITLES = {
+TITLES = {
     "on_average_kl": "on-average KL",
     "on_average_kl_ghost": "gamma*gen",
     "generalization_error": "gen. error",

@@ -28,12 +28,13 @@ from gibbs_dp.audit.store.archive import Archive
 from gibbs_dp.audit.store.configuration import configuration, request
 from gibbs_dp.audit.store.open import as_store, open_archive, stored_configuration
 from gibbs_dp.audit.sweep import SweepInterruptedError, run_sweep
-from gibbs_dp.model.check import as_key, positive_count
+from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.populations import Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted
+from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted, check_kernel
 from gibbs_dp.sampling.langevin_walk import check_unadjusted
 
 
@@ -45,6 +46,7 @@ class AuditInterrupted(KeyboardInterrupt):
         self.report = report
 
 
+@names_keywords
 def audit(
     posterior: GibbsPosterior,
     population: Population | Callable[[PRNGKeyArray, int], Any],
@@ -166,6 +168,7 @@ def audit(
     >>> bool(abs(report["on_average_kl"][0] - 1 / 20) < 4 * report["on_average_kl_se"][0])
     True
     """
+    check_posterior(posterior)
     group_size = positive_count("group_size", group_size)
     n = positive_count("n", n)
     if group_size > n:
@@ -201,7 +204,8 @@ def audit(
                 f"be replaced by ghosts; pass group_size=n ({n}), not {group_size}."
             )
         num_ghosts = n * -(-num_ghosts // n)  # whole datasets
-    kernel = HMC() if kernel is None else kernel
+    if not isinstance(kernel, Grid):
+        kernel = check_kernel(HMC() if kernel is None else kernel, also=", or gibbs_dp.Grid(...)")
     if isinstance(kernel, Unadjusted):
         check_unadjusted(kernel, posterior)
     if isinstance(kernel, Grid):

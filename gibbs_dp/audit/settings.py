@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp._compile import program
 from gibbs_dp._version import __version__
+from gibbs_dp.audit.key_use import check_key_is_used
 from gibbs_dp.audit.plan import Plan
 from gibbs_dp.audit.sizes import datasets_at_once
 from gibbs_dp.model.check import check_loss, positive_count
@@ -147,7 +148,13 @@ def check_gammas(gammas: ArrayLike | float | Sequence[float]) -> tuple[float, ..
     ValueError
         If it is empty, repeats a value, or holds one that is negative, NaN or infinite.
     """
-    values = [float(g) for g in np.atleast_1d(np.asarray(gammas, dtype=float))]
+    try:
+        table = np.atleast_1d(np.asarray(gammas, dtype=float))
+    except (TypeError, ValueError):
+        table = np.zeros((0, 0))
+    if table.ndim != 1:
+        raise ValueError(f"gammas: give a list of numbers, got {gammas!r:.60}.")
+    values = [float(g) for g in table]
     if not values:
         raise ValueError("gammas: the grid is empty; give at least one value.")
     for g in values:
@@ -194,6 +201,7 @@ def check_examples(
         for leaf in jax.tree.leaves(examples):
             if not np.isfinite(np.asarray(leaf)).all():  # NumPy: nothing to compile
                 raise ValueError("population: it produced NaN or infinite examples.")
+    check_key_is_used(population, key, n, num_ghosts)
     check_loss(posterior, train, n)
     return train
 

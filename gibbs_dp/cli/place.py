@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.io import parse_json
 from gibbs_dp.problems.registry import Option
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def recalled(path: str) -> tuple[str, dict[str, Any], int]:
         If there is none that can be read.
     """
     try:
-        asked = json.loads((Path(path) / REQUEST).read_text())
+        asked = parse_json((Path(path) / REQUEST).read_text(), dict)
         return str(asked["problem"]), dict(asked["options"]), int(asked["num_processes"])
     except FileNotFoundError:
         raise UsageError(

@@ -1,9 +1,12 @@
 """Files: written whole or not at all, and read without running anything."""
 
 from gibbs_dp.io.atomic import atomic_write as atomic_write
+from gibbs_dp.io.damage import DamagedFileError as DamagedFileError
+from gibbs_dp.io.damage import parse_json as parse_json
+from gibbs_dp.io.damage import reason as reason
+from gibbs_dp.io.hdf5 import Contents as Contents
 from gibbs_dp.io.json_row import json_row as json_row
 from gibbs_dp.io.netcdf import load_netcdf as load_netcdf
 from gibbs_dp.io.netcdf import save_netcdf as save_netcdf
-from gibbs_dp.io.records import DamagedFileError as DamagedFileError
 from gibbs_dp.io.records import load_record as load_record
 from gibbs_dp.io.records import save_record as save_record

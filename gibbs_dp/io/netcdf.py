@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gibbs_dp.io.atomic import atomic_write
+from gibbs_dp.io.hdf5 import Contents, read_hdf5
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,33 +25,23 @@ def save_netcdf(dataset: xr.Dataset | xr.DataTree, path: str | os.PathLike[str])
         dataset.to_netcdf(temporary, engine="h5netcdf")
 
 
-def load_netcdf(path: str | os.PathLike[str], kind: str) -> Any:
+def load_netcdf(path: str | os.PathLike[str], kind: str) -> Contents:
     """Read a file that :func:`save_netcdf` wrote, checking its ``gibbs_dp_kind`` attribute.
-
-    Returns the ``xarray.Dataset``, or the ``xarray.DataTree`` where there are groups.
 
     Raises
     ------
     ValueError
-        If the file is missing, is not NetCDF, or holds something else.
+        If the file is missing or holds something else.
+    DamagedFileError
+        If it is not NetCDF, or not as :func:`save_netcdf` writes it: see :func:`read_hdf5`.
     """
-    import xarray as xr  # slow to import
-
     if not Path(path).is_file():
         raise ValueError(f"path: there is no file {os.fspath(path)!r}.")
-    try:
-        tree = xr.open_datatree(path, engine="h5netcdf")
-        with tree:
-            found = tree.attrs.get("gibbs_dp_kind")
-            loaded = tree.load()
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"path: {os.fspath(path)!r} is not a readable NetCDF file ({first})."
-        ) from error
+    contents = read_hdf5(path)
+    found = contents.attributes.get("gibbs_dp_kind")
     if found != kind:
         raise ValueError(
             f"path: {os.fspath(path)!r} does not hold a gibbs_dp {kind} "
-            f"(its kind is {found or 'unknown'})."
+            f"(its kind is {found or 'unknown'!s:.40})."
         )
-    return loaded if loaded.children else loaded.to_dataset()
+    return contents

@@ -6,10 +6,8 @@ import io
 import json
 import math
 import os
-import struct
 import types
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -18,25 +16,13 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from gibbs_dp.io.atomic import atomic_write
+from gibbs_dp.io.damage import DamagedFileError, parse_json, reason
 
 Record = TypeVar("Record")
 Labels = Mapping[str, Any]
 
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    KeyError,
-    TypeError,
-    ValueError,
-    NotImplementedError,  # a compression that a flipped bit asks for
-    RuntimeError,  # likewise, encryption
-)
-
-
-class DamagedFileError(ValueError):
-    """A file that is truncated, corrupt, or holds something else than it should."""
+# What an array of a record may hold: numbers, truth values, texts of a fixed length.
+_KINDS = "biufcSU"
 
 
 def save_record(
@@ -88,23 +74,46 @@ def load_record(path: str | os.PathLike[str], kind: type[Record], labels: Labels
     """
     content = Path(path).read_bytes()
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            # Reading a member to its end compares its checksum.
-            members = {name: archive.read(name) for name in archive.namelist()}
-        arrays = {
-            name: np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
-            for name, member in members.items()
-        }
-        layout = json.loads(arrays.pop("layout.npy").tobytes().decode())
+        arrays = _arrays(content)
+        layout = parse_json(arrays.pop("layout.npy").tobytes().decode(), dict)
         flat = _split(layout["fields"], arrays)
         if layout["labels"] != json.loads(json.dumps(dict(labels))):
             raise ValueError("it belongs elsewhere")
         record = _rebuild(kind, flat, "")
         if flat:
             raise ValueError(f"it has unknown fields {sorted(flat)}")
-    except _DAMAGE as error:
-        raise DamagedFileError(f"{os.fspath(path)}: damaged ({error}).") from error
+    except Exception as error:  # whatever zipfile, zlib or NumPy makes of a damaged file
+        raise DamagedFileError(f"{os.fspath(path)}: damaged ({reason(error)}).") from error
     return record
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    """Take the arrays out of an ``.npz`` file that was written without compression.
+
+    All of them together then take no more room than the file: checked before anything is read.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("it is compressed")
+        if sum(member.file_size for member in members) > len(content):
+            raise ValueError(f"it declares more than its {len(content)} bytes can hold")
+        # Reading a member to its end compares its checksum.
+        return {member.filename: _array(archive.read(member)) for member in members}
+
+
+def _array(member: bytes) -> np.ndarray:
+    """Read one list of an ``.npz`` file; the header may not declare more than there is."""
+    stream = io.BytesIO(member)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("its arrays have an unknown header")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"it holds {dtype}, which is neither numbers nor text")
+    values = member[stream.tell() :]
+    if len(shape) != 1 or shape[0] * dtype.itemsize != len(values):
+        raise ValueError("its arrays are not as long as they should be")
+    return np.frombuffer(bytearray(values), dtype)  # one that may be written to
 
 
 @lru_cache
@@ -127,10 +136,14 @@ def _flatten(value: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
 def _split(fields: list[Any], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     flat, used = {}, dict.fromkeys((kind for _, kind, _ in fields), 0)
     members = {kind: arrays[f"{_member(kind)}.npy"] for kind in used}
+    if any(member.dtype.str != kind for kind, member in members.items()):
+        raise ValueError("its arrays are not of the type that they should be")
     for name, kind, shape in fields:
+        if not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ValueError(f"the shape of {name!r} is {shape}")
         start = used[kind]
         used[kind] += math.prod(shape)
-        flat[name] = members[kind][start : used[kind]].reshape(shape).astype(kind, copy=False)
+        flat[name] = members[kind][start : used[kind]].reshape(shape)
     if any(used[kind] != members[kind].size for kind in used):
         raise ValueError("its arrays are not as long as they should be")
     return flat

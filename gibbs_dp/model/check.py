@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -44,6 +45,40 @@ def positive_count(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not is_whole or value < least:
         raise ValueError(f"{name}: must be an integer of at least {least}, got {value}.")
     return int(value)
+
+
+def check_gamma(gamma: Any) -> float:
+    """Check one inverse temperature.
+
+    Raises
+    ------
+    ValueError
+        If it is not one finite number >= 0.
+    """
+    if isinstance(gamma, str) or np.ndim(gamma) != 0:
+        raise ValueError(f"gamma: must be one number, got {gamma!r}; call once for each.")
+    try:
+        value = float(gamma)
+    except TypeError:
+        raise ValueError(f"gamma: must be one number, got {type(gamma).__name__}.") from None
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"gamma: {value:g} is not a finite number >= 0.")
+    return value
+
+
+def check_posterior(posterior: Any) -> GibbsPosterior:
+    """Check that a posterior is one.
+
+    Raises
+    ------
+    ValueError
+        If it is something else, such as the loss alone.
+    """
+    if not isinstance(posterior, GibbsPosterior):
+        raise ValueError(
+            f"posterior: got {type(posterior).__name__}; give gibbs_dp.GibbsPosterior(loss, prior)."
+        )
+    return posterior
 
 
 def check_loss(posterior: GibbsPosterior, data: PyTree, n: int) -> None:

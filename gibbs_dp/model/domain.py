@@ -44,6 +44,9 @@ class Domain:
     theta_bound: float | None = None
 
     def __post_init__(self) -> None:
+        _check_number("x_bound", self.x_bound)
+        _check_pair("y_range", self.y_range)
+        _check_number("theta_bound", 0.0 if self.theta_bound is None else self.theta_bound)
         if not self.x_bound >= 0:
             raise ValueError(f"Domain(x_bound) must be at least 0, got {self.x_bound}.")
         low, high = self.y_range
@@ -100,6 +103,16 @@ class Domain:
             "data: a Domain can clip (x [n, d], y [n]) or one array [n] or [n, d]; arrange the "
             "examples so, or clip them in the loss."
         )
+
+
+def _check_number(name: str, value: Any) -> None:
+    if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "fiu":
+        raise ValueError(f"Domain({name}) must be one number, got {value!r}.")
+
+
+def _check_pair(name: str, value: Any) -> None:
+    if np.shape(value) != (2,) or np.asarray(value).dtype.kind not in "fiu":
+        raise ValueError(f"Domain({name}) must be two numbers, (low, high), got {value!r}.")
 
 
 # Relative gap left below a bound: more than the rounding of a norm in float32.

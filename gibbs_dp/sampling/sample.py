@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -12,7 +11,14 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from gibbs_dp._compile import on_default_backend
-from gibbs_dp.model.check import as_key, check_loss, positive_count
+from gibbs_dp.model.check import (
+    as_key,
+    check_gamma,
+    check_loss,
+    check_posterior,
+    positive_count,
+)
+from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.masked import check_mask, masked
 from gibbs_dp.model.populations.base import as_examples, num_examples
@@ -22,7 +28,7 @@ from gibbs_dp.sampling.chains import ChainDraws, run_chains
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.evolve import Schedule, make_schedule
-from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted
+from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted, check_kernel
 from gibbs_dp.sampling.langevin_walk import check_unadjusted
 
 DEFAULT_WARMUP = 200
@@ -70,6 +76,7 @@ _sample_batch = on_default_backend(
 _begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains")
 
 
+@names_keywords
 def sample(
     posterior: GibbsPosterior,
     data: PyTree,
@@ -144,8 +151,9 @@ def sample(
     num_chains = positive_count("num_chains", num_chains, least=2)
     num_samples = positive_count("num_samples", num_samples, least=4)
     num_warmup = positive_count("num_warmup", num_warmup, least=0)
-    if not (math.isfinite(gamma) and gamma >= 0):
-        raise ValueError(f"gamma: {gamma:g} is not a finite number >= 0.")
+    check_posterior(posterior)
+    gamma = check_gamma(gamma)
+    kernel = check_kernel(HMC() if kernel is None else kernel)
     examples = as_examples(data)
     batch = examples if is_batch else jax.tree.map(lambda a: a[None], examples)
     first = jax.tree.map(lambda a: a[0], batch)
@@ -159,12 +167,6 @@ def sample(
     if keep is not None:
         posterior, batch = masked(posterior), (batch, jnp.asarray(kept))
 
-    kernel = kernel if kernel is not None else HMC()
-    if not isinstance(kernel, (Kernel, Unadjusted)):
-        raise ValueError(
-            f"kernel: {type(kernel).__name__} is no Markov kernel that suits sample; it "
-            "takes gibbs_dp.HMC, MALA, ULA or SGLD (gibbs_dp.Grid is for gibbs_dp.audit)."
-        )
     if isinstance(kernel, Unadjusted):
         check_unadjusted(kernel, posterior)
     keys, starts = _begin(posterior, num_examples(batch), num_chains, as_key(key))

@@ -112,6 +112,8 @@ def test_audits_and_samples_pass_it_on(monkeypatch):
     monkeypatch.setattr(importlib.import_module("gibbs_dp.audit.run"), "run_sweep", not_now)
     target = posterior(covariance_loss, dist.Normal(0.0, 2.0).expand([12]))
     with pytest.warns(WaitingWarning), pytest.raises(InterruptedError):
-        gdp.audit(target, lambda key, n: jnp.ones((n, 12)), 5, [1.0], 4, progress=False)
+        gdp.audit(
+            target, lambda key, n: jax.random.normal(key, (n, 12)), 5, [1.0], 4, progress=False
+        )
     with pytest.warns(WaitingWarning):
         gdp.sample(posterior(covariance_loss), EXAMPLES, num_samples=4, num_chains=2, num_warmup=1)

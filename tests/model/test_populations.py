@@ -160,7 +160,7 @@ def test_split_larger_than_the_table_is_refused():
 
 
 def test_something_else_is_no_population():
-    with pytest.raises(ValueError, match="population: give a callable"):
+    with pytest.raises(ValueError, match="population: a ndarray is a table of examples"):
         as_population(np.zeros(3))
 
 

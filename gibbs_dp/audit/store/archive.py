@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -77,8 +78,7 @@ class Archive:
     def tuned(self, gamma: float) -> tuple[Tuned, int] | None:
         """Return the latest tuning of one gamma, and how often it was made longer."""
         folder = self._gamma(gamma)
-        numbers = [int(name[6:-4]) for name in _names(folder) if name.startswith("pilot-")]
-        for generation in sorted(numbers, reverse=True):
+        for generation in sorted(_numbers(folder, "pilot-"), reverse=True):
             found = self._load(folder / f"pilot-{generation}.npz", Tuned, {"gamma": gamma})
             if found is not None:
                 return found, generation
@@ -93,8 +93,7 @@ class Archive:
 
     def firsts(self, gamma: float, generation: int) -> set[int]:
         """Return which blocks of a gamma are there, by their first dataset."""
-        names = _names(self._gamma(gamma) / f"blocks-{generation}")
-        return {int(name[:-4]) for name in names if name[:1].isdigit()}
+        return _numbers(self._gamma(gamma) / f"blocks-{generation}", "")
 
     def block(self, gamma: float, generation: int, first: int, pilot: str) -> BlockRecord | None:
         """Return one block that was made with the tuning of digest ``pilot``."""
@@ -124,19 +123,18 @@ class Archive:
         """Return the finished report of a request."""
         path = self.folder / "reports" / f"{request}.json"
         try:
-            content = json.loads(path.read_text())
-            digest, text = content["digest"], json.dumps(content["report"])
-            if digest != digest_text(text):
+            content = io.parse_json(path.read_text(), dict)
+            held = content["report"]
+            if content["digest"] != digest_text(json.dumps(held)):
                 raise ValueError("its digest is wrong")
+            parts = (held[name] for name in ("rows", "settings", "warnings", "notes"))
+            rows, settings, warnings, notes = parts
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
             _warn(path, error)
             return None
-        held = content["report"]
-        return Report(
-            tuple(held["rows"]), held["settings"], tuple(held["warnings"]), tuple(held["notes"])
-        )
+        return Report(tuple(rows), settings, tuple(warnings), tuple(notes))
 
     def save_report(self, request: str, report: Report) -> None:
         """Write a finished report."""
@@ -204,11 +202,14 @@ def pilot_digest(tuned: Tuned) -> str:
     return digest_value(tuned)
 
 
-def _names(folder: Path) -> list[str]:
+def _numbers(folder: Path, prefix: str) -> set[int]:
+    """Numbers of the files that are called so; others are not of this library."""
     try:
-        return [name for name in os.listdir(folder) if name.endswith(".npz")]  # noqa: PTH208
+        names = os.listdir(folder)  # noqa: PTH208  (no path objects for thousands of names)
     except FileNotFoundError:
-        return []
+        return set()
+    found = (re.fullmatch(rf"{prefix}(\d+)\.npz", name, re.ASCII) for name in names)
+    return {int(match[1]) for match in found if match}
 
 
 def _remove_stale(folder: Path) -> None:

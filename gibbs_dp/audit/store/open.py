@@ -29,12 +29,12 @@ def stored_configuration(store: Store) -> dict[str, Any] | None:
     """
     path = Path(store.path) / CONFIGURATION
     try:
-        found = json.loads(path.read_text())
+        found = io.parse_json(path.read_text(), dict)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError as error:
-        found = error
-    if not isinstance(found, dict) or "format" not in found:
+    except ValueError:
+        found = {}
+    if "format" not in found:
         raise ValueError(
             f"store: {os.fspath(path)!r} is damaged, so that nothing tells what the blocks beside "
             "it are; give another folder, or remove this one."

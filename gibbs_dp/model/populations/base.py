@@ -30,10 +30,20 @@ def as_population(population: Any) -> Population:
     Raises
     ------
     ValueError
-        If it is neither.
+        If it is neither, with a hint where it is a table of examples.
     """
     from gibbs_dp.model.populations.sampler import Sampler
 
+    if isinstance(population, type):
+        name = population.__name__
+        raise ValueError(f"population: {name} is a class; give an object of it: {name}(...).")
+    # Data frames have a method "sample" too, of another kind.
+    is_table = isinstance(population, (tuple, list, dict, np.ndarray, jax.Array))
+    if is_table or hasattr(population, "to_numpy"):
+        raise ValueError(
+            f"population: a {type(population).__name__} is a table of examples; "
+            "gibbs_dp.populations.Table(...) of it draws datasets from its rows."
+        )
     if isinstance(population, Population):
         return population
     if callable(population):

@@ -54,6 +54,11 @@ class Table:
     groups: Any = None
 
     def __post_init__(self) -> None:
+        if np.ndim(self.replace) != 0:
+            raise ValueError(
+                "Table(replace): must be True or False; examples and labels are one table: "
+                "Table((x, y))."
+            )
         object.__setattr__(self, "data", as_examples(self.data, "table"))
         if self.weights is not None:
             if not self.replace:

@@ -1,0 +1,136 @@
+"""Try the newest and the oldest versions that the library allows, on every Python at hand.
+
+The newest of everything on each Python named in ``pyproject.toml`` that is found, and the floors
+named there on the oldest of them, each in an environment of its own that is thrown away. The
+Python that runs this file is left out of the newest ones with ``--but-own``, for where the whole
+suite runs on it anyway. A Python that is not there is named and is no error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SHOWN = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy", "xarray", "h5py")
+# Not ours to choose, and newer than what the oldest versions know.
+WITH_OLDEST = ("pyparsing<3.3",)  # matplotlib 3.8 calls what 3.3 deprecates
+STEPS = {
+    "audit, sample, release": (".ci/smoke_calls.py",),
+    "tests/model": ("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/model"),
+}
+LIMIT = 900.0  # seconds for one step
+
+
+class Case(NamedTuple):
+    """One environment to try."""
+
+    version: str
+    python: str
+    is_oldest: bool
+
+    def __str__(self) -> str:
+        return f"Python {self.version}, {'oldest' if self.is_oldest else 'newest'} versions"
+
+
+def pythons() -> list[str]:
+    """Versions of Python that the project says it runs on."""
+    found = (re.search(r":: (3\.\d+)$", line) for line in PROJECT["classifiers"])
+    return [match[1] for match in found if match]
+
+
+def find(version: str) -> str | None:
+    """Return a Python of this version that can make environments, from PATH or from pyenv."""
+    kept = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    places = [shutil.which(f"python{version}"), *sorted(kept.glob(f"{version}.*/bin/python3"))]
+    check = f"import ensurepip, sys, venv; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
+    for place in filter(None, places):  # a pyenv shim is on PATH though nothing stands behind it
+        if subprocess.run([place, "-c", check], capture_output=True).returncode == 0:
+            return str(place)
+    return None
+
+
+def floors() -> list[str]:
+    """Return the oldest versions that the project allows, as constraints for pip."""
+    pins = []
+    for requirement in PROJECT["dependencies"]:
+        name, version = re.fullmatch(r"([\w-]+)(?:\[.*\])?>=([\d.]+)", requirement).groups()
+        pins.append(f"{name}=={version}")
+        if name == "jax":
+            pins.append(f"jaxlib=={version}")
+    return [*pins, *WITH_OLDEST]
+
+
+def call(command: list[str], where: str) -> str:
+    """Run a command; its output, or an error that ends with it."""
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "XLA_FLAGS", "PYTHONHOME")
+    environment = {k: v for k, v in os.environ.items() if k not in hidden}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT
+    )
+    if done.returncode:
+        raise RuntimeError(f"{where}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def smoke(case: Case, folder: Path) -> str:
+    """Install into a new environment and run every step; return what was run on what."""
+    begin = time.monotonic()
+    constraints = folder / "constraints.txt"
+    constraints.write_text("".join(f"{pin}\n" for pin in (floors() if case.is_oldest else ())))
+    call([case.python, "-m", "venv", str(folder / "venv")], "venv")
+    python = str(folder / "venv" / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    call([*pip, "-c", str(constraints), "-e", ".[test]"], "pip")
+    versions = f"from importlib.metadata import version; print(*map(version, {SHOWN}))"
+    numbers = call([python, "-c", versions], "versions").split()
+    ready = time.monotonic()
+    last = [
+        f"{name}: {call([python, *words], name).strip().splitlines()[-1]}"
+        for name, words in STEPS.items()
+    ]
+    listed = ", ".join(f"{name} {number}" for name, number in zip(SHOWN, numbers, strict=True))
+    seconds = f"installed in {ready - begin:.0f} s, ran for {time.monotonic() - ready:.0f} s"
+    return "\n    ".join([f"passed ({seconds})", listed, *last])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--but-own", action="store_true", help="leave out this Python's newest")
+    but_own = parser.parse_args().but_own
+    here = {version: find(version) for version in pythons()}
+    at_hand = [Case(version, python, False) for version, python in here.items() if python]
+    if not at_hand:
+        print(f"smoke: none of Python {', '.join(here)} is at hand; nothing was tested.")
+        return 1
+    own = "{}.{}".format(*sys.version_info[:2])
+    cases = [at_hand[0]._replace(is_oldest=True)]
+    cases += [case for case in at_hand if not (but_own and case.version == own)]
+    for version, python in here.items():
+        if not python:
+            print(f"smoke: Python {version}: not at hand, not tested", flush=True)
+    failed = 0
+    for case in cases:
+        with tempfile.TemporaryDirectory(prefix="gibbs-dp-smoke-") as folder:
+            try:
+                found = smoke(case, Path(folder))
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                failed += 1
+                found = f"FAILED: {error}"
+        print(f"smoke: {case}: {found}", flush=True)
+    print(f"smoke: {len(cases) - failed} of {len(cases)} environments passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

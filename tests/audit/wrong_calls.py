@@ -1,0 +1,74 @@
+"""Calls that go wrong, as users make them: run without the type checks of the tests."""
+
+import json
+
+import jax
+import numpy as np
+import pandas as pd
+
+import gibbs_dp as gdp
+
+POSTERIOR = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+X = np.linspace(-1.0, 1.0, 12)[:, None]
+DATA = (X, X[:, 0])
+
+
+def population(key, n):
+    x = jax.random.uniform(key, (n, 1))
+    return x, x[:, 0]
+
+
+def numpy_population(key, n):
+    x = np.random.default_rng().uniform(size=(n, 1))
+    return x, x[:, 0]
+
+
+def audit(posterior=POSTERIOR, population=population, n=5, **settings):
+    given = {"gammas": 1.0, "num_datasets": 4, "progress": False, "num_information": 0}
+    return gdp.audit(posterior, population, n, **(given | settings))
+
+
+CALLS = {
+    "kernel: 'hmc' is text": lambda: audit(kernel="hmc"),
+    "kernel: HMC is a class": lambda: audit(kernel=gdp.HMC),
+    "kernel: int is no Markov kernel": lambda: audit(kernel=5),
+    "kernel: Grid is a class": lambda: audit(kernel=gdp.Grid),
+    "kernel: 'nuts' is text": lambda: gdp.sample(POSTERIOR, DATA, kernel="nuts"),
+    "kernel: MALA is a class": lambda: gdp.sample(POSTERIOR, DATA, kernel=gdp.MALA),
+    "audit() has no keyword 'gamma'; did you mean 'gammas'?": lambda: audit(gamma=1),
+    "audit() has no keyword 'num_sample'": lambda: audit(num_sample=10),
+    "sample() has no keyword 'gammas'; did you mean 'gamma'?": lambda: gdp.sample(
+        POSTERIOR, DATA, gammas=1.0
+    ),
+    "gamma: must be one number, got [1, 2]": lambda: gdp.sample(POSTERIOR, DATA, gamma=[1, 2]),
+    "gamma: must be one number, got '1'": lambda: gdp.sample(POSTERIOR, DATA, gamma="1"),
+    "gamma: must be one number, got NoneType": lambda: gdp.sample(POSTERIOR, DATA, gamma=None),
+    "gammas: give a list of numbers, got 'all'": lambda: audit(gammas="all"),
+    "gammas: give a list of numbers, got [[1": lambda: audit(gammas=[[1.0, 2.0]]),
+    "Domain(y_range) must be two numbers": lambda: gdp.Domain(1.0, 2.0),
+    "Domain(x_bound) must be one number": lambda: gdp.Domain((0.0, 1.0)),
+    "Domain(theta_bound) must be one number": lambda: gdp.Domain(1.0, theta_bound="2"),
+    "posterior: got ": lambda: audit(posterior=gdp.losses.squared),
+    "posterior: got str": lambda: gdp.sample("logistic", DATA),
+    "population: a DataFrame is a table of examples": lambda: audit(population=pd.DataFrame(X)),
+    "population: a tuple is a table of examples": lambda: audit(population=DATA),
+    "population: a ndarray is a table of examples": lambda: audit(population=X),
+    "population: Table is a class": lambda: audit(population=gdp.populations.Table),
+    "Table(replace): must be True or False": lambda: gdp.populations.Table(X, X[:, 0]),
+    "population: its examples do not depend on the key": lambda: audit(population=numpy_population),
+    "population: its examples do not depend on the key ": lambda: audit(
+        population=jax.jit(numpy_population, static_argnums=1)
+    ),
+}
+
+if __name__ == "__main__":
+    said = {}
+    for wanted, call in CALLS.items():
+        try:
+            call()
+            said[wanted] = "nothing"
+        except (ValueError, TypeError) as error:
+            said[wanted] = str(error)
+        except Exception as error:
+            said[wanted] = repr(error)
+    print(json.dumps(said))  # noqa: T201
