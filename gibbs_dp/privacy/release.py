@@ -42,6 +42,7 @@ from gibbs_dp.privacy.release_checks import (
     has_converged,
     require_accepted,
 )
+from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.kernels import Kernel
 from gibbs_dp.sampling.sample import sample
 
@@ -100,7 +101,8 @@ def release(
 
     In this order: check everything that can be checked without the data's values; find the gamma
     of the target; charge the ledger; clip the data to the domain; run one chain per draw from a
-    key of the operating system's entropy; check convergence; hand out the last draw of each.
+    key of the operating system's entropy; check convergence, and try chains of 4 and 16 times the
+    length where the check fails; hand out the last draw of each.
     Whatever fails after the charge raises one fixed sentence, and the charge stands.
 
     For draws whose guarantee assumes no convergence see `gibbs_dp.privacy.release_chain`.
@@ -180,30 +182,57 @@ def release(
     check_program(partial(_second_derivatives, unchecked), blank_data(posterior, data, domain))
     charge = charge_guarantee(ledger, guarantee, purpose=purpose)
     try:
-        draws = sample(
+        draws = _draw(
             unchecked,
             clip_data(posterior, data, domain),
-            gamma=guarantee.gamma,
-            key=secret_key(),
-            kernel=kernel,
-            num_chains=num_chains,
-            num_warmup=num_warmup,
-            num_samples=num_samples,
+            guarantee.gamma,
+            kernel,
+            num_chains,
+            num_warmup,
+            num_samples,
         )
-        is_good = has_converged(draws)
     except Exception:
         # Its message may quote the data.
         raise ReleaseError(FAILED) from None
-    if not is_good:
+    if draws is None:
         raise ReleaseError(FAILED)
     theta = jax.tree.map(lambda leaf: np.asarray(leaf)[:num_draws, -1], draws.theta)
     return Release(theta, guarantee, charge)
 
 
+# How much longer than asked chains run where the ones before did not pass the checks.
+LONGER = (1, 4, 16)
 FAILED = (
-    "release: the chains failed or did not pass the convergence checks; nothing is released and "
-    "the charge stands. Raise num_warmup and num_samples, or lower the target."
+    "release: the chains failed or did not pass the convergence checks, run as asked and up to "
+    f"{LONGER[-1]} times longer; nothing is released and the charge stands. Raise num_warmup and "
+    "num_samples, or lower the target."
 )
+
+
+def _draw(
+    posterior: GibbsPosterior,
+    data: PyTree,
+    gamma: float,
+    kernel: Kernel | None,
+    num_chains: int,
+    num_warmup: int,
+    num_samples: int,
+) -> Draws | None:
+    """Run chains from fresh noise until they pass the checks, each time longer; None if none do."""
+    for factor in LONGER:
+        draws = sample(
+            posterior,
+            data,
+            gamma=gamma,
+            key=secret_key(),
+            kernel=kernel,
+            num_chains=num_chains,
+            num_warmup=factor * num_warmup,
+            num_samples=factor * num_samples,
+        )
+        if has_converged(draws):
+            return draws
+    return None
 
 
 def _second_derivatives(posterior: GibbsPosterior, data: PyTree) -> Any:

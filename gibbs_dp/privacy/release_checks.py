@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import jax
 import numpy as np
@@ -18,6 +15,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.private_chain import clip_data, num_rows
 from gibbs_dp.privacy.release_arguments import one_sentence
+from gibbs_dp.privacy.unchecked import without_checks
 from gibbs_dp.sampling.draws import ESS_LIMIT, RHAT_LIMIT, Draws
 
 EXACT_DRAW = "exact-draw"
@@ -106,29 +104,6 @@ def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTre
         lambda a: jax.numpy.asarray(a, jax.numpy.zeros(()).dtype),
         clip_data(posterior, zeros, domain),
     )
-
-
-@lru_cache(maxsize=16)
-def without_checks(posterior: GibbsPosterior) -> GibbsPosterior:
-    """Return the same posterior, whose loss accepts any data; one object each, compiled once."""
-    if posterior.loss is None:
-        return posterior
-    return GibbsPosterior(_Plain(posterior.loss), posterior.prior.tree)
-
-
-@dataclass(frozen=True, eq=False)
-class _Plain:
-    """A loss without its checks of data."""
-
-    loss: Any
-
-    def __call__(self, theta: PyTree, z: PyTree) -> Any:
-        return self.loss(theta, z)
-
-    def batch(self, theta: PyTree, data: PyTree) -> Any:
-        if hasattr(self.loss, "batch"):
-            return self.loss.batch(theta, data)
-        return jax.vmap(lambda z: self.loss(theta, z))(data)
 
 
 def has_converged(draws: Draws) -> bool:

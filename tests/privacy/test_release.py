@@ -271,3 +271,24 @@ def test_chain_refusals(ledger):
 
 def test_the_public_name():
     assert gdp.release is release_function
+
+
+def test_chains_that_fail_the_check_are_tried_longer(ledger, monkeypatch):
+    """Two failures: the third run is handed out; three: one sentence, and the charge stands."""
+    lengths, keys = [], []
+
+    def spy(posterior, data, **settings):
+        lengths.append((settings["num_warmup"], settings["num_samples"]))
+        keys.append(settings["key"])
+        return gdp.sample(posterior, data, **settings)
+
+    monkeypatch.setattr(MODULE, "sample", spy)
+    monkeypatch.setattr(MODULE, "has_converged", lambda draws: len(lengths) >= 3)
+    out = go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
+    assert lengths == [(10, 50), (40, 200), (160, 800)]
+    assert len({str(key) for key in keys}) == 3
+    assert out.charge == 1
+    monkeypatch.setattr(MODULE, "has_converged", lambda draws: False)
+    with pytest.raises(ReleaseError, match=r"up to 16 times longer; nothing is released"):
+        go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
+    assert ledger.spent()["epsilon"] == 10.0
