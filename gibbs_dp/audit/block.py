@@ -73,7 +73,6 @@ def summarize_dataset(
         draws, pairs = sample_with_pairs(sample, posterior, train, ghosts, inputs, plan)
     is_two_sided = inputs.num_pairs > 0
     two_sided = jnp.where(is_two_sided, pairs.two_sided / inputs.num_pairs, jnp.nan)
-    is_finite = ~is_two_sided | jnp.isfinite(two_sided)
 
     if posterior.structured:
         losses = structured_losses(posterior, draws.u, train, ghosts, inputs, plan)
@@ -84,7 +83,6 @@ def summarize_dataset(
         direct = estimators.direct_kl(
             losses.train, losses.ghost, draws.weight, inputs.gamma, plan.group_size
         )
-    is_finite &= jnp.all(jnp.isfinite(draws.u))
     weight = draws.weight
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
@@ -118,7 +116,7 @@ def summarize_dataset(
         is_curved=draws.is_curved,
         is_improper=pairs.is_improper,
         is_stuck=pairs.is_stuck,
-        is_finite=is_finite & jnp.all(jnp.isfinite(of_mean)) & jnp.isfinite(population_risk),
+        is_finite=jnp.all(jnp.isfinite(draws.u)),
     ), kept
 
 

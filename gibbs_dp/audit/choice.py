@@ -28,6 +28,8 @@ def jackknife_shift(summary: Summary, num_draws: int) -> float:
     the KL is below ``SMALL_KL`` nats: ``exp(-delta)`` then stays near one and has no heavy tails.
     """
     value, tail = float(np.mean(summary.kl_direct)), float(np.mean(summary.kl_tail))
+    if not (np.isfinite(value) and np.isfinite(tail)):
+        return math.inf
     if not value > SMALL_KL:
         return 0.0
     return max(0.0, math.sqrt(tail / value) - 1.0 / num_draws)

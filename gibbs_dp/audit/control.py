@@ -42,7 +42,9 @@ def fit_control(summary: Summary, kept: Bool[np.ndarray, " datasets"] | None = N
     """
     control = np.asarray(summary.control, np.float64)
     gap = np.asarray(summary.generalization, np.float64)
-    chosen = slice(None) if kept is None else kept
+    chosen = np.isfinite(gap) & np.isfinite(control)
+    if kept is not None:
+        chosen &= kept
     surplus = 1.0 - control_coefficient((gap + control)[chosen], control[chosen])
     if surplus == 0.0:
         return summary

@@ -79,9 +79,12 @@ def is_slow(pooled: Pooled, num_draws: int) -> bool:
 
 
 def kept_datasets(summary: Summary) -> Bool[np.ndarray, " datasets"]:
-    """Datasets whose chains can be believed: finite, moving, with a proper posterior."""
-    finite = np.isfinite(summary.kl_direct) & np.isfinite(summary.generalization)
-    return np.asarray(summary.is_finite) & ~summary.is_stuck & ~summary.is_improper & finite
+    """Datasets whose chains can be believed: finite, moving, with a proper posterior.
+
+    What is estimated from them may fail on its own, and is then left out on its own: an estimate
+    that is not reported has no say in which datasets those are that do count.
+    """
+    return np.asarray(summary.is_finite) & ~summary.is_stuck & ~summary.is_improper
 
 
 def keep(summary: Summary) -> Summary:

@@ -101,4 +101,4 @@ class Summary(NamedTuple):
     is_curved: Bool[Array, "*b"]
     is_improper: Bool[Array, "*b"]
     is_stuck: Bool[Array, "*b"]
-    is_finite: Bool[Array, "*b"]
+    is_finite: Bool[Array, "*b"]  # the draws

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from gibbs_dp.audit.control import fit_control
 from gibbs_dp.audit.kept import Kept
@@ -81,9 +81,15 @@ class Track:
         parts = [self.kept[first] for first in sorted(self.kept)]
         return concatenate(parts, count) if parts else None
 
-    def kl(self) -> Average:
-        """On-average KL over the datasets that did not fail."""
+    def reported(self) -> tuple[Summary, Bool[np.ndarray, " datasets"]]:
+        """Completed datasets, and which of them the on-average KL is a mean over."""
         summary = self.summary()
         assert summary is not None
         values = kl_values(summary, self.tuned.estimator)
-        return average(np.asarray(values, np.float64), kept_datasets(summary))
+        return summary, kept_datasets(summary) & np.isfinite(values)
+
+    def kl(self) -> Average:
+        """On-average KL over the datasets that did not fail."""
+        summary, kept = self.reported()
+        values = kl_values(summary, self.tuned.estimator)
+        return average(np.asarray(values, np.float64), kept)

@@ -60,7 +60,8 @@ def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, 
     draws = _leave_one_out(jnp.mean(excess, axis=0), mean)
     # Each is one of many, so that second order is enough.
     total = num_chains * num_draws
-    square = jnp.sum((excess - mean) ** 2, axis=(0, 1)) / (1.0 + mean) ** 2
+    # Divided before it is squared: no draw is more than all draws' sum, which is a float32.
+    square = jnp.sum(((excess - mean) / (1.0 + mean)) ** 2, axis=(0, 1))
     singles = 0.5 * square / (total * (total - 1))
     c, t = num_chains - 1, num_draws - 1
     return chains * num_draws / t + draws * num_chains / c - singles * (total - 1) / (c * t)
