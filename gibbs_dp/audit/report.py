@@ -163,7 +163,8 @@ class Report:
         """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log.
 
         With information estimates, two more panels: the bounds of mutual information, and
-        Corollary 10. Bands are 95% intervals over datasets.
+        Corollary 10. Bands are 95% intervals over datasets. Hollow points stand for a selection of
+        the datasets, as some failed.
 
         Parameters
         ----------
