@@ -86,10 +86,10 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]])
             **style,
         )
         is_selected = _column(own, "failed_datasets") > 0
-        mark_selected(top, gamma[good], value[good], is_selected[good], color, marker, 5)
+        mark_selected(top, gamma[good], value[good], is_selected[good], color, marker, 5.0)
         share, share_se = _column(own, "share"), 1.96 * _column(own, "share_se")
         bottom.errorbar(gamma * shift, share, share_se, **style)
-        mark_selected(bottom, gamma * shift, share, is_selected, color, marker, 5)
+        mark_selected(bottom, gamma * shift, share, is_selected, color, marker, 5.0)
         if "capacity_kl_exact" in own[0]:
             exact = _column(own, "capacity_kl_exact")
             top.plot(gamma, exact, ":", color=color, lw=2.2, label=f"{name}, exact")
