@@ -17,7 +17,7 @@ SMALL_KL = 0.05
 # Nats above which one posterior's draws do not say what the replaced one's normalizer is.
 LARGE_KL = 2.0
 # Relative variance between datasets of gamma times the generalization error, below which it beats
-# the two-sided estimate, whose own is about a tenth and which costs nine times as much.
+# the two-sided estimate, whose own is a tenth or less and which costs three to nine times as much.
 GHOST_LIMIT = 0.5
 
 

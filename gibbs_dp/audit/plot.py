@@ -111,7 +111,8 @@ def plot_comparison(found: Comparison, title: str | None = None) -> Figure:
         color = REPORT_COLORS[i % len(REPORT_COLORS)]
         bottom.plot(own["gamma"], own["z"], "o-", color=color, ms=4, label=name)
         is_selected = np.isin(own["gamma"], _selected_gammas(found, name))
-        mark_selected(bottom, *own[["gamma", "z"]].to_numpy(float).T, is_selected, color, "o")
+        x, z = (own[column].to_numpy(float) for column in ("gamma", "z"))
+        mark_selected(bottom, x, z, is_selected, color, "o")
     bottom.set(xscale="log", xlabel="gamma (inverse temperature)")
     bottom.set_yscale("symlog", linthresh=5.0)
     bottom.set_ylabel(f"KL minus {first}'s,\nin standard errors")

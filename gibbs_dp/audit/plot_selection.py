@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -72,7 +72,7 @@ def mark_selected(
         )
 
 
-def explained(axes: Axes) -> tuple[list[object], list[str]]:
+def explained(axes: Axes) -> tuple[list[Any], list[str]]:
     """Return handles and labels of the legend, with what hollow points are where there are any."""
     handles, labels = axes.get_legend_handles_labels()
     if any(line.get_gid() == _GID for line in axes.lines):

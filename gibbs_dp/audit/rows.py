@@ -98,15 +98,13 @@ def make_row(settings: Settings, track: Track) -> tuple[Row, list[str]]:
         }
     if settings.is_unadjusted:
         del row["accept_rate"]
-        for name, values in (("variance", good.inflation), ("kl", good.kl_inflation)):
-            excess = average(np.asarray(values, np.float64))
+        for name, inflation in (("variance", good.inflation), ("kl", good.kl_inflation)):
+            excess = average(np.asarray(inflation, np.float64))
             row |= {f"{name}_inflation": excess.value, f"{name}_inflation_se": excess.se}
     row["failed_datasets"] = total - count
     failures = _failures(row, summary, is_good, incomplete)
-    found = (
-        failures + _grid_warnings(settings, good) + _warnings(settings, track, row, good, pooled)
-    )
-    return row, [f"gamma={gamma:g}: {text}" for text in found]
+    chains = _grid_warnings(settings, good) + _warnings(settings, track, row, good, pooled)
+    return row, [f"gamma={gamma:g}: {text}" for text in failures + chains]
 
 
 def _columns(track: Track, found: Summary) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 from gibbs_dp.audit.allocation import extend, must_rerun
 from gibbs_dp.audit.comparison import rehearse
 from gibbs_dp.audit.optimum import population_optimum
-from gibbs_dp.audit.pilot import NUM_PAIRS, Tuned, tune
-from gibbs_dp.audit.plan import Inputs
+from gibbs_dp.audit.pair_count import choose_pairs
+from gibbs_dp.audit.pilot import Tuned, tune
+from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.runner import Job, Runner
 from gibbs_dp.audit.settings import Settings
@@ -77,7 +78,6 @@ def _tune_all(
 ) -> None:
     """Pilots from the smallest gamma up, each starting from its neighbour's settings."""
     base = settings.plan
-    pairs = min(NUM_PAIRS, min(settings.n, settings.num_ghosts) // settings.group_size)
     guess: Inputs | None = None
     origin = search.known
     for gamma in settings.gammas:
@@ -90,7 +90,7 @@ def _tune_all(
             if origin is None:
                 origin = search.result(tuned.inputs.reference)
                 origin = archive.publish_origin(origin) if archive else origin
-            tuned = _complete(settings, tuned, origin, pairs)
+            tuned = _complete(runner, tuned, origin, base)
             tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
         guess = tuned.inputs
         track = Track(gamma, tuned, base, settings.num_datasets, num_reruns=num_reruns)
@@ -98,16 +98,15 @@ def _tune_all(
         progress.advance(1)
 
 
-def _complete(settings: Settings, tuned: Tuned, origin: Origin, pairs: int) -> Tuned:
+def _complete(runner: Runner, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
     """Add to what pilots chose what all gammas share, and the estimator that was asked for."""
-    if settings.estimator != "auto":
-        tuned = tuned._replace(estimator=settings.estimator)
-    num_pairs = pairs if tuned.estimator == "two-sided" else 0
+    if runner.settings.estimator != "auto":
+        tuned = tuned._replace(estimator=runner.settings.estimator)
     inputs = tuned.inputs._replace(
-        num_pairs=jnp.asarray(num_pairs, jnp.int32),
-        optimum=jnp.asarray(origin.optimum),
-        anchor=jnp.asarray(origin.anchor),
+        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
     )
+    num_pairs = choose_pairs(runner, plan, inputs) if tuned.estimator == "two-sided" else 0
+    inputs = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
     return tuned._replace(inputs=inputs)
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.audit.control import fit_control
+from gibbs_dp.audit.control import fit_control, fit_pairs
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pilot import Tuned, kept_datasets
 from gibbs_dp.audit.plan import Plan, Summary
@@ -68,7 +68,8 @@ class Track:
                 self.blocks[first] = jax.tree.map(lambda a, part=part: a[part], self._whole)
         count = min(size, self.target)
         found = jax.tree.map(lambda a: a[:count], self._whole)
-        return fit_control(found, kept_datasets(found))
+        kept = kept_datasets(found)
+        return fit_pairs(fit_control(found, kept), kept)
 
     def forget(self) -> None:
         """Drop all blocks: they are to be made again."""

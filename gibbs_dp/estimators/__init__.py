@@ -20,6 +20,9 @@ from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
 from gibbs_dp.estimators.normalizer import bridge as bridge
 from gibbs_dp.estimators.normalizer import point_worth as point_worth
 from gibbs_dp.estimators.normalizer import quasi_normals as quasi_normals
+from gibbs_dp.estimators.pair_variance import PairVariance as PairVariance
+from gibbs_dp.estimators.pair_variance import pair_variance as pair_variance
+from gibbs_dp.estimators.pair_variance import pair_variance_of_pairs as pair_variance_of_pairs
 from gibbs_dp.estimators.thermodynamic import Integral as Integral
 from gibbs_dp.estimators.thermodynamic import integrate_mean_loss as integrate_mean_loss
 from gibbs_dp.estimators.two_sided import two_sided_kl as two_sided_kl
