@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gibbs_dp.audit.allocation import extend, must_rerun
+from gibbs_dp.audit.allocation import extend, must_rerun, other_estimator
 from gibbs_dp.audit.comparison import rehearse
 from gibbs_dp.audit.optimum import population_optimum
 from gibbs_dp.audit.pair_count import choose_pairs
@@ -62,7 +62,7 @@ def run_sweep(
         pending = list(tracks)
         while pending:
             _run_missing(settings, runner, pending, progress, archive)
-            pending = [t for t in pending if _needs_more(settings, t, archive)]
+            pending = [t for t in pending if _needs_more(runner, t, archive)]
     except KeyboardInterrupt:
         raise SweepInterruptedError(tracks) from None
     return tracks
@@ -105,9 +105,14 @@ def _complete(runner: Runner, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned
     inputs = tuned.inputs._replace(
         optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
     )
+    return _with_pairs(runner, tuned._replace(inputs=inputs), plan)
+
+
+def _with_pairs(runner: Runner, tuned: Tuned, plan: Plan) -> Tuned:
+    """Add how many pairs the two-sided estimate takes, where it is the one that is taken."""
+    inputs = tuned.inputs
     num_pairs = choose_pairs(runner, plan, inputs) if tuned.estimator == "two-sided" else 0
-    inputs = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
-    return tuned._replace(inputs=inputs)
+    return tuned._replace(inputs=inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32)))
 
 
 class _OriginSearch:
@@ -188,13 +193,18 @@ def _run_missing(
         collect(archive, blocks, settings.num_information, progress)
 
 
-def _needs_more(settings: Settings, track: Track, archive: Archive | None) -> bool:
+def _needs_more(runner: Runner, track: Track, archive: Archive | None) -> bool:
     """Decide whether one gamma is finished; if not, say what it needs next."""
-    if not must_rerun(settings, track):
-        return extend(settings, track)
-    schedule = track.tuned.inputs.schedule
-    longer = schedule._replace(num_burn_in=jnp.asarray(schedule.num_burn_in) * 4)
-    tuned = track.tuned._replace(inputs=track.tuned.inputs._replace(schedule=longer))
+    settings, inputs = runner.settings, track.tuned.inputs
+    if must_rerun(settings, track):
+        longer = jnp.asarray(inputs.schedule.num_burn_in) * 4
+        schedule = inputs.schedule._replace(num_burn_in=longer)
+        tuned = track.tuned._replace(inputs=inputs._replace(schedule=schedule))
+    else:
+        estimator = other_estimator(settings, track)
+        if estimator is None:
+            return extend(settings, track)
+        tuned = _with_pairs(runner, track.tuned._replace(estimator=estimator), track.plan)
     track.num_reruns += 1
     track.tuned = archive.publish_tuned(track.gamma, track.num_reruns, tuned) if archive else tuned
     track.forget()
