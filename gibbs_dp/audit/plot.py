@@ -150,7 +150,11 @@ def _draw_curves(axes: Axes, report: Report, styles: Styles) -> None:
         is_selected = selected_rows(report, name)[good]
         mark_selected(axes, gamma[good], value[good], is_selected, color, marker)
         if f"{name}_se" in report.columns:
-            _draw_band(axes, gamma, value, report[f"{name}_se"].astype(float), good, color)
+            half = 1.96 * report[f"{name}_se"].astype(float)
+            ends = value - half, value + half
+            if f"{name}_low" in report.columns:
+                ends = report[f"{name}_low"].astype(float), report[f"{name}_high"].astype(float)
+            _draw_band(axes, gamma, value, ends, good, color)
     axes.grid(which="major", alpha=0.3)
     handles, labels = explained(axes)
     if handles:
@@ -161,11 +165,10 @@ def _draw_band(
     axes: Axes,
     gamma: Column,
     value: Column,
-    se: Column,
+    ends: tuple[Column, Column],
     good: Bool[np.ndarray, " gammas"],
     color: str,
 ) -> None:
-    half = 1.96 * se[good]
     # A band that reaches zero has no bottom on this axis; cut it a decade below.
-    low = np.maximum(value[good] - half, 0.1 * value[good])
-    axes.fill_between(gamma[good], low, value[good] + half, color=color, alpha=0.2, linewidth=0)
+    low = np.maximum(ends[0][good], 0.1 * value[good])
+    axes.fill_between(gamma[good], low, ends[1][good], color=color, alpha=0.2, linewidth=0)

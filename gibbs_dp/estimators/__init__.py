@@ -16,6 +16,8 @@ from gibbs_dp.estimators.direct import direct_kl_of_pairs as direct_kl_of_pairs
 from gibbs_dp.estimators.ghost import gap as gap
 from gibbs_dp.estimators.ghost import reference_gap as reference_gap
 from gibbs_dp.estimators.ghost import risk as risk
+from gibbs_dp.estimators.interval import Interval as Interval
+from gibbs_dp.estimators.interval import mean_interval as mean_interval
 from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
 from gibbs_dp.estimators.normalizer import bridge as bridge
 from gibbs_dp.estimators.normalizer import point_worth as point_worth

@@ -83,6 +83,9 @@ def test_datasets_of_the_largest_kl_are_not_lost_to_an_estimate_that_is_not_repo
     # 100 / 20 nats for any law of variance one; of 512 datasets it is skewed: 4 errors above,
     # or 6 below, are as rare as 4 of a normal.
     assert -6 < (row["on_average_kl"] - 5.0) / row["on_average_kl_se"] < 4
+    reach = row["on_average_kl_high"] - row["on_average_kl"], 1.96 * row["on_average_kl_se"]
+    assert reach[0] > 1.25 * reach[1]
+    assert any("skewed" in w and f"{row['on_average_kl_high']:.4g}" in w for w in report.warnings)
     # Estimates fail one by one: on a dataset each, but the two-sided one on two.
     settings, (track,) = seen[0]
     whole = track.summary()
@@ -169,3 +172,7 @@ def test_healthy_problems_raise_no_alarm(kernel):
     assert report.warnings == ()
     assert not report["tail_flag"].any()
     assert report["failed_datasets"].sum() == 0
+    half = 1.96 * report["on_average_kl_se"]
+    for end, sign in (("low", -1), ("high", 1)):
+        ends = report["on_average_kl"] + sign * half
+        assert report[f"on_average_kl_{end}"] == pytest.approx(ends, abs=0.1 * half.max())
