@@ -140,6 +140,7 @@ def test_the_choice_between_estimators():
     assert chosen([1.0, 1.0], 0.020, steady, 1024) == "one-sided"
     assert chosen([3.0, 3.0], usual, steady) == "ghost"
     assert chosen([0.01, 0.01], 0.3, steady) == "one-sided"
+    assert chosen([0.02, 0.02], 0.3, steady) == "ghost"
     assert chosen([], 0.0, []) == "one-sided"
 
 
