@@ -1,4 +1,4 @@
-"""How many datasets a gamma needs: the drift test, and the stopping rule of ``rel_error``.
+"""What a gamma needs next: the drift test, the estimator, and the stopping rule of ``rel_error``.
 
 Every gamma gets datasets in proportion to the relative variance of its own estimate, and those
 that meet ``rel_error`` get no more. All gammas use the datasets 0, 1, 2, ... in this order, so
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from gibbs_dp.audit.choice import choose_estimator
 from gibbs_dp.audit.pilot import MAX_BURN_IN, is_drifting, keep
 from gibbs_dp.audit.settings import Settings
 from gibbs_dp.audit.track import Track
@@ -35,6 +36,20 @@ def must_rerun(settings: Settings, track: Track) -> bool:
     if good.kl_direct.shape[0] < 2:
         return False
     return is_drifting(pool(good.spread, settings.num_chains, settings.num_samples))
+
+
+def other_estimator(settings: Settings, track: Track) -> str | None:
+    """Estimator to take instead of the one-sided one, where that fails on these very datasets.
+
+    In skewed populations a few datasets hold the pairs whose KL one side cannot tell, and pilots
+    may have none of them. Where none is here either, one side says these datasets' KL well.
+    """
+    if settings.estimator != "auto" or settings.is_exact or track.tuned.estimator != "one-sided":
+        return None
+    summary = track.summary()
+    assert summary is not None
+    chosen = choose_estimator(keep(summary), settings.num_draws)
+    return None if chosen == "one-sided" else chosen
 
 
 def extend(settings: Settings, track: Track) -> bool:

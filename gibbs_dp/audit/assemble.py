@@ -7,7 +7,6 @@ from typing import Any
 
 from gibbs_dp.audit.information import Information
 from gibbs_dp.audit.information_columns import EMPIRICAL, information_columns
-from gibbs_dp.audit.pilot import kept_datasets
 from gibbs_dp.audit.report import Report
 from gibbs_dp.audit.rows import dataset_values, make_row
 from gibbs_dp.audit.settings import Settings
@@ -100,11 +99,7 @@ def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 def partial_report(settings: Settings, tracks: list[Track]) -> Report | None:
     """Report on what an interrupted sweep finished; None where that is too little."""
-    usable = []
-    for track in tracks:
-        summary = track.summary()
-        if summary is not None and kept_datasets(summary).sum() >= 2:
-            usable.append(track)
+    usable = [t for t in tracks if t.summary() is not None and t.reported()[1].sum() >= 2]
     if not usable:
         return None
     text = "interrupted: only finished blocks of datasets are in this report."

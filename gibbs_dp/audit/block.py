@@ -16,8 +16,9 @@ from gibbs_dp.audit.losses import (
     per_example_losses,
     structured_losses,
 )
-from gibbs_dp.audit.paired import Pairs, sample_with_pairs
+from gibbs_dp.audit.paired import Pairs, sample_with_pairs, summarize_pairs
 from gibbs_dp.audit.plan import Inputs, Plan, Summary
+from gibbs_dp.audit.sizes import MOST_PAIRS
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainDraws, run_chains
 from gibbs_dp.sampling.diagnostics import spread
@@ -51,7 +52,8 @@ def summarize_dataset(
 
     if isinstance(kernel, Grid):
         draws = kernel.draws(posterior, train, inputs.gamma)
-        pairs = Pairs(jnp.zeros((), start.dtype), jnp.any(draws.is_stuck), draws.is_improper)
+        nothing = jnp.zeros((MOST_PAIRS,), start.dtype)
+        pairs = Pairs(nothing, jnp.any(draws.is_stuck), draws.is_improper)
     else:
 
         def sample(data: PyTree) -> ChainDraws:
@@ -71,20 +73,21 @@ def summarize_dataset(
             )
 
         draws, pairs = sample_with_pairs(sample, posterior, train, ghosts, inputs, plan)
-    is_two_sided = inputs.num_pairs > 0
-    two_sided = jnp.where(is_two_sided, pairs.two_sided / inputs.num_pairs, jnp.nan)
-    is_finite = ~is_two_sided | jnp.isfinite(two_sided)
 
     if posterior.structured:
         losses = structured_losses(posterior, draws.u, train, ghosts, inputs, plan)
         delta = inputs.gamma * (losses.ghost - losses.train)
         direct = estimators.direct_kl_of_pairs(delta, draws.weight)
+        variance = estimators.pair_variance_of_pairs(delta, draws.weight, MOST_PAIRS)
     else:
         losses = per_example_losses(posterior, draws.u, train, ghosts, inputs, plan)
         direct = estimators.direct_kl(
             losses.train, losses.ghost, draws.weight, inputs.gamma, plan.group_size
         )
-    is_finite &= jnp.all(jnp.isfinite(draws.u))
+        variance = estimators.pair_variance(
+            losses.train, losses.ghost, draws.weight, inputs.gamma, plan.group_size, MOST_PAIRS
+        )
+    paired = summarize_pairs(pairs, variance, inputs)
     weight = draws.weight
     population_risk = estimators.risk(losses.population, weight)
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
@@ -102,7 +105,9 @@ def summarize_dataset(
         excess_risk=population_risk - jnp.mean(losses.optimum),
         kl_direct=direct.value,
         kl_tail=direct.tail,
-        kl_two_sided=two_sided,
+        kl_two_sided=paired.mean,
+        pair_control=paired.control,
+        pair_spread=paired.spread,
         kl_ghost=num_gaps * inputs.gamma * generalization,
         kl_control=num_gaps * inputs.gamma * control,
         accept_prob=jnp.mean(draws.accept_prob),
@@ -118,7 +123,7 @@ def summarize_dataset(
         is_curved=draws.is_curved,
         is_improper=pairs.is_improper,
         is_stuck=pairs.is_stuck,
-        is_finite=is_finite & jnp.all(jnp.isfinite(of_mean)) & jnp.isfinite(population_risk),
+        is_finite=jnp.all(jnp.isfinite(draws.u)),
     ), kept
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from gibbs_dp import estimators
 from gibbs_dp.audit.losses import over_draws, swap
 from gibbs_dp.audit.plan import Inputs, Plan
+from gibbs_dp.audit.sizes import MOST_PAIRS
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainDraws
 
@@ -19,9 +20,47 @@ from gibbs_dp.sampling.chains import ChainDraws
 class Pairs(NamedTuple):
     """What a dataset and its replaced versions add up to."""
 
-    two_sided: Float[Array, ""]  # sum over pairs
+    two_sided: Float[Array, " most"]  # of every pair; 0 beyond those that were sampled
     is_stuck: Bool[Array, ""]  # any chain of any of them
     is_improper: Bool[Array, ""]
+
+
+class PairSummary(NamedTuple):
+    """What leaves the device of a dataset's pairs.
+
+    Attributes
+    ----------
+    mean
+        Of the pairs' two-sided estimates; NaN where none were sampled.
+    control
+        Mean of half the variance of their log ratios, less that of all pairs: of mean zero.
+    spread
+        Between the pairs: variance of the estimates, their covariance with the half variances,
+        and these' variance.
+    """
+
+    mean: Float[Array, ""]
+    control: Float[Array, ""]
+    spread: Float[Array, " 3"]
+
+
+def summarize_pairs(pairs: Pairs, variance: estimators.PairVariance, inputs: Inputs) -> PairSummary:
+    """Reduce the pairs that were sampled."""
+    proxy = variance.first
+    value = pairs.two_sided[: proxy.size]
+    is_used = jnp.arange(proxy.size) < inputs.num_pairs
+    used = jnp.maximum(inputs.num_pairs, 1)
+
+    def mean(values: Float[Array, " first"]) -> Float[Array, ""]:
+        return jnp.sum(jnp.where(is_used, values, 0.0)) / used
+
+    a, b = value - mean(value), proxy - mean(proxy)
+    spread = jnp.stack([mean(a * a), mean(a * b), mean(b * b)])
+    return PairSummary(
+        mean=jnp.where(inputs.num_pairs > 0, mean(value), jnp.nan),
+        control=jnp.where(inputs.num_pairs > 0, mean(proxy) - variance.mean, 0.0),
+        spread=spread * used / jnp.maximum(used - 1, 1),
+    )
 
 
 def sample_with_pairs(
@@ -32,7 +71,7 @@ def sample_with_pairs(
     inputs: Inputs,
     plan: Plan,
 ) -> tuple[ChainDraws, Pairs]:
-    """Draws of the dataset itself, and the two-sided estimate's sum over ``inputs.num_pairs``.
+    """Draws of the dataset itself, and two-sided estimates of ``inputs.num_pairs`` pairs.
 
     The sampler is in the program once, in a loop whose first round is the dataset itself: how
     many pairs there are, or none, is traced.
@@ -54,7 +93,7 @@ def sample_with_pairs(
 
         two_sided = estimators.two_sided_kl(delta(base.u), delta(draws.u), base.weight)
         return base, Pairs(
-            so_far.two_sided + jnp.where(is_first, 0.0, two_sided),
+            so_far.two_sided.at[pair].set(jnp.where(is_first, 0.0, two_sided)),
             so_far.is_stuck | jnp.any(draws.is_stuck),
             so_far.is_improper | draws.is_improper,
         )
@@ -62,7 +101,7 @@ def sample_with_pairs(
     shapes = jax.eval_shape(sample, train)
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     false = jnp.zeros((), bool)
-    nothing = Pairs(jnp.zeros((), blank.u.dtype), false, false)
+    nothing = Pairs(jnp.zeros((MOST_PAIRS,), blank.u.dtype), false, false)
     return jax.lax.fori_loop(0, 1 + inputs.num_pairs, one, (blank, nothing))
 
 

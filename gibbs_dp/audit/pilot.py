@@ -27,7 +27,6 @@ from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import HMC
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
-NUM_PAIRS = 8
 DEFAULT_BURN_IN = 16
 MAX_BURN_IN = 1024
 ADAPT_ROUNDS = 6
@@ -79,9 +78,12 @@ def is_slow(pooled: Pooled, num_draws: int) -> bool:
 
 
 def kept_datasets(summary: Summary) -> Bool[np.ndarray, " datasets"]:
-    """Datasets whose chains can be believed: finite, moving, with a proper posterior."""
-    finite = np.isfinite(summary.kl_direct) & np.isfinite(summary.generalization)
-    return np.asarray(summary.is_finite) & ~summary.is_stuck & ~summary.is_improper & finite
+    """Datasets whose chains can be believed: finite, moving, with a proper posterior.
+
+    What is estimated from them may fail on its own, and is then left out on its own: an estimate
+    that is not reported has no say in which datasets those are that do count.
+    """
+    return np.asarray(summary.is_finite) & ~summary.is_stuck & ~summary.is_improper
 
 
 def keep(summary: Summary) -> Summary:
@@ -240,16 +242,26 @@ def _tune_grid(runner: Runner, plan: Plan, inputs: Inputs) -> Tuned:
     return Tuned(_with_reference(inputs, keep(first)), estimator="one-sided", rhat_starts=1.0)
 
 
-def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:
-    """Run the same pilot datasets twice, from two sets of overdispersed starts."""
-    s = runner.settings
-    count = NUM_PILOTS if s.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
+def num_pilots(settings: Settings) -> int:
+    """How many datasets settings are tuned on."""
+    return NUM_PILOTS if settings.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
+
+
+def run_pilots(runner: Runner, plan: Plan, inputs: Inputs, total: int) -> Summary:
+    """Run the pilot datasets, and over again from other starts, ``total`` in all."""
+    s, count = runner.settings, num_pilots(runner.settings)
     roots = jax.random.split(jax.random.fold_in(s.key, 1), 2)
-    blocks = range(0, 2 * count, s.block_size)
+    blocks = range(0, total, s.block_size)
     jobs = [Job(first, roots, first, plan, inputs, period=count) for first in blocks]
     # The sweep searches for the best parameter beside the first of them.
     done = {job.tag: summary for job, (summary, _) in runner.run(jobs, num_beside=1)}
-    both = concatenate([done[first] for first in blocks], 2 * count)
+    return concatenate([done[first] for first in blocks], total)
+
+
+def _run_pilots(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:
+    """Run the same pilot datasets twice, from two sets of overdispersed starts."""
+    count = num_pilots(runner.settings)
+    both = run_pilots(runner, plan, inputs, 2 * count)
     return jax.tree.map(lambda a: a[:count], both), jax.tree.map(lambda a: a[count:], both)
 
 

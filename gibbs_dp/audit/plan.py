@@ -86,6 +86,8 @@ class Summary(NamedTuple):
     kl_direct: Float[Array, "*b"]
     kl_tail: Float[Array, "*b"]  # of the jackknife's correction: see DirectKL
     kl_two_sided: Float[Array, "*b"]
+    pair_control: Float[Array, "*b"]  # of the two-sided estimate, of mean zero
+    pair_spread: Float[Array, "*b 3"]  # of its pairs: see PairSummary
     kl_ghost: Float[Array, "*b"]  # gamma times the generalization error, of a whole group
     kl_control: Float[Array, "*b"]  # and gamma times its control variate
     accept_prob: Float[Array, "*b"]
@@ -101,4 +103,4 @@ class Summary(NamedTuple):
     is_curved: Bool[Array, "*b"]
     is_improper: Bool[Array, "*b"]
     is_stuck: Bool[Array, "*b"]
-    is_finite: Bool[Array, "*b"]
+    is_finite: Bool[Array, "*b"]  # the draws

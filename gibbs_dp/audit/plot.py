@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
+
+from gibbs_dp.audit.plot_selection import explained, mark_selected, selected_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +38,7 @@ COROLLARY = {
 REPORT_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 OVERLAY = ("on_average_kl", "dp_epsilon", "excess_risk")
 LINES = {"on_average_kl": "-", "dp_epsilon": "--", "excess_risk": ":"}
+GID = "report "
 Styles = dict[str, tuple[str, str, str, str]]
 Column = Float[np.ndarray, " gammas"]
 
@@ -72,8 +75,9 @@ def overlay_report(
 
     Each report has a colour, the next one that these axes have not used for a report.
     """
-    drawn = {line.get_gid() for line in axes.lines} - {None}
-    gid = f"report {len(drawn)}"
+    gids = {str(line.get_gid()) for line in axes.lines}
+    drawn = {gid for gid in gids if gid.startswith(GID)}
+    gid = f"{GID}{len(drawn)}"
     color = REPORT_COLORS[len(drawn) % len(REPORT_COLORS)]
     name = label or str(report.settings.get("loss", gid))
     styles = {}
@@ -83,7 +87,8 @@ def overlay_report(
     before = set(axes.lines)
     _draw_curves(axes, report, styles)
     for line in set(axes.lines) - before:
-        line.set_gid(gid)
+        if line.get_gid() is None:
+            line.set_gid(gid)
     axes.set_ylabel("nats (privacy), loss (risk)")
     if title is not None:
         axes.set_title(title)
@@ -96,21 +101,31 @@ def plot_comparison(found: Comparison, title: str | None = None) -> Figure:
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     for name, report in found.reports.items():
         overlay_report(top, report, title, name)
-    top.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    place: Any = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1, 1)}
+    top.legend(*explained(top), **place)
+    first = next(iter(found.reports))
     table = found.table[found.table["quantity"] == "on_average_kl"]
     bottom.axhspan(-1.96, 1.96, color="0.85", label="95% of equal ones")
     for i, name in enumerate(list(found.reports)[1:], start=1):
         own = table[(table["report"] == name) & (table["gamma"] > 0)]
         color = REPORT_COLORS[i % len(REPORT_COLORS)]
         bottom.plot(own["gamma"], own["z"], "o-", color=color, ms=4, label=name)
-    first = next(iter(found.reports))
+        is_selected = np.isin(own["gamma"], _selected_gammas(found, name))
+        x, z = (own[column].to_numpy(float) for column in ("gamma", "z"))
+        mark_selected(bottom, x, z, is_selected, color, "o")
     bottom.set(xscale="log", xlabel="gamma (inverse temperature)")
     bottom.set_yscale("symlog", linthresh=5.0)
     bottom.set_ylabel(f"KL minus {first}'s,\nin standard errors")
     bottom.grid(which="major", alpha=0.3)
-    bottom.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    bottom.legend(**place)
     top.set_xlabel("")
     return figure
+
+
+def _selected_gammas(found: Comparison, name: str) -> Float[np.ndarray, " _gammas"]:
+    """Gammas at which a report or the baseline lost datasets."""
+    both = (found.reports[name], next(iter(found.reports.values())))
+    return np.concatenate([r["gamma"][selected_rows(r, "on_average_kl")] for r in both])
 
 
 def _draw_information(axes: Axes, report: Report) -> None:
@@ -132,22 +147,28 @@ def _draw_curves(axes: Axes, report: Report, styles: Styles) -> None:
         if not good.any():
             continue
         axes.plot(gamma[good], value[good], line, color=color, marker=marker, ms=4, label=label)
+        is_selected = selected_rows(report, name)[good]
+        mark_selected(axes, gamma[good], value[good], is_selected, color, marker)
         if f"{name}_se" in report.columns:
-            _draw_band(axes, gamma, value, report[f"{name}_se"].astype(float), good, color)
+            half = 1.96 * report[f"{name}_se"].astype(float)
+            ends = value - half, value + half
+            if f"{name}_low" in report.columns:
+                ends = report[f"{name}_low"].astype(float), report[f"{name}_high"].astype(float)
+            _draw_band(axes, gamma, value, ends, good, color)
     axes.grid(which="major", alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=9)
+    handles, labels = explained(axes)
+    if handles:
+        axes.legend(handles, labels, frameon=False, fontsize=9)
 
 
 def _draw_band(
     axes: Axes,
     gamma: Column,
     value: Column,
-    se: Column,
+    ends: tuple[Column, Column],
     good: Bool[np.ndarray, " gammas"],
     color: str,
 ) -> None:
-    half = 1.96 * se[good]
     # A band that reaches zero has no bottom on this axis; cut it a decade below.
-    low = np.maximum(value[good] - half, 0.1 * value[good])
-    axes.fill_between(gamma[good], low, value[good] + half, color=color, alpha=0.2, linewidth=0)
+    low = np.maximum(ends[0][good], 0.1 * value[good])
+    axes.fill_between(gamma[good], low, ends[1][good], color=color, alpha=0.2, linewidth=0)

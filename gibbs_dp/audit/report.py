@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 UNITS = {
     "on_average_kl": "nats",
+    "on_average_kl_low": "nats",
+    "on_average_kl_high": "nats",
     "on_average_kl_ghost": "nats",
     "dp_epsilon": "nats",
     "mutual_information_lower": "nats",
@@ -57,6 +59,8 @@ class Report:
         and their agreement tests the draws; the "two-sided" estimate rests on the same symmetry
         as Theorem 4, so there the agreement tests much less, and "ghost" rows use the theorem. A
         quantity that was not computed is absent; an infinite one is ``inf``.
+        ``on_average_kl_low`` and ``on_average_kl_high`` are a 95% interval that allows for the
+        skewness of the datasets' KLs (`gibbs_dp.estimators.mean_interval`).
     settings
         What was asked for, as plain numbers and strings.
     warnings
@@ -166,7 +170,8 @@ class Report:
         """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log.
 
         With information estimates, two more panels: the bounds of mutual information, and
-        Corollary 10. Bands are 95% intervals over datasets.
+        Corollary 10. Bands are 95% intervals over datasets. Hollow points stand for a selection of
+        the datasets, as some failed.
 
         Parameters
         ----------

@@ -12,6 +12,9 @@ NUM_GHOSTS, NUM_SWAPS, NUM_WHOLE_GHOSTS = (64, 256), 64, 16
 # Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
 # posterior costs seconds.
 NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
+# Pairs of a dataset whose replaced posteriors are sampled for the two-sided estimate, at least and
+# at most; pilots say how many are worth it.
+LEAST_PAIRS, MOST_PAIRS = 2, 8
 # Losses of all draws that stay in a core's cache, and the fewest datasets that are worth a loop
 # where their losses are few enough for memory that is at hand. Memory that is touched for the first
 # time is what a short audit waits for.

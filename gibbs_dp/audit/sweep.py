@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gibbs_dp.audit.allocation import extend, must_rerun
+from gibbs_dp.audit.allocation import extend, must_rerun, other_estimator
 from gibbs_dp.audit.comparison import rehearse
 from gibbs_dp.audit.optimum import population_optimum
-from gibbs_dp.audit.pilot import NUM_PAIRS, Tuned, tune
-from gibbs_dp.audit.plan import Inputs
+from gibbs_dp.audit.pair_count import choose_pairs
+from gibbs_dp.audit.pilot import Tuned, tune
+from gibbs_dp.audit.plan import Inputs, Plan
 from gibbs_dp.audit.progress import Progress
 from gibbs_dp.audit.runner import Job, Runner
 from gibbs_dp.audit.settings import Settings
@@ -61,7 +62,7 @@ def run_sweep(
         pending = list(tracks)
         while pending:
             _run_missing(settings, runner, pending, progress, archive)
-            pending = [t for t in pending if _needs_more(settings, t, archive)]
+            pending = [t for t in pending if _needs_more(runner, t, archive)]
     except KeyboardInterrupt:
         raise SweepInterruptedError(tracks) from None
     return tracks
@@ -77,7 +78,6 @@ def _tune_all(
 ) -> None:
     """Pilots from the smallest gamma up, each starting from its neighbour's settings."""
     base = settings.plan
-    pairs = min(NUM_PAIRS, min(settings.n, settings.num_ghosts) // settings.group_size)
     guess: Inputs | None = None
     origin = search.known
     for gamma in settings.gammas:
@@ -90,7 +90,7 @@ def _tune_all(
             if origin is None:
                 origin = search.result(tuned.inputs.reference)
                 origin = archive.publish_origin(origin) if archive else origin
-            tuned = _complete(settings, tuned, origin, pairs)
+            tuned = _complete(runner, tuned, origin, base)
             tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
         guess = tuned.inputs
         track = Track(gamma, tuned, base, settings.num_datasets, num_reruns=num_reruns)
@@ -98,17 +98,21 @@ def _tune_all(
         progress.advance(1)
 
 
-def _complete(settings: Settings, tuned: Tuned, origin: Origin, pairs: int) -> Tuned:
+def _complete(runner: Runner, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
     """Add to what pilots chose what all gammas share, and the estimator that was asked for."""
-    if settings.estimator != "auto":
-        tuned = tuned._replace(estimator=settings.estimator)
-    num_pairs = pairs if tuned.estimator == "two-sided" else 0
+    if runner.settings.estimator != "auto":
+        tuned = tuned._replace(estimator=runner.settings.estimator)
     inputs = tuned.inputs._replace(
-        num_pairs=jnp.asarray(num_pairs, jnp.int32),
-        optimum=jnp.asarray(origin.optimum),
-        anchor=jnp.asarray(origin.anchor),
+        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
     )
-    return tuned._replace(inputs=inputs)
+    return _with_pairs(runner, tuned._replace(inputs=inputs), plan)
+
+
+def _with_pairs(runner: Runner, tuned: Tuned, plan: Plan) -> Tuned:
+    """Add how many pairs the two-sided estimate takes, where it is the one that is taken."""
+    inputs = tuned.inputs
+    num_pairs = choose_pairs(runner, plan, inputs) if tuned.estimator == "two-sided" else 0
+    return tuned._replace(inputs=inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32)))
 
 
 class _OriginSearch:
@@ -189,13 +193,18 @@ def _run_missing(
         collect(archive, blocks, settings.num_information, progress)
 
 
-def _needs_more(settings: Settings, track: Track, archive: Archive | None) -> bool:
+def _needs_more(runner: Runner, track: Track, archive: Archive | None) -> bool:
     """Decide whether one gamma is finished; if not, say what it needs next."""
-    if not must_rerun(settings, track):
-        return extend(settings, track)
-    schedule = track.tuned.inputs.schedule
-    longer = schedule._replace(num_burn_in=jnp.asarray(schedule.num_burn_in) * 4)
-    tuned = track.tuned._replace(inputs=track.tuned.inputs._replace(schedule=longer))
+    settings, inputs = runner.settings, track.tuned.inputs
+    if must_rerun(settings, track):
+        longer = jnp.asarray(inputs.schedule.num_burn_in) * 4
+        schedule = inputs.schedule._replace(num_burn_in=longer)
+        tuned = track.tuned._replace(inputs=inputs._replace(schedule=schedule))
+    else:
+        estimator = other_estimator(settings, track)
+        if estimator is None:
+            return extend(settings, track)
+        tuned = _with_pairs(runner, track.tuned._replace(estimator=estimator), track.plan)
     track.num_reruns += 1
     track.tuned = archive.publish_tuned(track.gamma, track.num_reruns, tuned) if archive else tuned
     track.forget()

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-from gibbs_dp.audit.control import fit_control
+from gibbs_dp.audit.control import fit_control, fit_pairs
 from gibbs_dp.audit.kept import Kept
 from gibbs_dp.audit.pilot import Tuned, kept_datasets
 from gibbs_dp.audit.plan import Plan, Summary
@@ -68,7 +68,8 @@ class Track:
                 self.blocks[first] = jax.tree.map(lambda a, part=part: a[part], self._whole)
         count = min(size, self.target)
         found = jax.tree.map(lambda a: a[:count], self._whole)
-        return fit_control(found, kept_datasets(found))
+        kept = kept_datasets(found)
+        return fit_pairs(fit_control(found, kept), kept)
 
     def forget(self) -> None:
         """Drop all blocks: they are to be made again."""
@@ -81,9 +82,15 @@ class Track:
         parts = [self.kept[first] for first in sorted(self.kept)]
         return concatenate(parts, count) if parts else None
 
-    def kl(self) -> Average:
-        """On-average KL over the datasets that did not fail."""
+    def reported(self) -> tuple[Summary, Bool[np.ndarray, " datasets"]]:
+        """Completed datasets, and which of them the on-average KL is a mean over."""
         summary = self.summary()
         assert summary is not None
         values = kl_values(summary, self.tuned.estimator)
-        return average(np.asarray(values, np.float64), kept_datasets(summary))
+        return summary, kept_datasets(summary) & np.isfinite(values)
+
+    def kl(self) -> Average:
+        """On-average KL over the datasets that did not fail."""
+        summary, kept = self.reported()
+        values = kl_values(summary, self.tuned.estimator)
+        return average(np.asarray(values, np.float64), kept)

@@ -24,10 +24,15 @@ from gibbs_dp.estimators.halves import crossed as crossed
 from gibbs_dp.estimators.halves import fold_of as fold_of
 from gibbs_dp.estimators.halves import halves as halves
 from gibbs_dp.estimators.halves import least_upper as least_upper
+from gibbs_dp.estimators.interval import Interval as Interval
+from gibbs_dp.estimators.interval import mean_interval as mean_interval
 from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
 from gibbs_dp.estimators.normalizer import bridge as bridge
 from gibbs_dp.estimators.normalizer import point_worth as point_worth
 from gibbs_dp.estimators.normalizer import quasi_normals as quasi_normals
+from gibbs_dp.estimators.pair_variance import PairVariance as PairVariance
+from gibbs_dp.estimators.pair_variance import pair_variance as pair_variance
+from gibbs_dp.estimators.pair_variance import pair_variance_of_pairs as pair_variance_of_pairs
 from gibbs_dp.estimators.thermodynamic import Integral as Integral
 from gibbs_dp.estimators.thermodynamic import integrate_mean_loss as integrate_mean_loss
 from gibbs_dp.estimators.two_sided import two_sided_kl as two_sided_kl

@@ -60,7 +60,8 @@ def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, 
     draws = _leave_one_out(jnp.mean(excess, axis=0), mean)
     # Each is one of many, so that second order is enough.
     total = num_chains * num_draws
-    square = jnp.sum((excess - mean) ** 2, axis=(0, 1)) / (1.0 + mean) ** 2
+    # Divided before it is squared: no draw is more than all draws' sum, which is a float32.
+    square = jnp.sum(((excess - mean) / (1.0 + mean)) ** 2, axis=(0, 1))
     singles = 0.5 * square / (total * (total - 1))
     c, t = num_chains - 1, num_draws - 1
     return chains * num_draws / t + draws * num_chains / c - singles * (total - 1) / (c * t)
@@ -94,9 +95,10 @@ def _mean_over_draws(
     return _bounded(jnp.sum(excess * share, axis=(0, 1)))
 
 
-def _centred(
+def centred(
     losses: Float[Array, "chains draws items"], weight: Float[Array, "chains draws"]
 ) -> Float[Array, "chains draws items"]:
+    """Return losses less their weighted mean over all draws."""
     mean = jnp.einsum("cd,cdi->i", weight, losses, precision="highest") / weight.shape[0]
     return losses - mean
 
@@ -139,8 +141,8 @@ def direct_kl(
     group_size
         Number k of examples replaced at once (Lemma 6).
     """
-    x = gamma * _centred(group_sums(train, group_size), weight)
-    y = gamma * _centred(group_sums(ghost, group_size), weight)
+    x = gamma * centred(group_sums(train, group_size), weight)
+    y = gamma * centred(group_sums(ghost, group_size), weight)
     # What all losses of a draw share cancels in every delta; without it the factors stay small.
     shared = 0.5 * (total(x) / x.shape[-1] + total(y) / y.shape[-1])[..., None]
     x, y = jnp.clip(x - shared, -_CLIP, _CLIP), jnp.clip(y - shared, -_CLIP, _CLIP)
@@ -256,7 +258,7 @@ def direct_kl_of_pairs(
     For structured losses, where ``delta = gamma (L(theta, Z~) - L(theta, Z))``. Since ``delta`` is
     centred, ``log1p`` of the mean is the plug-in KL; the first pairs are jackknifed for all.
     """
-    excess = _excess_of(_centred(delta, weight))
+    excess = _excess_of(centred(delta, weight))
     mean = _mean_over_draws(excess, weight)
     plug_in = jnp.log1p(mean)
     few = slice(_JACKKNIFED[0])

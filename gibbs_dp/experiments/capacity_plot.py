@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from gibbs_dp.audit.plot_selection import explained, mark_selected
 from gibbs_dp.experiments.capacity import PANELS, Capacity
 
 if TYPE_CHECKING:
@@ -84,8 +85,11 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]])
             label=name,
             **style,
         )
+        is_selected = _column(own, "failed_datasets") > 0
+        mark_selected(top, gamma[good], value[good], is_selected[good], color, marker, 5.0)
         share, share_se = _column(own, "share"), 1.96 * _column(own, "share_se")
         bottom.errorbar(gamma * shift, share, share_se, **style)
+        mark_selected(bottom, gamma * shift, share, is_selected, color, marker, 5.0)
         if "capacity_kl_exact" in own[0]:
             exact = _column(own, "capacity_kl_exact")
             top.plot(gamma, exact, ":", color=color, lw=2.2, label=f"{name}, exact")
@@ -97,8 +101,7 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]])
     bottom.set(xlabel="gamma (inverse temperature)", ylim=(-0.05, 1.15))
     for axes in (top, bottom):
         axes.grid(which="major", alpha=0.3)
-    handles, labels = top.get_legend_handles_labels()
-    top.legend(handles, labels, frameon=False, fontsize=9)
+    top.legend(*explained(top), frameon=False, fontsize=9)
 
 
 def plot_selection(found: Capacity) -> Figure:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from gibbs_dp.audit.plot_selection import explained, mark_selected
 from gibbs_dp.experiments.double_descent import DoubleDescent
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def plot_double_descent(found: DoubleDescent) -> Figure:
     """Draw risk on fresh and on training examples, and on-average KL, over the features.
 
     Lines are closed forms, points are sampled with 95% intervals over datasets; one colour a
-    gamma.
+    gamma. Hollow points stand for a selection of the datasets, as some failed.
     """
     figure = Figure(figsize=(11.5, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -39,7 +40,7 @@ def plot_double_descent(found: DoubleDescent) -> Figure:
         axes.set_xticks(ticks, [str(p) for p in ticks])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(*explained(axes), frameon=False, fontsize=9)
     left.set(ylabel="squared error of one draw", ylim=(0, None))
     left.set_title(f"risk: fresh examples (solid), own examples (dashed), n = {found.n}")
     right.set(yscale="log", ylabel="nats")
@@ -56,8 +57,10 @@ def _draw(
     marker: str,
     label: str | None,
 ) -> None:
-    p = np.array([row["num_features"] for row in rows])
+    p = np.array([row["num_features"] for row in rows], dtype=np.float64)
     axes.plot(p, [row[f"{name}_exact"] for row in rows], line, color=color, lw=1.5, label=label)
     value = np.array([row[name] for row in rows])
     error = 1.96 * np.array([row[f"{name}_se"] for row in rows])
     axes.errorbar(p, value, error, ls="none", color=color, marker=marker, ms=4, capsize=3)
+    is_selected = np.array([row.get("failed_datasets", 0) > 0 for row in rows])
+    mark_selected(axes, p, value, is_selected, color, marker)

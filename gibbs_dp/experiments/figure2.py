@@ -11,6 +11,7 @@ import pandas as pd
 
 from gibbs_dp.audit import Report, audit
 from gibbs_dp.audit.plot import draw_report
+from gibbs_dp.audit.plot_selection import explained
 from gibbs_dp.audit.report import with_error
 from gibbs_dp.experiments.figure2_reference import (
     Reference,
@@ -126,7 +127,7 @@ class Figure2:
                 label="on-average KL (exact)",
                 zorder=3,
             )
-            axes.legend(frameon=False, fontsize=8)
+            axes.legend(*explained(axes), frameon=False, fontsize=8)
         return figure
 
 

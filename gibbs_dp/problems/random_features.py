@@ -45,7 +45,9 @@ class RandomFeatures:
         x_key, noise_key = jax.random.split(key)
         x = normal(x_key, (n, INPUT_DIM))
         y = x.sum(axis=1) / INPUT_DIM**0.5 + self.noise * normal(noise_key, (n,))
-        mixed = jax.random.normal(jax.random.key(FEATURE_SEED), (INPUT_DIM + 1, self.num_features))
+        # In single precision always: drawn in double they would be other features.
+        shape = (INPUT_DIM + 1, self.num_features)
+        mixed = jax.random.normal(jax.random.key(FEATURE_SEED), shape, jnp.float32).astype(x.dtype)
         hidden = jnp.matmul(x, mixed[1:], precision="highest") + mixed[0]
         bend = jnp.tanh if self.activation == "tanh" else jax.nn.relu
         return bend(hidden) / self.num_features**0.5, y

@@ -1,9 +1,11 @@
 """The engine says so when it is wrong, and stays silent when it is not."""
 
+import importlib
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from problems import (
     gaussian_examples,
@@ -14,7 +16,10 @@ from problems import (
 )
 
 import gibbs_dp as gdp
+from gibbs_dp.audit.assemble import make_report
 from gibbs_dp.sampling.kernels.base import init
+
+RUN = importlib.import_module("gibbs_dp.audit.run")  # the package's name is also a function's
 
 
 def audit(posterior, population, n, gammas, **settings):
@@ -59,6 +64,50 @@ def test_heavy_tails_of_the_one_sided_estimator():
     report = audit(posterior, population, 5, [20.0])
     assert not report["tail_flag"][0]
     assert abs(report["on_average_kl"][0] - 4.0) < 4 * report["on_average_kl_se"][0]
+
+
+def standard_lognormals(key, n):
+    mean, sd = np.exp(0.5), np.sqrt(np.e * (np.e - 1.0))
+    return (jnp.exp(jax.random.normal(key, (n, 1))) - mean) / sd
+
+
+def test_datasets_of_the_largest_kl_are_not_lost_to_an_estimate_that_is_not_reported(monkeypatch):
+    seen, sweep = [], RUN.run_sweep
+    monkeypatch.setattr(
+        RUN, "run_sweep", lambda s, *a: seen.append((s, sweep(s, *a))) or seen[0][1]
+    )
+    report = audit(gaussian_mean(1), standard_lognormals, 20, [100.0], num_datasets=512)
+    row = report.rows[0]
+    assert row["estimator"] == "two-sided"
+    assert row["failed_datasets"] == 0
+    # 100 / 20 nats for any law of variance one; of 512 datasets it is skewed: 4 errors above,
+    # or 6 below, are as rare as 4 of a normal.
+    assert -6 < (row["on_average_kl"] - 5.0) / row["on_average_kl_se"] < 4
+    reach = row["on_average_kl_high"] - row["on_average_kl"], 1.96 * row["on_average_kl_se"]
+    assert reach[0] > 1.25 * reach[1]
+    assert any("skewed" in w and f"{row['on_average_kl_high']:.4g}" in w for w in report.warnings)
+    # Estimates fail one by one: on a dataset each, but the two-sided one on two.
+    settings, (track,) = seen[0]
+    whole = track.summary()
+    for name, lost in {"kl_direct": [3], "kl_two_sided": [4, 5], "generalization": [6]}.items():
+        values = np.array(getattr(whole, name))
+        values[lost] = np.inf
+        whole = whole._replace(**{name: values})
+    track.forget()
+    track.add(0, whole, None)
+    changed = make_report(settings, [track])
+    assert changed["num_datasets"][0] == 510
+    assert changed["failed_datasets"][0] == 2
+    for name, lost in {
+        "on_average_kl": [4, 5], "on_average_kl_ghost": [], "generalization_error": [6],
+        "empirical_risk": [],
+    }.items():  # fmt: skip
+        missing = np.isnan(changed.per_dataset[0][name])
+        assert list(np.flatnonzero(missing)) == lost
+        assert changed[name][0] == pytest.approx(np.nanmean(changed.per_dataset[0][name]))
+    assert any("2 of 512 datasets failed (2 not finite)" in w for w in changed.warnings)
+    track.tuned = track.tuned._replace(estimator="ghost")
+    assert make_report(settings, [track])["failed_datasets"][0] == 0
 
 
 def test_stuck_chains_are_counted():
@@ -123,3 +172,7 @@ def test_healthy_problems_raise_no_alarm(kernel):
     assert report.warnings == ()
     assert not report["tail_flag"].any()
     assert report["failed_datasets"].sum() == 0
+    half = 1.96 * report["on_average_kl_se"]
+    for end, sign in (("low", -1), ("high", 1)):
+        ends = report["on_average_kl"] + sign * half
+        assert report[f"on_average_kl_{end}"] == pytest.approx(ends, abs=0.1 * half.max())

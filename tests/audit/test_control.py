@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gibbs_dp.audit.control import LEAST_DATASETS, control_coefficient, fit_control
+from gibbs_dp.audit.control import (
+    LEAST_DATASETS,
+    control_coefficient,
+    fit_control,
+    fit_pairs,
+    shares_of_others,
+)
+from gibbs_dp.audit.pair_count import pairs_worth
 from gibbs_dp.audit.plan import Summary
 
 
@@ -63,3 +70,67 @@ def test_without_a_fit_blocks_keep_what_they_say(control):
     gap = 0.3 + 0.5 * control
     plain = summary(gap, control)
     assert fit_control(plain) is plain
+
+
+def pairs(value, control, spread=None):
+    blank = Summary(*(None,) * len(Summary._fields))
+    return blank._replace(kl_two_sided=value, pair_control=control, pair_spread=spread)
+
+
+def test_every_dataset_has_the_coefficient_of_all_others():
+    rng = np.random.default_rng(2)
+    control = rng.normal(size=20)
+    value = 1.0 + 0.7 * control + rng.normal(size=20)
+    found = shares_of_others(value, control)
+    for m in range(20):
+        rest = np.arange(20) != m
+        slope, _ = np.polyfit(control[rest], value[rest], 1)
+        assert found[m] == pytest.approx(np.clip(slope, 0.0, 2.0), rel=1e-9)
+    assert not shares_of_others(value[:7], control[:7]).any()
+    assert not shares_of_others(value, np.zeros(20)).any()
+
+
+def test_a_dataset_has_no_say_in_its_own_coefficient_and_means_are_unbiased():
+    # The value also follows the control variate's square, of which one fit for all is biased and
+    # this one is not. 10,000 repetitions of 16 datasets, within 4 standard errors: false alarm
+    # 6e-5.
+    rng = np.random.default_rng(3)
+    control = rng.exponential(size=(10000, 16)) - 1.0
+    value = 5.0 + 0.5 * control + 0.1 * control**2  # of mean 5.1
+    means, plain = [], []
+    for v, c in zip(value, control, strict=True):
+        means.append(fit_pairs(pairs(v, c)).kl_two_sided.mean())
+        plain.append(v.mean() - np.polyfit(c, v, 1)[0] * c.mean())
+    error = np.std(means) / np.sqrt(len(means))
+    assert abs(np.mean(means) - 5.1) < 4 * error
+    assert np.mean(plain) < 5.1 - 8 * error
+
+
+def test_datasets_that_failed_or_are_not_finite_have_no_say():
+    rng = np.random.default_rng(4)
+    control = rng.normal(size=400)
+    value = 3.0 + control + 0.1 * rng.normal(size=400)
+    value[0], control[1], value[2] = np.nan, np.inf, 1e9
+    kept = np.arange(400) != 2
+    found = fit_pairs(pairs(value, control), kept).kl_two_sided
+    assert found[3:].std() < 0.12
+    assert np.isnan(found[0])
+    assert (found[1], found[2]) == (value[1], value[2])
+
+
+@pytest.mark.parametrize(
+    ("within", "between", "worth"), [(3.5, 1.0, 4), (0.2, 1.0, 1), (9.0, 0.01, 8)]
+)
+def test_pairs_are_worth_the_variance_they_add(within, between, worth):
+    # Estimates of 8 pairs each, a part of which their half variances explain; without that part
+    # the pairs' own variance is ``within`` and the datasets' ``between``.
+    rng = np.random.default_rng(5)
+    proxy = 3.0 * rng.normal(size=(20000, 8))
+    own = np.sqrt(within) * rng.normal(size=proxy.shape)
+    value = 7.0 + np.sqrt(between) * rng.normal(size=(proxy.shape[0], 1)) + own + 0.8 * proxy
+    a, b = (x - x.mean(axis=1, keepdims=True) for x in (value, proxy))
+    spread = np.stack([(x * y).sum(axis=1) / 7 for x, y in ((a, a), (a, b), (b, b))], axis=1)
+    found = pairs(value.mean(axis=1), proxy.mean(axis=1), spread)
+    assert pairs_worth(found, 8) == worth
+    few = pairs(found.kl_two_sided[:5], found.pair_control[:5], spread[:5])
+    assert pairs_worth(few, 8) == 8

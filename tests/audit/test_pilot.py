@@ -140,6 +140,7 @@ def test_the_choice_between_estimators():
     assert chosen([1.0, 1.0], 0.020, steady, 1024) == "one-sided"
     assert chosen([3.0, 3.0], usual, steady) == "ghost"
     assert chosen([0.01, 0.01], 0.3, steady) == "one-sided"
+    assert chosen([0.02, 0.02], 0.3, steady) == "ghost"
     assert chosen([], 0.0, []) == "one-sided"
 
 
@@ -160,6 +161,20 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
     )  # fmt: skip
     assert forced.rows[0]["tail_flag"]
     assert any("heavy tails" in warning for warning in forced.warnings)
+
+
+def test_datasets_that_one_side_cannot_tell_are_taken_from_both(monkeypatch, tmp_path):
+    # As if the pilots had happened to be 32 datasets without large pairs.
+    monkeypatch.setattr(pilot, "choose_estimator", lambda *_: "one-sided")
+    asked = (gaussian_mean(1), gaussian_examples(1), 20, [0.5, 24.0], 512)
+    reports = [gdp.audit(*asked, **QUICK, store=tmp_path / "store") for _ in range(2)]
+    for report in reports:
+        assert list(report["estimator"]) == ["one-sided", "two-sided"]
+        z = (report["on_average_kl"] - report["gamma"] / 20) / report["on_average_kl_se"]
+        assert np.abs(z).max() < 4  # false alarm 1e-4; one-sided it is 4% low, 3 errors
+    assert reports[0].rows == reports[1].rows
+    (row,) = gdp.audit(*asked[:3], [24.0], 512, **QUICK, estimator="one-sided").rows
+    assert row["estimator"] == "one-sided"  # as asked
 
 
 def gaussian_truth(population, n, gamma, prior_precision, num_datasets=4096):

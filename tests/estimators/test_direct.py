@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp._compile import is_known
+from gibbs_dp.audit.workers import precision
 from gibbs_dp.estimators import direct, direct_kl, direct_kl_of_pairs, two_sided_kl
 from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.sampling.shells import spread_radii
@@ -69,6 +70,25 @@ def test_the_tail_is_the_mean_square_of_the_pairs_corrections(slopes):
     # correction's own noise, which is about half of it.
     found = estimates(0.01, slopes)
     assert 1 < 64 * np.sqrt(found.tail.mean() / found.value.mean()) < 1.5
+
+
+def test_ratios_whose_squares_no_float32_holds_are_what_double_precision_says(slopes):
+    theta = np.random.default_rng(5).normal(size=(CHAINS, SAMPLES, 1))
+    found = []
+    for double in (False, True):
+        with precision(double):
+            train, ghost = (jnp.asarray(theta * slope, float) for slope in slopes)
+            weight = jnp.full((CHAINS, SAMPLES), 1.0 / SAMPLES, float)
+            whole = direct_kl(train, ghost, weight, jnp.asarray(20.0))
+            delta = 20.0 * (ghost[..., None, :] - train[..., :, None])
+            pairs = direct_kl_of_pairs(delta.reshape(CHAINS, SAMPLES, -1), weight)
+            found.append(np.array([whole, pairs], np.float64))
+    single, exact = found
+    assert (exact[:, 1] > 10).all()
+    np.testing.assert_allclose(single[:, 1], exact[:, 1], rtol=1e-5)
+    # Without the draw that has all the weight nothing is left but rounding: each bounds its log.
+    np.testing.assert_allclose(single[:, 0], exact[:, 0], rtol=0.05)
+    assert np.isfinite(single[:, 2]).all()
 
 
 def all_deltas(train, ghost):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.audit.workers import precision
 from gibbs_dp.exact.closed_form import linear_regression_kl, linear_regression_replaced
 from gibbs_dp.experiments import double_descent as experiment
 from gibbs_dp.experiments.double_descent_plot import plot_double_descent
@@ -60,10 +61,12 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
     assert not report.warnings
 
 
-def test_a_kl_of_many_nats_is_not_taken_from_one_side():
+@pytest.mark.parametrize("p", [N, 60])
+def test_a_kl_of_many_nats_is_not_taken_from_one_side(p):
     # The jackknife's shift, which shows a failing one-sided estimate elsewhere, is 2% of such a
-    # KL or less: one-sided, 20.8 nats were reported for 28.
-    problem = build_problem("random-features", num_features=60)
+    # KL or less: one-sided, 20.8 nats were reported for 28. Where p is n most datasets have pairs
+    # whose ratios no float32 holds: left out with these, 26.7 were reported for 35.
+    problem = build_problem("random-features", num_features=p)
     report = gdp.audit(
         problem.posterior, problem.population, N, [10.0], 64, num_information=0, progress=False
     )
@@ -71,6 +74,7 @@ def test_a_kl_of_many_nats_is_not_taken_from_one_side():
     answers = experiment.exact_answers(problem, N, 10.0, 300, key=3)
     exact, row = answers["on_average_kl_exact"], report.rows[0]
     assert row["estimator"] == "ghost"
+    assert row["failed_datasets"] == 0
     error = row["on_average_kl_se"] * np.sqrt(1 + 64 / 300)
     assert abs(row["on_average_kl"] - exact) < 4 * error
     assert error < 0.08 * exact
@@ -90,6 +94,19 @@ def test_replaced_regressions_are_gaussian_kls_one_by_one(d):
                 other[i], other_y[i] = g[m, j], y_g[m, j]
                 kls.append(linear_regression_kl(x[m], y[m], other, other_y, 0.7, 0.3))
         assert found.on_average_kl[m] == pytest.approx(np.mean(kls), rel=1e-9)
+
+
+def test_the_features_are_the_same_in_both_precisions():
+    # Means of features in [-1, 1] over 4,000 examples each: their differences are below 5 of their
+    # largest standard errors but in 5 of a million; of features drawn anew they are about 0.5.
+    means = []
+    for double in (False, True):
+        with precision(double):
+            problem = build_problem("random-features", num_features=20)
+            phi, _ = problem.population.sample(jax.random.key(0), 4000, 1)[0]
+            assert phi.dtype == (np.float64 if double else np.float32)
+            means.append(np.sqrt(20) * np.mean(np.asarray(phi), axis=0))
+    assert np.abs(means[0] - means[1]).max() < 5 * np.sqrt(2 / 4000)
 
 
 def test_the_exact_risk_peaks_at_interpolation_and_falls_again():

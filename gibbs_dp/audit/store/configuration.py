@@ -15,7 +15,7 @@ from gibbs_dp.audit.store.fingerprint import DIGITS, digest_value, fingerprints
 from gibbs_dp.privacy import pure_dp_epsilon
 from gibbs_dp.sampling.grid import Grid
 
-FORMAT = 2
+FORMAT = 3
 _TRACED = ("loss", "prior", "population")
 # Settings that traces depend on: where one of them differs, other traces say nothing new.
 _SHAPING = ("format", "versions", "random", "dtype", "n", "num_ghosts")

@@ -1,0 +1,109 @@
+"""Whether 95% intervals cover the truth where populations are skewed.
+
+The Gaussian mean with loss ``|theta - z|^2 / 2`` and a flat prior has an on-average KL of
+``gamma v / n`` whatever the law of the examples, of variance ``v``. Every law and gamma is audited
+with many datasets, which are cut into audits of 128 and of 1,024: what these share (tuning, the
+estimator, coefficients of control variates) comes from pilots, and from all of them. Coverage of
+``on_average_kl`` by 1.96 standard errors, and by the interval of the report; the bias is of all.
+
+    python benchmarks/coverage.py [--repeats 400]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from machine import save
+
+import gibbs_dp as gdp
+from gibbs_dp.audit.rows import dataset_values
+from gibbs_dp.estimators import mean_interval
+
+RUN = importlib.import_module("gibbs_dp.audit.run")  # the package's name is also a function's
+N, COUNTS = 20, (128, 1024)
+KLS = (0.05, 0.2, 0.4, 1.0, 5.0)
+E = float(np.e)
+
+
+def lognormal(key, shape):
+    """Standardized lognormals of shape 1."""
+    return (jnp.exp(jax.random.normal(key, shape)) - E**0.5) / (E * (E - 1.0)) ** 0.5
+
+
+LAWS = {
+    "normal": jax.random.normal,
+    "poisson, mean 1": lambda key, shape: jax.random.poisson(key, 1.0, shape) - 1.0,
+    "poisson, mean 0.2": lambda key, shape: (jax.random.poisson(key, 0.2, shape) - 0.2) / 0.2**0.5,
+    "exponential": lambda key, shape: jax.random.exponential(key, shape) - 1.0,
+    "lognormal": lognormal,
+}
+
+
+def tracks_of(law, kls, num_datasets, seed):
+    """Audit one law; the finished tracks of its gammas."""
+    found = []
+    sweep = RUN.run_sweep
+    RUN.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
+    try:
+        gdp.audit(
+            posterior,
+            lambda key, n: law(key, (n, 1)),
+            N,
+            [N * kl for kl in kls],
+            num_datasets,
+            key=seed,
+            num_information=0,
+            progress=False,
+        )
+    finally:
+        RUN.run_sweep = sweep
+    return found[0]
+
+
+def judge(values, truth, count):
+    """Coverage over audits of ``count`` datasets."""
+    repeats = values[: values.size // count * count].reshape(-1, count)
+    mean, error = repeats.mean(axis=1), repeats.std(axis=1, ddof=1) / count**0.5
+    ends = np.array([mean_interval(row)[:2] for row in repeats])
+    inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    return {
+        "datasets": count,
+        "audits": len(repeats),
+        "coverage_1.96_se": float(np.mean(np.abs(mean - truth) < 1.96 * error)),
+        "coverage_interval": float(inside.mean()),
+        "width_over_1.96_se": float(np.median((ends[:, 1] - ends[:, 0]) / (3.92 * error))),
+    }
+
+
+def main():
+    """Audit every law, print coverages and save them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=400, help="audits of 128 datasets")
+    parser.add_argument("--seed", type=int, default=0)
+    parsed = parser.parse_args()
+    rows = []
+    for name, law in LAWS.items():
+        for kl, track in zip(
+            KLS, tracks_of(law, KLS, parsed.repeats * COUNTS[0], parsed.seed), strict=True
+        ):
+            values = dataset_values(track)["on_average_kl"]
+            values = values[np.isfinite(values)]
+            bias = {
+                "relative_bias": float(values.mean() / kl - 1.0),
+                "relative_bias_se": float(values.std() / values.size**0.5 / kl),
+            }
+            for count in COUNTS:
+                row = {"law": name, "kl": kl, "estimator": track.tuned.estimator}
+                rows.append(row | bias | judge(values, kl, count))
+                print(" ".join(f"{v:.4g}" if isinstance(v, float) else str(v)
+                               for v in rows[-1].values()), flush=True)  # fmt: skip
+    print("saved", save("coverage", rows, {"n": N, **vars(parsed)}))
+
+
+if __name__ == "__main__":
+    main()
