@@ -26,8 +26,19 @@ SHOWN = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy", "xarray", "h5py"
 # Not ours to choose, and newer than what the oldest versions know.
 WITH_OLDEST = ("pyparsing<3.3",)  # matplotlib 3.8 calls what 3.3 deprecates
 STEPS = {
-    "audit, sample, release": (".ci/smoke_calls.py",),
-    "tests/model": ("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/model"),
+    "gibbs-dp --version": ("gibbs-dp", "--version"),
+    "audit, sample, release": ("python", ".ci/smoke_calls.py"),
+    "tests/model": (
+        "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        "tests/model",
+    ),
 }
 LIMIT = 900.0  # seconds for one step
 
@@ -89,15 +100,16 @@ def smoke(case: Case, folder: Path) -> str:
     constraints = folder / "constraints.txt"
     constraints.write_text("".join(f"{pin}\n" for pin in (floors() if case.is_oldest else ())))
     call([case.python, "-m", "venv", str(folder / "venv")], "venv")
-    python = str(folder / "venv" / "bin" / "python")
+    programs = folder / "venv" / "bin"
+    python = str(programs / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     call([*pip, "-c", str(constraints), "-e", ".[test]"], "pip")
     versions = f"from importlib.metadata import version; print(*map(version, {SHOWN}))"
     numbers = call([python, "-c", versions], "versions").split()
     ready = time.monotonic()
     last = [
-        f"{name}: {call([python, *words], name).strip().splitlines()[-1]}"
-        for name, words in STEPS.items()
+        f"{name}: {call([str(programs / program), *words], name).strip().splitlines()[-1]}"
+        for name, (program, *words) in STEPS.items()
     ]
     listed = ", ".join(f"{name} {number}" for name, number in zip(SHOWN, numbers, strict=True))
     seconds = f"installed in {ready - begin:.0f} s, ran for {time.monotonic() - ready:.0f} s"

@@ -8,8 +8,16 @@ os.environ["XLA_FLAGS"] = quick_flags(os.environ.get("XLA_FLAGS", ""))
 import jax.numpy as jnp
 import matplotlib as mpl
 import pytest
+from memory_maps import forget_programs, share_taken
 
 mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """Makes room when the programs of earlier files leave little."""
+    if share_taken() > 0.5:
+        forget_programs()
 
 
 # gibbs_dp is imported where it is used: old versions of jaxtyping begin to check types only after

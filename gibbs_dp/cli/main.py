@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gibbs_dp._version import __version__
 from gibbs_dp.cli import output
@@ -32,13 +32,19 @@ COMMANDS = {
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def _nothing() -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None, *, ready: Callable[[], None] = _nothing) -> int:
     """Run one command.
 
     Parameters
     ----------
     arguments
         The command line; ``sys.argv[1:]`` by default.
+    ready
+        Called when the command is imported and about to run.
 
     Returns
     -------
@@ -50,13 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     is_debug = "--debug" in given
     try:
-        status = _dispatch(given)
+        status = _dispatch(given, ready)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe left early, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS
     except KeyboardInterrupt as interrupt:
-        return _say(f"interrupted: {interrupt or 'nothing was saved.'}", INTERRUPTED, is_debug)
+        return _say(f"interrupted: {str(interrupt) or 'nothing was saved.'}", INTERRUPTED, is_debug)
     except (ValueError, OSError) as error:
         return _say(f"error: {one_line(error)}", BAD_INPUT, is_debug)
     except Exception as error:
@@ -73,7 +79,7 @@ def _say(text: str, status: int, is_debug: bool) -> int:
     return status
 
 
-def _dispatch(given: list[str]) -> int:
+def _dispatch(given: list[str], ready: Callable[[], None]) -> int:
     position = next((i for i, word in enumerate(given) if not word.startswith("-")), None)
     if "--version" in given[:position]:
         output.emit(f"gibbs-dp {__version__}")
@@ -87,6 +93,7 @@ def _dispatch(given: list[str]) -> int:
     if command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}; choose one of {', '.join(COMMANDS)}.")
     module = importlib.import_module(f"gibbs_dp.cli.{COMMANDS[command][0]}")
+    ready()
     try:
         # Commands that check something return 1 when it does not hold; the others return None.
         return module.run(given[:position] + given[position + 1 :]) or SUCCESS

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,34 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.cli.session import cache_folder
 
+ROOT = Path(gdp.__file__).parents[1]
+# What `gibbs-dp` names: the installed script imports it, calls it, and exits with what it returns.
+MODULE, FUNCTION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"][
+    "gibbs-dp"
+].split(":")
+SCRIPT = f"from {MODULE} import {FUNCTION}; sys.exit({FUNCTION}())"
 # A job started in the background of a shell ignores Ctrl-C, and its children inherit that.
-LISTEN = (
-    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from gibbs_dp.cli.main import main; sys.exit(main())"
-)
-PROGRAM = (sys.executable, "-c", LISTEN)
+LISTEN = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+PROGRAM = (sys.executable, "-c", LISTEN + SCRIPT)
+# Ctrl-C at the import of one module.
+STRIKE = """
+import os, signal, sys
+
+class Strike:
+    def find_spec(name, *_):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Strike)
+signal.signal(signal.SIGINT, signal.{handler})
+"""
 
 
 @pytest.fixture
 def environment(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-    root = str(Path(gdp.__file__).parents[1])
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
 def test_ctrl_c_saves_finished_blocks_whole_and_says_so(environment, tmp_path):
@@ -59,3 +74,27 @@ def test_ctrl_c_saves_finished_blocks_whole_and_says_so(environment, tmp_path):
     assert "sampling" in seen
     # Compiled programs were kept in the user's cache.
     assert any(cache_folder().iterdir())
+
+
+def struck(name, handler, *words):
+    program = STRIKE.format(name=name, handler=handler) + SCRIPT
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+# The first, one far inside, the command itself, and one that the command imports as it runs.
+@pytest.mark.parametrize(
+    "name",
+    ["gibbs_dp", "numpyro.infer", "gibbs_dp.cli.audit", "gibbs_dp.problems.gaussian_mean"],
+)
+def test_ctrl_c_during_imports_is_one_line(environment, name):
+    done = struck(name, "default_int_handler", "audit", "gaussian-mean")
+    assert done.returncode == 130
+    assert done.stderr == "gibbs-dp: interrupted: nothing was saved.\n"
+    assert not done.stdout
+
+
+def test_a_job_that_ignores_ctrl_c_goes_on(environment):
+    done = struck("gibbs_dp", "SIG_IGN", "--version")
+    assert done.returncode == 0
+    assert done.stdout == f"gibbs-dp {gdp.__version__}\n"
