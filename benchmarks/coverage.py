@@ -85,12 +85,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=400, help="audits of 128 datasets")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="16 audits of 128 datasets")
+    parser.add_argument("--out", help="folder (default: benchmarks/results)")
     parsed = parser.parse_args()
+    repeats = 16 if parsed.quick else parsed.repeats
     rows = []
     for name, law in LAWS.items():
-        for kl, track in zip(
-            KLS, tracks_of(law, KLS, parsed.repeats * COUNTS[0], parsed.seed), strict=True
-        ):
+        tracks = tracks_of(law, KLS, repeats * COUNTS[0], parsed.seed)
+        for kl, track in zip(KLS, tracks, strict=True):
             values = dataset_values(track)["on_average_kl"]
             values = values[np.isfinite(values)]
             bias = {
@@ -102,7 +104,10 @@ def main():
                 rows.append(row | bias | judge(values, kl, count))
                 print(" ".join(f"{v:.4g}" if isinstance(v, float) else str(v)
                                for v in rows[-1].values()), flush=True)  # fmt: skip
-    print("saved", save("coverage", rows, {"n": N, **vars(parsed)}))
+    print(
+        "saved",
+        save("coverage", rows, {"n": N, "repeats": repeats, "seed": parsed.seed}, parsed.out),
+    )
 
 
 if __name__ == "__main__":

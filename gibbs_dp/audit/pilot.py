@@ -124,12 +124,15 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
         first, second = _run_pilots(runner, plan, inputs)
         _refuse_improper(first, gamma)
         good = keep(first)
+        if can_adapt and rounds == 0 and first.is_stuck.any():
+            rounds = ADAPT_ROUNDS
+            continue
         if good.kl_direct.shape[0] < 4:
             break  # the main run counts and reports the failures
         pooled = pool(good.spread, s.num_chains, s.num_samples)
         accept = float(np.mean(good.accept_prob))
         is_poor = accept < LOW_ACCEPT or float(np.mean(good.is_curved)) < 0.9
-        if can_adapt and rounds == 0 and (is_poor or first.is_stuck.any()):
+        if can_adapt and rounds == 0 and is_poor:
             rounds = ADAPT_ROUNDS
             continue
         if accept < LOW_ACCEPT:

@@ -58,10 +58,9 @@ class BoxChart(ParameterFreeTransform):  # type: ignore[misc]
         return jnp.clip(theta, low, high)
 
     def _inverse(self, theta: Float[Array, "*b"]) -> Float[Array, "*b"]:
-        tiny = jnp.finfo(theta.dtype).tiny
         low, high = jnp.asarray(self.low, theta.dtype), jnp.asarray(self.high, theta.dtype)
         below, above = (
-            jax.scipy.special.ndtri(jnp.clip(x / (high - low), tiny, 0.5))
+            jax.scipy.special.ndtri(jnp.clip(x / (high - low), 0.0, 0.5))  # the ends are infinite
             for x in (theta - low, high - theta)
         )
         return jnp.where(theta - low < high - theta, below, -above)

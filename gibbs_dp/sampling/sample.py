@@ -219,7 +219,10 @@ def _point(posterior: GibbsPosterior, init: PyTree) -> Float[Array, " dim"]:
     posterior.prior.check(init)
     if not bool(posterior.prior.contains(init)):
         raise ValueError("init: it lies outside the prior's support; give a point inside.")
-    return posterior.unconstrain(init)
+    point = posterior.unconstrain(init)
+    if not bool(jnp.all(jnp.isfinite(point))):
+        raise ValueError("init: it lies on the edge of the prior's support; give a point inside.")
+    return point
 
 
 def _describe(kernel: Kernel | Unadjusted, num_warmup: int, examples: PyTree) -> dict[str, Any]:
