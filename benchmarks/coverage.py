@@ -17,7 +17,6 @@ import importlib
 import jax
 import jax.numpy as jnp
 import numpy as np
-from machine import save
 
 import gibbs_dp as gdp
 from gibbs_dp.audit.rows import dataset_values
