@@ -16,6 +16,7 @@ import importlib
 
 import jax
 import jax.numpy as jnp
+import machine
 import numpy as np
 
 import gibbs_dp as gdp
@@ -103,10 +104,8 @@ def main():
                 rows.append(row | bias | judge(values, kl, count))
                 print(" ".join(f"{v:.4g}" if isinstance(v, float) else str(v)
                                for v in rows[-1].values()), flush=True)  # fmt: skip
-    print(
-        "saved",
-        save("coverage", rows, {"n": N, "repeats": repeats, "seed": parsed.seed}, parsed.out),
-    )
+    settings = {"n": N, "repeats": repeats, "seed": parsed.seed}
+    print("saved", machine.save("coverage", rows, settings, parsed.out))
 
 
 if __name__ == "__main__":
