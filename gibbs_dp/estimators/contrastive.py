@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from gibbs_dp.estimators.average import Average, fitted_share
+from gibbs_dp.estimators.average import Average, fitted_share, is_tame
 from gibbs_dp.estimators.halves import Halves, crossed, fold_of, halves
 
 Table = Float[np.ndarray, "points datasets"]
@@ -216,14 +216,16 @@ class ContrastSums:
         if f"{name} control" not in self._terms:
             return values
         control = self._of_datasets(f"{name} control")
+        log_ratio = np.concatenate(self._log_ratios[name])
+        fold_of_draw = fold[np.concatenate(self._owners)]
         if baseline is None:
-            log_ratio = np.concatenate(self._log_ratios[name])
-            return crossed(values, control, fold, log_ratio, fold[np.concatenate(self._owners)])
+            return crossed(values, control, fold, log_ratio, fold_of_draw)
         out = np.empty_like(values)
         for half in (0, 1):
             mine, other = fold == half, fold != half
-            share = 0.0
-            if baseline.is_tame[1 - half]:
+            share, seen = 0.0, log_ratio[fold_of_draw != half]
+            # Of few draws' tails the sample says too little, and less the tamer it looks.
+            if baseline.is_tame[1 - half] or (seen.size >= _ENOUGH and is_tame(seen)):
                 share = fitted_share(values[other], -control[other])
             known = baseline.value + share * baseline.control
             near = values + share * control
@@ -236,6 +238,8 @@ class ContrastSums:
 
 
 # Where a control variate is this large it is left out anyway; it must stay finite.
+# Draws from which the tails of their own ratios can be judged: fifty in the largest twentieth.
+_ENOUGH = 1000
 _LARGEST_LOG_RATIO = 50.0
 
 
