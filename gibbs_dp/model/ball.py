@@ -79,14 +79,19 @@ class BallChart(ParameterFreeTransform):  # type: ignore[misc]
 biject_to.register(L2Ball)(lambda c: BallChart(c.radius))
 
 
+def _end(dim: int) -> float:
+    """Square of a length beyond which no normal vector's is, to double precision."""
+    return float((np.sqrt(dim) + 9.0) ** 2)
+
+
 @cache
 def _stretch_table(dim: int) -> tuple[float, Float[np.ndarray, "cells 6"]]:
     """``F(r)^(1/dim) / r`` as a function of ``s = r^2``: cells of equal width, a quintic in each.
 
     Analytic in ``s`` down to 0, where ``r`` is not: a flat posterior has its mode there. Cells are
-    narrow against the width of the law of ``s``, and end where ``F`` is 1 to double precision.
+    narrow against the width of the law of ``s``.
     """
-    end = (np.sqrt(dim) + 9.0) ** 2
+    end = _end(dim)
     num_cells = int(np.ceil(end / (max(1.0, np.sqrt(dim)) / 24.0)))
     s = np.linspace(0.0, end, num_cells + 1)
     spline = make_interp_spline(s, np.exp(_log_stretch(s, dim)), k=5)
@@ -125,8 +130,7 @@ def _quintic(rows: Float[Array, "*b 6"], t: Float[Array, "*b"]) -> Float[Array, 
 
 def _stretch(s: Float[Array, "*b"], dim: int) -> Float[Array, "*b"]:
     """``F(r)^(1/dim) / r`` with ``s = r^2``, so that points stay inside the unit ball."""
-    end = (np.sqrt(dim) + 9.0) ** 2
-    index, into, rows = _cell(jnp.minimum(s, end), dim)
+    index, into, rows = _cell(jnp.minimum(s, _end(dim)), dim)
     inside = 1.0 - (4.0 + np.sqrt(dim)) * jnp.finfo(s.dtype).eps
     return jnp.minimum(_quintic(rows[index], into), inside * jax.lax.rsqrt(jnp.maximum(s, 1.0)))
 
@@ -144,7 +148,7 @@ def _square_of_length(y: Float[Array, "*b"], dim: int) -> Float[Array, "*b"]:
         is_low = image(middle) <= y
         return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
 
-    ends = jnp.zeros_like(y), jnp.full_like(y, (np.sqrt(dim) + 9.0) ** 2)
+    ends = jnp.zeros_like(y), jnp.full_like(y, _end(dim))
     num_halvings = 2 + jnp.finfo(y.dtype).nmant + 12
     low, high = jax.lax.fori_loop(0, num_halvings, halve, jax.lax.stop_gradient(ends))
     s = jax.lax.stop_gradient(0.5 * (low + high))
