@@ -34,7 +34,7 @@ from numpyro.infer.hmc import hmc as numpyro_hmc
 from peers_problems import PROBLEMS
 
 import gibbs_dp as gdp
-from gibbs_dp._threads import num_cores
+from gibbs_dp._jaxlib.threads import num_cores
 
 TARGETS = (0.01, 0.003, 0.001)
 

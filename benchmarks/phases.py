@@ -25,7 +25,7 @@ import numpy as np
 from peers_problems import PROBLEMS
 
 import gibbs_dp as gdp
-from gibbs_dp._compile import compiler_options
+from gibbs_dp._jaxlib.compile import compiler_options
 from gibbs_dp.audit import block
 from gibbs_dp.audit.runner import Runner
 

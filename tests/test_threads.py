@@ -18,7 +18,7 @@ x = jax.random.normal(jax.random.key(0), (512, 31, 31))
 work(x).block_until_ready()
 threads = [
     threading.Thread(target=lambda: [np.asarray(work(x)) for _ in range(5)])
-    for _ in range(gibbs_dp._threads.num_cores())
+    for _ in range(gibbs_dp._jaxlib.threads.num_cores())
 ]
 for t in threads:
     t.start()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp import estimators
-from gibbs_dp._compile import program
+from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.audit.kept import Kept, keep_draws
 from gibbs_dp.audit.losses import (
     ghosts_needed,

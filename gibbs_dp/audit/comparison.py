@@ -81,7 +81,7 @@ class Shared:
         if known is None:
             return self._all_losses(points)
         found = quadratic_losses(posterior, known, self.anchor, jnp.asarray(points))
-        return np.asarray(found, np.float64)
+        return np.array(found, np.float64)  # never the device's own memory: it is written to
 
     def _source(self) -> tuple[Any, ...]:
         return self.settings.posterior, self.plan, self.settings.population, self.root

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from gibbs_dp._compile import on_default_backend
+from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.audit.losses import ghosts_needed
 from gibbs_dp.audit.plan import Plan
 from gibbs_dp.estimators.direct import log_mean_ratio

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
-from gibbs_dp._compile import program
+from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._version import __version__
 from gibbs_dp.audit.key_use import check_key_is_used
 from gibbs_dp.audit.plan import Plan

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbs_dp._threads import POOL_SIZE, num_cores
+from gibbs_dp._jaxlib.threads import POOL_SIZE, num_cores
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ def num_workers(num_beside: int = 0) -> int:
 
     A block's small operations do not fill several cores; several blocks do, one more than there
     are cores (a sixth faster on two): a block waits a little between operations. One thread of
-    XLA's pool stays free (see ``gibbs_dp/_threads.py``).
+    XLA's pool stays free (see ``gibbs_dp/_jaxlib/threads.py``).
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from gibbs_dp._linalg import cholesky, solve_lower
+from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.moments import monomials
 

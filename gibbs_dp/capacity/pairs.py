@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from gibbs_dp import estimators
-from gibbs_dp._compile import program
+from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.objectives import KL
 from gibbs_dp.capacity.training import Training, train_and_judge

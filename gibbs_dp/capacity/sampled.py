@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from gibbs_dp._compile import program
+from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.bound import CapacityBound, Divergence
 from gibbs_dp.capacity.closed_forms import above_one

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from gibbs_dp._compile import in_memory
-from gibbs_dp._elementary import expm1_and_exp, total
+from gibbs_dp._jaxlib.compile import in_memory
+from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
 
 # exp(40)^2 still fits a float32; a pair that needs more is reported as heavy-tailed anyway.
 _CLIP = 40.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gibbs_dp._elementary import total
+from gibbs_dp._jaxlib.elementary import total
 
 
 def risk(

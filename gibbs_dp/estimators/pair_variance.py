@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gibbs_dp._elementary import total
+from gibbs_dp._jaxlib.elementary import total
 from gibbs_dp.estimators.direct import centred, group_sums
 
 

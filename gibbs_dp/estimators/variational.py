@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Float
 from scipy import linalg
 
-from gibbs_dp._compile import on_default_backend
+from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.estimators.halves import fold_of
 
 Points = Float[np.ndarray, "points dim"]

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gibbs_dp._threads import POOL_SIZE
+from gibbs_dp._jaxlib.threads import POOL_SIZE
 from gibbs_dp.audit import Report, audit
 from gibbs_dp.audit.workers import num_workers
 from gibbs_dp.exact.closed_form import (

@@ -1,4 +1,4 @@
-"""A word of warning where a user's loss or prior meets what ``gibbs_dp/_linalg.py`` avoids."""
+"""A warning where a user's loss or prior meets what ``gibbs_dp/_jaxlib/linalg.py`` avoids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import jaxlib
 from jaxtyping import PyTree
 
-from gibbs_dp._linalg import SHARED_OUT
+from gibbs_dp._jaxlib.linalg import SHARED_OUT
 from gibbs_dp.model.posterior import GibbsPosterior
 
 FIRST, LAST = (0, 10, 0), (0, 11, 0)  # jaxlib versions that share batches out

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from gibbs_dp._linalg import eigh
+from gibbs_dp._jaxlib.linalg import eigh
 from gibbs_dp.sampling.kernels.base import Potential
 from gibbs_dp.sampling.target import Target, Terms
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from gibbs_dp._linalg import cholesky, cholesky_solve, solve_lower
+from gibbs_dp._jaxlib.linalg import cholesky, cholesky_solve, solve_lower
 from gibbs_dp.sampling.target import Target, Terms
 
 MAX_ITERATIONS = 60

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
-from gibbs_dp._compile import on_default_backend
+from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.check import (
     as_key,
     check_gamma,

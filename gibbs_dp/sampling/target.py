@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from gibbs_dp._elementary import total
+from gibbs_dp._jaxlib.elementary import total
 from gibbs_dp.model.posterior import GibbsPosterior
 
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gibbs_dp._linalg import cholesky, solve_lower
+from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp.sampling.kernels.base import Potential
 
 

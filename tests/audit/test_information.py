@@ -23,7 +23,7 @@ from problems import (
 from scipy import integrate, stats
 
 import gibbs_dp as gdp
-from gibbs_dp._compile import program
+from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.exact import closed_form
 
 COMPARISON = importlib.import_module("gibbs_dp.audit.comparison")
@@ -250,3 +250,11 @@ def test_sigma_comes_from_where_it_says():
 def test_bad_input(settings, message):
     with pytest.raises(ValueError, match=message):
         gdp.audit(gaussian_mean(1), gaussian_examples(1), 5, [1.0], 64, progress=False, **settings)
+
+
+@pytest.mark.parametrize("dtype", ["float64"], indirect=True)
+def test_double_precision(dtype):
+    # Quadratic losses are compared by two matrix products, whose result is of the caller's type.
+    report = gdp.audit(gaussian_mean(2), gaussian_examples(2), 20, [1.0], 64, progress=False)
+    assert report.settings["dtype"] == dtype
+    assert contains(report, closed_form.gaussian_mean(1.0, 20, 2, 1.0, np.inf).mutual_information)

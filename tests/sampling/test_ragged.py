@@ -6,7 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp._compile import program
+from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.sampling.sample import _sample_batch_of
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from gibbs_dp._elementary import log1p_of_share
+from gibbs_dp._jaxlib.elementary import log1p_of_share
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
 from gibbs_dp.model.losses.labels import check_two_classes

@@ -1,11 +1,12 @@
 """Room in XLA's CPU thread pool for several programs at once.
 
 With jaxlib 0.10 and 0.11.0 a LAPACK call on a large batch holds a thread of XLA's pool while it
-waits for the others. With as many such calls at once as the pool has threads, all of them wait for
-ever. The library's own calls are small enough never to wait (``gibbs_dp/_linalg.py``); those in a
-user's loss or prior are not. The pool has one thread a core unless ``PJRT_NPROC`` says otherwise
-when JAX's CPU backend starts, so it is set here, before that, to more threads than programs run at
-once. A program that makes several large calls at once by itself can still take them all.
+waits for the others. With as many such calls at once as the pool has threads, all of them wait
+forever. The library's own calls are small enough never to wait (``linalg.py`` beside this file);
+those in a user's loss or prior are not. The pool has one thread a core unless ``PJRT_NPROC`` says
+otherwise when JAX's CPU backend starts, so it is set here, before that, to more threads than
+programs run at once. A program that makes several large calls at once by itself can still take
+them all.
 """
 
 from __future__ import annotations

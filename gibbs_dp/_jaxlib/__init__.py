@@ -1,0 +1,1 @@
+"""What JAX and XLA make necessary: each file says for which versions, and what would end it."""
