@@ -1,6 +1,6 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
-import gibbs_dp._jaxlib.threads  # noqa: F401, I001  (before JAX starts)
+import gibbs_dp._jaxlib.threads  # noqa: F401  (before JAX starts)
 from gibbs_dp import adaptive as adaptive
 from gibbs_dp import capacity as capacity
 from gibbs_dp import exact as exact
