@@ -18,12 +18,12 @@ import jax
 import jax.numpy as jnp
 import machine
 import numpy as np
+from gibbs_dp.audit.rows import dataset_values
 
 import gibbs_dp as gdp
-from gibbs_dp.audit.rows import dataset_values
 from gibbs_dp.estimators import mean_interval
 
-RUN = importlib.import_module("gibbs_dp.audit.run")  # the package's name is also a function's
+RUN = importlib.import_module("gibbs_dp.auditing.api")  # the package's name is also a function's
 N, COUNTS = 20, (128, 1024)
 KLS = (0.05, 0.2, 0.4, 1.0, 5.0)
 E = float(np.e)

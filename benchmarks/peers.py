@@ -217,7 +217,7 @@ def run_ours(problem, truth, num_datasets):
 def our_efficiency(problem):
     """Effective draws per gradient and second of long chains of the engine's kernel."""
     from gibbs_dp.sampling.chains import run_chains
-    from gibbs_dp.sampling.evolve import make_schedule
+    from gibbs_dp.sampling.schedule import make_schedule
 
     kernel, datasets, draws = gdp.HMC(), 64, 64
     size, inner = kernel.default_tuning(problem.posterior.dim)

@@ -26,8 +26,8 @@ from peers_problems import PROBLEMS
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import compiler_options
-from gibbs_dp.audit import block
-from gibbs_dp.audit.runner import Runner
+from gibbs_dp.auditing import block
+from gibbs_dp.engine.runner import Runner
 
 CHAINS = ("mean_u", "accept_prob")
 RISKS = (*CHAINS, "empirical_risk", "population_risk")

@@ -31,6 +31,8 @@ import gibbs_dp as gdp
 # Relative difference that another order of the same float32 sums may make.
 ROUNDING = 2e-4
 DOUBLE = ("hmc", "group")
+# Columns that once had other names.
+RENAMED = {"rhat": "r_hat", "rhat_exceed": "r_hat_exceed"}
 
 
 def gaussian(key, n):
@@ -151,6 +153,7 @@ def in_double_precision(names):
 def differences(old, new):
     """Yield one line for each number that is another one."""
     for before, after in zip(old, new, strict=True):
+        before = {RENAMED.get(name, name): value for name, value in before.items()}
         for column in {**before, **after}:
             a, b = before.get(column), after.get(column)
             if isinstance(a, float) and isinstance(b, float):

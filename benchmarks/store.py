@@ -87,7 +87,7 @@ def kills(quick):
 def overhead(quick):
     """Time an audit with and without a store, and the writing and reading of one block."""
     import gibbs_dp as gdp
-    from gibbs_dp.audit.store.archive import Archive
+    from gibbs_dp.engine.store.archive import Archive
     from gibbs_dp.problems.registry import build_problem
 
     rows = []
@@ -138,7 +138,7 @@ def merge(quick):
     """Time putting together 100, 1,000 and 10,000 block files of one gamma."""
     rows = []
     import gibbs_dp as gdp
-    from gibbs_dp.audit.store.archive import Archive, pilot_digest
+    from gibbs_dp.engine.store.archive import Archive, pilot_digest
     from gibbs_dp.problems.registry import build_problem
 
     problem = build_problem("logistic-regression", dim=10)

@@ -25,7 +25,7 @@ def room_for_programs():
 @pytest.fixture(params=["float32", "float64"])
 def dtype(request):
     """Runs a test in single and in double precision."""
-    from gibbs_dp.audit.workers import precision
+    from gibbs_dp._jaxlib.precision import precision
 
     with precision(request.param == "float64"):
         yield request.param
@@ -40,7 +40,7 @@ def precision_fixture(dtype):
 @pytest.fixture
 def float64():
     """Runs a test in double precision."""
-    from gibbs_dp.audit.workers import precision
+    from gibbs_dp._jaxlib.precision import precision
 
     with precision(True):
         yield

@@ -21,9 +21,9 @@ from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import pool
-from gibbs_dp.sampling.evolve import make_schedule
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import HMC, Kernel
+from gibbs_dp.sampling.schedule import make_schedule
 
 DEFAULT_ADVERSARIES = (Polynomial(1), Polynomial(2), RandomFeatures(32), TwoLayerReLU(16))
 NUM_ADAPT_ROUNDS = 6

@@ -15,10 +15,11 @@ from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.objectives import KL
 from gibbs_dp.capacity.training import Training, train_and_judge
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import run_chains
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.diagnostics import Spread, spread
-from gibbs_dp.sampling.evolve import Schedule
 from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.schedule import Schedule
+from gibbs_dp.sampling.target import Target
 
 
 class PairPlan(NamedTuple):
@@ -74,13 +75,10 @@ def _one_pair(
     # One key for both couples their chains: what a critic gains is then hardly noisy, and for a
     # given critic the means, and so the lower bound, are the same.
     draws = jax.vmap(
-        lambda data: run_chains(
+        lambda data: as_sampler(kernel).draw(
             chain_key,
-            posterior,
-            data,
-            gamma,
+            Target(posterior, data, gamma),
             start,
-            kernel,
             schedule,
             plan.num_chains,
             plan.num_samples,

@@ -18,7 +18,7 @@ from gibbs_dp.cli.session import start_session
 from gibbs_dp.problems.registry import Option
 
 if TYPE_CHECKING:
-    from gibbs_dp.audit import Report, Store
+    from gibbs_dp.auditing import Report, Store
     from gibbs_dp.problems.base import Problem
 
 SUMMARY = "Privacy and generalization of a Gibbs posterior over gamma, averaged over datasets."
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> None:
     start_session(parsed.float64)
     folder = output.prepare_folder(parsed.out)
 
-    from gibbs_dp.audit import AuditIncomplete
+    from gibbs_dp.auditing import AuditIncomplete
 
     if store is not None:
         remember(parsed, name, store, is_first=True)
@@ -115,7 +115,7 @@ def conduct(
     for note in problem.notes:
         output.log(note, parsed.quiet)
 
-    from gibbs_dp.audit import AuditInterrupted, audit
+    from gibbs_dp.auditing import AuditInterrupted, audit
 
     counts = {
         keyword: value

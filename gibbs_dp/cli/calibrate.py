@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _worst_case(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, dict[str, Any]]:
-    from gibbs_dp.audit.calibrate import calibrate
+    from gibbs_dp.auditing.calibrate import calibrate
     from gibbs_dp.privacy import account, explain
 
     require_adjacency(parsed)
@@ -115,7 +115,7 @@ def _chain(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, dict[
 
 
 def _on_average(parsed: Any, problem: Any, posterior: Any, n: int) -> tuple[str, dict[str, Any]]:
-    from gibbs_dp.audit.calibrate import calibrate
+    from gibbs_dp.auditing.calibrate import calibrate
 
     found: Any = calibrate(
         posterior,

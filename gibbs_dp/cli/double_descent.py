@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> None:
     start_session(parsed.float64)
     folder = output.prepare_folder(parsed.out)
 
-    from gibbs_dp.audit import AuditInterrupted
+    from gibbs_dp.auditing import AuditInterrupted
     from gibbs_dp.experiments.double_descent import GAMMAS, NUM_FEATURES, double_descent
     from gibbs_dp.experiments.notions import table
 

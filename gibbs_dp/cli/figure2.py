@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> None:
     start_session(parsed.float64)
     folder = output.prepare_folder(parsed.out)
 
-    from gibbs_dp.audit import AuditInterrupted
+    from gibbs_dp.auditing import AuditInterrupted
     from gibbs_dp.experiments.figure2 import figure2
 
     try:

@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> None:
     start_session(parsed.float64)
     folder = output.prepare_folder(parsed.out)
 
-    from gibbs_dp.audit import AuditIncomplete, Store
+    from gibbs_dp.auditing import AuditIncomplete, Store
 
     store = Store(path, num_processes, process_id=None)
     try:

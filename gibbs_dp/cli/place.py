@@ -17,7 +17,7 @@ from gibbs_dp.io import parse_json
 from gibbs_dp.problems.registry import Option
 
 if TYPE_CHECKING:
-    from gibbs_dp.audit import Store
+    from gibbs_dp.auditing import Store
 
 STORE = (
     Option("store", "str", "folder that keeps finished blocks: rerun to continue", metavar="DIR"),
@@ -38,7 +38,7 @@ def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> St
     ValueError
         If process numbers make no sense, or there is no store to share.
     """
-    from gibbs_dp.audit import Store
+    from gibbs_dp.auditing import Store
 
     count, number = parsed.num_processes, parsed.process_id
     if parsed.store is None:
@@ -114,7 +114,7 @@ def damage_told(quiet: bool) -> Iterator[None]:
     """Show warnings of damaged files as lines of the log."""
     import warnings
 
-    from gibbs_dp.audit.store.archive import DamagedStoreWarning
+    from gibbs_dp.engine.store.archive import DamagedStoreWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", DamagedStoreWarning)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbs_dp.audit import audit
+from gibbs_dp.auditing import audit
 from gibbs_dp.estimators import average
 from gibbs_dp.exact.closed_form import linear_regression_replaced
 from gibbs_dp.model.check import positive_count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gibbs_dp.audit.plot_selection import explained, mark_selected
+from gibbs_dp.auditing.plot_selection import explained, mark_selected
 from gibbs_dp.experiments.double_descent import DoubleDescent
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gibbs_dp.adaptive import answerable_queries, composed_pure_dp, counting_error
 from gibbs_dp.adaptive.composition import RULES
-from gibbs_dp.audit.progress import Progress
+from gibbs_dp.engine.progress import Progress
 from gibbs_dp.experiments import holdout_classifier as classifier
 from gibbs_dp.experiments import holdout_climb as climb
 from gibbs_dp.experiments import holdout_correlated as correlated

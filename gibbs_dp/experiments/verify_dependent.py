@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.audit import Report, audit
+from gibbs_dp.auditing import Report, audit
 from gibbs_dp.exact import channels
 from gibbs_dp.exact.closed_form import ClosedForm, correlated_mean
 from gibbs_dp.exact.dependent import dependent_identities, markov_chain_probs, whole_dataset_gibbs

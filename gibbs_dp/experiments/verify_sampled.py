@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gibbs_dp._jaxlib.threads import POOL_SIZE
-from gibbs_dp.audit import Report, audit
-from gibbs_dp.audit.workers import num_workers
+from gibbs_dp.auditing import Report, audit
+from gibbs_dp.engine.executor import num_workers
 from gibbs_dp.exact.closed_form import (
     ClosedForm,
     gaussian_mean,

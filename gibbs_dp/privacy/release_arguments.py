@@ -16,10 +16,9 @@ from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.sampling import kernels
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import ESS_LIMIT
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import Unadjusted
 
 # One array of draws, and one loop's count of steps: what 32-bit indices reach.
 MOST = 2**31 - 1
@@ -52,8 +51,8 @@ def check_kernel(kernel: Any, is_exact: bool) -> None:
             "kernel: a Grid draws lattice points, which are not draws of this posterior; release "
             "from a finite class with gibbs_dp.adaptive.ExponentialMechanism."
         )
-    kernels.check_kernel(kernel)
-    if is_exact and isinstance(kernel, Unadjusted):
+    sampler = as_sampler(kernel)
+    if is_exact and not sampler.traits.is_adjusted:
         raise ValueError(
             f"kernel: {type(kernel).__name__} has no acceptance step, so its draws are biased and "
             "pass for no exact ones; use gibbs_dp.HMC(), release_chain, or declare total_variation."

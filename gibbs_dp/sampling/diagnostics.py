@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import special
 
-from gibbs_dp.sampling.chains import ChainDraws
+from gibbs_dp.sampling.sampler import ChainDraws
 
 
 class Spread(NamedTuple):
@@ -65,10 +65,10 @@ class Pooled(NamedTuple):
 
     Attributes
     ----------
-    rhat
+    r_hat
         Largest over coordinates of R-hat with variances averaged over datasets. Pooling makes it
         sharp: for chains that agree it is 1 within about ``1 / sqrt(datasets)`` of a percent.
-    rhat_exceed
+    r_hat_exceed
         Fraction of (dataset, coordinate) cells whose own between/within ratio lies beyond the
         99% quantile for independent draws, after scaling by the pooled ratio: about 0.01 when
         all datasets mix alike.
@@ -80,8 +80,8 @@ class Pooled(NamedTuple):
         The same drift in posterior standard deviations.
     """
 
-    rhat: float
-    rhat_exceed: float
+    r_hat: float
+    r_hat_exceed: float
     ess_min: float
     drift_z: float
     drift_size: float
@@ -94,7 +94,7 @@ def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
     mean_within = within.mean(axis=0, dtype=np.float64)
     mean_between = between.mean(axis=0, dtype=np.float64)
     tiny = np.finfo(np.float32).tiny
-    rhat = np.sqrt((num_samples - 1) / num_samples + mean_between / (mean_within + tiny))
+    r_hat = np.sqrt((num_samples - 1) / num_samples + mean_between / (mean_within + tiny))
     # A chain's mean of independent draws has variance within / num_samples.
     ratio = num_samples * mean_between / (mean_within + tiny)
     ess = num_chains * num_samples / np.maximum(ratio, tiny)
@@ -105,8 +105,8 @@ def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
     scale = np.asarray(values.drift_scale, np.float64).mean(axis=0) + tiny
     error = drift.std(axis=0, ddof=1) / np.sqrt(drift.shape[0]) + tiny
     return Pooled(
-        rhat=float(rhat.max()),
-        rhat_exceed=float((cells > cut).mean()),
+        r_hat=float(r_hat.max()),
+        r_hat_exceed=float((cells > cut).mean()),
         ess_min=float(min(ess.min(), num_chains * num_samples)),
         drift_z=float(np.abs(drift.mean(axis=0) / error).max()),
         drift_size=float(np.abs(drift.mean(axis=0) / scale).max()),

@@ -6,49 +6,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from gibbs_dp.sampling.kernels.base import (
-    ChainState,
-    JointKernel,
-    Kernel,
-    Potential,
-    StepInfo,
-    Tuning,
-    init,
-)
+from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
 from gibbs_dp.sampling.noise import chain_keys, step_key
+from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 
 STEPS_PER_ROUND = 20
-MAX_STEPS = 2**20  # in one round
-
-
-class Schedule(NamedTuple):
-    """Traced settings of a run: a grid of them shares one compilation.
-
-    Attributes
-    ----------
-    tuning
-        Step size and inner steps of the kernel, in whitened coordinates.
-    num_burn_in
-        Steps discarded before the draws.
-    num_adapt_rounds
-        Rounds of pooled adaptation; 0 trusts the Laplace whitening.
-    """
-
-    tuning: Tuning
-    num_burn_in: Int[Array, ""]
-    num_adapt_rounds: Int[Array, ""]
-
-
-def make_schedule(tuning: tuple[float, int], num_burn_in: int, num_adapt_rounds: int) -> Schedule:
-    """Pack host numbers as traced arrays."""
-    return Schedule(
-        Tuning(jnp.asarray(tuning[0], jnp.zeros(()).dtype), jnp.asarray(tuning[1], jnp.int32)),
-        jnp.asarray(num_burn_in, jnp.int32),
-        jnp.asarray(num_adapt_rounds, jnp.int32),
-    )
+MAX_STEPS = 2**20  # in one round; the last number is for the start
 
 
 class Walk(NamedTuple):
@@ -60,19 +26,19 @@ class Walk(NamedTuple):
         Draws, ``[chains, draws, dim]``.
     potential
         Their potential energy, ``[chains, draws]``.
+    whitening
+        The coordinates.
     accept_prob
         Mean acceptance probability per chain while drawing.
     is_stuck
         Per chain: no proposal was accepted in the whole last round.
-    whitening
-        The coordinates.
     """
 
     v: Float[Array, "chains draws dim"]
     potential: Float[Array, "chains draws"]
+    whitening: Whitening
     accept_prob: Float[Array, " chains"]
     is_stuck: Bool[Array, " chains"]
-    whitening: Whitening
 
 
 class _Memory(NamedTuple):
@@ -99,7 +65,7 @@ def evolve(
     over chains, give the next whitening; within one, the step size follows the pooled acceptance
     by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
     One loop body serves all rounds: the kernel is compiled once, and how many rounds and steps
-    there are is traced. With ``is_joint``, a :class:`JointKernel` draws its chains' noise together.
+    there are is traced. With ``is_joint``, kernels that can draw their chains' noise together.
     """
     num_chains, dim = positions.shape
     log_default = jnp.log(schedule.tuning.step_size)
@@ -109,18 +75,18 @@ def evolve(
         jnp.zeros((num_samples, num_chains), positions.dtype),
     )
 
-    joint = kernel if is_joint and isinstance(kernel, JointKernel) else None
+    is_joint = is_joint and kernel.traits.has_joint_noise
     streams = chain_keys(key, num_chains)
 
     def noise_of(step: Array) -> Any:
         keys = jax.vmap(lambda words: step_key(words, step))(streams)
-        return keys if joint is None else joint.noise_of_all(keys, dim, positions.dtype)
+        return kernel.noise_of_all(keys, dim, positions.dtype) if is_joint else keys
 
     def step_all(
-        noise: Any, states: ChainState, potential: Potential, tuning: Tuning
-    ) -> tuple[ChainState, StepInfo]:
-        if joint is not None:
-            return joint.step_all(noise, states, potential, tuning)
+        noise: Any, states: Any, potential: Potential, tuning: Tuning
+    ) -> tuple[Any, StepInfo]:
+        if is_joint:
+            return kernel.step_all(noise, states, potential, tuning)
         return jax.vmap(lambda k, s: kernel.step(k, s, potential, tuning))(noise, states)
 
     still = jnp.zeros((num_chains,), bool)
@@ -131,15 +97,17 @@ def evolve(
         positions, current, log_step, memory, _ = carry
         is_last = index == schedule.num_adapt_rounds
         pulled = current.pull_back(potential)
-        states = jax.vmap(lambda u: init(current.whiten(u), pulled))(positions)
+        first = index * MAX_STEPS
+        keys = jax.vmap(lambda words: step_key(words, first + MAX_STEPS - 1))(streams)
+        states = jax.vmap(lambda k, u: kernel.init(k, current.whiten(u), pulled))(keys, positions)
         # Coordinates are new in every round, so the step size starts afresh; where the rounds
         # before had to shorten it, the last one keeps the shorter.
         begin = jnp.where(is_last, jnp.minimum(log_step, log_default), log_default)
         count = jnp.where(is_last, schedule.num_burn_in + num_samples, STEPS_PER_ROUND)
 
         def one_step(
-            t: Array, inner: tuple[ChainState, Array, _Memory, Array, Any]
-        ) -> tuple[ChainState, Array, _Memory, Array, Any]:
+            t: Array, inner: tuple[Any, Array, _Memory, Array, Any]
+        ) -> tuple[Any, Array, _Memory, Array, Any]:
             chains, log_step, memory, has_moved, noise = inner
             tuning = Tuning(jnp.exp(log_step), schedule.tuning.num_inner)
             chains, info = step_all(noise, chains, pulled, tuning)
@@ -153,7 +121,6 @@ def evolve(
             noise = noise_of(first + t + 1)
             return chains, log_step, memory, has_moved | info.is_accepted, noise
 
-        first = index * MAX_STEPS
         _, log_step, memory, has_moved, _ = jax.lax.fori_loop(
             0, count, one_step, (states, begin, memory, still, noise_of(first))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import ChainDraws
+from gibbs_dp.sampling.sampler import ChainDraws
+from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.target import Target, Terms
+from gibbs_dp.sampling.traits import Traits
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,21 @@ class Grid:
             raise ValueError(f"Grid(num_points): must be at least 2, got {self.num_points}.")
 
     @property
+    def traits(self) -> Traits:
+        """Exact; for a lattice, as far as that stands for the continuum."""
+        return Traits(is_exact=True, is_discretized=self.is_lattice)
+
+    @property
+    def identity(self) -> str:
+        """Digest of the points."""
+        found = hashlib.sha256(str(self.num_points).encode())
+        for points in (self.candidates, self.low, self.high):
+            if points is not None:
+                array = np.asarray(points, float)
+                found.update(str(array.shape).encode() + array.tobytes())
+        return f"Grid {found.hexdigest()[:16]}"
+
+    @property
     def is_lattice(self) -> bool:
         """Whether the points stand for a continuum."""
         return self.candidates is None
@@ -106,8 +124,8 @@ class Grid:
         rebuild = posterior.prior.treedef.unflatten
         return jax.vmap(lambda x: posterior.unconstrain(rebuild([x])))(values)
 
-    def check(self, posterior: GibbsPosterior) -> int:
-        """Return how many points the grid has for this posterior, once they are known to fit.
+    def check(self, posterior: GibbsPosterior) -> None:
+        """Refuse a posterior that the points do not fit.
 
         Raises
         ------
@@ -129,10 +147,28 @@ class Grid:
                 "Grid: candidates lie on the edge of the prior's support; widen the support, the "
                 "candidates themselves are what bounds a finite class."
             )
-        return int(values.shape[0])
 
-    def edge(self, posterior: GibbsPosterior) -> Any:
-        """Return which points lie on the rim of the lattice (none for candidates)."""
+    def shape(
+        self, posterior: GibbsPosterior, num_chains: int, num_samples: int
+    ) -> tuple[int, int]:
+        """One chain whose draws are the points."""
+        del num_chains, num_samples
+        return 1, len(self.points_of_shape(posterior.prior.supports[0].shape))
+
+    def default_tuning(self, dim: int) -> tuple[float, int]:
+        """Nothing to tune."""
+        del dim
+        return 1.0, 1
+
+    def eased(self, accept_rate: float, tuning: tuple[float, int]) -> None:
+        """Return None: nothing is accepted or rejected."""
+
+    def finite_class(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
+        """Return the candidates; None for a lattice."""
+        return None if self.is_lattice else self.points(posterior)
+
+    def _edge(self, posterior: GibbsPosterior) -> Bool[np.ndarray, " points"]:
+        """Which points lie on the rim of the lattice (none for candidates)."""
         shape = posterior.prior.supports[0].shape
         size = int(np.prod(shape))
         count = self.num_points
@@ -141,17 +177,27 @@ class Grid:
         index = np.indices((count,) * size).reshape(size, -1)
         return ((index == 0) | (index == count - 1)).any(axis=0)
 
-    def draws(self, posterior: GibbsPosterior, data: PyTree, gamma: Float[Array, ""]) -> ChainDraws:
+    def draw(
+        self,
+        key: PRNGKeyArray,
+        target: Target,
+        starts: Float[Array, "starts dim"],
+        schedule: Schedule,
+        num_chains: int,
+        num_samples: int,
+        scale: Float[Array, " dim"] | None = None,
+        is_joint: bool = False,
+    ) -> ChainDraws:
         """Weigh all points by the posterior of one dataset: one exact, weighted chain."""
-        u = self.points(posterior)
-        target = Target(posterior, data, gamma)
+        del key, starts, schedule, num_chains, num_samples, scale, is_joint
+        posterior, u = target.posterior, self.points(target.posterior)
         reference = target.terms(u[u.shape[0] // 2])
 
         def energy(point: Float[Array, " dim"]) -> Float[Array, ""]:
             # Density with respect to theta, not u: the points are laid out in theta.
             losses = target.terms(point).losses
             prior = posterior.prior.log_prob(posterior.constrain(point))
-            return gamma * jnp.sum(losses - reference.losses) - prior
+            return target.gamma * jnp.sum(losses - reference.losses) - prior
 
         potential = jax.vmap(energy)(u)
         weight = jax.nn.softmax(-potential)
@@ -162,6 +208,7 @@ class Grid:
             v=u[None],
             weight=weight[None],
             potential=potential[None],
+            log_normalizer=jax.scipy.special.logsumexp(-potential),
             accept_prob=one,
             virial=jnp.nan * one,  # sums have no gradient to check
             is_stuck=false[None],
@@ -171,6 +218,7 @@ class Grid:
             mode_potential_gap=0.0 * one,
             is_curved=~false,
             is_improper=false,
+            edge_weight=jnp.sum(jnp.where(self._edge(posterior), weight, 0.0)),
             inflation=0.0 * one,
             kl_inflation=0.0 * one[0],
         )

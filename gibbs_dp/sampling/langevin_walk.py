@@ -10,14 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model.populations.base import num_examples
-from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.evolve import Schedule
 from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.base import Potential
 from gibbs_dp.sampling.kernels.sgld import SGLD
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
 from gibbs_dp.sampling.langevin_bias import batch_variance, kl_inflation, variance_inflation
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM, Location
+from gibbs_dp.sampling.locate import Location
+from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.whitening import Whitening
 
@@ -59,21 +58,6 @@ def precondition(kernel: Unadjusted, found: Location) -> Whitening:
     guess = scale if scale.ndim == 1 else jnp.diagonal(scale)
     root = jnp.sqrt(jnp.maximum(found.curvature, jnp.finfo(scale.dtype).tiny * 1e6))
     return Whitening(center, jnp.where(found.curvature > 0, 1.0 / root, guess))
-
-
-def check_unadjusted(kernel: Unadjusted, posterior: GibbsPosterior) -> None:
-    """Raise a ValueError where a kernel cannot run on a posterior."""
-    name = type(kernel).__name__
-    if posterior.structured and (isinstance(kernel, SGLD) or kernel.clip is not None):
-        raise ValueError(
-            f"kernel: {name} with minibatches or clipping needs gradients per example, but a "
-            "total_loss has none; use gibbs_dp.HMC, or ULA without clip."
-        )
-    if kernel.preconditioner == "laplace" and posterior.dim > MAX_LAPLACE_DIM:
-        raise ValueError(
-            f"kernel: a dense Hessian of {posterior.dim} coordinates is out of reach (at most "
-            f"{MAX_LAPLACE_DIM}); use {name}(preconditioner='diagonal')."
-        )
 
 
 def largest_curvature(potential: Potential, at: Vector) -> Float[Array, ""]:

@@ -24,12 +24,13 @@ from gibbs_dp.model.masked import check_mask, masked
 from gibbs_dp.model.populations.base import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.spread import on_every_device
-from gibbs_dp.sampling.chains import ChainDraws, run_chains
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError
-from gibbs_dp.sampling.evolve import Schedule, make_schedule
-from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted, check_kernel
-from gibbs_dp.sampling.langevin_walk import check_unadjusted
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.sampler import ChainDraws, Sampler
+from gibbs_dp.sampling.schedule import Schedule, make_schedule
+from gibbs_dp.sampling.target import Target
 
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
@@ -40,7 +41,7 @@ UNIT_SCALE = 1.4
 
 def _sample_batch_of(
     posterior: GibbsPosterior,
-    kernel: Kernel | Unadjusted,
+    sampler: Sampler,
     num_chains: int,
     num_samples: int,
     data: PyTree,
@@ -50,9 +51,8 @@ def _sample_batch_of(
     schedule: Schedule,
 ) -> tuple[ChainDraws, PyTree]:
     def one(key: PRNGKeyArray, data: PyTree, starts: Array) -> tuple[ChainDraws, PyTree]:
-        draws = run_chains(
-            key, posterior, data, gamma, starts, kernel, schedule, num_chains, num_samples
-        )
+        target = Target(posterior, data, gamma)
+        draws = sampler.draw(key, target, starts, schedule, num_chains, num_samples)
         return draws, jax.vmap(jax.vmap(posterior.constrain))(draws.u)
 
     return jax.vmap(one)(keys, data, starts)
@@ -71,7 +71,7 @@ def _begin_of(
 
 
 _sample_batch = on_default_backend(
-    _sample_batch_of, "posterior", "kernel", "num_chains", "num_samples"
+    _sample_batch_of, "posterior", "sampler", "num_chains", "num_samples"
 )
 _begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains")
 
@@ -82,7 +82,7 @@ def sample(
     data: PyTree,
     gamma: float = 1.0,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Unadjusted | Any | None = None,
+    kernel: Kernel | Unadjusted | Sampler | None = None,
     num_chains: int = 4,
     num_warmup: int = DEFAULT_WARMUP,
     num_samples: int = 1000,
@@ -153,7 +153,7 @@ def sample(
     num_warmup = positive_count("num_warmup", num_warmup, least=0)
     check_posterior(posterior)
     gamma = check_gamma(gamma)
-    kernel = check_kernel(HMC() if kernel is None else kernel)
+    sampler = as_sampler(kernel)
     examples = as_examples(data)
     batch = examples if is_batch else jax.tree.map(lambda a: a[None], examples)
     first = jax.tree.map(lambda a: a[0], batch)
@@ -167,17 +167,16 @@ def sample(
     if keep is not None:
         posterior, batch = masked(posterior), (batch, jnp.asarray(kept))
 
-    if isinstance(kernel, Unadjusted):
-        check_unadjusted(kernel, posterior)
+    sampler.check(posterior)
     keys, starts = _begin(posterior, num_examples(batch), num_chains, as_key(key))
     if init is not None:
         starts = jnp.broadcast_to(_point(posterior, init), starts.shape)
 
     def run(*traced: Any) -> tuple[ChainDraws, PyTree]:
-        found = _sample_batch(posterior, kernel, num_chains, num_samples, batch, *traced)
+        found = _sample_batch(posterior, sampler, num_chains, num_samples, batch, *traced)
         return on_every_device(found, batch)
 
-    tuning = kernel.default_tuning(posterior.dim)
+    tuning = sampler.default_tuning(posterior.dim)
     temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
     draws, theta = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
     if bool(draws.is_improper.any()):
@@ -185,9 +184,9 @@ def sample(
             f"posterior: improper at gamma={gamma:g} (it does not decay along some direction); "
             "use a proper prior, a bounded support, more data or a larger gamma."
         )
-    if isinstance(kernel, Unadjusted):
+    if not sampler.traits.is_adjusted:
         draws = draws._replace(accept_prob=jnp.full_like(draws.accept_prob, jnp.nan))
-        settings = _describe(kernel, num_warmup, examples)
+        settings = _describe(sampler, num_warmup, examples)
         settings["variance_inflation"] = float(draws.inflation.mean())
         return _pack(draws, theta, gamma, is_batch, settings)
     is_adapted = not _is_whitened(draws)
@@ -195,7 +194,7 @@ def sample(
         draws, theta = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
         )
-    settings = _describe(kernel, num_warmup, examples) | {"is_adapted": is_adapted}
+    settings = _describe(sampler, num_warmup, examples) | {"is_adapted": is_adapted}
     return _pack(draws, theta, gamma, is_batch, settings)
 
 
@@ -225,8 +224,8 @@ def _point(posterior: GibbsPosterior, init: PyTree) -> Float[Array, " dim"]:
     return point
 
 
-def _describe(kernel: Kernel | Unadjusted, num_warmup: int, examples: PyTree) -> dict[str, Any]:
-    return {"kernel": repr(kernel), "num_warmup": num_warmup, "rows": num_examples(examples)}
+def _describe(sampler: Sampler, num_warmup: int, examples: PyTree) -> dict[str, Any]:
+    return {"kernel": repr(sampler), "num_warmup": num_warmup, "rows": num_examples(examples)}
 
 
 def _pack(

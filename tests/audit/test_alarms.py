@@ -16,10 +16,10 @@ from problems import (
 )
 
 import gibbs_dp as gdp
-from gibbs_dp.audit.assemble import make_report
+from gibbs_dp.auditing.assemble import make_report
 from gibbs_dp.sampling.kernels.base import init
 
-RUN = importlib.import_module("gibbs_dp.audit.run")  # the package's name is also a function's
+RUN = importlib.import_module("gibbs_dp.auditing.api")  # the package's name is also a function's
 
 
 def audit(posterior, population, n, gammas, **settings):

@@ -7,8 +7,8 @@ import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.audit.calibrate import calibrate_on_average_kl
-from gibbs_dp.audit.report import Report
+from gibbs_dp.auditing.calibrate import calibrate_on_average_kl
+from gibbs_dp.auditing.report import Report
 
 
 def exact_gamma(target, n):

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gibbs_dp.audit.control import (
+from gibbs_dp.engine.plan import Summary
+from gibbs_dp.quantities.control import (
     LEAST_DATASETS,
     control_coefficient,
     fit_control,
     fit_pairs,
     shares_of_others,
 )
-from gibbs_dp.audit.pair_count import pairs_worth
-from gibbs_dp.audit.plan import Summary
+from gibbs_dp.quantities.on_average_kl.pair_count import pairs_worth
 
 
 def summary(gap, control, factor=3.0):

@@ -11,13 +11,13 @@ import pytest
 from problems import gaussian_examples, gaussian_mean, private_mean, truncated_normals
 
 import gibbs_dp as gdp
-from gibbs_dp.audit.pilot import kept_datasets
-from gibbs_dp.audit.sweep import run_sweep
-from gibbs_dp.audit.track import kl_values
+from gibbs_dp.engine.sweep import run_sweep
+from gibbs_dp.engine.track import kl_values
+from gibbs_dp.engine.tuning import kept_datasets
 from gibbs_dp.estimators import average
 from gibbs_dp.exact import closed_form
 
-RUN = importlib.import_module("gibbs_dp.audit.run")  # the package's name is also a function's
+RUN = importlib.import_module("gibbs_dp.auditing.api")  # the package's name is also a function's
 
 REPEATS, DATASETS = 200, 48
 

@@ -26,9 +26,9 @@ import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.exact import closed_form
 
-COMPARISON = importlib.import_module("gibbs_dp.audit.comparison")
-PAIRS = importlib.import_module("gibbs_dp.audit.pairs")
-RUN = importlib.import_module("gibbs_dp.audit.run")
+COMPARISON = importlib.import_module("gibbs_dp.quantities.mutual_information.comparison")
+PAIRS = importlib.import_module("gibbs_dp.quantities.mutual_information.tables")
+RUN = importlib.import_module("gibbs_dp.auditing.api")
 
 
 def contains(report, truth, width=3.0):

@@ -7,7 +7,7 @@ from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as _compile
-from gibbs_dp.audit import comparison, pairs
+from gibbs_dp.auditing import comparison, pairs
 
 PROGRAMS = (pairs._look_at, pairs._quadratic_losses, pairs._point_losses, pairs._swap_terms)
 

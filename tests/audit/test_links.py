@@ -7,7 +7,7 @@ import pytest
 from problems import QUICK, gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.audit import settings, sizes
+from gibbs_dp.auditing import settings, sizes
 from gibbs_dp.model.populations import as_population
 
 N = 12

@@ -17,14 +17,14 @@ from problems import (
 )
 
 import gibbs_dp as gdp
-from gibbs_dp.audit import pilot
-from gibbs_dp.audit.choice import choose_estimator
-from gibbs_dp.audit.sizes import default_ghosts
+from gibbs_dp.auditing import pilot
+from gibbs_dp.engine.sizes import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features
+from gibbs_dp.quantities.on_average_kl.choice import choose_estimator
 
-RUN = importlib.import_module("gibbs_dp.audit.run")
+RUN = importlib.import_module("gibbs_dp.auditing.api")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.audit.plot_selection import LABEL
+from gibbs_dp.auditing.plot_selection import LABEL
 from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.experiments.capacity import PANELS, Capacity
 from gibbs_dp.experiments.capacity_plot import plot_posteriors

@@ -11,12 +11,12 @@ import pytest
 from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
-from gibbs_dp.audit import allocation, information
-from gibbs_dp.audit.runner import Runner
-from gibbs_dp.audit.store.archive import Archive, DamagedStoreWarning
+from gibbs_dp.auditing import allocation, information
+from gibbs_dp.engine.runner import Runner
+from gibbs_dp.engine.store.archive import Archive, DamagedStoreWarning
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
 
-RUN = importlib.import_module("gibbs_dp.audit.run")
+RUN = importlib.import_module("gibbs_dp.auditing.api")
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}  # one program for all gammas
 BLOCKS = 16

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import jax.numpy as jnp
 import pytest
 
-from gibbs_dp.audit import workers
+from gibbs_dp.auditing import workers
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def asked(monkeypatch):
         found.update(settings, posterior=posterior, dtype=jnp.zeros(()).dtype)
         raise ValueError("recorded.")
 
-    monkeypatch.setattr(sys.modules["gibbs_dp.audit"], "audit", record)
+    monkeypatch.setattr(sys.modules["gibbs_dp.auditing"], "audit", record)
     return found
 
 

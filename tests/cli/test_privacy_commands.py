@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.audit import calibrate as calibrate_module
+from gibbs_dp.auditing import calibrate as calibrate_module
 
 LINEAR = ("calibrate", "linear-regression", "--theta-bound", 2)
 REPLACE = ("--adjacency", "replace-one")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp._jaxlib.compile import is_known
-from gibbs_dp.audit.workers import precision
+from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.estimators import direct, direct_kl, direct_kl_of_pairs, two_sided_kl
 from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.sampling.shells import spread_radii

@@ -6,7 +6,6 @@ Of 150 intervals that cover with probability 0.965, fewer than 90% do once in 6,
 import numpy as np
 import pytest
 
-from gibbs_dp.audit.information import _Above
 from gibbs_dp.estimators import (
     ContrastSums,
     average,
@@ -17,6 +16,7 @@ from gibbs_dp.estimators import (
     least_upper,
 )
 from gibbs_dp.estimators.variational import cross_fitted_gaussian
+from gibbs_dp.quantities.mutual_information.information import _Above
 
 LEAST_COVERED = 0.90
 

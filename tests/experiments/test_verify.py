@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from gibbs_dp.audit import Report
+from gibbs_dp.auditing import Report
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.exact.record import counterexample, equality

@@ -109,7 +109,7 @@ def test_audits_and_samples_pass_it_on(monkeypatch):
     def not_now(*_):
         raise InterruptedError
 
-    monkeypatch.setattr(importlib.import_module("gibbs_dp.audit.run"), "run_sweep", not_now)
+    monkeypatch.setattr(importlib.import_module("gibbs_dp.auditing.api"), "run_sweep", not_now)
     target = posterior(covariance_loss, dist.Normal(0.0, 2.0).expand([12]))
     with pytest.warns(WaitingWarning), pytest.raises(InterruptedError):
         gdp.audit(

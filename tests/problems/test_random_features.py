@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.audit.workers import precision
+from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.exact.closed_form import linear_regression_kl, linear_regression_replaced
 from gibbs_dp.experiments import double_descent as experiment
 from gibbs_dp.experiments.double_descent_plot import plot_double_descent

@@ -19,7 +19,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling.chains import run_chains
-from gibbs_dp.sampling.evolve import make_schedule
+from gibbs_dp.sampling.schedule import make_schedule
 
 FALSE_ALARM = 1e-5
 GAMMA = 4.0

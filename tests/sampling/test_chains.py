@@ -6,7 +6,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling import chains, locate
-from gibbs_dp.sampling.evolve import make_schedule
+from gibbs_dp.sampling.schedule import make_schedule
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 

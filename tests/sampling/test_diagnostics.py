@@ -87,8 +87,8 @@ def test_one_bad_dataset_hardly_moves_rhat_but_shows_as_a_cell():
 
 @pytest.mark.parametrize("num_samples", [8, 9])
 def test_spread_is_its_definition(num_samples):
-    from gibbs_dp.sampling.chains import ChainDraws
     from gibbs_dp.sampling.diagnostics import spread
+    from gibbs_dp.sampling.sampler import ChainDraws
 
     v = np.random.default_rng(4).normal(size=(4, num_samples, 2)).astype(np.float32)
     potential = 0.5 * np.sum(v**2, axis=-1)

@@ -1,8 +1,6 @@
 """Markov kernels: settings as frozen dataclasses over pure ``init`` and ``step`` functions."""
 
-from gibbs_dp.sampling.kernels.base import JointKernel as JointKernel
 from gibbs_dp.sampling.kernels.base import Kernel as Kernel
-from gibbs_dp.sampling.kernels.check import check_kernel as check_kernel
 from gibbs_dp.sampling.kernels.hmc import HMC as HMC
 from gibbs_dp.sampling.kernels.mala import MALA as MALA
 from gibbs_dp.sampling.kernels.sgld import SGLD as SGLD

@@ -1,15 +1,31 @@
-"""What every Markov kernel offers to the engine."""
+"""The contract of Markov kernels with an acceptance step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from gibbs_dp.sampling.traits import Traits
+
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
+
+
+class State(Protocol):
+    """What every kernel's state has; a NamedTuple with any further fields."""
+
+    @property
+    def position(self) -> Float[Array, " dim"]:
+        """Where the chain is."""
+        ...
+
+    @property
+    def potential(self) -> Float[Array, ""]:
+        """Potential there."""
+        ...
 
 
 class ChainState(NamedTuple):
@@ -42,57 +58,67 @@ class Tuning(NamedTuple):
     num_inner: Int[Array, ""]  # leapfrog steps of HMC, Langevin transitions of MALA
 
 
-@runtime_checkable
-class Kernel(Protocol):
-    """Settings of a Markov kernel on whitened coordinates."""
+class Kernel:
+    """Base of Markov kernels with an acceptance step, on whitened coordinates.
 
-    @property
-    def target_accept(self) -> float:
-        """Acceptance rate that adaptation aims for."""
-        ...
+    A kernel is a frozen dataclass of its settings that subclasses this and gives
+    :meth:`default_tuning` and :meth:`step`; :meth:`init` too where its state is its own. Its state
+    is any NamedTuple with ``position`` and ``potential``. It then works in ``gibbs_dp.sample`` and
+    ``gibbs_dp.audit``, which find the mode, whiten, adapt and diagnose.
+
+    Attributes
+    ----------
+    traits
+        What the kernel is able to do.
+    target_accept
+        Acceptance rate that adaptation aims for.
+    """
+
+    traits: ClassVar[Traits] = Traits()
+    target_accept = 0.8
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
-        """Step size and number of leapfrog steps for a standard Gaussian of this dimension."""
-        ...
+        """Step size and number of inner steps for a standard Gaussian of this dimension."""
+        raise NotImplementedError
+
+    def eased(
+        self, accept_rate: float, tuning: tuple[float, int]
+    ) -> tuple[tuple[float, int], int] | None:
+        """Tuning and burn-in that do where pilots accepted this much; None: no less than usual."""
+        del accept_rate, tuning
+        return None
+
+    def init(self, key: PRNGKeyArray, position: Float[Array, " dim"], potential: Potential) -> Any:
+        """Start a chain: its state at a position."""
+        del key
+        return evaluate(position, potential)
 
     def step(
-        self, key: PRNGKeyArray, state: ChainState, potential: Potential, tuning: Tuning
-    ) -> tuple[ChainState, StepInfo]:
+        self, key: PRNGKeyArray, state: Any, potential: Potential, tuning: Tuning
+    ) -> tuple[Any, StepInfo]:
         """Make one transition that leaves ``exp(-potential)`` invariant."""
-        ...
-
-
-@runtime_checkable
-class JointKernel(Kernel, Protocol):
-    """A kernel that can draw the noise of several chains together."""
+        raise NotImplementedError
 
     def noise_of_all(self, keys: Key[Array, " chains"], dim: int, dtype: Any) -> PyTree[Array]:
-        """Draw what one transition of every chain takes."""
-        ...
+        """Draw what one transition of every chain takes; with ``traits.has_joint_noise`` only."""
+        raise NotImplementedError
 
     def step_all(
-        self,
-        noise: PyTree[Array],
-        states: ChainState,
-        potential: Potential,
-        tuning: Tuning,
-    ) -> tuple[ChainState, StepInfo]:
-        """Make one transition of every chain, each by itself as :meth:`Kernel.step` would."""
-        ...
+        self, noise: PyTree[Array], states: Any, potential: Potential, tuning: Tuning
+    ) -> tuple[Any, StepInfo]:
+        """Make one transition of every chain, each by itself as :meth:`step` would."""
+        raise NotImplementedError
 
 
-def init(position: Float[Array, " dim"], potential: Potential) -> ChainState:
-    """Evaluate potential and gradient at a starting position."""
+def evaluate(position: Float[Array, " dim"], potential: Potential) -> ChainState:
+    """Potential and gradient at a position."""
     value, gradient = jax.value_and_grad(potential)(position)
     return ChainState(position, value, gradient)
 
 
 def metropolis(
-    uniform: Float[Array, ""],
-    state: ChainState,
-    proposal: ChainState,
-    log_ratio: Float[Array, ""],
-) -> tuple[ChainState, StepInfo]:
+    uniform: Float[Array, ""], state: Any, proposal: Any, log_ratio: Float[Array, ""]
+) -> tuple[Any, StepInfo]:
     """Accept the proposal with probability ``min(1, exp(log_ratio))``; never accept NaN."""
     log_ratio = jnp.where(jnp.isnan(log_ratio), -jnp.inf, log_ratio)
     accept_prob = jnp.exp(jnp.minimum(log_ratio, 0.0))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +12,20 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import (
     ChainState,
+    Kernel,
     Potential,
     StepInfo,
     Tuning,
-    init,
     metropolis,
 )
 from gibbs_dp.sampling.kernels.integrators import INTEGRATORS, Integrator, split
 from gibbs_dp.sampling.noise import normals_and_uniforms
 from gibbs_dp.sampling.shells import spread_radii
+from gibbs_dp.sampling.traits import Traits
 
-__all__ = ["HMC", "init", "step"]
+# Acceptance around a Gaussian fit above which a share of the steps and a shorter burn-in do: on a
+# Gaussian posterior, and on one so close to it that no test here found a bias with 4 steps.
+EASED = ((0.999, 1 / 3, 2), (0.985, 2 / 3, 8))
 
 # Standard normals and uniforms of all chains.
 Noise = tuple[Float[Array, "dim chains"], Float[Array, "4 chains"]]
@@ -65,7 +69,7 @@ def transition(
 
 
 @dataclass(frozen=True)
-class HMC:
+class HMC(Kernel):
     """Hamiltonian Monte Carlo on whitened coordinates.
 
     Parameters
@@ -97,6 +101,8 @@ class HMC:
     5
     """
 
+    traits: ClassVar[Traits] = Traits(has_joint_noise=True)
+
     step_size: float | None = None
     num_leapfrog: int | None = None
     jitter: float = 0.2
@@ -123,6 +129,25 @@ class HMC:
         count = self.num_leapfrog or max(3, round(3 * shrink))
         size = self.step_size or min(0.55 / shrink, 1.6 / count)
         return size, count
+
+    def eased(
+        self, accept_rate: float, tuning: tuple[float, int]
+    ) -> tuple[tuple[float, int], int] | None:
+        """Fewer steps to a quarter orbit, and a short burn-in, where the fit is nearly exact.
+
+        The "split" integrator then follows the posterior without error, and chains start from
+        nearly the posterior itself.
+        """
+        if self.integrator != "split":
+            return None
+        for least, share, num_burn_in in EASED:
+            if accept_rate > least:
+                size, count = tuning
+                if self.num_leapfrog is None and self.step_size is None:
+                    fewer = math.ceil(share * count)
+                    size, count = size * count / fewer, fewer
+                return (size, count), num_burn_in
+        return None
 
     def step(
         self, key: PRNGKeyArray, state: ChainState, potential: Potential, tuning: Tuning

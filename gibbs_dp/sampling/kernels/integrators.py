@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from gibbs_dp.sampling.kernels.base import ChainState, Potential, init
+from gibbs_dp.sampling.kernels.base import ChainState, Potential, evaluate
 
 Vector = Float[Array, " dim"]
 Integrator = Callable[
@@ -43,7 +43,7 @@ def leapfrog(
     # The half kick is followed by num_leapfrog - 1 (drift, full kick), a drift and the last half
     # kick: the potential's value is needed only once, at the end.
     position, last = jax.lax.fori_loop(0, num_leapfrog - 1, one, (state.position, half))
-    end = init(position + size * last, potential)
+    end = evaluate(position + size * last, potential)
     return end, last - 0.5 * size * end.gradient, half + kick
 
 
@@ -74,7 +74,7 @@ def split(
         return position, momentum - angle * (gradient_of(position) - position)
 
     position, last = rotate(*jax.lax.fori_loop(0, num_leapfrog - 1, one, (state.position, kicked)))
-    end = init(position, potential)
+    end = evaluate(position, potential)
     return end, last - 0.5 * angle * (end.gradient - end.position), kicked + kick
 
 

@@ -10,15 +10,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import (
     ChainState,
+    Kernel,
     Potential,
     StepInfo,
     Tuning,
-    init,
+    evaluate,
     metropolis,
 )
 from gibbs_dp.sampling.noise import normals_and_uniforms
-
-__all__ = ["MALA", "init", "step"]
 
 
 def step(
@@ -33,7 +32,7 @@ def step(
     dim, dtype = state.position.shape[0], state.position.dtype
     noise, uniform = normals_and_uniforms(key, dim, 1, dtype)
     h = 0.5 * size**2
-    proposal = init(state.position - h * state.gradient + size * noise, potential)
+    proposal = evaluate(state.position - h * state.gradient + size * noise, potential)
 
     def log_q(to: ChainState, start: ChainState) -> Float[Array, ""]:
         gap = to.position - start.position + h * start.gradient
@@ -46,7 +45,7 @@ def step(
 
 
 @dataclass(frozen=True)
-class MALA:
+class MALA(Kernel):
     """Metropolis-adjusted Langevin on whitened coordinates.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gibbs_dp.sampling.kernels.unadjusted import PlainForm, Unadjusted
+from gibbs_dp.sampling.traits import Traits
 
 DEFAULT_BATCH_SIZE = 32
 
@@ -66,6 +67,11 @@ class SGLD(Unadjusted):
                 "SGLD(control_variate): clipped gradients do not add up to the gradient at the "
                 "mode; drop clip or control_variate."
             )
+
+    @property
+    def traits(self) -> Traits:
+        """What the kernel is able to do, and what it needs: minibatches are of examples."""
+        return super().traits._replace(needs_examples=True)
 
     def size_of_batch(self, n: int) -> int:
         """Examples per minibatch of fixed size, of ``n``."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from jaxtyping import Array, Float, Int
 
 from gibbs_dp.information import checks
+from gibbs_dp.sampling.traits import Traits
 
 # An optax schedule: a number for every count of steps.
 StepSchedule = Callable[[Any], Any]
@@ -78,6 +79,15 @@ class Unadjusted:
                 f"{name}(preconditioner): {self.preconditioner!r} is not one of "
                 f"{', '.join(get_args(Preconditioner))}."
             )
+
+    @property
+    def traits(self) -> Traits:
+        """What the kernel is able to do, and what it needs."""
+        return Traits(
+            is_adjusted=False,
+            needs_examples=self.clip is not None,
+            needs_hessian=self.preconditioner == "laplace",
+        )
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Step size (or factor of a schedule), and steps per recorded draw."""

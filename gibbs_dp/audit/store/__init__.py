@@ -1,5 +1,0 @@
-"""Finished blocks of a sweep on disk: checkpoints, resuming, and many processes."""
-
-from gibbs_dp.audit.store.place import AuditIncomplete as AuditIncomplete
-from gibbs_dp.audit.store.place import Store as Store
-from gibbs_dp.audit.store.place import StoreError as StoreError

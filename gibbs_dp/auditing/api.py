@@ -1,0 +1,261 @@
+"""The main job: how private and how accurate a Gibbs posterior is on average, over gamma."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from jaxtyping import PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from gibbs_dp.auditing.assemble import make_report, partial_report
+from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
+from gibbs_dp.auditing.report import Report
+from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
+from gibbs_dp.engine.examples import check_examples
+from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.sizes import default_block_size
+from gibbs_dp.engine.store import Store
+from gibbs_dp.engine.store.archive import Archive
+from gibbs_dp.engine.store.configuration import configuration, request
+from gibbs_dp.engine.store.open import as_store, open_archive, stored_configuration
+from gibbs_dp.engine.sweep import Sweep, SweepInterruptedError, explore, run_sweep
+from gibbs_dp.model.check import as_key, check_posterior, positive_count
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.keywords import names_keywords
+from gibbs_dp.model.populations import Population, as_population
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.quantities.mutual_information.quantity import check_information
+from gibbs_dp.quantities.on_average_kl import OnAverageKL
+from gibbs_dp.quantities.registry import others
+from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.sampler import Sampler
+
+
+class AuditInterrupted(KeyboardInterrupt):
+    """Ctrl-C during an audit. ``report`` holds what was finished, or None."""
+
+    def __init__(self, report: Report | None) -> None:
+        super().__init__("audit interrupted")
+        self.report = report
+
+
+@names_keywords
+def audit(
+    posterior: GibbsPosterior,
+    population: Population | Callable[[PRNGKeyArray, int], Any],
+    n: int,
+    gammas: ArrayLike | float | Sequence[float],
+    num_datasets: int = 1024,
+    num_ghosts: int | None = None,
+    key: int | PRNGKeyArray = 0,
+    kernel: Kernel | Unadjusted | Sampler | None = None,
+    num_chains: int = 8,
+    num_warmup: int | None = None,
+    num_samples: int = 8,
+    group_size: int = 1,
+    rel_error: float | None = None,
+    max_datasets: int | None = None,
+    domain: Domain | None = None,
+    estimator: str = "auto",
+    block_size: int | None = None,
+    num_information: int | None = None,
+    sigma: float | Literal["empirical"] | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Report:
+    """Sample the posteriors of many datasets and report privacy, generalization and risk.
+
+    For every gamma, ``num_datasets`` datasets of ``n`` examples are drawn (the same ones for
+    every gamma), their posteriors sampled, and the draws reduced to on-average KL-privacy
+    (Wang, Lei & Fienberg 2016, Definition 2), generalization error and risks. Standard errors
+    are over datasets. A few draws a dataset are enough: the datasets are the sample.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior.
+    population
+        ``(key, n) -> examples``, or an object of ``gibbs_dp.populations``.
+    n
+        Examples per dataset.
+    gammas
+        Inverse temperatures, finite and >= 0; gamma multiplies the total loss.
+    num_datasets
+        Datasets per gamma; where ``rel_error`` asks for more, the number to start with.
+    num_ghosts
+        Fresh examples per dataset (raised to ``group_size`` where that is larger). None: ``n``, but
+        at least 64, at most 256; 64 for a structured loss, which needs a dataset with each of them;
+        no more than a table drawn without replacement has left; and 16 for dependent examples,
+        where each stands for a dataset.
+    key
+        Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
+        block size or device count.
+    kernel
+        ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, or ``gibbs_dp.Grid(...)`` for posteriors
+        summed exactly over candidates or a lattice (chains, samples and warm-up are then unused).
+        ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column ``variance_inflation``
+        estimates by how much.
+    num_chains, num_samples
+        Chains per dataset (at least 2) and draws kept per chain (at least 4).
+    num_warmup
+        Burn-in steps. None: 16, lengthened where pilots or the drift test ask for it.
+    group_size
+        Examples replaced at once, ``k``.
+    rel_error
+        Add datasets to a gamma until the standard error of ``on_average_kl`` is this share of it
+        (never judged on fewer than 256 datasets).
+    max_datasets
+        Where ``rel_error`` stops trying; 64 times ``num_datasets`` by default.
+    domain
+        Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses.
+    estimator
+        Of on-average KL. "one-sided" takes normalizer ratios from the posterior's own draws;
+        "two-sided" also samples the posterior with examples replaced, which is unbiased for any
+        KL but costs up to nine times as much; "ghost" is gamma times the generalization error
+        (Theorem 4), steady only where the KL is some nats. "auto" decides per gamma on pilot
+        datasets, and leaves one side where the reported datasets show that it fails on them.
+    block_size
+        Datasets per compiled call; changes nothing but speed and memory.
+    num_information
+        Datasets compared with each other for mutual information, ``M``: its lower bound cannot
+        exceed ``log M``, and its cost grows like ``M^2 n``. None: ``min(num_datasets, 1024)``,
+        or none where that is below 32 or theta has more than 512 coordinates; 0: none.
+    sigma
+        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
+        of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
+        "empirical": the largest standard deviation seen over draws, which guarantees nothing.
+    store
+        Folder that keeps every finished block of datasets: killed at any moment, the same call
+        continues and ends with the same numbers, and further datasets, gammas or a smaller
+        ``rel_error`` reuse what is there. A :class:`gibbs_dp.Store` also shares the work among
+        processes. Blocks, pilots and mutual information are kept; a setting or function that
+        changed is refused (code behind host callbacks is not seen, see
+        ``gibbs_dp.engine.store.fingerprint``). ``block_size`` is then the store's by default.
+    progress
+        Show a progress bar on stderr.
+
+    Returns
+    -------
+    Report
+        With ``warnings`` wherever the engine saw that it is wrong.
+
+    Raises
+    ------
+    ValueError
+        For arguments that make no sense, examples or losses that do not fit together,
+        posteriors that cannot be normalized, and a store of another configuration.
+    AuditInterrupted
+        On Ctrl-C; its ``report`` holds what was finished.
+    AuditIncomplete
+        If this process has done its part and blocks of others are missing in the store.
+    StoreError
+        If the store cannot be written (a full disk); what was finished stays.
+
+    Examples
+    --------
+    >>> import jax, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
+    ...                                gdp.Flat(gdp.supports.real(1)))
+    >>> report = gdp.audit(posterior, lambda key, n: jax.random.normal(key, (n, 1)), n=20,
+    ...                    gammas=[1.0], num_datasets=256, progress=False)
+    >>> bool(abs(report["on_average_kl"][0] - 1 / 20) < 4 * report["on_average_kl_se"][0])
+    True
+    """
+    check_posterior(posterior)
+    counts = check_counts(
+        n, group_size, num_chains, num_samples, num_datasets, num_warmup, rel_error, max_datasets
+    )
+    leading, checked, root = OnAverageKL(estimator), check_gammas(gammas), as_key(key)
+    source = as_population(population)
+    num_ghosts = check_ghosts(posterior, source, counts.n, counts.group_size, num_ghosts)
+    sampler = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
+    sampler.check(posterior)
+    num_chains, num_samples = sampler.shape(posterior, counts.num_chains, counts.num_samples)
+    if sampler.traits.is_exact and estimator in ("two-sided", "ghost"):
+        raise ValueError(
+            f"estimator: a {type(sampler).__name__} sums over the posterior exactly and has no use "
+            f"for {estimator!r}; leave it at 'auto'."
+        )
+    place = None if store is None else as_store(store)
+    held = None if place is None else stored_configuration(place)
+    if block_size is None and held is not None:
+        block_size = held.get("block_size")
+    if block_size is None:
+        block_size = default_block_size(
+            posterior,
+            counts.n,
+            num_ghosts,
+            num_chains,
+            num_samples,
+            counts.num_datasets,
+            is_stored=place is not None,
+        )
+    num_information = check_information(num_information, counts.num_datasets, posterior.dim)
+    settings = Settings(
+        posterior=posterior,
+        population=source,
+        n=counts.n,
+        gammas=checked,
+        num_datasets=counts.num_datasets,
+        num_ghosts=num_ghosts,
+        key=root,
+        sampler=sampler,
+        num_chains=num_chains,
+        num_warmup=counts.num_warmup,
+        num_samples=num_samples,
+        group_size=counts.group_size,
+        rel_error=rel_error,
+        max_datasets=counts.max_datasets,
+        block_size=positive_count("block_size", block_size),
+        leading=leading,
+        others=others(num_information, sigma, domain),
+    )
+    if held is None:  # what a store holds has been checked
+        _check(settings)
+    archive = None if place is None else open_archive(place, lambda: _describe(settings))
+    if archive is None:
+        return _run(settings, progress, None)
+    asked = request(settings)
+    stored = archive.report(asked)
+    if stored is not None:
+        return _restored(stored)
+    report = _run(settings, progress, archive)
+    parts = ("rows", "settings", "warnings", "notes")
+    archive.save_report(asked, {name: getattr(report, name) for name in parts})
+    return report
+
+
+def _restored(held: dict[str, Any]) -> Report:
+    rows, warnings, notes = (tuple(held[name]) for name in ("rows", "warnings", "notes"))
+    return Report(rows, held["settings"], warnings, notes)
+
+
+def _describe(settings: Settings) -> dict[str, Any]:
+    try:
+        return configuration(settings)
+    except Exception:
+        _check(settings)  # says what is wrong with examples or losses that cannot be traced
+        raise
+
+
+def _check(settings: Settings) -> None:
+    s = settings
+    fresh = num_fresh(s.posterior, s.n, s.num_ghosts)
+    check_examples(s.posterior, s.population, s.n, fresh, stream_key(s.key, Stream.TRIAL))
+
+
+def _run(settings: Settings, progress: bool, archive: Archive | None) -> Report:
+    with Progress(progress, steps=len(settings.gammas)) as bar:
+        try:
+            tracks = run_sweep(settings, bar, archive)
+        except SweepInterruptedError as interrupt:
+            raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
+        try:
+            found = explore(Sweep(settings, tracks, bar, archive))
+        except KeyboardInterrupt:
+            raise AuditInterrupted(partial_report(settings, tracks)) from None
+    return make_report(settings, tracks, found)

@@ -1,0 +1,135 @@
+"""From a finished sweep to its report: rows, warnings and what the numbers are conditional on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.auditing.report import Report
+from gibbs_dp.engine.health import why_failed
+from gibbs_dp.engine.quantity import Row
+from gibbs_dp.engine.result import Result, result_of
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.track import Track
+from gibbs_dp.estimators import average
+
+
+def make_report(
+    settings: Settings,
+    tracks: Sequence[Track],
+    found: Sequence[dict[str, Any]] | None = None,
+    extra: tuple[str, ...] = (),
+) -> Report:
+    """Turn every gamma's track, and what was found in all of them together, into a row.
+
+    Parameters
+    ----------
+    settings, tracks
+        The sweep.
+    found
+        Of :func:`gibbs_dp.engine.sweep.explore`; None: nothing.
+    extra
+        Warnings of the whole report.
+
+    Returns
+    -------
+    Report
+        A row for every gamma.
+    """
+    rows, warnings, values = [], list(extra), []
+    for i, track in enumerate(tracks):
+        result = result_of(settings, track, found[i] if found else None)
+        row, told = make_row(result)
+        rows.append(row)
+        warnings += [f"gamma={track.gamma:g}: {text}" for text in told]
+        values.append(dataset_values(result))
+    notes = [note for q in settings.quantities for note in q.notes(settings, rows)]
+    return Report(
+        tuple(rows),
+        settings.describe(),
+        tuple(warnings),
+        tuple(_of_population(settings) + notes),
+        tuple(values),
+    )
+
+
+def partial_report(settings: Settings, tracks: Sequence[Track]) -> Report | None:
+    """Report on what an interrupted sweep finished; None where that is too little."""
+    usable = [t for t in tracks if t.summary() is not None and t.reported()[1].sum() >= 2]
+    if not usable:
+        return None
+    text = "interrupted: only finished blocks of datasets are in this report."
+    return make_report(settings, usable, extra=(text,))
+
+
+def make_row(result: Result) -> tuple[Row, list[str]]:
+    """One gamma's row, and one sentence for everything about it that a reader must know."""
+    settings, total, count = result.settings, result.is_good.size, int(result.is_good.sum())
+    if count < 2:
+        raise ValueError(
+            f"posterior: {total - count} of {total} datasets failed at gamma={result.gamma:g} "
+            f"({why_failed(result.summary, result.is_good)}); nothing can be estimated."
+        )
+    row: Row = {
+        "gamma": result.gamma,
+        "n": settings.n,
+        "group_size": settings.group_size,
+        "num_datasets": count,
+    }
+    told = _failures(result)
+    for name, values in dataset_values(result).items():
+        estimate = average(values, np.isfinite(values))
+        if estimate.num_datasets >= 2:
+            row[name], row[f"{name}_se"] = estimate.value, estimate.se
+            if estimate.num_datasets < count:
+                told.append(
+                    f"{name} is the mean over {estimate.num_datasets} of {total} datasets, without "
+                    "those where it is not finite, which biases it."
+                )
+    for quantity in settings.quantities:
+        more, warnings = quantity.finish(result, row)
+        row |= more
+        told += warnings
+    row["failed_datasets"] = total - count
+    return row, told + _missed(result, row)
+
+
+def dataset_values(result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+    """Return what the row's means are means of, in the datasets' order; NaN for failed ones."""
+    found: dict[str, Any] = {}
+    for quantity in result.settings.quantities:
+        found |= quantity.means(result)
+    return {name: result.only_believed(values) for name, values in found.items()}
+
+
+def _failures(result: Result) -> list[str]:
+    total, count = result.is_good.size, int(result.is_good.sum())
+    if count == total:
+        return []
+    return [
+        f"{total - count} of {total} datasets failed "
+        f"({why_failed(result.summary, result.is_good)}); the estimates are conditional on the "
+        "others, which biases them."
+    ]
+
+
+def _missed(result: Result, row: Row) -> list[str]:
+    if not result.track.missed_rel_error:
+        return []
+    settings, error = result.settings, row[f"{result.settings.leading.name}_se"]
+    return [
+        f"rel_error={settings.rel_error:g} was not reached with max_datasets="
+        f"{settings.max_datasets} (standard error {error:.2g})."
+    ]
+
+
+def _of_population(settings: Settings) -> list[str]:
+    if not getattr(settings.population, "conditional", False):
+        return []
+    return [
+        "training rows and ghosts are disjoint rows of one table: standard errors are "
+        "conditional on the table."
+    ]

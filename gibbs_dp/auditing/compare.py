@@ -1,0 +1,188 @@
+"""Reports side by side: differences with standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gibbs_dp.auditing.report import Report, with_error
+from gibbs_dp.estimators import average
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PRIVACY = ("on_average_kl", "on_average_kl_ghost")
+RISKS = ("generalization_error", "empirical_risk", "population_risk", "excess_risk")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every report against the first.
+
+    Parameters
+    ----------
+    reports
+        By name, the first one the baseline.
+    table
+        A row per gamma, quantity and report but the first: ``value``, ``baseline`` (nats for KLs,
+        units of the loss else), their ``difference``, its standard error ``se`` over datasets,
+        ``z`` and whether it is ``paired``.
+    notes
+        What was left out, a sentence each.
+    """
+
+    reports: dict[str, Report]
+    table: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return a readable table, and the notes."""
+        import pandas as pd  # slow to import
+
+        shown = pd.DataFrame(
+            {
+                "gamma": [f"{g:g}" for g in self.table["gamma"]],
+                "quantity": self.table["quantity"],
+                "report": self.table["report"],
+                "value": [f"{v:.4g}" for v in self.table["value"]],
+                f"of {next(iter(self.reports))}": [f"{v:.4g}" for v in self.table["baseline"]],
+                "difference": [
+                    with_error(d, s)
+                    for d, s in zip(self.table["difference"], self.table["se"], strict=True)
+                ],
+                "z": [f"{z:+.1f}" for z in self.table["z"]],
+                "errors": np.where(self.table["paired"], "paired", "independent"),
+            }
+        )
+        return "\n".join([shown.to_string(index=False), *(f"note     {n}" for n in self.notes)])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def plot(self, title: str | None = None) -> Figure:
+        """Draw all reports over each other, and differences of on-average KL in standard errors."""
+        from gibbs_dp.auditing.plot import plot_comparison
+
+        return plot_comparison(self.reports, self.table, title)
+
+
+def compare(reports: Mapping[str, Report] | Sequence[Report]) -> Comparison:
+    """Compare audits at the gammas that they share.
+
+    Where two reports have one key and carry their datasets' numbers, dataset ``i`` of both came
+    from one random key, and the error is that of the mean of paired differences: valid whatever
+    the two have in common, and small where it is the same datasets. Otherwise the errors are
+    added as independent ones.
+
+    Parameters
+    ----------
+    reports
+        By name, or a list (then called 0, 1, ...); the first is the baseline.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two reports, and reports whose numbers are of different things: other
+        dataset sizes, other group sizes, no common gamma.
+
+    Examples
+    --------
+    >>> row = {"gamma": 1.0, "on_average_kl": 0.5, "on_average_kl_se": 0.03}
+    >>> other = {"gamma": 1.0, "on_average_kl": 0.6, "on_average_kl_se": 0.04}
+    >>> found = compare({"a": Report((row,), {}), "b": Report((other,), {})}).table.iloc[0]
+    >>> round(float(found["difference"]), 9), round(float(found["se"]), 9)
+    (0.1, 0.05)
+    """
+    if not isinstance(reports, Mapping):
+        reports = {str(i): report for i, report in enumerate(reports)}
+    named = {str(name): report for name, report in reports.items()}
+    if len(named) < 2:
+        raise ValueError(f"reports: got {len(named)}; comparing needs at least two.")
+    for name, report in named.items():
+        if not isinstance(report, Report):
+            raise ValueError(
+                f"reports: {name!r} is a {type(report).__name__}; give what gibbs_dp.audit returns."
+            )
+    first, *others = named
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for name in others:
+        _refuse_incomparable(first, named[first], name, named[name])
+        quantities: tuple[str, ...] = PRIVACY
+        losses = [named[n].settings.get("loss") for n in (first, name)]
+        if losses[0] == losses[1]:
+            quantities += RISKS
+        else:
+            notes.append(f"{name!r} has another loss than {first!r}: only KLs are compared.")
+        rows += _differences(named[first], name, named[name], quantities)
+    columns = ["gamma", "quantity", "report", "value", "baseline", "difference", "se", "z"]
+    import pandas as pd
+
+    table = pd.DataFrame(rows, columns=[*columns, "paired"])
+    order = table.assign(place=table["quantity"].map([*PRIVACY, *RISKS].index))
+    table = table.loc[order.sort_values(["place", "gamma"], kind="stable").index]
+    return Comparison(named, table.reset_index(drop=True), tuple(notes))
+
+
+def _refuse_incomparable(first: str, baseline: Report, name: str, report: Report) -> None:
+    reasons = {
+        "n": "gamma multiplies the total loss, so that one gamma is another temperature there",
+        "group_size": "their on-average KL is about different numbers of examples replaced",
+    }
+    for setting, why in reasons.items():
+        a, b = baseline.settings.get(setting), report.settings.get(setting)
+        if a != b:
+            raise ValueError(
+                f"reports: {first!r} has {setting}={a} and {name!r} {setting}={b}; {why}. Audit "
+                "both with the same."
+            )
+    if not set(baseline["gamma"]) & set(report["gamma"]):
+        raise ValueError(
+            f"reports: {first!r} and {name!r} share no gamma; audit both on a common grid."
+        )
+
+
+def _differences(
+    baseline: Report, name: str, report: Report, quantities: Sequence[str]
+) -> list[dict[str, Any]]:
+    rows = []
+    key = baseline.settings.get("key")
+    is_one_key = key is not None and key == report.settings.get("key")
+    places = {row["gamma"]: i for i, row in enumerate(report.rows)}
+    for i, old in enumerate(baseline.rows):
+        j = places.get(old["gamma"])
+        if j is None:
+            continue
+        new = report.rows[j]
+        for quantity in quantities:
+            if quantity not in old or quantity not in new:
+                continue
+            difference = new[quantity] - old[quantity]
+            se = float(np.hypot(old[f"{quantity}_se"], new[f"{quantity}_se"]))
+            is_paired = is_one_key and bool(baseline.per_dataset and report.per_dataset)
+            if is_paired:
+                a, b = baseline.per_dataset[i][quantity], report.per_dataset[j][quantity]
+                size = min(len(a), len(b))
+                gaps = b[:size] - a[:size]
+                found = average(gaps, np.isfinite(gaps))
+                is_paired = found.num_datasets > 1
+                if is_paired:
+                    difference, se = found.value, found.se
+            rows.append(
+                {
+                    "gamma": old["gamma"],
+                    "quantity": quantity,
+                    "report": name,
+                    "value": new[quantity],
+                    "baseline": old[quantity],
+                    "difference": difference,
+                    "se": se,
+                    "z": difference / se if se > 0 else float("nan"),
+                    "paired": is_paired,
+                }
+            )
+    return rows

@@ -1,0 +1,88 @@
+"""Reports read back from files, which may come from anyone."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp import io
+from gibbs_dp.auditing.report import PER_DATASET, Report
+from gibbs_dp.quantities.registry import COLUMNS
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """Read a report that :meth:`Report.save` wrote; runs no code from the file.
+
+    Only what the file itself holds is read, and no more bytes than it has: links to other files,
+    virtual and compressed arrays are refused.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing or no report; :class:`gibbs_dp.io.DamagedFileError`, one of them,
+        if it is damaged or not as :meth:`Report.save` writes it.
+    """
+    contents = io.load_netcdf(path, "report")
+    try:
+        settings = io.parse_json(contents.attributes["settings"], dict)
+        warnings = _sentences(contents.attributes["warnings"])
+        notes = _sentences(contents.attributes["notes"])
+        rows, values = _rows(contents), _per_dataset(contents)
+    except (KeyError, ValueError) as error:
+        raise io.DamagedFileError(
+            f"path: {os.fspath(path)!r} is a damaged report ({io.reason(error)})."
+        ) from error
+    return Report(rows, settings, warnings, notes, values)
+
+
+def _sentences(text: Any) -> tuple[str, ...]:
+    found = io.parse_json(text, list)
+    if not all(isinstance(sentence, str) for sentence in found):
+        raise ValueError("its warnings or notes are no texts")
+    return tuple(found)
+
+
+def _rows(contents: io.Contents) -> tuple[dict[str, Any], ...]:
+    gammas = contents.coordinates["gamma"]
+    if gammas.ndim != 1 or gammas.dtype.kind != "f" or not gammas.size or contents.groups:
+        raise ValueError("its gammas are no list of numbers")
+    columns = {k: v for k, v in contents.variables.items() if not k.endswith(PER_DATASET)}
+    for name, column in columns.items():
+        if column.shape != gammas.shape:
+            raise ValueError(f"{name!r} has not one value for every gamma")
+        if column.dtype.kind == "O" and not _may_be_text(name):
+            raise ValueError(f"{name!r} is text where numbers should be")
+    rows = []
+    for i, gamma in enumerate(gammas):
+        row: dict[str, Any] = {"gamma": float(gamma)}
+        for name, column in columns.items():
+            value = column[i : i + 1].tolist()[0]
+            if not (isinstance(value, float) and np.isnan(value)):
+                row[name] = value
+        rows.append(row)
+    return tuple(rows)
+
+
+def _may_be_text(name: str) -> bool:
+    """Whether a column is no number: one without unit or title, or one of another version."""
+    column = COLUMNS.get(name)
+    is_number = column is not None and bool(column.unit or column.title)
+    return not (is_number or name.endswith("_se"))
+
+
+def _per_dataset(contents: io.Contents) -> tuple[dict[str, Float[np.ndarray, " _datasets"]], ...]:
+    tables = {k: v for k, v in contents.variables.items() if k.endswith(PER_DATASET)}
+    if not tables:
+        return ()
+    shapes = {table.shape for table in tables.values()}
+    gammas = contents.coordinates["gamma"].size
+    is_table = all(table.dtype.kind == "f" and table.ndim == 2 for table in tables.values())
+    if not is_table or len(shapes) > 1 or shapes.pop()[0] != gammas:
+        raise ValueError("its values of single datasets are no tables of numbers")
+    return tuple(
+        {name.removesuffix(PER_DATASET): table[i] for name, table in tables.items()}
+        for i in range(gammas)
+    )

@@ -1,0 +1,254 @@
+"""The result of an audit: one row per gamma, every estimate with its standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp import io
+from gibbs_dp._version import __version__
+from gibbs_dp.engine.quantity import Column
+from gibbs_dp.quantities.registry import COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# What the values of single datasets are called in files, after the name of their mean.
+PER_DATASET = "_per_dataset"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Privacy and generalization of one Gibbs posterior over a grid of gammas.
+
+    Every number is an average over datasets, and every ``_se`` its standard error over them.
+    ``dp_epsilon`` is for one *exact* draw and replace-one neighbours; ``on_average_kl`` is an
+    estimate for the declared population and no worst-case guarantee.
+
+    Parameters
+    ----------
+    rows
+        One dict per gamma. ``on_average_kl`` is the direct estimate (nats),
+        ``on_average_kl_ghost`` is gamma times the generalization error by control variate. Where
+        ``estimator`` is "one-sided" (or an exact sum) these are independent routes to one number,
+        and their agreement tests the draws; the "two-sided" estimate rests on the same symmetry
+        as Theorem 4, so there the agreement tests much less, and "ghost" rows use the theorem. A
+        quantity that was not computed is absent; an infinite one is ``inf``.
+        ``on_average_kl_low`` and ``on_average_kl_high`` are a 95% interval that allows for the
+        skewness of the datasets' KLs (`gibbs_dp.estimators.mean_interval`).
+    settings
+        What was asked for, as plain numbers and strings.
+    warnings
+        One sentence for everything that makes a row less than it seems.
+    notes
+        What the numbers are conditional on.
+    per_dataset
+        Per row, one number per dataset for every estimate that is a mean over datasets (NaN:
+        failed), so that reports on the same datasets can be compared pair by pair.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    settings: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    per_dataset: tuple[dict[str, Float[np.ndarray, " _datasets"]], ...] = field(
+        default=(), repr=False, compare=False
+    )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """One column over gamma, NaN where absent.
+
+        Raises
+        ------
+        KeyError
+            If no row has it.
+        """
+        if column not in self.columns:
+            raise KeyError(f"{column!r} is not in the report; it has {', '.join(self.columns)}")
+        return np.array([row.get(column, np.nan) for row in self.rows])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that were computed, in order."""
+        names: dict[str, None] = {}
+        for row in self.rows:
+            names |= dict.fromkeys(row)
+        return tuple(names)
+
+    # -- views ----------------------------------------------------------------------------
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """All columns, indexed by gamma."""
+        import pandas as pd  # slow to import
+
+        return pd.DataFrame(list(self.rows), columns=list(self.columns)).set_index("gamma")
+
+    def to_xarray(self) -> xr.Dataset:
+        """All columns over the dimension ``gamma``; settings, warnings and notes as attributes."""
+        import xarray as xr  # slow to import
+
+        frame = self.to_dataframe()
+        variables: dict[str, Any] = {}
+        for name in frame.columns:
+            values = frame[name].to_numpy()
+            if values.dtype == object:
+                values = values.astype(str)
+            variables[name] = ("gamma", values, _attributes(name))
+        for name in self.per_dataset[0] if self.per_dataset else ():
+            columns = [found[name] for found in self.per_dataset]
+            padded = np.full((len(self), max(map(len, columns))), np.nan)
+            for line, column in zip(padded, columns, strict=True):
+                line[: len(column)] = column
+            variables[name + PER_DATASET] = (("gamma", "dataset"), padded, {})
+        attributes = {
+            "gibbs_dp_kind": "report",
+            "gibbs_dp_version": __version__,
+            "settings": json.dumps(self.settings),
+            "warnings": json.dumps(self.warnings),
+            "notes": json.dumps(self.notes),
+        }
+        return xr.Dataset(variables, {"gamma": frame.index.to_numpy()}, attributes)
+
+    def to_json_rows(self) -> list[str]:
+        """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent."""
+        return [json.dumps(io.json_row(row)) for row in self.rows]
+
+    def summary(self) -> str:
+        """Return a readable table with errors, then warnings and notes.
+
+        Examples
+        --------
+        >>> row = {"gamma": 1.0, "on_average_kl": 0.5, "on_average_kl_se": 0.01}
+        >>> Report((row,), {}).summary().splitlines()[-1].split()
+        ['1', '0.5', '±', '0.01']
+        """
+        table = {"gamma": [f"{row['gamma']:g}" for row in self.rows]}
+        for column in COLUMNS.values():
+            if column.title is not None and column.name in self.columns:
+                table[column.title] = [_cell(row, column.name) for row in self.rows]
+        import pandas as pd
+
+        text = pd.DataFrame(table).to_string(index=False)
+        marks = [f"WARNING  {w}" for w in self.warnings] + [f"note     {n}" for n in self.notes]
+        return "\n".join([text, *marks])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def plot(
+        self, title: str | None = None, ax: Axes | None = None, label: str | None = None
+    ) -> Figure:
+        """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log.
+
+        With information estimates, two more panels: the bounds of mutual information, and
+        Corollary 10. Bands are 95% intervals over datasets. Hollow points stand for a selection of
+        the datasets, as some failed.
+
+        Parameters
+        ----------
+        title
+            Over the first panel.
+        ax
+            Draw the first panel alone, over what these axes show already: several reports in one
+            figure, told apart by shades and line widths.
+        label
+            Only with ``ax``: what the legend calls this report.
+
+        Raises
+        ------
+        ValueError
+            For a label without ``ax``.
+        """
+        from gibbs_dp.auditing.plot import overlay_report, plot_report
+
+        if ax is not None:
+            return overlay_report(ax, self, title, label)
+        if label is not None:
+            raise ValueError("label: it names this report among others on the same ax; pass ax=.")
+        return plot_report(self, title)
+
+    # -- files ----------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to NetCDF, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        io.save_netcdf(self.to_xarray(), path)
+
+
+def column_of(name: str) -> Column | None:
+    """Look a column up, or the one whose standard error it is."""
+    return COLUMNS.get(name.removesuffix("_se"))
+
+
+def explain_columns() -> str:
+    """Explain every column that a report may have, a paragraph each.
+
+    Returns
+    -------
+    str
+        Names, units and meanings.
+
+    Examples
+    --------
+    >>> print(explain_columns().splitlines()[0])
+    gamma: Inverse temperature; it multiplies the total loss, never the prior.
+    """
+    lines = []
+    for column in COLUMNS.values():
+        unit = f" ({column.unit})" if column.unit else ""
+        lines.append(f"{column.name}{unit}: {column.meaning}")
+    return "\n".join(lines)
+
+
+Report.__doc__ = f"{Report.__doc__}\n    Columns\n    -------\n" + "".join(
+    f"    {line}\n" for line in explain_columns().splitlines()
+)
+
+
+def _attributes(name: str) -> dict[str, str]:
+    column = column_of(name)
+    if column is None:
+        return {}
+    text = "Standard error, over datasets, of " if name.endswith("_se") else ""
+    found = {"long_name": text + (column.title or column.name), "description": column.meaning}
+    return found | ({"units": column.unit} if column.unit else {})
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    if name not in row:
+        return "-"
+    value = row[name]
+    if f"{name}_se" in row:
+        return with_error(value, row[f"{name}_se"])
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def with_error(value: float, se: float) -> str:
+    """Format a value to the precision of its standard error.
+
+    >>> with_error(0.66734, 0.0061), with_error(1.2345e-7, 3e-10)
+    ('0.6673 ± 0.0061', '1.2345e-07 ± 3e-10')
+    """
+    if not (np.isfinite(value) and np.isfinite(se) and se > 0):
+        return f"{value:.4g} ± {se:.2g}"
+    if value == 0:
+        return f"0 ± {se:.2g}"
+    digits = max(2, int(np.floor(np.log10(abs(value))) - np.floor(np.log10(se))) + 2)
+    digits = min(digits, 8)
+    return f"{value:.{digits}g} ± {se:.2g}"

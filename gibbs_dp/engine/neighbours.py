@@ -1,0 +1,86 @@
+"""A dataset's posterior, and those of the dataset with examples replaced, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from gibbs_dp.engine.losses import swap
+from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.quantity import Quantity
+from gibbs_dp.engine.sizes import MOST_PAIRS
+from gibbs_dp.engine.view import PairView
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.sampler import ChainDraws
+
+
+class Pairs(NamedTuple):
+    """What a dataset and its replaced versions add up to.
+
+    Attributes
+    ----------
+    found
+        By quantity: what it found of every pair, zeros beyond those that were sampled.
+    is_stuck
+        Any chain of any of them.
+    is_improper
+        Any of them.
+    """
+
+    found: dict[str, Any]
+    is_stuck: Bool[Array, ""]
+    is_improper: Bool[Array, ""]
+
+
+def sample_with_pairs(
+    sample: Callable[[PyTree], ChainDraws],
+    posterior: GibbsPosterior,
+    train: PyTree,
+    ghosts: PyTree,
+    inputs: Inputs,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+) -> tuple[ChainDraws, Pairs]:
+    """Draws of the dataset itself, and what quantities make of ``inputs.num_pairs`` pairs.
+
+    The sampler is in the program once, in a loop whose first round is the dataset itself: how
+    many pairs there are, or none, is traced.
+    """
+    sample = jax.jit(sample)  # traced once, for its shapes and for the loop
+
+    def look(pair: Array, base: ChainDraws, replaced: ChainDraws) -> dict[str, Any]:
+        view = PairView(posterior, plan, inputs, train, ghosts, pair, base, replaced)
+        found = {q.name: q.of_pair(view) for q in quantities}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def one(index: Array, carry: tuple[ChainDraws, Pairs]) -> tuple[ChainDraws, Pairs]:
+        base, so_far = carry
+        is_first, pair = index == 0, jnp.maximum(index - 1, 0)
+        replaced = swap(train, ghosts, pair, plan.group_size)
+        data = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), train, replaced)
+        draws = sample(data)
+        base = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), draws, base)
+        # The first round's place is taken by the first pair, if there is one.
+        new = jax.tree.map(
+            lambda all_, x: all_.at[pair].set(jnp.where(is_first, jnp.zeros_like(x), x)),
+            so_far.found,
+            look(pair, base, draws),
+        )
+        return base, Pairs(
+            new, so_far.is_stuck | jnp.any(draws.is_stuck), so_far.is_improper | draws.is_improper
+        )
+
+    def blank(shape: jax.ShapeDtypeStruct, *lead: int) -> Array:
+        return jnp.zeros((*lead, *shape.shape), shape.dtype)
+
+    shapes = jax.eval_shape(sample, train)
+    pair = jax.ShapeDtypeStruct((), jnp.int32)
+    found = jax.eval_shape(look, pair, shapes, shapes)
+    false = jnp.zeros((), bool)
+    nothing = Pairs(jax.tree.map(lambda s: blank(s, MOST_PAIRS), found), false, false)
+    begin = (jax.tree.map(blank, shapes), nothing)
+    return jax.lax.fori_loop(0, 1 + inputs.num_pairs, one, begin)

@@ -1,0 +1,71 @@
+"""What goes into a block program."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Bool, Float, Int
+
+from gibbs_dp.sampling.schedule import Schedule
+
+
+class Plan(NamedTuple):
+    """Static shape of a block program: what a new compilation depends on.
+
+    Attributes
+    ----------
+    n
+        Examples per dataset.
+    num_ghosts
+        Fresh examples per dataset.
+    group_size
+        Examples replaced at once.
+    num_chains, num_samples
+        Chains per dataset, draws kept per chain.
+    """
+
+    n: int
+    num_ghosts: int
+    group_size: int
+    num_chains: int
+    num_samples: int
+
+
+class Inputs(NamedTuple):
+    """Traced inputs of a block program: changing them compiles nothing.
+
+    Attributes
+    ----------
+    gamma
+        Inverse temperature.
+    schedule
+        Burn-in, adaptation and kernel tuning.
+    num_pairs
+        Replaced posteriors sampled per dataset, for quantities of pairs; 0: none.
+    start
+        Where mode searches begin, in flat coordinates.
+    is_dispersed
+        Begin them at overdispersed random points instead.
+    reference
+        The control variate's parameter, free of every dataset it is used on.
+    optimum
+        The best parameter for the population (NaN: unknown).
+    proposal_scale
+        Standard deviations, in whitened coordinates, of the Gaussian that normalizers are bridged
+        from.
+    scale
+        Standard deviations that whiten posteriors without a usable Laplace fit (NaN: unknown).
+    anchor
+        A parameter that total losses are taken relative to, one for the whole sweep.
+    """
+
+    gamma: Float[Array, ""]
+    schedule: Schedule
+    num_pairs: Int[Array, ""]
+    start: Float[Array, " dim"]
+    is_dispersed: Bool[Array, ""]
+    reference: Float[Array, " dim"]
+    optimum: Float[Array, " dim"]
+    proposal_scale: Float[Array, " dim"]
+    scale: Float[Array, " dim"]
+    anchor: Float[Array, " dim"]

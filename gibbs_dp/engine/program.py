@@ -1,0 +1,114 @@
+"""The one compiled program of a sweep: a block of datasets, sampled and reduced to summaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
+
+from gibbs_dp._jaxlib.compile import program
+from gibbs_dp.engine.datasets import draw_dataset, keys_of
+from gibbs_dp.engine.losses import per_example_losses, structured_losses
+from gibbs_dp.engine.neighbours import Pairs, sample_with_pairs
+from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.quantity import Quantity
+from gibbs_dp.engine.summary import Block, Health, kept_kind, values_kind
+from gibbs_dp.engine.view import View
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.diagnostics import spread
+from gibbs_dp.sampling.sampler import ChainDraws, Sampler
+from gibbs_dp.sampling.target import Target
+
+
+def summarize_dataset(
+    data_key: PRNGKeyArray,
+    chain_key: PRNGKeyArray,
+    posterior: GibbsPosterior,
+    population: Any,
+    sampler: Sampler,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+    inputs: Inputs,
+) -> Block:
+    """Draw one dataset and its ghosts, sample its posterior, and reduce the draws."""
+    train, ghosts = draw_dataset(posterior, population, data_key, plan.n, plan.num_ghosts)
+    chain_key, start_key = jax.random.split(chain_key)
+    start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
+
+    def sample(data: PyTree) -> ChainDraws:
+        # The same key for a dataset and its replaced versions couples their chains.
+        return sampler.draw(
+            chain_key,
+            Target(posterior, data, inputs.gamma),
+            start[None],
+            inputs.schedule,
+            plan.num_chains,
+            plan.num_samples,
+            inputs.scale,
+            is_joint=plan.num_samples > 1,  # what the jackknife needs to allow for it
+        )
+
+    if sampler.traits.is_exact:
+        draws = sample(train)
+        pairs = Pairs({}, jnp.any(draws.is_stuck), draws.is_improper)
+    else:
+        draws, pairs = sample_with_pairs(sample, posterior, train, ghosts, inputs, plan, quantities)
+    losses_of = structured_losses if posterior.structured else per_example_losses
+    losses = losses_of(posterior, draws.u, train, ghosts, inputs, plan)
+    views = {
+        q.name: View(
+            posterior, plan, inputs, chain_key, train, draws, losses, pairs.found.get(q.name)
+        )
+        for q in quantities
+    }
+    values, kept = values_kind(quantities), kept_kind(quantities)
+    named = {q.name: q for q in quantities}
+    return Block(
+        _health(draws, pairs),
+        values(*(named[name].per_dataset(views[name]) for name in values._fields)),
+        kept(*(named[name].keep(views[name]) for name in kept._fields)) if kept._fields else None,
+    )
+
+
+def _health(draws: ChainDraws, pairs: Pairs) -> Health:
+    weight = draws.weight
+    mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
+    return Health(
+        accept_prob=jnp.mean(draws.accept_prob),
+        mean_u=mean_u,
+        var_u=jnp.mean(jnp.sum((draws.u - mean_u) ** 2 * weight[..., None], axis=1), axis=0),
+        square_v=jnp.mean(jnp.sum(draws.v**2 * weight[..., None], axis=1), axis=0),
+        spread=spread(draws),
+        is_curved=draws.is_curved,
+        is_improper=pairs.is_improper,
+        is_stuck=pairs.is_stuck,
+        is_finite=jnp.all(jnp.isfinite(draws.u)),
+    )
+
+
+def _block(
+    posterior: GibbsPosterior,
+    sampler: Sampler,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+    num_at_once: int,
+    population: Any,
+    roots: Key[Array, 2],
+    numbers: Int[Array, "2 block"],
+    inputs: Inputs,
+) -> Block:
+    def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
+        return summarize_dataset(*keys, posterior, population, sampler, plan, quantities, inputs)
+
+    keys = keys_of(roots, numbers)
+    if num_at_once >= numbers.shape[1]:
+        return jax.vmap(one)(keys)
+    return jax.lax.map(one, keys, batch_size=num_at_once)
+
+
+def block_program(backend: str, is_quick: bool = False) -> Any:
+    """Return the jitted block program of a backend; its arguments are those of ``_block``."""
+    static = ("posterior", "sampler", "plan", "quantities", "num_at_once")
+    return program(_block, static, backend, is_quick)

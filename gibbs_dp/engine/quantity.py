@@ -1,0 +1,194 @@
+"""The contract of quantities: what is learnt from the draws of a dataset.
+
+A quantity is a frozen, hashable object: part of what a block program is compiled for. Traced
+methods see one dataset (:class:`~gibbs_dp.engine.view.View`); host methods see all datasets of a
+gamma (:class:`~gibbs_dp.engine.result.Result`). Every method has a default that does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+if TYPE_CHECKING:
+    from gibbs_dp.engine.result import Result
+    from gibbs_dp.engine.settings import Settings
+    from gibbs_dp.engine.sweep import Sweep
+    from gibbs_dp.engine.view import PairView, View
+
+Row = dict[str, Any]
+Means = dict[str, Float[np.ndarray, " datasets"]]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a column is drawn: a legend's text, an Okabe-Ito colour, line, marker and panel.
+
+    Panels are "privacy", "information" and "generalization".
+    """
+
+    label: str
+    color: str
+    line: str = "-"
+    marker: str = "o"
+    panel: str = "privacy"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a report: everything that tables, plots, files and help say of it.
+
+    Parameters
+    ----------
+    name
+        In rows, files and JSON. The standard error of a mean is in ``{name}_se`` beside it.
+    meaning
+        One or two sentences for a reader who has only the report.
+    unit
+        "nats", "loss" (units of the loss), or "" for pure numbers and texts.
+    title
+        In the printed table; None: not in the table.
+    style
+        In plots; None: in none of them.
+    """
+
+    name: str
+    meaning: str
+    unit: str = ""
+    title: str | None = None
+    style: Style | None = None
+
+
+class Quantity:
+    """Base of all quantities.
+
+    Attributes
+    ----------
+    name
+        Identifier; no other quantity of an audit has it.
+    columns
+        What it adds to a report, in order.
+    Values, Kept
+        Named tuples of arrays: what a dataset leaves behind, and what only the first
+        :attr:`num_kept` datasets do; None for nothing.
+    """
+
+    name: ClassVar[str]
+    columns: ClassVar[tuple[Column, ...]] = ()
+    Values: ClassVar[type | None] = None
+    Kept: ClassVar[type | None] = None
+
+    # -- of one dataset, traced -----------------------------------------------------------
+
+    def traced(self) -> Quantity:
+        """Return what a program is compiled for: the quantity without what only the host needs.
+
+        Two audits whose quantities differ in nothing else share a compilation.
+        """
+        return self
+
+    def of_pair(self, pair: PairView) -> PyTree[Array] | None:
+        """Compare a dataset's draws with those of the dataset with one group replaced."""
+
+    def per_dataset(self, view: View) -> Any:
+        """Reduce the draws of one dataset to ``Values``."""
+
+    def keep(self, view: View) -> Any:
+        """Reduce the draws of one dataset to ``Kept``."""
+
+    # -- what is asked for ------------------------------------------------------------------
+
+    @property
+    def num_kept(self) -> int:
+        """Datasets of which ``Kept`` is wanted."""
+        return 0
+
+    @property
+    def num_stored(self) -> int:
+        """Datasets of which ``Kept`` is worth storing: more may be wanted another time."""
+        return self.num_kept
+
+    def identity(self) -> Any:
+        """Return what a block of values depends on, as plain JSON."""
+        return None
+
+    def request(self, settings: Settings) -> Any:
+        """Return what the columns depend on beside the blocks, as plain JSON."""
+        del settings
+
+    def settings(self) -> dict[str, Any]:
+        """Describe what was asked for in plain numbers and strings, for a report."""
+        return {}
+
+    # -- of all datasets, on the host -----------------------------------------------------
+
+    def fitted(self, values: Any, is_kept: Bool[np.ndarray, " datasets"]) -> Any:
+        """``Values`` of many datasets after what is fitted over them, such as control variates."""
+        del is_kept
+        return values
+
+    def means(self, result: Result) -> Means:
+        """Columns that are means over datasets: one number for each dataset."""
+        del result
+        return {}
+
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+        """Further columns, and a sentence for everything that a reader must be warned of.
+
+        ``row`` holds every mean, and what quantities before this one found.
+        """
+        del result, row
+        return {}, []
+
+    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+        """Say what a finished report is conditional on, a sentence each."""
+        del settings, rows
+        return []
+
+    # -- beyond a single dataset or gamma -------------------------------------------------
+
+    def rehearse(self, settings: Settings) -> None:
+        """Compile what will be needed after the sweep, beside its first program."""
+
+    def explore(self, sweep: Sweep) -> Sequence[Any]:
+        """Look at all gammas after the sweep; a finding each, that ``Result.found`` then holds."""
+        return [None] * len(sweep.tracks)
+
+
+class LeadingQuantity(Quantity):
+    """The quantity that a sweep is steered by: its error is what ``rel_error`` is about.
+
+    It may have several estimators; pilots choose one for every gamma.
+    """
+
+    def choose(self, pilots: Any, settings: Settings) -> str:
+        """Name of the estimator to take, by ``Values`` of pilot datasets."""
+        raise NotImplementedError
+
+    def reconsider(self, values: Any, choice: str, settings: Settings) -> str | None:
+        """Name of another estimator that finished datasets ask for; None: stay."""
+        raise NotImplementedError
+
+    def values_of(self, values: Any, choice: str) -> Float[np.ndarray, " datasets"]:
+        """Every dataset's estimate."""
+        raise NotImplementedError
+
+    def num_pairs(
+        self, choice: str, settings: Settings, pilots: Callable[[int], Any]
+    ) -> int | Int[Array, ""]:
+        """Decide how many replaced posteriors to sample for each dataset.
+
+        Parameters
+        ----------
+        choice
+            The estimator.
+        settings
+            Of the audit.
+        pilots
+            From a number of pairs to ``Values`` of pilot datasets that sampled so many.
+        """
+        raise NotImplementedError

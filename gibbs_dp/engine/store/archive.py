@@ -1,0 +1,230 @@
+"""The folder of a sweep: what is in it, what is missing, and how it is written.
+
+``DIR/configuration.json`` says what determines the numbers; its digest names the folder beside it,
+which holds, for every gamma, ``pilot-G.npz`` (the tuning, and again for every time ``G`` that the
+burn-in was lengthened), ``blocks-G/FIRST.npz`` (one block of datasets) and what was found about
+mutual information, and finished reports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from jaxtyping import Array, Float
+
+from gibbs_dp import io
+from gibbs_dp.engine.quantity import Quantity
+from gibbs_dp.engine.store.configuration import digest_text
+from gibbs_dp.engine.store.fingerprint import digest_value
+from gibbs_dp.engine.store.place import Store, StoreError
+from gibbs_dp.engine.summary import Block, block_kind
+from gibbs_dp.engine.track import Tuned
+
+Record = TypeVar("Record")
+
+CONFIGURATION = "configuration.json"
+# Parts of a report.
+REPORTED = ("rows", "settings", "warnings", "notes")
+# Age, in seconds, beyond which a temporary file was left by a process that was killed.
+STALE = 3600.0
+
+
+class Origin(NamedTuple):
+    """What all gammas of a sweep share: the best parameter, and where losses are taken from."""
+
+    optimum: Float[Array, " dim"]
+    anchor: Float[Array, " dim"]
+
+
+class DamagedStoreWarning(UserWarning):
+    """A file of a store was damaged; what it held is computed again."""
+
+
+class Archive:
+    """The folder of one configuration. Every method reads or writes one file."""
+
+    def __init__(self, store: Store, configuration: dict[str, Any]) -> None:
+        self.store = store
+        self.configuration = configuration
+        self.digest = digest_text(json.dumps(configuration, sort_keys=True))
+        self.folder = Path(store.path) / self.digest
+        self._made: set[Path] = set()
+
+    # -- what all gammas share --------------------------------------------------------------
+
+    def origin(self) -> Origin | None:
+        """Return the stored origin."""
+        return self._load(self.folder / "origin.npz", Origin, {})
+
+    def publish_origin(self, origin: Origin) -> Origin:
+        """Write the origin unless another process has; return what is stored."""
+        return self._publish(self.folder / "origin.npz", origin, {})
+
+    # -- tuning -----------------------------------------------------------------------------
+
+    def tuned(self, gamma: float) -> tuple[Tuned, int] | None:
+        """Return the latest tuning of one gamma, and how often it was made longer."""
+        folder = self._gamma(gamma)
+        for generation in sorted(_numbers(folder, "pilot-"), reverse=True):
+            found = self._load(folder / f"pilot-{generation}.npz", Tuned, {"gamma": gamma})
+            if found is not None:
+                return found, generation
+        return None
+
+    def publish_tuned(self, gamma: float, generation: int, tuned: Tuned) -> Tuned:
+        """Write a tuning unless another process has; return what is stored."""
+        path = self._gamma(gamma) / f"pilot-{generation}.npz"
+        return self._publish(path, tuned, {"gamma": gamma})
+
+    # -- blocks -----------------------------------------------------------------------------
+
+    def firsts(self, gamma: float, generation: int) -> set[int]:
+        """Return which blocks of a gamma are there, by their first dataset."""
+        return _numbers(self._gamma(gamma) / f"blocks-{generation}", "")
+
+    def block(
+        self,
+        gamma: float,
+        generation: int,
+        first: int,
+        pilot: str,
+        quantities: tuple[Quantity, ...],
+    ) -> Block | None:
+        """Return one block that was made with the tuning of digest ``pilot``."""
+        path = self._block(gamma, generation, first)
+        kind = block_kind(quantities)
+        found = self._load(path, kind, {"gamma": gamma, "first": first, "pilot": pilot})
+        return None if found is None else Block(*found)
+
+    def save_block(
+        self, gamma: float, generation: int, first: int, pilot: str, block: Block
+    ) -> None:
+        """Write one block."""
+        labels = {"gamma": gamma, "first": first, "pilot": pilot}
+        self._save(self._block(gamma, generation, first), block, labels)
+
+    # -- what is made of the blocks -----------------------------------------------------------
+
+    def finding(self, gamma: float, name: str, pilot: str, kind: type[Record]) -> Record | None:
+        """Return what was found from the blocks of one gamma under this name."""
+        path = self._gamma(gamma) / f"{name}.npz"
+        return self._load(path, kind, {"gamma": gamma, "pilot": pilot})
+
+    def save_finding(self, gamma: float, name: str, pilot: str, found: Any) -> None:
+        """Write something that was found from the blocks of one gamma."""
+        path = self._gamma(gamma) / f"{name}.npz"
+        self._save(path, found, {"gamma": gamma, "pilot": pilot})
+
+    def report(self, request: str) -> dict[str, Any] | None:
+        """Return what a finished report of a request holds, by the names of its parts."""
+        path = self.folder / "reports" / f"{request}.json"
+        try:
+            content = io.parse_json(path.read_text(), dict)
+            held = content["report"]
+            if content["digest"] != digest_text(json.dumps(held)):
+                raise ValueError("its digest is wrong")
+            return {name: held[name] for name in REPORTED}
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            _warn(path, error)
+            return None
+
+    def save_report(self, request: str, held: dict[str, Any]) -> None:
+        """Write the parts of a finished report."""
+        # Floats survive JSON exactly: Python writes the shortest text that reads back the same.
+        content = {"digest": digest_text(json.dumps(held)), "report": held}
+        path = self.folder / "reports" / f"{request}.json"
+        self._write(path, lambda: _write_text(path, json.dumps(content, indent=1)))
+
+    # -- files ------------------------------------------------------------------------------
+
+    def _gamma(self, gamma: float) -> Path:
+        return self.folder / f"gamma-{gamma!r}"
+
+    def _block(self, gamma: float, generation: int, first: int) -> Path:
+        return self._gamma(gamma) / f"blocks-{generation}" / f"{first:09d}.npz"
+
+    def _load(self, path: Path, kind: type[Record], labels: dict[str, Any]) -> Record | None:
+        try:
+            return io.load_record(path, kind, {"configuration": self.digest, **labels})
+        except FileNotFoundError:
+            return None
+        except io.DamagedFileError as error:
+            _warn(path, error.__cause__ or error)
+            return None
+
+    def _save(self, path: Path, record: Any, labels: dict[str, Any]) -> None:
+        labels = {"configuration": self.digest, **labels}
+        self._write(path, lambda: io.save_record(path, record, labels))
+
+    def _publish(self, path: Path, record: Record, labels: dict[str, Any]) -> Record:
+        kind = type(record)
+        held = {"configuration": self.digest, **labels}
+        self._write(path, lambda: io.save_record(path, record, held, is_first=True))
+        stored = self._load(path, kind, labels)
+        if stored is None:  # a damaged file kept ours out
+            self._save(path, record, labels)
+            stored = self._load(path, kind, labels)
+        if stored is None:
+            raise StoreError(f"store: {os.fspath(path)!r} cannot be read after it was written.")
+        return stored
+
+    def _write(self, path: Path, write: Callable[[], None]) -> None:
+        try:
+            if path.parent not in self._made:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _remove_stale(path.parent)
+                self._made.add(path.parent)
+            write()
+        except OSError as error:
+            raise StoreError(
+                f"store: cannot write to {os.fspath(self.store.path)!r} "
+                f"({error.strerror or error}); what was finished is kept: free some room (or get "
+                "permission) and run the same again."
+            ) from error
+
+
+def pilot_digest(tuned: Tuned) -> str:
+    """Digest of a tuning: blocks made with another one do not belong to it."""
+    return digest_value(tuned)
+
+
+def _numbers(folder: Path, prefix: str) -> set[int]:
+    """Numbers of the files that are called so; others are not of this library."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  (no path objects for thousands of names)
+    except FileNotFoundError:
+        return set()
+    found = (re.fullmatch(rf"{prefix}(\d+)\.npz", name, re.ASCII) for name in names)
+    return {int(match[1]) for match in found if match}
+
+
+def _remove_stale(folder: Path) -> None:
+    limit = time.time() - STALE
+    for path in folder.glob(".*.part"):
+        try:
+            if path.stat().st_mtime < limit:
+                path.unlink()
+        except FileNotFoundError:
+            continue  # its own process has finished or removed it
+
+
+def _write_text(path: Path, text: str) -> None:
+    with io.atomic_write(path) as temporary:
+        temporary.write_text(text)
+
+
+def _warn(path: Path, reason: BaseException) -> None:
+    warnings.warn(
+        f"store: {os.fspath(path)!r} is damaged ({reason}); what it held is computed again.",
+        DamagedStoreWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,95 @@
+"""What leaves the device for each dataset: health for the engine, values for the quantities."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from gibbs_dp.engine.quantity import Quantity
+from gibbs_dp.sampling.diagnostics import Spread
+
+
+class Health(NamedTuple):
+    """How the chains of each dataset fared (leading axis: datasets).
+
+    Attributes
+    ----------
+    accept_prob
+        Mean acceptance probability.
+    mean_u, var_u
+        Mean and variance of the draws in flat coordinates.
+    square_v
+        Mean square of the whitened draws.
+    spread
+        For R-hat, effective draws and the drift test.
+    is_curved
+        Whether there is a usable Laplace fit.
+    is_improper, is_stuck
+        Of the dataset's posterior, or of any of its replaced ones.
+    is_finite
+        Whether all draws are.
+    """
+
+    accept_prob: Float[Array, "*b"]
+    mean_u: Float[Array, "*b dim"]
+    var_u: Float[Array, "*b dim"]
+    square_v: Float[Array, "*b dim"]
+    spread: Spread
+    is_curved: Bool[Array, "*b"]
+    is_improper: Bool[Array, "*b"]
+    is_stuck: Bool[Array, "*b"]
+    is_finite: Bool[Array, "*b"]
+
+
+class Summary(NamedTuple):
+    """What every dataset leaves behind (leading axis: datasets)."""
+
+    health: Health
+    values: Any  # a named tuple: the ``Values`` of every quantity, by its name
+
+    @property
+    def size(self) -> int:
+        """Datasets."""
+        return int(self.health.is_finite.shape[0])
+
+    def only(self, chosen: Bool[np.ndarray, " datasets"]) -> Summary:
+        """Keep the chosen datasets."""
+        return self if chosen.all() else jax.tree.map(lambda a: a[chosen], self)
+
+
+class Block(NamedTuple):
+    """A block of datasets, as the program returns it and a store keeps it."""
+
+    health: Health
+    values: Any
+    kept: Any  # a named tuple: the ``Kept`` of quantities that have it
+
+    @property
+    def summary(self) -> Summary:
+        """Without what is kept of the first datasets only."""
+        return Summary(self.health, self.values)
+
+
+@cache
+def values_kind(quantities: tuple[Quantity, ...]) -> Any:
+    """Named tuple of the quantities' ``Values``, by name."""
+    return NamedTuple("Values", [(q.name, q.Values) for q in quantities if q.Values])
+
+
+@cache
+def kept_kind(quantities: tuple[Quantity, ...]) -> Any:
+    """Named tuple of the quantities' ``Kept``, by name."""
+    fields = [(q.name, q.Kept) for q in quantities if q.Kept and q.num_kept]
+    return NamedTuple("Kept", fields)
+
+
+@cache
+def block_kind(quantities: tuple[Quantity, ...]) -> Any:
+    """:class:`Block` with the fields of these quantities, for reading it back from a file."""
+    kept = kept_kind(quantities)
+    fields = [("health", Health), ("values", values_kind(quantities)), ("kept", kept | None)]
+    return NamedTuple("Block", fields)

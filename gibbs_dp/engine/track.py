@@ -1,0 +1,115 @@
+"""What a sweep knows about one gamma: its tuning and the blocks that are finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from gibbs_dp.engine.health import is_believed
+from gibbs_dp.engine.plan import Inputs
+from gibbs_dp.engine.runner import concatenate
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.summary import Block, Summary
+from gibbs_dp.estimators import Average, average
+
+
+class Tuned(NamedTuple):
+    """What the pilots decided for one gamma.
+
+    Attributes
+    ----------
+    inputs
+        Traced inputs for the main run, control variate included.
+    estimator
+        Of the leading quantity, the name of one.
+    r_hat_starts
+        R-hat between two runs from different overdispersed starts: above its limit, the posterior
+        has several modes or the mode search fails.
+    """
+
+    inputs: Inputs
+    estimator: str
+    r_hat_starts: float
+
+
+@dataclass
+class Track:
+    """Everything known about one gamma so far."""
+
+    settings: Settings
+    gamma: float
+    tuned: Tuned
+    target: int
+    blocks: dict[int, Summary] = field(default_factory=dict)
+    kept: dict[int, Any] = field(default_factory=dict)
+    num_reruns: int = 0
+    missed_rel_error: bool = False
+    _whole: Summary | None = None  # of the completed datasets, until a block is added
+
+    def add(self, first: int, block: Block) -> None:
+        """Take in one block."""
+        self.blocks[first] = block.summary
+        self._whole = None
+        if block.kept is not None and first < self.settings.num_kept:
+            self.kept[first] = block.kept
+
+    def summary(self) -> Summary | None:
+        """Completed datasets, in order, up to the first block that is missing."""
+        firsts, size = [], 0
+        while size in self.blocks:
+            firsts.append(size)
+            size += self.blocks[size].size
+        if not firsts:
+            return None
+        if self._whole is None:
+            self._whole = concatenate([self.blocks[first] for first in firsts], size)
+            for first, end in zip(firsts, [*firsts[1:], size], strict=True):
+                part = slice(first, end)  # a view: the numbers are there once
+                self.blocks[first] = jax.tree.map(lambda a, part=part: a[part], self._whole)
+        count = min(size, self.target)
+        found = jax.tree.map(lambda a: a[:count], self._whole)
+        return fitted(self.settings, found)
+
+    def forget(self) -> None:
+        """Drop all blocks: they are to be made again."""
+        self.blocks.clear()
+        self.kept.clear()
+        self._whole = None
+
+    def first_kept(self, count: int) -> Any:
+        """Collect what the first ``count`` datasets keep; None unless all are there."""
+        parts = [self.kept[first] for first in sorted(self.kept)]
+        return concatenate(parts, count) if parts else None
+
+    def leading_values(self, summary: Summary) -> Float[np.ndarray, " datasets"]:
+        """Estimate of the leading quantity of every dataset, finite or not."""
+        leading = self.settings.leading
+        values = getattr(summary.values, leading.name)
+        return np.asarray(leading.values_of(values, self.tuned.estimator), np.float64)
+
+    def reported(self) -> tuple[Summary, Bool[np.ndarray, " datasets"]]:
+        """Completed datasets, and which of them the leading quantity is a mean over."""
+        summary = self.summary()
+        assert summary is not None
+        return summary, is_believed(summary) & np.isfinite(self.leading_values(summary))
+
+    def estimate(self) -> Average:
+        """Mean of the leading quantity over the datasets that did not fail."""
+        summary, is_good = self.reported()
+        return average(self.leading_values(summary), is_good)
+
+
+def fitted(settings: Settings, summary: Summary) -> Summary:
+    """Fit over the datasets what quantities fit, such as shares of control variates."""
+    kept = is_believed(summary)
+    named = {q.name: q for q in settings.quantities}
+    values = summary.values
+    return summary._replace(
+        values=type(values)(
+            *(named[name].fitted(getattr(values, name), kept) for name in values._fields)
+        )
+    )

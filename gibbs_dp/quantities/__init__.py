@@ -1,0 +1,1 @@
+"""What is learnt from draws: one file a quantity, and a registry of them all."""

@@ -1,0 +1,180 @@
+"""Mutual information between dataset and draw, and what it says of generalization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from gibbs_dp.engine.quantity import Quantity, Row
+from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.sweep import Sweep
+from gibbs_dp.engine.view import View
+from gibbs_dp.information import bounds
+from gibbs_dp.model.check import positive_count
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.privacy.constants import declared_range
+from gibbs_dp.quantities.mutual_information.columns import COLUMNS
+from gibbs_dp.quantities.mutual_information.comparison import rehearse
+from gibbs_dp.quantities.mutual_information.information import (
+    MIN_INFORMATION,
+    Information,
+    compare_all,
+)
+from gibbs_dp.quantities.mutual_information.kept import Kept as DrawsKept
+from gibbs_dp.quantities.mutual_information.kept import keep_draws
+from gibbs_dp.quantities.mutual_information.row import SEEN, information_row
+from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
+
+# Datasets compared by default.
+DEFAULT_INFORMATION = 1024
+EMPIRICAL: Final = "empirical"
+
+
+@dataclass(frozen=True)
+class MutualInformation(Quantity):
+    """Bounds of the mutual information, from the draws of datasets compared with each other.
+
+    Parameters
+    ----------
+    num_datasets
+        Datasets to compare; 0: none.
+    sigma
+        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta. None: half the
+        loss's range on the domain; "empirical": the largest standard deviation seen.
+    domain
+        Declared bounds on examples.
+
+    Raises
+    ------
+    ValueError
+        If sigma is neither a positive number, "empirical" nor None.
+    """
+
+    num_datasets: int = 0
+    sigma: float | Literal["empirical"] | None = None
+    domain: Domain | None = None
+
+    name = "mutual_information"
+    Kept = DrawsKept
+    columns = COLUMNS
+
+    def __post_init__(self) -> None:
+        sigma: Any = self.sigma
+        if sigma is None or (isinstance(sigma, str) and sigma == EMPIRICAL):
+            return
+        if isinstance(sigma, str) or not (math.isfinite(sigma) and sigma > 0):
+            raise ValueError(f"sigma: must be a positive number or 'empirical', got {sigma!r}.")
+        object.__setattr__(self, "sigma", float(sigma))
+
+    # -- of one dataset -------------------------------------------------------------------
+
+    def traced(self) -> MutualInformation:
+        """Draws and normalizers are kept, or they are not."""
+        return MutualInformation(min(1, self.num_datasets))
+
+    def keep(self, view: View) -> DrawsKept:
+        """Normalize the posterior and keep its draws."""
+        return keep_draws(view)
+
+    @property
+    def num_kept(self) -> int:
+        """The datasets to be compared."""
+        return self.num_datasets
+
+    @property
+    def num_stored(self) -> int:
+        """As many as are compared by default, where any are: more may be asked for later."""
+        return max(self.num_datasets, DEFAULT_INFORMATION) if self.num_datasets else 0
+
+    # -- of all datasets ------------------------------------------------------------------
+
+    def rehearse(self, settings: Settings) -> None:
+        """Compile the comparison."""
+        rehearse(settings, self.num_datasets)
+
+    def explore(self, sweep: Sweep) -> list[Information | None]:
+        """Compare the datasets at every gamma."""
+        return compare_all(sweep, self.num_datasets, with_spread=self.sigma == EMPIRICAL)
+
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+        """Bounds of information and of the generalization error."""
+        found: Information | None = result.found.get(self.name)
+        if found is None:
+            return {}, []
+        kl = result.only_believed(result.track.leading_values(result.summary))
+        sigma = self.subgaussian_sigma(result.settings, found)
+        return information_row(result.settings, row, kl, found, sigma)
+
+    def subgaussian_sigma(
+        self, settings: Settings, information: Information
+    ) -> tuple[float, str] | None:
+        """Subgaussian parameter of the loss and where it comes from; None where there is none."""
+        if self.sigma == EMPIRICAL:
+            spread = information.largest_spread
+            return None if spread is None else (spread, SEEN)
+        if self.sigma is not None:
+            return self.sigma, "given"
+        limits = declared_range(settings.posterior, self.domain)
+        if limits is None or not all(map(math.isfinite, limits)):
+            return None
+        return bounds.subgaussian_parameter(*limits), "declared range"
+
+    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+        """Say why there is no upper bound of generalization, or what it rests on."""
+        found = []
+        estimated = any("mutual_information_lower" in row for row in rows)
+        if estimated and not any("generalization_upper" in row for row in rows):
+            found.append(
+                "generalization_upper is absent: no subgaussian parameter is known (an unbounded "
+                "or structured loss); declare a domain on which the loss is bounded, or pass "
+                "sigma."
+            )
+        if any(row.get("sigma_from") == SEEN for row in rows):
+            found.append("generalization_upper uses an empirical sigma: it guarantees nothing.")
+        return found
+
+    # -- what was asked for -----------------------------------------------------------------
+
+    def identity(self) -> bool:
+        """Whether draws are kept."""
+        return self.num_datasets > 0
+
+    def request(self, settings: Settings) -> list[Any]:
+        """How many datasets are compared, and sigma."""
+        del settings
+        return [self.num_datasets, self.sigma]
+
+    def settings(self) -> dict[str, Any]:
+        """Both of these."""
+        sigma = "declared range" if self.sigma is None else self.sigma
+        return {"num_information": self.num_datasets, "sigma": sigma}
+
+
+def check_information(value: int | None, num_datasets: int, dim: int) -> int:
+    """Return how many datasets to compare for mutual information; see ``gibbs_dp.audit``.
+
+    Raises
+    ------
+    ValueError
+        If it is out of range, or theta has too many coordinates.
+    """
+    if value is None:
+        value = min(num_datasets, DEFAULT_INFORMATION)
+        return value if value >= MIN_INFORMATION and dim <= MAX_LAPLACE_DIM else 0
+    value = positive_count("num_information", value, least=0)
+    if value == 0:
+        return 0
+    if value < MIN_INFORMATION or value > num_datasets:
+        raise ValueError(
+            f"num_information: must be 0 or between {MIN_INFORMATION} and num_datasets "
+            f"({num_datasets}), got {value}."
+        )
+    if dim > MAX_LAPLACE_DIM:
+        raise ValueError(
+            f"num_information: normalizers are out of reach for {dim} coordinates (at most "
+            f"{MAX_LAPLACE_DIM}); pass num_information=0."
+        )
+    return value

@@ -1,0 +1,151 @@
+"""Losses of every dataset's draws on every other dataset: compiled programs for the M x M table."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+
+from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp.engine.datasets import training_set
+from gibbs_dp.engine.plan import Plan
+from gibbs_dp.estimators.direct import log_mean_ratio
+from gibbs_dp.model.posterior import GibbsPosterior
+
+# Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
+MAX_QUADRATIC_DIM = 32
+# Enough for loops to be few, few enough for caches.
+DATASETS_AT_ONCE = 16
+
+
+def has_statistics(posterior: GibbsPosterior) -> bool:
+    """Whether a dataset's gradient and Hessian at one point say all about its total loss."""
+    return posterior.is_quadratic and posterior.dim <= MAX_QUADRATIC_DIM
+
+
+def _training_set(
+    posterior: GibbsPosterior, population: Any, plan: Plan, root: PRNGKeyArray, index: Array
+) -> PyTree:
+    return training_set(posterior, population, root, index, plan.n, plan.num_ghosts)
+
+
+def _flat(posterior: GibbsPosterior, u: Float[Array, " dim"]) -> Float[Array, " size"]:
+    return ravel_pytree(posterior.constrain(u))[0]
+
+
+class Statistics(NamedTuple):
+    """What every dataset's total loss, a quadratic, is at an anchor."""
+
+    slope: Float[Array, "datasets size"]
+    curvature: Float[Array, "datasets size size"]
+
+
+class Look(NamedTuple):
+    """What comparisons at all gammas need of every dataset."""
+
+    first: PyTree  # its first example
+    statistics: Statistics | None  # where they say all about its loss
+
+
+def _look_at(
+    posterior: GibbsPosterior,
+    plan: Plan,
+    population: Any,
+    root: Key[Array, ""],
+    indices: Int[Array, " datasets"],
+    anchor: Float[Array, " dim"],
+) -> Look:
+    """Make every dataset again and keep what :class:`Look` names."""
+    flat, unravel = ravel_pytree(posterior.constrain(anchor))
+
+    def one(index: Array) -> Look:
+        data = _training_set(posterior, population, plan, root, index)
+        first = jax.tree.map(lambda a: a[0], data)
+
+        def total(vector: Array) -> Array:
+            return posterior.empirical_loss(unravel(vector), data)
+
+        if not has_statistics(posterior):
+            return Look(first, None)
+        return Look(first, Statistics(jax.grad(total)(flat), jax.hessian(total)(flat)))
+
+    return jax.lax.map(one, indices, batch_size=DATASETS_AT_ONCE)
+
+
+def _quadratic_losses(
+    posterior: GibbsPosterior,
+    statistics: Statistics,
+    anchor: Float[Array, " dim"],
+    points: Float[Array, "points dim"],
+) -> Float[Array, "points datasets"]:
+    """``L(theta_p, Z_k) - L(anchor, Z_k)`` of quadratic losses: two matrix products."""
+    shift = jax.vmap(lambda u: _flat(posterior, u))(points) - _flat(posterior, anchor)
+    features = (shift[:, :, None] * shift[:, None, :]).reshape(points.shape[0], -1)
+    curvature = statistics.curvature.reshape(statistics.curvature.shape[0], -1)
+    bent = jnp.matmul(features, curvature.T, precision="highest")
+    return jnp.matmul(shift, statistics.slope.T, precision="highest") + 0.5 * bent
+
+
+def _pair_losses(
+    posterior: GibbsPosterior,
+    plan: Plan,
+    population: Any,
+    root: Key[Array, ""],
+    indices: Int[Array, " datasets"],
+    anchor: Float[Array, " dim"],
+    points: Float[Array, "points dim"],
+) -> Float[Array, "points datasets"]:
+    """``L(theta_p, Z_k) - L(anchor, Z_k)``, differences taken example by example."""
+    reference = posterior.constrain(anchor)
+
+    def one(index: Array) -> Float[Array, " points"]:
+        data = _training_set(posterior, population, plan, root, index)
+
+        def terms(theta: PyTree) -> Array:
+            if posterior.structured:
+                return posterior.empirical_loss(theta, data)[None]
+            return posterior.losses(theta, data)
+
+        base = terms(reference)
+        return jax.vmap(lambda u: jnp.sum(terms(posterior.constrain(u)) - base))(points)
+
+    return jax.lax.map(one, indices).T  # one dataset at a time: [points, n] is enough
+
+
+def _swap_terms(
+    posterior: GibbsPosterior,
+    firsts: PyTree,
+    own: PyTree,
+    draws: Float[Array, "datasets chains draws dim"],
+    gamma: Float[Array, ""],
+) -> Float[Array, "others datasets"]:
+    """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``."""
+
+    def one(pair: tuple[PyTree, Array]) -> Float[Array, " others"]:
+        example, u = pair
+
+        def delta(point: Array) -> Float[Array, " others"]:
+            theta = posterior.constrain(point)
+            mine = posterior.losses(theta, jax.tree.map(lambda a: a[None], example))[0]
+            return gamma * (posterior.losses(theta, firsts) - mine)
+
+        return log_mean_ratio(jax.vmap(jax.vmap(delta))(u))
+
+    return jax.lax.map(one, (own, draws), batch_size=DATASETS_AT_ONCE).T
+
+
+def _point_losses(
+    posterior: GibbsPosterior, firsts: PyTree, points: Float[Array, "points dim"]
+) -> Float[Array, "points datasets"]:
+    """Loss of every point on every dataset's first example."""
+    return jax.vmap(lambda u: posterior.losses(posterior.constrain(u), firsts))(points)
+
+
+look_at = on_default_backend(_look_at, "posterior", "plan")
+quadratic_losses = on_default_backend(_quadratic_losses, "posterior")
+pair_losses = on_default_backend(_pair_losses, "posterior", "plan")
+swap_terms = on_default_backend(_swap_terms, "posterior")
+point_losses = on_default_backend(_point_losses, "posterior")

@@ -1,0 +1,184 @@
+"""On-average KL-privacy: the quantity that an audit is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from gibbs_dp.engine.quantity import Column, LeadingQuantity, Row, Style
+from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.estimators import mean_interval
+from gibbs_dp.quantities.on_average_kl.choice import (
+    choose_estimator,
+    jackknife_shift,
+    shift_limit,
+)
+from gibbs_dp.quantities.on_average_kl.estimator import Estimator
+from gibbs_dp.quantities.on_average_kl.ghost import Ghost
+from gibbs_dp.quantities.on_average_kl.one_sided import OneSided
+from gibbs_dp.quantities.on_average_kl.pair_count import choose_pairs
+from gibbs_dp.quantities.on_average_kl.two_sided import TwoSided
+from gibbs_dp.quantities.on_average_kl.warnings import KLRow, kl_warnings
+
+ESTIMATORS: tuple[Estimator, ...] = (OneSided(), TwoSided(), Ghost())
+AUTO = "auto"
+# Times the pilots' limit.
+TAIL_LIMIT = 1.5
+
+_BY_NAME = {e.name: e for e in ESTIMATORS}
+_Values: Any = NamedTuple("OnAverageKLValues", [(e.field, e.Values) for e in ESTIMATORS])  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class OnAverageKL(LeadingQuantity):
+    """``eps_KL = E KL(A(Z) || A(Z'))`` for replaced groups (Wang, Lei & Fienberg 2016, Def. 2).
+
+    Parameters
+    ----------
+    estimator
+        "auto", or the name of one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such estimator.
+    """
+
+    estimator: str = AUTO
+
+    name = "on_average_kl"
+    Values = _Values
+    columns = (
+        Column(
+            "on_average_kl",
+            "How much a draw tells, on average over datasets and replaced examples, about an "
+            "example having been replaced by a fresh one: KL divergence between the two posteriors "
+            "(Wang, Lei & Fienberg 2016, Definition 2). No guarantee for any one person.",
+            "nats",
+            "on-average KL",
+            Style("on-average KL (direct)", "#0072B2", "-", "o"),
+        ),
+        Column(
+            "on_average_kl_low",
+            "Lower end of a 95% interval that allows for the skewness of the datasets' KLs.",
+            "nats",
+        ),
+        Column("on_average_kl_high", "Upper end of that interval.", "nats"),
+        *(e.column for e in ESTIMATORS if e.column is not None),
+        Column(
+            "estimator",
+            "Where on_average_kl comes from: one-sided (normalizer ratios from the posterior's own "
+            "draws), two-sided (draws of replaced posteriors too), ghost (gamma times the "
+            "generalization error), or an exact sum.",
+        ),
+        Column(
+            "tail_flag",
+            "Whether log ratios have such heavy tails that a one-sided on_average_kl is too small.",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if self.estimator not in (AUTO, *_BY_NAME):
+            *names, last = map(repr, (AUTO, *_BY_NAME))
+            raise ValueError(f"estimator: {self.estimator!r} is not {', '.join(names)} or {last}.")
+
+    # -- of one dataset -------------------------------------------------------------------
+
+    def traced(self) -> OnAverageKL:
+        """All estimators are in the program."""
+        return OnAverageKL()
+
+    def of_pair(self, pair: PairView) -> dict[str, Any]:
+        """Let estimators compare the draws of two posteriors; what they find, by name."""
+        found = {e.field: e.of_pair(pair) for e in ESTIMATORS}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def per_dataset(self, view: View) -> Any:
+        """Every estimator's values."""
+        pairs = view.pairs or {}
+        return _Values(*(e.per_dataset(view.with_pairs(pairs.get(e.field))) for e in ESTIMATORS))
+
+    # -- which estimator --------------------------------------------------------------------
+
+    def choose(self, pilots: Any, settings: Settings) -> str:
+        """Name of the estimator that was asked for, or that pilots speak for."""
+        if settings.is_exact:
+            return OneSided.name
+        if self.estimator != AUTO:
+            return self.estimator
+        return choose_estimator(pilots, settings.num_draws)
+
+    def reconsider(self, values: Any, choice: str, settings: Settings) -> str | None:
+        """Leave one side where finished datasets show that it fails on them.
+
+        Where none of them holds a pair whose KL one side cannot tell, it says these datasets' KL
+        well, whatever other datasets may hold.
+        """
+        if self.estimator != AUTO or settings.is_exact or choice != OneSided.name:
+            return None
+        chosen = choose_estimator(values, settings.num_draws)
+        return None if chosen == choice else chosen
+
+    def num_pairs(self, choice: str, settings: Settings, pilots: Callable[[int], Any]) -> int:
+        """Pairs that the two-sided estimate is worth; none for the others."""
+        if choice != TwoSided.name:
+            return 0
+        most = min(settings.n, settings.num_ghosts) // settings.group_size
+        return choose_pairs(most, pilots)
+
+    def values_of(self, values: Any, choice: str) -> Float[np.ndarray, " datasets"]:
+        """Every dataset's estimate, nats."""
+        estimator = _BY_NAME[choice]
+        return estimator.value_of(getattr(values, estimator.field))
+
+    # -- of all datasets ------------------------------------------------------------------
+
+    def fitted(self, values: Any, is_kept: Bool[np.ndarray, " datasets"]) -> Any:
+        """Fit every estimator's control variates."""
+        return _Values(*(e.fitted(v, is_kept) for e, v in zip(ESTIMATORS, values, strict=True)))
+
+    def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+        """Return the chosen estimate, and those that have a column of their own."""
+        values = getattr(result.summary.values, self.name)
+        found = {self.name: self.values_of(values, result.track.tuned.estimator)}
+        for e in ESTIMATORS:
+            if e.column is not None:
+                found[e.column.name] = e.value_of(getattr(values, e.field))
+        return found
+
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+        """Interval, estimator and tails; where the two routes to the number disagree."""
+        settings, estimator = result.settings, result.track.tuned.estimator
+        values = result.only_believed(result.track.leading_values(result.summary))
+        found = mean_interval(values[np.isfinite(values)])
+        more: Row = {"on_average_kl_low": found.low, "on_average_kl_high": found.high}
+        if settings.is_exact:
+            more["estimator"] = "exact sum"
+            return more, kl_warnings(KLRow.of(row | more), estimator, None)
+        shift = jackknife_shift(result.good.values.on_average_kl.one_sided, settings.num_draws)
+        is_heavy = estimator == OneSided.name and shift > TAIL_LIMIT * shift_limit(
+            settings.num_draws
+        )
+        more |= {"estimator": estimator, "tail_flag": is_heavy}
+        return more, kl_warnings(KLRow.of(row | more), estimator, shift if is_heavy else None)
+
+    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+        """Say what must be known of the estimators that rows use."""
+        used = {row["estimator"] for row in rows}
+        return [e.note for e in ESTIMATORS if e.note is not None and e.name in used]
+
+    # -- what was asked for -----------------------------------------------------------------
+
+    def identity(self) -> str:
+        """Pilots choose by it."""
+        return self.estimator
+
+    def settings(self) -> dict[str, Any]:
+        """Name the estimator that was asked for."""
+        return {"estimator": self.estimator}

@@ -1,0 +1,73 @@
+"""The worst-case epsilon of one exact draw, from declared bounds on examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
+from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.privacy import pure_dp_epsilon
+
+
+@dataclass(frozen=True)
+class WorstCase(Quantity):
+    """Pure differential privacy of an exact draw; replace-one, for a whole group.
+
+    Parameters
+    ----------
+    domain
+        Declared bounds on examples; None: only what losses and posteriors promise themselves.
+    """
+
+    domain: Domain | None = None
+
+    name = "worst_case"
+    columns = (
+        Column(
+            "dp_epsilon",
+            "Worst-case pure-DP epsilon of one exact draw for replace-one neighbours (times the "
+            "group size) on the declared domain; it says nothing about a chain's draws.",
+            "nats",
+            "DP eps",
+            Style("DP epsilon (worst case)", "#D55E00", "--", "s"),
+        ),
+    )
+
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+        """Epsilon, where the loss has constants on the domain."""
+        s = result.settings
+        epsilon = pure_dp_epsilon(
+            s.posterior, result.gamma, s.n, self.domain, adjacency="replace-one"
+        )
+        if epsilon is None:
+            return {}, []
+        whole = s.group_size * epsilon
+        return {"dp_epsilon": whole if math.isfinite(whole) else math.inf}, []
+
+    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+        """Say what the epsilon is for."""
+        if not any("dp_epsilon" in row for row in rows):
+            return []
+        return [
+            "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "
+            "domain; the chains' draws are approximate."
+        ]
+
+    def request(self, settings: Settings) -> list[Any]:
+        """Return the domain, and what losses and posteriors promise on it."""
+        s, sensitivity = settings, settings.posterior.sensitivity
+        epsilon = pure_dp_epsilon(s.posterior, 1.0, s.n, self.domain, adjacency="replace-one")
+        return [
+            repr(self.domain),
+            None if sensitivity is None else float(sensitivity(s.n)),
+            None if epsilon is None else float(epsilon),
+        ]
+
+    def settings(self) -> dict[str, Any]:
+        """Show the domain."""
+        return {"domain": repr(self.domain)}

@@ -1,0 +1,195 @@
+"""The contract of samplers: from a target and a key to weighted draws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.schedule import Schedule
+from gibbs_dp.sampling.target import Target, Terms
+from gibbs_dp.sampling.traits import Traits
+from gibbs_dp.sampling.whitening import Whitening
+
+
+class ChainDraws(NamedTuple):
+    """Weighted draws of one dataset's posterior, and what is needed to judge them.
+
+    Attributes
+    ----------
+    u
+        Draws in flat unconstrained coordinates, ``[chains, draws, dim]``.
+    v
+        The same draws whitened, ``[chains, draws, dim]``.
+    weight
+        Weights of the draws, ``[chains, draws]``, summing to one within each chain.
+    potential
+        Potential energy relative to ``reference``, ``[chains, draws]``.
+    log_normalizer
+        Of ``exp(-potential)``, from a sampler that sums over the posterior; None: unknown.
+    accept_prob
+        Mean acceptance probability per chain.
+    virial
+        ``v . grad U(v)`` at the last draw of each chain: ``dim`` on average for exact draws.
+    is_stuck
+        Per chain: no proposal was accepted in burn-in and draws together.
+    whitening
+        Coordinates of ``v``; None where they are flat ones.
+    reference
+        Energy terms that the potential is relative to: those at the mode.
+    mode
+        Where the mode search ended.
+    mode_potential_gap
+        Potential of the best start's mode minus each start's, at most 0: modes that differ.
+    is_curved
+        Whether the Laplace fit has a positive definite Hessian.
+    is_improper
+        Whether a ray along which the potential does not rise was found.
+    edge_weight
+        Weight of the draws at the rim of a lattice; 0 elsewhere.
+    inflation
+        Estimated relative excess of the draws' variance, per chain; 0 for adjusted samplers.
+    kl_inflation
+        The same of on-average KL.
+    """
+
+    u: Float[Array, "chains draws dim"]
+    v: Float[Array, "chains draws dim"]
+    weight: Float[Array, "chains draws"]
+    potential: Float[Array, "chains draws"]
+    log_normalizer: Float[Array, ""] | None
+    accept_prob: Float[Array, " chains"]
+    virial: Float[Array, " chains"]
+    is_stuck: Bool[Array, " chains"]
+    whitening: Whitening | None
+    reference: Terms
+    mode: Float[Array, " dim"]
+    mode_potential_gap: Float[Array, " starts"]
+    is_curved: Bool[Array, ""]
+    is_improper: Bool[Array, ""]
+    edge_weight: Float[Array, ""]
+    inflation: Float[Array, " chains"]
+    kl_inflation: Float[Array, ""]
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Anything that turns a target and a key into weighted draws.
+
+    Hashable, as what it is decides what is compiled; ``repr`` is shown to users.
+    """
+
+    @property
+    def traits(self) -> Traits:
+        """What it is able to do, and what it needs."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Text that differs where draws may differ: stores are known by it."""
+        ...
+
+    def check(self, posterior: GibbsPosterior) -> None:
+        """Raise a ValueError where it cannot run on a posterior."""
+        ...
+
+    def shape(
+        self, posterior: GibbsPosterior, num_chains: int, num_samples: int
+    ) -> tuple[int, int]:
+        """Chains, and draws of each, that it gives where these were asked for."""
+        ...
+
+    def default_tuning(self, dim: int) -> tuple[float, int]:
+        """Step size and inner steps to begin with."""
+        ...
+
+    def eased(
+        self, accept_rate: float, tuning: tuple[float, int]
+    ) -> tuple[tuple[float, int], int] | None:
+        """Tuning and burn-in that do where pilots accepted this much; None: no less than usual."""
+        ...
+
+    def finite_class(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
+        """Return the only parameters there are, in flat coordinates; None for a continuum."""
+        ...
+
+    def draw(
+        self,
+        key: PRNGKeyArray,
+        target: Target,
+        starts: Float[Array, "starts dim"],
+        schedule: Schedule,
+        num_chains: int,
+        num_samples: int,
+        scale: Float[Array, " dim"] | None = None,
+        is_joint: bool = False,
+    ) -> ChainDraws:
+        """Draw from one dataset's posterior; traced, and vmapped over datasets.
+
+        Parameters
+        ----------
+        key
+            Random key of this dataset.
+        target
+            The posterior, its data and gamma.
+        starts
+            Where the mode searches begin. One start serves all chains; with ``num_chains`` starts
+            every chain begins at its own mode, so that several modes are seen.
+        schedule
+            How long to run and how to move.
+        num_chains, num_samples
+            Chains, and draws kept per chain.
+        scale
+            Standard deviations to whiten with where the Laplace fit is of no use; a guess from the
+            gradient where they are None or NaN.
+        is_joint
+            Let a sampler that can draw the chains' noise together: averages over chains vary less,
+            but chains are no longer independent of each other.
+
+        Returns
+        -------
+        ChainDraws
+            The draws, and what is needed to judge them.
+        """
+        ...
+
+
+def log_ratios(
+    draws: ChainDraws,
+    target: Target,
+    proposals: Float[np.ndarray, "proposals dim"],
+    scale: Float[Array, " dim"],
+) -> tuple[Float[Array, "chains draws"], Float[Array, " proposals"]]:
+    """Log of the unnormalized density over a Gaussian's, at the draws and at the Gaussian's own.
+
+    Parameters
+    ----------
+    draws
+        Of chains.
+    target
+        Their posterior.
+    proposals
+        Standard normal points: scaled, draws of the Gaussian in whitened coordinates.
+    scale
+        Its standard deviations.
+
+    Returns
+    -------
+    at_draws, at_proposals
+        The log ratios, nats.
+    """
+    whitening = draws.whitening
+    assert whitening is not None
+    pulled = whitening.pull_back(target.around(draws.mode, draws.reference))
+    points = scale * jnp.asarray(proposals, scale.dtype)
+
+    def log_ratio(value: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:
+        log_proposal = jnp.sum(jax.scipy.stats.norm.logpdf(v, scale=scale))
+        return whitening.log_volume - log_proposal - value
+
+    at_draws = jax.vmap(jax.vmap(log_ratio))(draws.potential, draws.v)
+    return at_draws, jax.vmap(log_ratio)(jax.vmap(pulled)(points), points)
