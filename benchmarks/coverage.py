@@ -12,18 +12,18 @@ estimator, coefficients of control variates) comes from pilots, and from all of 
 from __future__ import annotations
 
 import argparse
-import importlib
 
 import jax
 import jax.numpy as jnp
 import machine
 import numpy as np
-from gibbs_dp.audit.rows import dataset_values
 
 import gibbs_dp as gdp
+from gibbs_dp.auditing import api
+from gibbs_dp.auditing.assemble import dataset_values
+from gibbs_dp.engine.result import result_of
 from gibbs_dp.estimators import mean_interval
 
-RUN = importlib.import_module("gibbs_dp.auditing.api")  # the package's name is also a function's
 N, COUNTS = 20, (128, 1024)
 KLS = (0.05, 0.2, 0.4, 1.0, 5.0)
 E = float(np.e)
@@ -46,8 +46,8 @@ LAWS = {
 def tracks_of(law, kls, num_datasets, seed):
     """Audit one law; the finished tracks of its gammas."""
     found = []
-    sweep = RUN.run_sweep
-    RUN.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
+    sweep = api.run_sweep
+    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     try:
         gdp.audit(
@@ -61,7 +61,7 @@ def tracks_of(law, kls, num_datasets, seed):
             progress=False,
         )
     finally:
-        RUN.run_sweep = sweep
+        api.run_sweep = sweep
     return found[0]
 
 
@@ -93,7 +93,7 @@ def main():
     for name, law in LAWS.items():
         tracks = tracks_of(law, KLS, repeats * COUNTS[0], parsed.seed)
         for kl, track in zip(KLS, tracks, strict=True):
-            values = dataset_values(track)["on_average_kl"]
+            values = dataset_values(result_of(track.settings, track))["on_average_kl"]
             values = values[np.isfinite(values)]
             bias = {
                 "relative_bias": float(values.mean() / kl - 1.0),

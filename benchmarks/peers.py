@@ -216,8 +216,9 @@ def run_ours(problem, truth, num_datasets):
 
 def our_efficiency(problem):
     """Effective draws per gradient and second of long chains of the engine's kernel."""
-    from gibbs_dp.sampling.chains import run_chains
+    from gibbs_dp.sampling.as_sampler import as_sampler
     from gibbs_dp.sampling.schedule import make_schedule
+    from gibbs_dp.sampling.target import Target
 
     kernel, datasets, draws = gdp.HMC(), 64, 64
     size, inner = kernel.default_tuning(problem.posterior.dim)
@@ -226,10 +227,9 @@ def our_efficiency(problem):
     def one(key):
         data_key, chain_key, start_key = jax.random.split(key, 3)
         train, _ = problem.population.sample(data_key, problem.n, problem.fresh(1))
-        return run_chains(
-            chain_key, problem.posterior, train, jnp.asarray(problem.gamma),
-            problem.start(start_key)[None], kernel, schedule, 1, draws,
-        ).u[0]  # fmt: skip
+        target = Target(problem.posterior, train, jnp.asarray(problem.gamma))
+        start = problem.start(start_key)[None]
+        return as_sampler(kernel).draw(chain_key, target, start, schedule, 1, draws).u[0]
 
     keys = jax.random.split(jax.random.key(5), datasets)
     program = jax.jit(jax.vmap(one)).lower(keys).compile()

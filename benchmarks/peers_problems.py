@@ -62,7 +62,7 @@ class Case:
             jnp.asarray(False), zero, zero, zero, zero, zero,
         )  # fmt: skip
         num_ghosts = jax.tree.leaves(ghosts)[0].shape[0] - self.fresh(0)
-        plan = Plan(self.n, num_ghosts, 1, 4, count // 4, 0)
+        plan = Plan(self.n, num_ghosts, 1, 4, count // 4)
         weight = jnp.full(u.shape[:2], 4.0 / count)
         if self.posterior.structured:
             losses = structured_losses(self.posterior, u, train, ghosts, inputs, plan)

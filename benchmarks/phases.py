@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import os
 import time
+from operator import attrgetter
 
 if hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -26,16 +27,16 @@ from peers_problems import PROBLEMS
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import compiler_options
-from gibbs_dp.auditing import block
+from gibbs_dp.engine import program as block
 from gibbs_dp.engine.runner import Runner
 
-CHAINS = ("mean_u", "accept_prob")
-RISKS = (*CHAINS, "empirical_risk", "population_risk")
+CHAINS = ("health.mean_u", "health.accept_prob")
+RISKS = (*CHAINS, "values.risks.empirical", "values.risks.population")
 # Each a part of the next: what is left out of a program is what the results do not need.
 PHASES = {
     "data, mode, chains": CHAINS,
     "losses, risks": RISKS,
-    "direct estimate": (*RISKS, "kl_direct", "kl_tail"),
+    "direct estimate": (*RISKS, "values.on_average_kl.one_sided"),
     "rest": None,
 }
 
@@ -73,10 +74,15 @@ def compiled(settings, plan, arguments, fields):
     """Compile the block's program as the engine does, for some of its results."""
 
     def run(*arguments):
-        summary, _ = block._block(
-            settings.posterior, settings.kernel, plan, settings.num_at_once, *arguments
+        found = block._block(
+            settings.posterior,
+            settings.sampler,
+            plan,
+            settings.traced,
+            settings.num_at_once,
+            *arguments,
         )
-        return summary if fields is None else [getattr(summary, name) for name in fields]
+        return found if fields is None else [attrgetter(name)(found) for name in fields]
 
     options = compiler_options(jax.default_backend(), settings.is_brief)
     return jax.jit(run, compiler_options=options).lower(*arguments).compile()

@@ -36,5 +36,6 @@ from gibbs_dp.sampling.kernels import HMC as HMC
 from gibbs_dp.sampling.kernels import MALA as MALA
 from gibbs_dp.sampling.kernels import SGLD as SGLD
 from gibbs_dp.sampling.kernels import ULA as ULA
+from gibbs_dp.sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
 from gibbs_dp.sampling.sample import sample as sample
 from gibbs_dp.sampling.sharded import shard_examples as shard_examples

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
 
+@runtime_checkable
 class Plotted(Protocol):
     """A report, as far as plots look at it; see :class:`gibbs_dp.Report`."""
 

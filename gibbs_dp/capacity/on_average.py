@@ -7,32 +7,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.critics import check_trainable
-from gibbs_dp.capacity.pairs import PairPlan, PairSummary, pairs_program
+from gibbs_dp.capacity.seen import SeenByCritics
 from gibbs_dp.capacity.training import Training
+from gibbs_dp.engine.health import is_drifting
+from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.result import Result, result_of
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.diagnostics import pool
-from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.kernels import HMC, Kernel
-from gibbs_dp.sampling.schedule import make_schedule
+from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.sampler import Sampler
 
 DEFAULT_ADVERSARIES = (Polynomial(1), Polynomial(2), RandomFeatures(32), TwoLayerReLU(16))
-NUM_ADAPT_ROUNDS = 6
 BLOCK_SIZE = 16
 LOW_ACCEPT = 0.4
 # Above this, in nats, few draws carry the critics' means and their bounds fall behind.
 _LOOSE_ABOVE = 1.0
-# Drift of the chains: significant, and more than a tenth of a posterior standard deviation.
-_DRIFT_Z, _DRIFT_SIZE = 5.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def on_average_capacity_kl(
     num_samples: int = 64,
     num_steps: int = 200,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Grid | None = None,
+    kernel: Kernel | Sampler | None = None,
     say: Callable[[str], None] = _nothing,
 ) -> OnAverageCapacity:
     """On-average capacity-bounded KL of a Gibbs posterior, ``E KL^H(A(Z) || A(Z^(1)))``.
@@ -164,7 +163,7 @@ def on_average_capacity_kl(
         Chains per posterior (even, at least 4) and draws kept per chain; critics want
         some thousands of draws in all.
     num_warmup
-        Burn-in steps after adaptation.
+        Burn-in steps, after adaptation where pilots ask for that.
     num_steps
         Training steps of a critic.
     key
@@ -188,8 +187,8 @@ def on_average_capacity_kl(
     grid = [float(g) for g in gammas]
     if not grid or not all(math.isfinite(g) and g > 0 for g in grid):
         raise ValueError(f"gammas: must be positive and finite, got {grid}; give at least one.")
-    if isinstance(kernel, Grid):
-        raise ValueError("kernel: critics are trained on draws; pass HMC() or MALA(), not a Grid.")
+    sampler = as_sampler(kernel, also="")
+    sampler.check(posterior)
     source = as_population(population)
     if getattr(source, "is_dependent", False):
         raise ValueError(
@@ -197,69 +196,63 @@ def on_average_capacity_kl(
         )
     if not adversaries:
         raise ValueError("adversaries: give at least one class.")
-    plan = PairPlan(
-        n,
-        chains,
-        positive_count("num_samples", num_samples, least=4),
-        tuple(check_trainable(adversary) for adversary in adversaries),
-        Training(positive_count("num_steps", num_steps)),
+    trainable = tuple(check_trainable(adversary) for adversary in adversaries)
+    settings = Settings(
+        posterior=posterior,
+        population=source,
+        n=n,
+        gammas=tuple(sorted(grid)),
+        num_datasets=num_datasets,
+        num_ghosts=1,
+        key=as_key(key),
+        sampler=sampler,
+        num_chains=chains,
+        num_warmup=positive_count("num_warmup", num_warmup, least=0),
+        num_samples=positive_count("num_samples", num_samples, least=4),
+        group_size=1,
+        rel_error=None,
+        max_datasets=num_datasets,
+        block_size=BLOCK_SIZE,
+        leading=SeenByCritics(trainable, Training(positive_count("num_steps", num_steps))),
     )
-    kernel = HMC() if kernel is None else kernel
-    burn_in = positive_count("num_warmup", num_warmup, least=0)
-    schedule = make_schedule(kernel.default_tuning(posterior.dim), burn_in, NUM_ADAPT_ROUNDS)
-    roots = jax.random.split(as_key(key), 2)
-    parts, warnings = [], []
-    program = pairs_program(jax.default_backend())
-    for gamma in grid:
-        say(f"gamma={gamma:g}: sampling {num_datasets} pairs of posteriors, training critics")
-        blocks = [
-            jax.tree.map(
-                np.asarray,
-                program(
-                    posterior,
-                    kernel,
-                    plan,
-                    source,
-                    roots,
-                    jnp.arange(first, first + BLOCK_SIZE),
-                    jnp.asarray(gamma, jnp.zeros(()).dtype),
-                    schedule,
-                ),
-            )
-            for first in range(0, num_datasets, BLOCK_SIZE)
-        ]
-        joined = jax.tree.map(lambda *a: np.concatenate(a)[:num_datasets], *blocks)
-        parts.append(joined)
-        warnings += _warnings(gamma, joined, plan)
+    say(f"sampling {num_datasets} pairs of posteriors at {len(grid)} gammas, training critics")
+    try:
+        with Progress(enabled=False, steps=0) as bar:
+            tracks = {track.gamma: track for track in run_sweep(settings, bar)}
+    except SweepInterruptedError:
+        raise KeyboardInterrupt from None
+    results = [result_of(settings, tracks[gamma]) for gamma in grid]
+    values = [result.summary.values.seen for result in results]
     return OnAverageCapacity(
         tuple(grid),
         n,
-        plan.adversaries,
-        np.stack([part.critics for part in parts]).astype(np.float64),
-        np.stack([part.full for part in parts]).astype(np.float64),
-        np.stack([part.is_finite & ~part.is_stuck for part in parts]),
-        tuple(warnings),
+        trainable,
+        np.stack([found.critics for found in values]).astype(np.float64),
+        np.stack([found.full for found in values]).astype(np.float64),
+        np.stack([result.is_good for result in results]),
+        tuple(warning for result in results for warning in _warnings(result)),
     )
 
 
-def _warnings(gamma: float, part: PairSummary, plan: PairPlan) -> list[str]:
-    kept = part.is_finite & ~part.is_stuck
-    found = []
+def _warnings(result: Result) -> list[str]:
+    kept, found = result.is_good, []
+    gamma, health = result.gamma, result.good.health
     if not kept.all():
         found.append(
             f"gamma={gamma:g}: the chains of {int((~kept).sum())} of {kept.size} pairs failed; the "
             "rest is a biased selection."
         )
-    accept = float(np.mean(part.accept_prob))
+    if not kept.any():
+        return found
+    accept = float(np.mean(health.accept_prob))
     if accept < LOW_ACCEPT:
         found.append(f"gamma={gamma:g}: only {accept:.0%} of proposals were accepted.")
-    full = float(np.mean(part.full[kept])) if kept.any() else 0.0
+    full = float(np.mean(result.good.values.seen.full))
     if full > _LOOSE_ABOVE:
         found.append(
             f"gamma={gamma:g}: at an on-average KL of {full:.2g} nats trained critics fall well "
             "short of their class; raise num_samples, or read them as loose lower bounds."
         )
-    pooled = pool(part.spread, plan.num_chains, plan.num_samples)
-    if pooled.drift_z > _DRIFT_Z and pooled.drift_size > _DRIFT_SIZE:
+    if kept.sum() > 1 and is_drifting(result.pooled):
         found.append(f"gamma={gamma:g}: the chains still drift; raise num_warmup.")
     return found

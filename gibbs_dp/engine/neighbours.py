@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from gibbs_dp.engine.losses import swap
 from gibbs_dp.engine.plan import Inputs, Plan
@@ -37,6 +37,7 @@ class Pairs(NamedTuple):
 
 
 def sample_with_pairs(
+    key: PRNGKeyArray,
     sample: Callable[[PyTree], ChainDraws],
     posterior: GibbsPosterior,
     train: PyTree,
@@ -53,7 +54,8 @@ def sample_with_pairs(
     sample = jax.jit(sample)  # traced once, for its shapes and for the loop
 
     def look(pair: Array, base: ChainDraws, replaced: ChainDraws) -> dict[str, Any]:
-        view = PairView(posterior, plan, inputs, train, ghosts, pair, base, replaced)
+        own = jax.random.fold_in(key, pair)
+        view = PairView(posterior, plan, inputs, train, ghosts, own, pair, base, replaced)
         found = {q.name: q.of_pair(view) for q in quantities}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -64,23 +66,19 @@ def sample_with_pairs(
         data = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), train, replaced)
         draws = sample(data)
         base = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), draws, base)
-        # The first round's place is taken by the first pair, if there is one.
-        new = jax.tree.map(
-            lambda all_, x: all_.at[pair].set(jnp.where(is_first, jnp.zeros_like(x), x)),
-            so_far.found,
-            look(pair, base, draws),
-        )
+        # No pair yet in the first round, whose place the first pair takes.
+        seen = jax.lax.cond(is_first, lambda: blank(shapes_found), lambda: look(pair, base, draws))
+        new = jax.tree.map(lambda all_, x: all_.at[pair].set(x), so_far.found, seen)
         return base, Pairs(
             new, so_far.is_stuck | jnp.any(draws.is_stuck), so_far.is_improper | draws.is_improper
         )
 
-    def blank(shape: jax.ShapeDtypeStruct, *lead: int) -> Array:
-        return jnp.zeros((*lead, *shape.shape), shape.dtype)
+    def blank(shapes: Any, *lead: int) -> Any:
+        return jax.tree.map(lambda s: jnp.zeros((*lead, *s.shape), s.dtype), shapes)
 
     shapes = jax.eval_shape(sample, train)
     pair = jax.ShapeDtypeStruct((), jnp.int32)
-    found = jax.eval_shape(look, pair, shapes, shapes)
+    shapes_found = jax.eval_shape(look, pair, shapes, shapes)
     false = jnp.zeros((), bool)
-    nothing = Pairs(jax.tree.map(lambda s: blank(s, MOST_PAIRS), found), false, false)
-    begin = (jax.tree.map(blank, shapes), nothing)
-    return jax.lax.fori_loop(0, 1 + inputs.num_pairs, one, begin)
+    nothing = Pairs(blank(shapes_found, MOST_PAIRS), false, false)
+    return jax.lax.fori_loop(0, 1 + inputs.num_pairs, one, (blank(shapes), nothing))

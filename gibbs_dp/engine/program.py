@@ -37,6 +37,9 @@ def summarize_dataset(
     chain_key, start_key = jax.random.split(chain_key)
     start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
 
+    # One draw a chain is too few for the jackknife to allow for chains that share noise.
+    is_joint = plan.num_samples > 1 and not any(q.needs_independent_chains for q in quantities)
+
     def sample(data: PyTree) -> ChainDraws:
         # The same key for a dataset and its replaced versions couples their chains.
         return sampler.draw(
@@ -47,14 +50,16 @@ def summarize_dataset(
             plan.num_chains,
             plan.num_samples,
             inputs.scale,
-            is_joint=plan.num_samples > 1,  # what the jackknife needs to allow for it
+            is_joint=is_joint,
         )
 
     if sampler.traits.is_exact:
         draws = sample(train)
         pairs = Pairs({}, jnp.any(draws.is_stuck), draws.is_improper)
     else:
-        draws, pairs = sample_with_pairs(sample, posterior, train, ghosts, inputs, plan, quantities)
+        draws, pairs = sample_with_pairs(
+            chain_key, sample, posterior, train, ghosts, inputs, plan, quantities
+        )
     losses_of = structured_losses if posterior.structured else per_example_losses
     losses = losses_of(posterior, draws.u, train, ghosts, inputs, plan)
     views = {

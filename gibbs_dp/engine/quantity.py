@@ -75,12 +75,18 @@ class Quantity:
     Values, Kept
         Named tuples of arrays: what a dataset leaves behind, and what only the first
         :attr:`num_kept` datasets do; None for nothing.
+    needs_independent_chains
+        Whether chains of one dataset may not share random numbers.
+    needs_optimum
+        Whether the best parameter of the population is looked for.
     """
 
     name: ClassVar[str]
     columns: ClassVar[tuple[Column, ...]] = ()
     Values: ClassVar[type | None] = None
     Kept: ClassVar[type | None] = None
+    needs_independent_chains: ClassVar[bool] = False
+    needs_optimum: ClassVar[bool] = False
 
     # -- of one dataset, traced -----------------------------------------------------------
 

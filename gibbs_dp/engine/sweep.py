@@ -158,6 +158,9 @@ class _OriginSearch:
     def __init__(self, settings: Settings, known: Origin | None) -> None:
         self.settings, self.known = settings, known
         self._found: Future[Origin] | None = None
+        if not any(quantity.needs_optimum for quantity in settings.quantities):
+            unknown = jnp.full((settings.posterior.dim,), jnp.nan)
+            self.known = known = Origin(unknown, jnp.zeros_like(unknown))
         if known is None and isinstance(settings.posterior.loss, LinearLoss):
             zeros = jnp.zeros((settings.posterior.dim,))
             self._found = background(lambda: _find_origin(settings, zeros))

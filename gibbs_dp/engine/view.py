@@ -25,6 +25,8 @@ class PairView:
         What was run.
     train, ghosts
         Training examples, and fresh ones.
+    key
+        For a quantity's own random numbers.
     pair
         Number of the pair: which group is replaced, and by which ghosts.
     base, replaced
@@ -36,6 +38,7 @@ class PairView:
     inputs: Inputs
     train: PyTree
     ghosts: PyTree
+    key: PRNGKeyArray
     pair: Int[Array, ""]
     base: ChainDraws
     replaced: ChainDraws

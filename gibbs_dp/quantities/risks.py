@@ -38,6 +38,7 @@ class Risks(Quantity):
 
     name = "risks"
     Values = RiskValues
+    needs_optimum = True
     columns = (
         Column(
             "generalization_error",

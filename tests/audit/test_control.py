@@ -5,24 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gibbs_dp.engine.plan import Summary
 from gibbs_dp.quantities.control import (
     LEAST_DATASETS,
     control_coefficient,
-    fit_control,
-    fit_pairs,
+    fitted_gap,
     shares_of_others,
 )
 from gibbs_dp.quantities.on_average_kl.pair_count import pairs_worth
+from gibbs_dp.quantities.on_average_kl.two_sided import TwoSided, TwoSidedValues
 
 
-def summary(gap, control, factor=3.0):
-    """What blocks say: the control variate subtracted whole."""
-    blank = Summary(*(None,) * len(Summary._fields))
-    plain = np.asarray(gap - control)
-    return blank._replace(
-        generalization=plain, control=control, kl_ghost=factor * plain, kl_control=factor * control
-    )
+def fitted(gap, control, kept=None):
+    """Fit where blocks have subtracted the control variate whole."""
+    kept = np.ones(gap.size, bool) if kept is None else kept
+    return fitted_gap(gap - control, control, kept)
 
 
 def variance(coefficient, gap, control):
@@ -43,13 +39,13 @@ def test_what_is_given_back_is_what_does_not_help():
     rng = np.random.default_rng(0)
     control = rng.normal(size=4000)
     gap = 0.3 + 0.25 * control + 0.1 * rng.normal(size=4000)
-    found = fit_control(summary(gap, control))
-    assert found.generalization.std() == pytest.approx(0.1, rel=0.05)
-    np.testing.assert_allclose(found.kl_ghost, 3.0 * found.generalization, rtol=1e-12)
+    found = fitted(gap, control)
+    assert found.std() == pytest.approx(0.1, rel=0.05)
+    np.testing.assert_allclose(fitted(3.0 * gap, 3.0 * control), 3.0 * found, rtol=1e-12)
     # Datasets that failed have no say.
     gap[:100], kept = 1e6 * control[:100], np.arange(4000) >= 100
-    assert fit_control(summary(gap, control), kept).generalization[kept].std() < 0.11
-    assert fit_control(summary(gap, control)).generalization[kept].std() > 0.5
+    assert fitted(gap, control, kept)[kept].std() < 0.11
+    assert fitted(gap, control)[kept].std() > 0.5
 
 
 def test_means_are_unbiased_and_errors_cover():
@@ -58,9 +54,9 @@ def test_means_are_unbiased_and_errors_cover():
     rng = np.random.default_rng(1)
     control = rng.exponential(size=(2000, 64)) - 1.0  # skewed: the fit's bias is third order
     gap = 0.3 + 0.4 * control + 0.2 * (rng.exponential(size=control.shape) - 1.0)
-    fitted = [fit_control(summary(g, c)).generalization for g, c in zip(gap, control, strict=True)]
-    means = np.array([x.mean() for x in fitted])
-    errors = np.array([x.std(ddof=1) / 8 for x in fitted])
+    found = [fitted(g, c) for g, c in zip(gap, control, strict=True)]
+    means = np.array([x.mean() for x in found])
+    errors = np.array([x.std(ddof=1) / 8 for x in found])
     assert abs(means.mean() - 0.3) < 4 * means.std() / np.sqrt(2000)
     assert np.mean(np.abs(means - 0.3) < 1.96 * errors) > 0.93
 
@@ -68,13 +64,15 @@ def test_means_are_unbiased_and_errors_cover():
 @pytest.mark.parametrize("control", [np.zeros(100), np.arange(LEAST_DATASETS - 1.0), np.zeros(0)])
 def test_without_a_fit_blocks_keep_what_they_say(control):
     gap = 0.3 + 0.5 * control
-    plain = summary(gap, control)
-    assert fit_control(plain) is plain
+    plain = gap - control
+    assert fitted_gap(plain, control, np.ones(gap.size, bool)) is plain
 
 
-def pairs(value, control, spread=None):
-    blank = Summary(*(None,) * len(Summary._fields))
-    return blank._replace(kl_two_sided=value, pair_control=control, pair_spread=spread)
+def fit_pairs(value, control, kept=None):
+    """Two-sided estimates of datasets after the fit."""
+    kept = np.ones(value.size, bool) if kept is None else kept
+    spread = np.zeros((value.size, 3))
+    return TwoSided().fitted(TwoSidedValues(value, control, spread), kept).mean
 
 
 def test_every_dataset_has_the_coefficient_of_all_others():
@@ -99,7 +97,7 @@ def test_a_dataset_has_no_say_in_its_own_coefficient_and_means_are_unbiased():
     value = 5.0 + 0.5 * control + 0.1 * control**2  # of mean 5.1
     means, plain = [], []
     for v, c in zip(value, control, strict=True):
-        means.append(fit_pairs(pairs(v, c)).kl_two_sided.mean())
+        means.append(fit_pairs(v, c).mean())
         plain.append(v.mean() - np.polyfit(c, v, 1)[0] * c.mean())
     error = np.std(means) / np.sqrt(len(means))
     assert abs(np.mean(means) - 5.1) < 4 * error
@@ -112,7 +110,7 @@ def test_datasets_that_failed_or_are_not_finite_have_no_say():
     value = 3.0 + control + 0.1 * rng.normal(size=400)
     value[0], control[1], value[2] = np.nan, np.inf, 1e9
     kept = np.arange(400) != 2
-    found = fit_pairs(pairs(value, control), kept).kl_two_sided
+    found = fit_pairs(value, control, kept)
     assert found[3:].std() < 0.12
     assert np.isnan(found[0])
     assert (found[1], found[2]) == (value[1], value[2])
@@ -130,7 +128,7 @@ def test_pairs_are_worth_the_variance_they_add(within, between, worth):
     value = 7.0 + np.sqrt(between) * rng.normal(size=(proxy.shape[0], 1)) + own + 0.8 * proxy
     a, b = (x - x.mean(axis=1, keepdims=True) for x in (value, proxy))
     spread = np.stack([(x * y).sum(axis=1) / 7 for x, y in ((a, a), (a, b), (b, b))], axis=1)
-    found = pairs(value.mean(axis=1), proxy.mean(axis=1), spread)
+    found = TwoSidedValues(value.mean(axis=1), proxy.mean(axis=1), spread)
     assert pairs_worth(found, 8) == worth
-    few = pairs(found.kl_two_sided[:5], found.pair_control[:5], spread[:5])
+    few = TwoSidedValues(*(part[:5] for part in found))
     assert pairs_worth(few, 8) == 8

@@ -4,20 +4,16 @@ With true coverage 0.95 the count of 200 lies in [180, 198] (90% to 99%) except 
 4e-3 per check at most; a standard error 20% too small covers 88% and is caught.
 """
 
-import importlib
-
 import numpy as np
 import pytest
 from problems import gaussian_examples, gaussian_mean, private_mean, truncated_normals
 
 import gibbs_dp as gdp
+from gibbs_dp.auditing import api
+from gibbs_dp.engine.health import is_believed
 from gibbs_dp.engine.sweep import run_sweep
-from gibbs_dp.engine.track import kl_values
-from gibbs_dp.engine.tuning import kept_datasets
 from gibbs_dp.estimators import average
 from gibbs_dp.exact import closed_form
-
-RUN = importlib.import_module("gibbs_dp.auditing.api")  # the package's name is also a function's
 
 REPEATS, DATASETS = 200, 48
 
@@ -44,7 +40,7 @@ def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
     # One sweep over all datasets, cut into repetitions: datasets are independent, and what the
     # repetitions share (tuning and control variate) comes from pilots that are in none of them.
     found = []
-    monkeypatch.setattr(RUN, "run_sweep", lambda *a: found.append(run_sweep(*a)) or found[0])
+    monkeypatch.setattr(api, "run_sweep", lambda *a: found.append(run_sweep(*a)) or found[0])
     gdp.audit(
         posterior,
         population,
@@ -57,10 +53,12 @@ def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
     )
     for track, gamma in zip(found[0], gammas, strict=True):
         summary = track.summary()
-        kept = kept_datasets(summary)
+        kept = is_believed(summary)
         assert (~kept).sum() <= 5  # of 9,600: a stuck chain, dropped and reported by an audit
-        kl = kl_values(summary, track.tuned.estimator)
-        for values, wanted in zip((kl, summary.generalization), truth(gamma), strict=True):
+        kl = track.leading_values(summary)
+        for values, wanted in zip(
+            (kl, summary.values.risks.generalization), truth(gamma), strict=True
+        ):
             repeats = np.asarray(values, np.float64).reshape(REPEATS, DATASETS)
             estimates = [
                 average(row, keep)

@@ -4,7 +4,6 @@ The bounds must contain the truth within 3 standard errors: a false-alarm rate o
 """
 
 import functools
-import importlib
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +23,9 @@ from scipy import integrate, stats
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
+from gibbs_dp.auditing import api
 from gibbs_dp.exact import closed_form
-
-COMPARISON = importlib.import_module("gibbs_dp.quantities.mutual_information.comparison")
-PAIRS = importlib.import_module("gibbs_dp.quantities.mutual_information.tables")
-RUN = importlib.import_module("gibbs_dp.auditing.api")
+from gibbs_dp.quantities.mutual_information import comparison, tables
 
 
 def contains(report, truth, width=3.0):
@@ -141,8 +138,8 @@ def test_regressions_keep_their_bounds_in_order(posterior, population, gammas, m
 
 def _captured(monkeypatch):
     found = []
-    plain = RUN.run_sweep
-    monkeypatch.setattr(RUN, "run_sweep", lambda *a: found.append(plain(*a)) or found[0])
+    plain = api.run_sweep
+    monkeypatch.setattr(api, "run_sweep", lambda *a: found.append(plain(*a)) or found[0])
     return found
 
 
@@ -165,7 +162,7 @@ def _normalizer_errors(track, posterior, population, n, count):
     dim = posterior.dim
     axis = np.linspace(-6, 6, 161)
     grid = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), -1).reshape(-1, dim)
-    kept, errors = track.draws(count), []
+    kept, errors = track.first_kept(count).mutual_information, []
     given = (posterior, population, n, root, track.tuned.inputs.anchor, track.gamma)
     for i in range(count):
         # A lattice of twelve standard deviations around the draws: exact for smooth densities.
@@ -204,9 +201,9 @@ def test_a_missed_mode_is_noticed_by_integration():
 def test_blocks_and_statistics_change_nothing(monkeypatch):
     problem = (gaussian_mean(2), gaussian_examples(2), 20, [0.1, 1.0], 100)
     whole = gdp.audit(*problem, progress=False)
-    monkeypatch.setattr(COMPARISON, "MAX_ENTRIES", 4096)
-    monkeypatch.setattr(PAIRS, "has_statistics", lambda posterior: False)
-    look_at = program(PAIRS._look_at, ("posterior", "plan"), "cpu")
+    monkeypatch.setattr(comparison, "MAX_ENTRIES", 4096)
+    monkeypatch.setattr(tables, "has_statistics", lambda posterior: False)
+    look_at = program(tables._look_at, ("posterior", "plan"), "cpu")
     look_at.clear_cache()  # traced again, without statistics
     parts = gdp.audit(*problem, progress=False)
     for name in whole.columns:

@@ -7,9 +7,9 @@ from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as _compile
-from gibbs_dp.auditing import comparison, pairs
+from gibbs_dp.quantities.mutual_information import comparison, tables
 
-PROGRAMS = (pairs._look_at, pairs._quadratic_losses, pairs._point_losses, pairs._swap_terms)
+PROGRAMS = (tables._look_at, tables._quadratic_losses, tables._point_losses, tables._swap_terms)
 
 
 def compiled():
@@ -49,7 +49,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
 
 def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
     logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
-    assert not pairs.has_statistics(logistic)
+    assert not tables.has_statistics(logistic)
     begun = []
     monkeypatch.setattr(comparison, "Shared", lambda *a: begun.append(1))
     gdp.audit(

@@ -7,8 +7,10 @@ import pytest
 from problems import QUICK, gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import settings, sizes
+from gibbs_dp.engine import settings, sizes
 from gibbs_dp.model.populations import as_population
+from gibbs_dp.quantities.on_average_kl import OnAverageKL
+from gibbs_dp.sampling.as_sampler import as_sampler
 
 N = 12
 
@@ -84,18 +86,15 @@ def asked(**changes):
         "num_datasets": 512,
         "num_ghosts": 64,
         "key": jax.random.key(0),
-        "kernel": gdp.HMC(),
+        "sampler": as_sampler(gdp.HMC()),
         "num_chains": 8,
         "num_warmup": None,
         "num_samples": 8,
         "group_size": 1,
         "rel_error": None,
         "max_datasets": 512,
-        "domain": None,
-        "estimator": "auto",
         "block_size": 64,
-        "num_information": 0,
-        "sigma": None,
+        "leading": OnAverageKL(),
     }
     return settings.Settings(**(values | changes))
 

@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import losses as module
+from gibbs_dp.engine import losses as module
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.exact import closed_form
 from gibbs_dp.sampling.schedule import make_schedule
@@ -37,7 +37,7 @@ def test_the_mean_is_over_all_examples_in_chunks(n, group_size, precision, monke
     monkeypatch.setattr(module, "CHUNK", 16)
     u = jnp.asarray(np.random.default_rng(0).normal(size=(2, 5, 3)), precision)
     train, ghosts = examples(n, 1, precision), examples(6, 2, precision)
-    plan = Plan(n, 6, group_size, 2, 5, 0)
+    plan = Plan(n, 6, group_size, 2, 5)
     found = module.per_example_losses(POSTERIOR, u, train, ghosts, inputs(precision), plan)
     every = jax.vmap(jax.vmap(lambda theta: POSTERIOR.losses(theta, train)))(u)
     tolerance = 20 * jnp.finfo(precision).eps
@@ -58,7 +58,7 @@ def test_an_infinite_loss_far_down_the_table_shows(monkeypatch):
         (x.at[30].set(jnp.inf), y),
         (x, y),
         inputs(jnp.float32),
-        Plan(50, 50, 1, 1, 2, 0),
+        Plan(50, 50, 1, 1, 2),
     )
     assert not np.isfinite(found.mean).any()
     assert np.isfinite(found.train).all()

@@ -1,7 +1,5 @@
 """What pilots choose: steps, burn-in, a shared scale, the estimator."""
 
-import importlib
-
 import jax
 import numpy as np
 import numpyro.distributions as dist
@@ -17,14 +15,16 @@ from problems import (
 )
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import pilot
+from gibbs_dp.auditing import api
+from gibbs_dp.engine import tuning
 from gibbs_dp.engine.sizes import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features
+from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.on_average_kl.choice import choose_estimator
-
-RUN = importlib.import_module("gibbs_dp.auditing.api")
+from gibbs_dp.quantities.on_average_kl.ghost import GhostValues
+from gibbs_dp.quantities.on_average_kl.one_sided import OneSidedValues
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def tuned(monkeypatch):
         found[:] = sweep(settings, *rest)
         return found
 
-    sweep = RUN.run_sweep
-    monkeypatch.setattr(RUN, "run_sweep", keep)
+    sweep = api.run_sweep
+    monkeypatch.setattr(api, "run_sweep", keep)
 
     def run(posterior, population, n, gammas, **changed):
         settings = QUICK | {"num_datasets": 256, "num_ghosts": 16} | changed
@@ -95,12 +95,12 @@ def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned, monkey
     scale = float(chosen.inputs.scale[0])
     assert scale == pytest.approx(np.sqrt(2) / 10, rel=0.1)  # of the Laplace distribution
     # Chains that start that wide need no more burn-in than from a Laplace fit, unless slower.
-    assert int(chosen.inputs.schedule.num_burn_in) == pilot.DEFAULT_BURN_IN
+    assert int(chosen.inputs.schedule.num_burn_in) == tuning.DEFAULT_BURN_IN
     assert report["virial"] == pytest.approx(1, abs=4 * report["virial_se"].max())
     assert not report.warnings
-    monkeypatch.setattr(pilot, "LEAST_ESS_PER_CHAIN", 8.0)
+    monkeypatch.setattr(tuning, "LEAST_ESS_PER_CHAIN", 8.0)
     (chosen,), _ = tuned(private_mean(), truncated_normals, 100, [10.0], num_datasets=64)
-    assert int(chosen.inputs.schedule.num_burn_in) == 4 * pilot.DEFAULT_BURN_IN
+    assert int(chosen.inputs.schedule.num_burn_in) == 4 * tuning.DEFAULT_BURN_IN
     (chosen,), _ = tuned(
         private_mean(), truncated_normals, 100, [10.0], num_datasets=64, num_warmup=7
     )
@@ -126,9 +126,10 @@ def test_a_large_kl_is_taken_from_ghosts_where_they_are_steady(tuned):
 def test_the_choice_between_estimators():
     def chosen(kl, share, ghost, num_draws=64):
         """With a root mean square of the jackknife's correction that is this share of the KL."""
-        blank = pilot.Summary(*(None,) * len(pilot.Summary._fields))
         kl, ghost = (np.asarray(x, float) for x in (kl, ghost))
-        found = blank._replace(kl_direct=kl, kl_tail=share**2 * kl, kl_ghost=ghost)
+        found = OnAverageKL.Values(
+            OneSidedValues(kl, share**2 * kl), None, GhostValues(ghost, 0 * ghost)
+        )
         return choose_estimator(found, num_draws)
 
     steady, unsteady, usual = [0.9, 1.1], [-1.0, 3.0], 1 / 64
@@ -165,7 +166,7 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
 
 def test_datasets_that_one_side_cannot_tell_are_taken_from_both(monkeypatch, tmp_path):
     # As if the pilots had happened to be 32 datasets without large pairs.
-    monkeypatch.setattr(pilot, "choose_estimator", lambda *_: "one-sided")
+    monkeypatch.setattr(OnAverageKL, "choose", lambda *_: "one-sided")
     asked = (gaussian_mean(1), gaussian_examples(1), 20, [0.5, 24.0], 512)
     reports = [gdp.audit(*asked, **QUICK, store=tmp_path / "store") for _ in range(2)]
     for report in reports:
@@ -205,6 +206,6 @@ def test_slow_chains_on_a_box_get_a_longer_burn_in_and_fast_ones_do_not(tuned):
         return x[:, None], x + noise
 
     (slow,), _ = tuned(posterior, examples, 100, [0.1], num_datasets=64)
-    assert int(slow.inputs.schedule.num_burn_in) >= 4 * pilot.DEFAULT_BURN_IN
+    assert int(slow.inputs.schedule.num_burn_in) >= 4 * tuning.DEFAULT_BURN_IN
     (fast,), _ = tuned(posterior, examples, 100, [10.0], num_datasets=64)
-    assert int(fast.inputs.schedule.num_burn_in) <= pilot.DEFAULT_BURN_IN
+    assert int(fast.inputs.schedule.num_burn_in) <= tuning.DEFAULT_BURN_IN

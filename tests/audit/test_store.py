@@ -1,7 +1,6 @@
 """Stores: the same numbers however often a sweep is stopped, damaged, extended or shared."""
 
 import errno
-import importlib
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +10,13 @@ import pytest
 from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import allocation, information
+from gibbs_dp.auditing import api
+from gibbs_dp.engine import allocation
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.store.archive import Archive, DamagedStoreWarning
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
+from gibbs_dp.quantities.mutual_information import information
 
-RUN = importlib.import_module("gibbs_dp.auditing.api")
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}  # one program for all gammas
 BLOCKS = 16
@@ -59,8 +59,8 @@ def test_a_store_changes_no_number_and_a_rerun_runs_nothing(plain, tmp_path, mon
     def refuse(*_):
         raise AssertionError("a finished store was sampled again")
 
-    for name in ("run_sweep", "compare_all", "make_report"):
-        monkeypatch.setattr(RUN, name, refuse)
+    for name in ("run_sweep", "explore", "make_report"):
+        monkeypatch.setattr(api, name, refuse)
     again = audit(store=tmp_path)
     assert (again.rows, again.warnings, again.notes) == (plain.rows, plain.warnings, plain.notes)
     assert again.settings == plain.settings
@@ -122,7 +122,7 @@ def other_examples(key, n):
         ({"num_samples": 9}, "num_samples is 8 there and 9 here"),
         ({"kernel": gdp.HMC(num_leapfrog=5)}, "kernel is .*=None.* there and .*num_leapfrog=5"),
         ({"block_size": 64}, "block_size is 32 there and 64 here"),
-        ({"num_information": 64}, "mutual_information is False there and True here"),
+        ({"num_information": 64}, "quantities.mutual_information is False there and True here"),
         ({"population": other_examples}, "population is .*its code, or data that it uses, changed"),
         ({"posterior": linear_regression(2.0)}, "prior is .*changed"),
     ],
@@ -134,7 +134,7 @@ def test_another_configuration_is_refused_with_the_difference(tmp_path, changed,
         return gdp.audit(**problem | SETTINGS | settings, store=tmp_path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RUN, "run_sweep", lambda *_: (_ for _ in ()).throw(LookupError))
+        patch.setattr(api, "run_sweep", lambda *_: (_ for _ in ()).throw(LookupError))
         with pytest.raises(LookupError):
             run()
         with pytest.raises(ValueError, match=rf"holds another configuration: {words}") as error:
@@ -291,7 +291,7 @@ def test_processes_that_do_not_wait_need_rounds(tmp_path):
 def test_mutual_information_is_kept_and_shared(tmp_path, monkeypatch):
     made = []
 
-    def estimate(settings, track, kept, good, shared):  # the M x M comparison compiles for long
+    def estimate(settings, track, kept, good, *_):  # the M x M comparison compiles for long
         made.append(track.gamma)
         numbers = np.asarray(kept.log_normalizer, float)
         upper, lower = halves(numbers, fold_of(len(numbers))), average(0.5 * numbers)

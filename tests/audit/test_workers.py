@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import jax.numpy as jnp
 import pytest
 
-from gibbs_dp.auditing import workers
+from gibbs_dp.engine import executor
 
 
 @pytest.mark.parametrize(
@@ -17,23 +17,23 @@ from gibbs_dp.auditing import workers
     [(2, 4, 0, 3), (2, 4, 1, 2), (16, 32, 0, 17), (16, 32, 1, 17), (1, 2, 0, 1), (1, 2, 1, 1)],
 )
 def test_one_thread_of_the_pool_stays_free(cores, pool, beside, expected, monkeypatch):
-    monkeypatch.setattr(workers, "num_cores", lambda: cores)
-    monkeypatch.setattr(workers, "POOL_SIZE", pool)
-    assert workers.num_workers(beside) == expected
+    monkeypatch.setattr(executor, "num_cores", lambda: cores)
+    monkeypatch.setattr(executor, "POOL_SIZE", pool)
+    assert executor.num_workers(beside) == expected
     if cores > 1:
         assert expected + beside < pool
 
 
 @pytest.mark.parametrize("pool", [2, 4])
 def test_the_background_gives_results_and_errors_back(pool, monkeypatch):
-    monkeypatch.setattr(workers, "POOL_SIZE", pool)
+    monkeypatch.setattr(executor, "POOL_SIZE", pool)
     threads = []
 
     def fail():
         threads.append(threading.current_thread())
         raise ValueError("too much")
 
-    failed, done = workers.background(fail), workers.background(lambda: 7)
+    failed, done = executor.background(fail), executor.background(lambda: 7)
     assert done.result() == 7
     with pytest.raises(ValueError, match="too much"):
         failed.result()
@@ -41,10 +41,10 @@ def test_the_background_gives_results_and_errors_back(pool, monkeypatch):
 
 
 def test_one_program_at_a_time_runs_beside_the_workers(monkeypatch):
-    monkeypatch.setattr(workers, "POOL_SIZE", 4)
+    monkeypatch.setattr(executor, "POOL_SIZE", 4)
     gate, running = threading.Event(), []
-    first = workers.background(lambda: gate.wait(10) and running.append("first"))
-    second = workers.background(lambda: running.append("second"))
+    first = executor.background(lambda: gate.wait(10) and running.append("first"))
+    second = executor.background(lambda: running.append("second"))
     assert not second.done()
     gate.set()
     first.result()
@@ -66,12 +66,12 @@ def test_audits_that_run_at_once_share_the_room():
         return jnp.asarray(job)
 
     def audit():
-        assert sorted(job for job, _ in workers.run_jobs(range(12), work)) == list(range(12))
+        assert sorted(job for job, _ in executor.run_jobs(range(12), work)) == list(range(12))
 
     callers = ThreadPoolExecutor(3)
     for caller in [callers.submit(audit) for _ in range(3)]:
         caller.result(60)
-    assert 1 <= most[0] <= max(1, workers.POOL_SIZE - 1)
+    assert 1 <= most[0] <= max(1, executor.POOL_SIZE - 1)
 
 
 def test_jobs_that_have_not_begun_are_dropped_when_the_loop_is_left():
@@ -82,7 +82,7 @@ def test_jobs_that_have_not_begun_are_dropped_when_the_loop_is_left():
         time.sleep(0.01)
 
     def leave():
-        with closing(workers.in_threads(range(100), work, 2)) as finished:
+        with closing(executor.in_threads(range(100), work, 2)) as finished:
             for _ in finished:
                 raise KeyboardInterrupt
 
@@ -104,7 +104,7 @@ def test_a_job_that_waits_for_room_is_dropped_too():
             free.wait(10)
         yield
 
-    jobs = workers.in_threads(range(3), lambda _, job: begun.append(job), 3, room)
+    jobs = executor.in_threads(range(3), lambda _, job: begun.append(job), 3, room)
     next(jobs)
     threading.Timer(0.1, free.set).start()
     jobs.close()
@@ -112,4 +112,4 @@ def test_a_job_that_waits_for_room_is_dropped_too():
 
 
 def test_the_background_keeps_the_callers_precision(dtype):
-    assert workers.background(lambda: jnp.zeros(()).dtype).result() == dtype
+    assert executor.background(lambda: jnp.zeros(()).dtype).result() == dtype

@@ -18,8 +18,9 @@ from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.chains import run_chains
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.schedule import make_schedule
+from gibbs_dp.sampling.target import Target
 
 FALSE_ALARM = 1e-5
 GAMMA = 4.0
@@ -117,17 +118,9 @@ def p_values(model, kernel, kind=gdp.GibbsPosterior):
         theta_key, data_key, chain_key = jax.random.split(key, 3)
         theta = model.draw(theta_key) if hasattr(model, "draw") else model.prior.sample(theta_key)
         data = model.data(data_key, theta)
-        draws = run_chains(
-            chain_key,
-            posterior,
-            data,
-            jnp.asarray(GAMMA),
-            jnp.zeros((1, posterior.dim)),
-            kernel,
-            schedule,
-            NUM_CHAINS,
-            1,
-        )
+        target = Target(posterior, data, jnp.asarray(GAMMA))
+        start = jnp.zeros((1, posterior.dim))
+        draws = as_sampler(kernel).draw(chain_key, target, start, schedule, NUM_CHAINS, 1)
 
         def statistics(theta):
             loss = posterior.empirical_loss(theta, data)

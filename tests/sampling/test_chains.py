@@ -5,7 +5,8 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling import chains, locate
+from gibbs_dp.sampling import locate
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.schedule import make_schedule
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
@@ -19,9 +20,8 @@ def sampler(posterior, kernel=None):
 
     def one(key, data, gamma, schedule):
         starts = jnp.zeros((1, posterior.dim))
-        return chains.run_chains(
-            key, posterior, data, gamma, starts, kernel, schedule, NUM_CHAINS, NUM_SAMPLES
-        )
+        target = Target(posterior, data, gamma)
+        return as_sampler(kernel).draw(key, target, starts, schedule, NUM_CHAINS, NUM_SAMPLES)
 
     many = jax.vmap(one, in_axes=(0, 0, None, None))
     program = jax.jit(many, compiler_options={"xla_backend_optimization_level": 1})
@@ -163,8 +163,8 @@ def test_two_modes_show_as_a_gap_of_starts():
     schedule = make_schedule(gdp.HMC().default_tuning(1), 16, 0)
     starts = jnp.asarray([[1.2], [-1.2]])
     draws = jax.jit(
-        lambda key: chains.run_chains(
-            key, posterior, jnp.zeros(1), jnp.asarray(2.0), starts, gdp.HMC(), schedule, 2, 8
+        lambda key: as_sampler(gdp.HMC()).draw(
+            key, Target(posterior, jnp.zeros(1), jnp.asarray(2.0)), starts, schedule, 2, 8
         )
     )(jax.random.key(0))
     assert float(draws.mode[0]) < 0

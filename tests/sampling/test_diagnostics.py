@@ -37,10 +37,10 @@ def iid(seed, shift=0.0, split=0.0):
 def test_independent_draws_look_converged():
     pooled = iid(0)
     # R-hat^2 = 1 - 1/T + B/W with E[T B / W] = 1: exactly 1, up to 1e-2 / sqrt(datasets).
-    assert abs(pooled.rhat - 1) < 0.002
+    assert abs(pooled.r_hat - 1) < 0.002
     assert abs(pooled.ess_min / (CHAINS * SAMPLES) - 1) < 0.15
     cells = DATASETS * (DIM + 1)
-    assert abs(pooled.rhat_exceed - 0.01) < 5 * np.sqrt(0.01 / cells)
+    assert abs(pooled.r_hat_exceed - 0.01) < 5 * np.sqrt(0.01 / cells)
     assert pooled.drift_size < 0.05
 
 
@@ -73,7 +73,7 @@ def test_injected_drift_is_seen():
 
 def test_chains_that_disagree_are_seen():
     pooled = iid(2, split=1.0)
-    assert pooled.rhat > 1.05
+    assert pooled.r_hat > 1.05
     assert pooled.ess_min < 0.5 * CHAINS * SAMPLES
 
 
@@ -82,7 +82,7 @@ def test_one_bad_dataset_hardly_moves_rhat_but_shows_as_a_cell():
     clean = pool(spreads(v, v[..., 0]), CHAINS, SAMPLES)
     v[:40, ::2, :, 0] += 3.0
     dirty = pool(spreads(v, v[..., 1]), CHAINS, SAMPLES)
-    assert dirty.rhat_exceed > 1.5 * clean.rhat_exceed
+    assert dirty.r_hat_exceed > 1.5 * clean.r_hat_exceed
 
 
 @pytest.mark.parametrize("num_samples", [8, 9])

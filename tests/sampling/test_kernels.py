@@ -24,7 +24,7 @@ def follow(name, state, momentum, size, count):
 
 @pytest.mark.parametrize("name", INTEGRATORS)
 def test_trajectory_is_reversible(precision, name):
-    start = base.init(jnp.asarray([0.7, -1.1], precision), quartic)
+    start = base.evaluate(jnp.asarray([0.7, -1.1], precision), quartic)
     momentum = jnp.asarray([0.3, 1.4], precision)
     size = jnp.asarray(0.2, precision)
     run = jax.jit(lambda state, p: follow(name, state, p, size, 7))
@@ -42,7 +42,7 @@ def test_trajectory_preserves_volume_and_is_second_order(float64, name):
     start, momentum = jnp.asarray([0.7, -1.1]), jnp.asarray([0.3, 1.4])
 
     def flow(point, size, count):
-        state = base.init(point[:2], quartic)
+        state = base.evaluate(point[:2], quartic)
         end, last, _ = follow(name, state, point[2:], size, count)
         return jnp.concatenate([end.position, last])
 
@@ -65,7 +65,7 @@ def test_splitting_makes_no_error_on_a_standard_gaussian(precision):
         return 0.5 * jnp.sum(v**2)
 
     start, momentum = jnp.asarray([0.7, -1.1], precision), jnp.asarray([0.3, 1.4], precision)
-    state, quarter = base.init(start, gaussian), jnp.asarray(np.pi / 2, precision)
+    state, quarter = base.evaluate(start, gaussian), jnp.asarray(np.pi / 2, precision)
     tolerance = 20 * float(jnp.finfo(precision).eps)
     for count in (1, 3):  # quarter orbits: position and momentum change places
         end, last, _ = INTEGRATORS["split"](
@@ -79,7 +79,7 @@ def test_splitting_makes_no_error_on_a_standard_gaussian(precision):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_step_is_pure_and_its_state_is_consistent(precision, name):
-    start = base.init(jnp.asarray([0.7, -1.1], precision), quartic)
+    start = base.evaluate(jnp.asarray([0.7, -1.1], precision), quartic)
     move = jax.jit(lambda key, state: KERNELS[name].step(key, state, quartic, tuning(0.3)))
     (one, info), (two, _) = move(jax.random.key(0), start), move(jax.random.key(0), start)
     jax.tree.map(np.testing.assert_array_equal, one, two)
@@ -93,7 +93,7 @@ def test_step_is_pure_and_its_state_is_consistent(precision, name):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_small_step_is_accepted_and_a_huge_one_leaves_the_chain_where_it_is(name):
-    start = base.init(jnp.asarray([0.7, -1.1]), quartic)
+    start = base.evaluate(jnp.asarray([0.7, -1.1]), quartic)
     move = jax.jit(lambda key, size: KERNELS[name].step(key, start, quartic, tuning(size)))
     assert float(move(jax.random.key(0), 1e-3)[1].accept_prob) > 0.999
     end, info = move(jax.random.key(0), 1e6)  # the energy overflows to infinity or NaN
@@ -103,7 +103,7 @@ def test_a_small_step_is_accepted_and_a_huge_one_leaves_the_chain_where_it_is(na
 
 
 def test_nan_is_never_accepted():
-    state = base.init(jnp.zeros(2), quartic)
+    state = base.evaluate(jnp.zeros(2), quartic)
     broken = state._replace(potential=jnp.asarray(jnp.nan))
     kept, info = base.metropolis(jnp.asarray(0.0), state, broken, jnp.asarray(jnp.nan))
     assert float(kept.potential) == 0.0
@@ -111,7 +111,7 @@ def test_nan_is_never_accepted():
 
 
 def test_acceptance_is_the_metropolis_ratio():
-    state, other = (base.init(jnp.full(2, x), quartic) for x in (0.0, 1.0))
+    state, other = (base.evaluate(jnp.full(2, x), quartic) for x in (0.0, 1.0))
     for uniform, accepted in ((0.29, True), (0.31, False)):
         kept, info = base.metropolis(jnp.asarray(uniform), state, other, jnp.log(jnp.asarray(0.3)))
         np.testing.assert_allclose(info.accept_prob, 0.3, rtol=1e-6)
@@ -128,7 +128,7 @@ def test_changing_the_tuning_compiles_nothing():
         traces += 1
         return gdp.HMC().step(key, state, quartic, tuning)
 
-    state = base.init(jnp.zeros(2), quartic)
+    state = base.evaluate(jnp.zeros(2), quartic)
     for size, count in ((0.1, 1), (0.3, 5), (0.5, 20)):
         move(jax.random.key(0), state, tuning(size, count))
     assert traces == 1

@@ -15,12 +15,12 @@ import pytest
 from scipy import special, stats
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.kernels import base, hmc, mala
+from gibbs_dp.sampling.kernels import base, hmc, mala, underdamped
 
 FALSE_ALARM = 2e-6
 NUM_CHAINS = 4096
 NUM_STEPS = 80
-KERNELS = {"hmc": gdp.HMC(), "mala": gdp.MALA()}
+KERNELS = {"hmc": gdp.HMC(), "mala": gdp.MALA(), "underdamped": gdp.UnderdampedLangevin()}
 
 
 class Case:
@@ -170,7 +170,8 @@ def endpoints(case, kernel, dtype, potential=None):
     @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 1})
     def run(key, theta, noise):
         u = jnp.concatenate([jax.vmap(posterior.unconstrain)(theta), case.start + 0.1 * noise])
-        states = jax.vmap(lambda x: base.init(x, potential))(u)
+        begin = jax.random.split(jax.random.fold_in(key, NUM_STEPS), u.shape[0])
+        states = jax.vmap(lambda k, x: kernel.init(k, x, potential))(begin, u)
 
         def move(t, states):
             keys = jax.random.split(jax.random.fold_in(key, t), u.shape[0])
@@ -273,3 +274,18 @@ def test_a_tempered_prior_is_caught():
 
     from_exact, _ = endpoints(case, gdp.HMC(), jnp.float32, potential=wrong)
     assert smallest_p_value(case, from_exact) < FALSE_ALARM
+
+
+def go_straight_on(uniform, state, proposal, log_ratio):
+    """Keep the momentum of a chain that stays where it is."""
+    return base.metropolis(uniform, state._replace(momentum=-state.momentum), proposal, log_ratio)
+
+
+@pytest.mark.parametrize("wrong", [accept_all, go_straight_on])
+def test_a_chain_with_momentum_is_corrected_and_turns_round(monkeypatch, wrong):
+    # Steps so long that a good part is rejected; the right kernel keeps the law with them too.
+    case, kernel = Truncated(), gdp.UnderdampedLangevin(friction=0.3)
+    case.step = 1.0
+    assert smallest_p_value(case, endpoints(case, kernel, jnp.float32)[0]) > FALSE_ALARM
+    monkeypatch.setattr(underdamped, "metropolis", wrong)
+    assert smallest_p_value(case, endpoints(case, kernel, jnp.float32)[0]) < FALSE_ALARM

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from gibbs_dp.sampling.traits import Traits
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 
+@runtime_checkable
 class State(Protocol):
     """What every kernel's state has; a NamedTuple with any further fields."""
 
