@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import PROBLEM
-from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.cli.parser import Parser, add_options, given, split_name
 from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES, Option, build_problem, load_problem
+from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES, build_problem, load_problem
 
 
 def problem_options() -> tuple[Option, ...]:
-    """Every option that some built-in problem has."""
+    """Return every option that some built-in problem has, and ``--problem``."""
     found = {o.keyword: o for entry in PROBLEMS.values() for o in entry.options}
     return (PROBLEM, *found.values())
 
@@ -37,7 +37,8 @@ def parse_with_problem(
 
     Returns
     -------
-    The parsed options, and the problem's name (``--problem`` for a user's own).
+    tuple
+        The parsed options, and the problem's name (``--problem`` for a user's own).
 
     Raises
     ------
@@ -75,19 +76,10 @@ def parse_with_problem(
 
 
 def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
-    """Build the problem that a parsed command line names.
-
-    Raises
-    ------
-    ValueError
-        If one of its options makes no sense.
-    """
+    """Build the problem that a parsed command line names."""
     if name == PROBLEM.flag:
         return load_problem(parsed.problem)
-    options: dict[str, Any] = {
-        o.keyword: getattr(parsed, o.keyword) for o in PROBLEMS[name].options
-    }
-    return build_problem(name, **options)
+    return build_problem(name, **given(parsed, PROBLEMS[name].options))
 
 
 def _refuse_foreign(

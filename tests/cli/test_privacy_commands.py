@@ -107,7 +107,10 @@ CASES = {
         ("calibrate", "logistic-regression", *REPLACE, "--pure-epsilon", 1),
         "--x-bound: no bounds on the examples are declared",
     ),
-    "one label": ((*LINEAR, *REPLACE, "--zcdp", 1, "--y-range", 0), "--y-range: give two numbers"),
+    "one label": (
+        (*LINEAR, *REPLACE, "--zcdp", 1, "--y-range", 0),
+        "--y-range: give it as",
+    ),
     "foreign": ((*LINEAR, *REPLACE, "--zcdp", 1, "--max-steps", 3), "--max-steps: it belongs to"),
     "chain target": ((*LINEAR, *REPLACE, "--zcdp", 1, "--chain"), "--chain: its target is"),
     "no action": (("ledger", "--ledger", "l"), "say what to do, one of show, create"),
