@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -167,8 +167,11 @@ def _of_class(module: str, node: ast.ClassDef) -> dict[str, Option]:
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             default = field.value
-            if isinstance(default, ast.Call):  # dataclasses.field(default=..., kw_only=True)
-                default = next((k.value for k in default.keywords if k.arg != "kw_only"), None)
+            if isinstance(default, ast.Call):  # dataclasses.field(...)
+                settings = {k.arg: k.value for k in default.keywords}
+                if "init" in settings:
+                    continue
+                default = settings.get("default", settings.get("default_factory"))
             fields[field.target.id] = (field.annotation, default)
     described = _descriptions(node)
     for name in found.keys() & described.keys():
@@ -292,6 +295,8 @@ def _find(module: str, name: str) -> tuple[str, ast.AST | None]:
         found = _names(module).get(name)
         if not isinstance(found, tuple):
             return module, found
+        if found == (module, name):  # a module of this package
+            break
         module, name = found
     return module, None
 
@@ -304,7 +309,9 @@ def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
     if not path.is_file():
         return {}
     found: dict[str, ast.AST | tuple[str, str]] = {}
-    for node in _statements(ast.parse(path.read_text(encoding="utf-8")).body):
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    typed = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
+    for node in [*body, *typed]:  # imports under TYPE_CHECKING too
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 found[name] = node
@@ -318,10 +325,3 @@ def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
             case ast.ImportFrom(module=str(home), names=names, level=0):
                 found |= {alias.asname or alias.name: (home, alias.name) for alias in names}
     return found
-
-
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in body:
-        yield node
-        if isinstance(node, ast.If):  # imports under TYPE_CHECKING
-            yield from _statements(node.body)

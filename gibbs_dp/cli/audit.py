@@ -133,10 +133,11 @@ def show_and_save(
     else:
         output.emit(report.summary())
     if folder is not None:
-        numbers, picture = folder / "audit.nc", folder / "audit.png"
-        report.save(numbers)
-        output.save_figure(report.plot(f"{title}, n = {report.settings['n']}"), picture)
-        output.tell_saved([numbers, picture], parsed.json, parsed.quiet)
+        path = folder / "audit.nc"
+        report.save(path)
+        figure = report.plot(f"{title}, n = {report.settings['n']}")
+        paths = [path, *output.save_figures({"audit.png": figure}, folder)]
+        output.tell_saved(paths, parsed.json, parsed.quiet)
 
 
 def _save_partial(report: Report | None, folder: Path | None, store: str | None) -> str:

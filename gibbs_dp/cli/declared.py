@@ -15,14 +15,14 @@ FEATURES = (
     Option(
         "range",
         "str",
-        "feature whose numbers from LOW to HIGH become 0 to 1; once for each",
+        "feature whose numbers from LOW to HIGH are mapped to 0 to 1; may be repeated",
         is_repeatable=True,
         metavar=("COLUMN", "LOW", "HIGH"),
     ),
     Option(
         "levels",
         "str",
-        "feature of texts: an indicator (0 or 1) of each level but the first; once for each",
+        "text feature: an indicator (0 or 1) of each level but the first; may be repeated",
         is_list=True,
         is_repeatable=True,
         metavar=("COLUMN", "LEVEL"),

@@ -59,8 +59,9 @@ def run(arguments: Sequence[str]) -> None:
         from gibbs_dp import io
         from gibbs_dp.experiments.double_descent_plot import plot_double_descent
 
-        numbers, picture = folder / "double_descent.csv", folder / "double_descent.png"
-        with io.atomic_write(numbers) as temporary:
+        path = folder / "double_descent.csv"
+        with io.atomic_write(path) as temporary:
             pd.DataFrame(list(found.rows)).to_csv(temporary, index=False)
-        output.save_figure(plot_double_descent(found), picture)
-        output.tell_saved([numbers, picture], parsed.json, parsed.quiet)
+        figures = {"double_descent.png": plot_double_descent(found)}
+        paths = [path, *output.save_figures(figures, folder)]
+        output.tell_saved(paths, parsed.json, parsed.quiet)

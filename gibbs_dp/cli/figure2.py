@@ -46,6 +46,5 @@ def run(arguments: Sequence[str]) -> None:
         for panel in result.panels:
             saved.append(folder / f"figure2_{panel.name.replace(' ', '_')}.nc")
             panel.report.save(saved[-1])
-        saved.append(folder / "figure2.png")
-        output.save_figure(result.plot(), saved[-1])
+        saved += output.save_figures({"figure2.png": result.plot()}, folder)
         output.tell_saved(saved, parsed.json, parsed.quiet)

@@ -9,7 +9,7 @@ from gibbs_dp._options import options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import OUTPUT
-from gibbs_dp.cli.parser import Parser, add_options, given, split_name
+from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.session import start_session
 
 SUMMARY = "Adaptive questions to one holdout: plain, Thresholdout, and dependent rows."
@@ -33,17 +33,10 @@ SIZES = options_of(
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    parser = Parser(
-        prog="gibbs-dp holdout EXPERIMENT",
-        description=SUMMARY
-        + " Experiments: "
-        + "; ".join(f"{name}: {text}" for name, text in NAMES.items())
-        + ".",
-    )
-    add_options(parser, SIZES, "sizes")
-    add_options(parser, OUTPUT, "output")
+    listing = "; ".join(f"{name}: {text}" for name, text in NAMES.items())
     name, rest = split_name(arguments, (*SIZES, *OUTPUT))
-    parsed = parser.parse_args(rest)
+    groups = {"sizes": SIZES, "output": OUTPUT}
+    parsed = parse("holdout EXPERIMENT", f"{SUMMARY} Experiments: {listing}.", rest, groups)
     if name not in NAMES:
         wrong = "no experiment is given" if name is None else f"there is no experiment {name!r}"
         raise UsageError(f"{wrong}; choose one of {', '.join(NAMES)}.")
@@ -66,6 +59,5 @@ def run(arguments: Sequence[str]) -> None:
         from gibbs_dp.experiments.holdout_plot import plot_holdout
 
         paths = save_tables(found, folder)
-        paths.append(folder / f"holdout_{name}.png")
-        output.save_figure(plot_holdout(found), paths[-1])
+        paths += output.save_figures({f"holdout_{name}.png": plot_holdout(found)}, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)

@@ -1,4 +1,4 @@
-"""Markov kernels on the command line: their names, their settings as options, and one made."""
+"""Markov kernels on the command line: their names and settings, and the kernel described."""
 
 from __future__ import annotations
 

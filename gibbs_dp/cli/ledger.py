@@ -9,7 +9,7 @@ from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import ADJACENCY, DEBUG, JSON, QUIET
-from gibbs_dp.cli.parser import Parser, add_options, given, split_name
+from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.targets import require_adjacency
 from gibbs_dp.privacy.ledger import Ledger
 
@@ -32,17 +32,11 @@ OUTPUT = (JSON, QUIET, DEBUG)
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     action, rest = split_name(arguments, [FILE, *BUDGET, *OUTPUT])
-    parser = Parser(
-        prog="gibbs-dp ledger",
-        usage="gibbs-dp ledger show|create --ledger FILE [options]",
-        description=SUMMARY,
-    )
-    add_options(parser, [FILE], "which ledger")
-    add_options(parser, BUDGET, "budget (create)")
-    add_options(parser, OUTPUT, "output")
-    parsed = parser.parse_args(rest)
+    groups = {"which ledger": [FILE], "budget (create)": BUDGET, "output": OUTPUT}
+    usage = "gibbs-dp ledger show|create --ledger FILE [options]"
+    parsed = parse("ledger", SUMMARY, rest, groups, usage=usage)
     if action not in ACTIONS:
-        raise UsageError(f"ledger: say what to do, one of {', '.join(ACTIONS)}; got {action!r}.")
+        raise UsageError(f"ledger: give an action, {' or '.join(ACTIONS)}, got {action!r}.")
     if parsed.ledger is None:
         raise UsageError("--ledger: name the file.")
     if action == "create":

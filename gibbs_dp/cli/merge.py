@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gibbs_dp.cli.audit import conduct, show_and_save
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT, PROBLEM
-from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.cli.parser import parse, split_name
 from gibbs_dp.cli.place import recalled
 from gibbs_dp.cli.session import start_session
 
@@ -19,11 +19,8 @@ def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = (PROBLEM, *CHECK_OUTPUT)
     path, rest = split_name(arguments, options)
-    parser = Parser(
-        prog="gibbs-dp merge", usage="gibbs-dp merge DIR [options]", description=SUMMARY
-    )
-    add_options(parser, options, "options")
-    here = parser.parse_args(rest)
+    usage = "gibbs-dp merge DIR [options]"
+    here = parse("merge", SUMMARY, rest, {"options": options}, usage=usage)
     if path is None:
         raise UsageError("merge: no store is named; give the folder of --store.")
     name, asked, num_processes = recalled(path)

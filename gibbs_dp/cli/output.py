@@ -76,18 +76,13 @@ def prepare_folder(path: str | None) -> Path | None:
     return folder
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a PNG, whole or not at all."""
+def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Write each figure as a PNG of its name, whole or not at all; return the files."""
     from gibbs_dp import io
 
-    with io.atomic_write(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
-
-
-def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Write each figure as a PNG of its name; return the files."""
     for name, figure in figures.items():
-        save_figure(figure, folder / name)
+        with io.atomic_write(folder / name) as temporary:
+            figure.savefig(temporary, format="png", dpi=150)
     return [folder / name for name in figures]
 
 

@@ -36,10 +36,14 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(
-    command: str, summary: str, arguments: Sequence[str], groups: Mapping[str, Iterable[Option]]
+    command: str,
+    summary: str,
+    arguments: Sequence[str],
+    groups: Mapping[str, Iterable[Option]],
+    **settings: Any,
 ) -> argparse.Namespace:
-    """Parse the arguments of a command with options alone, in groups by title."""
-    parser = Parser(prog=f"gibbs-dp {command}", description=summary)
+    """Parse the options of a command, which its help shows under the titles of ``groups``."""
+    parser = Parser(prog=f"gibbs-dp {command}", description=summary, **settings)
     for title, options in groups.items():
         add_options(parser, options, title)
     return parser.parse_args(list(arguments))

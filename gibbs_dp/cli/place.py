@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
@@ -133,18 +133,11 @@ def damage_told(quiet: bool) -> Iterator[None]:
         warnings.simplefilter("always", DamagedStoreWarning)
         plain = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
             if issubclass(category, DamagedStoreWarning):
                 output.log(f"gibbs-dp: warning: {message}", quiet)
             else:
-                plain(message, category, filename, lineno, file, line)
+                plain(message, category, *where)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield

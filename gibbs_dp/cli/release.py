@@ -154,7 +154,7 @@ def _posterior(parsed: Any, dim: int) -> Any:
     from gibbs_dp.problems.base import normal_prior
 
     if (parsed.theta_ball is None) == (parsed.prior_scale is None):
-        raise UsageError("--theta-ball: give it, or --prior-scale, one of the two.")
+        raise UsageError("--theta-ball: give either it or --prior-scale.")
     prior: Any = (
         normal_prior(dim, parsed.prior_scale)
         if parsed.theta_ball is None

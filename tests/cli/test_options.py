@@ -88,6 +88,7 @@ class Child(Base):
     limits: int | Sequence[int] = (1, 7)
     limit: "int" = LIMIT
     tags: list[str] = field(default_factory=list)
+    count: int = field(default=0, init=False)
 """
 NAMES = """
 from toy.names import LIMIT as LIMIT
@@ -139,8 +140,9 @@ def test_fields_are_read_without_importing(toy):
 
 
 def test_what_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="gibbs_dp:nothing: there is no such function"):
-        parameters("gibbs_dp:nothing")
+    for where in ("gibbs_dp:nothing", "gibbs_dp:privacy", "gibbs_dp.nowhere:audit"):
+        with pytest.raises(ValueError, match=f"{where}: there is no such function"):
+            parameters(where)
     with pytest.raises(KeyError):
         options_of("gibbs_dp:audit", nothing="at all")
 
