@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from gibbs_dp._source import find, value_of
+
 Kind = Literal["int", "float", "str", "flag"]
-ROOT = Path(__file__).parent
 _NAMES: dict[str, Kind] = {"int": "int", "float": "float", "str": "str", "bool": "flag"}
 _LISTS = ("Sequence", "Collection", "Iterable", "list", "tuple")
 
@@ -126,7 +126,8 @@ def parameters(where: str) -> dict[str, Option]:
     -------
     dict
         An `Option` by name for each parameter annotated as a number, text, bool, ``Literal`` of
-        texts or sequence of these, even if it may also be something else. Its help is the
+        texts or sequence of these, even if it may also be something else, and for any other whose
+        default is a text: the function refuses texts that it does not know. Its help is the
         docstring's description up to the first full stop or semicolon, its default the signature's;
         for a default of None, what the description says after "None:" or "By default".
 
@@ -137,7 +138,7 @@ def parameters(where: str) -> dict[str, Option]:
     """
     module, _, path = where.partition(":")
     name, *inner = path.split(".")
-    module, node = _find(module, name)
+    module, node = find(module, name)
     for name in inner:
         body = node.body if isinstance(node, ast.ClassDef) else []
         node = next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == name), None)
@@ -162,7 +163,7 @@ def _of_class(module: str, node: ast.ClassDef) -> dict[str, Option]:
     found: dict[str, Option] = {}
     for base in node.bases:
         if isinstance(base, ast.Name):
-            home, parent = _find(module, base.id)
+            home, parent = find(module, base.id)
             found |= _of_class(home, parent) if isinstance(parent, ast.ClassDef) else {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
@@ -187,14 +188,15 @@ def _options(
     found = {}
     described = _descriptions(node)
     for name, (annotation, default) in given.items():
-        form = _form(module, annotation)
+        value = value_of(module, default)
+        form = _form(module, annotation) or (_Form("str") if isinstance(value, str) else None)
         if form is not None:
             option = Option(
                 name,
                 form.kind,
                 "",
                 choices=form.choices,
-                shown=_show(_value(module, default)),
+                shown=_show(value),
                 is_list=form.is_list,
                 is_required=default is None,
             )
@@ -241,7 +243,7 @@ def _form(module: str, node: ast.AST | None) -> _Form | None:
         case ast.Name(id=name) if name in _NAMES:
             return _Form(_NAMES[name])
         case ast.Name(id=name):
-            return _form(*_find(module, name))
+            return _form(*find(module, name))
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return _either(_form(module, left), _form(module, right))
         case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
@@ -271,57 +273,9 @@ def _elements(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
-def _value(module: str, node: ast.AST | None) -> Any:
-    """Evaluate a default, if it is written out; None otherwise."""
-    if isinstance(node, ast.Name):
-        module, node = _find(module, node.id)
-    try:
-        return None if node is None else ast.literal_eval(node)
-    except ValueError:
-        return None
-
-
 def _show(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, (tuple, list)):
         return " ".join(map(_show, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _find(module: str, name: str) -> tuple[str, ast.AST | None]:
-    """Follow imports to where a name is defined: that module, and a definition or value."""
-    while module.partition(".")[0] == ROOT.name:
-        found = _names(module).get(name)
-        if not isinstance(found, tuple):
-            return module, found
-        if found == (module, name):  # a module of this package
-            break
-        module, name = found
-    return module, None
-
-
-@cache
-def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
-    """Top-level names of a module: what they are bound to, or where they are imported from."""
-    path = ROOT.joinpath(*module.split(".")[1:])
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not path.is_file():
-        return {}
-    found: dict[str, ast.AST | tuple[str, str]] = {}
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    typed = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
-    for node in [*body, *typed]:  # imports under TYPE_CHECKING too
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found[name] = node
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                found[name] = value
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                pairs = zip(targets, values, strict=False)
-                found |= {t.id: value for t, value in pairs if isinstance(t, ast.Name)}
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                found[name] = value
-            case ast.ImportFrom(module=str(home), names=names, level=0):
-                found |= {alias.asname or alias.name: (home, alias.name) for alias in names}
-    return found

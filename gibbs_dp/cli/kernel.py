@@ -24,7 +24,7 @@ KERNELS = {
 }
 # Help where that of the fields does not suit a terminal.
 HELP = {
-    "step_size": "in posterior standard deviations; for ula and sgld, h itself (default: tuned)",
+    "step_size": "step in posterior standard deviations; for ula and sgld, h (default: tuned)",
     "num_leapfrog": "gradients per step",
     "integrator": "split, which is exact on the Gaussian fit, or leapfrog",
     "num_inner": "Langevin steps per recorded draw, one gradient each",

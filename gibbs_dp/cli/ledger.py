@@ -36,7 +36,8 @@ def run(arguments: Sequence[str]) -> None:
     usage = "gibbs-dp ledger show|create --ledger FILE [options]"
     parsed = parse("ledger", SUMMARY, rest, groups, usage=usage)
     if action not in ACTIONS:
-        raise UsageError(f"ledger: give an action, {' or '.join(ACTIONS)}, got {action!r}.")
+        got = "" if action is None else f", not {action!r}"
+        raise UsageError(f"ledger: give an action, {' or '.join(ACTIONS)}{got}.")
     if parsed.ledger is None:
         raise UsageError("--ledger: name the file.")
     if action == "create":

@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp import _options
+from gibbs_dp import _source
 from gibbs_dp._options import options_of, parameters
 from gibbs_dp.cli import kernel
 from gibbs_dp.cli.main import COMMANDS
@@ -84,6 +84,7 @@ class Child(Base):
     color: Color | None = None
     is_shown: bool = True
     hook: Schedule | None = None
+    mode: Mode = "fast"
     sigma: Literal["auto"] | float = "auto"
     limits: int | Sequence[int] = (1, 7)
     limit: "int" = LIMIT
@@ -104,21 +105,24 @@ def toy(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "kernels.py").write_text(TOY)
     (folder / "names.py").write_text(NAMES)
-    _options._names.cache_clear()
-    monkeypatch.setattr(_options, "ROOT", folder)
+    _source._names.cache_clear()
+    monkeypatch.setattr(_source, "ROOT", folder)
     yield parameters("toy.kernels:Child")
-    _options._names.cache_clear()
+    _source._names.cache_clear()
     parameters.cache_clear()
 
 
 def test_fields_are_read_without_importing(toy):
-    assert list(toy) == ["rate", "steps", "color", "is_shown", "sigma", "limits", "limit", "tags"]
+    names = ["rate", "steps", "color", "is_shown", "mode", "sigma", "limits", "limit", "tags"]
+    assert list(toy) == names
+    assert (toy["mode"].kind, toy["mode"].choices) == ("str", ())
     assert {option.text for option in toy.values()} == {
         "step sizes (default: 0.5, or less)",
         "step sizes (default 3)",
         "of the child",
         "",
         "(default auto)",
+        "(default fast)",
         "(default: 1 7)",
         "(default 7)",
     }

@@ -113,7 +113,7 @@ CASES = {
     ),
     "foreign": ((*LINEAR, *REPLACE, "--zcdp", 1, "--max-steps", 3), "--max-steps: it belongs to"),
     "chain target": ((*LINEAR, *REPLACE, "--zcdp", 1, "--chain"), "--chain: its target is"),
-    "no action": (("ledger", "--ledger", "l"), "give an action, show or create, got None"),
+    "no action": (("ledger", "--ledger", "l"), "give an action, show or create."),
     "no file": (("ledger", "show"), "--ledger: name the file"),
     "missing ledger": (("ledger", "show", "--ledger", "none"), "there is no file 'none'"),
     "budget of show": (("ledger", "show", "--ledger", "l", "--zcdp", 1), "--zcdp: it belongs to"),
