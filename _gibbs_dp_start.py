@@ -1,8 +1,7 @@
 """Where the ``gibbs-dp`` program starts: outside the package, whose imports take seconds.
 
-Until the command runs, Ctrl-C has nothing to save. It then ends the process on the spot, for a
-``KeyboardInterrupt`` in the middle of an import ends in a traceback, or in whatever error the
-package that is being imported makes of it.
+Before the command runs, Ctrl-C has nothing to save and ends the process on the spot: raised in the
+middle of an import, ``KeyboardInterrupt`` would end in a traceback or in another error.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Import the command line and run it; return the exit status."""
-    # A job that a shell started in the background ignores Ctrl-C, and shall go on doing so.
+    # A job that a shell started in the background ignores Ctrl-C, and must go on doing so.
     listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if listens:
         signal.signal(signal.SIGINT, _leave)
@@ -26,7 +25,7 @@ def main() -> int:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     status = program.main(ready=ready)
-    if listens:  # all is said and saved: only the interpreter is left to be interrupted
+    if listens:  # all is said and saved
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return status
 

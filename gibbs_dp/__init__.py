@@ -1,41 +1,73 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
 import gibbs_dp._jaxlib.threads  # noqa: F401  (before JAX starts)
-from gibbs_dp import adaptive as adaptive
-from gibbs_dp import capacity as capacity
-from gibbs_dp import exact as exact
-from gibbs_dp import information as information
-from gibbs_dp import privacy as privacy
-from gibbs_dp import random as random
-from gibbs_dp._version import __version__ as __version__
-from gibbs_dp.adaptive.thresholdout import Thresholdout as Thresholdout
-from gibbs_dp.auditing import AuditIncomplete as AuditIncomplete
-from gibbs_dp.auditing import AuditInterrupted as AuditInterrupted
-from gibbs_dp.auditing import Report as Report
-from gibbs_dp.auditing import Store as Store
-from gibbs_dp.auditing import StoreError as StoreError
-from gibbs_dp.auditing import audit as audit
-from gibbs_dp.auditing import load_report as load_report
-from gibbs_dp.auditing.calibrate import calibrate as calibrate
-from gibbs_dp.auditing.compare import Comparison as Comparison
-from gibbs_dp.auditing.compare import compare as compare
-from gibbs_dp.model import Domain as Domain
-from gibbs_dp.model import Flat as Flat
-from gibbs_dp.model import GibbsPosterior as GibbsPosterior
-from gibbs_dp.model import losses as losses
-from gibbs_dp.model import populations as populations
-from gibbs_dp.model import supports as supports
-from gibbs_dp.privacy import Guarantee as Guarantee
-from gibbs_dp.privacy import Ledger as Ledger
-from gibbs_dp.privacy import release as release
-from gibbs_dp.sampling.draws import Draws as Draws
-from gibbs_dp.sampling.draws import load_draws as load_draws
-from gibbs_dp.sampling.errors import ImproperPosteriorError as ImproperPosteriorError
-from gibbs_dp.sampling.grid import Grid as Grid
-from gibbs_dp.sampling.kernels import HMC as HMC
-from gibbs_dp.sampling.kernels import MALA as MALA
-from gibbs_dp.sampling.kernels import SGLD as SGLD
-from gibbs_dp.sampling.kernels import ULA as ULA
-from gibbs_dp.sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
-from gibbs_dp.sampling.sample import sample as sample
-from gibbs_dp.sampling.sharded import shard_examples as shard_examples
+from gibbs_dp import adaptive, capacity, exact, information, privacy, problems, random
+from gibbs_dp._version import __version__
+from gibbs_dp.adaptive.thresholdout import Thresholdout
+from gibbs_dp.auditing import (
+    AuditIncomplete,
+    AuditInterrupted,
+    Report,
+    Store,
+    StoreError,
+    audit,
+    load_report,
+)
+from gibbs_dp.auditing.calibrate import calibrate
+from gibbs_dp.auditing.compare import Comparison, compare
+from gibbs_dp.model import Domain, Flat, GibbsPosterior, losses, populations, supports
+from gibbs_dp.privacy import Guarantee, Ledger, release
+from gibbs_dp.sampling.draws import Draws, load_draws
+from gibbs_dp.sampling.errors import ImproperPosteriorError
+from gibbs_dp.sampling.grid import Grid
+from gibbs_dp.sampling.kernels import HMC, MALA, SGLD, ULA, Kernel, UnderdampedLangevin
+from gibbs_dp.sampling.sample import sample
+from gibbs_dp.sampling.sharded import shard_examples
+
+# What `gibbs_dp.<TAB>` shows; rooms that only serve others are left out.
+__all__ = [
+    "HMC",
+    "MALA",
+    "SGLD",
+    "ULA",
+    "AuditIncomplete",
+    "AuditInterrupted",
+    "Comparison",
+    "Domain",
+    "Draws",
+    "Flat",
+    "GibbsPosterior",
+    "Grid",
+    "Guarantee",
+    "ImproperPosteriorError",
+    "Kernel",
+    "Ledger",
+    "Report",
+    "Store",
+    "StoreError",
+    "Thresholdout",
+    "UnderdampedLangevin",
+    "__version__",
+    "adaptive",
+    "audit",
+    "calibrate",
+    "capacity",
+    "compare",
+    "exact",
+    "information",
+    "load_draws",
+    "load_report",
+    "losses",
+    "populations",
+    "privacy",
+    "problems",
+    "random",
+    "release",
+    "sample",
+    "shard_examples",
+    "supports",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

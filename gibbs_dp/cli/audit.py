@@ -6,16 +6,17 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from gibbs_dp._options import options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import Stopped, UsageError
-from gibbs_dp.cli.kernel import make_kernel
-from gibbs_dp.cli.options import KERNEL, NUM_CHAINS, NUM_SAMPLES, NUM_WARMUP, OUTPUT
+from gibbs_dp.cli.kernel import KERNEL, make_kernel
+from gibbs_dp.cli.options import CHAINS, OUTPUT
+from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.place import STORE, damage_told, make_store, remember
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.problems.registry import Option
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Report, Store
@@ -23,44 +24,25 @@ if TYPE_CHECKING:
 
 SUMMARY = "Privacy and generalization of a Gibbs posterior over gamma, averaged over datasets."
 
-COUNTS = (
-    Option("n", "int", "examples per dataset (default: the problem's)"),
-    Option("gammas", "float", "inverse temperatures", is_list=True, metavar="G"),
-    Option("num_datasets", "int", "datasets per gamma (default: the problem's)"),
-    Option(
-        "num_ghosts",
-        "int",
-        "fresh examples per dataset (default: n from 64 to 256; structured loss: 64)",
-    ),
-    NUM_CHAINS,
-    NUM_WARMUP,
-    NUM_SAMPLES,
-    Option("group_size", "int", "examples replaced at once (default 1)", 1),
-    Option("rel_error", "float", "add datasets until on_average_kl is known to this share"),
-    Option("max_datasets", "int", "where --rel-error stops trying"),
-    Option("num_information", "int", "datasets compared for mutual information; 0: none"),
-    Option("block_size", "int", "datasets per compiled call (default: by the device)"),
-    Option("sigma", "str", "subgaussian parameter of the loss (default: its declared range's)"),
-    Option(
-        "estimator",
-        "str",
-        "of on-average KL (default auto)",
-        "auto",
-        ("auto", "one-sided", "two-sided", "ghost"),
-    ),
+COUNTS = options_of(
+    "gibbs_dp:audit",
+    n="examples per dataset (default: the problem's)",
+    gammas={"help": "inverse temperatures (default: the problem's)", "metavar": "G"},
+    num_datasets="datasets per gamma (default: the problem's)",
+    num_ghosts="fresh examples per dataset",
+    **CHAINS,
+    group_size="examples replaced at once",
+    rel_error="add datasets until on_average_kl is known to this share",
+    max_datasets={"help": "where --rel-error stops", "shown": "64 times --num-datasets"},
+    num_information="datasets compared for mutual information, 0 for none",
+    block_size="datasets per compiled call (default: by the device)",
+    sigma="subgaussian parameter of the loss",
+    estimator=None,
 )
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    Stopped
-        On Ctrl-C.
-    """
+    """Run the command."""
     groups = {
         "what to sample": COUNTS,
         "how to sample": KERNEL,
@@ -72,11 +54,10 @@ def run(arguments: Sequence[str]) -> None:
     is_shared = store is not None and store.num_processes > 1
     if is_shared and parsed.out is not None:
         raise UsageError(
-            "--out: of several processes none makes the report; leave it out and run 'gibbs-dp "
+            "--out: none of several processes makes the report; leave it out and run 'gibbs-dp "
             f"merge {parsed.store} --out {parsed.out}' at the end."
         )
-    start_session(parsed.float64)
-    folder = output.prepare_folder(parsed.out)
+    folder = start_session(parsed)
 
     from gibbs_dp.auditing import AuditIncomplete
 
@@ -101,6 +82,11 @@ def conduct(
 ) -> tuple[Problem, Report]:
     """Audit the problem that a parsed command line names.
 
+    Returns
+    -------
+    tuple
+        The problem and the report.
+
     Raises
     ------
     ValueError
@@ -117,33 +103,18 @@ def conduct(
 
     from gibbs_dp.auditing import AuditInterrupted, audit
 
-    counts = {
-        keyword: value
-        for keyword in ("num_chains", "num_warmup", "num_samples", "block_size")
-        if (value := getattr(parsed, keyword)) is not None
-    }
-    if store is not None:
-        counts["store"] = store
+    settings: dict[str, Any] = {k: getattr(problem, k) for k in ("n", "gammas", "num_datasets")}
     try:
         with damage_told(parsed.quiet):
             report = audit(
                 problem.posterior,
                 problem.population,
-                n=_given(parsed.n, problem.n),
-                gammas=_given(parsed.gammas, problem.gammas),
-                num_datasets=_given(parsed.num_datasets, problem.num_datasets),
-                num_ghosts=parsed.num_ghosts,
                 key=parsed.seed,
                 kernel=kernel,
-                group_size=parsed.group_size,
-                rel_error=parsed.rel_error,
-                max_datasets=parsed.max_datasets,
                 domain=problem.domain,
-                estimator=parsed.estimator,
-                num_information=parsed.num_information,
-                sigma=_sigma(parsed.sigma),
+                store=store,
                 progress=not parsed.quiet,
-                **counts,
+                **(settings | given(parsed, COUNTS)),
             )
     except AuditInterrupted as interrupt:
         kept = None if store is None else os.fspath(store.path)
@@ -151,45 +122,22 @@ def conduct(
     return problem, report
 
 
-def _sigma(value: str | None) -> float | Literal["empirical"] | None:
-    if value is None:
-        return None
-    if value == "empirical":
-        return "empirical"
-    try:
-        return float(value)
-    except ValueError:
-        raise ValueError(f"--sigma: {value!r} is neither a number nor 'empirical'.") from None
-
-
-def _given(value: Any, default: Any) -> Any:
-    return default if value is None else value
-
-
 def show_and_save(
     report: Report, parsed: argparse.Namespace, folder: Path | None, title: str
 ) -> None:
-    """Print a report, and save it where a folder was given."""
-    _show(report, parsed)
-    if folder is not None:
-        output.tell_saved(_save(report, folder, title), parsed.json, parsed.quiet)
-
-
-def _show(report: Report, parsed: argparse.Namespace) -> None:
-    if not parsed.json:
+    """Print a report, and save it if a folder was given."""
+    if parsed.json:
+        for row in report.to_json_rows():
+            output.emit(row)
+        output.warn(report.warnings, parsed.quiet)
+    else:
         output.emit(report.summary())
-        return
-    for row in report.to_json_rows():
-        output.emit(row)
-    for warning in report.warnings:
-        output.log(f"warning: {warning}", parsed.quiet)
-
-
-def _save(report: Report, folder: Path, title: str) -> list[Path]:
-    numbers, picture = folder / "audit.nc", folder / "audit.png"
-    report.save(numbers)
-    output.save_figure(report.plot(f"{title}, n = {report.settings['n']}"), picture)
-    return [numbers, picture]
+    if folder is not None:
+        path = folder / "audit.nc"
+        report.save(path)
+        figure = report.plot(f"{title}, n = {report.settings['n']}")
+        paths = [path, *output.save_figures({"audit.png": figure}, folder)]
+        output.tell_saved(paths, parsed.json, parsed.quiet)
 
 
 def _save_partial(report: Report | None, folder: Path | None, store: str | None) -> str:

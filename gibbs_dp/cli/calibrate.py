@@ -6,45 +6,46 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import OUTPUT
+from gibbs_dp.cli.options import ADJACENCY, FLOAT64, OUTPUT
+from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.cli.targets import DOMAIN, TARGETS, declared, require_adjacency, targets
-from gibbs_dp.problems.registry import Option
+from gibbs_dp.cli.targets import DOMAIN, NUM_DRAWS, TARGETS, declared, require_adjacency
 
 SUMMARY = "The largest gamma that meets one privacy target, and why each guarantee holds or not."
 
+NUM_DATASETS = 512
+(MAX_STEPS,) = options_of("gibbs_dp.privacy:calibrate_chain", max_steps="most steps of --chain")
 COUNTS = (
-    Option("n", "int", "examples per dataset (default: the problem's)"),
-    Option("on_average_kl", "float", "target: on-average KL on the problem's population"),
-    Option("num_datasets", "int", "datasets per audit for --on-average-kl (default 512)"),
+    *options_of(
+        "gibbs_dp:calibrate",
+        n="examples per dataset (default: the problem's)",
+        on_average_kl="target: on-average KL on the problem's population",
+    ),
+    Option(
+        "num_datasets", "int", "datasets per audit for --on-average-kl", shown=str(NUM_DATASETS)
+    ),
     Option("chain", "flag", "settings of a private ULA run instead of exact draws"),
-    Option("max_steps", "int", "most steps of --chain (default 1000)"),
-    Option("float64", "flag", "compute in double precision"),
+    MAX_STEPS,
+    FLOAT64,
 )
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    """
+    """Run the command."""
     groups = {"target": (*TARGETS, *COUNTS), "what is declared": DOMAIN, "output": OUTPUT}
     parsed, name = parse_with_problem("calibrate", SUMMARY, arguments, groups)
-    start_session(parsed.float64)
-    folder = output.prepare_folder(parsed.out)
+    folder = start_session(parsed)
     problem = make_problem(parsed, name)
     posterior, domain = declared(parsed, problem)
     n = problem.n if parsed.n is None else parsed.n
-    for keyword, needs in (("num_datasets", "on_average_kl"), ("max_steps", "chain")):
-        if getattr(parsed, keyword) is not None and not getattr(parsed, needs):
-            flag = "--" + keyword.replace("_", "-")
-            raise UsageError(f"{flag}: it belongs to --{needs.replace('_', '-')}; leave it out.")
+    if parsed.num_datasets is not None and parsed.on_average_kl is None:
+        raise UsageError("--num-datasets: it belongs to --on-average-kl; leave it out.")
+    if parsed.max_steps is not None and not parsed.chain:
+        raise UsageError("--max-steps: it belongs to --chain; leave it out.")
     if parsed.on_average_kl is not None:
         text, row = _on_average(parsed, problem, posterior, n)
     elif parsed.chain:
@@ -53,11 +54,8 @@ def run(arguments: Sequence[str]) -> None:
         text, row = _worst_case(parsed, posterior, domain, n)
     output.emit(json.dumps(row) if parsed.json else text)
     if folder is not None:
-        from gibbs_dp import io
-
         path = folder / "calibration.json"
-        with io.atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(row, indent=2) + "\n")
+        output.save_json(row, path)
         output.tell_saved([path], parsed.json, parsed.quiet)
 
 
@@ -71,14 +69,9 @@ def _worst_case(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, 
             "--x-bound: no bounds on the examples are declared; give --x-bound, and --y-range "
             "for losses other than logistic."
         )
-    given = {
-        "n": n,
-        "adjacency": parsed.adjacency,
-        "domain": domain,
-        "num_draws": parsed.num_draws,
-    }
-    found: Any = calibrate(posterior, **targets(parsed), **given)
-    why = explain(account(posterior, gamma=found.gamma, **given), delta=parsed.delta or 1e-5)
+    settings = {"n": n, "domain": domain, **given(parsed, (ADJACENCY, NUM_DRAWS))}
+    found: Any = calibrate(posterior, **given(parsed, TARGETS), **settings)
+    why = explain(account(posterior, gamma=found.gamma, **settings), delta=parsed.delta or 1e-5)
     return f"gamma = {found.gamma:.10g}\n{why}", {"n": n, **found.guarantee.to_dict()}
 
 
@@ -86,18 +79,17 @@ def _chain(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, dict[
     from gibbs_dp.privacy import calibrate_chain
 
     require_adjacency(parsed)
-    given = targets(parsed)
-    if set(given) != {"epsilon", "delta"} or parsed.num_draws != 1:
+    target = given(parsed, TARGETS)
+    if set(target) != {"epsilon", "delta"} or parsed.num_draws not in (None, 1):
         raise UsageError("--chain: its target is --epsilon with --delta, for one draw.")
     if domain is None:
         raise UsageError("--x-bound: a chain needs declared bounds on the examples.")
     found = calibrate_chain(
         posterior,
-        **given,
         n=n,
-        adjacency=parsed.adjacency,
         domain=domain,
-        max_steps=1000 if parsed.max_steps is None else parsed.max_steps,
+        **target,
+        **given(parsed, (ADJACENCY, MAX_STEPS)),
     )
     row = {
         "n": n,
@@ -122,15 +114,12 @@ def _on_average(parsed: Any, problem: Any, posterior: Any, n: int) -> tuple[str,
         n=n,
         on_average_kl=parsed.on_average_kl,
         population=problem.population,
-        adjacency=parsed.adjacency,
-        num_draws=parsed.num_draws,
-        num_datasets=512 if parsed.num_datasets is None else parsed.num_datasets,
+        num_datasets=NUM_DATASETS if parsed.num_datasets is None else parsed.num_datasets,
         key=parsed.seed,
         progress=not parsed.quiet,
-        **targets(parsed),
+        **given(parsed, (*TARGETS, ADJACENCY, NUM_DRAWS)),
     )
-    for warning in found.warnings:
-        output.log(f"warning: {warning}", parsed.quiet)
+    output.warn(found.warnings, parsed.quiet)
     names = ("gamma", "gamma_se", "on_average_kl", "on_average_kl_se", "num_draws")
     row = {"n": n, **{k: getattr(found, k) for k in names}}
     text = (

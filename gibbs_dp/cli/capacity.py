@@ -5,63 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gibbs_dp._options import options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.options import OUTPUT
-from gibbs_dp.cli.parser import Parser, add_options
+from gibbs_dp.cli.options import FLOAT64, OUTPUT
+from gibbs_dp.cli.parser import given, parse
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.problems.registry import Option
 
 SUMMARY = "Privacy against restricted adversaries: Laplace mechanism, bounds, Gibbs posteriors."
 
-COUNTS = (
-    Option("num_datasets", "int", "pairs of datasets per gamma (default 128)", 128),
-    Option("gammas", "float", "of both posteriors (default: own)", is_list=True, metavar="G"),
-    Option("float64", "flag", "compute in double precision"),
+COUNTS = options_of(
+    "gibbs_dp.experiments.capacity:run_capacity",
+    num_datasets="pairs of datasets per gamma",
+    gammas={"help": "of both posteriors (default: each its own)", "metavar": "G"},
 )
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    """
-    parser = Parser(prog="gibbs-dp capacity", description=SUMMARY)
-    add_options(parser, COUNTS, "what to sample")
-    add_options(parser, OUTPUT, "output")
-    parsed = parser.parse_args(list(arguments))
-    start_session(parsed.float64)
-    folder = output.prepare_folder(parsed.out)
+    """Run the command."""
+    groups = {"what to sample": (*COUNTS, FLOAT64), "output": OUTPUT}
+    parsed = parse("capacity", SUMMARY, arguments, groups)
+    folder = start_session(parsed)
 
     from gibbs_dp.experiments import capacity as program
     from gibbs_dp.experiments.notions import table
 
     found = program.run_capacity(
-        num_datasets=parsed.num_datasets,
-        key=parsed.seed,
-        gammas=parsed.gammas,
-        say=lambda text: output.log(text, parsed.quiet),
+        key=parsed.seed, say=output.logger(parsed.quiet), **given(parsed, COUNTS)
     )
     if parsed.json:
         output.emit_parts(found.parts())
     else:
         output.emit(_summary(found, table))
-    for warning in found.warnings:
-        output.log(f"warning: {warning}", parsed.quiet)
+    output.warn(found.warnings, parsed.quiet)
     if folder is not None:
         from gibbs_dp.experiments import capacity_plot as plots
 
         paths = program.save_tables(found, folder)
         pictures = {
-            "capacity_figure1.png": plots.plot_curves,
-            "capacity_posterior.png": plots.plot_posteriors,
-            "capacity_selection.png": plots.plot_selection,
+            "capacity_figure1.png": plots.plot_curves(found),
+            "capacity_posterior.png": plots.plot_posteriors(found),
+            "capacity_selection.png": plots.plot_selection(found),
         }
-        for name, plot in pictures.items():
-            output.save_figure(plot(found), folder / name)
-            paths.append(folder / name)
+        paths += output.save_figures(pictures, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)
 
 

@@ -6,23 +6,23 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive, Range
 from gibbs_dp.privacy.schema import Schema
-from gibbs_dp.problems.registry import Option
 
 FEATURES = (
     Option(
         "range",
         "str",
-        "feature whose numbers from LOW to HIGH become 0 to 1; once for each",
+        "feature whose numbers from LOW to HIGH are mapped to 0 to 1; may be repeated",
         is_repeatable=True,
         metavar=("COLUMN", "LOW", "HIGH"),
     ),
     Option(
         "levels",
         "str",
-        "feature of texts: an indicator (0 or 1) of each level but the first; once for each",
+        "text feature: an indicator (0 or 1) of each level but the first; may be repeated",
         is_list=True,
         is_repeatable=True,
         metavar=("COLUMN", "LEVEL"),
@@ -37,8 +37,8 @@ FEATURES = (
     Option(
         "x_bound",
         "float",
-        "largest norm of a feature vector, the intercept's 1 included: longer ones are shortened "
-        "(default: what --range and --levels allow, the root of 1 + their number)",
+        "largest norm of a feature vector, the intercept's 1 included: longer ones are shortened",
+        shown="what --range and --levels allow, the root of 1 + their number",
     ),
 )
 LABELS = (
@@ -53,14 +53,18 @@ LABELS = (
         "y_range",
         "float",
         "squared and absolute loss: smallest and largest label",
-        is_list=True,
-        metavar="Y",
+        metavar=("LOW", "HIGH"),
     ),
 )
 
 
 def schema_of(parsed: argparse.Namespace) -> Schema:
-    """Build the schema of a command line; every column must be declared, by name.
+    """Build the schema of a command line, which declares every column by name.
+
+    Returns
+    -------
+    Schema
+        Features, target and label.
 
     Raises
     ------
@@ -135,13 +139,11 @@ def _label(parsed: argparse.Namespace) -> Column:
             f"--y-range: the {parsed.loss} loss needs the smallest and the largest label declared, "
             "and neither --label nor --positive."
         )
-    if len(parsed.y_range) != 2:
-        raise UsageError("--y-range: give two numbers, the smallest and the largest label.")
     return _declared("--y-range", Number, *parsed.y_range)
 
 
 def _declared(where: str, kind: Callable[..., Column], *values: Any) -> Column:
-    """Make a column; what is wrong with it is told under the option's name."""
+    """Make a column; an error names the option."""
     try:
         return kind(*values)
     except ValueError as error:

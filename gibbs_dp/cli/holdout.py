@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from gibbs_dp._options import options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import OUTPUT
-from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.problems.registry import Option
 
 SUMMARY = "Adaptive questions to one holdout: plain, Thresholdout, and dependent rows."
 # Also the keys of `experiments.holdout.EXPERIMENTS`, which is slow to import.
@@ -22,44 +22,31 @@ NAMES = {
     "climb": "an analyst who climbs on the answers, against the promise",
     "accuracy": "error of many counting queries under one budget",
 }
-SIZES = (
-    Option("n", "int", "rows of each set (default: the experiment's)"),
-    Option("d", "int", "attributes (default: the experiment's)"),
-    Option("repetitions", "int", "independent repetitions (default: the experiment's)"),
-    Option("full", "flag", "the published setting, n = d = 10,000: minutes"),
+SIZES = options_of(
+    "gibbs_dp.experiments.holdout_result:Sizes",
+    n="rows of each set (default: the experiment's)",
+    d="attributes (default: the experiment's)",
+    repetitions="independent repetitions (default: the experiment's)",
+    is_full="the published setting, n = d = 10,000, which takes minutes",
 )
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    """
-    parser = Parser(
-        prog="gibbs-dp holdout EXPERIMENT",
-        description=SUMMARY
-        + " Experiments: "
-        + "; ".join(f"{name}: {text}" for name, text in NAMES.items())
-        + ".",
-    )
-    add_options(parser, SIZES, "sizes")
-    add_options(parser, OUTPUT, "output")
+    """Run the command."""
+    listing = "; ".join(f"{name}: {text}" for name, text in NAMES.items())
     name, rest = split_name(arguments, (*SIZES, *OUTPUT))
-    parsed = parser.parse_args(rest)
+    groups = {"sizes": SIZES, "output": OUTPUT}
+    parsed = parse("holdout EXPERIMENT", f"{SUMMARY} Experiments: {listing}.", rest, groups)
     if name not in NAMES:
-        given = "no experiment is given" if name is None else f"there is no experiment {name!r}"
-        raise UsageError(f"{given}; choose one of {', '.join(NAMES)}.")
-    folder = output.prepare_folder(parsed.out)
-    start_session(False)
+        wrong = "no experiment is given" if name is None else f"there is no experiment {name!r}"
+        raise UsageError(f"{wrong}; choose one of {', '.join(NAMES)}.")
+    folder = start_session(parsed)
 
     from gibbs_dp.experiments import holdout as program
     from gibbs_dp.experiments.holdout_result import Sizes, save_tables
     from gibbs_dp.experiments.notions import table
 
-    sizes = Sizes(parsed.n, parsed.d, parsed.repetitions, parsed.full, parsed.seed)
+    sizes = Sizes(**given(parsed, SIZES), key=parsed.seed)
     found = program.run_holdout(name, sizes, is_shown=not parsed.quiet)
     if parsed.json:
         for row in found.rows:
@@ -72,6 +59,5 @@ def run(arguments: Sequence[str]) -> None:
         from gibbs_dp.experiments.holdout_plot import plot_holdout
 
         paths = save_tables(found, folder)
-        paths.append(folder / f"holdout_{name}.png")
-        output.save_figure(plot_holdout(found), paths[-1])
+        paths += output.save_figures({f"holdout_{name}.png": plot_holdout(found)}, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)

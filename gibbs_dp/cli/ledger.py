@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import DEBUG, JSON
-from gibbs_dp.cli.parser import Parser, add_options, split_name
-from gibbs_dp.cli.targets import ADJACENCY
+from gibbs_dp.cli.options import ADJACENCY, DEBUG, JSON, QUIET
+from gibbs_dp.cli.parser import given, parse, split_name
+from gibbs_dp.cli.targets import require_adjacency
 from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.problems.registry import Option
 
 SUMMARY = "The privacy budget of one dataset: create FILE, or show what has been spent."
 ACTIONS = ("show", "create")
@@ -19,49 +19,34 @@ ACTIONS = ("show", "create")
 FILE = Option("ledger", "str", "the ledger (a SQLite file)", metavar="FILE")
 BUDGET = (
     ADJACENCY,
-    Option("epsilon", "float", "budget in (epsilon, delta)-DP"),
-    Option("delta", "float", "its delta (default 0)", 0.0),
-    Option("zcdp", "float", "instead: budget in rho of zero-concentrated DP"),
+    *options_of(
+        "gibbs_dp:Ledger.create",
+        epsilon="budget in (epsilon, delta)-DP",
+        delta="its delta",
+        zcdp="instead: budget in rho of zero-concentrated DP",
+    ),
 )
-OUTPUT = (JSON, Option("quiet", "flag", "no log on stderr"), DEBUG)
+OUTPUT = (JSON, QUIET, DEBUG)
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    """
+    """Run the command."""
     action, rest = split_name(arguments, [FILE, *BUDGET, *OUTPUT])
-    parser = Parser(
-        prog="gibbs-dp ledger",
-        usage="gibbs-dp ledger show|create --ledger FILE [options]",
-        description=SUMMARY,
-    )
-    add_options(parser, [FILE], "which ledger")
-    add_options(parser, BUDGET, "budget (create)")
-    add_options(parser, OUTPUT, "output")
-    parsed = parser.parse_args(rest)
+    groups = {"which ledger": [FILE], "budget (create)": BUDGET, "output": OUTPUT}
+    usage = "gibbs-dp ledger show|create --ledger FILE [options]"
+    parsed = parse("ledger", SUMMARY, rest, groups, usage=usage)
     if action not in ACTIONS:
-        raise UsageError(f"ledger: say what to do, one of {', '.join(ACTIONS)}; got {action!r}.")
+        got = "" if action is None else f", not {action!r}"
+        raise UsageError(f"ledger: give an action, {' or '.join(ACTIONS)}{got}.")
     if parsed.ledger is None:
         raise UsageError("--ledger: name the file.")
     if action == "create":
-        if parsed.adjacency is None:
-            raise UsageError("--adjacency: give replace-one or add-remove; there is no default.")
-        ledger = Ledger.create(
-            parsed.ledger,
-            adjacency=parsed.adjacency,
-            epsilon=parsed.epsilon,
-            delta=parsed.delta,
-            zcdp=parsed.zcdp,
-        )
+        require_adjacency(parsed)
+        ledger = Ledger.create(parsed.ledger, **given(parsed, BUDGET))
     else:
-        given = [o.flag for o in BUDGET if getattr(parsed, o.keyword) != o.default]
-        if given:
-            raise UsageError(f"{given[0]}: it belongs to 'ledger create'; leave it out.")
+        for option in BUDGET:
+            if option.keyword in given(parsed, BUDGET):
+                raise UsageError(f"{option.flag}: it belongs to 'ledger create'; leave it out.")
         ledger = Ledger(parsed.ledger)
     _show(ledger, parsed.json)
 

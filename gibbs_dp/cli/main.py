@@ -32,11 +32,9 @@ COMMANDS = {
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
-def _nothing() -> None:
-    pass
-
-
-def main(arguments: Sequence[str] | None = None, *, ready: Callable[[], None] = _nothing) -> int:
+def main(
+    arguments: Sequence[str] | None = None, *, ready: Callable[[], None] = lambda: None
+) -> int:
     """Run one command.
 
     Parameters
@@ -51,7 +49,7 @@ def main(arguments: Sequence[str] | None = None, *, ready: Callable[[], None] = 
     int
         0 on success, 2 on bad input, 130 on Ctrl-C, 1 on anything unexpected.
     """
-    if arguments is None:  # a program: what it has imported will be there until it ends
+    if arguments is None:  # a program, which needs its imports until it ends
         gc.freeze()
     given = list(sys.argv[1:] if arguments is None else arguments)
     is_debug = "--debug" in given

@@ -5,46 +5,33 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from gibbs_dp.cli import output
 from gibbs_dp.cli.audit import conduct, show_and_save
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT, PROBLEM
-from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.cli.parser import parse, split_name
 from gibbs_dp.cli.place import recalled
 from gibbs_dp.cli.session import start_session
 
-SUMMARY = "Report on a store whose blocks are all there; say which are missing otherwise."
+SUMMARY = "Report on a store if all its blocks are there; otherwise say which are missing."
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command.
-
-    Raises
-    ------
-    ValueError
-        If blocks are missing, or the folder is no store.
-    Stopped
-        On Ctrl-C.
-    """
+    """Run the command."""
     options = (PROBLEM, *CHECK_OUTPUT)
     path, rest = split_name(arguments, options)
-    parser = Parser(
-        prog="gibbs-dp merge", usage="gibbs-dp merge DIR [options]", description=SUMMARY
-    )
-    add_options(parser, options, "options")
-    given = parser.parse_args(rest)
+    usage = "gibbs-dp merge DIR [options]"
+    here = parse("merge", SUMMARY, rest, {"options": options}, usage=usage)
     if path is None:
         raise UsageError("merge: no store is named; give the folder of --store.")
     name, asked, num_processes = recalled(path)
-    if name == PROBLEM.flag and given.problem != asked.get("problem"):
+    if name == PROBLEM.flag and here.problem != asked.get("problem"):
         # Reading a file must run nothing: the code to import is named by whoever runs this.
         raise UsageError(
             f"--problem: the store is of a problem of your own, {asked.get('problem')!r}; name it "
-            "again, for its code is imported."
+            "again, because its code is imported."
         )
-    parsed = argparse.Namespace(**{**asked, **vars(given), "problem": asked.get("problem")})
-    start_session(parsed.float64)
-    folder = output.prepare_folder(parsed.out)
+    parsed = argparse.Namespace(**{**asked, **vars(here), "problem": asked.get("problem")})
+    folder = start_session(parsed)
 
     from gibbs_dp.auditing import AuditIncomplete, Store
 

@@ -4,46 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gibbs_dp._options import options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.options import CHECK_OUTPUT
-from gibbs_dp.cli.parser import Parser, add_options
-from gibbs_dp.problems.registry import Option
+from gibbs_dp.cli.parser import given, parse
 
 SUMMARY = "Notions of privacy over gamma on one finite problem, a table, and what implies what."
 FAILED = 1
 
-CURVES = (
-    Option("n", "int", "examples per dataset (default 4)", 4),
-    Option("gammas", "float", "increasing (default 0.01 to 30)", is_list=True, metavar="G"),
+CURVES = options_of(
+    "gibbs_dp.experiments.notions:compare_notions",
+    n="examples per dataset",
+    gammas={"help": "inverse temperatures, increasing", "shown": "0.01 to 30", "metavar": "G"},
 )
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command.
-
-    Returns
-    -------
-    int
-        0 if every order, implication and counterexample stands, 1 if one does not.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    """
-    parser = Parser(prog="gibbs-dp notions", description=SUMMARY)
-    add_options(parser, CURVES, "curves")
-    add_options(parser, CHECK_OUTPUT, "output")
-    parsed = parser.parse_args(list(arguments))
+    """Run the command; return 1 if an order, implication or counterexample fails, else 0."""
+    groups = {"curves": CURVES, "output": CHECK_OUTPUT}
+    parsed = parse("notions", SUMMARY, arguments, groups)
     folder = output.prepare_folder(parsed.out)
 
     from gibbs_dp.experiments import notions as program
 
-    found = program.compare_notions(
-        n=parsed.n,
-        gammas=program.GAMMAS if parsed.gammas is None else parsed.gammas,
-        say=lambda text: output.log(text, parsed.quiet),
-    )
+    found = program.compare_notions(say=output.logger(parsed.quiet), **given(parsed, CURVES))
     parts = {
         "notion": program.notion_rows(),
         "implication": program.implication_rows(found),
@@ -66,9 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         from gibbs_dp.experiments.notions_plot import plot_curves, plot_implications
 
         paths = program.save_tables(found, folder)
-        pictures = {"notions.png": plot_curves, "implications.png": plot_implications}
-        for name, plot in pictures.items():
-            output.save_figure(plot(found), folder / name)
-            paths.append(folder / name)
+        figures = {"notions.png": plot_curves(found), "implications.png": plot_implications(found)}
+        paths += output.save_figures(figures, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)
     return FAILED if found.failures else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +37,24 @@ def log(text: str, quiet: bool = False) -> None:
         sys.stderr.flush()
 
 
+def logger(quiet: bool) -> Callable[[str], None]:
+    """Return a function that prints remarks on stderr."""
+    return lambda text: log(text, quiet)
+
+
+def warn(warnings: Iterable[str], quiet: bool) -> None:
+    """Print warnings on stderr, one a line."""
+    for warning in warnings:
+        log(f"warning: {warning}", quiet)
+
+
 def prepare_folder(path: str | None) -> Path | None:
     """Make the output folder and prove that it can be written, before any work is done.
+
+    Returns
+    -------
+    Path or None
+        The folder, or None for None.
 
     Raises
     ------
@@ -60,18 +76,22 @@ def prepare_folder(path: str | None) -> Path | None:
     return folder
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a PNG, whole or not at all.
+def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Write each figure as a PNG of its name, whole or not at all; return the files."""
+    from gibbs_dp import io
 
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    for name, figure in figures.items():
+        with io.atomic_write(folder / name) as temporary:
+            figure.savefig(temporary, format="png", dpi=150)
+    return [folder / name for name in figures]
+
+
+def save_json(value: Mapping[str, Any], path: Path) -> None:
+    """Write a JSON file, whole or not at all."""
     from gibbs_dp import io
 
     with io.atomic_write(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
+        temporary.write_text(json.dumps(value, indent=2) + "\n")
 
 
 def tell_saved(paths: Iterable[Path], is_json: bool, quiet: bool) -> None:

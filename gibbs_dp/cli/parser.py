@@ -6,13 +6,11 @@ import argparse
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.problems.registry import Option
-
-_TYPES = {"int": int, "float": float, "str": str}
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,49 +20,99 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; -1e6 is a value, as -1 is to argparse, and no option."""
+        """Parse; -1e6 is a value and no option, as -1 is to argparse."""
         given = sys.argv[1:] if args is None else args
         words = [f" {w}" if w[:1] == "-" and "e" in w and _is_number(w) else w for w in given]
         return super().parse_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Raise the message; where values are missing, with the names of them all."""
+        """Raise the message; if values are missing, name them all."""
         told = message.removeprefix("argument ")
         flag = told.partition(":")[0]
+        self.usage = None  # argparse's own names the values of every option
         if "expected" in told and (shape := re.search(rf"\[({flag} [^]]+)\]", self.format_usage())):
             told = f"{flag}: give it as {shape[1]}"
         raise UsageError(told + ".")
+
+
+def parse(
+    command: str,
+    summary: str,
+    arguments: Sequence[str],
+    groups: Mapping[str, Iterable[Option]],
+    **settings: Any,
+) -> argparse.Namespace:
+    """Parse the options of a command, which its help shows under the titles of ``groups``."""
+    parser = Parser(prog=f"gibbs-dp {command}", description=summary, **settings)
+    for title, options in groups.items():
+        add_options(parser, options, title)
+    return parser.parse_args(list(arguments))
+
+
+def given(parsed: argparse.Namespace, options: Iterable[Option]) -> dict[str, Any]:
+    """Return the options that were given, by keyword; functions have the defaults of the others."""
+    return {
+        option.keyword: value
+        for option in options
+        if (value := getattr(parsed, option.keyword, None)) is not None
+        and not (option.kind == "flag" and value is option.is_off)
+    }
 
 
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Option], title: str) -> None:
     """Add declared options under a title of the help."""
     group = parser.add_argument_group(title)
     for option in options:
+        settings: dict[str, Any] = {"dest": option.keyword, "help": option.text.replace("%", "%%")}
         if option.kind == "flag":
-            group.add_argument(option.flag, action="store_true", help=option.help)
+            action = "store_false" if option.is_off else "store_true"
+            group.add_argument(option.flag, action=action, **settings)
             continue
-        settings: dict[str, Any] = {"nargs": "+"} if option.is_list else {}
-        if isinstance(option.metavar, tuple) and not option.is_list:
-            settings["nargs"] = len(option.metavar)
+        if option.is_list or isinstance(option.metavar, tuple):
+            settings["nargs"] = "+" if option.is_list else len(option.metavar or ())
         if option.is_repeatable:
             settings["action"] = "append"
-        if option.choices:
+        if option.kind == "str" and option.choices:
             settings["choices"] = option.choices
-        group.add_argument(
-            option.flag,
-            type=_TYPES[option.kind],
-            default=option.default,
-            metavar=None if option.choices else option.metavar or option.keyword.upper(),
-            help=option.help.replace("%", "%%"),
-            **settings,
-        )
+        else:
+            settings["metavar"] = option.metavar or option.flag.strip("-").upper().replace("-", "_")
+        group.add_argument(option.flag, type=_reader(option), default=option.default, **settings)
+
+
+def _reader(option: Option) -> Callable[[str], Any]:
+    """Return what makes a value of a word."""
+    if option.kind == "str":
+        return str
+    convert, name = (int, "a whole number") if option.kind == "int" else (float, "a number")
+
+    def read(word: str) -> Any:
+        if word in option.choices:
+            return word
+        try:
+            return convert(word)
+        except ValueError:
+            wanted = " or ".join([name, *map(repr, option.choices)])
+            raise argparse.ArgumentTypeError(f"{word!r} is not {wanted}") from None
+
+    return read
 
 
 def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str | None, list[str]]:
     """Take the one positional word out of a command line, wherever it stands.
 
-    Options with several numbers, which argparse would let swallow it, end at the first word that
-    is no number.
+    A list of numbers ends at the first word that is no number; argparse would swallow the name.
+
+    Parameters
+    ----------
+    arguments
+        The command line after the command.
+    options
+        All that the command has.
+
+    Returns
+    -------
+    tuple
+        The word, or None if there is none, and the other arguments.
 
     Raises
     ------
@@ -94,9 +142,10 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
         if option is None or option.kind == "flag" or "=" in word:
             continue
         begin = i
+        most = len(option.metavar) if isinstance(option.metavar, tuple) else 1
         while i < len(arguments) and _is_value(arguments[i], option):
             i += 1
-            if not option.is_list:
+            if not option.is_list and i - begin == most:
                 break
         rest += arguments[begin:i]
     if len(words) > 1:

@@ -8,30 +8,39 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.cli.parser import given
 from gibbs_dp.io import parse_json
-from gibbs_dp.problems.registry import Option
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Store
 
 STORE = (
-    Option("store", "str", "folder that keeps finished blocks: rerun to continue", metavar="DIR"),
-    Option("num_processes", "int", "processes that share the store (default: SLURM's, or 1)"),
-    Option("process_id", "int", "which of them this is, from 0 (default: SLURM's, or 0)"),
-    Option("wait", "float", "seconds to wait for other processes' next block (default 0)", 0.0),
+    Option("store", "str", "folder that keeps finished blocks; rerun to continue", metavar="DIR"),
+    *options_of(
+        "gibbs_dp:Store",
+        num_processes="processes that share the store (default: SLURM's, or 1)",
+        process_id="which of them this is, from 0 (default: SLURM's, or 0)",
+        wait="seconds to wait for other processes' next block",
+    ),
 )
 REQUEST = "request.json"
-# Options that say how a command talks, and who works: no part of what was asked for.
+# Options about output and shares of the work are no part of what was asked for.
 _NOT_ASKED = {o.keyword for o in (*STORE, *CHECK_OUTPUT)}
 
 
 def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Store | None:
-    """Build the store that a command line and SLURM's variables describe; None without one.
+    """Build the store that a command line and SLURM's variables describe.
+
+    Returns
+    -------
+    Store or None
+        None without ``--store``.
 
     Raises
     ------
@@ -40,21 +49,20 @@ def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> St
     """
     from gibbs_dp.auditing import Store
 
-    count, number = parsed.num_processes, parsed.process_id
+    settings = given(parsed, STORE[1:])
     if parsed.store is None:
-        if count is not None or number is not None or parsed.wait:
+        if settings:
             raise UsageError("--store: processes share work through a folder; give --store DIR.")
         return None
-    if (count is None) != (number is None):
-        given, lacking = ("num-processes", "process-id")[:: 1 if number is None else -1]
-        raise UsageError(f"--{lacking}: --{given} is given without it; give both.")
-    if count is None and {"SLURM_NTASKS", "SLURM_PROCID"} <= environment.keys():
+    if (parsed.num_processes is None) != (parsed.process_id is None):
+        one, lacking = ("num-processes", "process-id")[:: 1 if parsed.process_id is None else -1]
+        raise UsageError(f"--{lacking}: --{one} is given without it; give both.")
+    if parsed.num_processes is None and {"SLURM_NTASKS", "SLURM_PROCID"} <= environment.keys():
         count, number = int(environment["SLURM_NTASKS"]), int(environment["SLURM_PROCID"])
+        settings |= {"num_processes": count, "process_id": number}
         if count > 1:
             output.log(f"process {number} of {count}, by SLURM's variables", parsed.quiet)
-    if count is None:
-        return Store(parsed.store, wait=parsed.wait)
-    return Store(parsed.store, count, number, parsed.wait)
+    return Store(parsed.store, **settings)
 
 
 def remember(
@@ -62,7 +70,7 @@ def remember(
 ) -> None:
     """Write into the store what was asked for, so that ``merge`` can ask for it again.
 
-    With ``is_first`` an earlier request stays: the store may yet refuse this one.
+    With ``is_first`` an earlier request stays, as the store may yet refuse this one.
 
     Raises
     ------
@@ -88,7 +96,12 @@ def remember(
 
 
 def recalled(path: str) -> tuple[str, dict[str, Any], int]:
-    """Return the problem, the options and the number of processes of a store's last request.
+    """Read a store's last request.
+
+    Returns
+    -------
+    tuple
+        The problem's name, the options and the number of processes.
 
     Raises
     ------
@@ -100,8 +113,8 @@ def recalled(path: str) -> tuple[str, dict[str, Any], int]:
         return str(asked["problem"]), dict(asked["options"]), int(asked["num_processes"])
     except FileNotFoundError:
         raise UsageError(
-            f"merge: {path!r} is no store of 'gibbs-dp audit --store'; a store made in Python is "
-            "put together by the same gibbs_dp.audit call."
+            f"merge: {path!r} is no store of 'gibbs-dp audit --store'; to merge a store made in "
+            "Python, call gibbs_dp.audit again as before."
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
@@ -120,18 +133,11 @@ def damage_told(quiet: bool) -> Iterator[None]:
         warnings.simplefilter("always", DamagedStoreWarning)
         plain = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
             if issubclass(category, DamagedStoreWarning):
                 output.log(f"gibbs-dp: warning: {message}", quiet)
             else:
-                plain(message, category, filename, lineno, file, line)
+                plain(message, category, *where)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import PROBLEM
-from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES, Option, build_problem, load_problem
+from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES, build_problem, load_problem
 
 
 def problem_options() -> tuple[Option, ...]:
-    """Every option that some built-in problem has."""
+    """Return every option that some built-in problem has, and ``--problem``."""
     found = {o.keyword: o for entry in PROBLEMS.values() for o in entry.options}
     return (PROBLEM, *found.values())
 
@@ -37,7 +37,8 @@ def parse_with_problem(
 
     Returns
     -------
-    The parsed options, and the problem's name (``--problem`` for a user's own).
+    tuple
+        The parsed options, and the problem's name (``--problem`` for a user's own).
 
     Raises
     ------
@@ -62,10 +63,21 @@ def parse_with_problem(
             f"{PROBLEM.flag} module:object."
         )
     has: tuple[Option, ...] = PROBLEMS[name].options if name in PROBLEMS else ()
-    parser = _parser(command, summary, name, has, groups)
     if name is not None:
         _refuse_foreign(flags, name, has, {option.flag for option in own})
-    parsed = parser.parse_args(rest)
+    of_problem: dict[str, Sequence[Option]] = {f"options of {name}": has} if has else {}
+    if name is None or name == PROBLEM.flag:
+        of_problem = {"your own problem": [PROBLEM]}
+    listing = "\n".join(f"  {key:<22}{entry.summary}" for key, entry in PROBLEMS.items())
+    parsed = parse(
+        command,
+        summary,
+        rest,
+        {**of_problem, **groups},
+        usage=f"gibbs-dp {command} {name or 'PROBLEM'} [options]",
+        epilog=f"problems ('gibbs-dp {command} PROBLEM --help' shows their options):\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     if name is None:
         raise UsageError(
             f"no problem is named; choose one of {', '.join(PROBLEMS)}, or give --data FILE or "
@@ -75,19 +87,10 @@ def parse_with_problem(
 
 
 def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
-    """Build the problem that a parsed command line names.
-
-    Raises
-    ------
-    ValueError
-        If one of its options makes no sense.
-    """
+    """Build the problem that a parsed command line names."""
     if name == PROBLEM.flag:
         return load_problem(parsed.problem)
-    options: dict[str, Any] = {
-        o.keyword: getattr(parsed, o.keyword) for o in PROBLEMS[name].options
-    }
-    return build_problem(name, **options)
+    return build_problem(name, **given(parsed, PROBLEMS[name].options))
 
 
 def _refuse_foreign(
@@ -99,27 +102,3 @@ def _refuse_foreign(
             listed = ", ".join(o.flag for o in has) or "none of its own"
             shown = "a problem of your own" if name == PROBLEM.flag else name
             raise UsageError(f"{option.flag}: {shown} has no such option (it has {listed}).")
-
-
-def _parser(
-    command: str,
-    summary: str,
-    name: str | None,
-    has: tuple[Option, ...],
-    groups: Mapping[str, Sequence[Option]],
-) -> Parser:
-    listing = "\n".join(f"  {key:<22}{entry.summary}" for key, entry in PROBLEMS.items())
-    parser = Parser(
-        prog=f"gibbs-dp {command}",
-        usage=f"gibbs-dp {command} {name or 'PROBLEM'} [options]",
-        description=summary,
-        epilog=f"problems ('gibbs-dp {command} PROBLEM --help' shows their options):\n{listing}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    if name is None or name == PROBLEM.flag:
-        add_options(parser, [PROBLEM], "your own problem")
-    if has:
-        add_options(parser, has, f"options of {name}")
-    for title, options in groups.items():
-        add_options(parser, options, title)
-    return parser

@@ -6,63 +6,55 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.kernel import make_kernel
-from gibbs_dp.cli.options import KERNEL, NUM_CHAINS, NUM_SAMPLES, NUM_WARMUP, OUTPUT
+from gibbs_dp.cli.kernel import KERNEL, make_kernel
+from gibbs_dp.cli.options import CHAINS, OUTPUT
+from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.problems.registry import Option
 
 if TYPE_CHECKING:
     from gibbs_dp.problems.base import Problem
-    from gibbs_dp.sampling.draws import Draws
 
 SUMMARY = "Draws from the Gibbs posterior of one dataset."
 
-COUNTS = (
-    Option("gamma", "float", "inverse temperature (default 1)", 1.0),
-    Option(
-        "n", "int", "examples to draw (default: all rows of a table, else the problem's number)"
-    ),
-    NUM_CHAINS,
-    NUM_WARMUP,
-    NUM_SAMPLES,
+SETTINGS = options_of("gibbs_dp:sample", gamma=None, **CHAINS)
+NUM_EXAMPLES = Option(
+    "n", "int", "examples to draw", shown="all rows of a table, else the problem's number"
 )
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    """
-    groups = {"what to sample": COUNTS, "how to sample": KERNEL, "output": OUTPUT}
+    """Run the command."""
+    groups = {
+        "what to sample": (NUM_EXAMPLES, *SETTINGS),
+        "how to sample": KERNEL,
+        "output": OUTPUT,
+    }
     parsed, name = parse_with_problem("sample", SUMMARY, arguments, groups)
-    start_session(parsed.float64)
+    folder = start_session(parsed)
     problem = make_problem(parsed, name)
     kernel = make_kernel(parsed)
-    folder = output.prepare_folder(parsed.out)
     for note in problem.notes:
         output.log(note, parsed.quiet)
 
     from gibbs_dp.sampling.sample import sample
 
-    counts = {
-        keyword: value
-        for keyword in ("num_chains", "num_warmup", "num_samples")
-        if (value := getattr(parsed, keyword)) is not None
-    }
     draws = sample(
         problem.posterior,
         one_dataset(problem, parsed.n, parsed.seed),
-        gamma=parsed.gamma,
         key=parsed.seed,
         kernel=kernel,
-        **counts,
+        **given(parsed, SETTINGS),
     )
-    _show(draws, parsed.json, parsed.quiet)
+    if parsed.json:
+        for parameter, row in draws.to_dataframe().iterrows():
+            numbers = {key: float(value) for key, value in row.items() if value == value}
+            output.emit(json.dumps({"parameter": str(parameter), "gamma": draws.gamma, **numbers}))
+        output.warn(draws.warnings, parsed.quiet)
+    else:
+        output.emit(draws.summary())
     if folder is not None:
         path = folder / "draws.nc"
         draws.save(path)
@@ -70,7 +62,12 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
-    """All rows of a table where ``n`` is not given, else ``n`` examples of the population.
+    """Take all rows of a table if ``n`` is None, else draw ``n`` examples from the population.
+
+    Returns
+    -------
+    pytree
+        Examples, with leading axis ``n``.
 
     Raises
     ------
@@ -85,8 +82,8 @@ def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
     if isinstance(problem.population, Table):
         if n is None and problem.population.weights is not None:
             raise ValueError(
-                "n: the rows of the table are weighted, so that there is no one dataset of all of "
-                "them; give --n, to draw that many by their weights."
+                "n: the rows of the table are weighted, so all of them together are no dataset; "
+                "give --n to draw that many by their weights."
             )
         if n is None:
             return problem.population.data
@@ -94,14 +91,3 @@ def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
     count = positive_count("n", problem.n if n is None else n)
     # A stream of its own: the chains use the seed itself.
     return problem.population.sample(jax.random.fold_in(jax.random.key(seed), 1), count, 1)[0]
-
-
-def _show(draws: Draws, is_json: bool, quiet: bool) -> None:
-    if not is_json:
-        output.emit(draws.summary())
-        return
-    for parameter, row in draws.to_dataframe().iterrows():
-        numbers = {key: float(value) for key, value in row.items() if value == value}
-        output.emit(json.dumps({"parameter": str(parameter), "gamma": draws.gamma, **numbers}))
-    for warning in draws.warnings:
-        output.log(f"warning: {warning}", quiet)

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import platform
 from pathlib import Path
 
+from gibbs_dp.cli import output
+
 MIN_COMPILE_SECONDS = 0.5
 
 
-def start_session(float64: bool) -> None:
-    """Set JAX up for one command. Call it before any array is made."""
+def start_session(parsed: argparse.Namespace) -> Path | None:
+    """Set JAX up for one command, before any array is made, and make its output folder.
+
+    Returns
+    -------
+    Path or None
+        The folder of ``--out``.
+
+    Raises
+    ------
+    UsageError
+        If the folder cannot be written.
+    """
     import jax
 
-    if float64:
+    if getattr(parsed, "float64", False):
         jax.config.update("jax_enable_x64", True)
     enable_compilation_cache()
+    return output.prepare_folder(parsed.out)
 
 
 def enable_compilation_cache() -> None:

@@ -4,47 +4,45 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.options import ADJACENCY
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
 from gibbs_dp.model.supports import l2_ball
 from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.registry import Option
 
-ADJACENCY = Option(
-    "adjacency", "str", "which datasets are neighbours", choices=("replace-one", "add-remove")
+TARGETS = options_of(
+    "gibbs_dp:calibrate",
+    pure_epsilon="target: pure DP",
+    epsilon="target: (epsilon, delta)-DP, with --delta",
+    delta="of --epsilon",
+    zcdp="target: rho of zero-concentrated DP",
+    gdp="target: mu of Gaussian DP",
 )
-TARGETS = (
-    Option("pure_epsilon", "float", "target: pure DP"),
-    Option("epsilon", "float", "target: (epsilon, delta)-DP, with --delta"),
-    Option("delta", "float", "of --epsilon"),
-    Option("zcdp", "float", "target: rho of zero-concentrated DP"),
-    Option("gdp", "float", "target: mu of Gaussian DP"),
-)
+(NUM_DRAWS,) = options_of("gibbs_dp:calibrate", num_draws="draws released together")
 DOMAIN = (
     ADJACENCY,
     Option("x_bound", "float", "declared largest norm of a feature vector, intercept included"),
-    Option("y_range", "float", "declared smallest and largest label", is_list=True, metavar="Y"),
+    Option("y_range", "float", "declared smallest and largest label", metavar=("LOW", "HIGH")),
     Option(
         "theta_ball", "float", "flat prior on a ball of this radius instead of the problem's prior"
     ),
-    Option("num_draws", "int", "draws released together (default 1)", 1),
+    NUM_DRAWS,
 )
-KEYWORDS = ("pure_epsilon", "epsilon", "delta", "zcdp", "gdp")
-
-
-def targets(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Targets that were given, by keyword."""
-    return {k: v for k in KEYWORDS if (v := getattr(parsed, k)) is not None}
 
 
 def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosterior, Domain | None]:
-    """Posterior and domain of a problem with the bounds of the command line over its own.
+    """Put the bounds of the command line in place of a problem's own.
+
+    Returns
+    -------
+    tuple
+        The posterior, and the domain if there is one.
 
     Raises
     ------
@@ -52,15 +50,10 @@ def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosteri
         If a bound does not fit the problem.
     """
     posterior, domain = problem.posterior, problem.domain
-    if parsed.y_range is not None and len(parsed.y_range) != 2:
-        raise UsageError("--y-range: give two numbers, the smallest and the largest label.")
-    if parsed.x_bound is not None or parsed.y_range is not None:
-        changes: dict[str, Any] = {}
-        if parsed.x_bound is not None:
-            changes["x_bound"] = parsed.x_bound
-        if parsed.y_range is not None:
-            changes["y_range"] = tuple(parsed.y_range)
-        domain = replace(domain or Domain(), **changes)
+    if parsed.x_bound is not None:
+        domain = replace(domain or Domain(), x_bound=parsed.x_bound)
+    if parsed.y_range is not None:
+        domain = replace(domain or Domain(), y_range=tuple(parsed.y_range))
     if parsed.theta_ball is not None:
         if posterior.structured or not posterior.prior.is_euclidean:
             raise UsageError("--theta-ball: it is for losses per example and unbounded priors.")

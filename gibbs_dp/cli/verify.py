@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from gibbs_dp._options import Option
 from gibbs_dp.cli import output
 from gibbs_dp.cli.options import CHECK_OUTPUT
-from gibbs_dp.cli.parser import Parser, add_options
+from gibbs_dp.cli.parser import parse
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.problems.registry import Option
 
 SUMMARY = "Every implemented theorem and identity: both sides, difference, holds or not."
 FAILED = 1
@@ -18,29 +18,15 @@ CHECKS = (Option("exact_only", "flag", "leave out the sampled checks (seconds)")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command.
-
-    Returns
-    -------
-    int
-        0 if everything holds, 1 if anything fails.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    """
-    parser = Parser(prog="gibbs-dp verify", description=SUMMARY)
-    add_options(parser, CHECKS, "what to check")
-    add_options(parser, CHECK_OUTPUT, "output")
-    parsed = parser.parse_args(list(arguments))
-    folder = output.prepare_folder(parsed.out)
-    start_session(float64=False)
+    """Run the command; return 0 if everything holds, 1 if anything fails."""
+    groups = {"what to check": CHECKS, "output": CHECK_OUTPUT}
+    parsed = parse("verify", SUMMARY, arguments, groups)
+    folder = start_session(parsed)
 
     from gibbs_dp.experiments.verify import save_csv, verdict, verify
     from gibbs_dp.experiments.verify_check import json_row, table
 
-    checks = verify(sampled=not parsed.exact_only, say=lambda text: output.log(text, parsed.quiet))
+    checks = verify(sampled=not parsed.exact_only, say=output.logger(parsed.quiet))
     if parsed.json:
         for check in checks:
             output.emit(json.dumps(json_row(check)))

@@ -4,203 +4,101 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.problems.base import Problem
 
 # Files that are tables.
 SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
-Kind = Literal["int", "float", "str", "flag"]
-
-
-@dataclass(frozen=True)
-class Option:
-    """One setting of a problem or command, in Python (``keyword``) and on the command line.
-
-    Parameters
-    ----------
-    keyword
-        Name of the argument in Python; ``theta_bound`` is ``--theta-bound`` on the command line.
-    kind
-        What its value is.
-    help
-        One line.
-    default
-        Value where it is not given; None leaves it to the function that takes it.
-    choices
-        The only values allowed, where there are only a few.
-    is_list
-        Takes several values.
-    is_required
-        There is no default.
-    metavar
-        What its value is called in the help; the keyword in capitals by default. Several names:
-        it takes as many values (with ``is_list`` two names, the second of which may be repeated).
-    is_repeatable
-        May be given several times; its value is then a list of what each took.
-    """
-
-    keyword: str
-    kind: Kind
-    help: str
-    default: Any = None
-    choices: tuple[str, ...] = ()
-    is_list: bool = False
-    is_required: bool = False
-    metavar: str | tuple[str, ...] | None = None
-    is_repeatable: bool = False
-
-    @property
-    def flag(self) -> str:
-        """Spelling on the command line."""
-        return "--" + self.keyword.replace("_", "-")
+# Help of options, where the docstring's is too long for a terminal or for Python only.
+_SCALE = "standard deviation of the Gaussian prior; inf for a flat one"
+_HELP: dict[str, str | dict[str, str]] = {
+    "prior_scale": _SCALE,
+    "theta_bound": {"help": "restrict theta to [-B, B]", "metavar": "B"},
+    "split": "training rows and ghosts are disjoint rows of the table",
+}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A built-in problem: the factory in module ``module``, and its options."""
+    """A built-in problem: a module and its function of the same name, with help for options."""
 
     module: str
     summary: str
-    options: tuple[Option, ...] = ()
+    help: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
 
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """The function's parameters."""
+        where = f"gibbs_dp.problems.{self.module}:{self.module}"
+        return options_of(where, **{k: self.help.get(k, _HELP.get(k)) for k in parameters(where)})
 
-def _prior_scale(default: float | None) -> Option:
-    shown = "inf" if default is None else f"{default:g}"
-    text = f"standard deviation of the Gaussian prior; inf for a flat one (default {shown})"
-    return Option("prior_scale", "float", text, default)
-
-
-def _num_hidden(default: int) -> Option:
-    return Option("num_hidden", "int", f"hidden units (default {default})", default)
-
-
-_THETA_BOUND = Option("theta_bound", "float", "restrict theta to [-B, B] (default: no bound)")
-_SPLIT = Option("split", "flag", "training rows and ghosts are disjoint rows of the table")
 
 PROBLEMS: dict[str, Entry] = {
-    "private-mean": Entry("private_mean", "Laplace mechanism on a mean", (_THETA_BOUND,)),
-    "linear-regression": Entry(
-        "linear_regression", "one weight, uniform noise, squared loss", (_THETA_BOUND,)
-    ),
+    "private-mean": Entry("private_mean", "Laplace mechanism on a mean"),
+    "linear-regression": Entry("linear_regression", "one weight, uniform noise, squared loss"),
     "gaussian-mean": Entry(
         "gaussian_mean",
         "mean of a Gaussian; everything has a closed form",
-        (
-            Option("dim", "int", "dimension (default 1)", 1),
-            _prior_scale(None),
-            Option("data_scale", "float", "standard deviation of the examples (default 1)", 1.0),
-        ),
+        {"prior_scale": {"help": _SCALE, "shown": "inf"}},
     ),
-    "logistic-regression": Entry(
-        "logistic_regression",
-        "simulated features and labels",
-        (Option("dim", "int", "number of features (default 10)", 10), _prior_scale(1.0)),
-    ),
-    "poisson-regression": Entry(
-        "poisson_regression",
-        "simulated features and counts",
-        (Option("dim", "int", "number of features (default 5)", 5), _prior_scale(1.0)),
-    ),
+    "logistic-regression": Entry("logistic_regression", "simulated features and labels"),
+    "poisson-regression": Entry("poisson_regression", "simulated features and counts"),
     "random-features": Entry(
         "random_features",
         "ridge regression on random features, below and above n",
-        (
-            Option("num_features", "int", "number of features (default 10)", 10),
-            Option("activation", "str", "of a feature (default tanh)", "tanh", ("tanh", "relu")),
-            Option("prior_scale", "float", "standard deviation of the prior (default 2)", 2.0),
-            Option("noise", "float", "standard deviation of the noise (default 1)", 1.0),
-        ),
+        {"activation": "of a feature", "prior_scale": "standard deviation of the prior"},
     ),
-    "private-median": Entry(
-        "private_median",
-        "exponential mechanism on a median",
-        (Option("theta_bound", "float", "theta lies in [-B, B] (default 2)", 2.0),),
-    ),
-    "k-means": Entry(
-        "k_means",
-        "centers of clusters in a square",
-        (
-            Option("num_clusters", "int", "clusters and centers (default 2)", 2),
-            Option("spread", "float", "standard deviation of a cluster (default 0.15)", 0.15),
-        ),
-    ),
-    "diabetes": Entry(
-        "diabetes",
-        "scikit-learn's table, squared loss",
-        (_prior_scale(1.0), _SPLIT),
-    ),
-    "breast-cancer": Entry(
-        "breast_cancer",
-        "scikit-learn's table, logistic loss",
-        (_prior_scale(1.0), _SPLIT),
-    ),
-    "neural-network": Entry(
-        "neural_network",
-        "simulated classes that no linear rule separates",
-        (
-            Option("dim", "int", "number of inputs (default 2)", 2),
-            _num_hidden(8),
-            _prior_scale(2.0),
-        ),
-    ),
-    "digits": Entry(
-        "digits",
-        "scikit-learn's images by a network, 5,260 weights",
-        (_num_hidden(70), _prior_scale(1.0), _SPLIT),
-    ),
+    "private-median": Entry("private_median", "exponential mechanism on a median"),
+    "k-means": Entry("k_means", "centers of clusters in a square"),
+    "diabetes": Entry("diabetes", "scikit-learn's table, squared loss"),
+    "breast-cancer": Entry("breast_cancer", "scikit-learn's table, logistic loss"),
+    "neural-network": Entry("neural_network", "simulated classes that no linear rule separates"),
+    "digits": Entry("digits", "scikit-learn's images, a network with 5,260 weights"),
     "table": Entry(
         "table",
         "your own CSV or Parquet file",
-        (
-            Option("data", "str", "CSV or Parquet file", is_required=True, metavar="FILE"),
-            Option("target", "str", "column to predict", is_required=True, metavar="COLUMN"),
-            Option(
-                "loss",
-                "str",
-                "what to minimize (default logistic)",
-                "logistic",
-                ("logistic", "hinge", "softmax", "squared", "absolute", "huber", "poisson"),
-            ),
-            Option(
-                "features",
-                "str",
-                "columns to predict from (default: all others)",
-                is_list=True,
-                metavar="COLUMN",
-            ),
-            _prior_scale(1.0),
-            _SPLIT,
-            Option(
-                "missing",
-                "str",
-                "rows with missing values (default refuse)",
-                "refuse",
-                ("refuse", "drop"),
-            ),
-            Option(
-                "categorical",
-                "str",
-                "features whose numbers are names of levels",
-                is_list=True,
-                metavar="COLUMN",
-            ),
-            Option("weights", "str", "column of row weights (not with --split)", metavar="COLUMN"),
-            Option(
-                "group",
-                "str",
-                "column of groups that stay on one side (with --split)",
-                metavar="COLUMN",
-            ),
-        ),
+        {
+            "data": {"help": "CSV or Parquet file", "metavar": "FILE"},
+            "target": {"help": "column to predict", "metavar": "COLUMN"},
+            "loss": "what to minimize",
+            "features": {
+                "help": "columns to predict from (default: all others)",
+                "metavar": "COLUMN",
+            },
+            "missing": "rows with missing values",
+            "categorical": {
+                "help": "features whose numbers are names of levels",
+                "metavar": "COLUMN",
+            },
+            "weights": {"help": "column of row weights (not with --split)", "metavar": "COLUMN"},
+            "group": {
+                "help": "column of groups that stay on one side (with --split)",
+                "metavar": "COLUMN",
+            },
+        },
     ),
 }
 
 
 def build_problem(name: str, **options: Any) -> Problem:
     """Build a built-in problem.
+
+    Parameters
+    ----------
+    name
+        One of `PROBLEMS`.
+    options
+        Arguments of the problem's function in ``gibbs_dp.problems``.
+
+    Returns
+    -------
+    Problem
+        Ready for `gibbs_dp.audit`.
 
     Raises
     ------
@@ -228,9 +126,18 @@ def build_problem(name: str, **options: Any) -> Problem:
 
 
 def load_problem(spec: str) -> Problem:
-    """Load a user's problem from ``module:object``, also from the current directory.
+    """Load a user's problem.
 
-    The object is a :class:`Problem` or a callable without arguments that returns one.
+    Parameters
+    ----------
+    spec
+        ``module:object``, where the module may lie in the current directory. The object is a
+        :class:`Problem` or a callable without arguments that returns one.
+
+    Returns
+    -------
+    Problem
+        The object, or what it returned.
 
     Raises
     ------

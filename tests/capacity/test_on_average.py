@@ -76,7 +76,10 @@ def test_failures_are_reported_and_left_out():
         ({"adversaries": [capacity.Unrestricted()]}, "no critic to train"),
         ({"num_chains": 5}, "num_chains: must be even"),
         ({"num_datasets": 1}, "num_datasets: must be"),
-        ({"kernel": gdp.Grid(low=-1.0, high=1.0)}, "Grid is no Markov kernel that suits here; give one, such as gibbs_dp.HMC"),
+        (
+            {"kernel": gdp.Grid(low=-1.0, high=1.0)},
+            "Grid is no Markov kernel that suits here",
+        ),
     ],
 )
 def test_bad_input_is_named(posterior, change, reason):

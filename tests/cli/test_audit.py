@@ -90,6 +90,7 @@ def test_settings_reach_the_audit(run, asked):
         "max_datasets": 300,
         "rel_error": 0.5,
         "estimator": "two-sided",
+        "sigma": "empirical",
     }
     words = [w for k, v in counts.items() for w in ("--" + k.replace("_", "-"), v)]
     run("audit", "gaussian-mean", "--dim", 3, *words, "--seed", 7)
@@ -106,14 +107,22 @@ def test_defaults_are_the_problems(run, asked):
     assert asked["n"] == 100
     assert asked["domain"].x_bound == 1
     assert asked["kernel"] == gdp.HMC()
-    assert "num_chains" not in asked
+    assert not {"num_chains", "estimator", "group_size", "sigma"} & asked.keys()
 
 
 @pytest.mark.parametrize(
     ("words", "kernel"),
     [
         (("--kernel", "mala", "--step-size", "0.5"), gdp.MALA(step_size=0.5)),
-        (("--num-leapfrog", "5"), gdp.HMC(num_leapfrog=5)),
+        (("--num-leapfrog", "5", "--jitter", "0"), gdp.HMC(num_leapfrog=5, jitter=0.0)),
+        (
+            ("--kernel", "mala", "--num-inner", "2", "--target-accept", "0.7"),
+            gdp.MALA(num_inner=2, target_accept=0.7),
+        ),
+        (
+            ("--kernel", "sgld", "--clip", "1", "--sampling-rate", "0.1"),
+            gdp.SGLD(clip=1.0, sampling_rate=0.1),
+        ),
         (("--kernel", "ula", "--relative-step", "0.2"), gdp.ULA(relative_step=0.2)),
         (
             ("--kernel", "sgld", "--batch-size", "8", "--control-variate", "--num-steps", "9"),

@@ -63,7 +63,10 @@ CASES = {
     "foreign option": (("audit", "private-mean", "--dim", "3"), "--dim: private-mean has no"),
     "two problems": (("audit", "private-mean", "gaussian-mean"), "unexpected after"),
     "own and built-in": (("audit", "private-mean", "--problem", "a:b"), "not both"),
-    "text for a number": (("audit", "gaussian-mean", "--dim", "x"), "--dim: invalid int"),
+    "text for a number": (
+        ("audit", "gaussian-mean", "--dim", "x"),
+        "--dim: 'x' is not a whole",
+    ),
     "zero dimension": (("audit", "gaussian-mean", "--dim", "0"), "dim: must be at least 1"),
     "negative scale": (("audit", "gaussian-mean", "--data-scale", "-1"), "data_scale: must be"),
     "negative prior": (("audit", "gaussian-mean", "--prior-scale", "-1"), "prior_scale: must be"),

@@ -1,8 +1,8 @@
 import pytest
 
+from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.parser import split_name
-from gibbs_dp.problems.registry import Option
 
 OPTIONS = (
     Option("gammas", "float", "", is_list=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +107,7 @@ class HMC(Kernel):
     num_leapfrog: int | None = None
     jitter: float = 0.2
     target_accept: float = 0.8
-    integrator: str = "split"
+    integrator: Literal["split", "leapfrog"] = "split"
 
     def __post_init__(self) -> None:
         if self.step_size is not None and not self.step_size > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +72,7 @@ class UnderdampedLangevin(Kernel):
     num_steps: int = 3
     friction: float = 1.0
     target_accept: float = 0.9
-    integrator: str = "split"
+    integrator: Literal["split", "leapfrog"] = "split"
 
     def __post_init__(self) -> None:
         name = type(self).__name__

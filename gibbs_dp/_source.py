@@ -1,0 +1,64 @@
+"""Definitions of this package, found in its source files without importing them."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent
+
+
+def find(module: str, name: str) -> tuple[str, ast.AST | None]:
+    """Follow imports to where a name is defined: that module, and a definition or value."""
+    while module.partition(".")[0] == ROOT.name:
+        found = _names(module).get(name)
+        if not isinstance(found, tuple):
+            return module, found
+        if found == (module, name):  # a module of this package
+            break
+        module, name = found
+    return module, None
+
+
+def exports(package: str) -> dict[str, str]:
+    """Names that a package imports, and the modules that they come from."""
+    found = _names(package)
+    return {name: home[0] for name, home in found.items() if isinstance(home, tuple)}
+
+
+@cache
+def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
+    """Top-level names of a module: what they are bound to, or where they are imported from."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.is_file():
+        return {}
+    found: dict[str, ast.AST | tuple[str, str]] = {}
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    typed = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
+    for node in [*body, *typed]:  # imports under TYPE_CHECKING too
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found[name] = node
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found[name] = value
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = zip(targets, values, strict=False)
+                found |= {t.id: value for t, value in pairs if isinstance(t, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                found[name] = value
+            case ast.ImportFrom(module=str(home), names=names, level=0):
+                found |= {alias.asname or alias.name: (home, alias.name) for alias in names}
+    return found
+
+
+def value_of(module: str, node: ast.AST | None) -> Any:
+    """Evaluate a default, if it is written out; None otherwise."""
+    if isinstance(node, ast.Name):
+        module, node = find(module, node.id)
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
