@@ -26,7 +26,7 @@ REACH = 128
 
 @dataclass(frozen=True, eq=False)
 class QuiltProfile:
-    r"""For each adversary or row, what each quilt costs: ``counts * eps + influences``.
+    r"""For each adversary or row, what each quilt costs: ``counts * epsilon + influences``.
 
     Parameters
     ----------

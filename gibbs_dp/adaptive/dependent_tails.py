@@ -37,7 +37,7 @@ def dependent_event_tail(n: int, *, fixed_tail: float, bdp_epsilon: float) -> fl
     >>> round(dependent_event_tail(1000, fixed_tail=1e-6, bdp_epsilon=0.05), 6)
     7.1e-05
     """
-    return adaptive_event_tail(n, fixed_tail=fixed_tail, eps=bdp_epsilon)
+    return adaptive_event_tail(n, fixed_tail=fixed_tail, epsilon=bdp_epsilon)
 
 
 def chain_tail(chain: MarkovChain, tau: float) -> float:

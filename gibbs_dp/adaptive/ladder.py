@@ -119,17 +119,17 @@ def simulate_ladder(
     return jax.lax.scan(move, start, losses)[1]
 
 
-def ladder_tail(n: int, num_submissions: int, eps: float, *, step: float) -> float:
-    """``P[score off the best true loss by more than eps + eta]`` at some time, at most.
+def ladder_tail(n: int, num_submissions: int, epsilon: float, *, step: float) -> float:
+    """``P[score off the best true loss by more than epsilon + eta]`` at some time, at most.
 
-    ``exp(-2 eps^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum & Hardt
-    2015, Theorem 3.1), independent rows.
+    ``exp(-2 epsilon^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum &
+    Hardt 2015, Theorem 3.1), independent rows.
 
     Parameters
     ----------
     n, num_submissions
         Rows and ``k``.
-    eps
+    epsilon
         Beyond the step.
     step
         ``eta``.
@@ -142,12 +142,12 @@ def ladder_tail(n: int, num_submissions: int, eps: float, *, step: float) -> flo
     checks.count("n", n)
     k = checks.count("num_submissions", num_submissions)
     checks.unit_interval("step", step, open_left=True)
-    exponent = -2 * eps**2 * n + (1 / step + 2) * math.log(4 * k / step) + 1
+    exponent = -2 * epsilon**2 * n + (1 / step + 2) * math.log(4 * k / step) + 1
     return min(1.0, math.exp(min(exponent, 0.0)))
 
 
 def ladder_promise(n: int, num_submissions: int, *, beta: float = 0.05) -> tuple[float, float]:
-    """Find the step with the best promise: ``(eta, eps + eta)``, kept with ``1 - beta``.
+    """Find the step with the best promise: ``(eta, epsilon + eta)``, kept with ``1 - beta``.
 
     Parameters
     ----------

@@ -116,12 +116,12 @@ class GaussianMechanism:
         """Gaussian DP (Dong, Roth & Su 2022)."""
         return self.sensitivity / self.sigma
 
-    def delta(self, eps: float) -> float:
-        """Exact ``delta`` of ``(eps, delta)``-DP."""
-        return delta_from_gdp(self.mu, eps)
+    def delta(self, epsilon: float) -> float:
+        """Exact ``delta`` of ``(epsilon, delta)``-DP."""
+        return delta_from_gdp(self.mu, epsilon)
 
     def guarantee(self, delta: float) -> MechanismGuarantee:
-        """Exact ``(eps, delta)``-DP at a ``delta`` in ``(0, 1)``, with ``mu`` and zCDP.
+        """Exact ``(epsilon, delta)``-DP at a ``delta`` in ``(0, 1)``, with ``mu`` and zCDP.
 
         Raises
         ------

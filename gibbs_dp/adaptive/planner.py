@@ -121,7 +121,7 @@ def _least_tau(
     def total(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
         eps = rows.bdp_epsilon(n, 2 * budget / (sigma * n))
-        deviation = adaptive_deviation(n, m, eps=eps, beta=(1 - NOISE_SHARE) * beta, rows=rows)
+        deviation = adaptive_deviation(n, m, epsilon=eps, beta=(1 - NOISE_SHARE) * beta, rows=rows)
         # Finite where nothing is promised, so that the search keeps its direction.
         return gap + 2 * _two_sided_slack(m, sigma, budget, beta) + min(deviation, 1e3 / sigma)
 

@@ -100,7 +100,7 @@ def thresholdout_promise(
 
     def parts(share: float) -> tuple[float, float]:
         slack = threshold + noise_slack(m, sigma=sigma, budget=budget, beta=share * beta)
-        return adaptive_deviation(n, m, eps=eps, beta=(1 - share) * beta, rows=rows), slack
+        return adaptive_deviation(n, m, epsilon=eps, beta=(1 - share) * beta, rows=rows), slack
 
     found = minimize_scalar(lambda s: sum(parts(s)), bounds=(1e-3, 1 - 1e-3), method="bounded")
     deviation, slack = parts(float(found.x))
@@ -108,9 +108,9 @@ def thresholdout_promise(
 
 
 def adaptive_deviation(
-    n: int, num_queries: int, *, eps: float, beta: float, rows: Rows = INDEPENDENT
+    n: int, num_queries: int, *, epsilon: float, beta: float, rows: Rows = INDEPENDENT
 ) -> float:
-    """``tau`` with ``P[some |E_S phi_j - P phi_j| > tau] <= beta``, queries chosen ``eps``-DP.
+    """``tau`` with ``P[some |E_S phi_j - P phi_j| > tau] <= beta``, queries chosen ``epsilon``-DP.
 
     ``2^k m tail(tau) + beta/2 <= beta`` at ``k`` bits of ``beta/2``-approximate max-information.
 
@@ -118,7 +118,7 @@ def adaptive_deviation(
     ----------
     n, num_queries
         Rows, and queries ``m``.
-    eps
+    epsilon
         Bayesian DP of everything the analyst saw of the rows.
     beta
         Failure probability.
@@ -132,12 +132,12 @@ def adaptive_deviation(
 
     Examples
     --------
-    >>> round(adaptive_deviation(10_000, 1000, eps=0.01, beta=0.05), 6)
+    >>> round(adaptive_deviation(10_000, 1000, epsilon=0.01, beta=0.05), 6)
     0.025271
     """
-    if not math.isfinite(eps):
+    if not math.isfinite(epsilon):
         return math.inf
-    nats = dp_approx_max_information_bits_kappa(n, eps, beta=beta / 2) / BITS_PER_NAT
+    nats = dp_approx_max_information_bits_kappa(n, epsilon, beta=beta / 2) / BITS_PER_NAT
     return rows.deviation(n, math.log(beta / 2) - math.log(num_queries) - nats)
 
 

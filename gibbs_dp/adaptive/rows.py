@@ -78,7 +78,7 @@ class ReversibleChainRows:
 
     Examples
     --------
-    >>> rows = ReversibleChainRows(0.1, lambda n, eps: n * eps)  # flips with probability 0.05
+    >>> rows = ReversibleChainRows(0.1, lambda n, epsilon: n * epsilon)  # flips one row in 20
     >>> round(rows.tail(200, 0.1), 3)
     1.0
     """
@@ -125,7 +125,8 @@ class DeclaredRows:
 
     Examples
     --------
-    >>> pairs = DeclaredRows(lambda n, tau: math.log(2) - n * tau**2, lambda n, eps: 2 * eps)
+    >>> tail = lambda n, tau: math.log(2) - n * tau**2
+    >>> pairs = DeclaredRows(tail, lambda n, epsilon: 2 * epsilon)
     >>> round(pairs.deviation(1000, math.log(0.05)), 6)
     0.060736
     """

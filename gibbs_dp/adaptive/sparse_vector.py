@@ -71,7 +71,7 @@ class Sparse:
         return 2 * self.sensitivity / self.sigma
 
     def guarantee(self, delta: float = 0.0) -> MechanismGuarantee:
-        """``(eps, delta)``-DP of all rounds: exact composition of ``c`` pure-DP steps."""
+        """``(epsilon, delta)``-DP of all rounds: exact composition of ``c`` pure-DP steps."""
         eps = composed_pure_dp(self.num_above, self.round_epsilon, delta=delta)
         return MechanismGuarantee(
             self.adjacency,
@@ -164,7 +164,7 @@ class SparseRun:
 
 
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:
-    """AboveThreshold: threshold noise ``Lap(2 s/eps)``, query noise ``Lap(4 s/eps)``, one positive.
+    """AboveThreshold: one positive; noise ``Lap(2 s/epsilon)``, and twice that on queries.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency)
 def sparse_pure(
     epsilon: float, num_above: int, *, sensitivity: float, adjacency: Adjacency
 ) -> Sparse:
-    """Sparse with ``sigma = 2 c s/eps``: ``epsilon``-DP.
+    """Sparse with ``sigma = 2 c s/epsilon``: ``epsilon``-DP.
 
     Parameters
     ----------
@@ -229,10 +229,10 @@ def sparse_approximate(
 def sparse_printed(
     epsilon: float, delta: float, num_above: int, *, sensitivity: float, adjacency: Adjacency
 ) -> Sparse:
-    """**As printed** (Dwork & Roth 2014): ``sigma = 2 sqrt(2 c ln(1/delta)) s / eps``.
+    """**As printed** (Dwork & Roth 2014): ``sigma = 2 sqrt(2 c ln(1/delta)) s / epsilon``.
 
-    It drops ``c eps (e^eps - 1)`` of the advanced composition, so ``(epsilon, delta)``-DP is not
-    what it proves; ``.guarantee(delta)`` of the result is what it has.
+    It drops ``c epsilon (e^epsilon - 1)`` of the advanced composition and so does not prove
+    ``(epsilon, delta)``-DP; ``.guarantee(delta)`` of the result is what holds.
 
     Parameters are those of `sparse_approximate`.
 

@@ -274,7 +274,7 @@ class Thresholdout:
 
     def _cost(self, ledger: Ledger) -> dict[str, float]:
         if ledger.currency == "zcdp":
-            return {"zcdp": (self.round_epsilon / 2) ** 2}  # two steps of eps^2/2
+            return {"zcdp": (self.round_epsilon / 2) ** 2}  # two steps of epsilon^2/2
         return {"epsilon": self.round_epsilon}
 
     def _check_ledger(self, ledger: Ledger) -> None:

@@ -92,7 +92,7 @@ def colder_is_not_worse() -> list[Record]:
 
 
 def bounded_noise() -> list[Record]:
-    """Noise of bounded support is not DP: no ``eps`` works, and ``delta`` does not fall with it.
+    """Noise of bounded support is not DP: no ``epsilon`` works, nor does ``delta`` fall with it.
 
     Examples
     --------
@@ -161,21 +161,21 @@ def dependent_examples() -> list[Record]:
     ]
 
 
-def small_eps_composition() -> list[Record]:
-    """``eps = eps'/sqrt(2 k ln(1/delta'))`` per release, as printed, is not a guarantee.
+def small_epsilon_composition() -> list[Record]:
+    """``epsilon'/sqrt(2 k ln(1/delta'))`` per release, as printed, is not a guarantee.
 
-    It drops ``k eps (e^eps - 1)``: with 100 releases, ``eps' = 20``, ``delta' = 0.1``, the exact
-    composition of randomized response has ``delta`` far above the promised one.
+    It drops ``k epsilon (e^epsilon - 1)``: with 100 releases, ``epsilon' = 20``, ``delta' = 0.1``,
+    the exact composition of randomized response has ``delta`` far above the promised one.
 
     Examples
     --------
-    >>> [record.holds for record in small_eps_composition()]
+    >>> [record.holds for record in small_epsilon_composition()]
     [True, True]
     """
     k, total, slack = 100, 20.0, 0.1
     records = []
     for solve in (
-        bounds.advanced_composition_inverse_small_eps,
+        bounds.advanced_composition_inverse_small_epsilon,
         bounds.advanced_composition_inverse,
     ):
         eps = solve(k, total, delta_slack=slack)
@@ -207,5 +207,5 @@ def all_counterexamples() -> list[Record]:
         *bounded_noise(),
         *max_information_of_one_law(),
         *dependent_examples(),
-        *small_eps_composition(),
+        *small_epsilon_composition(),
     ]

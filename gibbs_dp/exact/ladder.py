@@ -65,7 +65,7 @@ def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
 
 
 def privacy_curve(pairs: Pairs, epsilons: Sequence[float]) -> Float[np.ndarray, " epsilons"]:
-    """``delta(eps) = sup E_{e^eps}(p || p')`` for every ``eps``.
+    """``delta(epsilon) = sup E_{e^epsilon}(p || p')`` for every ``epsilon``.
 
     Examples
     --------
@@ -129,9 +129,9 @@ def zcdp(pairs: Pairs) -> float:
 
 
 def random_dp(pairs: Pairs) -> Callable[[float], float]:
-    """Law of the privacy loss of a random pair ``(Z, z')``: the function ``eps -> omega``.
+    """Law of the privacy loss of a random pair ``(Z, z')``: the function ``epsilon -> omega``.
 
-    ``omega(eps)`` is the probability that the pair is *not* ``eps``-indistinguishable
+    ``omega(epsilon)`` is the probability that the pair is *not* ``epsilon``-indistinguishable
     (Hall, Rinaldo & Wasserman 2013).
 
     Examples
@@ -144,9 +144,9 @@ def random_dp(pairs: Pairs) -> Callable[[float], float]:
     """
     loss, mass = random_dp_law(pairs)
 
-    def omega(eps: float) -> float:
-        # A loss equal to eps up to rounding is within eps.
-        return float(mass[loss > eps * (1 + 1e-12) + 1e-14].sum())
+    def omega(epsilon: float) -> float:
+        # A loss equal to epsilon up to rounding is within epsilon.
+        return float(mass[loss > epsilon * (1 + 1e-12) + 1e-14].sum())
 
     return omega
 
@@ -174,7 +174,7 @@ def random_dp_law(
 
 
 def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
-    """Least ``eps`` that holds for a ``1 - omega`` fraction of pairs.
+    """Least ``epsilon`` that holds for a ``1 - omega`` fraction of pairs.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
 
 
 def personalized_dp(pairs: Pairs, num_values: int) -> Float[np.ndarray, " values"]:
-    """``eps(z)``: the largest privacy loss over datasets that contain the person ``z``.
+    """``epsilon(z)``: the largest privacy loss over datasets that contain the person ``z``.
 
     Examples
     --------

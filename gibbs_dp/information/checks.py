@@ -67,7 +67,7 @@ def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
 
     Examples
     --------
-    >>> nonnegative("eps", 0.0)
+    >>> nonnegative("epsilon", 0.0)
     0.0
     """
     found = real(name, value)

@@ -94,8 +94,8 @@ class Guarantee:
     def within_total_variation(self, total_variation: float) -> Guarantee:
         """Guarantee draws whose law is within ``tau`` of an exact draw's, for *every* dataset.
 
-        ``m`` such draws are within ``m tau`` of ``m`` exact ones: ``(eps, delta + (1 + e^eps) m
-        tau)``-DP. Pure, zero-concentrated and Gaussian DP are lost.
+        ``m`` such draws are within ``m tau`` of ``m`` exact ones: ``(epsilon, delta + (1 +
+        e^epsilon) m tau)``-DP. Pure, zero-concentrated and Gaussian DP are lost.
 
         Parameters
         ----------

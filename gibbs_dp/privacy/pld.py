@@ -40,14 +40,14 @@ class PrivacyLoss:
     assumption: str
 
     def epsilon(self, delta: float) -> float:
-        """``eps`` of ``(eps, delta)``-DP, in nats."""
+        """``epsilon`` of ``(epsilon, delta)``-DP, in nats."""
         checks.unit_interval("delta", delta)
         return float(self.distribution.get_epsilon_for_delta(delta))
 
-    def delta(self, eps: float) -> float:
-        """``delta`` of ``(eps, delta)``-DP."""
-        checks.nonnegative("eps", eps)
-        return float(self.distribution.get_delta_for_epsilon(eps))
+    def delta(self, epsilon: float) -> float:
+        """``delta`` of ``(epsilon, delta)``-DP."""
+        checks.nonnegative("epsilon", epsilon)
+        return float(self.distribution.get_delta_for_epsilon(epsilon))
 
     def repeated(self, num_draws: int) -> PrivacyLoss:
         """Distribution of ``num_draws`` independent releases."""

@@ -120,12 +120,12 @@ def generalization_from_erasure_t_information(
     return checks.positive("loss_range", loss_range) * erasure_t_information / checks.count("n", n)
 
 
-def generalization_from_dp(eps: float, delta: float = 0.0, *, loss_range: float = 1.0) -> float:
-    """``(eps, delta)``-DP, replace-one: ``|gen| <= range * (e^eps - 1 + delta)``.
+def generalization_from_dp(epsilon: float, delta: float = 0.0, *, loss_range: float = 1.0) -> float:
+    """``(epsilon, delta)``-DP, replace-one: ``|gen| <= range * (e^epsilon - 1 + delta)``.
 
     Parameters
     ----------
-    eps, delta
+    epsilon, delta
         Privacy of the algorithm, replace-one.
     loss_range
         Length of an interval that holds the loss.
@@ -135,13 +135,13 @@ def generalization_from_dp(eps: float, delta: float = 0.0, *, loss_range: float 
     >>> round(generalization_from_dp(0.1), 6)
     0.105171
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     checks.unit_interval("delta", delta)
-    return checks.positive("loss_range", loss_range) * (checks.expm1(eps) + delta)
+    return checks.positive("loss_range", loss_range) * (checks.expm1(epsilon) + delta)
 
 
 def erasure_information_from_uniform_kl_stability(n: int, kl: float) -> float:
-    """``KL(P_s || P_s') <= eps`` over replace-one neighbours gives ``I^- <= n eps``, in nats.
+    """``KL(P_s || P_s') <= kl`` over replace-one neighbours gives ``I^- <= n kl``, in nats.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def erasure_information_from_uniform_kl_stability(n: int, kl: float) -> float:
 
 
 def erasure_information_from_average_kl_stability(n: int, kl: float) -> float:
-    """``E (1/n) sum_i KL(P_s || P_{s^-i}) <= eps`` gives ``I^- <= n eps``, in nats.
+    """``E (1/n) sum_i KL(P_s || P_{s^-i}) <= epsilon`` gives ``I^- <= n epsilon``, in nats.
 
     ``P_{s^-i}`` is the algorithm run on the ``n - 1`` other examples. Any law that does not see
     ``z_i`` would do: the average over ``z_i`` is the best of them.
@@ -180,7 +180,7 @@ def erasure_information_from_on_average_kl(n: int, on_average_kl: float) -> floa
 
 
 def erasure_t_information_from_tv_stability(n: int, total_variation: float) -> float:
-    """``TV(P_s, P_s') <= eps`` over replace-one neighbours gives ``T^- <= n eps``.
+    """``TV(P_s, P_s') <= epsilon`` over replace-one neighbours gives ``T^- <= n epsilon``.
 
     Examples
     --------

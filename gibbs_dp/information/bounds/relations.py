@@ -60,15 +60,15 @@ def hockey_stick_lower_from_total_variation(total_variation: float, g: float) ->
     if not 0 <= total_variation <= 1:
         raise ValueError(f"total_variation must lie in [0, 1], got {total_variation}; check it.")
     if not g >= 1:
-        raise ValueError(f"g must be at least 1, got {g}; use g = exp(eps).")
+        raise ValueError(f"g must be at least 1, got {g}; use g = exp(epsilon).")
     return 1 - g * (1 - total_variation)
 
 
 def epsilon_from_approximate_max_divergence(forward: float, backward: float) -> float:
-    """``(eps, delta)``-DP of a pair: the larger approximate max divergence of two directions.
+    """``(epsilon, delta)``-DP of a pair: the larger approximate max divergence of two directions.
 
-    ``E_{e^eps}(P || Q) <= delta`` exactly when ``D_inf^delta(P || Q) <= eps``; DP asks it of both
-    orders, and of ``eps >= 0``.
+    ``E_{e^epsilon}(P || Q) <= delta`` exactly when ``D_inf^delta(P || Q) <= epsilon``; DP asks it
+    of both orders, and of ``epsilon >= 0``.
 
     Examples
     --------

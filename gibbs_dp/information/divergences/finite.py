@@ -170,8 +170,8 @@ def max_divergence(p: ArrayLike, q: ArrayLike) -> float:
 def hockey_stick(p: ArrayLike, q: ArrayLike, g: float) -> float:
     """Hockey-stick divergence ``E_g = sup_A P(A) - g Q(A)``.
 
-    ``(eps, delta)``-DP is ``hockey_stick(p, q, exp(eps)) <= delta`` over adjacent datasets, in
-    both directions.
+    ``(epsilon, delta)``-DP is ``hockey_stick(p, q, exp(epsilon)) <= delta`` over adjacent datasets,
+    in both directions.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Route(Protocol):
         ...
 
     def pure(self, num_draws: int) -> float:
-        """Pure DP ``eps``."""
+        """Pure DP ``epsilon``."""
         ...
 
     def zcdp(self, num_draws: int) -> float:
@@ -39,8 +39,8 @@ class Route(Protocol):
         """``mu`` of Gaussian DP."""
         ...
 
-    def delta(self, eps: float, num_draws: int) -> float:
-        """``delta`` of ``(eps, delta)``-DP."""
+    def delta(self, epsilon: float, num_draws: int) -> float:
+        """``delta`` of ``(epsilon, delta)``-DP."""
         ...
 
     def kl(self, num_draws: int) -> float:

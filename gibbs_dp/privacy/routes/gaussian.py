@@ -56,9 +56,9 @@ class GaussianDP:
         """``sqrt(m) mu``."""
         return math.sqrt(num_draws) * self.mu
 
-    def delta(self, eps: float, num_draws: int) -> float:
+    def delta(self, epsilon: float, num_draws: int) -> float:
         """Balle & Wang 2018, exactly."""
-        return delta_from_gdp(self.gdp(num_draws), eps)
+        return delta_from_gdp(self.gdp(num_draws), epsilon)
 
     def kl(self, num_draws: int) -> float:
         """``m mu^2 / 2``."""
