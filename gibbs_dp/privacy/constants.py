@@ -6,11 +6,15 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
+
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.langevin import prior_gradient
 
 
 class PosteriorConstants(NamedTuple):
@@ -150,6 +154,14 @@ def on_support(posterior: GibbsPosterior, domain: Domain) -> Domain:
             f"(norm up to {bound:g}); bound the support, for example with gibbs_dp.supports.box."
         )
     return domain
+
+
+def gradients_at_zero(posterior: GibbsPosterior, domain: Domain) -> tuple[float, float]:
+    """Bound the gradients at zero: of one example's loss on the domain, and of ``-log prior``."""
+    assert isinstance(posterior.loss, Loss)
+    at_zero = replace(on_support(posterior, domain), theta_bound=0.0)
+    pull = np.asarray(prior_gradient(posterior, jnp.zeros(posterior.dim)), np.float64)
+    return posterior.loss.constants(at_zero).lipschitz, float(np.linalg.norm(pull))
 
 
 def _structured(

@@ -15,6 +15,17 @@ NUDGE = 1e-12
 LARGEST = 600.0
 
 
+def meaningful_epsilon(epsilon: float) -> float:
+    """Return ``epsilon``, refused unless it is positive and promises something.
+
+    >>> meaningful_epsilon(1.0)
+    1.0
+    """
+    if checks.positive("epsilon", epsilon) > LARGEST:
+        raise ValueError(f"epsilon: one above {LARGEST:g} promises nothing; lower it.")
+    return epsilon
+
+
 def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
     """Smallest ``epsilon`` with ``delta(epsilon) <= delta``; the pure one at ``delta = 0``.
 

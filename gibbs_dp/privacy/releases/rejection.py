@@ -29,12 +29,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-import numpy as np
-
 from gibbs_dp.information import checks
-from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels.langevin import prior_gradient
 from gibbs_dp.sampling.rejection import RESOLUTION
 
 # Proposals that may be made for one draw; beyond it another method is the better choice.
@@ -133,11 +128,3 @@ def plan_rejection(
     tries = math.ceil(math.log(tau - coarse) / log_miss)
     bound = math.exp(tries * log_miss) + coarse
     return RejectionPlan(m, big, num_steps, rate, tries, min(bound, tau))
-
-
-def first_gradient_bound(
-    posterior: GibbsPosterior, *, gamma: float, n: int, lipschitz: float
-) -> float:
-    """Bound the potential's gradient at zero for ``n`` examples with that Lipschitz constant."""
-    pull = np.asarray(prior_gradient(posterior, jnp.zeros(posterior.dim)), np.float64)
-    return gamma * n * lipschitz + float(np.linalg.norm(pull))

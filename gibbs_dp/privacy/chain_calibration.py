@@ -7,24 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import jax.numpy as jnp
-import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import langevin_last_iterate_gdp
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.chain import ChainConstants, chain_constants, chain_guarantee
-from gibbs_dp.privacy.constants import on_support
+from gibbs_dp.privacy.constants import gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.privacy.inverse import LARGEST as LARGEST_EPSILON
-from gibbs_dp.privacy.inverse import epsilon_at
+from gibbs_dp.privacy.inverse import epsilon_at, meaningful_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.sampling.kernels import ULA
-from gibbs_dp.sampling.kernels.langevin import prior_gradient
 
 Accuracy = Callable[[ULA, float], float]
 
@@ -155,8 +150,7 @@ def calibrate_chain(
     >>> round(found.guarantee.epsilon, 6)
     1.0
     """
-    if checks.positive("epsilon", epsilon) > LARGEST_EPSILON:
-        raise ValueError(f"epsilon: one above {LARGEST_EPSILON:g} promises nothing; lower it.")
+    meaningful_epsilon(epsilon)
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("max_steps", max_steps)
     checks.positive("radius", radius)
@@ -262,12 +256,7 @@ def _default_accuracy(
     clip: float | None,
     radius: float,
 ) -> Accuracy:
-    loss = posterior.loss
-    assert isinstance(loss, Loss)
-    at_zero = on_support(posterior, domain)
-    reach = loss.constants(Domain(at_zero.x_bound, at_zero.y_range, theta_bound=0.0)).lipschitz
-    gradient = prior_gradient(posterior, jnp.zeros(posterior.dim))
-    pull = float(np.linalg.norm(np.asarray(gradient, np.float64)))
+    reach, pull = gradients_at_zero(posterior, domain)
     low, high = posterior.prior.curvature()
     accounts = Accounts(
         n=n,
