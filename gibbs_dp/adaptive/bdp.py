@@ -116,6 +116,11 @@ def quilt_profile(
         Whether the adversary may know other rows; False is the adversary of Pufferfish privacy,
         who knows the model alone.
 
+    Returns
+    -------
+    QuiltProfile
+        Costs of all quilts, for each adversary or row.
+
     Raises
     ------
     ValueError

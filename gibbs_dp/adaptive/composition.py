@@ -35,6 +35,11 @@ def composed_pure_dp(
     rule
         "basic", "advanced" or "optimal".
 
+    Returns
+    -------
+    float
+        ``epsilon`` of the whole.
+
     Raises
     ------
     ValueError
@@ -78,6 +83,11 @@ def per_release_epsilon(
         Of the whole.
     rule
         As in `composed_pure_dp`.
+
+    Returns
+    -------
+    float
+        Pure DP of each release.
 
     Raises
     ------

@@ -29,6 +29,11 @@ def counting_sensitivity(
     is_disjoint
         Whether every row is in at most one of the counts.
 
+    Returns
+    -------
+    float
+        Largest change of all counts together.
+
     Examples
     --------
     >>> counting_sensitivity(10, "replace-one", is_disjoint=True)
@@ -59,6 +64,11 @@ def counting_error(
         How the budget is split, as in `composed_pure_dp`.
     worst
         Expected largest error of the ``m`` instead of the mean one.
+
+    Returns
+    -------
+    float
+        Error of one fraction.
 
     Raises
     ------

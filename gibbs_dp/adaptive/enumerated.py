@@ -95,6 +95,11 @@ def exact_bdp_leakage(
     row, known
         One adversary; by default the supremum over all.
 
+    Returns
+    -------
+    float
+        Nats.
+
     Raises
     ------
     ValueError

@@ -97,6 +97,11 @@ def simulate_ladder(
     step
         As in `Ladder`.
 
+    Returns
+    -------
+    Array
+        Score shown after each submission.
+
     Examples
     --------
     >>> simulate_ladder(jnp.array([[1.0, 0, 0, 0], [0.9, 0, 0, 0], [0, 0, 0, 0]]), 0.1)
@@ -134,6 +139,11 @@ def ladder_tail(n: int, num_submissions: int, epsilon: float, *, step: float) ->
     step
         ``eta``.
 
+    Returns
+    -------
+    float
+        Bound on the probability, at most 1.
+
     Examples
     --------
     >>> round(ladder_tail(100_000, 100, 0.05, step=0.05), 6)
@@ -155,6 +165,11 @@ def ladder_promise(n: int, num_submissions: int, *, beta: float = 0.05) -> tuple
         Rows, and adaptive submissions.
     beta
         Failure probability.
+
+    Returns
+    -------
+    step, error
+        ``eta`` and ``epsilon + eta``.
 
     Examples
     --------

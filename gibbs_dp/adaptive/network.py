@@ -122,6 +122,11 @@ class BayesianNetwork:
             Counted from 0.
         max_size
             Largest quilt; all sizes by default. Any subset of quilts is valid.
+
+        Returns
+        -------
+        dict
+            From each quilt to its nearby set.
         """
         others = [i for i in range(self.length) if i != row]
         limit = len(others) if max_size is None else min(max_size, len(others))

@@ -27,6 +27,11 @@ def laplace_release(
     scale
         Of the noise, in the unit of the values.
 
+    Returns
+    -------
+    array
+        The noisy values.
+
     Raises
     ------
     ValueError

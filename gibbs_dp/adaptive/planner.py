@@ -71,6 +71,11 @@ def plan_thresholdout(
     rows
         What is known about the holdout's rows.
 
+    Returns
+    -------
+    HoldoutPlan
+        Settings, and the promise they keep.
+
     Raises
     ------
     ValueError

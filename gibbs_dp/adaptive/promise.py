@@ -78,6 +78,11 @@ def thresholdout_promise(
     rows
         What is known about the holdout's rows.
 
+    Returns
+    -------
+    Promise
+        The accuracy and its parts.
+
     Raises
     ------
     ValueError

@@ -161,6 +161,11 @@ def chain_rows(chain: MarkovChain, *, reach: int = REACH) -> ReversibleChainRows
     reach
         As in `bdp_epsilon`.
 
+    Returns
+    -------
+    ReversibleChainRows
+        For ``rows=`` of promises and plans.
+
     Raises
     ------
     ValueError

@@ -164,7 +164,7 @@ class SparseRun:
 
 
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:
-    """AboveThreshold: one positive; noise ``Lap(2 s/epsilon)``, and twice that on queries.
+    """AboveThreshold: noise ``Lap(2 s/epsilon)`` on the threshold, ``Lap(4 s/epsilon)`` on queries.
 
     Parameters
     ----------
@@ -172,6 +172,11 @@ def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency)
         Pure DP, nats, for any number of queries.
     sensitivity, adjacency
         As in `Sparse`.
+
+    Returns
+    -------
+    Sparse
+        Its settings.
 
     Examples
     --------
@@ -192,6 +197,11 @@ def sparse_pure(
         Pure DP, nats.
     num_above, sensitivity, adjacency
         As in `Sparse`.
+
+    Returns
+    -------
+    Sparse
+        Its settings.
 
     Examples
     --------
@@ -214,6 +224,11 @@ def sparse_approximate(
         Target, nats.
     num_above, sensitivity, adjacency
         As in `Sparse`.
+
+    Returns
+    -------
+    Sparse
+        Its settings.
 
     Examples
     --------

@@ -126,6 +126,11 @@ class Thresholdout:
             Such as ``rounds_started``; the budget by default.
         delta
             Of the whole, in ``[0, 1)``.
+
+        Returns
+        -------
+        MechanismGuarantee
+            Replace-one DP of what is asked about.
         """
         count = self.budget if rounds is None else checks.count("rounds", rounds, minimum=0)
         step = self.round_epsilon / 2
@@ -150,6 +155,11 @@ class Thresholdout:
             Failure probability.
         rows
             What is known about the holdout's rows; independent by default.
+
+        Returns
+        -------
+        Promise
+            The accuracy and its parts.
         """
         return thresholdout_promise(
             self.n,
@@ -171,6 +181,11 @@ class Thresholdout:
         phi
             Takes rows (a pytree like ``train``), gives one value in [0, 1] a row, ``[rows]``.
 
+        Returns
+        -------
+        float
+            The training set's mean, or a noisy one of the holdout.
+
         Raises
         ------
         HoldoutSpentError
@@ -189,6 +204,11 @@ class Thresholdout:
         ----------
         phi
             Takes rows, gives values in [0, 1], ``[rows, queries]``.
+
+        Returns
+        -------
+        HoldoutAnswers
+            Answers, and which of them the holdout gave.
 
         Raises
         ------

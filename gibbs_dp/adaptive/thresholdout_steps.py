@@ -53,6 +53,11 @@ def thresholdout_start(
         JAX key.
     threshold, sigma, budget
         ``T``, the noise rate, and ``B``, as in `Thresholdout`; may be traced.
+
+    Returns
+    -------
+    ThresholdoutState
+        State before the first query.
     """
     noisy = threshold + 2 * sigma * jax.random.laplace(key)
     return ThresholdoutState(noisy, jnp.asarray(budget, jnp.int32))
@@ -117,6 +122,11 @@ def thresholdout_scan(
         Means of each query on the two sets.
     threshold, sigma
         As at the start.
+
+    Returns
+    -------
+    state, answers
+        State for the next list, and the answers to this one.
     """
 
     def step(
@@ -153,6 +163,11 @@ def simulate_thresholdout(
         Means of each query on the two sets.
     threshold, sigma, budget
         As in `Thresholdout`.
+
+    Returns
+    -------
+    ThresholdoutAnswers
+        Answers, one a query.
 
     Examples
     --------

@@ -31,6 +31,11 @@ def randomized_response(n: int, epsilon: float, data_probs: ArrayLike) -> Finite
     data_probs
         Law of one example, ``[values]``, at least two.
 
+    Returns
+    -------
+    FiniteChannel
+        From datasets to vectors of reports.
+
     Examples
     --------
     >>> round(randomized_response(2, 0.5, [0.5, 0.5]).dp_epsilon(), 9)
@@ -80,6 +85,11 @@ def exponential_mechanism(
         ``u``, ``[datasets, outputs]``; its replace-one sensitivity is computed exactly.
     n, epsilon, data_probs
         Number of examples, pure DP, and the law of one example ``[values]``.
+
+    Returns
+    -------
+    FiniteChannel
+        From datasets to outputs.
 
     Raises
     ------
@@ -131,6 +141,11 @@ def gibbs(
     data_probs, prior_probs
         Laws of one example and of the hypothesis.
 
+    Returns
+    -------
+    FiniteChannel
+        From datasets to hypotheses.
+
     Examples
     --------
     >>> channel = gibbs(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, 1.0, [0.5, 0.5], [0.5, 0.5])
@@ -167,6 +182,11 @@ def erm(total_loss: ArrayLike, n: int, data_probs: ArrayLike) -> FiniteChannel:
     n, data_probs
         Number of examples and the law of one, ``[values]``.
 
+    Returns
+    -------
+    FiniteChannel
+        From datasets to hypotheses.
+
     Examples
     --------
     >>> erm(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, [0.5, 0.5]).dp_epsilon()
@@ -192,6 +212,11 @@ def uniform_noise(
         Integers ``[datasets]``.
     n, half_width, data_probs
         Number of examples, ``w``, and the law of one example.
+
+    Returns
+    -------
+    FiniteChannel
+        From datasets to noisy statistics.
 
     Examples
     --------
@@ -224,6 +249,11 @@ def geometric_count(
         Largest possible count.
     epsilon
         Pure DP; ``None`` for no noise.
+
+    Returns
+    -------
+    array
+        Law of the answer for each dataset, ``[datasets, answers]``.
 
     Examples
     --------

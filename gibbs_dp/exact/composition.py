@@ -38,6 +38,11 @@ def composed_privacy_curve(
     epsilons
         Where to evaluate.
 
+    Returns
+    -------
+    array
+        ``delta`` at each of ``epsilons``.
+
     Raises
     ------
     ValueError
@@ -76,6 +81,11 @@ def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike, position:
         ``P(B | S, A)``, ``[datasets, outputs, new_outputs]``.
     position
         The example replaced.
+
+    Returns
+    -------
+    float
+        Nats.
 
     Examples
     --------

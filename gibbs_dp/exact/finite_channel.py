@@ -153,6 +153,11 @@ class FiniteChannel(ChannelTable):
         others_known
             Whether the adversary also knows everyone else (the adversary of DP).
 
+        Returns
+        -------
+        float
+            Probability of a right guess.
+
         Examples
         --------
         >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)

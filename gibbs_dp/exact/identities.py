@@ -32,6 +32,11 @@ def gibbs_identities(problem: FiniteProblem, gamma: float, n: int) -> list[Recor
     gamma, n
         Inverse temperature (positive) and dataset size.
 
+    Returns
+    -------
+    list of Record
+        One a claim, with both sides and whether it holds.
+
     Examples
     --------
     >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
@@ -116,6 +121,11 @@ def dependence_inequalities(
         As in `structured_identities`.
     beta
         Mass given away by approximate max-information, in ``(0, 1)``.
+
+    Returns
+    -------
+    list of Record
+        One a claim, with both sides and whether it holds.
 
     Examples
     --------

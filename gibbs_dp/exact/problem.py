@@ -70,6 +70,11 @@ class TypeProblem(abc.ABC):
         n
             Dataset size, at least 0.
 
+        Returns
+        -------
+        TypeTable
+            Log-probabilities of the outputs for each type.
+
         Raises
         ------
         ValueError

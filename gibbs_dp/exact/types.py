@@ -98,6 +98,11 @@ def type_index(counts: Counts) -> Int[np.ndarray, " types"]:
     counts
         ``[types, values]``, every row with the same sum.
 
+    Returns
+    -------
+    array
+        Rank of each row, ``[types]``.
+
     Examples
     --------
     >>> type_index(enumerate_types(4, 3)).tolist() == list(range(15))

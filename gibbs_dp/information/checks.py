@@ -134,6 +134,11 @@ def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
     value
         Vector ``[outcomes]`` of probabilities.
 
+    Returns
+    -------
+    array
+        The probabilities, ``[outcomes]``, which sum to 1.
+
     Raises
     ------
     ValueError

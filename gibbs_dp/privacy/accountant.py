@@ -147,6 +147,11 @@ def account(
     num_draws
         Independent exact draws that are released together.
 
+    Returns
+    -------
+    Accountant
+        Its methods give each guarantee, ``inf`` where there is none.
+
     Raises
     ------
     ValueError

@@ -131,6 +131,11 @@ def calibrate_gamma(
     target
         What is allowed.
 
+    Returns
+    -------
+    Calibration
+        ``gamma``, and the guarantee of the draws.
+
     Raises
     ------
     ValueError

@@ -119,6 +119,11 @@ def chain_guarantee(
     num_draws
         Independent chains.
 
+    Returns
+    -------
+    Guarantee
+        Of all chains together.
+
     Raises
     ------
     ValueError

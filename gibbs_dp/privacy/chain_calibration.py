@@ -91,6 +91,11 @@ def excess_loss_bound(
         The run, at that gamma; gradients must not be cut by the clip.
     accounts
         The rest.
+
+    Returns
+    -------
+    float
+        Bound on the excess loss of one example.
     """
     form = kernel.plain_form()
     h, m, a = form.step_size, found.strong_convexity, accounts
@@ -135,6 +140,11 @@ def calibrate_chain(
     accuracy
         ``(kernel, gamma) -> number``, smaller is better: measured on public data or a simulated
         population, never on the private data. By default `excess_loss_bound`.
+
+    Returns
+    -------
+    ChainCalibration
+        Kernel, gamma and the guarantee of one run.
 
     Raises
     ------

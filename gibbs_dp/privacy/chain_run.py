@@ -74,6 +74,11 @@ def private_chain(
         A fixed key, with which there is no guarantee as anyone can repeat the noise; by default
         the operating system's entropy.
 
+    Returns
+    -------
+    PrivateChainDraws
+        Draws with their guarantee, or with the reason why they have none.
+
     Raises
     ------
     ValueError

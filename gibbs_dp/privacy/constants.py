@@ -82,6 +82,11 @@ def derive_constants(
     domain
         Declared bounds on examples, or None where nothing is promised.
 
+    Returns
+    -------
+    PosteriorConstants
+        Infinite where nothing finite is known, with the reasons.
+
     Raises
     ------
     ValueError

@@ -27,6 +27,11 @@ def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
     delta
         At which ``epsilon`` of ``(epsilon, delta)``-DP is shown.
 
+    Returns
+    -------
+    list of Row
+        One a guarantee; ``inf`` where it does not hold.
+
     Examples
     --------
     >>> import gibbs_dp as gdp

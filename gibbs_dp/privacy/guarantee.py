@@ -102,6 +102,11 @@ class Guarantee:
         total_variation
             ``tau`` of one draw; it is declared, never measured.
 
+        Returns
+        -------
+        Guarantee
+            Of as many approximate draws.
+
         Raises
         ------
         ValueError

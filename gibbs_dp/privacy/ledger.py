@@ -127,6 +127,11 @@ nothing was recorded.
         zcdp
             Instead: budget in ``rho`` of zero-concentrated DP.
 
+        Returns
+        -------
+        Ledger
+            The new ledger, with nothing spent.
+
         Raises
         ------
         ValueError

@@ -68,6 +68,11 @@ def location_family_pld(log_density: LogDensity, *, shift: float) -> PrivacyLoss
     shift
         Largest move of the location between neighbours.
 
+    Returns
+    -------
+    PrivacyLoss
+        Of one draw.
+
     Raises
     ------
     ValueError
@@ -110,6 +115,11 @@ def enumerated_pld(
     adjacency
         Which datasets count as neighbours.
 
+    Returns
+    -------
+    PrivacyLoss
+        Of one draw.
+
     Raises
     ------
     ValueError
@@ -143,6 +153,11 @@ def dominating_pair_pld(
     are_all_neighbours
         Whether the list is complete. A pair picked from a larger set shows how bad things are
         for two datasets, which is no guarantee for the others, so False is refused.
+
+    Returns
+    -------
+    PrivacyLoss
+        Of one draw.
 
     Raises
     ------

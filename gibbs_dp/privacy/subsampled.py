@@ -22,6 +22,11 @@ def subsampled_epsilon(
     delta
         In ``(0, 1)``.
 
+    Returns
+    -------
+    float
+        Nats, rounded up.
+
     Raises
     ------
     ValueError

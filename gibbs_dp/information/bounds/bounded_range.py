@@ -39,6 +39,11 @@ def pure_dp_from_range(eta: float) -> float:
     eta
         ``gamma R``, the range of the log-ratio.
 
+    Returns
+    -------
+    float
+        Pure-DP ``epsilon``, nats.
+
     Examples
     --------
     >>> pure_dp_from_range(2.0)
@@ -87,6 +92,11 @@ def kl_from_range(eta: float) -> float:
     ----------
     eta
         Range of the log-ratio, ``gamma R`` for a Gibbs posterior.
+
+    Returns
+    -------
+    float
+        ``kappa(eta)``, nats.
 
     Raises
     ------
@@ -141,6 +151,11 @@ def renyi_from_range(eta: float, alpha: float) -> float:
         Range of the log-ratio.
     alpha
         Order, at least 1; 1 is `kl_from_range` and ``inf`` is ``eta``.
+
+    Returns
+    -------
+    float
+        Divergence in nats.
 
     Examples
     --------

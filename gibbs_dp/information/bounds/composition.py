@@ -27,6 +27,11 @@ def basic_composition(epsilon: ArrayLike, delta: ArrayLike) -> ApproximateDP:
     epsilon, delta
         Vectors of one length, one entry a release.
 
+    Returns
+    -------
+    ApproximateDP
+        Guarantee of all releases together.
+
     Examples
     --------
     >>> basic_composition([0.1, 0.2], [0.0, 0.01])
@@ -55,6 +60,11 @@ def advanced_composition(
         Of each release.
     delta_slack
         ``delta'``, in ``(0, 1)``.
+
+    Returns
+    -------
+    ApproximateDP
+        Guarantee of all releases together.
 
     Examples
     --------

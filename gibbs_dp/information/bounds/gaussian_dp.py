@@ -125,6 +125,11 @@ def langevin_last_iterate_gdp(
     strong_convexity, smoothness
         ``m`` and ``M`` of ``U = gamma L - log pi``.
 
+    Returns
+    -------
+    float
+        ``mu`` of Gaussian DP.
+
     Raises
     ------
     ValueError

@@ -28,6 +28,11 @@ def generalization_from_mutual_information(
     sigma
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every ``theta``.
 
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
+
     Raises
     ------
     ValueError
@@ -57,6 +62,11 @@ def generalization_from_individual_information(information: ArrayLike, *, sigma:
     sigma
         Subgaussian parameter of the loss, for every ``theta``.
 
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
+
     Examples
     --------
     >>> generalization_from_individual_information([0.5, 0.5], sigma=0.5)
@@ -82,6 +92,11 @@ def generalization_subexponential(
         ``I(W; S)`` in nats, and the number of independent examples.
     sigma, b
         ``log E exp(s (loss - R)) <= s^2 sigma^2 / 2`` for ``|s| < 1/b`` and every ``theta``.
+
+    Returns
+    -------
+    float
+        Bound on ``gen``.
 
     Examples
     --------
@@ -111,6 +126,11 @@ def generalization_from_erasure_t_information(
     loss_range
         Length of an interval that holds the loss.
 
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
+
     Examples
     --------
     >>> generalization_from_erasure_t_information(0.5, n=10)
@@ -129,6 +149,11 @@ def generalization_from_dp(epsilon: float, delta: float = 0.0, *, loss_range: fl
         Privacy of the algorithm, replace-one.
     loss_range
         Length of an interval that holds the loss.
+
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
 
     Examples
     --------
@@ -201,6 +226,11 @@ def selection_bias(mutual_information: float, *, sigma: float) -> float:
         ``I(W; Phi)`` between the selection and the statistics, or ``I(W; S)``, in nats.
     sigma
         Every ``phi_j(S)`` is ``sigma^2``-subgaussian.
+
+    Returns
+    -------
+    float
+        Bound on the bias.
 
     Examples
     --------

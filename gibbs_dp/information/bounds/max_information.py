@@ -28,6 +28,11 @@ def pure_dp_max_information_bits(n: int, epsilon: float) -> float:
     epsilon
         Pure DP, replace-one.
 
+    Returns
+    -------
+    float
+        Bound in bits.
+
     Examples
     --------
     >>> round(pure_dp_max_information_bits(10, 0.1), 6)
@@ -47,6 +52,11 @@ def dp_approx_max_information_bits_published(n: int, epsilon: float, *, beta: fl
         Number of examples and pure DP, replace-one.
     beta
         Mass given away, in ``(0, 1)``.
+
+    Returns
+    -------
+    float
+        Bound in bits.
 
     Examples
     --------

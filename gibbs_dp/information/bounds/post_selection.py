@@ -27,6 +27,11 @@ def event_probability(product_probability: float, *, bits: float, beta: float) -
     bits, beta
         ``I_inf^beta(A, n) <= bits``.
 
+    Returns
+    -------
+    float
+        Bound on the probability, at most 1.
+
     Examples
     --------
     >>> event_probability(0.01, bits=2.0, beta=0.05)
@@ -57,6 +62,11 @@ def statistical_query_tail(n: int, tau: float, *, epsilon: float) -> float:
         Number of independent examples and the deviation.
     epsilon
         Pure DP of the selection, at most ``tau^2``.
+
+    Returns
+    -------
+    float
+        Bound on the probability, at most 1.
 
     Raises
     ------
@@ -101,6 +111,11 @@ def low_sensitivity_tail(n: int, tau: float, *, sensitivity: float, epsilon: flo
     epsilon
         Pure DP of the selection, at most ``tau / (n c)``.
 
+    Returns
+    -------
+    float
+        Bound on the probability.
+
     Examples
     --------
     >>> round(low_sensitivity_tail(1000, 0.2, sensitivity=0.001, epsilon=0.2), 15)
@@ -129,6 +144,11 @@ def general_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
         ``beta``, bounding the event for every fixed output.
     epsilon
         Pure DP of the selection.
+
+    Returns
+    -------
+    float
+        Bound on the probability, at most 1.
 
     Examples
     --------

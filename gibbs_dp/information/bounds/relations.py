@@ -15,6 +15,11 @@ def total_variation_from_kl(kl: float) -> float:
     kl
         KL divergence in nats, at least 0 and possibly ``inf``.
 
+    Returns
+    -------
+    float
+        Bound on the total variation.
+
     Raises
     ------
     ValueError
@@ -51,6 +56,11 @@ def hockey_stick_lower_from_total_variation(total_variation: float, g: float) ->
         In ``[0, 1]``.
     g
         Factor, at least 1.
+
+    Returns
+    -------
+    float
+        Bound on ``E_g``, at least 0.
 
     Examples
     --------

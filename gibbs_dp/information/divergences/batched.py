@@ -55,6 +55,11 @@ def kl(log_p: LogLaw, log_q: LogLaw) -> Batch:
     log_p, log_q
         Log-probabilities ``[..., outcomes]``.
 
+    Returns
+    -------
+    array
+        One divergence for each leading index, ``[...]``.
+
     Examples
     --------
     >>> float(kl(np.log([0.5, 0.5]), np.log([0.5, 0.5])))

@@ -111,6 +111,11 @@ def release(
     purpose
         For the ledger's record.
 
+    Returns
+    -------
+    Release
+        Draws, their guarantee and the number of the charge.
+
     Raises
     ------
     ValueError

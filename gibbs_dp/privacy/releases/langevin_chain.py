@@ -70,6 +70,11 @@ def release_chain(
     num_draws
         Independent chains; 1 with ``epsilon``.
 
+    Returns
+    -------
+    Release
+        Draws, their guarantee and the number of the charge.
+
     Raises
     ------
     ValueError

@@ -67,6 +67,11 @@ def release_proven(
     accept
         Must name "float-arithmetic".
 
+    Returns
+    -------
+    Release
+        Draws, their guarantee and the number of the charge.
+
     Raises
     ------
     ValueError

@@ -88,6 +88,11 @@ def plan_rejection(
     total_variation
         Target for one draw, in ``(0, 1)``.
 
+    Returns
+    -------
+    RejectionPlan
+        Steps, tries and the total variation that they prove.
+
     Raises
     ------
     ValueError
