@@ -206,7 +206,7 @@ def _row_group(
     future: Float[np.ndarray, " future"],
     is_inner: bool,
 ) -> list[tuple[float, float]]:
-    """Quilts of one row, trivial one included, without those that another beats twice."""
+    """Quilts of one row, trivial one included, without those that another beats in both costs."""
     a, b = np.arange(1, past.size + 1), np.arange(1, future.size + 1)
     counts = [(a[:, None] + b - 1).ravel(), np.array([n])]
     influences = [both.ravel(), np.zeros(1)]

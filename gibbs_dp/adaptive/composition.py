@@ -40,11 +40,6 @@ def composed_pure_dp(
     float
         ``epsilon`` of the whole.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> [round(composed_pure_dp(400, 0.01, delta=1e-6, rule=rule), 4) for rule in RULES]
@@ -88,11 +83,6 @@ def per_release_epsilon(
     -------
     float
         Pure DP of each release.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -143,7 +143,7 @@ def two_state_tail(flip: float, n: int, tau: float) -> float:
 
 
 def independent_tail(n: int, tau: float) -> float:
-    """Compute the same for independent fair bits.
+    """`two_state_tail` for independent fair bits.
 
     Examples
     --------

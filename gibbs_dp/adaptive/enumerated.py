@@ -58,7 +58,7 @@ def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Itera
     Raises
     ------
     ValueError
-        If the sets overlap or ``joint`` is no law.
+        If the sets overlap or ``joint`` is not a law.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def exact_bdp_leakage(
     Raises
     ------
     ValueError
-        If shapes disagree, something is no law, or there are too many adversaries.
+        If shapes disagree, something is not a law, or there are too many adversaries.
 
     Examples
     --------

@@ -24,11 +24,6 @@ class MechanismGuarantee:
     assumption
         What it rests on.
 
-    Raises
-    ------
-    ValueError
-        If a number is negative or not one.
-
     Examples
     --------
     >>> print(MechanismGuarantee("replace-one", 0.5, assumption="sensitivity 1 (declared)"))

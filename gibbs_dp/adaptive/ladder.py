@@ -63,7 +63,7 @@ class Ladder:
         Raises
         ------
         ValueError
-            If losses are outside [0, 1] or of another number of rows than before.
+            If losses are outside [0, 1], or their number is not that of the first submission.
         """
         found = np.asarray(losses, dtype=np.float64)
         if found.ndim != 1 or found.size == 0 or not np.all((found >= 0) & (found <= 1)):
@@ -88,7 +88,7 @@ class Ladder:
 def simulate_ladder(
     losses: Float[Array, "submissions rows"], step: float | None = None
 ) -> Float[Array, " submissions"]:
-    """Scores after each of a list of submissions, in JAX; `jax.vmap` runs many boards at once.
+    """Score after each submission, in JAX; `jax.vmap` runs many boards at once.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def simulate_ladder(
 
 
 def ladder_tail(n: int, num_submissions: int, epsilon: float, *, step: float) -> float:
-    """``P[score off the best true loss by more than epsilon + eta]`` at some time, at most.
+    """Bound on ``P[score ever off the best true loss by more than epsilon + eta]``.
 
     ``exp(-2 epsilon^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum &
     Hardt 2015, Theorem 3.1), independent rows.

@@ -32,11 +32,6 @@ class LaplaceMechanism:
     adjacency
         Neighbours that the sensitivity is for; there is no default.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> mechanism = LaplaceMechanism(1.0, 0.5, adjacency="replace-one")
@@ -89,11 +84,6 @@ class GaussianMechanism:
         Standard deviation of the noise.
     adjacency
         Neighbours that the sensitivity is for; there is no default.
-
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
 
     Examples
     --------
@@ -151,11 +141,6 @@ def gaussian_for(
     epsilon: float, delta: float, *, sensitivity: float, adjacency: Adjacency
 ) -> GaussianMechanism:
     """Find the least noise that is ``(epsilon, delta)``-DP.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

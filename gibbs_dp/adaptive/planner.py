@@ -1,4 +1,4 @@
-"""Choose a holdout's threshold, noise and budget before the first query, or learn it cannot be."""
+"""Choose a holdout's threshold, noise and budget before the first query, or learn none will do."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def plan_thresholdout(
     overfit: float | None = None,
     rows: Rows = INDEPENDENT,
 ) -> HoldoutPlan:
-    """Find the settings with the largest budget, or say that there are none.
+    """Find the settings with the largest budget that keep a promise.
 
     ``T = overfit + t`` where ``t`` bounds all noise, so that ``overfit + 2 t`` and the holdout's
     own deviation must fit into ``tau``; the noise rate is the one at which they need least.

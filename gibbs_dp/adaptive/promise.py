@@ -1,6 +1,6 @@
 """What Thresholdout promises: how far its adaptive answers may be from the population.
 
-The inequalities of section 9 (after Dwork et al. 2015, Thm 25), solved rather than remembered. An
+The inequalities of section 9 (after Dwork et al. 2015, Thm 25), solved numerically. An
 answer is off by more than ``tau`` only if the holdout is off for that query, or a noise is large:
 
 - answers from the training set are within ``T + Lap(2 sigma) + Lap(4 sigma)`` of the holdout's
@@ -31,8 +31,8 @@ class Promise(NamedTuple):
     Parameters
     ----------
     tau
-        With probability ``1 - beta`` no answer is further from the population; may exceed 1, and
-        then says nothing.
+        With probability ``1 - beta`` no answer is further from the population; above 1, it says
+        nothing.
     beta
         Failure probability.
     deviation
@@ -83,11 +83,6 @@ def thresholdout_promise(
     Promise
         The accuracy and its parts.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> promise = thresholdout_promise(
@@ -133,7 +128,7 @@ def adaptive_deviation(
     Returns
     -------
     float
-        ``inf`` where the rows' tail does not say.
+        ``inf`` where no ``tau`` keeps the promise.
 
     Examples
     --------

@@ -30,11 +30,6 @@ class ExponentialMechanism:
     adjacency
         Neighbours that the sensitivity is for; there is no default.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> mechanism = ExponentialMechanism(1.0, 2.0, adjacency="replace-one")

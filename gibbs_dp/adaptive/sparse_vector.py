@@ -43,11 +43,6 @@ class Sparse:
     adjacency
         Neighbours that the sensitivity is for; there is no default.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> Sparse(1.0, 4, 8.0, adjacency="replace-one").guarantee().epsilon
@@ -115,7 +110,7 @@ class Sparse:
 
 
 class SparseRun:
-    """One release of `Sparse`, a query at a time; its noise is never shown.
+    """One release of `Sparse`, one query at a time; its noise is never shown.
 
     Parameters
     ----------
@@ -140,7 +135,7 @@ class SparseRun:
         self._noisy = self._noisy_threshold()
 
     def is_above(self, value: float) -> bool:
-        """Answer one query, whose value no answer shows but by this.
+        """Answer one query; nothing else about its value is shown.
 
         Raises
         ------

@@ -88,7 +88,7 @@ def thresholdout_step(
     Returns
     -------
     state, (answer, from_holdout)
-        To be carried on, and what the analyst sees.
+        State for the next query, and what the analyst sees.
     """
     # One call for all four: the noises of the query, the answer and the next threshold.
     noise = sigma * jax.random.laplace(key, (3,))
@@ -110,7 +110,7 @@ def thresholdout_scan(
     threshold: float,
     sigma: float,
 ) -> tuple[ThresholdoutState, ThresholdoutAnswers]:
-    """Answer a list of queries from a state on, so that later ones may depend on the answers.
+    """Answer a list of queries from a given state, so that later lists may depend on the answers.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def simulate_thresholdout(
     Returns
     -------
     ThresholdoutAnswers
-        Answers, one a query.
+        Answers, one per query.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Two attacks on counting queries, as exact channels: what noise does against them.
+"""Two attacks on counting queries, as exact channels, with and without noise.
 
 Examples are bits. `FiniteChannel.guessing_accuracy` of person 0 is the attacker's success: pure
 DP bounds it by ``e^epsilon/(1 + e^epsilon)`` when the bit is fair and the others are known.
@@ -74,7 +74,7 @@ def averaging_attack(
     Returns
     -------
     FiniteChannel
-        Outputs say how often each answer occurred, which is all that the repetitions tell.
+        Outputs say how often each answer occurred; the order of answers tells nothing.
 
     Examples
     --------
@@ -93,6 +93,6 @@ def averaging_attack(
     with np.errstate(divide="ignore"):
         log_law = log_multiplicity + xlogy(seen[None], answer[:, None, :]).sum(axis=2)
     law = np.exp(log_law)
-    # gammaln is good to 1e-12 only; the true rows sum to one.
+    # gammaln is only good to 1e-12; the true rows sum to one.
     law /= law.sum(axis=1, keepdims=True)
     return FiniteChannel(law[counts], data_probs, n)

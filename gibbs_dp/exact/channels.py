@@ -266,5 +266,5 @@ def geometric_count(
         return np.asarray(true[:, None] == answers, dtype=np.float64)
     decay = math.exp(-checks.positive("epsilon", epsilon))
     law = decay ** np.abs(true[:, None] - answers) / (1 + decay)
-    law[:, 1:-1] *= 1 - decay  # the two ends collect their tails
+    law[:, 1:-1] *= 1 - decay  # the ends collect the tails
     return np.asarray(law)

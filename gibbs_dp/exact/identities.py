@@ -35,7 +35,7 @@ def gibbs_identities(problem: FiniteProblem, gamma: float, n: int) -> list[Recor
     Returns
     -------
     list of Record
-        One a claim, with both sides and whether it holds.
+        One per claim, with both sides and whether it holds.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def dependence_inequalities(
     Returns
     -------
     list of Record
-        One a claim, with both sides and whether it holds.
+        One per claim, with both sides and whether it holds.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def privacy_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[R
 
 
 def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check every bound of the generalization error, with the loss's own range.
+    """Check every bound on the generalization error, with the loss's own range.
 
     Parameters are those of `gibbs_identities`; ``gamma`` is positive.
 
@@ -270,7 +270,7 @@ def loss_range(problem: FiniteProblem) -> float:
 
 
 def verify_problem(problem: FiniteProblem, gamma: float, n: int, beta: float) -> list[Record]:
-    """Check everything of this file on one problem.
+    """Check everything in this file on one problem.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the output of an algorithm tells about its whole dataset: one method a measure."""
+"""What an algorithm's output tells about its whole dataset: one method per measure."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def erasure_mutual_information(joint: ArrayLike) -> float:
     Parameters
     ----------
     joint
-        Joint law ``[W, z_1, ..., z_n]``, one axis an example.
+        Joint law ``[W, z_1, ..., z_n]``, one axis per example.
 
     Returns
     -------

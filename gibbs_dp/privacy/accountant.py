@@ -35,7 +35,7 @@ class Accountant:
     routes
         The routes that apply.
     missing
-        Name of every other route, and the constant it waits for.
+        Name of every other route, and the constant it lacks.
     """
 
     gamma: float

@@ -1,4 +1,4 @@
-"""Step size, steps and gamma of a private ULA run with the best accuracy at a privacy target."""
+"""Step size, steps and gamma of the most accurate private ULA run at a privacy target."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ class Accounts(NamedTuple):
 def excess_loss_bound(
     found: ChainConstants, kernel: ULA, gamma: float, accounts: Accounts
 ) -> float:
-    """Bound the expected mean loss of the last iterate over that of any parameter of a norm.
+    """Bound the expected excess of the last iterate's mean loss over that of any small parameter.
 
-    With ``theta*`` the mode, a gradient step is a contraction by ``c`` towards it, so
-    ``E |theta_K - theta*|^2 <= c^{2K} D^2 + 2 h d (1 - c^{2K}) / (1 - c^2)`` from a start at zero,
-    ``D = |grad U(0)| / m``; smoothness turns that into a loss, and the prior's pull away from the
-    other parameter costs ``precision (radius + offset)^2 / 2``. A worst case over data: rarely near
-    the truth, but free of the data and explicit.
+    Small is a norm up to ``accounts.radius``. With ``theta*`` the mode, a gradient step is a
+    contraction by ``c`` towards it, so ``E |theta_K - theta*|^2 <= c^{2K} D^2 + 2 h d (1 - c^{2K})
+    / (1 - c^2)`` from a start at zero, ``D = |grad U(0)| / m``; smoothness turns that into a loss,
+    and the prior's pull away from the other parameter costs ``precision (radius + offset)^2 / 2``.
+    A worst case over data: rarely near the truth, but free of the data and explicit.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def calibrate_chain(
     radius: float = 1.0,
     accuracy: Accuracy | None = None,
 ) -> ChainCalibration:
-    """Find the ULA run with the best accuracy among those that are ``(epsilon, delta)``-DP.
+    """Find the most accurate ULA run among those that are ``(epsilon, delta)``-DP.
 
     For every number of steps (powers of two) and step size, the largest gamma that the last
     iterate's Gaussian DP allows; then the settings of least inaccuracy.

@@ -71,8 +71,8 @@ def private_chain(
     start
         Where all chains begin; zeros by default.
     key
-        A fixed key, with which there is no guarantee as anyone can repeat the noise; by default
-        the operating system's entropy.
+        A fixed key, which voids the guarantee since anyone can repeat the noise; by default the
+        operating system's entropy.
 
     Returns
     -------

@@ -36,7 +36,7 @@ class PosteriorConstants(NamedTuple):
     prior_convexity, prior_smoothness
         The same of ``-log prior``.
     reasons
-        For every constant that is missing, what is missing and how to declare it.
+        Why each missing constant is missing, and how to declare it.
     """
 
     adjacency: Adjacency
@@ -200,7 +200,7 @@ def _structured(
 
 
 def _reasons(constants: PosteriorConstants, loss: Loss, domain: Domain) -> dict[str, str]:
-    """Say which declaration each missing constant waits for."""
+    """Say which declaration would supply each missing constant."""
     found = {}
     open_ends = []
     if math.isinf(domain.x_bound):

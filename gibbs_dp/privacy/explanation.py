@@ -30,7 +30,7 @@ def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
     Returns
     -------
     list of Row
-        One a guarantee; ``inf`` where it does not hold.
+        One per guarantee; ``inf`` where it does not hold.
 
     Examples
     --------

@@ -48,11 +48,6 @@ class Guarantee:
     total_variation
         Declared distance of the draws' law from the posterior; of "approximate draw" only.
 
-    Raises
-    ------
-    ValueError
-        If a number is negative or not one.
-
     Examples
     --------
     >>> g = Guarantee("replace-one", "exact draw", 1, 1.0, epsilon=1.0, delta=0.0, pure_epsilon=1.0)

@@ -226,8 +226,8 @@ def gibbs_generalization(gamma: float, *, loss_range: float) -> float:
 def dp_erasure_information(n: int, epsilon: float) -> float:
     """Pure DP, replace-one: ``I^-(W; S) <= n kappa(epsilon) <= n epsilon^2 / 8``, in nats.
 
-    At a fixed output the log-likelihood of ``z_i`` has range at most ``epsilon``, which is what
-    `kl_from_range` asks; sharper than ``n`` times the KL of neighbours.
+    At a fixed output the log-likelihood of ``z_i`` has range at most ``epsilon``, as
+    `kl_from_range` assumes; sharper than ``n`` times the KL of neighbours.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from gibbs_dp.information import checks
 
 
 class ApproximateDP(NamedTuple):
-    """A pair ``(epsilon, delta)``, for the adjacency of whatever it was made from."""
+    """A pair ``(epsilon, delta)``, for the adjacency of what it is computed from."""
 
     epsilon: float
     delta: float
@@ -25,7 +25,7 @@ def basic_composition(epsilon: ArrayLike, delta: ArrayLike) -> ApproximateDP:
     Parameters
     ----------
     epsilon, delta
-        Vectors of one length, one entry a release.
+        Vectors of one length, one entry per release.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def advanced_composition(
 def advanced_composition_inverse(
     num_releases: int, total_epsilon: float, *, delta_slack: float
 ) -> float:
-    """Solve for the ``epsilon`` of one release: `advanced_composition` reaches ``total_epsilon``.
+    """Per-release ``epsilon`` at which `advanced_composition` reaches ``total_epsilon``.
 
     Examples
     --------
@@ -110,8 +110,8 @@ def advanced_composition_inverse_small_epsilon(
 ) -> float:
     """**As printed** in lectures: ``total_epsilon / sqrt(2 k ln(1/delta'))``.
 
-    It drops ``k epsilon (e^epsilon - 1)`` and is slightly too large, so it is no guarantee:
-    `advanced_composition_inverse` solves.
+    It drops ``k epsilon (e^epsilon - 1)`` and is slightly too large: no guarantee. See
+    `advanced_composition_inverse`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Bounds of the on-average generalization error by information measures and by stability.
+"""Bounds on the on-average generalization error, from information measures and from stability.
 
 Russo & Zou 2016; Xu & Raginsky 2017; Bu, Zou & Veeravalli 2020; Raginsky et al. 2016 and Rakhlin,
 lecture 20. Examples are independent, adjacency is replace-one, and information is in nats.
@@ -22,7 +22,7 @@ def generalization_from_mutual_information(
     Parameters
     ----------
     mutual_information
-        ``I(W; S)``, or any upper bound of it such as ``I^-``, in nats.
+        ``I(W; S)``, or any upper bound on it, such as ``I^-``, in nats.
     n
         Number of independent examples.
     sigma
@@ -32,11 +32,6 @@ def generalization_from_mutual_information(
     -------
     float
         Bound on ``|gen|``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------
@@ -178,7 +173,7 @@ def erasure_information_from_uniform_kl_stability(n: int, kl: float) -> float:
 
 
 def erasure_information_from_average_kl_stability(n: int, kl: float) -> float:
-    """``E (1/n) sum_i KL(P_s || P_{s^-i}) <= epsilon`` gives ``I^- <= n epsilon``, in nats.
+    """``E (1/n) sum_i KL(P_s || P_{s^-i}) <= kl`` gives ``I^- <= n kl``, in nats.
 
     ``P_{s^-i}`` is the algorithm run on the ``n - 1`` other examples. Any law that does not see
     ``z_i`` would do: the average over ``z_i`` is the best of them.
@@ -205,7 +200,7 @@ def erasure_information_from_on_average_kl(n: int, on_average_kl: float) -> floa
 
 
 def erasure_t_information_from_tv_stability(n: int, total_variation: float) -> float:
-    """``TV(P_s, P_s') <= epsilon`` over replace-one neighbours gives ``T^- <= n epsilon``.
+    """``TV(P_s, P_s') <= tv`` over replace-one neighbours gives ``T^- <= n tv``.
 
     Examples
     --------

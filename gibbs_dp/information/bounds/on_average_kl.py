@@ -45,7 +45,7 @@ def generalization_from_on_average_kl(gamma: float, on_average_kl: float) -> flo
 
 
 def post_processed_on_average_kl(on_average_kl: float) -> float:
-    """Lemma 5: ``eps_KL(f(A)) <= eps_KL(A)`` for any, also random, ``f`` of the output alone.
+    """Lemma 5: ``eps_KL(f(A)) <= eps_KL(A)`` for any ``f`` of the output alone, even a random one.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def gibbs_generalization_subgaussian(gamma: float, *, sigma: float) -> float:
 
 
 def subgaussian_parameter(lower: float, upper: float) -> float:
-    """Hoeffding's lemma: a loss in ``[lower, upper]`` is subgaussian with ``sigma`` half of it.
+    """Hoeffding's lemma: a loss in ``[lower, upper]`` is subgaussian, ``sigma`` half the length.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """What max-information buys: tails of events that were chosen after looking at the data.
 
 Dwork et al. 2015, section 3, for **independent examples** and replace-one DP. Functions whose
-guarantee needs ``epsilon`` small take it and raise when the condition fails.
+guarantee needs a small ``epsilon`` raise when it is too large.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def statistical_query_tail_root(n: int, tau: float, *, epsilon: float) -> float:
 
 
 def low_sensitivity_tail(n: int, tau: float, *, sensitivity: float, epsilon: float) -> float:
-    """Bound a ``c``-sensitive function: the tail is ``<= 2 exp(-(3/4) tau^2/(n c^2))``.
+    """``c``-sensitive function: the tail is at most ``2 exp(-(3/4) tau^2/(n c^2))``.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def general_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
 
 
 def adaptive_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
-    """Best ``2^k fixed_tail + beta`` over ``beta``, for any ``epsilon``: the sharpest of this file.
+    """Best ``2^k fixed_tail + beta`` over ``beta``, for any ``epsilon``: the sharpest in this file.
 
     ``k`` is `dp_approx_max_information_bits_kappa`. Parameters are those of `general_event_tail`.
 

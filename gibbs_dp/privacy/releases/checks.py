@@ -1,4 +1,4 @@
-"""What a release checks before its charge without seeing values, and after it in silence."""
+"""Checks of a release: before its charge without seeing values, after it without a message."""
 
 from __future__ import annotations
 

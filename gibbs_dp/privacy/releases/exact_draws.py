@@ -1,4 +1,4 @@
-"""Private draws for the outside world: clip, calibrate, charge, draw, check, hand out."""
+"""A release of draws that count as exact: calibrate, charge, clip, draw, check, hand out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHECKS_CAVEAT = (
     "that the convergence checks passed is itself a function of the data, and not covered."
 )
 MIN_CHAINS = 4
-# How much longer than asked chains run where the ones before did not pass the checks.
+# Factors by which chains run longer where shorter ones did not pass the checks.
 LONGER = (1, 4, 16)
 FAILED = (
     "release: the chains failed or did not pass the convergence checks, run as asked and up to "
@@ -107,7 +107,7 @@ def release(
         Under add/remove: a public upper bound on the number of examples.
     kernel, num_warmup, num_samples
         How each chain runs, as in `gibbs_dp.sample`. A kernel without an acceptance step (ULA,
-        SGLD) needs ``total_variation``: its draws pass for no exact ones.
+        SGLD) needs ``total_variation``: its draws are biased and do not count as exact.
     purpose
         For the ledger's record.
 
@@ -142,16 +142,9 @@ def release(
     >>> folder.cleanup()
     """
     is_exact = total_variation is None
+    needed = list(IDEALIZATIONS) if is_exact else [FLOAT_ARITHMETIC]
     num_draws, size = check_request(
-        posterior,
-        data,
-        domain,
-        adjacency,
-        ledger,
-        num_draws=num_draws,
-        n=n,
-        accept=accept,
-        needed=list(IDEALIZATIONS) if is_exact else [FLOAT_ARITHMETIC],
+        posterior, data, domain, adjacency, ledger, num_draws, n, accept, needed
     )
     check_kernel(kernel, is_exact)
     num_chains = max(MIN_CHAINS, num_draws)
@@ -183,20 +176,12 @@ def release(
         return None
 
     return charge_and_draw(
-        posterior,
-        data,
-        domain,
-        ledger,
-        guarantee,
-        purpose=purpose,
-        program=_second_derivatives,
-        draw=draw,
-        failed=FAILED,
+        posterior, data, domain, ledger, guarantee, purpose, _second_derivatives, draw, FAILED
     )
 
 
 def _second_derivatives(posterior: GibbsPosterior, data: PyTree) -> Any:
-    """Take the derivatives that the Laplace fit needs; chains follow the first of them."""
+    """Take the derivatives that the Laplace fit needs; chains need the first."""
     target = posterior.unconstrained(data, 1.0)
     return jax.hessian(target.log_density)(jnp.zeros(posterior.dim))
 
@@ -210,7 +195,7 @@ def _guarantee(
     num_draws: int,
     total_variation: float | None,
 ) -> Guarantee:
-    """Calibrate; with a declared total variation, so that the sum meets the target."""
+    """Calibrate, so that the target is met together with a declared total variation."""
     asked = target
     if total_variation is not None:
         checks.nonnegative("total_variation", total_variation)

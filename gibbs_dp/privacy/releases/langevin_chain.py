@@ -100,15 +100,7 @@ def release_chain(
     >>> folder.cleanup()
     """
     num_draws, size = check_request(
-        posterior,
-        data,
-        domain,
-        adjacency,
-        ledger,
-        num_draws=num_draws,
-        n=n,
-        accept=accept,
-        needed=[FLOAT_ARITHMETIC],
+        posterior, data, domain, adjacency, ledger, num_draws, n, accept, [FLOAT_ARITHMETIC]
     )
     require_langevin(posterior)
     if (epsilon is None) == (kernel is None) or (kernel is None) != (gamma is None):
@@ -160,14 +152,7 @@ def release_chain(
         )
         return finite_draws(posterior, flat)
 
+    guarantee = replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT))
     return charge_and_draw(
-        posterior,
-        data,
-        domain,
-        ledger,
-        replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT)),
-        purpose=purpose,
-        program=program,
-        draw=draw,
-        failed=FAILED,
+        posterior, data, domain, ledger, guarantee, purpose, program, draw, FAILED
     )

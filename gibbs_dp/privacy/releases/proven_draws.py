@@ -63,7 +63,7 @@ def release_proven(
     data, domain, adjacency, ledger, num_draws, n, purpose
         As in `gibbs_dp.release`.
     epsilon, delta
-        Target; a hundredth of ``delta`` pays for the tries that may all be rejected.
+        Target; a hundredth of ``delta`` pays for the event that all tries are rejected.
     accept
         Must name "float-arithmetic".
 
@@ -94,15 +94,7 @@ def release_proven(
     >>> folder.cleanup()
     """
     num_draws, size = check_request(
-        posterior,
-        data,
-        domain,
-        adjacency,
-        ledger,
-        num_draws=num_draws,
-        n=n,
-        accept=accept,
-        needed=[FLOAT_ARITHMETIC],
+        posterior, data, domain, adjacency, ledger, num_draws, n, accept, [FLOAT_ARITHMETIC]
     )
     require_langevin(posterior)
     with finite_figures():
@@ -139,16 +131,9 @@ def release_proven(
         keys = jax.random.split(secret_key(), num_draws)
         return finite_draws(posterior, jnp.stack([one(unchecked, examples, k) for k in keys]))
 
+    program = partial(one, key=jax.random.key(0))
     return charge_and_draw(
-        posterior,
-        data,
-        domain,
-        ledger,
-        guarantee,
-        purpose=purpose,
-        program=partial(one, key=jax.random.key(0)),
-        draw=draw,
-        failed=FAILED,
+        posterior, data, domain, ledger, guarantee, purpose, program, draw, FAILED
     )
 
 
@@ -169,7 +154,7 @@ def plan_proven(
     Raises
     ------
     ValueError
-        If a constant is missing, or the tries would be too many.
+        If a constant is missing, or too many tries would be needed.
     """
     target = Target(epsilon=epsilon, delta=delta)
     checks.count("num_draws", num_draws)

@@ -37,7 +37,7 @@ class ReleaseError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What leaves the house: draws and their guarantee, nothing else about the data.
+    """What is handed out: draws and their guarantee, nothing else about the data.
 
     Parameters
     ----------
@@ -60,7 +60,6 @@ def check_request(
     domain: Any,
     adjacency: Adjacency,
     ledger: Any,
-    *,
     num_draws: int,
     n: int | None,
     accept: Collection[str],
@@ -79,7 +78,6 @@ def charge_and_draw(
     domain: Domain,
     ledger: Ledger,
     guarantee: Guarantee,
-    *,
     purpose: str,
     program: Callable[[GibbsPosterior, PyTree], Any],
     draw: Callable[[GibbsPosterior, PyTree], PyTree | None],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -35,12 +36,8 @@ class BoundedRange:
     (0.123301561, 0.244918662)
     """
 
+    name: ClassVar[str] = "bounded range"
     eta: float
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "bounded range"
 
     @property
     def assumption(self) -> str:
@@ -66,8 +63,8 @@ class BoundedRange:
         """``mu = 2 sqrt(m) Phi^-1( 1 / (1 + e^{-eta/2}) )``.
 
         The trade-off curve of a two-point pair has one corner and lies above the curve of Gaussian
-        DP through that corner. The corner at ``t = eta / 2``, about which all is symmetric, asks
-        for the largest ``mu``: searched numerically for ``eta`` from 0.001 to 200, not proven.
+        DP through that corner. The corner at ``t = eta / 2``, about which all is symmetric, needs
+        the largest ``mu``: searched numerically for ``eta`` from 0.001 to 200, not proven.
         """
         return -2 * math.sqrt(num_draws) * float(ndtri_exp(-np.logaddexp(0.0, self.eta / 2)))
 
@@ -93,7 +90,7 @@ class BoundedRange:
 
 
 def _worst_delta(eta: float, epsilon: float, num_draws: int) -> float:
-    """Upper bound of the maximum over ``t``, by branch and bound.
+    """Upper bound on the maximum over ``t``, by branch and bound.
 
     All pairs with ``t`` in a cell ``[a, b]`` have log-ratios within ``[a - eta, b]``, so the pair
     on those ends bounds the whole cell.

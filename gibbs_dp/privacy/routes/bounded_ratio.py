@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri_exp
@@ -26,12 +27,8 @@ class BoundedRatio:
     0.8
     """
 
+    name: ClassVar[str] = "location family"
     epsilon: float
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "location family"
 
     @property
     def assumption(self) -> str:

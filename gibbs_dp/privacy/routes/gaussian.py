@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gibbs_dp.information.bounds import delta_from_gdp
 
@@ -23,12 +24,8 @@ class GaussianDP:
     1.25
     """
 
+    name: ClassVar[str] = "strongly convex"
     mu: float
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "strongly convex"
 
     @property
     def assumption(self) -> str:
