@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import brentq
 
-from gibbs_dp.adaptive.guarantee import MechanismGuarantee, declared
+from gibbs_dp.adaptive.guarantee import MechanismGuarantee, PureMechanism, declared
 from gibbs_dp.adaptive.noise import gaussian_release, laplace_release
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
@@ -20,7 +20,7 @@ from gibbs_dp.privacy.routes import GaussianDP
 
 
 @dataclass(frozen=True)
-class LaplaceMechanism:
+class LaplaceMechanism(PureMechanism):
     """Add ``Lap(sensitivity / epsilon)`` to every number of a vector (Dwork et al. 2006).
 
     Parameters
@@ -39,15 +39,6 @@ class LaplaceMechanism:
     (2.0, 0.5)
     """
 
-    sensitivity: float
-    epsilon: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        checks.positive("sensitivity", self.sensitivity)
-        checks.positive("epsilon", self.epsilon)
-        checks.adjacency(self.adjacency)
-
     @property
     def scale(self) -> float:
         """Scale of the noise, in the unit of the numbers."""
@@ -56,12 +47,7 @@ class LaplaceMechanism:
     @property
     def guarantee(self) -> MechanismGuarantee:
         """``epsilon``-DP, and ``epsilon^2/2``-zCDP from it."""
-        return MechanismGuarantee(
-            self.adjacency,
-            self.epsilon,
-            zcdp=self.epsilon**2 / 2,
-            assumption=declared(self.sensitivity),
-        )
+        return self._promise(zcdp=self.epsilon**2 / 2)
 
     def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""

@@ -26,8 +26,8 @@ def composition_for_fixed_theta() -> list[Record]:
     """Composition needs ``theta ~ A(Z)``: an average for every fixed ``theta`` is not enough.
 
     ``A`` reports one of 20 values, at random half of the time; ``B`` says, right 19 times in 20,
-    whether ``theta`` is the value. At a fixed ``theta`` that question is rarely worth asking, but ``A``
-    supplies the ``theta`` at which it is.
+    whether ``theta`` is the value. At a fixed ``theta`` that question is rarely worth asking, but
+    ``A`` supplies the ``theta`` at which it is.
 
     Examples
     --------
