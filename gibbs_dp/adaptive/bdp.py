@@ -26,7 +26,7 @@ REACH = 128
 
 @dataclass(frozen=True, eq=False)
 class QuiltProfile:
-    r"""For each adversary or row, what each quilt costs: ``counts * eps + influences``.
+    r"""For each adversary or row, what each quilt costs: ``counts * epsilon + influences``.
 
     Parameters
     ----------
@@ -116,6 +116,11 @@ def quilt_profile(
         Whether the adversary may know other rows; False is the adversary of Pufferfish privacy,
         who knows the model alone.
 
+    Returns
+    -------
+    QuiltProfile
+        Costs of all quilts, for each adversary or row.
+
     Raises
     ------
     ValueError
@@ -201,7 +206,7 @@ def _row_group(
     future: Float[np.ndarray, " future"],
     is_inner: bool,
 ) -> list[tuple[float, float]]:
-    """Quilts of one row, trivial one included, without those that another beats twice."""
+    """Quilts of one row, trivial one included, without those that another beats in both costs."""
     a, b = np.arange(1, past.size + 1), np.arange(1, future.size + 1)
     counts = [(a[:, None] + b - 1).ravel(), np.array([n])]
     influences = [both.ravel(), np.zeros(1)]

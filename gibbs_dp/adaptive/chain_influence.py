@@ -108,6 +108,11 @@ def spectral_side(chain: MarkovChain, lag: int, *, knows_others: bool, is_past: 
     is_past
         Whether the node comes before the row.
 
+    Returns
+    -------
+    float
+        Bound in nats; ``inf`` where the row is too near.
+
     Raises
     ------
     ValueError

@@ -16,9 +16,9 @@ RULES: tuple[Rule, ...] = ("basic", "advanced", "optimal")
 
 
 def composed_pure_dp(
-    num_releases: int, eps: float, *, delta: float, rule: Rule = "optimal"
+    num_releases: int, epsilon: float, *, delta: float, rule: Rule = "optimal"
 ) -> float:
-    """``eps`` of ``(eps, delta)``-DP for ``k`` adaptive ``eps``-DP releases, in nats.
+    """``epsilon`` of ``(epsilon, delta)``-DP for ``k`` adaptive ``epsilon``-DP releases, in nats.
 
     "basic" adds (any delta). "advanced" is Dwork, Rothblum & Vadhan 2010, or adding where that is
     smaller. "optimal" is the exact answer, attained by randomized response (Kairouz, Oh &
@@ -28,17 +28,17 @@ def composed_pure_dp(
     ----------
     num_releases
         ``k``.
-    eps
+    epsilon
         Pure DP of each release.
     delta
         Of the whole, in ``[0, 1)``; at 0 every rule adds.
     rule
         "basic", "advanced" or "optimal".
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Returns
+    -------
+    float
+        ``epsilon`` of the whole.
 
     Examples
     --------
@@ -46,43 +46,43 @@ def composed_pure_dp(
     [4.0, 1.0915, 0.8314]
     """
     k = checks.count("num_releases", num_releases)
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     checks.unit_interval("delta", delta)
     _known(rule)
-    basic = k * eps
-    if rule == "basic" or delta == 0 or eps == 0:
+    basic = k * epsilon
+    if rule == "basic" or delta == 0 or epsilon == 0:
         return basic
-    advanced = min(basic, advanced_composition(k, eps, delta_slack=delta).eps)
-    if rule == "advanced" or _composed_delta(k, eps, advanced) >= delta:
+    advanced = min(basic, advanced_composition(k, epsilon, delta_slack=delta).epsilon)
+    if rule == "advanced" or _composed_delta(k, epsilon, advanced) >= delta:
         return advanced
-    if _composed_delta(k, eps, 0.0) <= delta:
+    if _composed_delta(k, epsilon, 0.0) <= delta:
         return 0.0
 
     def excess(total: float) -> float:
-        return math.log(max(_composed_delta(k, eps, total), 1e-300)) - math.log(delta)
+        return math.log(max(_composed_delta(k, epsilon, total), 1e-300)) - math.log(delta)
 
     root = float(brentq(excess, 0.0, advanced, xtol=1e-12, rtol=1e-12))
     return min(root * (1 + 1e-9), advanced)  # from above
 
 
 def per_release_epsilon(
-    num_releases: int, total_eps: float, *, delta: float, rule: Rule = "optimal"
+    num_releases: int, total_epsilon: float, *, delta: float, rule: Rule = "optimal"
 ) -> float:
-    """Largest ``eps`` of each of ``k`` releases that keeps the total, the inverse of the above.
+    """Largest ``epsilon`` of each of ``k`` releases that keeps the total, the inverse of the above.
 
     Parameters
     ----------
     num_releases
         ``k``.
-    total_eps, delta
+    total_epsilon, delta
         Of the whole.
     rule
         As in `composed_pure_dp`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Returns
+    -------
+    float
+        Pure DP of each release.
 
     Examples
     --------
@@ -90,18 +90,18 @@ def per_release_epsilon(
     [0.0025, 0.009189, 0.011883]
     """
     k = checks.count("num_releases", num_releases)
-    checks.positive("total_eps", total_eps)
+    checks.positive("total_epsilon", total_epsilon)
     checks.unit_interval("delta", delta)
     _known(rule)
-    basic = total_eps / k
+    basic = total_epsilon / k
     if rule == "basic" or delta == 0:
         return basic
-    low = max(basic, advanced_composition_inverse(k, total_eps, delta_slack=delta))
+    low = max(basic, advanced_composition_inverse(k, total_epsilon, delta_slack=delta))
     if rule == "advanced":
         return low
 
-    def excess(eps: float) -> float:
-        return math.log(max(_composed_delta(k, eps, total_eps), 1e-300)) - math.log(delta)
+    def excess(epsilon: float) -> float:
+        return math.log(max(_composed_delta(k, epsilon, total_epsilon), 1e-300)) - math.log(delta)
 
     high = low
     while excess(high) <= 0:
@@ -110,9 +110,9 @@ def per_release_epsilon(
     return max(root * (1 - 1e-8), basic)  # from below
 
 
-def _composed_delta(k: int, eps: float, total: float) -> float:
+def _composed_delta(k: int, epsilon: float, total: float) -> float:
     """Exact ``delta(total)`` of ``k`` randomized responses."""
-    high = 1 / (1 + math.exp(-eps))
+    high = 1 / (1 + math.exp(-epsilon))
     p = [high, 1 - high]
     return float(composed_privacy_curve(p, p[::-1], k, [total])[0])
 

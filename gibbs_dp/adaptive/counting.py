@@ -1,4 +1,4 @@
-"""Many counting queries under one budget: how wrong answers are, and how many a table can bear.
+"""Many counting queries under one budget: their error, and how many a table can answer.
 
 A counting query asks for the fraction of rows with a property. Replacing a row moves it by
 ``1/n``; Laplace noise of scale ``1/(n eps_0)`` makes one answer ``eps_0``-DP under replace-one.
@@ -28,6 +28,11 @@ def counting_sensitivity(
         Which datasets count as neighbours.
     is_disjoint
         Whether every row is in at most one of the counts.
+
+    Returns
+    -------
+    float
+        Largest change of all counts together.
 
     Examples
     --------
@@ -60,10 +65,10 @@ def counting_error(
     worst
         Expected largest error of the ``m`` instead of the mean one.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Returns
+    -------
+    float
+        Error of one fraction.
 
     Examples
     --------
@@ -72,7 +77,8 @@ def counting_error(
     >>> counting_error(100, 1000, epsilon=1.0, delta=1e-6, rule="optimal") < 0.05
     True
     """
-    scale = 1 / (checks.count("n", n) * _each(num_queries, epsilon, delta, rule))
+    each = per_release_epsilon(num_queries, epsilon, delta=delta, rule=rule)
+    scale = 1 / (checks.count("n", n) * each)
     return scale * (math.fsum(1 / j for j in range(1, num_queries + 1)) if worst else 1.0)
 
 
@@ -116,7 +122,3 @@ def answerable_queries(n: int, *, epsilon: float, delta: float, rule: Rule) -> i
         middle = (low + high) // 2
         low, high = (middle, high) if enough(middle) else (low, middle)
     return low
-
-
-def _each(num_queries: int, epsilon: float, delta: float, rule: Rule) -> float:
-    return per_release_epsilon(num_queries, epsilon, delta=delta, rule=rule)

@@ -32,12 +32,17 @@ def dependent_event_tail(n: int, *, fixed_tail: float, bdp_epsilon: float) -> fl
     bdp_epsilon
         Bayesian DP of the algorithm on these rows.
 
+    Returns
+    -------
+    float
+        Bound on the probability, at most 1.
+
     Examples
     --------
     >>> round(dependent_event_tail(1000, fixed_tail=1e-6, bdp_epsilon=0.05), 6)
     7.1e-05
     """
-    return adaptive_event_tail(n, fixed_tail=fixed_tail, eps=bdp_epsilon)
+    return adaptive_event_tail(n, fixed_tail=fixed_tail, epsilon=bdp_epsilon)
 
 
 def chain_tail(chain: MarkovChain, tau: float) -> float:
@@ -51,6 +56,11 @@ def chain_tail(chain: MarkovChain, tau: float) -> float:
         The rows.
     tau
         Deviation.
+
+    Returns
+    -------
+    float
+        Bound on the probability, at most 1.
 
     Raises
     ------
@@ -98,7 +108,7 @@ def copied_rows_tail(tau: float, probability: float = 0.5) -> float:
 
 
 def two_state_tail(flip: float, n: int, tau: float) -> float:
-    """``P[|mean - 1/2| >= tau]``, exactly, for a stationary bit that flips so often.
+    """``P[|mean - 1/2| >= tau]``, exactly, for a stationary bit that flips at this rate.
 
     By the law of the count of ones, a convolution over rows.
 
@@ -110,6 +120,11 @@ def two_state_tail(flip: float, n: int, tau: float) -> float:
         Number of rows.
     tau
         Deviation.
+
+    Returns
+    -------
+    float
+        The probability.
 
     Examples
     --------
@@ -128,7 +143,7 @@ def two_state_tail(flip: float, n: int, tau: float) -> float:
 
 
 def independent_tail(n: int, tau: float) -> float:
-    """Compute the same for independent fair bits.
+    """`two_state_tail` for independent fair bits.
 
     Examples
     --------

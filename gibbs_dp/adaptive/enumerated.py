@@ -58,7 +58,7 @@ def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Itera
     Raises
     ------
     ValueError
-        If the sets overlap or ``joint`` is no law.
+        If the sets overlap or ``joint`` is not a law.
 
     Examples
     --------
@@ -95,10 +95,15 @@ def exact_bdp_leakage(
     row, known
         One adversary; by default the supremum over all.
 
+    Returns
+    -------
+    float
+        Nats.
+
     Raises
     ------
     ValueError
-        If shapes disagree, something is no law, or there are too many adversaries.
+        If shapes disagree, something is not a law, or there are too many adversaries.
 
     Examples
     --------

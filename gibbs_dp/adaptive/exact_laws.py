@@ -145,6 +145,11 @@ def noisy_max_law(values: Sequence[float], noise: Noise) -> Float[np.ndarray, " 
     noise
         Added to each, independently.
 
+    Returns
+    -------
+    array
+        Probability of each index.
+
     Examples
     --------
     >>> noisy_max_law([0.0, 0.0], laplace_noise(1.0)).round(12)
@@ -178,6 +183,11 @@ def released_value_density(
         What is shown.
     threshold_noise, query_noise
         What is added.
+
+    Returns
+    -------
+    float
+        The density.
 
     Examples
     --------

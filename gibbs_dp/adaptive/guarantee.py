@@ -24,11 +24,6 @@ class MechanismGuarantee:
     assumption
         What it rests on.
 
-    Raises
-    ------
-    ValueError
-        If a number is negative or not one.
-
     Examples
     --------
     >>> print(MechanismGuarantee("replace-one", 0.5, assumption="sensitivity 1 (declared)"))
@@ -63,3 +58,21 @@ def declared(sensitivity: float) -> str:
     'sensitivity 1 (declared)'
     """
     return f"sensitivity {sensitivity:g} (declared)"
+
+
+@dataclass(frozen=True)
+class PureMechanism:
+    """What mechanisms with a pure-DP target are told; their docstrings describe the fields."""
+
+    sensitivity: float
+    epsilon: float
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        checks.positive("sensitivity", self.sensitivity)
+        checks.positive("epsilon", self.epsilon)
+        checks.adjacency(self.adjacency)
+
+    def _promise(self, *, zcdp: float, more: str = "") -> MechanismGuarantee:
+        assumption = declared(self.sensitivity) + more
+        return MechanismGuarantee(self.adjacency, self.epsilon, zcdp=zcdp, assumption=assumption)

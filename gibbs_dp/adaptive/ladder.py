@@ -63,7 +63,7 @@ class Ladder:
         Raises
         ------
         ValueError
-            If losses are outside [0, 1] or of another number of rows than before.
+            If losses are outside [0, 1], or their number is not that of the first submission.
         """
         found = np.asarray(losses, dtype=np.float64)
         if found.ndim != 1 or found.size == 0 or not np.all((found >= 0) & (found <= 1)):
@@ -88,7 +88,7 @@ class Ladder:
 def simulate_ladder(
     losses: Float[Array, "submissions rows"], step: float | None = None
 ) -> Float[Array, " submissions"]:
-    """Scores after each of a list of submissions, in JAX; `jax.vmap` runs many boards at once.
+    """Score after each submission, in JAX; `jax.vmap` runs many boards at once.
 
     Parameters
     ----------
@@ -96,6 +96,11 @@ def simulate_ladder(
         In [0, 1].
     step
         As in `Ladder`.
+
+    Returns
+    -------
+    Array
+        Score shown after each submission.
 
     Examples
     --------
@@ -119,20 +124,25 @@ def simulate_ladder(
     return jax.lax.scan(move, start, losses)[1]
 
 
-def ladder_tail(n: int, num_submissions: int, eps: float, *, step: float) -> float:
-    """``P[score off the best true loss by more than eps + eta]`` at some time, at most.
+def ladder_tail(n: int, num_submissions: int, epsilon: float, *, step: float) -> float:
+    """Bound on ``P[score ever off the best true loss by more than epsilon + eta]``.
 
-    ``exp(-2 eps^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum & Hardt
-    2015, Theorem 3.1), independent rows.
+    ``exp(-2 epsilon^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum &
+    Hardt 2015, Theorem 3.1), independent rows.
 
     Parameters
     ----------
     n, num_submissions
         Rows and ``k``.
-    eps
+    epsilon
         Beyond the step.
     step
         ``eta``.
+
+    Returns
+    -------
+    float
+        Bound on the probability, at most 1.
 
     Examples
     --------
@@ -142,12 +152,12 @@ def ladder_tail(n: int, num_submissions: int, eps: float, *, step: float) -> flo
     checks.count("n", n)
     k = checks.count("num_submissions", num_submissions)
     checks.unit_interval("step", step, open_left=True)
-    exponent = -2 * eps**2 * n + (1 / step + 2) * math.log(4 * k / step) + 1
+    exponent = -2 * epsilon**2 * n + (1 / step + 2) * math.log(4 * k / step) + 1
     return min(1.0, math.exp(min(exponent, 0.0)))
 
 
 def ladder_promise(n: int, num_submissions: int, *, beta: float = 0.05) -> tuple[float, float]:
-    """Find the step with the best promise: ``(eta, eps + eta)``, kept with ``1 - beta``.
+    """Find the step with the best promise: ``(eta, epsilon + eta)``, kept with ``1 - beta``.
 
     Parameters
     ----------
@@ -155,6 +165,11 @@ def ladder_promise(n: int, num_submissions: int, *, beta: float = 0.05) -> tuple
         Rows, and adaptive submissions.
     beta
         Failure probability.
+
+    Returns
+    -------
+    step, error
+        ``eta`` and ``epsilon + eta``.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class MarkovChain:
     Raises
     ------
     ValueError
-        If a row is no law, shapes disagree, or the chain is not irreducible and aperiodic.
+        If a row is not a law, shapes disagree, or the chain is not irreducible and aperiodic.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class MarkovChain:
 
     @cached_property
     def stationary(self) -> Float[np.ndarray, " states"]:
-        """The law that a step leaves alone."""
+        """The law that a step leaves unchanged."""
         size = self.num_states
         equations = np.vstack([self.matrix.T - np.eye(size), np.ones((1, size))])
         right = np.append(np.zeros(size), 1.0)
@@ -143,7 +143,7 @@ class MarkovChain:
     def quilts(self, row: int) -> dict[NodeSet, NodeSet]:
         """Every Markov quilt of a row and its nearby set, the trivial one (empty quilt) first.
 
-        ``{row - a, row + b}``, or one of the two, with all that is not beyond them nearby.
+        ``{row - a, row + b}``, or one of the two, and as nearby all that is not beyond them.
         """
         self.marginal(row)
         found = {}
@@ -168,7 +168,7 @@ class MarkovChain:
 
 
 def _require_primitive(table: Float[np.ndarray, "states states"]) -> None:
-    """Refuse chains that cannot get everywhere, or only at certain times."""
+    """Refuse chains that are reducible or periodic."""
     size = table.shape[0]
     step = (table > 0).astype(np.int64)
     reach = np.linalg.matrix_power(np.eye(size, dtype=np.int64) + step > 0, max(1, size - 1))

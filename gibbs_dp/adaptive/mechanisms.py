@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import brentq
 
-from gibbs_dp.adaptive.guarantee import MechanismGuarantee, declared
+from gibbs_dp.adaptive.guarantee import MechanismGuarantee, PureMechanism, declared
 from gibbs_dp.adaptive.noise import gaussian_release, laplace_release
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
@@ -20,7 +20,7 @@ from gibbs_dp.privacy.routes import GaussianDP
 
 
 @dataclass(frozen=True)
-class LaplaceMechanism:
+class LaplaceMechanism(PureMechanism):
     """Add ``Lap(sensitivity / epsilon)`` to every number of a vector (Dwork et al. 2006).
 
     Parameters
@@ -32,26 +32,12 @@ class LaplaceMechanism:
     adjacency
         Neighbours that the sensitivity is for; there is no default.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> mechanism = LaplaceMechanism(1.0, 0.5, adjacency="replace-one")
     >>> mechanism.scale, mechanism.guarantee.epsilon
     (2.0, 0.5)
     """
-
-    sensitivity: float
-    epsilon: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        checks.positive("sensitivity", self.sensitivity)
-        checks.positive("epsilon", self.epsilon)
-        checks.adjacency(self.adjacency)
 
     @property
     def scale(self) -> float:
@@ -61,12 +47,7 @@ class LaplaceMechanism:
     @property
     def guarantee(self) -> MechanismGuarantee:
         """``epsilon``-DP, and ``epsilon^2/2``-zCDP from it."""
-        return MechanismGuarantee(
-            self.adjacency,
-            self.epsilon,
-            zcdp=self.epsilon**2 / 2,
-            assumption=declared(self.sensitivity),
-        )
+        return self._promise(zcdp=self.epsilon**2 / 2)
 
     def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
@@ -90,11 +71,6 @@ class GaussianMechanism:
     adjacency
         Neighbours that the sensitivity is for; there is no default.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> mechanism = GaussianMechanism(1.0, 2.0, adjacency="replace-one")
@@ -116,12 +92,12 @@ class GaussianMechanism:
         """Gaussian DP (Dong, Roth & Su 2022)."""
         return self.sensitivity / self.sigma
 
-    def delta(self, eps: float) -> float:
-        """Exact ``delta`` of ``(eps, delta)``-DP."""
-        return delta_from_gdp(self.mu, eps)
+    def delta(self, epsilon: float) -> float:
+        """Exact ``delta`` of ``(epsilon, delta)``-DP."""
+        return delta_from_gdp(self.mu, epsilon)
 
     def guarantee(self, delta: float) -> MechanismGuarantee:
-        """Exact ``(eps, delta)``-DP at a ``delta`` in ``(0, 1)``, with ``mu`` and zCDP.
+        """Exact ``(epsilon, delta)``-DP at a ``delta`` in ``(0, 1)``, with ``mu`` and zCDP.
 
         Raises
         ------
@@ -151,11 +127,6 @@ def gaussian_for(
     epsilon: float, delta: float, *, sensitivity: float, adjacency: Adjacency
 ) -> GaussianMechanism:
     """Find the least noise that is ``(epsilon, delta)``-DP.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class BayesianNetwork:
     Raises
     ------
     ValueError
-        If there is a cycle, or a table is missing, has another shape or is no law.
+        If there is a cycle, or a table is missing, has another shape or is not a law.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class BayesianNetwork:
     def quilts(self, row: int, max_size: int | None = None) -> dict[NodeSet, NodeSet]:
         """Every Markov quilt of a row and its nearby set, the trivial one (empty quilt) first.
 
-        Sets that separate nothing more than a smaller one does are left out.
+        Sets that separate no more than a smaller one are left out.
 
         Parameters
         ----------
@@ -122,6 +122,11 @@ class BayesianNetwork:
             Counted from 0.
         max_size
             Largest quilt; all sizes by default. Any subset of quilts is valid.
+
+        Returns
+        -------
+        dict
+            From each quilt to its nearby set.
         """
         others = [i for i in range(self.length) if i != row]
         limit = len(others) if max_size is None else min(max_size, len(others))

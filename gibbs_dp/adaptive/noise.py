@@ -17,8 +17,8 @@ def laplace_release(
 ) -> Float[np.ndarray, " values"]:
     """Add independent ``Lap(scale)`` noise to every value.
 
-    OpenDP asks to opt in to what it has not formally verified ("contrib"), which calling this
-    does, here and below.
+    OpenDP wants an opt-in to what it has not formally verified ("contrib"); the functions of this
+    file opt in.
 
     Parameters
     ----------
@@ -26,6 +26,11 @@ def laplace_release(
         Finite numbers.
     scale
         Of the noise, in the unit of the values.
+
+    Returns
+    -------
+    array
+        The noisy values.
 
     Raises
     ------

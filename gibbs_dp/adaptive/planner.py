@@ -1,4 +1,4 @@
-"""Choose a holdout's threshold, noise and budget before the first query, or learn it cannot be."""
+"""Choose a holdout's threshold, noise and budget before the first query, or learn none will do."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def plan_thresholdout(
     overfit: float | None = None,
     rows: Rows = INDEPENDENT,
 ) -> HoldoutPlan:
-    """Find the settings with the largest budget, or say that there are none.
+    """Find the settings with the largest budget that keep a promise.
 
     ``T = overfit + t`` where ``t`` bounds all noise, so that ``overfit + 2 t`` and the holdout's
     own deviation must fit into ``tau``; the noise rate is the one at which they need least.
@@ -70,6 +70,11 @@ def plan_thresholdout(
         Gap between train and holdout that must not cost budget; ``tau/2`` by default.
     rows
         What is known about the holdout's rows.
+
+    Returns
+    -------
+    HoldoutPlan
+        Settings, and the promise they keep.
 
     Raises
     ------
@@ -121,7 +126,7 @@ def _least_tau(
     def total(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
         eps = rows.bdp_epsilon(n, 2 * budget / (sigma * n))
-        deviation = adaptive_deviation(n, m, eps=eps, beta=(1 - NOISE_SHARE) * beta, rows=rows)
+        deviation = adaptive_deviation(n, m, epsilon=eps, beta=(1 - NOISE_SHARE) * beta, rows=rows)
         # Finite where nothing is promised, so that the search keeps its direction.
         return gap + 2 * _two_sided_slack(m, sigma, budget, beta) + min(deviation, 1e3 / sigma)
 

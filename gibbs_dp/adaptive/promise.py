@@ -1,6 +1,6 @@
 """What Thresholdout promises: how far its adaptive answers may be from the population.
 
-The inequalities of section 9 (after Dwork et al. 2015, Thm 25), solved rather than remembered. An
+The inequalities of section 9 (after Dwork et al. 2015, Thm 25), solved numerically. An
 answer is off by more than ``tau`` only if the holdout is off for that query, or a noise is large:
 
 - answers from the training set are within ``T + Lap(2 sigma) + Lap(4 sigma)`` of the holdout's
@@ -31,8 +31,8 @@ class Promise(NamedTuple):
     Parameters
     ----------
     tau
-        With probability ``1 - beta`` no answer is further from the population; may exceed 1, and
-        then says nothing.
+        With probability ``1 - beta`` no answer is further from the population; above 1, it says
+        nothing.
     beta
         Failure probability.
     deviation
@@ -78,10 +78,10 @@ def thresholdout_promise(
     rows
         What is known about the holdout's rows.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Returns
+    -------
+    Promise
+        The accuracy and its parts.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def thresholdout_promise(
 
     def parts(share: float) -> tuple[float, float]:
         slack = threshold + noise_slack(m, sigma=sigma, budget=budget, beta=share * beta)
-        return adaptive_deviation(n, m, eps=eps, beta=(1 - share) * beta, rows=rows), slack
+        return adaptive_deviation(n, m, epsilon=eps, beta=(1 - share) * beta, rows=rows), slack
 
     found = minimize_scalar(lambda s: sum(parts(s)), bounds=(1e-3, 1 - 1e-3), method="bounded")
     deviation, slack = parts(float(found.x))
@@ -108,9 +108,9 @@ def thresholdout_promise(
 
 
 def adaptive_deviation(
-    n: int, num_queries: int, *, eps: float, beta: float, rows: Rows = INDEPENDENT
+    n: int, num_queries: int, *, epsilon: float, beta: float, rows: Rows = INDEPENDENT
 ) -> float:
-    """``tau`` with ``P[some |E_S phi_j - P phi_j| > tau] <= beta``, queries chosen ``eps``-DP.
+    """``tau`` with ``P[some |E_S phi_j - P phi_j| > tau] <= beta``, queries chosen ``epsilon``-DP.
 
     ``2^k m tail(tau) + beta/2 <= beta`` at ``k`` bits of ``beta/2``-approximate max-information.
 
@@ -118,7 +118,7 @@ def adaptive_deviation(
     ----------
     n, num_queries
         Rows, and queries ``m``.
-    eps
+    epsilon
         Bayesian DP of everything the analyst saw of the rows.
     beta
         Failure probability.
@@ -128,16 +128,16 @@ def adaptive_deviation(
     Returns
     -------
     float
-        ``inf`` where the rows' tail does not say.
+        ``inf`` where no ``tau`` keeps the promise.
 
     Examples
     --------
-    >>> round(adaptive_deviation(10_000, 1000, eps=0.01, beta=0.05), 6)
+    >>> round(adaptive_deviation(10_000, 1000, epsilon=0.01, beta=0.05), 6)
     0.025271
     """
-    if not math.isfinite(eps):
+    if not math.isfinite(epsilon):
         return math.inf
-    nats = dp_approx_max_information_bits_kappa(n, eps, beta=beta / 2) / BITS_PER_NAT
+    nats = dp_approx_max_information_bits_kappa(n, epsilon, beta=beta / 2) / BITS_PER_NAT
     return rows.deviation(n, math.log(beta / 2) - math.log(num_queries) - nats)
 
 

@@ -29,7 +29,7 @@ class HoldoutAnswers(NamedTuple):
 
 
 class HoldoutSpentError(ValueError):
-    """The budget is spent: the holdout says nothing any more.
+    """The budget is spent: the holdout answers no more.
 
     Parameters
     ----------

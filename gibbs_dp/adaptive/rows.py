@@ -1,4 +1,4 @@
-"""What is known about the rows of a holdout: how one fixed query concentrates, and who tells whom.
+"""What is known about a holdout's rows: how a fixed query concentrates, and Bayesian DP.
 
 Two things decide how far adaptively chosen answers can be from the population: the chance that a
 query fixed beforehand is far off, and the Bayesian DP that a differentially private mechanism has
@@ -30,7 +30,7 @@ class Rows(Protocol):
         ...
 
     def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
-        """Bayesian DP, on ``n`` such rows, of what is ``dp_epsilon``-DP (replace-one)."""
+        """Bayesian DP, on ``n`` such rows, of a ``dp_epsilon``-DP (replace-one) mechanism."""
         ...
 
 
@@ -45,7 +45,7 @@ class IndependentRows:
     """
 
     def tail(self, n: int, tau: float) -> float:
-        """``P[|E_S phi - P phi| > tau]`` of one fixed query into [0, 1], at most."""
+        """Bound on ``P[|E_S phi - P phi| > tau]`` for one fixed query into [0, 1]."""
         return min(1.0, 2 * math.exp(-2 * n * tau**2))
 
     def deviation(self, n: int, log_probability: float) -> float:
@@ -78,7 +78,7 @@ class ReversibleChainRows:
 
     Examples
     --------
-    >>> rows = ReversibleChainRows(0.1, lambda n, eps: n * eps)  # flips with probability 0.05
+    >>> rows = ReversibleChainRows(0.1, lambda n, epsilon: n * epsilon)  # flips one row in 20
     >>> round(rows.tail(200, 0.1), 3)
     1.0
     """
@@ -99,7 +99,7 @@ class ReversibleChainRows:
         return (2 - self.absolute_gap) / self.absolute_gap
 
     def tail(self, n: int, tau: float) -> float:
-        """``P[|E_S phi - P phi| > tau]`` of one fixed query into [0, 1], at most."""
+        """Bound on ``P[|E_S phi - P phi| > tau]`` for one fixed query into [0, 1]."""
         return min(1.0, 2 * math.exp(-2 * n * tau**2 / self.variance_inflation))
 
     def deviation(self, n: int, log_probability: float) -> float:
@@ -107,7 +107,7 @@ class ReversibleChainRows:
         return _hoeffding(n / self.variance_inflation, log_probability)
 
     def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
-        """Return what ``bdp`` says."""
+        """Evaluate ``bdp``."""
         return self.bdp(n, dp_epsilon)
 
 
@@ -125,7 +125,8 @@ class DeclaredRows:
 
     Examples
     --------
-    >>> pairs = DeclaredRows(lambda n, tau: math.log(2) - n * tau**2, lambda n, eps: 2 * eps)
+    >>> tail = lambda n, tau: math.log(2) - n * tau**2
+    >>> pairs = DeclaredRows(tail, lambda n, epsilon: 2 * epsilon)
     >>> round(pairs.deviation(1000, math.log(0.05)), 6)
     0.060736
     """
@@ -146,7 +147,7 @@ class DeclaredRows:
         return float(brentq(excess, 1e-12, 1.0, xtol=1e-13))
 
     def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
-        """Return what ``bdp`` says."""
+        """Evaluate ``bdp``."""
         return self.bdp(n, dp_epsilon)
 
 
@@ -156,9 +157,14 @@ def chain_rows(chain: MarkovChain, *, reach: int = REACH) -> ReversibleChainRows
     Parameters
     ----------
     chain
-        Stationary and reversible; its own length is of no matter.
+        Stationary and reversible; its own length does not matter.
     reach
         As in `bdp_epsilon`.
+
+    Returns
+    -------
+    ReversibleChainRows
+        For ``rows=`` of promises and plans.
 
     Raises
     ------

@@ -9,14 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from gibbs_dp.adaptive.guarantee import MechanismGuarantee, declared
+from gibbs_dp.adaptive.guarantee import MechanismGuarantee, PureMechanism
 from gibbs_dp.adaptive.noise import gumbel_argmax_release, laplace_release
-from gibbs_dp.information import checks
-from gibbs_dp.information.checks import Adjacency
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism:
+class ExponentialMechanism(PureMechanism):
     """Draw an index ``∝ exp(epsilon u / (2 sensitivity))`` (McSherry & Talwar 2007).
 
     A Gibbs posterior is its continuous form.
@@ -30,26 +28,12 @@ class ExponentialMechanism:
     adjacency
         Neighbours that the sensitivity is for; there is no default.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> mechanism = ExponentialMechanism(1.0, 2.0, adjacency="replace-one")
     >>> mechanism.probabilities(np.array([0.0, 1.0])).round(6)
     array([0.268941, 0.731059])
     """
-
-    sensitivity: float
-    epsilon: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        checks.positive("sensitivity", self.sensitivity)
-        checks.positive("epsilon", self.epsilon)
-        checks.adjacency(self.adjacency)
 
     @property
     def temperature(self) -> float:
@@ -59,12 +43,7 @@ class ExponentialMechanism:
     @property
     def guarantee(self) -> MechanismGuarantee:
         """``epsilon``-DP, and ``epsilon^2/8``-zCDP (Cesar & Rogers 2021)."""
-        return MechanismGuarantee(
-            self.adjacency,
-            self.epsilon,
-            zcdp=self.epsilon**2 / 8,
-            assumption=declared(self.sensitivity),
-        )
+        return self._promise(zcdp=self.epsilon**2 / 8)
 
     def probabilities(
         self, utilities: Float[np.ndarray, " choices"]
@@ -83,7 +62,7 @@ class ExponentialMechanism:
 
 
 @dataclass(frozen=True)
-class ReportNoisyMax:
+class ReportNoisyMax(PureMechanism):
     """Index of the largest value after Laplace noise; the values stay secret (Dwork & Roth 2014).
 
     Noise of scale ``sensitivity/epsilon`` where a neighbour moves all values in one direction, as
@@ -114,15 +93,10 @@ class ReportNoisyMax:
     2.0
     """
 
-    sensitivity: float
-    epsilon: float
-    adjacency: Adjacency
     is_monotone: bool = False
 
     def __post_init__(self) -> None:
-        checks.positive("sensitivity", self.sensitivity)
-        checks.positive("epsilon", self.epsilon)
-        checks.adjacency(self.adjacency)
+        super().__post_init__()
         if self.is_monotone and self.adjacency == "replace-one":
             raise ValueError(
                 "is_monotone: exchanging a row moves values both ways, so the smaller noise of "
@@ -139,12 +113,7 @@ class ReportNoisyMax:
     def guarantee(self) -> MechanismGuarantee:
         """``epsilon``-DP of the index alone."""
         kind = ", monotone (declared)" if self.is_monotone else ""
-        return MechanismGuarantee(
-            self.adjacency,
-            self.epsilon,
-            zcdp=self.epsilon**2 / 2,
-            assumption=declared(self.sensitivity) + kind,
-        )
+        return self._promise(zcdp=self.epsilon**2 / 2, more=kind)
 
     def simulate(self, key: PRNGKeyArray, values: Float[Array, " choices"]) -> Int[Array, ""]:
         """Draw an index with JAX's generator, for vmapped simulation only."""

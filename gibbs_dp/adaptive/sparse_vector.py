@@ -43,11 +43,6 @@ class Sparse:
     adjacency
         Neighbours that the sensitivity is for; there is no default.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> Sparse(1.0, 4, 8.0, adjacency="replace-one").guarantee().epsilon
@@ -71,7 +66,7 @@ class Sparse:
         return 2 * self.sensitivity / self.sigma
 
     def guarantee(self, delta: float = 0.0) -> MechanismGuarantee:
-        """``(eps, delta)``-DP of all rounds: exact composition of ``c`` pure-DP steps."""
+        """``(epsilon, delta)``-DP of all rounds: exact composition of ``c`` pure-DP steps."""
         eps = composed_pure_dp(self.num_above, self.round_epsilon, delta=delta)
         return MechanismGuarantee(
             self.adjacency,
@@ -115,7 +110,7 @@ class Sparse:
 
 
 class SparseRun:
-    """One release of `Sparse`, a query at a time; its noise is never shown.
+    """One release of `Sparse`, one query at a time; its noise is never shown.
 
     Parameters
     ----------
@@ -140,7 +135,7 @@ class SparseRun:
         self._noisy = self._noisy_threshold()
 
     def is_above(self, value: float) -> bool:
-        """Answer one query, whose value no answer shows but by this.
+        """Answer one query; nothing else about its value is shown.
 
         Raises
         ------
@@ -164,7 +159,7 @@ class SparseRun:
 
 
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:
-    """AboveThreshold: threshold noise ``Lap(2 s/eps)``, query noise ``Lap(4 s/eps)``, one positive.
+    """AboveThreshold: noise ``Lap(2 s/epsilon)`` on the threshold, ``Lap(4 s/epsilon)`` on queries.
 
     Parameters
     ----------
@@ -172,6 +167,11 @@ def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency)
         Pure DP, nats, for any number of queries.
     sensitivity, adjacency
         As in `Sparse`.
+
+    Returns
+    -------
+    Sparse
+        Its settings.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency)
 def sparse_pure(
     epsilon: float, num_above: int, *, sensitivity: float, adjacency: Adjacency
 ) -> Sparse:
-    """Sparse with ``sigma = 2 c s/eps``: ``epsilon``-DP.
+    """Sparse with ``sigma = 2 c s/epsilon``: ``epsilon``-DP.
 
     Parameters
     ----------
@@ -192,6 +192,11 @@ def sparse_pure(
         Pure DP, nats.
     num_above, sensitivity, adjacency
         As in `Sparse`.
+
+    Returns
+    -------
+    Sparse
+        Its settings.
 
     Examples
     --------
@@ -215,6 +220,11 @@ def sparse_approximate(
     num_above, sensitivity, adjacency
         As in `Sparse`.
 
+    Returns
+    -------
+    Sparse
+        Its settings.
+
     Examples
     --------
     >>> found = sparse_approximate(1.0, 1e-6, 100, sensitivity=1.0, adjacency="replace-one")
@@ -229,10 +239,10 @@ def sparse_approximate(
 def sparse_printed(
     epsilon: float, delta: float, num_above: int, *, sensitivity: float, adjacency: Adjacency
 ) -> Sparse:
-    """**As printed** (Dwork & Roth 2014): ``sigma = 2 sqrt(2 c ln(1/delta)) s / eps``.
+    """**As printed** (Dwork & Roth 2014): ``sigma = 2 sqrt(2 c ln(1/delta)) s / epsilon``.
 
-    It drops ``c eps (e^eps - 1)`` of the advanced composition, so ``(epsilon, delta)``-DP is not
-    what it proves; ``.guarantee(delta)`` of the result is what it has.
+    It drops ``c epsilon (e^epsilon - 1)`` of the advanced composition and so does not prove
+    ``(epsilon, delta)``-DP; ``.guarantee(delta)`` of the result is what holds.
 
     Parameters are those of `sparse_approximate`.
 

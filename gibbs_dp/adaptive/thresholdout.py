@@ -25,11 +25,11 @@ from gibbs_dp.privacy.ledger import Ledger
 class Thresholdout:
     """Answers adaptive statistical queries from a training set, checked against a holdout.
 
-    Dwork, Feldman, Hardt, Pitassi, Reingold & Roth 2015 (*The reusable holdout*). A query's train
-    mean is given back while it agrees with the holdout's to within about ``threshold``; otherwise
-    the holdout's mean plus noise, which ends a round and spends one unit of the budget. A round
-    may have any number of queries, and is ``2/(sigma n)``-DP for the holdout (replace-one): the
-    noise is OpenDP's (extra ``privacy``).
+    Dwork, Feldman, Hardt, Pitassi, Reingold & Roth 2015 (*The reusable holdout*). The answer is the
+    training mean where it agrees with the holdout's to within about ``threshold``; otherwise it is
+    the holdout's mean plus noise, which ends a round and spends one unit of the budget. A round may
+    have any number of queries, and is ``2/(sigma n)``-DP for the holdout (replace-one): the noise
+    is OpenDP's (extra ``privacy``).
 
     With a ``ledger`` a round is charged, durably, **before its first answer**: a process that dies
     has spent its round, the next one begins another, and nothing is ever given back. Without one
@@ -104,7 +104,7 @@ class Thresholdout:
 
     @property
     def rounds_started(self) -> int:
-        """Rounds that were begun under this name, by any process, an open one included."""
+        """Rounds begun under this name, by any process, an open one included."""
         if self._ledger is None:
             return self._started
         return sum(charge.purpose == self._purpose for charge in self._ledger.charges())
@@ -126,6 +126,11 @@ class Thresholdout:
             Such as ``rounds_started``; the budget by default.
         delta
             Of the whole, in ``[0, 1)``.
+
+        Returns
+        -------
+        MechanismGuarantee
+            Replace-one DP of what is asked about.
         """
         count = self.budget if rounds is None else checks.count("rounds", rounds, minimum=0)
         step = self.round_epsilon / 2
@@ -150,6 +155,11 @@ class Thresholdout:
             Failure probability.
         rows
             What is known about the holdout's rows; independent by default.
+
+        Returns
+        -------
+        Promise
+            The accuracy and its parts.
         """
         return thresholdout_promise(
             self.n,
@@ -169,7 +179,12 @@ class Thresholdout:
         Parameters
         ----------
         phi
-            Takes rows (a pytree like ``train``), gives one value in [0, 1] a row, ``[rows]``.
+            Maps rows (a pytree like ``train``) to one value in [0, 1] per row, ``[rows]``.
+
+        Returns
+        -------
+        float
+            The training set's mean, or a noisy one of the holdout.
 
         Raises
         ------
@@ -188,7 +203,12 @@ class Thresholdout:
         Parameters
         ----------
         phi
-            Takes rows, gives values in [0, 1], ``[rows, queries]``.
+            Maps rows to values in [0, 1], ``[rows, queries]``.
+
+        Returns
+        -------
+        HoldoutAnswers
+            Answers, and which of them the holdout gave.
 
         Raises
         ------
@@ -249,7 +269,7 @@ class Thresholdout:
         return f"Thresholdout {self.name!r}: one round"
 
     def _open_round(self) -> None:
-        """Pay for a round before anything of it is answered."""
+        """Pay for a round before it answers anything."""
         if self._noisy_threshold is not None:
             return
         if self.rounds_started >= self.budget:
@@ -274,7 +294,7 @@ class Thresholdout:
 
     def _cost(self, ledger: Ledger) -> dict[str, float]:
         if ledger.currency == "zcdp":
-            return {"zcdp": (self.round_epsilon / 2) ** 2}  # two steps of eps^2/2
+            return {"zcdp": (self.round_epsilon / 2) ** 2}  # two steps of epsilon^2/2
         return {"epsilon": self.round_epsilon}
 
     def _check_ledger(self, ledger: Ledger) -> None:

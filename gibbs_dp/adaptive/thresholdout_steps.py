@@ -53,6 +53,11 @@ def thresholdout_start(
         JAX key.
     threshold, sigma, budget
         ``T``, the noise rate, and ``B``, as in `Thresholdout`; may be traced.
+
+    Returns
+    -------
+    ThresholdoutState
+        State before the first query.
     """
     noisy = threshold + 2 * sigma * jax.random.laplace(key)
     return ThresholdoutState(noisy, jnp.asarray(budget, jnp.int32))
@@ -83,7 +88,7 @@ def thresholdout_step(
     Returns
     -------
     state, (answer, from_holdout)
-        To be carried on, and what the analyst sees.
+        State for the next query, and what the analyst sees.
     """
     # One call for all four: the noises of the query, the answer and the next threshold.
     noise = sigma * jax.random.laplace(key, (3,))
@@ -105,7 +110,7 @@ def thresholdout_scan(
     threshold: float,
     sigma: float,
 ) -> tuple[ThresholdoutState, ThresholdoutAnswers]:
-    """Answer a list of queries from a state on, so that later ones may depend on the answers.
+    """Answer a list of queries from a given state, so that later lists may depend on the answers.
 
     Parameters
     ----------
@@ -117,6 +122,11 @@ def thresholdout_scan(
         Means of each query on the two sets.
     threshold, sigma
         As at the start.
+
+    Returns
+    -------
+    state, answers
+        State for the next list, and the answers to this one.
     """
 
     def step(
@@ -153,6 +163,11 @@ def simulate_thresholdout(
         Means of each query on the two sets.
     threshold, sigma, budget
         As in `Thresholdout`.
+
+    Returns
+    -------
+    ThresholdoutAnswers
+        Answers, one per query.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Two attacks on counting queries, as exact channels: what noise does against them.
+"""Two attacks on counting queries, as exact channels, with and without noise.
 
 Examples are bits. `FiniteChannel.guessing_accuracy` of person 0 is the attacker's success: pure
-DP bounds it by ``e^eps/(1 + e^eps)`` when the bit is fair and the others are known.
+DP bounds it by ``e^epsilon/(1 + e^epsilon)`` when the bit is fair and the others are known.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def _bits(data_probs: ArrayLike) -> int:
     return 2
 
 
-def differencing_attack(n: int, eps: float | None, data_probs: ArrayLike) -> FiniteChannel:
+def differencing_attack(n: int, epsilon: float | None, data_probs: ArrayLike) -> FiniteChannel:
     """Ask how many ones there are among all, and among all but person 0; subtract.
 
     Parameters
     ----------
     n
         Number of people, at least 2.
-    eps
-        Clamped geometric noise of ``eps``-DP on each answer (so ``2 eps`` together); ``None`` for
-        none, where the two innocent counts reveal the bit.
+    epsilon
+        Clamped geometric noise of ``epsilon``-DP on each answer (so ``2 epsilon`` together);
+        ``None`` for none, where the two innocent counts reveal the bit.
     data_probs
         Law of one bit, ``[2]``.
 
@@ -51,13 +51,13 @@ def differencing_attack(n: int, eps: float | None, data_probs: ArrayLike) -> Fin
     """
     checks.count("n", n, minimum=2)
     bits = ordered_datasets(n, _bits(data_probs))
-    everyone = geometric_count(bits.sum(axis=1), n, eps)
-    others = geometric_count(bits[:, 1:].sum(axis=1), n - 1, eps)
+    everyone = geometric_count(bits.sum(axis=1), n, epsilon)
+    others = geometric_count(bits[:, 1:].sum(axis=1), n - 1, epsilon)
     return FiniteChannel(everyone, data_probs, n).then(others)
 
 
 def averaging_attack(
-    n: int, num_queries: int, eps: float | None, data_probs: ArrayLike
+    n: int, num_queries: int, epsilon: float | None, data_probs: ArrayLike
 ) -> FiniteChannel:
     """Ask one count many times, with fresh noise each time, and average the noise away.
 
@@ -65,15 +65,16 @@ def averaging_attack(
     ----------
     n, num_queries
         Number of people, and of repetitions ``k``.
-    eps
-        Clamped geometric noise of ``eps``-DP on each answer, ``k eps`` together; ``None`` for none.
+    epsilon
+        Clamped geometric noise of ``epsilon``-DP on each answer (so ``k epsilon`` together);
+        ``None`` for none.
     data_probs
         Law of one bit, ``[2]``.
 
     Returns
     -------
     FiniteChannel
-        Outputs say how often each answer occurred, which is all that the repetitions tell.
+        Outputs say how often each answer occurred; the order of answers tells nothing.
 
     Examples
     --------
@@ -86,12 +87,12 @@ def averaging_attack(
     checks.count("n", n)
     checks.count("num_queries", num_queries)
     counts = ordered_datasets(n, _bits(data_probs)).sum(axis=1)
-    answer = geometric_count(np.arange(n + 1), n, eps)
+    answer = geometric_count(np.arange(n + 1), n, epsilon)
     seen = enumerate_types(num_queries, n + 1)
     log_multiplicity = gammaln(num_queries + 1) - gammaln(seen + 1).sum(axis=1)
     with np.errstate(divide="ignore"):
         log_law = log_multiplicity + xlogy(seen[None], answer[:, None, :]).sum(axis=2)
     law = np.exp(log_law)
-    # gammaln is good to 1e-12 only; the true rows sum to one.
+    # gammaln is only good to 1e-12; the true rows sum to one.
     law /= law.sum(axis=1, keepdims=True)
     return FiniteChannel(law[counts], data_probs, n)

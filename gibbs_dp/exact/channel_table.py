@@ -100,7 +100,7 @@ class ChannelTable(WeightedLaws):
         return table, weight(k), weight(self.n - k)
 
     def replacements(self, positions: Sequence[int]) -> Iterator[Neighbours]:
-        """Go through ordered pairs of datasets that differ exactly in values at ``positions``."""
+        """Yield ordered pairs of datasets that differ exactly in values at ``positions``."""
         table, group, rest = self._split(positions)
         for a, b in itertools.permutations(range(group.size), 2):
             yield Neighbours(a, b, rest + group[a] + group[b], table[a], table[b])

@@ -17,31 +17,36 @@ from gibbs_dp.exact.types import ordered_datasets, require_cells
 from gibbs_dp.information import checks
 
 
-def randomized_response(n: int, eps: float, data_probs: ArrayLike) -> FiniteChannel:
-    """Everyone reports their own value, or another one at random: ``eps``-DP (Warner 1965).
+def randomized_response(n: int, epsilon: float, data_probs: ArrayLike) -> FiniteChannel:
+    """Everyone reports their own value, or another one at random: ``epsilon``-DP (Warner 1965).
 
-    The truth has odds ``e^eps`` against each other value; the output is the vector of all reports.
+    The truth has odds ``e^epsilon`` against each other value; the output is all reports.
 
     Parameters
     ----------
     n
         Number of people.
-    eps
+    epsilon
         Pure DP, replace-one.
     data_probs
         Law of one example, ``[values]``, at least two.
+
+    Returns
+    -------
+    FiniteChannel
+        From datasets to vectors of reports.
 
     Examples
     --------
     >>> round(randomized_response(2, 0.5, [0.5, 0.5]).dp_epsilon(), 9)
     0.5
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     probs = checks.law("data_probs", data_probs)
     checks.count("number of values in data_probs", probs.size, minimum=2)
     m = probs.size
     require_cells("datasets x reports", m ** (2 * n))
-    report = np.exp(log_softmax(np.eye(m) * eps, axis=1))
+    report = np.exp(log_softmax(np.eye(m) * epsilon, axis=1))
     table: Float[np.ndarray, "datasets reports"] = np.ones((1, 1))
     for _ in range(checks.count("n", n)):
         table = np.asarray(np.kron(table, report))
@@ -70,16 +75,21 @@ def replace_one_sensitivity(values: ArrayLike, n: int, num_values: int) -> float
 
 
 def exponential_mechanism(
-    utility: ArrayLike, n: int, eps: float, data_probs: ArrayLike
+    utility: ArrayLike, n: int, epsilon: float, data_probs: ArrayLike
 ) -> FiniteChannel:
-    """``p(w) ∝ exp(eps u(S, w) / (2 Delta_u))``: ``eps``-DP (McSherry & Talwar 2007).
+    """``p(w) ∝ exp(epsilon u(S, w) / (2 Delta_u))``: ``epsilon``-DP (McSherry & Talwar 2007).
 
     Parameters
     ----------
     utility
         ``u``, ``[datasets, outputs]``; its replace-one sensitivity is computed exactly.
-    n, eps, data_probs
+    n, epsilon, data_probs
         Number of examples, pure DP, and the law of one example ``[values]``.
+
+    Returns
+    -------
+    FiniteChannel
+        From datasets to outputs.
 
     Raises
     ------
@@ -93,13 +103,13 @@ def exponential_mechanism(
     >>> exponential_mechanism(utility, 3, 1.0, [0.5, 0.5]).dp_epsilon() <= 1.0
     True
     """
-    checks.positive("eps", eps)
+    checks.positive("epsilon", epsilon)
     probs = checks.law("data_probs", data_probs)
     table = np.asarray(utility, dtype=np.float64)
     sensitivity = replace_one_sensitivity(table, n, probs.size)
     if sensitivity == 0:
         raise ValueError("utility does not depend on the data; release its best output as it is.")
-    return FiniteChannel(np.exp(log_softmax(eps * table / (2 * sensitivity), axis=1)), probs, n)
+    return FiniteChannel(np.exp(log_softmax(epsilon * table / (2 * sensitivity), axis=1)), probs, n)
 
 
 def summed_loss(loss_matrix: ArrayLike, n: int) -> Float[np.ndarray, "datasets hypotheses"]:
@@ -130,6 +140,11 @@ def gibbs(
         Number of examples, and inverse temperature of the total loss (positive).
     data_probs, prior_probs
         Laws of one example and of the hypothesis.
+
+    Returns
+    -------
+    FiniteChannel
+        From datasets to hypotheses.
 
     Examples
     --------
@@ -167,6 +182,11 @@ def erm(total_loss: ArrayLike, n: int, data_probs: ArrayLike) -> FiniteChannel:
     n, data_probs
         Number of examples and the law of one, ``[values]``.
 
+    Returns
+    -------
+    FiniteChannel
+        From datasets to hypotheses.
+
     Examples
     --------
     >>> erm(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, [0.5, 0.5]).dp_epsilon()
@@ -183,8 +203,8 @@ def uniform_noise(
 ) -> FiniteChannel:
     """Add to an integer statistic uniform noise on ``{-w, ..., w}``: **not** pure DP.
 
-    The supports of neighbours differ, so ``eps = inf``; ``delta(eps)`` is ``sensitivity/(2w + 1)``
-    for every ``eps``, however large.
+    The supports of neighbours differ, so ``epsilon = inf``, and at every finite ``epsilon``,
+    however large, ``delta`` is ``sensitivity/(2w + 1)``.
 
     Parameters
     ----------
@@ -192,6 +212,11 @@ def uniform_noise(
         Integers ``[datasets]``.
     n, half_width, data_probs
         Number of examples, ``w``, and the law of one example.
+
+    Returns
+    -------
+    FiniteChannel
+        From datasets to noisy statistics.
 
     Examples
     --------
@@ -209,12 +234,12 @@ def uniform_noise(
 
 
 def geometric_count(
-    counts: ArrayLike, largest: int, eps: float | None
+    counts: ArrayLike, largest: int, epsilon: float | None
 ) -> Float[np.ndarray, "datasets answers"]:
     """Laws of a count in ``{0, ..., largest}`` with geometric noise clamped to that range.
 
-    Counting queries change by at most 1 between neighbours, so the answer is ``eps``-DP; clamping
-    is post-processing (Ghosh, Roughgarden & Sundararajan 2012).
+    Counting queries change by at most 1 between neighbours, so the answer is ``epsilon``-DP;
+    clamping is post-processing (Ghosh, Roughgarden & Sundararajan 2012).
 
     Parameters
     ----------
@@ -222,8 +247,13 @@ def geometric_count(
         True counts, integers ``[datasets]``.
     largest
         Largest possible count.
-    eps
+    epsilon
         Pure DP; ``None`` for no noise.
+
+    Returns
+    -------
+    array
+        Law of the answer for each dataset, ``[datasets, answers]``.
 
     Examples
     --------
@@ -232,9 +262,9 @@ def geometric_count(
     """
     true = np.asarray(counts)
     answers = np.arange(largest + 1)
-    if eps is None:
+    if epsilon is None:
         return np.asarray(true[:, None] == answers, dtype=np.float64)
-    decay = math.exp(-checks.positive("eps", eps))
+    decay = math.exp(-checks.positive("epsilon", epsilon))
     law = decay ** np.abs(true[:, None] - answers) / (1 + decay)
-    law[:, 1:-1] *= 1 - decay  # the two ends collect their tails
+    law[:, 1:-1] *= 1 - decay  # the ends collect the tails
     return np.asarray(law)

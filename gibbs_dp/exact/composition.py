@@ -22,12 +22,12 @@ from gibbs_dp.information.divergences import batched
 def composed_privacy_curve(
     p: ArrayLike, q: ArrayLike, num_releases: int, epsilons: Sequence[float]
 ) -> Float[np.ndarray, " epsilons"]:
-    """Exact ``delta(eps) = E_{e^eps}(P^k || Q^k)`` of ``k`` independent releases, one direction.
+    """Exact ``delta = E_{e^epsilon}(P^k || Q^k)`` of ``k`` independent releases, one direction.
 
     By types over outputs: ``C(k + outputs - 1, outputs - 1)`` terms. Randomized response with
-    ``p = (e^eps, 1)/(1 + e^eps)`` and ``q`` its mirror is the worst pair of any ``eps``-DP
-    algorithms, adaptive ones too, so this is the optimal composition theorem (Kairouz, Oh &
-    Viswanath 2015).
+    ``p = (e^epsilon, 1)/(1 + e^epsilon)`` and ``q`` its mirror is the worst pair of any
+    ``epsilon``-DP algorithms, adaptive ones too, so this is the optimal composition theorem
+    (Kairouz, Oh & Viswanath 2015).
 
     Parameters
     ----------
@@ -37,6 +37,11 @@ def composed_privacy_curve(
         ``k``.
     epsilons
         Where to evaluate.
+
+    Returns
+    -------
+    array
+        ``delta`` at each of ``epsilons``.
 
     Raises
     ------
@@ -76,6 +81,11 @@ def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike, position:
         ``P(B | S, A)``, ``[datasets, outputs, new_outputs]``.
     position
         The example replaced.
+
+    Returns
+    -------
+    float
+        Nats.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Statements that look true, or stand in print, and are false: one exact counterexample each."""
+"""Statements that look true, or are in print, and are false: one exact counterexample each."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WANG = "Wang, Lei & Fienberg 2016"
 def composition_for_fixed_theta() -> list[Record]:
     """Composition needs ``theta ~ A(Z)``: an average for every fixed ``theta`` is not enough.
 
-    ``A`` keeps one of 20 values half of the time; ``B`` says, right 19 times in 20, whether
-    ``theta`` is the value. At a fixed ``theta`` that is rarely a question worth asking, but ``A``
-    brings the ``theta`` for which it is.
+    ``A`` reports one of 20 values, at random half of the time; ``B`` says, right 19 times in 20,
+    whether ``theta`` is the value. At a fixed ``theta`` that question is rarely worth asking, but
+    ``A`` supplies the ``theta`` at which it is.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def colder_is_not_worse() -> list[Record]:
 
 
 def bounded_noise() -> list[Record]:
-    """Noise of bounded support is not DP: no ``eps`` works, and ``delta`` does not fall with it.
+    """Noise of bounded support is not DP: no ``epsilon`` works, nor does ``delta`` fall with it.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def dependent_examples() -> list[Record]:
 
     A chain of bits that rarely flips: after one bit is replaced by a draw of its own law the
     dataset is no longer a draw of the chain, and ``gamma gen`` is not the KL. With two copies of
-    one bit, each copy tells all there is, and each tells nothing more given the other.
+    one bit, each copy tells all there is to know, and nothing more given the other.
 
     Examples
     --------
@@ -161,21 +161,21 @@ def dependent_examples() -> list[Record]:
     ]
 
 
-def small_eps_composition() -> list[Record]:
-    """``eps = eps'/sqrt(2 k ln(1/delta'))`` per release, as printed, is not a guarantee.
+def small_epsilon_composition() -> list[Record]:
+    """``epsilon'/sqrt(2 k ln(1/delta'))`` per release, as printed, is not a guarantee.
 
-    It drops ``k eps (e^eps - 1)``: with 100 releases, ``eps' = 20``, ``delta' = 0.1``, the exact
-    composition of randomized response has ``delta`` far above the promised one.
+    It drops ``k epsilon (e^epsilon - 1)``: with 100 releases, ``epsilon' = 20``, ``delta' = 0.1``,
+    the exact composition of randomized response has ``delta`` far above the promised one.
 
     Examples
     --------
-    >>> [record.holds for record in small_eps_composition()]
+    >>> [record.holds for record in small_epsilon_composition()]
     [True, True]
     """
     k, total, slack = 100, 20.0, 0.1
     records = []
     for solve in (
-        bounds.advanced_composition_inverse_small_eps,
+        bounds.advanced_composition_inverse_small_epsilon,
         bounds.advanced_composition_inverse,
     ):
         eps = solve(k, total, delta_slack=slack)
@@ -193,7 +193,7 @@ def small_eps_composition() -> list[Record]:
 
 
 def all_counterexamples() -> list[Record]:
-    """List every counterexample of this file, each beside its corrected form where it has one.
+    """List every counterexample in this file, beside its corrected form where there is one.
 
     Examples
     --------
@@ -207,5 +207,5 @@ def all_counterexamples() -> list[Record]:
         *bounded_noise(),
         *max_information_of_one_law(),
         *dependent_examples(),
-        *small_eps_composition(),
+        *small_epsilon_composition(),
     ]

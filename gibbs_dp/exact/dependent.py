@@ -82,6 +82,11 @@ def whole_dataset_gibbs(
     prior_probs
         ``[hypotheses]``.
 
+    Returns
+    -------
+    FiniteChannel
+        Of ``n = 1``, whose example is the dataset.
+
     Examples
     --------
     >>> chain = markov_chain_probs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], 3)

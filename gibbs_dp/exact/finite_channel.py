@@ -65,7 +65,7 @@ class FiniteChannel(ChannelTable):
         )
 
     def dp_epsilon(self) -> float:
-        """Exact pure DP ``eps``, replace-one, in nats; ``inf`` when a support differs."""
+        """Exact pure DP ``epsilon``, replace-one, in nats; ``inf`` when a support differs."""
         return max(0.0, ladder.worst(self._neighbours(), batched.max_divergence))
 
     def kl_privacy(self) -> float:
@@ -77,7 +77,7 @@ class FiniteChannel(ChannelTable):
         return ladder.worst(self._neighbours(), batched.total_variation)
 
     def privacy_curve(self, epsilons: Sequence[float]) -> Float[np.ndarray, " epsilons"]:
-        """Exact ``delta`` of ``(eps, delta)``-DP at every ``eps``, replace-one."""
+        """Exact ``delta`` of ``(epsilon, delta)``-DP at every ``epsilon``, replace-one."""
         return ladder.privacy_curve(self._neighbours(), epsilons)
 
     def renyi_curve(self, orders: Sequence[float]) -> Float[np.ndarray, " orders"]:
@@ -89,11 +89,11 @@ class FiniteChannel(ChannelTable):
         return ladder.zcdp(self._neighbours())
 
     def personalized_dp(self) -> Float[np.ndarray, " values"]:
-        """``eps(z)``: worst privacy loss over datasets that hold ``z`` anywhere, replace-one."""
+        """``epsilon(z)``: worst privacy loss over datasets that contain ``z``, replace-one."""
         return ladder.personalized_dp(self._neighbours(), self.data_probs.size)
 
     def random_dp_epsilon(self, omega: float, position: int = 0) -> float:
-        """Least ``eps`` holding for a ``1 - omega`` fraction of datasets and ghosts."""
+        """Least ``epsilon`` holding for a ``1 - omega`` fraction of datasets and ghosts."""
         checks.unit_interval("omega", omega)
         return ladder.random_dp_epsilon(self.replacements([position]), omega)
 
@@ -152,6 +152,11 @@ class FiniteChannel(ChannelTable):
             The person attacked.
         others_known
             Whether the adversary also knows everyone else (the adversary of DP).
+
+        Returns
+        -------
+        float
+            Probability of a right guess.
 
         Examples
         --------

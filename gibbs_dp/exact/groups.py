@@ -117,6 +117,11 @@ def worst_group_divergence(
     divergence
         Such as `batched.kl` or `batched.total_variation`.
 
+    Returns
+    -------
+    float
+        The supremum, in the unit of the divergence.
+
     Raises
     ------
     ValueError

@@ -32,6 +32,11 @@ def gibbs_identities(problem: FiniteProblem, gamma: float, n: int) -> list[Recor
     gamma, n
         Inverse temperature (positive) and dataset size.
 
+    Returns
+    -------
+    list of Record
+        One per claim, with both sides and whether it holds.
+
     Examples
     --------
     >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
@@ -117,6 +122,11 @@ def dependence_inequalities(
     beta
         Mass given away by approximate max-information, in ``(0, 1)``.
 
+    Returns
+    -------
+    list of Record
+        One per claim, with both sides and whether it holds.
+
     Examples
     --------
     >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
@@ -197,7 +207,7 @@ def privacy_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[R
 
 
 def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check every bound of the generalization error, with the loss's own range.
+    """Check every bound on the generalization error, with the loss's own range.
 
     Parameters are those of `gibbs_identities`; ``gamma`` is positive.
 
@@ -260,7 +270,7 @@ def loss_range(problem: FiniteProblem) -> float:
 
 
 def verify_problem(problem: FiniteProblem, gamma: float, n: int, beta: float) -> list[Record]:
-    """Check everything of this file on one problem.
+    """Check everything in this file on one problem.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The ladder of privacy notions, from the neighbouring pairs of a finite problem.
 
 Every function takes an iterable of `Neighbours` and is a supremum, or an average, over it. The
-adjacency is whatever the pairs are: replacements (both orders of every pair are among them) or
-removals (then both directions are taken here).
+pairs set the adjacency: replacements (which hold both orders of every pair) or removals (of which
+both directions are taken here).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gibbs_dp.exact.type_table import Neighbours
 from gibbs_dp.information.divergences import batched
 
 Pairs = Iterable[Neighbours]
-MAX_STACKED = 1 << 16  # entries of a law: larger tables gain nothing from being put together
+MAX_STACKED = 1 << 16  # entries of a law: larger tables gain nothing from stacking
 
 
 def worst(pairs: Pairs, divergence: batched.Divergence) -> float:
@@ -41,7 +41,7 @@ def worst(pairs: Pairs, divergence: batched.Divergence) -> float:
 
 
 def _stacked(pairs: Pairs) -> list[Neighbours]:
-    """Small tables as one, for suprema that are taken many times."""
+    """Stack small tables, for suprema that are taken many times."""
     held = list(pairs)
     size = sum(pair.log_p.size for pair in held)
     if size > MAX_STACKED or len({pair.other is None for pair in held}) != 1:
@@ -51,7 +51,7 @@ def _stacked(pairs: Pairs) -> list[Neighbours]:
 
 
 def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
-    """``sup |log p/q|`` over outputs, one number a pair of datasets, in nats.
+    """``sup |log p/q|`` over outputs, one number per pair of datasets, in nats.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
 
 
 def privacy_curve(pairs: Pairs, epsilons: Sequence[float]) -> Float[np.ndarray, " epsilons"]:
-    """``delta(eps) = sup E_{e^eps}(p || p')`` for every ``eps``.
+    """``delta(epsilon) = sup E_{e^epsilon}(p || p')`` for every ``epsilon``.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def zcdp(pairs: Pairs) -> float:
     """Zero-concentrated DP: ``rho = sup_{alpha > 1} sup D_alpha(p || p') / alpha``.
 
     The orders are searched on a grid from 1 to 1000 and refined around its best point. ``inf``
-    when any order is.
+    where any order is infinite.
 
     Examples
     --------
@@ -129,9 +129,9 @@ def zcdp(pairs: Pairs) -> float:
 
 
 def random_dp(pairs: Pairs) -> Callable[[float], float]:
-    """Law of the privacy loss of a random pair ``(Z, z')``: the function ``eps -> omega``.
+    """Law of the privacy loss of a random pair ``(Z, z')``: the function ``epsilon -> omega``.
 
-    ``omega(eps)`` is the probability that the pair is *not* ``eps``-indistinguishable
+    ``omega(epsilon)`` is the probability that the pair is *not* ``epsilon``-indistinguishable
     (Hall, Rinaldo & Wasserman 2013).
 
     Examples
@@ -144,9 +144,9 @@ def random_dp(pairs: Pairs) -> Callable[[float], float]:
     """
     loss, mass = random_dp_law(pairs)
 
-    def omega(eps: float) -> float:
-        # A loss equal to eps up to rounding is within eps.
-        return float(mass[loss > eps * (1 + 1e-12) + 1e-14].sum())
+    def omega(epsilon: float) -> float:
+        # A loss equal to epsilon up to rounding is within epsilon.
+        return float(mass[loss > epsilon * (1 + 1e-12) + 1e-14].sum())
 
     return omega
 
@@ -156,7 +156,7 @@ def random_dp_law(
 ) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
     """Privacy loss of every pair of datasets, ascending, and its probability.
 
-    Pairs whose ghost equals the example it replaces, of loss 0, carry what is missing to 1.
+    Pairs whose ghost equals the example it replaces, of loss 0, carry the rest of the probability.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def random_dp_law(
 
 
 def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
-    """Least ``eps`` that holds for a ``1 - omega`` fraction of pairs.
+    """Least ``epsilon`` that holds for a ``1 - omega`` fraction of pairs.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
 
 
 def personalized_dp(pairs: Pairs, num_values: int) -> Float[np.ndarray, " values"]:
-    """``eps(z)``: the largest privacy loss over datasets that contain the person ``z``.
+    """``epsilon(z)``: the largest privacy loss over datasets that contain the person ``z``.
 
     Examples
     --------

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from gibbs_dp.information.divergences import approximate_max_divergence_of_logs, batched
+from gibbs_dp.information.divergences import batched
 
 LogWeight = Float[np.ndarray, " datasets"]
 LogLaws = Float[np.ndarray, "datasets outputs"]
@@ -52,7 +52,7 @@ def mutual_information(log_weight: LogWeight, log_laws: LogLaws) -> float:
     >>> round(mutual_information(np.log([0.5, 0.5]), laws), 6)
     0.693147
     """
-    return average(log_weight, batched.kl(log_laws, _same(log_weight, log_laws)))
+    return average(log_weight, batched.kl(log_laws, repeated_mixture(log_weight, log_laws)))
 
 
 def lautum_information(log_weight: LogWeight, log_laws: LogLaws) -> float:
@@ -64,18 +64,7 @@ def lautum_information(log_weight: LogWeight, log_laws: LogLaws) -> float:
     >>> lautum_information(np.log([0.5, 0.5]), laws)
     inf
     """
-    return average(log_weight, batched.kl(_same(log_weight, log_laws), log_laws))
-
-
-def t_information(log_weight: LogWeight, log_laws: LogLaws) -> float:
-    """T-information, the average total variation of the laws to their mixture.
-
-    Examples
-    --------
-    >>> t_information(np.log([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    0.25
-    """
-    return average(log_weight, batched.total_variation(log_laws, _same(log_weight, log_laws)))
+    return average(log_weight, batched.kl(repeated_mixture(log_weight, log_laws), log_laws))
 
 
 def max_information_bits(log_weight: LogWeight, log_laws: LogLaws) -> float:
@@ -87,24 +76,10 @@ def max_information_bits(log_weight: LogWeight, log_laws: LogLaws) -> float:
     0.584963
     """
     seen = ~np.isneginf(log_weight)
-    ratio = batched.max_divergence(log_laws, _same(log_weight, log_laws))
+    ratio = batched.max_divergence(log_laws, repeated_mixture(log_weight, log_laws))
     return float(ratio[seen].max()) / math.log(2)
 
 
-def approx_max_information_bits(log_weight: LogWeight, log_laws: LogLaws, beta: float) -> float:
-    """Approximate max-information ``I_inf^beta(W; S)`` in bits; may be negative.
-
-    Examples
-    --------
-    >>> laws = np.log([[0.25, 0.75], [0.75, 0.25]])
-    >>> round(approx_max_information_bits(np.log([0.5, 0.5]), laws, beta=0.2), 6)
-    0.137504
-    """
-    marginal = mixture(log_weight, log_laws)
-    joint = (log_weight[:, None] + log_laws).ravel()
-    product = (log_weight[:, None] + marginal[None, :]).ravel()
-    return approximate_max_divergence_of_logs(joint, product, beta) / math.log(2)
-
-
-def _same(log_weight: LogWeight, log_laws: LogLaws) -> LogLaws:
+def repeated_mixture(log_weight: LogWeight, log_laws: LogLaws) -> LogLaws:
+    """Repeat the `mixture` once per dataset."""
     return np.broadcast_to(mixture(log_weight, log_laws), log_laws.shape)

@@ -70,6 +70,11 @@ class TypeProblem(abc.ABC):
         n
             Dataset size, at least 0.
 
+        Returns
+        -------
+        TypeTable
+            Log-probabilities of the outputs for each type.
+
         Raises
         ------
         ValueError
@@ -103,7 +108,7 @@ class TypeProblem(abc.ABC):
         return table.removals(self.table(gamma, n - 1).log_laws)
 
     def dp_epsilon(self, gamma: float, n: int, *, adjacency: Adjacency) -> float:
-        """Exact pure DP ``eps``: the largest log-ratio over neighbours and outputs, in nats."""
+        """Exact pure DP ``epsilon``: the largest log-ratio over neighbours and outputs, in nats."""
         pairs = self.neighbours(gamma, n, adjacency=adjacency)
         return max(0.0, ladder.worst(pairs, batched.max_divergence))
 
@@ -119,7 +124,7 @@ class TypeProblem(abc.ABC):
     def privacy_curve(
         self, gamma: float, n: int, epsilons: Sequence[float], *, adjacency: Adjacency
     ) -> Float[np.ndarray, " epsilons"]:
-        """Exact ``delta`` of ``(eps, delta)``-DP at every ``eps`` in ``epsilons``."""
+        """Exact ``delta`` of ``(epsilon, delta)``-DP at every ``epsilon`` in ``epsilons``."""
         return ladder.privacy_curve(self.neighbours(gamma, n, adjacency=adjacency), epsilons)
 
     def renyi_curve(
@@ -132,12 +137,12 @@ class TypeProblem(abc.ABC):
         """Zero-concentrated DP ``rho = sup_alpha D_alpha / alpha``, by search over orders."""
         return ladder.zcdp(self.neighbours(gamma, n, adjacency=adjacency))
 
-    def random_dp_omega(self, gamma: float, n: int, eps: float) -> float:
-        """Probability over ``(Z, z')`` that replacing one example loses more than ``eps``."""
-        return ladder.random_dp(self.neighbours(gamma, n, adjacency="replace-one"))(eps)
+    def random_dp_omega(self, gamma: float, n: int, epsilon: float) -> float:
+        """Probability over ``(Z, z')`` that replacing one example loses more than ``epsilon``."""
+        return ladder.random_dp(self.neighbours(gamma, n, adjacency="replace-one"))(epsilon)
 
     def random_dp_epsilon(self, gamma: float, n: int, omega: float) -> float:
-        """Least ``eps`` that holds for a ``1 - omega`` fraction of ``(Z, z')``, replace-one."""
+        """Least ``epsilon`` that holds for a ``1 - omega`` fraction of ``(Z, z')``, replace-one."""
         checks.unit_interval("omega", omega)
         pairs = self.neighbours(gamma, n, adjacency="replace-one")
         return ladder.random_dp_epsilon(pairs, omega)
@@ -145,7 +150,7 @@ class TypeProblem(abc.ABC):
     def personalized_dp(
         self, gamma: float, n: int, *, adjacency: Adjacency
     ) -> Float[np.ndarray, " values"]:
-        """``eps(z)`` of every example value: over datasets containing it, replaced or removed."""
+        """``epsilon(z)`` of each value: the worst privacy loss over datasets that contain it."""
         pairs = self.neighbours(gamma, n, adjacency=adjacency)
         return ladder.personalized_dp(pairs, self.data_probs.size)
 

@@ -1,4 +1,4 @@
-"""Output laws of a symmetric algorithm, one row a type, and its replace-one neighbours."""
+"""Output laws of a symmetric algorithm, one row per type, and its replace-one neighbours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gibbs_dp.information.divergences import batched
 
 
 class Neighbours(NamedTuple):
-    """Pairs of neighbouring datasets that differ in one way, one row a shared rest.
+    """Pairs of neighbouring datasets that differ in one way, one row per shared rest.
 
     ``log_weight [bases]`` is the probability that a dataset is ``rest + value`` and its ghost is
     ``other`` (or that it is ``rest + value``, for removal); the laws are ``[bases, outputs]``.
@@ -84,7 +84,7 @@ class TypeTable(WeightedLaws):
             return np.asarray(np.log(self.data_probs))
 
     def replacements(self) -> Iterator[Neighbours]:
-        """Go through ordered pairs of distinct values ``a -> b``: all replace-one neighbours."""
+        """Yield ordered pairs of distinct values ``a -> b``: all replace-one neighbours."""
         for a in range(self.data_probs.size):
             log_p = self.log_laws[self.index[:, a]]
             for b in range(self.data_probs.size):
@@ -93,7 +93,7 @@ class TypeTable(WeightedLaws):
                     yield Neighbours(a, b, weight, log_p, self.log_laws[self.index[:, b]])
 
     def removals(self, smaller: Float[np.ndarray, "bases outputs"]) -> Iterator[Neighbours]:
-        """Go through removals of one example; ``smaller`` holds the laws of ``n - 1`` examples."""
+        """Yield removals of one example; ``smaller`` holds the laws of ``n - 1`` examples."""
         for a in range(self.data_probs.size):
             weight = self.log_base_weight + self.log_data_probs[a]
             yield Neighbours(a, None, weight, self.log_laws[self.index[:, a]], smaller)

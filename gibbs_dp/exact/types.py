@@ -98,6 +98,11 @@ def type_index(counts: Counts) -> Int[np.ndarray, " types"]:
     counts
         ``[types, values]``, every row with the same sum.
 
+    Returns
+    -------
+    array
+        Rank of each row, ``[types]``.
+
     Examples
     --------
     >>> type_index(enumerate_types(4, 3)).tolist() == list(range(15))
@@ -166,7 +171,7 @@ def log_type_probabilities(
     log_multiplicity = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1)
     with np.errstate(divide="ignore"):
         log_probability = log_multiplicity + xlogy(counts, data_probs).sum(axis=1)
-    # gammaln(1000) is good to 1e-12 only; normalizing takes the common part of it away.
+    # gammaln(1000) is only good to 1e-12; normalizing removes the common part of its error.
     return np.asarray(log_probability - logsumexp(log_probability))
 
 

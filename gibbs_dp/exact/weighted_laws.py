@@ -1,14 +1,16 @@
-"""What the output of an algorithm tells about its whole dataset: one method a measure."""
+"""What an algorithm's output tells about its whole dataset: one method per measure."""
 
 from __future__ import annotations
 
 import abc
+import math
 
 import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp.exact import laws
 from gibbs_dp.information import checks
+from gibbs_dp.information.divergences import approximate_max_divergence_of_logs, batched
 
 
 class WeightedLaws(abc.ABC):
@@ -42,13 +44,17 @@ class WeightedLaws(abc.ABC):
 
     def t_information(self) -> float:
         """T-information, in ``[0, 1]``."""
-        return laws.t_information(self.log_weight, self.log_laws)
+        mixed = laws.repeated_mixture(self.log_weight, self.log_laws)
+        return laws.average(self.log_weight, batched.total_variation(self.log_laws, mixed))
 
     def max_information_bits(self) -> float:
         """Max-information in bits."""
         return laws.max_information_bits(self.log_weight, self.log_laws)
 
     def approx_max_information_bits(self, beta: float) -> float:
-        """Approximate max-information in bits, ``0 <= beta < 1``."""
+        """Approximate max-information in bits, ``0 <= beta < 1``; may be negative."""
         checks.unit_interval("beta", beta)
-        return laws.approx_max_information_bits(self.log_weight, self.log_laws, beta)
+        weight = self.log_weight[:, None]
+        joint = (weight + self.log_laws).ravel()
+        product = (weight + laws.mixture(self.log_weight, self.log_laws)).ravel()
+        return approximate_max_divergence_of_logs(joint, product, beta) / math.log(2)

@@ -83,7 +83,7 @@ def random_dp(channel: FiniteChannel) -> float:
     return round(worst, 12)
 
 
-def personalized_dp(channel: FiniteChannel) -> float:
+def mean_personalized_epsilon(channel: FiniteChannel) -> float:
     """Mean over people of ``eps(z)``, a person ``z`` against the default value 0, nats.
 
     Against any other value instead, ``eps(z)`` is at least half of the worst case for *every*
@@ -92,7 +92,7 @@ def personalized_dp(channel: FiniteChannel) -> float:
     Examples
     --------
     >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], 1)
-    >>> round(personalized_dp(channel), 6)  # half of the people are the default
+    >>> round(mean_personalized_epsilon(channel), 6)  # half of the people are the default
     0.549306
     """
     eps = np.zeros(channel.data_probs.size)
@@ -193,7 +193,7 @@ NOTIONS: dict[str, Notion] = {
     ),
     "personalized": Notion(
         "personalized DP",
-        personalized_dp,
+        mean_personalized_epsilon,
         False,
         "mean over people",
         "worst",

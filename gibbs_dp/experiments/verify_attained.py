@@ -27,7 +27,7 @@ REACHED = {
     ("delta_from_zcdp", 0): 0.4801,
     ("advanced_composition", 0): 8.742e-6,
     ("advanced_composition_inverse", 0): 8.810e-6,
-    ("advanced_composition_inverse_small_eps", 0): 1.780e-4,
+    ("advanced_composition_inverse_small_epsilon", 0): 1.780e-4,
     ("mutual_information_from_on_average_kl", 0): 0.9599,
     ("generalization_lower_from_mutual_information", 0): 0.9599,
     ("gibbs_mutual_information", 0): 0.25,

@@ -201,17 +201,17 @@ def selection_records() -> list[Record]:
     rooted = _agreement(7, root, lambda k: np.abs(k / 7 - 0.5) >= 0.5)
     low = _agreement(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= far)
     agreed = _agreement(4, event, lambda k: k == 4)
-    low_limit = bounds.low_sensitivity_tail(1000, far, sensitivity=1.0, eps=0.1 * (1 - 1e-12))
+    low_limit = bounds.low_sensitivity_tail(1000, far, sensitivity=1.0, epsilon=0.1 * (1 - 1e-12))
     total = bounds.advanced_composition(200, 0.1, delta_slack=1e-9)
-    inverse = bounds.advanced_composition_inverse(200, total.eps, delta_slack=1e-9)
+    inverse = bounds.advanced_composition_inverse(200, total.epsilon, delta_slack=1e-9)
     one, zero = response(0.1)
-    curve = composed_privacy_curve(one, zero, 200, [total.eps])
+    curve = composed_privacy_curve(one, zero, 200, [total.epsilon])
     moved = response(0.5) + np.array([[0.01, -0.01], [-0.01, 0.01]])
     draw = bounds.approximate_draw(0.5, 0.0, total_variation=0.01).delta
-    adaptive = bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, eps=event)
-    general = bounds.general_event_tail(4, fixed_tail=2.0**-4, eps=event)
+    adaptive = bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
+    general = bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
     event_limit = bounds.event_probability(0.5, bits=k_bits, beta=0.1)
-    root_limit = bounds.statistical_query_tail_root(7, 0.5, eps=root)
+    root_limit = bounds.statistical_query_tail_root(7, 0.5, epsilon=root)
     stick = dv.hockey_stick(moved[0], moved[1], math.exp(0.5))
     return [
         inequality("I_inf^beta of eps-DP, n = 2000", f"{DWORK}, Thm 20", bits, published),
@@ -221,7 +221,7 @@ def selection_records() -> list[Record]:
             "statistical query, tau^2-DP",
             DWORK,
             query,
-            bounds.statistical_query_tail(3, 0.5, eps=0.25),
+            bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
         ),
         inequality("statistical query, root form", DWORK, rooted, root_limit),
         inequality("low-sensitivity query", DWORK, low, low_limit),

@@ -181,7 +181,7 @@ def channel_checks() -> list[Check]:
         lemma = bounds.composed_on_average_kl(
             eps_1, second_given_first=conditional_on_average_kl(first, kernel)
         )
-        total = bounds.basic_composition([first.dp_epsilon(), eps_2], [0.0, 0.0]).eps
+        total = bounds.basic_composition([first.dp_epsilon(), eps_2], [0.0, 0.0]).epsilon
         twice = bounds.repeated_draws_on_average_kl(first.on_average_kl(), 2)
         information = first.mutual_information()
         records = [

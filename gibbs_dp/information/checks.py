@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 Adjacency = Literal["replace-one", "add-remove"]
 
-# Probabilities typed by hand rarely sum to one in the last digit; more than this is a mistake.
+# Probabilities typed by hand rarely sum to one exactly; a larger gap is a mistake.
 SUM_TOLERANCE = 1e-9
 LARGEST_GAMMA = 1e100
 
 
 def real(name: str, value: Any) -> float:
-    """Return a number as a float, else raise ``ValueError``: text, None and truth values are none.
+    """Return a number as a float, else raise ``ValueError``: text, None and booleans are not.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def real(name: str, value: Any) -> float:
 
 
 def shown(value: Any) -> str:
-    """Show a value in a sentence: itself where it is short and of one line, else its type.
+    """Show a value in a sentence: itself if it is one short line, else its type.
 
     >>> shown("x"), shown(np.zeros(100))
     ("'x'", 'ndarray')
@@ -67,7 +67,7 @@ def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
 
     Examples
     --------
-    >>> nonnegative("eps", 0.0)
+    >>> nonnegative("epsilon", 0.0)
     0.0
     """
     found = real(name, value)
@@ -133,6 +133,11 @@ def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
         The argument's name, for the error message.
     value
         Vector ``[outcomes]`` of probabilities.
+
+    Returns
+    -------
+    array
+        The probabilities, ``[outcomes]``, which sum to 1.
 
     Raises
     ------

@@ -114,6 +114,11 @@ def approx_max_information_bits(joint: ArrayLike, beta: float) -> float:
     beta
         Mass given away, ``0 <= beta < 1``.
 
+    Returns
+    -------
+    float
+        Bits.
+
     Examples
     --------
     >>> round(approx_max_information_bits([[0.4, 0.1], [0.1, 0.4]], beta=0.1), 6)
@@ -142,6 +147,11 @@ def conditional_mutual_information(joint: ArrayLike) -> float:
     ----------
     joint
         Joint law ``[W, S, C]``.
+
+    Returns
+    -------
+    float
+        Nats.
 
     Examples
     --------
@@ -233,7 +243,12 @@ def erasure_mutual_information(joint: ArrayLike) -> float:
     Parameters
     ----------
     joint
-        Joint law ``[W, z_1, ..., z_n]``, one axis an example.
+        Joint law ``[W, z_1, ..., z_n]``, one axis per example.
+
+    Returns
+    -------
+    float
+        Nats.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class Accountant:
     routes
         The routes that apply.
     missing
-        Name of every other route, and the constant it waits for.
+        Name of every other route, and the constant it lacks.
     """
 
     gamma: float
@@ -51,7 +51,7 @@ class Accountant:
         return value, self.routes[index] if math.isfinite(value) else None
 
     def pure(self) -> float:
-        """Pure DP ``eps``."""
+        """Pure DP ``epsilon``."""
         return self.best(lambda r: r.pure(self.num_draws))[0]
 
     def zcdp(self) -> float:
@@ -68,13 +68,13 @@ class Accountant:
         """``mu`` of Gaussian DP."""
         return self.best(lambda r: r.gdp(self.num_draws))[0]
 
-    def delta(self, eps: float) -> float:
-        """``delta`` of ``(eps, delta)``-DP; not for adaptive composition with other releases."""
-        checks.nonnegative("eps", eps)
-        return min(1.0, self.best(lambda r: r.delta(eps, self.num_draws))[0])
+    def delta(self, epsilon: float) -> float:
+        """``delta`` at ``epsilon``; not for adaptive composition with other releases."""
+        checks.nonnegative("epsilon", epsilon)
+        return min(1.0, self.best(lambda r: r.delta(epsilon, self.num_draws))[0])
 
     def epsilon(self, delta: float) -> float:
-        """``eps`` of ``(eps, delta)``-DP; pure DP at ``delta = 0``."""
+        """``epsilon`` of ``(epsilon, delta)``-DP; pure DP at ``delta = 0``."""
         return self.best(lambda r: epsilon_at(r, delta, self.num_draws))[0]
 
     def kl(self) -> float:
@@ -146,6 +146,11 @@ def account(
         Bounds that the data are clipped to.
     num_draws
         Independent exact draws that are released together.
+
+    Returns
+    -------
+    Accountant
+        Its methods give each guarantee, ``inf`` where there is none.
 
     Raises
     ------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from scipy.optimize import brentq
 
@@ -16,7 +15,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.accountant import Accountant, account
 from gibbs_dp.privacy.guarantee import Guarantee
 
-# Inverse temperatures outside are taken for a target that cannot be met.
+# A target that needs an inverse temperature outside counts as one that cannot be met.
 SMALLEST, LARGEST = 1e-12, 1e15
 SMALLEST_DELTA = 1e-280
 
@@ -131,6 +130,11 @@ def calibrate_gamma(
     target
         What is allowed.
 
+    Returns
+    -------
+    Calibration
+        ``gamma``, and the guarantee of the draws.
+
     Raises
     ------
     ValueError
@@ -146,7 +150,12 @@ def calibrate_gamma(
     >>> found.gamma
     0.03125
     """
-    at = partial(_account, posterior, n, adjacency, domain, num_draws)
+
+    def at(gamma: float) -> Accountant:
+        return account(
+            posterior, gamma=gamma, n=n, adjacency=adjacency, domain=domain, num_draws=num_draws
+        )
+
     delta = 0.0 if target.delta is None else target.delta
     trial = at(1.0)
     is_pure = target.pure_epsilon is not None
@@ -161,31 +170,14 @@ def calibrate_gamma(
         gamma = _largest(lambda g: target.spent(at(g)))
     found = at(gamma)
     if target.epsilon is None:
-        return Calibration(gamma, found.guarantee(_reporting_delta(found)))
+        # The delta at which epsilon is stated: 0 where there is pure DP.
+        return Calibration(gamma, found.guarantee(0.0 if math.isfinite(found.pure()) else 1e-6))
     # delta(epsilon) was checked itself; inverting it again would only add rounding.
     return Calibration(gamma, replace(found.guarantee(delta), epsilon=target.epsilon))
 
 
-def _account(
-    posterior: GibbsPosterior,
-    n: int,
-    adjacency: Adjacency,
-    domain: Domain | None,
-    num_draws: int,
-    gamma: float,
-) -> Accountant:
-    return account(
-        posterior, gamma=gamma, n=n, adjacency=adjacency, domain=domain, num_draws=num_draws
-    )
-
-
-def _reporting_delta(accountant: Accountant) -> float:
-    """``delta`` at which a guarantee states its ``epsilon``: 0 where there is pure DP."""
-    return 0.0 if math.isfinite(accountant.pure()) else 1e-6
-
-
 def _require_between(gamma: float) -> None:
-    """Raise where no gamma that could be sampled at meets the target, and where all do."""
+    """Raise where no usable gamma meets the target, or every one does."""
     if gamma > LARGEST:
         raise ValueError(
             f"target: every gamma up to {LARGEST:g} meets it, as it allows nearly everything or "

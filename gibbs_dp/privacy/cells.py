@@ -1,4 +1,4 @@
-r"""Bytes of a private table, line by line and cell by cell, each without a look at any other.
+r"""Bytes of a private table, line by line and cell by cell, each read by itself.
 
 A line ends at the byte ``\n`` and nowhere else; a carriage return before it is dropped. Quotes
 never reach over the end of a line. What a line says is a function of its bytes alone, and nothing
@@ -49,7 +49,7 @@ def split_cells(line: bytes, separator: bytes) -> list[bytes] | None:
     r"""Split one line into cells; None where its quotes are not those of CSV (RFC 4180).
 
     A cell that begins with a quote ends with one, doubled quotes stand for one, and spaces around
-    the quotes do not count. Anywhere else a quote is a character like others.
+    the quotes do not count. Anywhere else a quote is an ordinary character.
 
     >>> split_cells(b'"Doe, ""Jo"" J.",5"', b",")
     [b'Doe, "Jo" J.', b'5"']
@@ -101,7 +101,7 @@ def to_number(cell: bytes, decimal: bytes = b".") -> float | None:
         if b"." in cell:
             return None
         cell = cell.replace(decimal, b".")
-    # Where only these characters occur, what Python takes for a number is what is one here.
+    # A text of these characters alone is a number here exactly when Python reads one.
     if len(cell) > MAX_NUMBER or cell.translate(None, _NUMERIC):
         return None
     try:

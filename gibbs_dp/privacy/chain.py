@@ -32,7 +32,7 @@ class ChainConstants(NamedTuple):
     Attributes
     ----------
     gradient_sensitivity
-        ``S``: most that one example moves the sum of (clipped) gradients.
+        ``S``: the most that one example can move the sum of (clipped) gradients.
     strong_convexity, smoothness
         ``m`` (``-inf`` where unknown) and ``M`` of the potential whose gradient is followed.
     """
@@ -118,6 +118,11 @@ def chain_guarantee(
         At which ``epsilon`` is reported, in ``(0, 1)``.
     num_draws
         Independent chains.
+
+    Returns
+    -------
+    Guarantee
+        Of all chains together.
 
     Raises
     ------

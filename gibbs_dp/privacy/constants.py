@@ -6,11 +6,15 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
+
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.langevin import prior_gradient
 
 
 class PosteriorConstants(NamedTuple):
@@ -32,7 +36,7 @@ class PosteriorConstants(NamedTuple):
     prior_convexity, prior_smoothness
         The same of ``-log prior``.
     reasons
-        For every constant that is missing, what is missing and how to declare it.
+        Why each missing constant is missing, and how to declare it.
     """
 
     adjacency: Adjacency
@@ -77,6 +81,11 @@ def derive_constants(
         Which datasets count as neighbours.
     domain
         Declared bounds on examples, or None where nothing is promised.
+
+    Returns
+    -------
+    PosteriorConstants
+        Infinite where nothing finite is known, with the reasons.
 
     Raises
     ------
@@ -152,6 +161,14 @@ def on_support(posterior: GibbsPosterior, domain: Domain) -> Domain:
     return domain
 
 
+def gradients_at_zero(posterior: GibbsPosterior, domain: Domain) -> tuple[float, float]:
+    """Bound the gradients at zero: of one example's loss on the domain, and of ``-log prior``."""
+    assert isinstance(posterior.loss, Loss)
+    at_zero = replace(on_support(posterior, domain), theta_bound=0.0)
+    pull = np.asarray(prior_gradient(posterior, jnp.zeros(posterior.dim)), np.float64)
+    return posterior.loss.constants(at_zero).lipschitz, float(np.linalg.norm(pull))
+
+
 def _structured(
     posterior: GibbsPosterior, n: int, adjacency: Adjacency, convexity: float, smoothness: float
 ) -> PosteriorConstants:
@@ -183,7 +200,7 @@ def _structured(
 
 
 def _reasons(constants: PosteriorConstants, loss: Loss, domain: Domain) -> dict[str, str]:
-    """Say which declaration each missing constant waits for."""
+    """Say which declaration would supply each missing constant."""
     found = {}
     open_ends = []
     if math.isinf(domain.x_bound):

@@ -16,6 +16,11 @@ def require(module: str, extra: str = "privacy") -> Any:
     extra
         Extra of this package that brings it.
 
+    Returns
+    -------
+    module
+        The imported module.
+
     Raises
     ------
     ValueError

@@ -48,11 +48,6 @@ class Guarantee:
     total_variation
         Declared distance of the draws' law from the posterior; of "approximate draw" only.
 
-    Raises
-    ------
-    ValueError
-        If a number is negative or not one.
-
     Examples
     --------
     >>> g = Guarantee("replace-one", "exact draw", 1, 1.0, epsilon=1.0, delta=0.0, pure_epsilon=1.0)
@@ -94,13 +89,18 @@ class Guarantee:
     def within_total_variation(self, total_variation: float) -> Guarantee:
         """Guarantee draws whose law is within ``tau`` of an exact draw's, for *every* dataset.
 
-        ``m`` such draws are within ``m tau`` of ``m`` exact ones: ``(eps, delta + (1 + e^eps) m
-        tau)``-DP. Pure, zero-concentrated and Gaussian DP are lost.
+        ``m`` such draws are within ``m tau`` of ``m`` exact ones: ``(epsilon, delta + (1 +
+        e^epsilon) m tau)``-DP. Pure, zero-concentrated and Gaussian DP are lost.
 
         Parameters
         ----------
         total_variation
             ``tau`` of one draw; it is declared, never measured.
+
+        Returns
+        -------
+        Guarantee
+            Of as many approximate draws.
 
         Raises
         ------

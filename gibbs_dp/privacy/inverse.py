@@ -1,4 +1,4 @@
-"""From ``delta(eps)`` to ``eps(delta)``, always from above."""
+"""From ``delta(epsilon)`` to ``epsilon(delta)``, always from above."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from scipy.optimize import brentq
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.routes import Route
 
-# Relative amount by which a root is raised, so that delta(eps) <= delta survives rounding.
+# Relative amount by which a root is raised, so that delta(epsilon) <= delta survives rounding.
 NUDGE = 1e-12
 # Beyond this, an epsilon says nothing and exponentials overflow.
 LARGEST = 600.0
 
 
+def meaningful_epsilon(epsilon: float) -> float:
+    """Return ``epsilon``, refused unless it is positive and promises something.
+
+    >>> meaningful_epsilon(1.0)
+    1.0
+    """
+    if checks.positive("epsilon", epsilon) > LARGEST:
+        raise ValueError(f"epsilon: one above {LARGEST:g} promises nothing; lower it.")
+    return epsilon
+
+
 def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
-    """Smallest ``eps`` with ``delta(eps) <= delta``; the pure one at ``delta = 0``.
+    """Smallest ``epsilon`` with ``delta(epsilon) <= delta``; the pure one at ``delta = 0``.
 
     Parameters
     ----------
@@ -30,7 +41,7 @@ def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
     Returns
     -------
     float
-        ``inf`` where no ``eps`` below 600 will do and there is no pure one.
+        ``inf`` where no ``epsilon`` below 600 will do and there is no pure one.
 
     Raises
     ------
@@ -55,9 +66,9 @@ def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
             return pure
         high = min(2 * high, pure, LARGEST)
 
-    def excess(eps: float) -> float:
+    def excess(epsilon: float) -> float:
         # In logarithms the curve is nearly straight.
-        return math.log(max(route.delta(eps, num_draws), 1e-300)) - math.log(delta)
+        return math.log(max(route.delta(epsilon, num_draws), 1e-300)) - math.log(delta)
 
     root = float(brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-13))
     step = NUDGE

@@ -53,7 +53,7 @@ class Ledger:
     (`gibbs_dp.privacy.ledger_file`), so that accidents are found; someone who may write the file
     can forge it. **A copy of the file has the same budget once more**: keep one file per dataset,
     where every process that releases can reach it, and never restore one over a newer one. An open
-    ledger notices when its file was replaced by another or by an older copy of itself, and refuses;
+    ledger notices when its file is replaced by another or by an older copy of itself, and refuses;
     one that is opened afterwards cannot. Files of version 0.1 are sealed when first opened.
 
     Parameters
@@ -127,10 +127,15 @@ nothing was recorded.
         zcdp
             Instead: budget in ``rho`` of zero-concentrated DP.
 
+        Returns
+        -------
+        Ledger
+            The new ledger, with nothing spent.
+
         Raises
         ------
         ValueError
-            If the file exists or the budget makes no sense.
+            If the file exists or the budget is invalid.
         """
         if adjacency not in ("replace-one", "add-remove"):
             raise ValueError(f"adjacency must be 'replace-one' or 'add-remove', got {adjacency!r}.")
@@ -248,7 +253,7 @@ nothing was recorded.
         )
 
     def _look(self, connection: sqlite3.Connection) -> tuple[Budget, State]:
-        """Read budget and sums anew, and refuse a file that is not what it was, only later."""
+        """Read budget and sums; refuse a file that is not a later state of the same ledger."""
         budget = ledger_file.read_budget(connection)
         state = ledger_file.read_state(connection, budget)
         if self._read is not None and self._seen is not None:

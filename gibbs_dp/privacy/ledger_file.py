@@ -86,7 +86,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect for one operation; whatever the file makes of it is one sentence."""
+    """Connect for one operation; turn any failure to read the file into one sentence."""
     try:
         with closing(connect(path)) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:

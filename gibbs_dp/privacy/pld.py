@@ -40,14 +40,14 @@ class PrivacyLoss:
     assumption: str
 
     def epsilon(self, delta: float) -> float:
-        """``eps`` of ``(eps, delta)``-DP, in nats."""
+        """``epsilon`` of ``(epsilon, delta)``-DP, in nats."""
         checks.unit_interval("delta", delta)
         return float(self.distribution.get_epsilon_for_delta(delta))
 
-    def delta(self, eps: float) -> float:
-        """``delta`` of ``(eps, delta)``-DP."""
-        checks.nonnegative("eps", eps)
-        return float(self.distribution.get_delta_for_epsilon(eps))
+    def delta(self, epsilon: float) -> float:
+        """``delta`` of ``(epsilon, delta)``-DP."""
+        checks.nonnegative("epsilon", epsilon)
+        return float(self.distribution.get_delta_for_epsilon(epsilon))
 
     def repeated(self, num_draws: int) -> PrivacyLoss:
         """Distribution of ``num_draws`` independent releases."""
@@ -67,6 +67,11 @@ def location_family_pld(log_density: LogDensity, *, shift: float) -> PrivacyLoss
         Log density of the noise, vectorized, up to a constant; it must be log-concave.
     shift
         Largest move of the location between neighbours.
+
+    Returns
+    -------
+    PrivacyLoss
+        Of one draw.
 
     Raises
     ------
@@ -110,6 +115,11 @@ def enumerated_pld(
     adjacency
         Which datasets count as neighbours.
 
+    Returns
+    -------
+    PrivacyLoss
+        Of one draw.
+
     Raises
     ------
     ValueError
@@ -143,6 +153,11 @@ def dominating_pair_pld(
     are_all_neighbours
         Whether the list is complete. A pair picked from a larger set shows how bad things are
         for two datasets, which is no guarantee for the others, so False is refused.
+
+    Returns
+    -------
+    PrivacyLoss
+        Of one draw.
 
     Raises
     ------

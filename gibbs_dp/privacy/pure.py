@@ -41,6 +41,11 @@ def pure_dp_epsilon(
     adjacency
         Which datasets count as neighbours.
 
+    Returns
+    -------
+    float or None
+        Nats.
+
     Raises
     ------
     ValueError

@@ -123,12 +123,12 @@ class Schema:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Schema:
-        """Read what `to_dict` wrote, as ``schema`` in ``release.json``.
+        """Read what `to_dict` wrote, such as ``schema`` in ``release.json``.
 
         Raises
         ------
         ValueError
-            If it is not that.
+            If it is not a schema.
 
         Examples
         --------

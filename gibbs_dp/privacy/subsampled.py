@@ -9,7 +9,7 @@ from gibbs_dp.privacy.extra import require
 def subsampled_epsilon(
     noise_multiplier: float, sampling_rate: float, *, num_steps: int, delta: float
 ) -> float:
-    """``eps`` of ``num_steps`` Poisson-subsampled Gaussian mechanisms, add/remove, pessimistic.
+    """``epsilon`` of ``num_steps`` Poisson-subsampled Gaussian mechanisms, add/remove, pessimistic.
 
     Parameters
     ----------
@@ -21,6 +21,11 @@ def subsampled_epsilon(
         Steps, composed adaptively.
     delta
         In ``(0, 1)``.
+
+    Returns
+    -------
+    float
+        Nats, rounded up.
 
     Raises
     ------

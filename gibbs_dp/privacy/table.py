@@ -17,7 +17,7 @@ from gibbs_dp.privacy.schema import Schema
 
 SEPARATORS = (b",", b";", b"\t", b"|")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Tables that are not lines of text, by the ends of their names.
+# Tables that are not lines of text, by file extension.
 OTHER_KINDS = (
     *(".parquet", ".pq", ".feather", ".arrow", ".xlsx", ".xls", ".ods", ".json", ".dta", ".sav"),
     *(".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z"),
@@ -105,7 +105,7 @@ def read_table(
 def _row_reader(
     schema: Schema, separator: bytes, places: Sequence[int], width: int, decimal: bytes
 ) -> Callable[[bytes], Row]:
-    """Return the function that reads a record: of its line, and of nothing else in the file."""
+    """Return the function that reads a record from its line, and from nothing else in the file."""
     columns = list(zip(places, schema.features.values(), strict=False))
     label, label_place = schema.label, places[-1]
     unreadable = _unreadable(schema)

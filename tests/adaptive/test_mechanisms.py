@@ -109,7 +109,7 @@ def test_counting_errors_against_simulation():
         (lambda: adaptive.Sparse(1.0, 0, 1.0, adjacency="replace-one"), "num_above must"),
         (lambda: adaptive.Sparse(1.0, 1, 0.0, adjacency="replace-one"), "sigma must"),
         (lambda: adaptive.composed_pure_dp(0, 0.1, delta=0.0), "num_releases must"),
-        (lambda: adaptive.per_release_epsilon(3, 0.0, delta=0.1), "total_eps must"),
+        (lambda: adaptive.per_release_epsilon(3, 0.0, delta=0.1), "total_epsilon must"),
         (
             lambda: adaptive.LaplaceMechanism(1.0, 1.0, adjacency="replace-one").release(
                 np.array([math.nan])

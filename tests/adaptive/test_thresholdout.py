@@ -182,7 +182,7 @@ def test_promise_is_kept_by_hand():
     queries = m / 2 * np.exp(-(noise - splits) / (4 * sigma))
     p_noise = (thresholds + queries).min() + budget * math.exp(-found.slack / sigma)
     fixed = m * 2 * math.exp(-2 * n * found.deviation**2)
-    p_rows = gdp.information.bounds.adaptive_event_tail(n, fixed_tail=fixed, eps=found.epsilon)
+    p_rows = gdp.information.bounds.adaptive_event_tail(n, fixed_tail=fixed, epsilon=found.epsilon)
     assert p_noise + p_rows <= beta
     assert p_noise + p_rows > 0.2 * beta  # and not wasteful
 

@@ -5,7 +5,6 @@ import functools
 import json
 import re
 import shlex
-import sys
 import types
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.privacy.releases import exact_draws, steps
 
-MODULE = sys.modules["gibbs_dp.privacy.release"]
 README = Path(__file__).parents[2] / "README.md"
 REPLACE = ("--adjacency", "replace-one")
 WORDS = (
@@ -200,17 +199,21 @@ def test_the_readme_runs_as_printed(run, tmp_path, monkeypatch):
 
     def release(*given, **named):
         with monkeypatch.context() as inside:
-            inside.setattr(MODULE, "charge_guarantee", charge)
+            inside.setattr(steps, "charge_guarantee", charge)
             with pytest.raises(SeenError):
                 gdp.privacy.release(*given, **named)
         return types.SimpleNamespace(theta=None, guarantee=None)
 
     monkeypatch.setattr(gdp, "release", release)
     monkeypatch.chdir(tmp_path)
-    short = functools.partial(MODULE.sample, num_warmup=100, num_samples=100)
-    monkeypatch.setattr(MODULE, "sample", lambda *a, num_warmup, num_samples, **k: short(*a, **k))
-    monkeypatch.setattr(MODULE, "has_converged", lambda draws: True)
-    monkeypatch.setattr(MODULE, "secret_key", lambda: jax.random.key(0))
+    short = functools.partial(exact_draws.sample, num_warmup=100, num_samples=100)
+
+    def quick(*given, num_warmup, num_samples, **named):
+        return short(*given, **named)
+
+    monkeypatch.setattr(exact_draws, "sample", quick)
+    monkeypatch.setattr(exact_draws, "has_converged", lambda draws: True)
+    monkeypatch.setattr(exact_draws, "secret_key", lambda: jax.random.key(0))
     section = README.read_text().split("## Releasing private draws")[1].split("\n## ")[0]
     section = section.replace("5000", "2000")
     names, commands = {}, []

@@ -49,12 +49,12 @@ def test_renyi_of_range_is_ordered():
 
 def test_composition_check_value():
     slack = math.exp(-32)
-    small = bounds.advanced_composition_inverse_small_eps(10_000, 1.0, delta_slack=slack)
+    small = bounds.advanced_composition_inverse_small_epsilon(10_000, 1.0, delta_slack=slack)
     assert small == pytest.approx(1 / 800, rel=1e-9)
     full = bounds.advanced_composition_inverse(10_000, 1.0, delta_slack=slack)
     assert 1 / 10_000 < full < small
     total = bounds.advanced_composition(10_000, full, delta_slack=slack)
-    assert total.eps == pytest.approx(1.0, abs=1e-12)
+    assert total.epsilon == pytest.approx(1.0, abs=1e-12)
     assert bounds.advanced_composition(10, 0.1, 1e-3, delta_slack=1e-5).delta == 10 * 1e-3 + 1e-5
 
 
@@ -115,8 +115,8 @@ def test_sharper_forms_are_sharper():
         kappa = bounds.dp_approx_max_information_bits_kappa(n, eps, beta=beta)
         assert kappa <= sharp <= published
         assert kappa <= bounds.pure_dp_max_information_bits(n, eps)
-    tail = bounds.adaptive_event_tail(1000, fixed_tail=1e-8, eps=0.05)
-    assert tail <= bounds.general_event_tail(1000, fixed_tail=1e-8, eps=0.05)
+    tail = bounds.adaptive_event_tail(1000, fixed_tail=1e-8, epsilon=0.05)
+    assert tail <= bounds.general_event_tail(1000, fixed_tail=1e-8, epsilon=0.05)
 
 
 def test_approximate_dp_is_the_two_way_max_divergence():
@@ -145,15 +145,24 @@ def test_equalities_of_on_average_kl():
     [
         (lambda: bounds.kl_from_range(-1.0), "eta must be at least 0"),
         (lambda: bounds.renyi_from_range(1.0, 0.5), "alpha must be at least 1"),
-        (lambda: bounds.statistical_query_tail(10, 0.1, eps=0.02), "eps must be at most 0.01"),
-        (lambda: bounds.statistical_query_tail_root(10, 0.1, eps=0.01), "eps must be at most 0"),
         (
-            lambda: bounds.low_sensitivity_tail(100, 1.0, sensitivity=1.0, eps=0.0),
+            lambda: bounds.statistical_query_tail(10, 0.1, epsilon=0.02),
+            "epsilon must be at most 0.01",
+        ),
+        (
+            lambda: bounds.statistical_query_tail_root(10, 0.1, epsilon=0.01),
+            "epsilon must be at most 0",
+        ),
+        (
+            lambda: bounds.low_sensitivity_tail(100, 1.0, sensitivity=1.0, epsilon=0.0),
             "must be at least 10",
         ),
-        (lambda: bounds.general_event_tail(10, fixed_tail=0.5, eps=1.0), "eps must be at most"),
+        (
+            lambda: bounds.general_event_tail(10, fixed_tail=0.5, epsilon=1.0),
+            "epsilon must be at most",
+        ),
         (lambda: bounds.advanced_composition(3, 0.1, delta_slack=0.0), "delta_slack must lie"),
-        (lambda: bounds.basic_composition([0.1], [0.1, 0.2]), "eps and delta must be vectors"),
+        (lambda: bounds.basic_composition([0.1], [0.1, 0.2]), "epsilon and delta must be vectors"),
         (
             lambda: bounds.langevin_last_iterate_gdp(
                 3, 1.0, gradient_sensitivity=1.0, gamma=1.0, strong_convexity=1.0, smoothness=2.0

@@ -66,7 +66,7 @@ def test_what_is_not_near_says_why(name, i):
 
 def test_the_printed_inverse_overdraws():
     k, total, slack = 100, 20.0, 0.1
-    eps = bounds.advanced_composition_inverse_small_eps(k, total, delta_slack=slack)
+    eps = bounds.advanced_composition_inverse_small_epsilon(k, total, delta_slack=slack)
     p = np.array([math.exp(eps), 1.0]) / (1 + math.exp(eps))
     assert composed_privacy_curve(p, p[::-1], k, [total])[0] > 2 * slack
 

@@ -73,7 +73,7 @@ def test_advanced_composition(seed, releases, slack, each):
     )
     for a, b in ((p, q), (q, p)):
         assert composed_privacy_curve(a, b, releases, [eps])[0] <= delta + ROUNDING
-    total = bounds.advanced_composition(releases, each, delta_slack=slack).eps
+    total = bounds.advanced_composition(releases, each, delta_slack=slack).epsilon
     solved = bounds.advanced_composition_inverse(releases, total, delta_slack=slack)
     assert math.isclose(solved, each, rel_tol=1e-9)
 
@@ -122,18 +122,18 @@ def test_events_chosen_after_looking(seed, n, beta, tau):
     assert truth <= bounds.event_probability(min(1.0, chance), bits=bits, beta=beta) + ROUNDING
     fixed = float((event @ law).max())
     if 1e-9 < fixed < 1:
-        assert truth <= bounds.adaptive_event_tail(n, fixed_tail=fixed, eps=eps) + ROUNDING
+        assert truth <= bounds.adaptive_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
         if eps <= math.sqrt(math.log(1 / fixed) / (2 * n)):
-            assert truth <= bounds.general_event_tail(n, fixed_tail=fixed, eps=eps) + ROUNDING
+            assert truth <= bounds.general_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
     # A query for each output: its mean on the data is off by at least tau.
     query = rng.uniform(size=(3, 2))
     states = ordered_datasets(n, 2)
     off = np.abs(query[:, states].mean(axis=2) - (query @ channel.data_probs)[:, None]) >= tau
     tail = float(joint[off].sum())
     if eps <= tau**2:
-        assert tail <= bounds.statistical_query_tail(n, tau, eps=eps) + ROUNDING
+        assert tail <= bounds.statistical_query_tail(n, tau, epsilon=eps) + ROUNDING
     if eps <= math.sqrt(max(0.0, tau**2 - math.log(2) / (2 * n))):
-        assert tail <= bounds.statistical_query_tail_root(n, tau, eps=eps) + ROUNDING
+        assert tail <= bounds.statistical_query_tail_root(n, tau, epsilon=eps) + ROUNDING
 
 
 @settings(max_examples=40, deadline=None)

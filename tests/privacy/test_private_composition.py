@@ -34,7 +34,7 @@ def test_ten_gaussians_as_dp_accounting_has_them():
     """The published 7.5113, by a list of events, by ours, and by the closed form."""
     events = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(2.0)] * 10)
     theirs = pld.PLDAccountant().compose(events).get_epsilon(1e-5)
-    ours = compose([gaussian(0.5)] * 10, delta=1e-5).eps
+    ours = compose([gaussian(0.5)] * 10, delta=1e-5).epsilon
     assert theirs == pytest.approx(7.5113, abs=5e-5)
     assert ours == pytest.approx(theirs, rel=1e-6)
     assert delta_from_gdp(math.sqrt(10) / 2, ours) == pytest.approx(1e-5, rel=1e-3)
@@ -43,7 +43,7 @@ def test_ten_gaussians_as_dp_accounting_has_them():
 def test_pure_guarantees_compose_as_randomized_responses():
     """Binomial closed form of k randomized responses."""
     k, eps, delta = 12, 0.3, 1e-6
-    found = compose([pure(eps)] * k, delta=delta).eps
+    found = compose([pure(eps)] * k, delta=delta).epsilon
     p = 1 / (1 + math.exp(-eps))
     j = np.arange(k + 1)
     mass = np.array([math.comb(k, int(i)) for i in j]) * p**j * (1 - p) ** (k - j)
@@ -53,13 +53,13 @@ def test_pure_guarantees_compose_as_randomized_responses():
     slightly = float(np.sum(mass * np.maximum(0, 1 - np.exp(found - 2e-3 - loss))))
     assert slightly > delta
     assert found < k * eps
-    assert compose([pure(eps)] * k, delta=0.0).eps == pytest.approx(k * eps)
+    assert compose([pure(eps)] * k, delta=0.0).epsilon == pytest.approx(k * eps)
 
 
 def test_mixed_releases_take_the_best_route():
     both = [gaussian(0.3, "replace-one"), pure(0.2)]
-    assert compose(both, delta=1e-6).eps < compose([both[0]], delta=1e-6).eps + 0.2 + 1e-9
-    assert compose(both, delta=0.0).eps == math.inf
+    assert compose(both, delta=1e-6).epsilon < compose([both[0]], delta=1e-6).epsilon + 0.2 + 1e-9
+    assert compose(both, delta=0.0).epsilon == math.inf
 
 
 def test_renyi_curves_of_bounded_range_add():
@@ -67,7 +67,7 @@ def test_renyi_curves_of_bounded_range_add():
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0)))
     given = {"gamma": 0.05, "n": 9, "adjacency": "replace-one", "domain": gdp.Domain(x_bound=1.0)}
     one = account(posterior, **given).guarantee()
-    found = compose([one] * 100, delta=1e-6).eps
+    found = compose([one] * 100, delta=1e-6).epsilon
     rho = 100 * 0.1**2 / 8
     assert found < rho + 2 * math.sqrt(rho * math.log(1e6))
     assert found > account(posterior, num_draws=100, **given).epsilon(1e-6)
@@ -93,7 +93,7 @@ def test_without_the_extra_one_line_names_it(monkeypatch):
     monkeypatch.setattr("importlib.import_module", missing)
     with pytest.raises(ValueError, match=r"pip install 'gibbs-dp\[privacy\]'"):
         compose([pure(1.0)], delta=1e-5)
-    assert compose([pure(1.0)], delta=0.0).eps == 1.0  # adding needs no library
+    assert compose([pure(1.0)], delta=0.0).epsilon == 1.0  # adding needs no library
 
 
 # -- privacy-loss distributions ---------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,8 +12,8 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp.privacy import BudgetExceededError, ReleaseError, release_chain
 from gibbs_dp.privacy import release as release_function
+from gibbs_dp.privacy.releases import exact_draws
 
-MODULE = sys.modules["gibbs_dp.privacy.release"]
 BOTH = ["exact-draw", "float-arithmetic"]
 UNIT = gdp.Domain(x_bound=1.0)
 MEAN = gdp.GibbsPosterior(
@@ -81,7 +80,7 @@ def test_labels_are_clipped_and_never_complained_about(ledger, monkeypatch):
         seen.append((posterior, data, settings["gamma"]))
         raise RuntimeError
 
-    monkeypatch.setattr(MODULE, "sample", spy)
+    monkeypatch.setattr(exact_draws, "sample", spy)
     x, y = np.random.default_rng(0).normal(size=(30, 2)), np.full(30, 7.0)
     with pytest.raises(ReleaseError):
         go(ledger, LOGISTIC, (x, y), pure_epsilon=1.0)
@@ -172,7 +171,7 @@ def test_refusals_charge_nothing_and_quote_nothing(ledger, case):
 def test_a_release_over_budget_draws_nothing(tmp_path, monkeypatch):
     small = gdp.Ledger.create(tmp_path / "small", adjacency="replace-one", epsilon=1.0)
     go(small, pure_epsilon=0.75)
-    monkeypatch.setattr(MODULE, "sample", None)  # would fail if it were called
+    monkeypatch.setattr(exact_draws, "sample", None)  # would fail if it were called
     with pytest.raises(BudgetExceededError, match=r"0\.25 of 1\.0 is left"):
         go(small, pure_epsilon=0.75)
     assert len(small.charges()) == 1
@@ -197,7 +196,7 @@ def test_what_fails_after_the_charge_says_one_fixed_sentence(ledger, monkeypatch
         )
 
     for broken in (leak, disagreeing):
-        monkeypatch.setattr(MODULE, "sample", broken)
+        monkeypatch.setattr(exact_draws, "sample", broken)
         with pytest.raises(ReleaseError) as error:
             go(ledger, pure_epsilon=1.0)
         messages.add(str(error.value))
@@ -215,7 +214,7 @@ def test_the_charge_is_on_disk_before_anything_is_drawn(ledger, monkeypatch):
         seen.append(gdp.Ledger(ledger.path).spent()["epsilon"])
         raise RuntimeError
 
-    monkeypatch.setattr(MODULE, "sample", spy)
+    monkeypatch.setattr(exact_draws, "sample", spy)
     with pytest.raises(ReleaseError):
         go(ledger, pure_epsilon=1.0)
     assert seen == [1.0]
@@ -283,13 +282,13 @@ def test_chains_that_fail_the_check_are_tried_longer(ledger, monkeypatch):
         found.append(found[0] if found else gdp.sample(posterior, data, **settings))
         return found[-1]
 
-    monkeypatch.setattr(MODULE, "sample", spy)
-    monkeypatch.setattr(MODULE, "has_converged", lambda draws: len(lengths) >= 3)
+    monkeypatch.setattr(exact_draws, "sample", spy)
+    monkeypatch.setattr(exact_draws, "has_converged", lambda draws: len(lengths) >= 3)
     out = go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
     assert lengths == [(10, 50), (40, 200), (160, 800)]
     assert len({str(key) for key in keys}) == 3
     assert out.charge == 1
-    monkeypatch.setattr(MODULE, "has_converged", lambda draws: False)
+    monkeypatch.setattr(exact_draws, "has_converged", lambda draws: False)
     with pytest.raises(ReleaseError, match=r"up to 16 times longer; nothing is released"):
         go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
     assert ledger.spent()["epsilon"] == 10.0

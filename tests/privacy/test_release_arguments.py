@@ -10,6 +10,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import Target, account, chain_guarantee, release_chain, release_proven
+from gibbs_dp.privacy.releases import exact_draws, steps
 
 NAN = math.nan
 UNIT = gdp.Domain(x_bound=1.0)
@@ -160,12 +161,9 @@ def test_a_mistake_costs_nothing(ledger, as_users_call, way, case):
 
 
 def test_a_chain_without_acceptance_may_be_vouched_for(ledger, monkeypatch):
-    import sys
-
     seen = []
-    module = sys.modules["gibbs_dp.privacy.release"]
-    monkeypatch.setattr(module, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
-    monkeypatch.setattr(module, "sample", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr(steps, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
+    monkeypatch.setattr(exact_draws, "sample", lambda *args, **kwargs: 1 / 0)
     given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger, "kernel": gdp.ULA()}
     with pytest.raises(gdp.privacy.ReleaseError):
         gdp.release(

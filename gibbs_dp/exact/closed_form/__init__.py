@@ -1,9 +1,9 @@
 """Closed forms: Gaussian mean, linear regression, Beta-Bernoulli, Laplace mechanism."""
 
 from gibbs_dp.exact.closed_form.answer import ClosedForm as ClosedForm
-from gibbs_dp.exact.closed_form.beta_bernoulli import beta_bernoulli as beta_bernoulli
-from gibbs_dp.exact.closed_form.beta_bernoulli import beta_kl as beta_kl
-from gibbs_dp.exact.closed_form.correlated_mean import correlated_mean as correlated_mean
+from gibbs_dp.exact.closed_form.bernoulli import beta_bernoulli as beta_bernoulli
+from gibbs_dp.exact.closed_form.bernoulli import beta_kl as beta_kl
+from gibbs_dp.exact.closed_form.correlated import correlated_mean as correlated_mean
 from gibbs_dp.exact.closed_form.figure2b import Figure2b as Figure2b
 from gibbs_dp.exact.closed_form.figure2b import (
     linear_regression_figure2b as linear_regression_figure2b,
@@ -11,7 +11,7 @@ from gibbs_dp.exact.closed_form.figure2b import (
 from gibbs_dp.exact.closed_form.figure2b_exact import (
     linear_regression_figure2b_exact as linear_regression_figure2b_exact,
 )
-from gibbs_dp.exact.closed_form.gaussian_mean import gaussian_mean as gaussian_mean
+from gibbs_dp.exact.closed_form.gaussian import gaussian_mean as gaussian_mean
 from gibbs_dp.exact.closed_form.laplace_mechanism import ChannelInformation as ChannelInformation
 from gibbs_dp.exact.closed_form.laplace_mechanism import (
     laplace_mechanism_information as laplace_mechanism_information,

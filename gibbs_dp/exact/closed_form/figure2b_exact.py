@@ -12,7 +12,7 @@ from gibbs_dp.exact.closed_form.figure2b import Figure2b
 from gibbs_dp.information import checks
 
 # Points of the lattice of (sum x^2, sum x e) in each direction, and half its width in standard
-# deviations; the coarser lattice is there to tell the error.
+# deviations; the coarser lattice shows the error.
 LATTICES = ((128, 10.0), (96, 9.0))
 # Where the characteristic function is cut off it must be below this.
 _NEGLIGIBLE = 1e-9
@@ -22,7 +22,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 def linear_regression_figure2b_exact(
     gamma: float, n: int, *, support: tuple[float, float] | None = None
 ) -> Figure2b:
-    """On-average KL and excess risk of Figure 2b by integrals instead of random datasets.
+    """On-average KL and excess risk of Figure 2b, by integration instead of random datasets.
 
     ``x`` and the noise ``e`` are uniform on ``(-1, 1)``, ``y = x + e``, ``loss = (y - x theta)^2``.
     With ``S = sum x^2`` and ``u = theta - 1`` Theorem 4 gives ``eps_KL = gamma gen`` with
@@ -46,7 +46,7 @@ def linear_regression_figure2b_exact(
     -------
     Figure2b
         Its standard errors are numerical errors: that of the quadrature, or the difference between
-        two lattices, and what rounding may leave.
+        two lattices, plus an allowance for rounding.
 
     Raises
     ------

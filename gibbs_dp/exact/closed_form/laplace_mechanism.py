@@ -122,6 +122,11 @@ def private_mean_on_average_kl(gamma: float, n: int, bound: float = 2.0) -> floa
     bound
         Where examples are truncated.
 
+    Returns
+    -------
+    float
+        Nats.
+
     Examples
     --------
     >>> round(private_mean_on_average_kl(10.0, 100), 8)

@@ -55,6 +55,11 @@ def linear_regression_posterior(
     prior_precision
         ``tau`` of the prior ``N(0, I / tau)``; 0, the default, is flat.
 
+    Returns
+    -------
+    GaussianPosterior
+        Mean ``[d]`` and precision ``[d, d]``.
+
     Raises
     ------
     ValueError

@@ -49,6 +49,11 @@ def linear_regression_replaced(
     prior_precision
         ``tau > 0`` of the prior ``N(0, I / tau)``.
 
+    Returns
+    -------
+    ReplacedRegression
+        Exact answers for each dataset.
+
     Raises
     ------
     ValueError

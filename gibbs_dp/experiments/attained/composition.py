@@ -25,14 +25,14 @@ def composed_response(eps: float, total: float) -> float:
 def many_releases() -> tuple[float, float]:
     """Many randomized responses at what advanced composition promises."""
     total = bounds.advanced_composition(RELEASES, EACH, delta_slack=TAIL)
-    return composed_response(EACH, total.eps), TAIL
+    return composed_response(EACH, total.epsilon), TAIL
 
 
 def many_leaks() -> tuple[float, float]:
     """Ten chances of a leak and nothing else."""
     total = bounds.advanced_composition(10, 0.0, 1e-4, delta_slack=1e-9)
     one, zero = hidden(1e-4)
-    return float(composed_privacy_curve(one, zero, 10, [total.eps])[0]), total.delta
+    return float(composed_privacy_curve(one, zero, 10, [total.epsilon])[0]), total.delta
 
 
 def spent(inverse: Callable[..., float]) -> tuple[float, float]:
@@ -111,7 +111,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             lambda: (
                 dv.max_divergence(*(np.kron(law, law) for law in response(0.4))),
-                bounds.basic_composition([0.4, 0.4], [0.0, 0.0]).eps,
+                bounds.basic_composition([0.4, 0.4], [0.0, 0.0]).epsilon,
             ),
             0.999,
             part=0,
@@ -131,14 +131,14 @@ CASES: dict[str, list[Case]] = {
     "advanced_composition_inverse": [
         Case(lambda: spent(bounds.advanced_composition_inverse), 1.03)
     ],
-    "advanced_composition_inverse_small_eps": [
-        Case(lambda: spent(bounds.advanced_composition_inverse_small_eps), 1.03)
+    "advanced_composition_inverse_small_epsilon": [
+        Case(lambda: spent(bounds.advanced_composition_inverse_small_epsilon), 1.03)
     ],
     "approximate_draw": [
         Case(
             lambda: (
                 dv.max_divergence(*response(0.5)),
-                bounds.approximate_draw(0.5, 0.0, total_variation=0.0).eps,
+                bounds.approximate_draw(0.5, 0.0, total_variation=0.0).epsilon,
             ),
             0.999,
             part=0,

@@ -158,7 +158,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             lambda: (
                 matched_guess(3, 0.25, lambda k: np.abs(k / 3 - 0.5) >= 0.5),
-                bounds.statistical_query_tail(3, 0.5, eps=0.25),
+                bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
             ),
             0.27,
             loose=UNION,
@@ -168,7 +168,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             lambda: (
                 matched_guess(7, ROOT_EPS, lambda k: np.abs(k / 7 - 0.5) >= 0.5),
-                bounds.statistical_query_tail_root(7, 0.5, eps=ROOT_EPS),
+                bounds.statistical_query_tail_root(7, 0.5, epsilon=ROOT_EPS),
             ),
             0.04,
             loose=UNION,
@@ -179,7 +179,7 @@ CASES: dict[str, list[Case]] = {
             lambda: (
                 matched_guess(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= LOW_TAU),
                 bounds.low_sensitivity_tail(
-                    1000, LOW_TAU * (1 + 1e-12), sensitivity=1.0, eps=0.1 * (1 - 1e-12)
+                    1000, LOW_TAU * (1 + 1e-12), sensitivity=1.0, epsilon=0.1 * (1 - 1e-12)
                 ),
             ),
             9e-4,
@@ -190,7 +190,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             lambda: (
                 matched_guess(4, EVENT_EPS, lambda k: k == 4),
-                bounds.general_event_tail(4, fixed_tail=2.0**-4, eps=EVENT_EPS),
+                bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
             ),
             0.22,
             loose=UNION,
@@ -200,7 +200,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             lambda: (
                 matched_guess(4, EVENT_EPS, lambda k: k == 4),
-                bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, eps=EVENT_EPS),
+                bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
             ),
             0.47,
             loose="the best beta still adds the mass given away to the event's own",

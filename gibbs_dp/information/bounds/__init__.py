@@ -37,7 +37,7 @@ from gibbs_dp.information.bounds.composition import (
     advanced_composition_inverse as advanced_composition_inverse,
 )
 from gibbs_dp.information.bounds.composition import (
-    advanced_composition_inverse_small_eps as advanced_composition_inverse_small_eps,
+    advanced_composition_inverse_small_epsilon as advanced_composition_inverse_small_epsilon,
 )
 from gibbs_dp.information.bounds.composition import approximate_draw as approximate_draw
 from gibbs_dp.information.bounds.composition import basic_composition as basic_composition

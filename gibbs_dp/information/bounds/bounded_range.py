@@ -31,13 +31,18 @@ def loss_difference_range(loss_range: float, *, adjacency: checks.Adjacency) -> 
 def pure_dp_from_range(eta: float) -> float:
     """Pure DP from the range: ``eta``-bounded-range is ``eta``-DP (McSherry & Talwar 2007).
 
-    The log-ratio changes sign, so its supremum is at most its range: ``eps = gamma R``, which is
-    ``2 gamma Delta`` replace-one, essentially attained.
+    The log-ratio changes sign, so its supremum is at most its range: ``epsilon = gamma R``, which
+    is ``2 gamma Delta`` replace-one, essentially attained.
 
     Parameters
     ----------
     eta
         ``gamma R``, the range of the log-ratio.
+
+    Returns
+    -------
+    float
+        Pure-DP ``epsilon``, nats.
 
     Examples
     --------
@@ -65,7 +70,7 @@ def pure_dp_from_log_density(gamma: float, *, log_density_bound: float) -> float
 
 
 def pure_dp_fixed_normalizer(gamma: float, *, sensitivity: float) -> float:
-    """Pure DP, normalizer free of data: ``eps = gamma sup |L(theta, Z) - L(theta, Z')|``.
+    """Pure DP, normalizer free of data: ``epsilon = gamma sup |L(theta, Z) - L(theta, Z')|``.
 
     Location families on the whole space, such as the Laplace mechanism (Dwork et al. 2006):
     half of what the range alone would give.
@@ -87,6 +92,11 @@ def kl_from_range(eta: float) -> float:
     ----------
     eta
         Range of the log-ratio, ``gamma R`` for a Gibbs posterior.
+
+    Returns
+    -------
+    float
+        ``kappa(eta)``, nats.
 
     Raises
     ------
@@ -141,6 +151,11 @@ def renyi_from_range(eta: float, alpha: float) -> float:
         Range of the log-ratio.
     alpha
         Order, at least 1; 1 is `kl_from_range` and ``inf`` is ``eta``.
+
+    Returns
+    -------
+    float
+        Divergence in nats.
 
     Examples
     --------
@@ -208,15 +223,15 @@ def gibbs_generalization(gamma: float, *, loss_range: float) -> float:
     return checks.positive("gamma", gamma) * checks.nonnegative("loss_range", loss_range) ** 2 / 2
 
 
-def dp_erasure_information(n: int, eps: float) -> float:
-    """Pure ``eps``-DP, replace-one: ``I^-(W; S) <= n kappa(eps) <= n eps^2 / 8``, in nats.
+def dp_erasure_information(n: int, epsilon: float) -> float:
+    """Pure DP, replace-one: ``I^-(W; S) <= n kappa(epsilon) <= n epsilon^2 / 8``, in nats.
 
-    At a fixed output the log-likelihood of ``z_i`` has range at most ``eps``, which is what
-    `kl_from_range` asks; sharper than ``n`` times the KL of neighbours.
+    At a fixed output the log-likelihood of ``z_i`` has range at most ``epsilon``, as
+    `kl_from_range` assumes; sharper than ``n`` times the KL of neighbours.
 
     Examples
     --------
     >>> round(dp_erasure_information(10, 1.0), 6)
     1.233016
     """
-    return checks.count("n", n) * kl_from_range(eps)
+    return checks.count("n", n) * kl_from_range(epsilon)

@@ -67,35 +67,35 @@ def zcdp_from_gdp(mu: float) -> float:
     return checks.nonnegative("mu", mu) ** 2 / 2
 
 
-def delta_from_gdp(mu: float, eps: float) -> float:
-    """``delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)`` (Balle & Wang 2018).
+def delta_from_gdp(mu: float, epsilon: float) -> float:
+    """``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)`` (Balle & Wang 2018).
 
     Examples
     --------
-    >>> round(delta_from_gdp(1.0, eps=1.0), 6)
+    >>> round(delta_from_gdp(1.0, epsilon=1.0), 6)
     0.126937
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     if checks.nonnegative("mu", mu) == 0:
         return 0.0
-    first = float(ndtr(mu / 2 - eps / mu))
-    return max(0.0, first - math.exp(eps + float(log_ndtr(-mu / 2 - eps / mu))))
+    first = float(ndtr(mu / 2 - epsilon / mu))
+    return max(0.0, first - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
 
 
-def delta_from_zcdp(rho: float, eps: float) -> float:
-    """``rho``-zCDP implies ``(eps, exp(-(eps - rho)^2 / (4 rho)))``-DP for ``eps >= rho``.
+def delta_from_zcdp(rho: float, epsilon: float) -> float:
+    """``exp(-(epsilon - rho)^2 / (4 rho))``, from ``rho``-zCDP, for ``epsilon >= rho``; else 1.
 
-    Bun & Steinke 2016, Prop. 1.3. Returns 1 for ``eps < rho``.
+    Bun & Steinke 2016, Prop. 1.3.
 
     Examples
     --------
-    >>> round(delta_from_zcdp(0.125, eps=2.0), 6)
+    >>> round(delta_from_zcdp(0.125, epsilon=2.0), 6)
     0.000884
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     if checks.nonnegative("rho", rho) == 0:
         return 0.0
-    return 1.0 if eps < rho else math.exp(-((eps - rho) ** 2) / (4 * rho))
+    return 1.0 if epsilon < rho else math.exp(-((epsilon - rho) ** 2) / (4 * rho))
 
 
 def langevin_last_iterate_gdp(
@@ -124,6 +124,11 @@ def langevin_last_iterate_gdp(
         Inverse temperature.
     strong_convexity, smoothness
         ``m`` and ``M`` of ``U = gamma L - log pi``.
+
+    Returns
+    -------
+    float
+        ``mu`` of Gaussian DP.
 
     Raises
     ------

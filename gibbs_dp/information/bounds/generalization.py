@@ -1,4 +1,4 @@
-"""Bounds of the on-average generalization error by information measures and by stability.
+"""Bounds on the on-average generalization error, from information measures and from stability.
 
 Russo & Zou 2016; Xu & Raginsky 2017; Bu, Zou & Veeravalli 2020; Raginsky et al. 2016 and Rakhlin,
 lecture 20. Examples are independent, adjacency is replace-one, and information is in nats.
@@ -22,16 +22,16 @@ def generalization_from_mutual_information(
     Parameters
     ----------
     mutual_information
-        ``I(W; S)``, or any upper bound of it such as ``I^-``, in nats.
+        ``I(W; S)``, or any upper bound on it, such as ``I^-``, in nats.
     n
         Number of independent examples.
     sigma
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every ``theta``.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
 
     Examples
     --------
@@ -56,6 +56,11 @@ def generalization_from_individual_information(information: ArrayLike, *, sigma:
         ``I(W; Z_i)`` of every example, ``[n]``, in nats.
     sigma
         Subgaussian parameter of the loss, for every ``theta``.
+
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
 
     Examples
     --------
@@ -82,6 +87,11 @@ def generalization_subexponential(
         ``I(W; S)`` in nats, and the number of independent examples.
     sigma, b
         ``log E exp(s (loss - R)) <= s^2 sigma^2 / 2`` for ``|s| < 1/b`` and every ``theta``.
+
+    Returns
+    -------
+    float
+        Bound on ``gen``.
 
     Examples
     --------
@@ -111,6 +121,11 @@ def generalization_from_erasure_t_information(
     loss_range
         Length of an interval that holds the loss.
 
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
+
     Examples
     --------
     >>> generalization_from_erasure_t_information(0.5, n=10)
@@ -120,28 +135,33 @@ def generalization_from_erasure_t_information(
     return checks.positive("loss_range", loss_range) * erasure_t_information / checks.count("n", n)
 
 
-def generalization_from_dp(eps: float, delta: float = 0.0, *, loss_range: float = 1.0) -> float:
-    """``(eps, delta)``-DP, replace-one: ``|gen| <= range * (e^eps - 1 + delta)``.
+def generalization_from_dp(epsilon: float, delta: float = 0.0, *, loss_range: float = 1.0) -> float:
+    """``(epsilon, delta)``-DP, replace-one: ``|gen| <= range * (e^epsilon - 1 + delta)``.
 
     Parameters
     ----------
-    eps, delta
+    epsilon, delta
         Privacy of the algorithm, replace-one.
     loss_range
         Length of an interval that holds the loss.
+
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
 
     Examples
     --------
     >>> round(generalization_from_dp(0.1), 6)
     0.105171
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     checks.unit_interval("delta", delta)
-    return checks.positive("loss_range", loss_range) * (checks.expm1(eps) + delta)
+    return checks.positive("loss_range", loss_range) * (checks.expm1(epsilon) + delta)
 
 
 def erasure_information_from_uniform_kl_stability(n: int, kl: float) -> float:
-    """``KL(P_s || P_s') <= eps`` over replace-one neighbours gives ``I^- <= n eps``, in nats.
+    """``KL(P_s || P_s') <= kl`` over replace-one neighbours gives ``I^- <= n kl``, in nats.
 
     Examples
     --------
@@ -153,7 +173,7 @@ def erasure_information_from_uniform_kl_stability(n: int, kl: float) -> float:
 
 
 def erasure_information_from_average_kl_stability(n: int, kl: float) -> float:
-    """``E (1/n) sum_i KL(P_s || P_{s^-i}) <= eps`` gives ``I^- <= n eps``, in nats.
+    """``E (1/n) sum_i KL(P_s || P_{s^-i}) <= kl`` gives ``I^- <= n kl``, in nats.
 
     ``P_{s^-i}`` is the algorithm run on the ``n - 1`` other examples. Any law that does not see
     ``z_i`` would do: the average over ``z_i`` is the best of them.
@@ -180,7 +200,7 @@ def erasure_information_from_on_average_kl(n: int, on_average_kl: float) -> floa
 
 
 def erasure_t_information_from_tv_stability(n: int, total_variation: float) -> float:
-    """``TV(P_s, P_s') <= eps`` over replace-one neighbours gives ``T^- <= n eps``.
+    """``TV(P_s, P_s') <= tv`` over replace-one neighbours gives ``T^- <= n tv``.
 
     Examples
     --------
@@ -201,6 +221,11 @@ def selection_bias(mutual_information: float, *, sigma: float) -> float:
         ``I(W; Phi)`` between the selection and the statistics, or ``I(W; S)``, in nats.
     sigma
         Every ``phi_j(S)`` is ``sigma^2``-subgaussian.
+
+    Returns
+    -------
+    float
+        Bound on the bias.
 
     Examples
     --------

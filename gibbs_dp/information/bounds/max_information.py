@@ -1,8 +1,8 @@
 """Max-information of differentially private algorithms, in bits.
 
 Dwork, Feldman, Hardt, Pitassi, Reingold & Roth 2015 (*Generalization in adaptive data analysis
-and holdout reuse*). Adjacency is replace-one. For ``eps``-Bayesian DP the three pure bounds hold
-with arbitrarily correlated examples (Zhao 2019, Thm 3). For ``(eps, delta)``-DP see
+and holdout reuse*). Adjacency is replace-one. For ``epsilon``-Bayesian DP the three pure bounds
+hold with arbitrarily correlated examples (Zhao 2019, Thm 3). For ``(epsilon, delta)``-DP see
 `approximate_dp`.
 """
 
@@ -16,8 +16,8 @@ from gibbs_dp.information.bounds.bounded_range import kl_from_range
 BITS_PER_NAT = 1 / math.log(2)
 
 
-def pure_dp_max_information_bits(n: int, eps: float) -> float:
-    """``I_inf(A, n) <= log2(e) eps n`` for ``eps``-DP and any law of the data, in bits.
+def pure_dp_max_information_bits(n: int, epsilon: float) -> float:
+    """``I_inf(A, n) <= log2(e) epsilon n`` for ``epsilon``-DP and any law of the data, in bits.
 
     Dwork et al. 2015, Thm 19.
 
@@ -25,47 +25,57 @@ def pure_dp_max_information_bits(n: int, eps: float) -> float:
     ----------
     n
         Number of examples.
-    eps
+    epsilon
         Pure DP, replace-one.
+
+    Returns
+    -------
+    float
+        Bound in bits.
 
     Examples
     --------
     >>> round(pure_dp_max_information_bits(10, 0.1), 6)
     1.442695
     """
-    return BITS_PER_NAT * checks.nonnegative("eps", eps) * checks.count("n", n)
+    return BITS_PER_NAT * checks.nonnegative("epsilon", epsilon) * checks.count("n", n)
 
 
-def dp_approx_max_information_bits_published(n: int, eps: float, *, beta: float) -> float:
-    """``I_inf^beta <= log2(e) (eps^2 n / 2 + eps sqrt(n ln(2/beta) / 2))``, in bits.
+def dp_approx_max_information_bits_published(n: int, epsilon: float, *, beta: float) -> float:
+    """``I_inf^beta <= log2(e) (epsilon^2 n / 2 + epsilon sqrt(n ln(2/beta) / 2))``, in bits.
 
-    Dwork et al. 2015, Thm 20: ``eps``-DP and independent examples.
+    Dwork et al. 2015, Thm 20: ``epsilon``-DP and independent examples.
 
     Parameters
     ----------
-    n, eps
+    n, epsilon
         Number of examples and pure DP, replace-one.
     beta
         Mass given away, in ``(0, 1)``.
+
+    Returns
+    -------
+    float
+        Bound in bits.
 
     Examples
     --------
     >>> round(dp_approx_max_information_bits_published(10, 0.1, beta=0.05), 6)
     0.691728
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     checks.unit_interval("beta", beta, open_left=True)
-    spread = eps * math.sqrt(checks.count("n", n) * math.log(2 / beta) / 2)
-    return BITS_PER_NAT * (eps**2 * n / 2 + spread)
+    spread = epsilon * math.sqrt(checks.count("n", n) * math.log(2 / beta) / 2)
+    return BITS_PER_NAT * (epsilon**2 * n / 2 + spread)
 
 
-def dp_approx_max_information_bits(n: int, eps: float, *, beta: float) -> float:
-    """``I_inf^beta <= log2(e) (eps^2 n / 8 + eps sqrt(n ln(1/beta) / 2))``, in bits.
+def dp_approx_max_information_bits(n: int, epsilon: float, *, beta: float) -> float:
+    """``I_inf^beta <= log2(e) (epsilon^2 n / 8 + epsilon sqrt(n ln(1/beta) / 2))``, in bits.
 
     Sharper constants for the same assumptions. At an output ``y`` write
     ``log P(y|x)/P(y) = sum_i G_i``, ``G_i = log P(y|x_1..x_i) / P(y|x_1..x_{i-1})``: given the past
-    each has range ``eps`` and ``E e^{G_i} = 1``, so its mean under the joint law is at most
-    ``kappa(eps) <= eps^2/8``, and Azuma bounds the rest.
+    each has range ``epsilon`` and ``E e^{G_i} = 1``, so its mean under the joint law is at most
+    ``kappa(epsilon) <= epsilon^2/8``, and Azuma bounds the rest.
 
     Parameters are those of `dp_approx_max_information_bits_published`.
 
@@ -74,16 +84,16 @@ def dp_approx_max_information_bits(n: int, eps: float, *, beta: float) -> float:
     >>> round(dp_approx_max_information_bits(10, 0.1, beta=0.05), 6)
     0.576389
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     checks.unit_interval("beta", beta, open_left=True)
-    spread = eps * math.sqrt(checks.count("n", n) * math.log(1 / beta) / 2)
-    return BITS_PER_NAT * (eps**2 * n / 8 + spread)
+    spread = epsilon * math.sqrt(checks.count("n", n) * math.log(1 / beta) / 2)
+    return BITS_PER_NAT * (epsilon**2 * n / 8 + spread)
 
 
-def dp_approx_max_information_bits_kappa(n: int, eps: float, *, beta: float) -> float:
-    """`dp_approx_max_information_bits` with ``n kappa(eps)`` in place of ``n eps^2 / 8``, in bits.
+def dp_approx_max_information_bits_kappa(n: int, epsilon: float, *, beta: float) -> float:
+    """`dp_approx_max_information_bits` with ``kappa(epsilon)`` for ``epsilon^2 / 8``, in bits.
 
-    ``kappa(eps)`` (`kl_from_range`) is what the proof gives: it matters from ``eps`` of about 1.
+    ``kappa(epsilon)`` (`kl_from_range`) is what the proof gives; it matters from about 1.
     Also never more than `pure_dp_max_information_bits`, which holds at every ``beta``.
 
     Parameters are those of `dp_approx_max_information_bits_published`.
@@ -93,10 +103,10 @@ def dp_approx_max_information_bits_kappa(n: int, eps: float, *, beta: float) -> 
     >>> round(dp_approx_max_information_bits_kappa(10, 2.0, beta=0.05), 6)
     18.012338
     """
-    checks.nonnegative("eps", eps)
+    checks.nonnegative("epsilon", epsilon)
     checks.unit_interval("beta", beta, open_left=True)
-    spread = eps * math.sqrt(checks.count("n", n) * math.log(1 / beta) / 2)
-    nats = min(n * kl_from_range(eps) + spread, n * eps)
+    spread = epsilon * math.sqrt(checks.count("n", n) * math.log(1 / beta) / 2)
+    nats = min(n * kl_from_range(epsilon) + spread, n * epsilon)
     return BITS_PER_NAT * nats
 
 

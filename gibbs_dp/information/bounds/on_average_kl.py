@@ -20,6 +20,11 @@ def on_average_kl_from_generalization(gamma: float, generalization_error: float)
     generalization_error
         ``E [R(theta) - Rhat(theta, Z)]``.
 
+    Returns
+    -------
+    float
+        ``eps_KL`` in nats.
+
     Examples
     --------
     >>> on_average_kl_from_generalization(gamma=2.0, generalization_error=0.1)
@@ -40,7 +45,7 @@ def generalization_from_on_average_kl(gamma: float, on_average_kl: float) -> flo
 
 
 def post_processed_on_average_kl(on_average_kl: float) -> float:
-    """Lemma 5: ``eps_KL(f(A)) <= eps_KL(A)`` for any, also random, ``f`` of the output alone.
+    """Lemma 5: ``eps_KL(f(A)) <= eps_KL(A)`` for any ``f`` of the output alone, even a random one.
 
     Examples
     --------
@@ -62,6 +67,11 @@ def group_on_average_kl(on_average_kl: float, group_size: int) -> float:
     group_size
         ``k``, at most ``n``.
 
+    Returns
+    -------
+    float
+        Bound on the on-average KL of the group, nats.
+
     Examples
     --------
     >>> round(group_on_average_kl(0.1, group_size=3), 6)
@@ -82,6 +92,11 @@ def composed_on_average_kl(first: float, *, second_given_first: float) -> float:
         ``eps_2 >= E_{Z,z'} E_{theta ~ A(Z)} KL(B(Z, theta) || B(Z^(1), theta))``, with ``theta``
         drawn from ``A`` *on the same dataset*. A bound for every fixed ``theta`` on average over
         ``Z`` is not enough; see `gibbs_dp.exact.counterexamples`.
+
+    Returns
+    -------
+    float
+        Bound on the on-average KL of both outputs, nats.
 
     Examples
     --------
@@ -118,6 +133,11 @@ def mutual_information_from_on_average_kl(n: int, on_average_kl: float) -> float
     on_average_kl
         ``eps_KL`` in nats.
 
+    Returns
+    -------
+    float
+        Bound on the mutual information, nats.
+
     Examples
     --------
     >>> round(mutual_information_from_on_average_kl(10, 0.02), 6)
@@ -153,6 +173,11 @@ def gibbs_mutual_information(n: int, gamma: float, *, sigma: float) -> float:
     sigma
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every ``theta``.
 
+    Returns
+    -------
+    float
+        Bound on the mutual information, nats.
+
     Examples
     --------
     >>> gibbs_mutual_information(10, gamma=0.5, sigma=0.5)
@@ -176,7 +201,7 @@ def gibbs_generalization_subgaussian(gamma: float, *, sigma: float) -> float:
 
 
 def subgaussian_parameter(lower: float, upper: float) -> float:
-    """Hoeffding's lemma: a loss in ``[lower, upper]`` is subgaussian with ``sigma`` half of it.
+    """Hoeffding's lemma: a loss in ``[lower, upper]`` is subgaussian, ``sigma`` half the length.
 
     Examples
     --------

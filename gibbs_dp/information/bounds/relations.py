@@ -15,6 +15,11 @@ def total_variation_from_kl(kl: float) -> float:
     kl
         KL divergence in nats, at least 0 and possibly ``inf``.
 
+    Returns
+    -------
+    float
+        Bound on the total variation.
+
     Raises
     ------
     ValueError
@@ -52,6 +57,11 @@ def hockey_stick_lower_from_total_variation(total_variation: float, g: float) ->
     g
         Factor, at least 1.
 
+    Returns
+    -------
+    float
+        Bound on ``E_g``, at least 0.
+
     Examples
     --------
     >>> round(hockey_stick_lower_from_total_variation(0.9, g=2.0), 6)
@@ -60,15 +70,15 @@ def hockey_stick_lower_from_total_variation(total_variation: float, g: float) ->
     if not 0 <= total_variation <= 1:
         raise ValueError(f"total_variation must lie in [0, 1], got {total_variation}; check it.")
     if not g >= 1:
-        raise ValueError(f"g must be at least 1, got {g}; use g = exp(eps).")
+        raise ValueError(f"g must be at least 1, got {g}; use g = exp(epsilon).")
     return 1 - g * (1 - total_variation)
 
 
 def epsilon_from_approximate_max_divergence(forward: float, backward: float) -> float:
-    """``(eps, delta)``-DP of a pair: the larger approximate max divergence of two directions.
+    """``(epsilon, delta)``-DP of a pair: the larger approximate max divergence of two directions.
 
-    ``E_{e^eps}(P || Q) <= delta`` exactly when ``D_inf^delta(P || Q) <= eps``; DP asks it of both
-    orders, and of ``eps >= 0``.
+    ``E_{e^epsilon}(P || Q) <= delta`` exactly when ``D_inf^delta(P || Q) <= epsilon``; DP asks it
+    of both orders, and of ``epsilon >= 0``.
 
     Examples
     --------

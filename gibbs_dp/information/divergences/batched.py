@@ -38,7 +38,7 @@ def _bregman(d: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
 
 
 def _log_sum(a: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
-    """``log sum exp`` along the last axis: SciPy's, without what it spends on small arrays."""
+    """``log sum exp`` along the last axis, as SciPy's but without its overhead on small arrays."""
     high = a.max(axis=-1, keepdims=True)
     largest = a == high
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -54,6 +54,11 @@ def kl(log_p: LogLaw, log_q: LogLaw) -> Batch:
     ----------
     log_p, log_q
         Log-probabilities ``[..., outcomes]``.
+
+    Returns
+    -------
+    array
+        One divergence for each leading index, ``[...]``.
 
     Examples
     --------

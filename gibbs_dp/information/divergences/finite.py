@@ -84,6 +84,11 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, alpha: float) -> float:
     alpha
         Order, ``0 <= alpha <= inf``; 1 is KL and ``inf`` the max divergence.
 
+    Returns
+    -------
+    float
+        Nats; ``inf`` where it diverges.
+
     Examples
     --------
     >>> round(renyi_divergence([0.5, 0.5], [0.25, 0.75], alpha=2.0), 6)
@@ -105,6 +110,11 @@ def alpha_divergence(p: ArrayLike, q: ArrayLike, alpha: float) -> float:
         Probability vectors ``[outcomes]``.
     alpha
         Finite order, at least 0.
+
+    Returns
+    -------
+    float
+        The divergence; ``inf`` where it diverges.
 
     Examples
     --------
@@ -170,8 +180,8 @@ def max_divergence(p: ArrayLike, q: ArrayLike) -> float:
 def hockey_stick(p: ArrayLike, q: ArrayLike, g: float) -> float:
     """Hockey-stick divergence ``E_g = sup_A P(A) - g Q(A)``.
 
-    ``(eps, delta)``-DP is ``hockey_stick(p, q, exp(eps)) <= delta`` over adjacent datasets, in
-    both directions.
+    ``(epsilon, delta)``-DP is ``hockey_stick(p, q, exp(epsilon)) <= delta`` over adjacent datasets,
+    in both directions.
 
     Parameters
     ----------
@@ -179,6 +189,11 @@ def hockey_stick(p: ArrayLike, q: ArrayLike, g: float) -> float:
         Probability vectors ``[outcomes]``.
     g
         Factor, positive; total variation is ``g = 1``.
+
+    Returns
+    -------
+    float
+        The divergence, at least 0.
 
     Examples
     --------

@@ -88,6 +88,11 @@ def gaussian_kl(
     covariance_p, covariance_q
         Covariances ``[d, d]``, or variances.
 
+    Returns
+    -------
+    float
+        Nats.
+
     Raises
     ------
     ValueError

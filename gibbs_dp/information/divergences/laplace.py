@@ -32,6 +32,11 @@ def laplace_kl(
     scale_q
         Scale ``b'`` of Q; default the same.
 
+    Returns
+    -------
+    float
+        Nats.
+
     Raises
     ------
     ValueError
@@ -65,6 +70,11 @@ def laplace_renyi(location_p: float, location_q: float, scale: float, alpha: flo
         Locations and common scale.
     alpha
         Order, ``0 < alpha <= inf``.
+
+    Returns
+    -------
+    float
+        Nats.
 
     Examples
     --------

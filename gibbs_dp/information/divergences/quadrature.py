@@ -123,9 +123,9 @@ def divergence_by_quadrature(
     breakpoints
         Points where either density has a kink or a jump.
     rtol
-        Relative agreement asked of two successive refinements.
+        Relative agreement that two successive refinements must reach.
     max_panels
-        Where to give up.
+        Most panels, after which it gives up.
 
     Returns
     -------

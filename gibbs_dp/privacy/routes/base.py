@@ -16,37 +16,28 @@ class Route(Protocol):
     @property
     def name(self) -> str:
         """Short name."""
-        ...
 
     @property
     def assumption(self) -> str:
         """What it rests on, with the source."""
-        ...
 
     def pure(self, num_draws: int) -> float:
-        """Pure DP ``eps``."""
-        ...
+        """Pure DP ``epsilon``."""
 
     def zcdp(self, num_draws: int) -> float:
         """``rho`` of zero-concentrated DP."""
-        ...
 
     def renyi(self, alpha: float, num_draws: int) -> float:
         """Rényi DP of order ``alpha >= 1``."""
-        ...
 
     def gdp(self, num_draws: int) -> float:
         """``mu`` of Gaussian DP."""
-        ...
 
-    def delta(self, eps: float, num_draws: int) -> float:
-        """``delta`` of ``(eps, delta)``-DP."""
-        ...
+    def delta(self, epsilon: float, num_draws: int) -> float:
+        """``delta`` of ``(epsilon, delta)``-DP."""
 
     def kl(self, num_draws: int) -> float:
         """KL between neighbours."""
-        ...
 
     def tv(self, num_draws: int) -> float:
         """Total variation between neighbours."""
-        ...

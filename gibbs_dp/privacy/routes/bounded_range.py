@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -35,12 +36,8 @@ class BoundedRange:
     (0.123301561, 0.244918662)
     """
 
+    name: ClassVar[str] = "bounded range"
     eta: float
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "bounded range"
 
     @property
     def assumption(self) -> str:
@@ -66,34 +63,34 @@ class BoundedRange:
         """``mu = 2 sqrt(m) Phi^-1( 1 / (1 + e^{-eta/2}) )``.
 
         The trade-off curve of a two-point pair has one corner and lies above the curve of Gaussian
-        DP through that corner. The corner at ``t = eta / 2``, about which all is symmetric, asks
-        for the largest ``mu``: searched numerically for ``eta`` from 0.001 to 200, not proven.
+        DP through that corner. The corner at ``t = eta / 2``, about which all is symmetric, needs
+        the largest ``mu``: searched numerically for ``eta`` from 0.001 to 200, not proven.
         """
         return -2 * math.sqrt(num_draws) * float(ndtri_exp(-np.logaddexp(0.0, self.eta / 2)))
 
-    def delta(self, eps: float, num_draws: int) -> float:
+    def delta(self, epsilon: float, num_draws: int) -> float:
         """Best possible ``delta`` for ``m`` draws of one posterior (not adaptive).
 
-        For ``m = 1``, ``(1 - e^{(eps - eta)/2})^2 / (1 - e^-eta)``; otherwise the maximum over
+        For ``m = 1``, ``(1 - e^{(epsilon - eta)/2})^2 / (1 - e^-eta)``; otherwise the maximum over
         ``t`` of a binomial sum, from above to a relative 1e-6.
         """
-        if eps >= num_draws * self.eta:
+        if epsilon >= num_draws * self.eta:
             return 0.0
         if num_draws == 1:
-            return math.expm1((eps - self.eta) / 2) ** 2 / -math.expm1(-self.eta)
-        return _worst_delta(self.eta, eps, num_draws)
+            return math.expm1((epsilon - self.eta) / 2) ** 2 / -math.expm1(-self.eta)
+        return _worst_delta(self.eta, epsilon, num_draws)
 
     def kl(self, num_draws: int) -> float:
         """``m kappa(eta)``."""
         return num_draws * kl_from_range(self.eta)
 
     def tv(self, num_draws: int) -> float:
-        """``delta`` at ``eps = 0``: ``tanh(eta / 4)`` for one draw."""
+        """``delta`` at ``epsilon = 0``: ``tanh(eta / 4)`` for one draw."""
         return self.delta(0.0, num_draws)
 
 
-def _worst_delta(eta: float, eps: float, num_draws: int) -> float:
-    """Upper bound of the maximum over ``t``, by branch and bound.
+def _worst_delta(eta: float, epsilon: float, num_draws: int) -> float:
+    """Upper bound on the maximum over ``t``, by branch and bound.
 
     All pairs with ``t`` in a cell ``[a, b]`` have log-ratios within ``[a - eta, b]``, so the pair
     on those ends bounds the whole cell.
@@ -102,8 +99,8 @@ def _worst_delta(eta: float, eps: float, num_draws: int) -> float:
     low, high = edges[:-1], edges[1:]
     done = 0.0
     while True:
-        upper = _bound(low, high, eta, eps, num_draws)
-        best = float(two_point.hockey_stick(high - eta, high, eps, num_draws).max())
+        upper = _bound(low, high, eta, epsilon, num_draws)
+        best = float(two_point.hockey_stick(high - eta, high, epsilon, num_draws).max())
         live = upper > best * (1 + TOLERANCE)
         if not live.any() or 2 * int(live.sum()) > MAX_CELLS:
             return min(1.0, max(done, float(upper.max())))
@@ -117,7 +114,7 @@ def _bound(
     low: Float[np.ndarray, " cells"],
     high: Float[np.ndarray, " cells"],
     eta: float,
-    eps: float,
+    epsilon: float,
     num_draws: int,
 ) -> Float[np.ndarray, " cells"]:
-    return two_point.hockey_stick(np.minimum(low - eta, 0.0), high, eps, num_draws)
+    return two_point.hockey_stick(np.minimum(low - eta, 0.0), high, epsilon, num_draws)

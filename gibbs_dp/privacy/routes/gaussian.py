@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gibbs_dp.information.bounds import delta_from_gdp
 
@@ -23,12 +24,8 @@ class GaussianDP:
     1.25
     """
 
+    name: ClassVar[str] = "strongly convex"
     mu: float
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "strongly convex"
 
     @property
     def assumption(self) -> str:
@@ -56,9 +53,9 @@ class GaussianDP:
         """``sqrt(m) mu``."""
         return math.sqrt(num_draws) * self.mu
 
-    def delta(self, eps: float, num_draws: int) -> float:
+    def delta(self, epsilon: float, num_draws: int) -> float:
         """Balle & Wang 2018, exactly."""
-        return delta_from_gdp(self.gdp(num_draws), eps)
+        return delta_from_gdp(self.gdp(num_draws), epsilon)
 
     def kl(self, num_draws: int) -> float:
         """``m mu^2 / 2``."""

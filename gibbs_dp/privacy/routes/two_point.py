@@ -30,8 +30,8 @@ def log_laws(low: Row, high: Row) -> tuple[Row, Row, Row, Row]:
     return q_high + high, q_low + low, q_high, q_low
 
 
-def hockey_stick(low: Row, high: Row, eps: float, num_draws: int) -> Row:
-    """``delta(eps)`` of ``num_draws`` independent draws of each pair, exactly: a binomial sum.
+def hockey_stick(low: Row, high: Row, epsilon: float, num_draws: int) -> Row:
+    """``delta(epsilon)`` of ``num_draws`` independent draws of each pair, exactly: a binomial sum.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def hockey_stick(low: Row, high: Row, eps: float, num_draws: int) -> Row:
     p_high, p_low, q_high, q_low = (np.maximum(a, -1e300) for a in (p_high, p_low, q_high, q_low))
     log_p = choose + k * p_high + (num_draws - k) * p_low
     log_q = choose + k * q_high + (num_draws - k) * q_low
-    gap = np.minimum(eps + log_q - log_p, 0.0)
+    gap = np.minimum(epsilon + log_q - log_p, 0.0)
     return np.asarray(np.sum(np.exp(log_p) * -np.expm1(gap), axis=1))
 
 

@@ -1,4 +1,4 @@
-"""Step size, steps and gamma of a private ULA run with the best accuracy at a privacy target."""
+"""Step size, steps and gamma of the most accurate private ULA run at a privacy target."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import jax.numpy as jnp
-import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import langevin_last_iterate_gdp
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.chain import ChainConstants, chain_constants, chain_guarantee
-from gibbs_dp.privacy.constants import on_support
+from gibbs_dp.privacy.constants import gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.privacy.inverse import LARGEST as LARGEST_EPSILON
-from gibbs_dp.privacy.inverse import epsilon_at
+from gibbs_dp.privacy.inverse import epsilon_at, meaningful_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.sampling.kernels import ULA
-from gibbs_dp.sampling.kernels.langevin import prior_gradient
 
 Accuracy = Callable[[ULA, float], float]
 
@@ -82,13 +77,13 @@ class Accounts(NamedTuple):
 def excess_loss_bound(
     found: ChainConstants, kernel: ULA, gamma: float, accounts: Accounts
 ) -> float:
-    """Bound the expected mean loss of the last iterate over that of any parameter of a norm.
+    """Bound the expected excess of the last iterate's mean loss over that of any small parameter.
 
-    With ``theta*`` the mode, a gradient step is a contraction by ``c`` towards it, so
-    ``E |theta_K - theta*|^2 <= c^{2K} D^2 + 2 h d (1 - c^{2K}) / (1 - c^2)`` from a start at zero,
-    ``D = |grad U(0)| / m``; smoothness turns that into a loss, and the prior's pull away from the
-    other parameter costs ``precision (radius + offset)^2 / 2``. A worst case over data: rarely near
-    the truth, but free of the data and explicit.
+    Small is a norm up to ``accounts.radius``. With ``theta*`` the mode, a gradient step is a
+    contraction by ``c`` towards it, so ``E |theta_K - theta*|^2 <= c^{2K} D^2 + 2 h d (1 - c^{2K})
+    / (1 - c^2)`` from a start at zero, ``D = |grad U(0)| / m``; smoothness turns that into a loss,
+    and the prior's pull away from the other parameter costs ``precision (radius + offset)^2 / 2``.
+    A worst case over data: rarely near the truth, but free of the data and explicit.
 
     Parameters
     ----------
@@ -96,6 +91,11 @@ def excess_loss_bound(
         The run, at that gamma; gradients must not be cut by the clip.
     accounts
         The rest.
+
+    Returns
+    -------
+    float
+        Bound on the excess loss of one example.
     """
     form = kernel.plain_form()
     h, m, a = form.step_size, found.strong_convexity, accounts
@@ -120,7 +120,7 @@ def calibrate_chain(
     radius: float = 1.0,
     accuracy: Accuracy | None = None,
 ) -> ChainCalibration:
-    """Find the ULA run with the best accuracy among those that are ``(epsilon, delta)``-DP.
+    """Find the most accurate ULA run among those that are ``(epsilon, delta)``-DP.
 
     For every number of steps (powers of two) and step size, the largest gamma that the last
     iterate's Gaussian DP allows; then the settings of least inaccuracy.
@@ -141,6 +141,11 @@ def calibrate_chain(
         ``(kernel, gamma) -> number``, smaller is better: measured on public data or a simulated
         population, never on the private data. By default `excess_loss_bound`.
 
+    Returns
+    -------
+    ChainCalibration
+        Kernel, gamma and the guarantee of one run.
+
     Raises
     ------
     ValueError
@@ -155,8 +160,7 @@ def calibrate_chain(
     >>> round(found.guarantee.epsilon, 6)
     1.0
     """
-    if checks.positive("epsilon", epsilon) > LARGEST_EPSILON:
-        raise ValueError(f"epsilon: one above {LARGEST_EPSILON:g} promises nothing; lower it.")
+    meaningful_epsilon(epsilon)
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("max_steps", max_steps)
     checks.positive("radius", radius)
@@ -262,12 +266,7 @@ def _default_accuracy(
     clip: float | None,
     radius: float,
 ) -> Accuracy:
-    loss = posterior.loss
-    assert isinstance(loss, Loss)
-    at_zero = on_support(posterior, domain)
-    reach = loss.constants(Domain(at_zero.x_bound, at_zero.y_range, theta_bound=0.0)).lipschitz
-    gradient = prior_gradient(posterior, jnp.zeros(posterior.dim))
-    pull = float(np.linalg.norm(np.asarray(gradient, np.float64)))
+    reach, pull = gradients_at_zero(posterior, domain)
     low, high = posterior.prior.curvature()
     accounts = Accounts(
         n=n,

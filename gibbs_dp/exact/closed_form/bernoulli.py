@@ -53,6 +53,11 @@ def beta_bernoulli(
     prior_a, prior_b
         Of the prior, positive.
 
+    Returns
+    -------
+    ClosedForm
+        Exact up to quadrature.
+
     Raises
     ------
     ValueError

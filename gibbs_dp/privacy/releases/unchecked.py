@@ -48,7 +48,7 @@ def _unchecked(same: _Same) -> GibbsPosterior:
 
 
 def _content(posterior: GibbsPosterior) -> Hashable:
-    """Loss and prior by value where they have one, by identity where they do not."""
+    """Loss and prior, by value where they have one and else by identity."""
     found = (posterior.loss, _content_of_prior(posterior.prior))
     try:
         hash(found)

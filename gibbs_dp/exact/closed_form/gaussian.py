@@ -38,11 +38,6 @@ def gaussian_mean(
     ClosedForm
         Nats; informations are for Gaussian ``z``.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
     Examples
     --------
     >>> gaussian_mean(gamma=0.5, n=10, dim=2, data_variance=1.0).on_average_kl

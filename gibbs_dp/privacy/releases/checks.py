@@ -1,4 +1,4 @@
-"""What a release checks before its charge without seeing values, and after it in silence."""
+"""Checks of a release: before its charge without seeing values, after it without a message."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp.information import checks
-from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.privacy.private_chain import clip_data, num_rows
-from gibbs_dp.privacy.release_arguments import one_sentence
-from gibbs_dp.privacy.unchecked import without_checks
+from gibbs_dp.privacy.private_data import clip_data, num_rows
+from gibbs_dp.privacy.releases.arguments import one_sentence
 from gibbs_dp.sampling.draws import ESS_LIMIT, RHAT_LIMIT, Draws
 
 EXACT_DRAW = "exact-draw"
@@ -62,43 +60,14 @@ def check_shapes(data: PyTree) -> int:
     return num_rows(data)
 
 
-def dataset_size(rows: int, adjacency: Adjacency, n: int | None) -> int:
-    """Size that the guarantee is for: public under replace-one, a public bound under add/remove.
-
-    Raises
-    ------
-    ValueError
-        If it is missing, superfluous, or below the data's.
-    """
-    checks.adjacency(adjacency)
-    if n is not None:
-        n = checks.count("n", n)
-    if adjacency == "replace-one":
-        if n not in (None, rows):
-            raise ValueError("n: under replace-one it is the number of rows; leave it out.")
-        return rows
-    if n is None or n < rows:
-        raise ValueError(
-            "n: under add-remove give a public upper bound on the number of examples, at least as "
-            "large as the data."
-        )
-    return n
-
-
-def check_structure(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> GibbsPosterior:
-    """Evaluate the loss on zeros of the data's shape, so that no message can depend on values.
-
-    Returns the posterior with a loss that does not inspect its data: a complaint about them would
-    be a release.
-    """
-    unchecked, blank = without_checks(posterior), blank_data(posterior, data, domain)
+def check_structure(unchecked: GibbsPosterior, blank: PyTree) -> None:
+    """Evaluate the loss on zeros of the data's shape, so that no message can depend on values."""
     with one_sentence():
         check_loss(unchecked, blank, num_rows(blank))
-    return unchecked
 
 
 def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
-    """Zeros of the data's shape in JAX's default precision, as the samplers will see them."""
+    """Make zeros of the data's shape in JAX's default precision, as the samplers will see them."""
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape), data)
     return jax.tree.map(
         lambda a: jax.numpy.asarray(a, jax.numpy.zeros(()).dtype),

@@ -10,17 +10,17 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.private_data import clip_data, dataset_size, num_rows
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.langevin_run import run_langevin
 
 
 @dataclass(frozen=True, eq=False)
-class ChainDraws:
+class PrivateChainDraws:
     """Last iterates of Langevin chains, with what they promise.
 
     Parameters
@@ -52,7 +52,7 @@ def private_chain(
     start: PyTree | None = None,
     num_draws: int = 1,
     key: int | PRNGKeyArray | None = None,
-) -> ChainDraws:
+) -> PrivateChainDraws:
     """Run Langevin chains on clipped data; the guarantee holds converged or not.
 
     Parameters
@@ -71,8 +71,13 @@ def private_chain(
     start
         Where all chains begin; zeros by default.
     key
-        A fixed key, with which there is no guarantee as anyone can repeat the noise; by default
-        the operating system's entropy.
+        A fixed key, which voids the guarantee since anyone can repeat the noise; by default the
+        operating system's entropy.
+
+    Returns
+    -------
+    PrivateChainDraws
+        Draws with their guarantee, or with the reason why they have none.
 
     Raises
     ------
@@ -90,17 +95,9 @@ def private_chain(
     ((1, 1), 'chain')
     """
     rows = num_rows(data)
-    if adjacency == "replace-one":
-        if n not in (None, rows):
-            raise ValueError(
-                f"n: under replace-one it is the number of rows, {rows}; leave it out."
-            )
-        n = rows
-    elif n is None or rows > n:
-        raise ValueError(
-            "n: under add-remove give a public upper bound on the number of examples, at least as "
-            "large as the data."
-        )
+    if adjacency == "replace-one" and n not in (None, rows):
+        raise ValueError(f"n: under replace-one it is the number of rows, {rows}; leave it out.")
+    n = dataset_size(rows, adjacency, n)
     reason = ""
     if not settings_are_data_free:
         reason = "settings_are_data_free was not promised"
@@ -126,25 +123,4 @@ def private_chain(
         key=secret_key() if key is None else key,
     )
     theta = jax.vmap(posterior.constrain)(flat)
-    return ChainDraws(theta, None if reason else guarantee, reason)
-
-
-def num_rows(data: PyTree) -> int:
-    """Count the examples, from shapes alone.
-
-    Raises
-    ------
-    ValueError
-        If the leaves have no common leading axis.
-    """
-    lengths = {len(leaf) for leaf in jax.tree.leaves(data) if getattr(leaf, "ndim", 1)}
-    if len(lengths) != 1 or lengths == {0}:
-        raise ValueError("data: give arrays with one common leading axis of examples.")
-    return int(lengths.pop())
-
-
-def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
-    """Project every example on the domain, as the loss asks."""
-    if isinstance(posterior.loss, Loss):
-        return posterior.loss.clip(data, domain)
-    return domain.clip(data)
+    return PrivateChainDraws(theta, None if reason else guarantee, reason)

@@ -1,4 +1,4 @@
-"""What a release is asked with, checked before its charge: a mistake must cost no budget."""
+"""Arguments of a release, checked before its charge: a mistake must cost no budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import ESS_LIMIT
 from gibbs_dp.sampling.grid import Grid
 
-# One array of draws, and one loop's count of steps: what 32-bit indices reach.
+# Most elements of one array, and most steps of one loop: the reach of 32-bit indices.
 MOST = 2**31 - 1
 
 
@@ -122,7 +122,7 @@ def check_program(run: Callable[[PyTree], Any], blank: PyTree) -> None:
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Say of whatever a loss raises on blank data, which tells nothing of the real ones, why.
+    """Put what a loss raises on blank data, which reveals nothing, in one sentence.
 
     >>> with one_sentence():
     ...     jax.eval_shape(lambda x: float(x), 1.0)                      # doctest: +ELLIPSIS

@@ -25,7 +25,12 @@ def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
     accountant
         From `gibbs_dp.privacy.account`.
     delta
-        At which ``eps`` of ``(eps, delta)``-DP is shown.
+        At which ``epsilon`` of ``(epsilon, delta)``-DP is shown.
+
+    Returns
+    -------
+    list of Row
+        One per guarantee; ``inf`` where it does not hold.
 
     Examples
     --------

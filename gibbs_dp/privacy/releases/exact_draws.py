@@ -1,10 +1,9 @@
-"""Private draws for the outside world: clip, calibrate, charge, draw, check, hand out."""
+"""A release of draws that count as exact: calibrate, charge, clip, draw, check, hand out."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -19,61 +18,36 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 from gibbs_dp.privacy.chain import GENERATOR
-from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.privacy.private_chain import clip_data
-from gibbs_dp.privacy.release_arguments import (
+from gibbs_dp.privacy.releases.arguments import (
     check_kernel,
-    check_kinds,
-    check_program,
     check_proper,
     check_run,
     finite_figures,
 )
-from gibbs_dp.privacy.release_checks import (
-    FLOAT_ARITHMETIC,
-    IDEALIZATIONS,
-    blank_data,
-    check_shapes,
-    check_structure,
-    dataset_size,
-    has_converged,
-    require_accepted,
+from gibbs_dp.privacy.releases.checks import FLOAT_ARITHMETIC, IDEALIZATIONS, has_converged
+from gibbs_dp.privacy.releases.steps import (
+    TIMING_CAVEAT,
+    Release,
+    charge_and_draw,
+    check_request,
 )
-from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.kernels import Kernel
 from gibbs_dp.sampling.sample import sample
 
 CHECKS_CAVEAT = (
     "that the convergence checks passed is itself a function of the data, and not covered."
 )
-TIMING_CAVEAT = "running time is not protected; do not let an adversary measure it."
 MIN_CHAINS = 4
-
-
-class ReleaseError(ValueError):
-    """A release that failed after its charge: nothing is handed out, and the charge stands."""
-
-
-@dataclass(frozen=True, eq=False)
-class Release:
-    """What leaves the house: draws and their guarantee, nothing else about the data.
-
-    Parameters
-    ----------
-    theta
-        The prior's pytree; leaves ``[draws, ...]``.
-    guarantee
-        What holds, and under which assumptions.
-    charge
-        Number of the charge in the ledger.
-    """
-
-    theta: Any
-    guarantee: Guarantee
-    charge: int
+# Factors by which chains run longer where shorter ones did not pass the checks.
+LONGER = (1, 4, 16)
+FAILED = (
+    "release: the chains failed or did not pass the convergence checks, run as asked and up to "
+    f"{LONGER[-1]} times longer; nothing is released and the charge stands. Raise num_warmup and "
+    "num_samples, or lower the target."
+)
 
 
 def release(
@@ -133,9 +107,14 @@ def release(
         Under add/remove: a public upper bound on the number of examples.
     kernel, num_warmup, num_samples
         How each chain runs, as in `gibbs_dp.sample`. A kernel without an acceptance step (ULA,
-        SGLD) needs ``total_variation``: its draws pass for no exact ones.
+        SGLD) needs ``total_variation``: its draws are biased and do not count as exact.
     purpose
         For the ledger's record.
+
+    Returns
+    -------
+    Release
+        Draws, their guarantee and the number of the charge.
 
     Raises
     ------
@@ -163,80 +142,46 @@ def release(
     >>> folder.cleanup()
     """
     is_exact = total_variation is None
-    require_accepted(accept, list(IDEALIZATIONS) if is_exact else [FLOAT_ARITHMETIC])
-    check_kinds(posterior, domain, ledger)
+    needed = list(IDEALIZATIONS) if is_exact else [FLOAT_ARITHMETIC]
+    num_draws, size = check_request(
+        posterior, data, domain, adjacency, ledger, num_draws, n, accept, needed
+    )
     check_kernel(kernel, is_exact)
-    num_draws = checks.count("num_draws", num_draws)
     num_chains = max(MIN_CHAINS, num_draws)
     num_warmup, num_samples = check_run(
         posterior.dim, num_draws, num_chains, num_warmup, num_samples
     )
-    size = dataset_size(check_shapes(data), adjacency, n)
     target = Target(pure_epsilon, epsilon, delta, zcdp, gdp)
     with finite_figures():
         check_proper(posterior, domain)
         guarantee = _guarantee(
             posterior, target, size, adjacency, domain, num_draws, total_variation
         )
-    unchecked = check_structure(posterior, data, domain)
-    check_program(partial(_second_derivatives, unchecked), blank_data(posterior, data, domain))
-    charge = charge_guarantee(ledger, guarantee, purpose=purpose)
-    try:
-        draws = _draw(
-            unchecked,
-            clip_data(posterior, data, domain),
-            guarantee.gamma,
-            kernel,
-            num_chains,
-            num_warmup,
-            num_samples,
-        )
-    except Exception:
-        # Its message may quote the data.
-        raise ReleaseError(FAILED) from None
-    if draws is None:
-        raise ReleaseError(FAILED)
-    theta = jax.tree.map(lambda leaf: np.asarray(leaf)[:num_draws, -1], draws.theta)
-    return Release(theta, guarantee, charge)
 
+    def draw(unchecked: GibbsPosterior, examples: PyTree) -> PyTree | None:
+        """Run chains from fresh noise until they pass the checks, each time longer."""
+        for factor in LONGER:
+            draws = sample(
+                unchecked,
+                examples,
+                gamma=guarantee.gamma,
+                key=secret_key(),
+                kernel=kernel,
+                num_chains=num_chains,
+                num_warmup=factor * num_warmup,
+                num_samples=factor * num_samples,
+            )
+            if has_converged(draws):
+                return jax.tree.map(lambda leaf: np.asarray(leaf)[:num_draws, -1], draws.theta)
+        return None
 
-# How much longer than asked chains run where the ones before did not pass the checks.
-LONGER = (1, 4, 16)
-FAILED = (
-    "release: the chains failed or did not pass the convergence checks, run as asked and up to "
-    f"{LONGER[-1]} times longer; nothing is released and the charge stands. Raise num_warmup and "
-    "num_samples, or lower the target."
-)
-
-
-def _draw(
-    posterior: GibbsPosterior,
-    data: PyTree,
-    gamma: float,
-    kernel: Kernel | None,
-    num_chains: int,
-    num_warmup: int,
-    num_samples: int,
-) -> Draws | None:
-    """Run chains from fresh noise until they pass the checks, each time longer; None if none do."""
-    for factor in LONGER:
-        draws = sample(
-            posterior,
-            data,
-            gamma=gamma,
-            key=secret_key(),
-            kernel=kernel,
-            num_chains=num_chains,
-            num_warmup=factor * num_warmup,
-            num_samples=factor * num_samples,
-        )
-        if has_converged(draws):
-            return draws
-    return None
+    return charge_and_draw(
+        posterior, data, domain, ledger, guarantee, purpose, _second_derivatives, draw, FAILED
+    )
 
 
 def _second_derivatives(posterior: GibbsPosterior, data: PyTree) -> Any:
-    """Take the derivatives that the Laplace fit needs; chains follow the first of them."""
+    """Take the derivatives that the Laplace fit needs; chains need the first."""
     target = posterior.unconstrained(data, 1.0)
     return jax.hessian(target.log_density)(jnp.zeros(posterior.dim))
 
@@ -250,7 +195,7 @@ def _guarantee(
     num_draws: int,
     total_variation: float | None,
 ) -> Guarantee:
-    """Calibrate; with a declared total variation, so that the sum meets the target."""
+    """Calibrate, so that the target is met together with a declared total variation."""
     asked = target
     if total_variation is not None:
         checks.nonnegative("total_variation", total_variation)

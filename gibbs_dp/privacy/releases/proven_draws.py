@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,33 +14,18 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 from gibbs_dp.privacy.chain import GENERATOR
-from gibbs_dp.privacy.charge import charge_guarantee
-from gibbs_dp.privacy.constants import derive_constants, on_support
+from gibbs_dp.privacy.constants import derive_constants, gradients_at_zero
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.privacy.inverse import LARGEST as LARGEST_EPSILON
+from gibbs_dp.privacy.inverse import meaningful_epsilon
 from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.privacy.private_chain import clip_data
-from gibbs_dp.privacy.rejection import RejectionPlan, first_gradient_bound, plan_rejection
-from gibbs_dp.privacy.release import Release, ReleaseError
-from gibbs_dp.privacy.release_arguments import (
-    check_fits,
-    check_kinds,
-    check_program,
-    finite_figures,
-)
-from gibbs_dp.privacy.release_checks import (
-    FLOAT_ARITHMETIC,
-    blank_data,
-    check_shapes,
-    check_structure,
-    dataset_size,
-    require_accepted,
-)
+from gibbs_dp.privacy.releases.arguments import check_fits, finite_figures
+from gibbs_dp.privacy.releases.checks import FLOAT_ARITHMETIC
+from gibbs_dp.privacy.releases.rejection import RejectionPlan, plan_rejection
+from gibbs_dp.privacy.releases.steps import Release, charge_and_draw, check_request, finite_draws
 from gibbs_dp.sampling.langevin_run import require_langevin
 from gibbs_dp.sampling.rejection import draw_by_rejection
 
@@ -66,8 +52,9 @@ def release_proven(
 ) -> Release:
     """Release draws made by rejection, within a proven total variation of the posterior.
 
-    No convergence is assumed and nothing needs to be declared about a chain: see
-    `gibbs_dp.privacy.rejection`. For strongly convex and smooth potentials in few dimensions.
+    No convergence is assumed and nothing is declared about a chain: see
+    `gibbs_dp.privacy.releases.rejection`. For strongly convex and smooth potentials in few
+    dimensions.
 
     Parameters
     ----------
@@ -76,9 +63,14 @@ def release_proven(
     data, domain, adjacency, ledger, num_draws, n, purpose
         As in `gibbs_dp.release`.
     epsilon, delta
-        Target; a hundredth of ``delta`` pays for the tries that may all be rejected.
+        Target; a hundredth of ``delta`` pays for the event that all tries are rejected.
     accept
         Must name "float-arithmetic".
+
+    Returns
+    -------
+    Release
+        Draws, their guarantee and the number of the charge.
 
     Raises
     ------
@@ -101,11 +93,10 @@ def release_proven(
     ('approximate draw', (1, 2))
     >>> folder.cleanup()
     """
-    require_accepted(accept, [FLOAT_ARITHMETIC])
-    check_kinds(posterior, domain, ledger)
+    num_draws, size = check_request(
+        posterior, data, domain, adjacency, ledger, num_draws, n, accept, [FLOAT_ARITHMETIC]
+    )
     require_langevin(posterior)
-    num_draws = checks.count("num_draws", num_draws)
-    size = dataset_size(check_shapes(data), adjacency, n)
     with finite_figures():
         guarantee, plan = plan_proven(
             posterior,
@@ -122,9 +113,8 @@ def release_proven(
         ("smoothness", plan.smoothness),
     ):
         check_fits(name, number)
-    unchecked = check_structure(posterior, data, domain)
 
-    def draw(examples: PyTree, key: PRNGKeyArray) -> Float[Array, " dim"]:
+    def one(unchecked: GibbsPosterior, examples: PyTree, key: PRNGKeyArray) -> Float[Array, " dim"]:
         return draw_by_rejection(
             unchecked,
             examples,
@@ -136,24 +126,15 @@ def release_proven(
             num_tries=plan.num_tries,
         )
 
-    check_program(
-        lambda examples: draw(examples, jax.random.key(0)), blank_data(posterior, data, domain)
-    )
-    charge = charge_guarantee(ledger, guarantee, purpose=purpose)
-    try:
-        examples = jax.tree.map(
-            lambda a: jnp.asarray(a, jnp.zeros(()).dtype), clip_data(posterior, data, domain)
-        )
+    def draw(unchecked: GibbsPosterior, examples: PyTree) -> PyTree | None:
+        examples = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), examples)
         keys = jax.random.split(secret_key(), num_draws)
-        draws = [draw(examples, key) for key in keys]
-        flat = jnp.stack(draws)
-        is_good = bool(jnp.isfinite(flat).all())
-    except Exception:
-        raise ReleaseError(FAILED) from None  # its message may quote the data
-    if not is_good:
-        raise ReleaseError(FAILED)
-    theta = jax.tree.map(np.asarray, jax.vmap(posterior.constrain)(flat))
-    return Release(theta, guarantee, charge)
+        return finite_draws(posterior, jnp.stack([one(unchecked, examples, k) for k in keys]))
+
+    program = partial(one, key=jax.random.key(0))
+    return charge_and_draw(
+        posterior, data, domain, ledger, guarantee, purpose, program, draw, FAILED
+    )
 
 
 def plan_proven(
@@ -173,12 +154,11 @@ def plan_proven(
     Raises
     ------
     ValueError
-        If a constant is missing, or the tries would be too many.
+        If a constant is missing, or too many tries would be needed.
     """
     target = Target(epsilon=epsilon, delta=delta)
     checks.count("num_draws", num_draws)
-    if epsilon > LARGEST_EPSILON:
-        raise ValueError(f"epsilon: one above {LARGEST_EPSILON:g} promises nothing; lower it.")
+    meaningful_epsilon(epsilon)
     tau = TAIL_SHARE * delta / ((1 + np.exp(epsilon)) * num_draws)
     found = calibrate_gamma(
         posterior,
@@ -190,9 +170,8 @@ def plan_proven(
     )
     constants = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
     m, big = constants.strong_convexity(found.gamma), constants.smoothness(found.gamma)
-    assert isinstance(posterior.loss, Loss)
-    lipschitz = posterior.loss.constants(replace(on_support(posterior, domain), theta_bound=0.0))
-    if not (m > 0 and np.isfinite(big) and np.isfinite(lipschitz.lipschitz)):
+    lipschitz, pull = gradients_at_zero(posterior, domain)
+    if not (m > 0 and np.isfinite(big) and np.isfinite(lipschitz)):
         raise ValueError(
             "posterior: a proven draw needs a strongly convex and smooth potential; use a convex "
             "loss with finite smoothness on the domain and a Gaussian prior."
@@ -200,9 +179,7 @@ def plan_proven(
     plan = plan_rejection(
         strong_convexity=m,
         smoothness=big,
-        first_gradient=first_gradient_bound(
-            posterior, gamma=found.gamma, n=n, lipschitz=lipschitz.lipschitz
-        ),
+        first_gradient=found.gamma * n * lipschitz + pull,
         dim=posterior.dim,
         total_variation=float(tau),
     )

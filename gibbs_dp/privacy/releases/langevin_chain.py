@@ -8,34 +8,23 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.privacy.calibrate_chain import calibrate_chain
 from gibbs_dp.privacy.chain import chain_guarantee
-from gibbs_dp.privacy.charge import charge_guarantee
+from gibbs_dp.privacy.chain_calibration import calibrate_chain
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.privacy.private_chain import clip_data
-from gibbs_dp.privacy.release import TIMING_CAVEAT, Release, ReleaseError
-from gibbs_dp.privacy.release_arguments import (
-    MOST,
-    check_fits,
-    check_kinds,
-    check_program,
-    finite_figures,
-)
-from gibbs_dp.privacy.release_checks import (
-    FLOAT_ARITHMETIC,
-    blank_data,
-    check_shapes,
-    check_structure,
-    dataset_size,
-    require_accepted,
+from gibbs_dp.privacy.releases.arguments import MOST, check_fits, finite_figures
+from gibbs_dp.privacy.releases.checks import FLOAT_ARITHMETIC
+from gibbs_dp.privacy.releases.steps import (
+    TIMING_CAVEAT,
+    Release,
+    charge_and_draw,
+    check_request,
+    finite_draws,
 )
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.langevin_run import require_langevin, run_form, run_langevin
@@ -81,6 +70,11 @@ def release_chain(
     num_draws
         Independent chains; 1 with ``epsilon``.
 
+    Returns
+    -------
+    Release
+        Draws, their guarantee and the number of the charge.
+
     Raises
     ------
     ValueError
@@ -105,11 +99,10 @@ def release_chain(
     ('chain', (1, 2))
     >>> folder.cleanup()
     """
-    require_accepted(accept, [FLOAT_ARITHMETIC])
-    check_kinds(posterior, domain, ledger)
+    num_draws, size = check_request(
+        posterior, data, domain, adjacency, ledger, num_draws, n, accept, [FLOAT_ARITHMETIC]
+    )
     require_langevin(posterior)
-    num_draws = checks.count("num_draws", num_draws)
-    size = dataset_size(check_shapes(data), adjacency, n)
     if (epsilon is None) == (kernel is None) or (kernel is None) != (gamma is None):
         raise ValueError("kernel: give either epsilon, or kernel and gamma together.")
     if epsilon is not None:
@@ -143,27 +136,23 @@ def release_chain(
         check_fits("clip", form.clip)
     if form.num_steps > MOST:
         raise ValueError(f"num_steps: {form.num_steps} are more than one loop counts; lower it.")
-    unchecked = check_structure(posterior, data, domain)
     start, keys = jnp.zeros(posterior.dim), jax.random.split(jax.random.key(0), num_draws)
-    check_program(
-        lambda examples: run_form(unchecked, form, examples, jnp.asarray(gamma), start, keys),
-        blank_data(posterior, data, domain),
-    )
-    guarantee = replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT))
-    charge = charge_guarantee(ledger, guarantee, purpose=purpose)
-    try:
+
+    def program(unchecked: GibbsPosterior, examples: PyTree) -> Any:
+        return run_form(unchecked, form, examples, jnp.asarray(gamma), start, keys)
+
+    def draw(unchecked: GibbsPosterior, examples: PyTree) -> PyTree | None:
         flat = run_langevin(
             unchecked,
-            clip_data(posterior, data, domain),
+            examples,
             gamma=gamma,
             kernel=kernel,
             num_draws=num_draws,
             key=secret_key(),
         )
-        is_good = bool(np.isfinite(flat).all())
-    except Exception:
-        raise ReleaseError(FAILED) from None  # its message may quote the data
-    if not is_good:
-        raise ReleaseError(FAILED)
-    theta = jax.tree.map(np.asarray, jax.vmap(posterior.constrain)(flat))
-    return Release(theta, guarantee, charge)
+        return finite_draws(posterior, flat)
+
+    guarantee = replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT))
+    return charge_and_draw(
+        posterior, data, domain, ledger, guarantee, purpose, program, draw, FAILED
+    )

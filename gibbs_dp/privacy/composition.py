@@ -1,4 +1,4 @@
-"""Composition of several releases, and its conversion to ``(eps, delta)``, by dp-accounting."""
+"""Composition of several releases, and its conversion to ``(epsilon, delta)``, by dp-accounting."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ DISCRETIZATION = 1e-4
 
 
 def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ApproximateDP:
-    """``(eps, delta)`` of several releases together, chosen adaptively or not.
+    """``(epsilon, delta)`` of several releases together, chosen adaptively or not.
 
-    Three routes, each valid by itself, and the smallest ``eps``: adding ``(eps_i, delta_i)``;
-    adding Rényi curves (dp-accounting's conversion); convolving privacy-loss distributions, with
-    Gaussian DP as a Gaussian and anything else as its ``(eps_i, delta_i)`` pair (dp-accounting,
-    pessimistic).
+    The smallest ``epsilon`` of three valid routes: adding ``(epsilon_i, delta_i)``; adding Rényi
+    curves (dp-accounting's conversion); convolving privacy-loss distributions, with Gaussian DP as
+    a Gaussian and anything else as its ``(epsilon_i, delta_i)`` pair (dp-accounting, pessimistic).
 
     Parameters
     ----------
@@ -32,7 +31,7 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ApproximateDP:
     Returns
     -------
     ApproximateDP
-        ``eps`` is infinite where nothing holds at this delta.
+        ``epsilon`` is infinite where nothing holds at this delta.
 
     Raises
     ------
@@ -42,7 +41,7 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ApproximateDP:
     Examples
     --------
     >>> one = Guarantee("add-remove", "chain", 1, 1.0, math.inf, 0.0, gdp=0.5)
-    >>> round(compose([one] * 10, delta=1e-5).eps, 4)  # ten Gaussians of sigma 2
+    >>> round(compose([one] * 10, delta=1e-5).epsilon, 4)  # ten Gaussians of sigma 2
     7.5113
     """
     checks.unit_interval("delta", delta)
@@ -64,7 +63,7 @@ def _basic(guarantees: Sequence[Guarantee], delta: float) -> float:
     if None not in pure:
         best = sum(p for p in pure if p is not None)
     total = basic_composition([g.epsilon for g in guarantees], [g.delta for g in guarantees])
-    return min(best, total.eps) if total.delta <= delta else best
+    return min(best, total.epsilon) if total.delta <= delta else best
 
 
 def _renyi(guarantees: Sequence[Guarantee], delta: float) -> float:

@@ -7,7 +7,7 @@ probability at least ``a = (m/M)^{d/2} exp(-|g|^2 (1/m - 1/M) / 2)``. The first 
 proposals is an exact draw but for an event of probability ``(1 - a)^T``, which bounds the total
 variation. Every constant is explicit and free of the data; the cost grows like ``(M/m)^{d/2}``.
 
-Random numbers are discrete, and rare proposals feel it. Let ``q`` be the law of proposals,
+Random numbers are discrete, which matters for rare proposals. Let ``q`` be the law of proposals,
 ``A = E_q[alpha] >= a`` their true rate, and suppose that the sampler accepts ``theta`` with
 probability ``beta(theta)`` instead, ``|beta - alpha| <= r``, rate ``B = E_q[beta]``. The accepted
 laws ``q alpha / A`` and ``q beta / B`` are then within total variation
@@ -29,15 +29,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-import numpy as np
-
 from gibbs_dp.information import checks
-from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels.langevin import prior_gradient
 from gibbs_dp.sampling.rejection import RESOLUTION
 
-# Proposals that may be made for one draw; beyond it another method is the better choice.
+# Proposals that may be made for one draw; beyond that another method is better.
 MAX_TRIES = 2_000_000
 # Gradient left at the proposal's centre, in units of sqrt(m): it costs little acceptance.
 CENTRING = 0.1
@@ -56,9 +51,9 @@ class RejectionPlan:
     acceptance
         Least probability with which a proposal is accepted.
     num_tries
-        Proposals, all of them made: the running time tells nothing.
+        Proposals, all of which are made: the running time tells nothing.
     total_variation
-        Proven bound for one draw: all rejected, or told by the resolution of the noise.
+        Proven bound for one draw: all tries rejected, or the noise too coarse.
     """
 
     strong_convexity: float
@@ -93,10 +88,15 @@ def plan_rejection(
     total_variation
         Target for one draw, in ``(0, 1)``.
 
+    Returns
+    -------
+    RejectionPlan
+        Steps, tries and the total variation that they prove.
+
     Raises
     ------
     ValueError
-        If it would take more than two million tries a draw, or finer noise.
+        If it would take more than two million tries per draw, or finer noise.
 
     Examples
     --------
@@ -133,11 +133,3 @@ def plan_rejection(
     tries = math.ceil(math.log(tau - coarse) / log_miss)
     bound = math.exp(tries * log_miss) + coarse
     return RejectionPlan(m, big, num_steps, rate, tries, min(bound, tau))
-
-
-def first_gradient_bound(
-    posterior: GibbsPosterior, *, gamma: float, n: int, lipschitz: float
-) -> float:
-    """Bound the potential's gradient at zero for ``n`` examples with that Lipschitz constant."""
-    pull = np.asarray(prior_gradient(posterior, jnp.zeros(posterior.dim)), np.float64)
-    return gamma * n * lipschitz + float(np.linalg.norm(pull))
