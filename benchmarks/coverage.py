@@ -21,7 +21,6 @@ import numpy as np
 import gibbs_dp as gdp
 from gibbs_dp.auditing import api
 from gibbs_dp.auditing.assemble import dataset_values
-from gibbs_dp.engine.result import result_of
 from gibbs_dp.estimators import mean_interval
 
 N, COUNTS = 20, (128, 1024)
@@ -93,7 +92,7 @@ def main():
     for name, law in LAWS.items():
         tracks = tracks_of(law, KLS, repeats * COUNTS[0], parsed.seed)
         for kl, track in zip(KLS, tracks, strict=True):
-            values = dataset_values(result_of(track.settings, track))["on_average_kl"]
+            values = dataset_values(track.settings, track.result())["on_average_kl"]
             values = values[np.isfinite(values)]
             bias = {
                 "relative_bias": float(values.mean() / kl - 1.0),

@@ -21,7 +21,7 @@ from gibbs_dp.engine.store import Store
 from gibbs_dp.engine.store.archive import Archive
 from gibbs_dp.engine.store.configuration import configuration, request
 from gibbs_dp.engine.store.open import as_store, open_archive, stored_configuration
-from gibbs_dp.engine.sweep import Sweep, SweepInterruptedError, explore, run_sweep
+from gibbs_dp.engine.sweep import SweepInterruptedError, explore, run_sweep
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
@@ -255,7 +255,7 @@ def _run(settings: Settings, progress: bool, archive: Archive | None) -> Report:
         except SweepInterruptedError as interrupt:
             raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
         try:
-            found = explore(Sweep(settings, tracks, bar, archive))
+            found = explore(settings, tracks, bar, archive)
         except KeyboardInterrupt:
             raise AuditInterrupted(partial_report(settings, tracks)) from None
     return make_report(settings, tracks, found)

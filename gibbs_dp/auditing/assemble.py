@@ -11,7 +11,7 @@ from jaxtyping import Float
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.health import why_failed
 from gibbs_dp.engine.quantity import Row
-from gibbs_dp.engine.result import Result, result_of
+from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.track import Track
 from gibbs_dp.estimators import average
@@ -41,11 +41,11 @@ def make_report(
     """
     rows, warnings, values = [], list(extra), []
     for i, track in enumerate(tracks):
-        result = result_of(settings, track, found[i] if found else None)
-        row, told = make_row(result)
+        result = track.result(found[i] if found else None)
+        row, told = make_row(settings, result)
         rows.append(row)
         warnings += [f"gamma={track.gamma:g}: {text}" for text in told]
-        values.append(dataset_values(result))
+        values.append(dataset_values(settings, result))
     notes = [note for q in settings.quantities for note in q.notes(settings, rows)]
     return Report(
         tuple(rows),
@@ -65,9 +65,9 @@ def partial_report(settings: Settings, tracks: Sequence[Track]) -> Report | None
     return make_report(settings, usable, extra=(text,))
 
 
-def make_row(result: Result) -> tuple[Row, list[str]]:
+def make_row(settings: Settings, result: Result) -> tuple[Row, list[str]]:
     """One gamma's row, and one sentence for everything about it that a reader must know."""
-    settings, total, count = result.settings, result.is_good.size, int(result.is_good.sum())
+    total, count = result.is_good.size, int(result.is_good.sum())
     if count < 2:
         raise ValueError(
             f"posterior: {total - count} of {total} datasets failed at gamma={result.gamma:g} "
@@ -80,7 +80,7 @@ def make_row(result: Result) -> tuple[Row, list[str]]:
         "num_datasets": count,
     }
     told = _failures(result)
-    for name, values in dataset_values(result).items():
+    for name, values in dataset_values(settings, result).items():
         estimate = average(values, np.isfinite(values))
         if estimate.num_datasets >= 2:
             row[name], row[f"{name}_se"] = estimate.value, estimate.se
@@ -94,13 +94,13 @@ def make_row(result: Result) -> tuple[Row, list[str]]:
         row |= more
         told += warnings
     row["failed_datasets"] = total - count
-    return row, told + _missed(result, row)
+    return row, told + _missed(settings, result, row)
 
 
-def dataset_values(result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+def dataset_values(settings: Settings, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
     """Return what the row's means are means of, in the datasets' order; NaN for failed ones."""
     found: dict[str, Any] = {}
-    for quantity in result.settings.quantities:
+    for quantity in settings.quantities:
         found |= quantity.means(result)
     return {name: result.only_believed(values) for name, values in found.items()}
 
@@ -116,10 +116,10 @@ def _failures(result: Result) -> list[str]:
     ]
 
 
-def _missed(result: Result, row: Row) -> list[str]:
-    if not result.track.missed_rel_error:
+def _missed(settings: Settings, result: Result, row: Row) -> list[str]:
+    if not result.missed_rel_error:
         return []
-    settings, error = result.settings, row[f"{result.settings.leading.name}_se"]
+    error = row[f"{settings.leading.name}_se"]
     return [
         f"rel_error={settings.rel_error:g} was not reached with max_datasets="
         f"{settings.max_datasets} (standard error {error:.2g})."

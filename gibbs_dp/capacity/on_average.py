@@ -16,7 +16,7 @@ from gibbs_dp.capacity.seen import SeenByCritics
 from gibbs_dp.capacity.training import Training
 from gibbs_dp.engine.health import is_drifting
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.result import Result, result_of
+from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.estimators import average
@@ -221,7 +221,7 @@ def on_average_capacity_kl(
             tracks = {track.gamma: track for track in run_sweep(settings, bar)}
     except SweepInterruptedError:
         raise KeyboardInterrupt from None
-    results = [result_of(settings, tracks[gamma]) for gamma in grid]
+    results = [tracks[gamma].result() for gamma in grid]
     values = [result.summary.values.seen for result in results]
     return OnAverageCapacity(
         tuple(grid),

@@ -16,8 +16,8 @@ from gibbs_dp import estimators
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.objectives import KL
 from gibbs_dp.capacity.training import Training, train_and_judge
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import LeadingQuantity
-from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.view import PairView, View
 
 
@@ -72,14 +72,14 @@ class SeenByCritics(LeadingQuantity):
         """Take those of the first pair, the only one."""
         return SeenValues(view.pairs["critics"][0], view.pairs["full"][0])
 
-    def choose(self, pilots: Any, settings: Settings) -> str:
+    def choose(self, pilots: Any, settings: Asked) -> str:
         """Name the only estimator."""
         return "two-sided"
 
-    def reconsider(self, values: Any, choice: str, settings: Settings) -> None:
+    def reconsider(self, values: Any, choice: str, settings: Asked) -> None:
         """Return None: there is no other."""
 
-    def num_pairs(self, choice: str, settings: Settings, pilots: Callable[[int], Any]) -> int:
+    def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
         """One pair a dataset."""
         return 1
 

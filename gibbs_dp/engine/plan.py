@@ -69,3 +69,22 @@ class Inputs(NamedTuple):
     proposal_scale: Float[Array, " dim"]
     scale: Float[Array, " dim"]
     anchor: Float[Array, " dim"]
+
+
+class Tuned(NamedTuple):
+    """What the pilots decided for one gamma.
+
+    Attributes
+    ----------
+    inputs
+        Traced inputs for the main run, control variate included.
+    estimator
+        Of the leading quantity, the name of one.
+    r_hat_starts
+        R-hat between two runs from different overdispersed starts: above its limit, the posterior
+        has several modes or the mode search fails.
+    """
+
+    inputs: Inputs
+    estimator: str
+    r_hat_starts: float

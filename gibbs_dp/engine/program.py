@@ -10,11 +10,12 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.engine.datasets import draw_dataset, keys_of
+from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.losses import per_example_losses, structured_losses
 from gibbs_dp.engine.neighbours import Pairs, sample_with_pairs
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.quantity import Quantity
-from gibbs_dp.engine.summary import Block, Health, kept_kind, values_kind
+from gibbs_dp.engine.summary import Block, Health
 from gibbs_dp.engine.view import View
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import spread

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-if TYPE_CHECKING:
-    from gibbs_dp.engine.result import Result
-    from gibbs_dp.engine.settings import Settings
-    from gibbs_dp.engine.sweep import Sweep
-    from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.explored import Explored
+from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.view import PairView, View
 
 Row = dict[str, Any]
 Means = dict[str, Float[np.ndarray, " datasets"]]
@@ -122,7 +121,7 @@ class Quantity:
         """Return what a block of values depends on, as plain JSON."""
         return None
 
-    def request(self, settings: Settings) -> Any:
+    def request(self, settings: Asked) -> Any:
         """Return what the columns depend on beside the blocks, as plain JSON."""
         del settings
 
@@ -150,19 +149,19 @@ class Quantity:
         del result, row
         return {}, []
 
-    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say what a finished report is conditional on, a sentence each."""
         del settings, rows
         return []
 
     # -- beyond a single dataset or gamma -------------------------------------------------
 
-    def rehearse(self, settings: Settings) -> None:
+    def rehearse(self, settings: Asked) -> None:
         """Compile what will be needed after the sweep, beside its first program."""
 
-    def explore(self, sweep: Sweep) -> Sequence[Any]:
+    def explore(self, sweep: Explored) -> Sequence[Any]:
         """Look at all gammas after the sweep; a finding each, that ``Result.found`` then holds."""
-        return [None] * len(sweep.tracks)
+        return [None] * len(sweep.results)
 
 
 class LeadingQuantity(Quantity):
@@ -171,11 +170,11 @@ class LeadingQuantity(Quantity):
     It may have several estimators; pilots choose one for every gamma.
     """
 
-    def choose(self, pilots: Any, settings: Settings) -> str:
+    def choose(self, pilots: Any, settings: Asked) -> str:
         """Name of the estimator to take, by ``Values`` of pilot datasets."""
         raise NotImplementedError
 
-    def reconsider(self, values: Any, choice: str, settings: Settings) -> str | None:
+    def reconsider(self, values: Any, choice: str, settings: Asked) -> str | None:
         """Name of another estimator that finished datasets ask for; None: stay."""
         raise NotImplementedError
 
@@ -184,7 +183,7 @@ class LeadingQuantity(Quantity):
         raise NotImplementedError
 
     def num_pairs(
-        self, choice: str, settings: Settings, pilots: Callable[[int], Any]
+        self, choice: str, settings: Asked, pilots: Callable[[int], Any]
     ) -> int | Int[Array, ""]:
         """Decide how many replaced posteriors to sample for each dataset.
 

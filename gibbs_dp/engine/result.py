@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.health import is_believed
-from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.plan import Tuned
 from gibbs_dp.engine.summary import Summary
-from gibbs_dp.engine.track import Track
 from gibbs_dp.sampling.diagnostics import Pooled, pool
 
 _NO_CHAINS = Pooled(r_hat=1.0, r_hat_exceed=0.0, ess_min=np.inf, drift_z=0.0, drift_size=0.0)
@@ -24,26 +24,35 @@ class Result:
 
     Attributes
     ----------
-    settings, track
-        What was asked for, and what is known.
+    settings
+        What was asked for.
+    gamma
+        Inverse temperature.
+    tuned
+        What pilots decided.
+    missed_rel_error
+        Whether ``rel_error`` was out of reach.
     summary
         Of all completed datasets.
     is_good
         Datasets that the leading quantity is a mean over.
+    leading
+        Its value for every dataset, finite or not.
+    kept
+        What the first datasets keep, a named tuple by quantity; None where nothing is kept.
     found
         What :meth:`~gibbs_dp.engine.quantity.Quantity.explore` found, by quantity.
     """
 
-    settings: Settings
-    track: Track
+    settings: Asked
+    gamma: float
+    tuned: Tuned
+    missed_rel_error: bool
     summary: Summary
     is_good: Bool[np.ndarray, " datasets"]
+    leading: Float[np.ndarray, " datasets"]
+    kept: Any
     found: dict[str, Any]
-
-    @property
-    def gamma(self) -> float:
-        """Inverse temperature."""
-        return self.track.gamma
 
     @cached_property
     def good(self) -> Summary:
@@ -64,9 +73,3 @@ class Result:
         """Values of single datasets in double precision; NaN for failed ones."""
         found = np.asarray(values, np.float64)
         return np.where(is_believed(self.summary) & np.isfinite(found), found, np.nan)
-
-
-def result_of(settings: Settings, track: Track, found: dict[str, Any] | None = None) -> Result:
-    """Collect what is known of one gamma."""
-    summary, is_good = track.reported()
-    return Result(settings, track, summary, is_good, found or {})

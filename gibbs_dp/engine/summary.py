@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.sampling.diagnostics import Spread
 
 
@@ -72,24 +70,3 @@ class Block(NamedTuple):
     def summary(self) -> Summary:
         """Without what is kept of the first datasets only."""
         return Summary(self.health, self.values)
-
-
-@cache
-def values_kind(quantities: tuple[Quantity, ...]) -> Any:
-    """Named tuple of the quantities' ``Values``, by name."""
-    return NamedTuple("Values", [(q.name, q.Values) for q in quantities if q.Values])
-
-
-@cache
-def kept_kind(quantities: tuple[Quantity, ...]) -> Any:
-    """Named tuple of the quantities' ``Kept``, by name."""
-    fields = [(q.name, q.Kept) for q in quantities if q.Kept and q.num_kept]
-    return NamedTuple("Kept", fields)
-
-
-@cache
-def block_kind(quantities: tuple[Quantity, ...]) -> Any:
-    """:class:`Block` with the fields of these quantities, for reading it back from a file."""
-    kept = kept_kind(quantities)
-    fields = [("health", Health), ("values", values_kind(quantities)), ("kept", kept | None)]
-    return NamedTuple("Block", fields)

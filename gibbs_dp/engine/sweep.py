@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,28 +13,20 @@ from jaxtyping import Array, Float
 from gibbs_dp.engine.allocation import extend, must_rerun, other_estimator
 from gibbs_dp.engine.datasets import Stream, roots, stream_key
 from gibbs_dp.engine.executor import background
+from gibbs_dp.engine.explored import Explored
 from gibbs_dp.engine.health import believed
 from gibbs_dp.engine.optimum import population_optimum
 from gibbs_dp.engine.pilots import num_pilots, run_pilots
-from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.plan import Inputs, Plan, Tuned
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.runner import Job, Runner
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.store.archive import Archive, Origin
+from gibbs_dp.engine.store.findings import find_all
 from gibbs_dp.engine.store.share import collect, nothing_tuned, recall, save
-from gibbs_dp.engine.track import Track, Tuned
+from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.tuning import tune
 from gibbs_dp.model.losses.base import LinearLoss
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A finished sweep, for quantities that look at all its gammas together."""
-
-    settings: Settings
-    tracks: Sequence[Track]
-    progress: Progress
-    archive: Archive | None
 
 
 class SweepInterruptedError(Exception):
@@ -80,7 +71,9 @@ def run_sweep(
     return tracks
 
 
-def explore(sweep: Sweep) -> list[dict[str, Any]]:
+def explore(
+    settings: Settings, tracks: Sequence[Track], progress: Progress, archive: Archive | None = None
+) -> list[dict[str, Any]]:
     """Let quantities look at all gammas together; what they find, by name, for each gamma.
 
     Raises
@@ -88,8 +81,20 @@ def explore(sweep: Sweep) -> list[dict[str, Any]]:
     AuditIncomplete
         If findings of other processes are missing.
     """
-    found = {q.name: q.explore(sweep) for q in sweep.settings.quantities}
-    return [{name: each[i] for name, each in found.items()} for i in range(len(sweep.tracks))]
+
+    def find(
+        kind: type, name: str, wanted: Sequence[bool], make: Callable[[int], Any]
+    ) -> list[Any]:
+        asked = [
+            track if is_wanted else None for track, is_wanted in zip(tracks, wanted, strict=True)
+        ]
+        progress.stage(kind.__name__.lower())
+        progress.expect(len(tracks))
+        return find_all(archive, kind, name, asked, make, progress)
+
+    sweep = Explored(settings, [track.result() for track in tracks], find)
+    found = {q.name: q.explore(sweep) for q in settings.quantities}
+    return [{name: each[i] for name, each in found.items()} for i in range(len(tracks))]
 
 
 def _rehearse(settings: Settings) -> None:

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp.engine.health import is_believed
-from gibbs_dp.engine.plan import Inputs
+from gibbs_dp.engine.plan import Tuned
+from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.runner import concatenate
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.summary import Block, Summary
 from gibbs_dp.estimators import Average, average
-
-
-class Tuned(NamedTuple):
-    """What the pilots decided for one gamma.
-
-    Attributes
-    ----------
-    inputs
-        Traced inputs for the main run, control variate included.
-    estimator
-        Of the leading quantity, the name of one.
-    r_hat_starts
-        R-hat between two runs from different overdispersed starts: above its limit, the posterior
-        has several modes or the mode search fails.
-    """
-
-    inputs: Inputs
-    estimator: str
-    r_hat_starts: float
 
 
 @dataclass
@@ -80,10 +62,10 @@ class Track:
         self.kept.clear()
         self._whole = None
 
-    def first_kept(self, count: int) -> Any:
-        """Collect what the first ``count`` datasets keep; None unless all are there."""
+    def first_kept(self) -> Any:
+        """Collect what the first datasets keep; None where nothing is kept."""
         parts = [self.kept[first] for first in sorted(self.kept)]
-        return concatenate(parts, count) if parts else None
+        return concatenate(parts, self.settings.num_kept) if parts else None
 
     def leading_values(self, summary: Summary) -> Float[np.ndarray, " datasets"]:
         """Estimate of the leading quantity of every dataset, finite or not."""
@@ -96,6 +78,24 @@ class Track:
         summary = self.summary()
         assert summary is not None
         return summary, is_believed(summary) & np.isfinite(self.leading_values(summary))
+
+    def result(self, found: dict[str, Any] | None = None) -> Result:
+        """Collect what is known of the gamma, for quantities.
+
+        ``found`` is what they found in all gammas together.
+        """
+        summary, is_good = self.reported()
+        return Result(
+            settings=self.settings,
+            gamma=self.gamma,
+            tuned=self.tuned,
+            missed_rel_error=self.missed_rel_error,
+            summary=summary,
+            is_good=is_good,
+            leading=self.leading_values(summary),
+            kept=self.first_kept(),
+            found=found or {},
+        )
 
     def estimate(self) -> Average:
         """Mean of the leading quantity over the datasets that did not fail."""

@@ -8,11 +8,11 @@ from jaxtyping import Array, Float
 
 from gibbs_dp.engine.health import believed, is_believed, is_drifting, is_slow
 from gibbs_dp.engine.pilots import run_pilots_twice
-from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.plan import Inputs, Plan, Tuned
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.summary import Summary
-from gibbs_dp.engine.track import Tuned, fitted
+from gibbs_dp.engine.track import fitted
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.schedule import Schedule, make_schedule

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row
 from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.view import View
 from gibbs_dp.estimators import average
 
@@ -59,7 +59,7 @@ class Discretization(Quantity):
             more |= {f"{name}_inflation": excess.value, f"{name}_inflation_se": excess.se}
         return more, []
 
-    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say what the draws are not."""
         if settings.sampler.traits.is_adjusted:
             return []

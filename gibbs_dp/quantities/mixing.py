@@ -87,7 +87,7 @@ class Mixing(Quantity):
 
 
 def _warnings(result: Result, row: Row) -> list[str]:
-    found, pooled, tuned = [], result.pooled, result.track.tuned
+    found, pooled, tuned = [], result.pooled, result.tuned
     if tuned.r_hat_starts > R_HAT_STARTS_LIMIT:
         found.append(
             "chains started elsewhere reach different answers (R-hat between starts "

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp import estimators
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.view import View
 from gibbs_dp.quantities.control import fitted_gap
 
@@ -106,7 +106,7 @@ class Risks(Quantity):
             "standard error cannot be trusted; the gap may have infinite variance here."
         ]
 
-    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say why a risk is absent."""
         if all("excess_risk" in row for row in rows):
             return []

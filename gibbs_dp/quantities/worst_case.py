@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy import pure_dp_epsilon
 
@@ -49,7 +49,7 @@ class WorstCase(Quantity):
         whole = s.group_size * epsilon
         return {"dp_epsilon": whole if math.isfinite(whole) else math.inf}, []
 
-    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say what the epsilon is for."""
         if not any("dp_epsilon" in row for row in rows):
             return []
@@ -58,7 +58,7 @@ class WorstCase(Quantity):
             "domain; the chains' draws are approximate."
         ]
 
-    def request(self, settings: Settings) -> list[Any]:
+    def request(self, settings: Asked) -> list[Any]:
         """Return the domain, and what losses and posteriors promise on it."""
         s, sensitivity = settings, settings.posterior.sensitivity
         epsilon = pure_dp_epsilon(s.posterior, 1.0, s.n, self.domain, adjacency="replace-one")

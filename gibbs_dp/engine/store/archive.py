@@ -20,12 +20,13 @@ from typing import Any, NamedTuple, TypeVar
 from jaxtyping import Array, Float
 
 from gibbs_dp import io
+from gibbs_dp.engine.kinds import block_kind
+from gibbs_dp.engine.plan import Tuned
 from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.engine.store.configuration import digest_text
 from gibbs_dp.engine.store.fingerprint import digest_value
 from gibbs_dp.engine.store.place import Store, StoreError
-from gibbs_dp.engine.summary import Block, block_kind
-from gibbs_dp.engine.track import Tuned
+from gibbs_dp.engine.summary import Block
 
 Record = TypeVar("Record")
 

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbs_dp.engine.asked import versions
 from gibbs_dp.engine.datasets import num_fresh
-from gibbs_dp.engine.settings import Settings, identities, versions
+from gibbs_dp.engine.settings import Settings, identities
 from gibbs_dp.engine.store.fingerprint import DIGITS, fingerprints
 
 FORMAT = 4

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import run_jobs
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.track import Track
+from gibbs_dp.engine.result import Result
 from gibbs_dp.estimators import ConsistencySums, ContrastSums
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.mutual_information.kept import Kept
@@ -57,7 +57,7 @@ class _Block(NamedTuple):
 class Shared:
     """The datasets, as far as the comparisons of all gammas look at them; each part found once."""
 
-    def __init__(self, settings: Settings, anchor: Float[Array, " dim"], count: int) -> None:
+    def __init__(self, settings: Asked, anchor: Float[Array, " dim"], count: int) -> None:
         self.settings, self.anchor, self.count = settings, anchor, count
         self.plan = settings.plan
         self._lock = threading.Lock()
@@ -104,8 +104,8 @@ class Shared:
 class Comparison:
     """Compares the datasets that did not fail, a block of draws at a time."""
 
-    settings: Settings
-    track: Track
+    settings: Asked
+    result: Result
     kept: Kept
     good: Bool[np.ndarray, " datasets"]
     shared: Shared
@@ -185,12 +185,12 @@ class Comparison:
     def _has_individual(self) -> bool:
         posterior, population = self.settings.posterior, self.settings.population
         is_iid = not getattr(population, "is_dependent", False)
-        return is_iid and not posterior.structured and self.track.tuned.estimator == "one-sided"
+        return is_iid and not posterior.structured and self.result.tuned.estimator == "one-sided"
 
     def _log_density(self, block: _Block) -> Table:
         """Log posterior density over prior density of every draw under every dataset."""
         table = self.shared.losses(block.points)
-        table *= -self.track.gamma
+        table *= -self.result.gamma
         table -= np.asarray(self.kept.log_normalizer, np.float64)
         return table
 
@@ -199,17 +199,17 @@ class Comparison:
         posterior, firsts = self.settings.posterior, self.shared.look().first
         table = np.array(point_losses(posterior, firsts, block.points), np.float64)
         table -= table[np.arange(block.points.shape[0]), block.owner][:, None]
-        table *= self.track.gamma
+        table *= self.result.gamma
         # Log normalizers with the first example swapped for an owner's, minus those without.
         others = jax.tree.map(lambda a: a[block.datasets], firsts)
         draws = _thinned(np.nan_to_num(self.kept.u))
-        found = swap_terms(posterior, others, firsts, draws, self.track.tuned.inputs.gamma)
+        found = swap_terms(posterior, others, firsts, draws, self.result.tuned.inputs.gamma)
         by_owner = table.reshape(-1, DRAWS_PER_DATASET, self.count)
         by_owner -= np.asarray(found)[:, None]
         return table
 
 
-def rehearse(settings: Settings, count: int) -> None:
+def rehearse(settings: Asked, count: int) -> None:
     """Run what comparisons of quadratic losses run on blank numbers: it is compiled then.
 
     Meant for a core that would wait for the first block's compilation; once for a posterior and

@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.explored import Explored
 from gibbs_dp.engine.health import is_believed
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.store.findings import find_all
-from gibbs_dp.engine.sweep import Sweep
-from gibbs_dp.engine.track import Track
+from gibbs_dp.engine.result import Result
 from gibbs_dp.estimators import (
     Average,
     Baseline,
@@ -70,7 +69,7 @@ class Information(NamedTuple):
 POOR_OVERLAP = 0.1
 
 
-def compare_all(sweep: Sweep, count: int, with_spread: bool) -> list[Information | None]:
+def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Information | None]:
     """Estimate the information of every gamma; None where draws are missing or too few.
 
     With an archive, estimates are kept in it, and each process makes those of its own gammas.
@@ -94,24 +93,19 @@ def compare_all(sweep: Sweep, count: int, with_spread: bool) -> list[Information
     AuditIncomplete
         If those of other processes are missing.
     """
-    settings, tracks, progress = sweep.settings, list(sweep.tracks), sweep.progress
-    first = [track.first_kept(count) for track in tracks]
-    draws = [None if kept is None else kept.mutual_information for kept in first]
+    settings, results = sweep.settings, sweep.results
+    draws = [None if r.kept is None else r.kept.mutual_information for r in results]
     present = [d for d in draws if d is not None and d.u.shape[0] == count]
-    if len(present) < len(tracks) or count < MIN_INFORMATION:
-        return [None] * len(tracks)
-    good = np.stack([_usable(t, d) for t, d in zip(tracks, present, strict=True)])
-    gaps = _normalizer_gaps(tracks, present, good)
-    shared = Shared(settings, jnp.asarray(tracks[0].tuned.inputs.anchor), count)
-    progress.stage("mutual information")
-    progress.expect(len(tracks))
-    found = find_all(
-        sweep.archive,
+    if len(present) < len(results) or count < MIN_INFORMATION:
+        return [None] * len(results)
+    good = np.stack([_usable(r, d) for r, d in zip(results, present, strict=True)])
+    gaps = _normalizer_gaps([r.gamma for r in results], present, good)
+    shared = Shared(settings, jnp.asarray(results[0].tuned.inputs.anchor), count)
+    found = sweep.find(
         Information,
         f"information-in-halves-{count}{'-with-spread' if with_spread else ''}",
-        [t if good[i].sum() >= MIN_INFORMATION else None for i, t in enumerate(tracks)],
-        lambda i: _information(settings, tracks[i], present[i], good[i], shared, with_spread),
-        progress,
+        [bool(g.sum() >= MIN_INFORMATION) for g in good],
+        lambda i: _information(settings, results[i], present[i], good[i], shared, with_spread),
     )
     pairs = zip(found, gaps, strict=True)
     return [
@@ -120,23 +114,21 @@ def compare_all(sweep: Sweep, count: int, with_spread: bool) -> list[Information
     ]
 
 
-def _usable(track: Track, kept: Kept) -> Bool[np.ndarray, " datasets"]:
-    summary = track.summary()
-    assert summary is not None
-    good = is_believed(summary)[: kept.u.shape[0]]
+def _usable(result: Result, kept: Kept) -> Bool[np.ndarray, " datasets"]:
+    good = is_believed(result.summary)[: kept.u.shape[0]]
     return good & np.isfinite(kept.log_normalizer) & np.isfinite(kept.u).all(axis=(1, 2, 3))
 
 
 def _information(
-    settings: Settings,
-    track: Track,
+    settings: Asked,
+    result: Result,
     kept: Kept,
     good: Bool[np.ndarray, " datasets"],
     shared: Shared,
     with_spread: bool,
 ) -> Information:
     """Estimate all but what takes several gammas."""
-    comparison = Comparison(settings, track, kept, good, shared)
+    comparison = Comparison(settings, result, kept, good, shared)
     sums, correction = comparison.run()
     if settings.is_exact:
         contrast, gaussian, mixture = sums.result(), None, None
@@ -207,22 +199,21 @@ def _variational(
 
 
 def _normalizer_gaps(
-    tracks: list[Track], kept: list[Kept], good: Bool[np.ndarray, "gammas datasets"]
+    grid: list[float], kept: list[Kept], good: Bool[np.ndarray, "gammas datasets"]
 ) -> list[tuple[Average | None, float]]:
     """Compare bridge sampling with integration from the smallest gamma up."""
     all_good = good.all(axis=0)
-    gaps: list[tuple[Average | None, float]] = [(None, 0.0)] * len(tracks)
-    if len(tracks) < 2 or all_good.sum() < MIN_INFORMATION:
+    gaps: list[tuple[Average | None, float]] = [(None, 0.0)] * len(grid)
+    if len(grid) < 2 or all_good.sum() < MIN_INFORMATION:
         return gaps
 
     def stack(name: str) -> Float[np.ndarray, "datasets gammas"]:
         return np.stack([getattr(k, name)[all_good] for k in kept], axis=1).astype(np.float64)
 
-    gammas = np.array([track.gamma for track in tracks])
-    integral = integrate_mean_loss(gammas, stack("mean_loss"), stack("loss_variance"))
+    integral = integrate_mean_loss(np.array(grid), stack("mean_loss"), stack("loss_variance"))
     bridged = stack("log_normalizer")
     integrated = bridged[:, :1] + np.cumsum(integral.value, axis=1)
     limits = np.cumsum(integral.quadrature_error.mean(axis=0))
-    for j in range(1, len(tracks)):
+    for j in range(1, len(grid)):
         gaps[j] = average(integrated[:, j - 1] - bridged[:, j]), float(limits[j - 1])
     return gaps

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.explored import Explored
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sweep import Sweep
 from gibbs_dp.engine.view import View
 from gibbs_dp.information import bounds
 from gibbs_dp.model.check import positive_count
@@ -91,11 +91,11 @@ class MutualInformation(Quantity):
 
     # -- of all datasets ------------------------------------------------------------------
 
-    def rehearse(self, settings: Settings) -> None:
+    def rehearse(self, settings: Asked) -> None:
         """Compile the comparison."""
         rehearse(settings, self.num_datasets)
 
-    def explore(self, sweep: Sweep) -> list[Information | None]:
+    def explore(self, sweep: Explored) -> list[Information | None]:
         """Compare the datasets at every gamma."""
         return compare_all(sweep, self.num_datasets, with_spread=self.sigma == EMPIRICAL)
 
@@ -104,12 +104,12 @@ class MutualInformation(Quantity):
         found: Information | None = result.found.get(self.name)
         if found is None:
             return {}, []
-        kl = result.only_believed(result.track.leading_values(result.summary))
+        kl = result.only_believed(result.leading)
         sigma = self.subgaussian_sigma(result.settings, found)
         return information_row(result.settings, row, kl, found, sigma)
 
     def subgaussian_sigma(
-        self, settings: Settings, information: Information
+        self, settings: Asked, information: Information
     ) -> tuple[float, str] | None:
         """Subgaussian parameter of the loss and where it comes from; None where there is none."""
         if self.sigma == EMPIRICAL:
@@ -122,7 +122,7 @@ class MutualInformation(Quantity):
             return None
         return bounds.subgaussian_parameter(*limits), "declared range"
 
-    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say why there is no upper bound of generalization, or what it rests on."""
         found = []
         estimated = any("mutual_information_lower" in row for row in rows)
@@ -142,7 +142,7 @@ class MutualInformation(Quantity):
         """Whether draws are kept."""
         return self.num_datasets > 0
 
-    def request(self, settings: Settings) -> list[Any]:
+    def request(self, settings: Asked) -> list[Any]:
         """How many datasets are compared, and sigma."""
         del settings
         return [self.num_datasets, self.sigma]

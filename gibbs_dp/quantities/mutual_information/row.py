@@ -7,8 +7,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Row
-from gibbs_dp.engine.settings import Settings
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
 from gibbs_dp.information import bounds
 from gibbs_dp.quantities.mutual_information.information import Information
@@ -23,7 +23,7 @@ NORMALIZER_SE_LIMIT = 0.2
 
 
 def information_row(
-    settings: Settings,
+    settings: Asked,
     row: Row,
     kl: Float[np.ndarray, " datasets"],
     found: Information,
@@ -84,7 +84,7 @@ def information_row(
 SEEN = "largest standard deviation seen (no guarantee)"
 
 
-def _all_replaced(settings: Settings, kl: Float[np.ndarray, " datasets"]) -> Halves | None:
+def _all_replaced(settings: Asked, kl: Float[np.ndarray, " datasets"]) -> Halves | None:
     """``I + lautum`` from the report's on-average KL (Lemmas 6 and 9), where they apply."""
     if settings.posterior.structured and settings.group_size != settings.n:
         return None
@@ -103,7 +103,7 @@ def _lautum(found: Information, symmetrized: Average | None, lower: Average, upp
 
 
 def _generalization(
-    settings: Settings,
+    settings: Asked,
     found: Information,
     lower: Average,
     upper: Average,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, LeadingQuantity, Row, Style
 from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.view import PairView, View
 from gibbs_dp.estimators import mean_interval
 from gibbs_dp.quantities.on_average_kl.choice import (
@@ -106,7 +106,7 @@ class OnAverageKL(LeadingQuantity):
 
     # -- which estimator --------------------------------------------------------------------
 
-    def choose(self, pilots: Any, settings: Settings) -> str:
+    def choose(self, pilots: Any, settings: Asked) -> str:
         """Name of the estimator that was asked for, or that pilots speak for."""
         if settings.is_exact:
             return OneSided.name
@@ -114,7 +114,7 @@ class OnAverageKL(LeadingQuantity):
             return self.estimator
         return choose_estimator(pilots, settings.num_draws)
 
-    def reconsider(self, values: Any, choice: str, settings: Settings) -> str | None:
+    def reconsider(self, values: Any, choice: str, settings: Asked) -> str | None:
         """Leave one side where finished datasets show that it fails on them.
 
         Where none of them holds a pair whose KL one side cannot tell, it says these datasets' KL
@@ -125,7 +125,7 @@ class OnAverageKL(LeadingQuantity):
         chosen = choose_estimator(values, settings.num_draws)
         return None if chosen == choice else chosen
 
-    def num_pairs(self, choice: str, settings: Settings, pilots: Callable[[int], Any]) -> int:
+    def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
         """Pairs that the two-sided estimate is worth; none for the others."""
         if choice != TwoSided.name:
             return 0
@@ -146,7 +146,7 @@ class OnAverageKL(LeadingQuantity):
     def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
         """Return the chosen estimate, and those that have a column of their own."""
         values = getattr(result.summary.values, self.name)
-        found = {self.name: self.values_of(values, result.track.tuned.estimator)}
+        found = {self.name: self.values_of(values, result.tuned.estimator)}
         for e in ESTIMATORS:
             if e.column is not None:
                 found[e.column.name] = e.value_of(getattr(values, e.field))
@@ -154,8 +154,8 @@ class OnAverageKL(LeadingQuantity):
 
     def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
         """Interval, estimator and tails; where the two routes to the number disagree."""
-        settings, estimator = result.settings, result.track.tuned.estimator
-        values = result.only_believed(result.track.leading_values(result.summary))
+        settings, estimator = result.settings, result.tuned.estimator
+        values = result.only_believed(result.leading)
         found = mean_interval(values[np.isfinite(values)])
         more: Row = {"on_average_kl_low": found.low, "on_average_kl_high": found.high}
         if settings.is_exact:
@@ -168,7 +168,7 @@ class OnAverageKL(LeadingQuantity):
         more |= {"estimator": estimator, "tail_flag": is_heavy}
         return more, kl_warnings(KLRow.of(row | more), estimator, shift if is_heavy else None)
 
-    def notes(self, settings: Settings, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say what must be known of the estimators that rows use."""
         used = {row["estimator"] for row in rows}
         return [e.note for e in ESTIMATORS if e.note is not None and e.name in used]
