@@ -57,7 +57,7 @@ def subgaussian_sigma(settings: Settings, information: Information) -> tuple[flo
 
 def _notes(settings: Settings, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     notes = []
-    if getattr(settings.population, "conditional", False):
+    if settings.population.is_conditional:
         notes.append(
             "training rows and ghosts are disjoint rows of one table: standard errors are "
             "conditional on the table."

@@ -31,7 +31,7 @@ from gibbs_dp.audit.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
-from gibbs_dp.model.populations import Population, as_population
+from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted, check_kernel
@@ -49,7 +49,7 @@ class AuditInterrupted(KeyboardInterrupt):
 @names_keywords
 def audit(
     posterior: GibbsPosterior,
-    population: Population | Callable[[PRNGKeyArray, int], Any],
+    population: HasSample | Callable[[PRNGKeyArray, int], Any],
     n: int,
     gammas: ArrayLike | float | Sequence[float],
     num_datasets: int = 1024,
@@ -197,7 +197,7 @@ def audit(
     if num_ghosts is None:
         num_ghosts = default_ghosts(posterior, source, n)
     num_ghosts = max(positive_count("num_ghosts", num_ghosts), group_size)
-    if getattr(source, "is_dependent", False):
+    if source.is_dependent:
         if group_size != n:
             raise ValueError(
                 f"group_size: the population's examples are dependent, so only whole datasets can "

@@ -18,7 +18,7 @@ from gibbs_dp.capacity.pairs import PairPlan, PairSummary, pairs_program
 from gibbs_dp.capacity.training import Training
 from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
-from gibbs_dp.model.populations import Population, as_population
+from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.evolve import make_schedule
@@ -124,7 +124,7 @@ def _nothing(_: str) -> None:
 
 def on_average_capacity_kl(
     posterior: GibbsPosterior,
-    population: Population | Callable[[PRNGKeyArray, int], Any],
+    population: HasSample | Callable[[PRNGKeyArray, int], Any],
     n: int,
     gammas: Sequence[float],
     adversaries: Sequence[Adversary] = DEFAULT_ADVERSARIES,
@@ -191,7 +191,7 @@ def on_average_capacity_kl(
     if isinstance(kernel, Grid):
         raise ValueError("kernel: critics are trained on draws; pass HMC() or MALA(), not a Grid.")
     source = as_population(population)
-    if getattr(source, "is_dependent", False):
+    if source.is_dependent:
         raise ValueError(
             "population: its examples are dependent; give one of independent examples."
         )

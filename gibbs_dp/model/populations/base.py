@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
+from gibbs_dp.model.populations.own import own_population
 from gibbs_dp.model.spread import is_spread
 
 
 @runtime_checkable
-class Population(Protocol):
+class HasSample(Protocol):
     """Anything that draws a training set and fresh ghosts from one law.
 
     ``sample`` must be traceable by JAX: it runs vmapped over thousands of keys.
@@ -24,13 +25,40 @@ class Population(Protocol):
         ...
 
 
+@runtime_checkable
+class Population(HasSample, Protocol):
+    """What draws datasets and says what they are: the rest of the library sees only these."""
+
+    @property
+    def is_dependent(self) -> bool:
+        """Whether the examples of a dataset depend on each other, so that only all are replaced."""
+        ...
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether standard errors are conditional on one table."""
+        ...
+
+
 def as_population(population: Any) -> Population:
-    """Wrap a plain callable ``(key, n) -> examples`` as a population; pass populations through.
+    """Turn what a user gives into a population.
+
+    Parameters
+    ----------
+    population
+        A population; an object with ``sample(key, n, num_ghosts)``, whose ``is_dependent`` and
+        ``is_conditional`` are False unless it has them; or a callable ``(key, n) -> examples``.
+        Objects that are no JAX pytrees must not change later: what they draw is compiled once.
+
+    Returns
+    -------
+    Population
+        The population itself, or one that draws as the object or the callable does.
 
     Raises
     ------
     ValueError
-        If it is neither, with a hint where it is a table of examples.
+        If it is none of these, with a hint where it is a table of examples.
     """
     from gibbs_dp.model.populations.sampler import Sampler
 
@@ -44,8 +72,11 @@ def as_population(population: Any) -> Population:
             f"population: a {type(population).__name__} is a table of examples; "
             "gibbs_dp.populations.Table(...) of it draws datasets from its rows."
         )
-    if isinstance(population, Population):
-        return population
+    if isinstance(population, HasSample):
+        is_pytree = not jax.tree_util.all_leaves([population])
+        if is_pytree and isinstance(population, Population):
+            return population
+        return own_population(population, is_pytree)
     if callable(population):
         return Sampler(population)
     raise ValueError(

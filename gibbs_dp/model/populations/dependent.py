@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import PRNGKeyArray, PyTree
@@ -26,11 +26,8 @@ class Dependent:
     """
 
     function: Callable[[PRNGKeyArray, int], Any]
-
-    @property
-    def is_dependent(self) -> bool:
-        """Whole datasets are the only thing that may be replaced."""
-        return True
+    is_dependent: ClassVar[bool] = True
+    is_conditional: ClassVar[bool] = False
 
     def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
         """Draw one dataset, and independent ones laid end to end, cut to ``num_ghosts``."""
