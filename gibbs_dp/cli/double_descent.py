@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from gibbs_dp.audit import AuditInterrupted
     from gibbs_dp.experiments.double_descent import GAMMAS, NUM_FEATURES, double_descent
-    from gibbs_dp.experiments.notions import table
+    from gibbs_dp.experiments.tables import table
 
     try:
         found = double_descent(
@@ -76,15 +76,11 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _save(found: object, folder: Path) -> list[Path]:
-    import pandas as pd
-
-    from gibbs_dp import io
     from gibbs_dp.experiments.double_descent import DoubleDescent
     from gibbs_dp.experiments.double_descent_plot import plot_double_descent
+    from gibbs_dp.experiments.tables import save_tables
 
     assert isinstance(found, DoubleDescent)
-    numbers, picture = folder / "double_descent.csv", folder / "double_descent.png"
-    with io.atomic_write(numbers) as temporary:
-        pd.DataFrame(list(found.rows)).to_csv(temporary, index=False)
-    output.save_figure(plot_double_descent(found), picture)
-    return [numbers, picture]
+    paths = [*save_tables({"double_descent": found.rows}, folder), folder / "double_descent.png"]
+    output.save_figure(plot_double_descent(found), paths[-1])
+    return paths

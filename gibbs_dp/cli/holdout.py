@@ -56,8 +56,8 @@ def run(arguments: Sequence[str]) -> None:
     start_session(False)
 
     from gibbs_dp.experiments import holdout as program
-    from gibbs_dp.experiments.holdout_result import Sizes, save_tables
-    from gibbs_dp.experiments.notions import table
+    from gibbs_dp.experiments.holdout_result import Sizes
+    from gibbs_dp.experiments.tables import save_tables, table
 
     sizes = Sizes(parsed.n, parsed.d, parsed.repetitions, parsed.full, parsed.seed)
     found = program.run_holdout(name, sizes, is_shown=not parsed.quiet)
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> None:
     if folder is not None:
         from gibbs_dp.experiments.holdout_plot import plot_holdout
 
-        paths = save_tables(found, folder)
+        paths = save_tables({f"holdout_{name}": found.rows}, folder)
         paths.append(folder / f"holdout_{name}.png")
         output.save_figure(plot_holdout(found), paths[-1])
         output.tell_saved(paths, parsed.json, parsed.quiet)

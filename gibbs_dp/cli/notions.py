@@ -11,6 +11,12 @@ from gibbs_dp.problems.registry import Option
 
 SUMMARY = "Notions of privacy over gamma on one finite problem, a table, and what implies what."
 FAILED = 1
+FILES = {
+    "notion": "notions",
+    "implication": "implications",
+    "property": "properties",
+    "curve": "curves",
+}
 
 CURVES = (
     Option("n", "int", "examples per dataset (default 4)", 4),
@@ -38,34 +44,27 @@ def run(arguments: Sequence[str]) -> int:
     folder = output.prepare_folder(parsed.out)
 
     from gibbs_dp.experiments import notions as program
+    from gibbs_dp.experiments.tables import save_tables, table
 
     found = program.compare_notions(
         n=parsed.n,
         gammas=program.GAMMAS if parsed.gammas is None else parsed.gammas,
         say=lambda text: output.log(text, parsed.quiet),
     )
-    parts = {
-        "notion": program.notion_rows(),
-        "implication": program.implication_rows(found),
-        "property": program.property_rows(found),
-        "curve": [
-            {"gamma": gamma, **{name: float(v[i]) for name, v in found.curves.items()}}
-            for i, gamma in enumerate(found.gammas)
-        ],
-    }
+    parts = found.parts()
     if parsed.json:
         output.emit_parts(parts)
     else:
-        output.emit(program.table(parts["notion"]))
+        output.emit(table(parts["notion"]))
         decided = [row for row in parts["implication"] if "statement" in row]
-        output.emit("\n" + program.table(decided))
-        output.emit("\n" + program.table(parts["property"]))
+        output.emit("\n" + table(decided))
+        output.emit("\n" + table(parts["property"]))
     for line in found.failures:
         output.log(f"FAILS: {line}")
     if folder is not None:
         from gibbs_dp.experiments.notions_plot import plot_curves, plot_implications
 
-        paths = program.save_tables(found, folder)
+        paths = save_tables({FILES[kind]: rows for kind, rows in parts.items()}, folder)
         pictures = {"notions.png": plot_curves, "implications.png": plot_implications}
         for name, plot in pictures.items():
             output.save_figure(plot(found), folder / name)

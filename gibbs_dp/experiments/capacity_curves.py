@@ -20,8 +20,8 @@ MAP_ALPHAS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 40.0)
 def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[str, float]]:
     """Compute Rényi parameters of Laplace(1/eps) noise over the order, one dict per order, nats.
 
-    Figure 1b has polynomial adversaries under the unrestricted value, 1a the linear adversary under
-    the bound as printed (no guarantee), here with the valid bound.
+    Figure 1b shows polynomial adversaries below the unrestricted value; Figure 1a the linear
+    adversary below the bound as printed (no guarantee), here beside the valid bound.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def map_rows(
 def matrix_rows(
     size: int = 8, eps: float = 0.5, alphas: Sequence[float] = (2.0, 3.0, 5.0)
 ) -> list[dict[str, Any]]:
-    """Hold Theorem 5 against the exact value of linear adversaries, strategy by strategy.
+    """Compare Theorem 5 with the exact value of linear adversaries, strategy by strategy.
 
     The workload is every prefix sum of ``size`` counts and five times the total; add/remove.
 

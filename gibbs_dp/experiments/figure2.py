@@ -155,6 +155,11 @@ def figure2(
     progress
         Show a progress bar on stderr.
 
+    Returns
+    -------
+    Figure2
+        Reports of both panels beside their references.
+
     Raises
     ------
     ValueError

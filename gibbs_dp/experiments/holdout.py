@@ -1,4 +1,4 @@
-"""The holdout experiments by name: what each computes, its table, and its files."""
+"""The holdout experiments by name: what each computes, and its table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gibbs_dp.experiments import holdout_correlated as correlated
 from gibbs_dp.experiments import holdout_maxima as maxima
 from gibbs_dp.experiments import holdout_selection as selection
 from gibbs_dp.experiments.holdout_data import ClassifierData
-from gibbs_dp.experiments.holdout_result import Found, Row, Sizes
+from gibbs_dp.experiments.holdout_result import Found, Sizes
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 DELTA = 1e-6
@@ -31,9 +32,14 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
     name
         One of `EXPERIMENTS`.
     sizes
-        What to run it at.
+        How large to run it.
     is_shown
         Whether to show a progress bar on stderr.
+
+    Returns
+    -------
+    Found
+        Its rows, the table to read, and what the numbers rest on.
 
     Raises
     ------

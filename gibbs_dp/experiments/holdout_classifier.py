@@ -1,7 +1,7 @@
-"""Selecting attributes by a holdout, over and over (Dwork et al. 2015, *The reusable holdout*).
+"""Selecting attributes on a holdout, over and over (Dwork et al. 2015, *The reusable holdout*).
 
 An analyst keeps the attributes whose correlations with the label agree on training set and holdout,
-and lets the ``k`` strongest vote. Asked the plain way, the holdout is fitted like a training set.
+and lets the ``k`` strongest vote. Asked plainly, the holdout is overfitted like a training set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETS = ("train", "holdout", "fresh")
 
 
 class Gate(NamedTuple):
-    """Settings of a Thresholdout; in the unit of the correlations."""
+    """Settings of a Thresholdout, in the unit of the correlations."""
 
     threshold: float
     sigma: float
@@ -37,12 +37,12 @@ class Gate(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One repetition, a leading axis each over `ANALYSTS`.
+    """One repetition; every leading axis is that of `ANALYSTS`.
 
     Parameters
     ----------
     accuracy
-        On train, holdout (as the analyst is told) and fresh, ``[analysts, 3, ks]``.
+        On training set, holdout (as told to the analyst) and fresh set, ``[analysts, 3, ks]``.
     truth
         Of the holdout itself, ``[analysts, ks]``.
     spent
@@ -55,7 +55,7 @@ class Run(NamedTuple):
 
 
 def paper_gate(n: int) -> Gate:
-    """Give the paper's setting: threshold ``4/sqrt(n)``, tolerance ``1/sqrt(n)``, no limit.
+    """Return the paper's setting: threshold ``4/sqrt(n)``, tolerance ``1/sqrt(n)``, no limit.
 
     >>> paper_gate(10_000)[:2]
     (0.04, 0.01)
@@ -76,7 +76,7 @@ def default_ks(n: int) -> tuple[int, ...]:
 def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[int]) -> Run:
     """Run both analysts on one training set, holdout and fresh set.
 
-    Never holds more than a block of columns, or the columns that were chosen.
+    Memory holds one block of columns, or the chosen ones, at a time.
 
     Parameters
     ----------
@@ -84,6 +84,11 @@ def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[in
         JAX key.
     data, gate, ks
         What is drawn, what answers, and the numbers of attributes that vote.
+
+    Returns
+    -------
+    Run
+        Accuracies and spent budget of both analysts.
     """
     parts = jax.random.split(key, 6)
     sign = data.signs(parts[0])
@@ -157,7 +162,7 @@ def run_classifier(
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
 
     Returns
     -------
@@ -174,7 +179,7 @@ def run_classifier(
     if min(numbers) < 1 or list(numbers) != sorted(set(numbers)) or max(numbers) > data.d:
         raise ValueError(f"ks must ascend and lie in 1..{data.d}, got {list(numbers)}.")
     chosen = gate or paper_gate(data.n)
-    # A block of columns each at work; equal parts, so that one program serves them all.
+    # Each repetition holds a block of columns; parts of one size share one compiled program.
     most = max(1, min(repetitions, MOST_FLOATS // (data.n * data.columns)))
     together = max(size for size in range(1, most + 1) if repetitions % size == 0)
     run = jax.jit(jax.vmap(lambda k: one_run(k, data, chosen, numbers)))

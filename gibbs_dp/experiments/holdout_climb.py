@@ -2,7 +2,7 @@
 
 Labels are coin tosses, so every classifier is right half of the time. The analyst asks how often
 each of ``d`` random attributes agrees with the label, lets those that did well vote, asks for the
-accuracy of the vote, and goes on.
+accuracy of the vote, and repeats.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ BITS = 32
 
 
 class Climb(NamedTuple):
-    """Largest error and last accuracies of each repetition.
+    """Largest errors and last accuracies of each repetition.
 
     Parameters
     ----------
     plain_error, gated_error
-        Largest ``|answer - 1/2|`` over all answers that were given, ``[repetitions]``.
+        Largest ``|answer - 1/2|`` over all answers, ``[repetitions]``.
     plain_last, gated_last
-        The last accuracy that was told, ``[repetitions]``.
+        The last accuracy told, ``[repetitions]``.
     spent
         Units of the budget, ``[repetitions]``.
     """
@@ -72,7 +72,12 @@ def run_climb(
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
+
+    Returns
+    -------
+    Climb
+        Errors, last accuracies and spent budgets, one entry a repetition.
 
     Raises
     ------
@@ -143,7 +148,7 @@ def _one(
         mean_train, mean_holdout = (0.5 + 0.5 * a.mean(axis=0) for a in (ours, theirs))
         keys = jax.random.split(parts[3 + phase])
         state, answers = thresholdout_scan(state, keys[0], mean_train, mean_holdout, **settings)
-        # An attribute that does badly votes the other way; silence does not vote.
+        # An attribute that does badly votes the other way; one without an answer does not vote.
         told = jnp.sign(jnp.nan_to_num(answers.values, nan=0.5) - 0.5)
         totals = totals + jnp.stack(
             [theirs @ jnp.sign(mean_holdout - 0.5), ours @ told, theirs @ told]
@@ -165,7 +170,7 @@ def _one(
 
 
 def _coins(key: PRNGKeyArray, n: int, d: int) -> Float[Array, "n d"]:
-    """Fair +-1: whether attribute and label agree, 32 to a random word."""
+    """Draw fair +-1, 32 per random word: whether attribute and label agree."""
     words = jax.random.bits(key, (n, d // BITS), jnp.uint32)
     bits = (words[:, :, None] >> jnp.arange(BITS, dtype=jnp.uint32)) & 1
     return 2.0 * bits.reshape(n, d).astype(jnp.float32) - 1.0

@@ -1,4 +1,4 @@
-"""The classifier with correlated attributes and rows that form a chain: DP against BDP calibration.
+"""The classifier with correlated attributes and rows that form a chain, calibrated by DP and BDP.
 
 Rows are (label, site, attributes); label and site are independent two-state chains along the rows,
 and attributes depend on them alone, so the row's chain is that of the four pairs (label, site).
@@ -40,7 +40,7 @@ class Calibrated(NamedTuple):
     gate
         What answers.
     dp_epsilon, bdp_epsilon
-        Of the whole budget, replace-one, nats: as if rows were independent, and on these rows.
+        Cost of the whole budget, replace-one, nats: for independent rows, and for these rows.
     """
 
     rows: str
@@ -97,6 +97,11 @@ def calibrations(
         How strongly attributes show the site, where they are correlated.
     epsilon
         Target, nats.
+
+    Returns
+    -------
+    list of Calibrated
+        A Thresholdout for every combination.
     """
     profile = quilt_profile(row_chain(flip, n))
     bayes = dp_epsilon_for(profile, epsilon)
@@ -116,7 +121,7 @@ def calibrations(
 
 
 def largest_k(data: ClassifierData) -> int:
-    """Attributes that vote: the one classifier of each repetition, so that a budget of 5 lasts."""
+    """Attributes that vote in a repetition's one classifier, so that a budget of 5 lasts."""
     return min(default_ks(data.n)[-1], data.d)
 
 

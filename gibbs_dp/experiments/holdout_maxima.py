@@ -1,7 +1,7 @@
-"""Choosing subsets by their maximum: each subset's mean is fine, the chosen ones' is not.
+"""Choosing subsets by their maximum: each mean is unbiased, those of the chosen are not.
 
 ``n`` standard normals in ``n/ln n`` subsets of ``ln n``, those in ``sqrt(n/ln n)`` groups; the
-largest subset mean of each group is averaged. Noise before choosing takes the bias away.
+largest subset means of all groups are averaged. Noise before choosing removes the bias.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def noise_scales(n: int, beta: float = BETA) -> tuple[float, float]:
 
 
 def one_maximum(key: PRNGKeyArray, n: int, beta: float = BETA) -> Float[Array, " choices"]:
-    """Average of the chosen subsets' true means: no noise, heuristic noise, replace-one noise."""
+    """Average the chosen subsets' own means: no noise, heuristic noise, replace-one noise."""
     groups, subsets, size = shape_of(n)
     draw, noise = jax.random.split(key)
     rows = jnp.clip(jax.random.normal(draw, (groups, subsets, size)), -CLIP, CLIP)
@@ -72,20 +72,25 @@ def maxima_rows(
     key: int = 0,
     advance: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Bias of the average, one dict per ``n`` and way of choosing; errors over repetitions.
+    """Bias of the average, one dict per ``n`` and way of choosing, errors over repetitions.
 
     Parameters
     ----------
     sizes
         Values of ``n``.
     repetitions
-        Vmapped.
+        Independent repetitions, vmapped.
     beta
-        Sets the noise.
+        Failure probability that sets the noise.
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
+
+    Returns
+    -------
+    list of dict
+        Bias and its standard error, with ``n`` and the way of choosing.
     """
     checks.count("repetitions", repetitions, minimum=2)
     names = ("largest mean", "noisy, lecture's heuristic", "noisy, replace-one")

@@ -1,32 +1,26 @@
-"""What a holdout experiment is asked for and what it found."""
+"""Sizes and results of a holdout experiment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-import pandas as pd
-
-from gibbs_dp import io
-
-Row = dict[str, Any]
+from gibbs_dp.experiments.tables import Row
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an experiment found.
+    """Results of an experiment.
 
     Parameters
     ----------
     name
-        Of the experiment.
+        Name of the experiment.
     rows
-        Everything, one dict per point of the picture.
+        One dict per point of the picture.
     summary
         The table to read: some rows, or a digest of them.
     notes
-        What the figures rest on.
+        What the numbers rest on.
     """
 
     name: str
@@ -37,7 +31,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes given by the user; None leaves them to the experiment.
+    """Sizes given by the user; None stands for the experiment's own.
 
     Parameters
     ----------
@@ -58,24 +52,10 @@ class Sizes:
     key: int = 0
 
     def refuse(self, experiment: str, *names: str) -> None:
-        """Raise ``ValueError`` if a size was given that the experiment has not."""
+        """Raise ``ValueError`` if the experiment does not have a given size."""
         for name in names:
             if getattr(self, name):
                 flag = "full" if name == "is_full" else name
                 raise ValueError(
                     f"--{flag}: experiment {experiment!r} has no such size; leave it out."
                 )
-
-
-def save_tables(found: Found, folder: Path) -> list[Path]:
-    """Write ``holdout_NAME.csv``, every row.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
-    path = folder / f"holdout_{found.name}.csv"
-    with io.atomic_write(path) as temporary:
-        pd.DataFrame(found.rows).to_csv(temporary, index=False)
-    return [path]

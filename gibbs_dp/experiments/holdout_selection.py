@@ -27,10 +27,10 @@ TEMPERATURES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 def one_selection(
     key: PRNGKeyArray, m: int, temperatures: Float[Array, " temperatures"]
 ) -> Float[Array, "temperatures 2"]:
-    """Expect the selected mean and the selection's entropy, given the means, in units of sigma.
+    """Compute the expected selected mean and the selection's entropy given the means, unit sigma.
 
-    ``I(W; Phi) = log m - E H(W | Phi)``, as no mean is special: both columns are averages of
-    exact conditional expectations.
+    By symmetry ``I(W; Phi) = log m - E H(W | Phi)``, so both are averages of exact conditional
+    expectations.
     """
     phi = jax.random.normal(key, (m,))
 
@@ -59,11 +59,16 @@ def selection_rows(
     sigma
         Standard deviation of each mean, such as ``1/sqrt(n)``.
     repetitions
-        Vmapped.
+        Independent repetitions, vmapped.
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
+
+    Returns
+    -------
+    list of dict
+        Bias, its standard error and the bound, with ``m`` and the temperature.
     """
     checks.count("repetitions", repetitions, minimum=2)
     checks.positive("sigma", sigma)

@@ -27,7 +27,7 @@ from gibbs_dp.information import divergences as dv
 WANG = "Wang, Lei & Fienberg 2016"
 CONJUGATE = "conjugacy"
 
-# gamma: on-average KL of Figure 2a to its printed digits; DP eps is gamma / 25.
+# gamma: on-average KL of Figure 2a as printed; DP eps is gamma / 25.
 FIGURE_2A = {
     0.1: 7.7325e-07,
     1.0: 7.68858e-05,

@@ -120,7 +120,7 @@ def random_checks() -> list[Check]:
 
 
 def structured_checks() -> list[Check]:
-    """Remark 1, Lemma 9 and the order of informations for losses that are no sums.
+    """Remark 1, Lemma 9 and the order of informations for losses that are not sums.
 
     Examples
     --------

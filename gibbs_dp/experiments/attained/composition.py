@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.gaussian_dp` and `bounds.composition`."""
+"""Cases of `bounds.gaussian_dp` and `bounds.composition`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def composed_response(eps: float, total: float) -> float:
 
 
 def many_releases() -> tuple[float, float]:
-    """Many randomized responses at what advanced composition promises."""
+    """Many randomized responses at the total eps that advanced composition promises."""
     total = bounds.advanced_composition(RELEASES, EACH, delta_slack=TAIL)
     return composed_response(EACH, total.eps), TAIL
 
@@ -36,7 +36,7 @@ def many_leaks() -> tuple[float, float]:
 
 
 def spent(inverse: Callable[..., float]) -> tuple[float, float]:
-    """Delta of as many responses as an inverse lets each spend."""
+    """Total delta when every response spends what an inverse bound allows it."""
     eps = inverse(RELEASES, 3.0, delta_slack=TAIL)
     return composed_response(eps, 3.0), TAIL
 
@@ -103,7 +103,7 @@ CASES: dict[str, list[Case]] = {
     ),
     "langevin_trajectory_gdp": equal(
         lambda: (
-            langevin(m=0.0),  # without curvature the last iterate knows what the trajectory does
+            langevin(m=0.0),  # without curvature the last iterate reveals as much as the trajectory
             bounds.langevin_trajectory_gdp(7, 0.3, gradient_sensitivity=1.7, gamma=0.8),
         )
     ),

@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.on_average_kl` and `bounds.generalization`."""
+"""Cases of `bounds.on_average_kl` and `bounds.generalization`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RARE_LOSS = math.expm1(SIGMA**2 / (2 * B**2)) * math.exp(-X / B)
 
 
 def subexponential() -> tuple[float, float]:
-    """Half of the time the output is the one hypothesis that fits its example."""
+    """Output, half of the time, the one hypothesis that fits the example."""
     fit, chance = 0.5, RARE_LOSS
     information = dv.kl_divergence([fit, 1 - fit], [chance, 1 - chance])
     bound = bounds.generalization_subexponential(information, 1, sigma=SIGMA, b=B)

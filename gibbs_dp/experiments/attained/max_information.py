@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.max_information`, `bounds.approximate_dp` and `bounds.post_selection`."""
+"""Cases of `bounds.max_information`, `bounds.approximate_dp` and `bounds.post_selection`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def subsets() -> tuple[float, float]:
 def mean_part(
     bound: Callable[[], Callable[..., float]], n: int = 10**6, eps: float = 0.3, beta: float = 0.5
 ) -> Sides:
-    """Where the means of so many examples outweigh the deviation."""
+    """Take so many examples that the mean outweighs the deviation."""
     return lambda: (response_bits(n, eps, beta), bound()(n, eps, beta=beta))
 
 
 def two_leaks() -> tuple[float, float]:
-    """Two people each say their value with probability delta: what it takes to stay at 0 bits."""
+    """Let two people reveal their values with probability delta each: beta at 0 bits."""
     delta, num = 1e-3, 10**6
     joint, product = revealed(num, delta)
     needed = dv.hockey_stick(joint, product, 1.0)
@@ -51,7 +51,7 @@ def two_leaks() -> tuple[float, float]:
 
 
 def two_bits() -> tuple[float, float]:
-    """Two fair bits of the data, released one after the other."""
+    """Release two fair bits of the data, one after the other."""
     first = FiniteChannel(np.repeat(np.eye(2), 2, axis=0), [0.5, 0.5], 2)
     second = FiniteChannel(np.tile(np.eye(2), (2, 1)), [0.5, 0.5], 2)
     bits, beta = bounds.composed_max_information(

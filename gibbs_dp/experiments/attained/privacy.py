@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.relations` and `bounds.bounded_range`."""
+"""Cases of `bounds.relations` and `bounds.bounded_range`."""
 
 from __future__ import annotations
 
