@@ -1,4 +1,4 @@
-"""Where a parameter may live, and the bijection from flat Euclidean space onto it."""
+"""Supports of parameters, and bijections from flat Euclidean space onto them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpyro.distributions.transforms import biject_to
 from gibbs_dp.model.ball import L2Ball
 from gibbs_dp.model.charts import chart_of
 
-# By exact type: a subclass may be another set.
+# By exact type: a subclass may be a different set.
 CONVEX = frozenset(
     kind if isinstance(kind, type) else type(kind)
     for kind in (
@@ -43,7 +43,7 @@ CONVEX = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """One array's support: a constraint, a shape, and the bijection onto it.
+    """The support of one array: a constraint, a shape, and the bijection onto it.
 
     Parameters
     ----------
@@ -102,10 +102,10 @@ class Support:
 
     @property
     def is_convex(self) -> bool:
-        """Whether this is known to be a convex set; False for whatever is not listed.
+        """Whether this is known to be a convex set.
 
-        Half-lines, intervals, balls, cones and simplexes are; a sphere and the Cholesky factors
-        of correlation matrices are not. Products of convex sets are convex.
+        Half-lines, intervals, balls, cones and simplexes are, and products of convex sets; a sphere
+        and the Cholesky factors of correlation matrices are not.
         """
         return type(self._elementwise()) in CONVEX
 
@@ -187,7 +187,7 @@ def simplex(dim: int) -> Support:
 
 
 def l2_ball(dim: int | Sequence[int], radius: float = 1.0) -> Support:
-    """Vectors of length ``dim`` with Euclidean norm below ``radius``; a shape: a ball per row.
+    """Vectors of length ``dim`` with Euclidean norm below ``radius``; for a shape, a ball per row.
 
     >>> l2_ball((3, 2), 1.0).l2_bound()                              # of all three vectors together
     1.7320508075688772

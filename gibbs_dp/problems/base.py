@@ -1,4 +1,4 @@
-"""What a problem is: a posterior, where its data come from, and sensible settings."""
+"""Problems: a posterior, where its data come from, and default settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Problem:
     num_datasets
         Default number of datasets per gamma.
     domain
-        Declared bounds on examples, for the worst-case epsilon; None when nothing is promised.
+        Declared bounds on examples, for the worst-case epsilon; None where there are none.
     description
         One sentence.
     notes
@@ -41,7 +41,7 @@ class Problem:
     Raises
     ------
     ValueError
-        If a field is not what it should be.
+        If a field has a wrong type or value.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Problem:
 
 
 def normal_prior(dim: int, scale: float | None) -> Any:
-    """Independent ``Normal(0, scale)`` weights; flat where the scale is None or infinite.
+    """Independent ``Normal(0, scale)`` weights; flat if the scale is None or infinite.
 
     Raises
     ------

@@ -16,8 +16,13 @@ def breast_cancer(prior_scale: float | None = 1.0, split: bool = False) -> Probl
     prior_scale
         Standard deviation of the prior on each weight (None or infinity: flat, improper here).
     split
-        Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
+        Make training rows and ghosts disjoint rows of the table, instead of drawing them with
         replacement.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

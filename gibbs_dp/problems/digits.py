@@ -12,9 +12,9 @@ from gibbs_dp.problems.neural_network import NetworkLoss, network_prior
 def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = False) -> Problem:
     """Ten classes of 8 x 8 images; with 70 hidden units theta has 5,260 coordinates.
 
-    Too many for a Laplace fit: HMC adapts a scale per coordinate, and mutual information is left
-    out. Every posterior costs seconds, so the default number of datasets is small; the one-sided
-    estimator spares the replaced posteriors, nine times as many.
+    These are too many for a Laplace fit: HMC adapts a scale per coordinate, and mutual information
+    is left out. Every posterior takes seconds, so few datasets are the default; the one-sided
+    estimator avoids sampling replaced posteriors, nine times as many.
 
     Parameters
     ----------
@@ -23,8 +23,13 @@ def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = 
     prior_scale
         Standard deviation of the biases, and of the weights times the root of their fan-in.
     split
-        Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
+        Make training rows and ghosts disjoint rows of the table, instead of drawing them with
         replacement.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

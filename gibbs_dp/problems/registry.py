@@ -1,4 +1,4 @@
-"""The built-in problems by name, and how to find a user's own."""
+"""The built-in problems by name, and users' own by ``module:object``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from gibbs_dp.problems.base import Problem
 
-# Files that are tables.
+# Endings of files that hold tables.
 SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 Kind = Literal["int", "float", "str", "flag"]
 
@@ -24,22 +24,22 @@ class Option:
     keyword
         Name of the argument in Python; ``theta_bound`` is ``--theta-bound`` on the command line.
     kind
-        What its value is.
+        Type of its value.
     help
-        One line.
+        One line of help.
     default
-        Value where it is not given; None leaves it to the function that takes it.
+        Default value; None leaves it to the function that takes it.
     choices
-        The only values allowed, where there are only a few.
+        Allowed values, if only a few.
     is_list
-        Takes several values.
+        Whether it takes several values.
     is_required
-        There is no default.
+        Whether it must be given.
     metavar
-        What its value is called in the help; the keyword in capitals by default. Several names:
-        it takes as many values (with ``is_list`` two names, the second of which may be repeated).
+        Name of its value in the help; by default the keyword in capitals. Several names stand for
+        as many values (with ``is_list`` for two, the second of which may be repeated).
     is_repeatable
-        May be given several times; its value is then a list of what each took.
+        Whether it may be given several times; its value is then a list.
     """
 
     keyword: str
@@ -202,10 +202,15 @@ PROBLEMS: dict[str, Entry] = {
 def build_problem(name: str, **options: Any) -> Problem:
     """Build a built-in problem.
 
+    Returns
+    -------
+    Problem
+        As its factory makes it.
+
     Raises
     ------
     ValueError
-        If there is none of that name, it lacks an option, or an option makes no sense.
+        If there is no such problem or option, or an option has a wrong value.
 
     Examples
     --------
@@ -231,6 +236,11 @@ def load_problem(spec: str) -> Problem:
     """Load a user's problem from ``module:object``, also from the current directory.
 
     The object is a :class:`Problem` or a callable without arguments that returns one.
+
+    Returns
+    -------
+    Problem
+        The object itself, or what it returns.
 
     Raises
     ------

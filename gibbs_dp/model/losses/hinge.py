@@ -46,7 +46,7 @@ class Hinge(LinearLoss):
         )
 
     def clip(self, data: Any, domain: Domain) -> Any:
-        """Project on the domain, and labels on [0, 1], where the constants hold."""
+        """Project onto the domain, and labels onto [0, 1], where the constants hold."""
         x, y = super().clip(data, domain)
         return x, np.clip(y, 0.0, 1.0)
 

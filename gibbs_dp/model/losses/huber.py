@@ -50,8 +50,8 @@ class Huber(LinearLoss):
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``.
 
-        The loss of an example moves most where ``|y| = Y``: from the far end of the predictions
-        to the near one, or to a residual of 0 where they reach it.
+        The loss of an example varies most where ``|y| = Y``: from the far end of the predictions to
+        the near one, or to a residual of 0 if they reach it.
         """
         p, y = domain.prediction_bound, domain.y_bound
         low, high = domain.y_range

@@ -52,7 +52,7 @@ class KMeans(Loss):
         return jnp.min(jnp.sum((theta - data[:, None]) ** 2, axis=-1), axis=-1)
 
     def _check_shapes(self, theta: tuple[int, ...], z: tuple[int, ...]) -> None:
-        """Refuse to broadcast, and another number of centers: the constants would not hold."""
+        """Refuse to broadcast, and other numbers of centers: the constants would not hold."""
         if len(z) != 1 or theta != (self.num_clusters, *z):
             raise ValueError(f"theta of shape {theta} must be {self.num_clusters} centers like {z}")
 

@@ -18,7 +18,7 @@ from gibbs_dp.model.losses.labels import check_two_classes
 
 @jax.custom_jvp
 def softplus(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """``log(1 + e^x)`` whose derivative is a sigmoid, so that a gradient computes no logarithm.
+    """``log(1 + e^x)`` with a sigmoid as derivative, so that gradients compute no logarithm.
 
     >>> zero = jnp.zeros(())
     >>> float(jax.grad(softplus)(zero)), float(jax.hessian(softplus)(zero))
@@ -62,7 +62,7 @@ class Logistic(LinearLoss):
         )
 
     def clip(self, data: Any, domain: Domain) -> Any:
-        """Project on the domain, and labels on [0, 1], where the constants hold."""
+        """Project onto the domain, and labels onto [0, 1], where the constants hold."""
         x, y = super().clip(data, domain)
         return x, np.clip(y, 0.0, 1.0)
 

@@ -54,8 +54,8 @@ class Pinball(LinearLoss):
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``y`` in its range.
 
-        The loss of an example moves most where ``y`` is at an end of its range; there is no kink
-        where all residuals have one sign.
+        The loss of an example varies most where ``y`` is at an end of its range; there is no kink
+        if all residuals have one sign.
         """
         p = domain.prediction_bound
         low, high = domain.y_range
@@ -77,7 +77,7 @@ class Pinball(LinearLoss):
         return product(self.quantile if residual >= 0 else self.quantile - 1, residual)
 
     def _oscillation(self, y: float, p: float) -> float:
-        """How far the loss of one example moves over predictions in ``[-p, p]``."""
+        """Oscillation of the loss of one example over predictions in ``[-p, p]``."""
         if y >= p and np.isfinite(p):
             return product(2.0, self.quantile, p)
         if y <= -p and np.isfinite(p):

@@ -108,7 +108,7 @@ class SoftmaxCrossEntropy(Loss):
         )
 
     def clip(self, data: Any, domain: Domain) -> Any:
-        """Project on the domain, and labels on the nearest class."""
+        """Project onto the domain, and labels onto the nearest class."""
         x, y = super().clip(data, domain)
         return x, np.clip(np.round(y), 0, self.num_classes - 1)
 

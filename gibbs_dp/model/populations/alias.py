@@ -1,4 +1,4 @@
-"""Walker's alias method: weighted rows in constant time, however many there are."""
+"""Walker's alias method: weighted rows in constant time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ def alias_table(
 ) -> tuple[Float[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
     """Split weights into cells of equal probability (Walker 1977, Vose 1991).
 
-    Draw a row uniformly; keep it with probability ``share``, take ``other`` else. Unlike cumulative
-    sums, which cannot tell a million rows apart in single precision, a share is rounded alone.
+    Draw a row uniformly; keep it with probability ``share``, else take ``other``. Cumulative sums
+    cannot tell a million rows apart in single precision; shares, each rounded alone, can.
 
     Parameters
     ----------
     weights
         Numbers >= 0 that are not all 0.
+
+    Returns
+    -------
+    share, other
+        For each row, the probability of keeping it, and the row to take instead.
 
     Raises
     ------

@@ -27,33 +27,33 @@ class HasSample(Protocol):
 
 @runtime_checkable
 class Population(HasSample, Protocol):
-    """What draws datasets and says what they are: the rest of the library sees only these."""
+    """A law of datasets, and what the library must know of it."""
 
     @property
     def is_dependent(self) -> bool:
-        """Whether the examples of a dataset depend on each other, so that only all are replaced."""
+        """Whether examples depend on each other, so that only whole datasets can be replaced."""
         ...
 
     @property
     def is_conditional(self) -> bool:
-        """Whether standard errors are conditional on one table."""
+        """Whether datasets share the rows of one table: standard errors are conditional on it."""
         ...
 
 
 def as_population(population: Any) -> Population:
-    """Turn what a user gives into a population.
+    """Return a population that draws as a given object or callable does.
 
     Parameters
     ----------
     population
         A population; an object with ``sample(key, n, num_ghosts)``, whose ``is_dependent`` and
         ``is_conditional`` are False unless it has them; or a callable ``(key, n) -> examples``.
-        Objects that are no JAX pytrees must not change later: what they draw is compiled once.
+        An object that is not a JAX pytree must not change later: its draws are compiled once.
 
     Returns
     -------
     Population
-        The population itself, or one that draws as the object or the callable does.
+        The argument itself where it is a population already.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def as_population(population: Any) -> Population:
     if isinstance(population, type):
         name = population.__name__
         raise ValueError(f"population: {name} is a class; give an object of it: {name}(...).")
-    # Data frames have a method "sample" too, of another kind.
+    # Data frames have a method "sample" too, with another meaning.
     is_table = isinstance(population, (tuple, list, dict, np.ndarray, jax.Array))
     if is_table or hasattr(population, "to_numpy"):
         raise ValueError(
@@ -89,7 +89,7 @@ def as_examples(data: PyTree, name: str = "data") -> PyTree:
     """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite.
 
     Floating leaves take JAX's default float type, so that float64 input works in a float32
-    session and the other way round. Arrays that are spread over several devices stay so.
+    session and vice versa. Arrays spread over several devices stay there.
 
     Raises
     ------
@@ -101,13 +101,7 @@ def as_examples(data: PyTree, name: str = "data") -> PyTree:
 
 
 def as_host_examples(data: PyTree, name: str = "data") -> PyTree:
-    """Check examples as :func:`as_examples` does, and leave them in NumPy arrays.
-
-    Raises
-    ------
-    ValueError
-        As there.
-    """
+    """Check and convert examples as :func:`as_examples` does, but to NumPy arrays."""
     _check_examples(data, name)
     dtype = jnp.zeros(()).dtype
 

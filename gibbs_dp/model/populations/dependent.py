@@ -14,9 +14,9 @@ from jaxtyping import PRNGKeyArray, PyTree
 class Dependent:
     """Datasets from ``function(key, n) -> dataset``, one joint law for all ``n`` examples.
 
-    A Markov chain, a Gaussian process, clustered rows. Replacing single examples by independent
-    ghosts has no meaning then; what Remark 1 of Wang, Lei & Fienberg (2016) allows is replacing
-    the **whole** dataset by an independent one, so audits need ``group_size = n``.
+    Such as a Markov chain, a Gaussian process or clustered rows. Replacing single examples by
+    independent ghosts is then meaningless. Remark 1 of Wang, Lei & Fienberg (2016) replaces the
+    **whole** dataset by an independent one, so audits need ``group_size = n``.
 
     >>> import jax, jax.numpy as jnp
     >>> walk = Dependent(lambda key, n: jnp.cumsum(jax.random.normal(key, (n,))))

@@ -1,4 +1,4 @@
-"""A population around a user's own object, which need not know all of the contract."""
+"""Populations around users' own objects, which need not have all of the contract."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 @dataclass(frozen=True)
 class Own:
-    """Datasets as ``draw(key, n, num_ghosts)`` gives them, and what is known of them.
+    """Datasets drawn by ``draw(key, n, num_ghosts)``, and what is known of them.
 
     Made by `as_population`; ``name`` is that of the user's class.
     """
@@ -33,7 +33,7 @@ jax.tree_util.register_dataclass(
 
 
 def own_population(given: Any, is_pytree: bool) -> Own:
-    """Wrap an object with ``sample``; what it leaves out of the contract is False."""
+    """Wrap an object with ``sample``; declarations that it lacks are False."""
     # The arrays of a pytree are traced; a bound method is compared by its object's identity.
     draw = Partial(_sample, given) if is_pytree else Partial(given.sample)
     flags = [bool(getattr(given, flag, False)) for flag in ("is_dependent", "is_conditional")]
@@ -45,5 +45,5 @@ def _sample(given: Any, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyT
 
 
 def population_name(population: Any) -> str:
-    """Return what reports and stores call a population: the name of its class, or of the user's."""
+    """Return a population's name in reports and stores: that of its class, or of the user's."""
     return population.name if isinstance(population, Own) else type(population).__name__
