@@ -1,7 +1,7 @@
-"""Closed forms for shifts of Laplace and Gaussian noise, and what an unrestricted adversary sees.
+"""Closed forms for shifts of Laplace and Gaussian noise, for linear and unrestricted adversaries.
 
 A query of sensitivity ``shift`` (a number, or one per coordinate) is released with independent
-noise, and two adjacent datasets differ by that shift: add/remove or replace-one, whichever the
+noise, and two adjacent datasets differ by that shift: add/remove or replace-one, as the
 sensitivity is for. Chaudhuri, Imola & Machanavajjhala (2019), table of Section 5.
 """
 

@@ -1,8 +1,8 @@
 """Exact restricted Rényi divergences of noise in several dimensions.
 
-Normal noise looks the same in every direction, and averaging a critic over the directions across
-the shift changes neither its class nor ``E_P[g]`` and lowers its norm: one dimension remains.
-Laplace noise does not; there the norm of a linear critic is a one-dimensional Fourier integral.
+Normal noise is the same in every direction, and averaging a critic over the directions orthogonal
+to the shift preserves its class and ``E_P[g]`` and lowers its norm: one dimension remains.
+Laplace noise is not; there the norm of a linear critic is a one-dimensional Fourier integral.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gibbs_dp.capacity.polynomial import polynomial_renyi
 from gibbs_dp.information import checks
 
 _NUM_NODES = 32
-# Panels of the Fourier variable: even ones that follow the oscillation, then doubling ones.
+# Panels of the Fourier variable: equal ones along the oscillation, then doubling ones.
 _EDGES = np.concatenate([np.arange(1.0, 1025.0, 16.0), 2.0 ** np.arange(10, 21) + 1])
-# Where the critic changes sign this many scales of the noise away, its norm is a moment series.
+# From this many scales of the noise to the critic's zero, its norm is a moment series.
 _FAR = 25.0
 _NUM_MOMENTS = 12
 
@@ -43,6 +43,11 @@ def gaussian_renyi_of_polynomials(
         Total degree.
     shift
         Sensitivity of each coordinate; only its Euclidean length matters.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Raises
     ------
@@ -107,7 +112,12 @@ def laplace_renyi_of_linear(
     shift
         Sensitivity of each coordinate.
     visible
-        The adversary sees only this linear image of the ``d`` coordinates; all of them by default.
+        Linear image of the ``d`` coordinates that the adversary sees; by default all of them.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Raises
     ------
@@ -150,7 +160,7 @@ def laplace_renyi_of_linear(
 
 
 def _row_space(visible: Float[np.ndarray, "views d"], size: int) -> Float[np.ndarray, "rank d"]:
-    """Orthonormal rows that span the linear functions of what is visible."""
+    """Orthonormal rows that span the visible linear functions."""
     if visible.shape[1] != size:
         raise ValueError(
             f"visible has {visible.shape[1]} columns for a shift of {size} coordinates; give one "

@@ -61,8 +61,8 @@ def random_features(
 ) -> Problem:
     """Squared loss with a Gaussian prior; the posterior is Gaussian for every dataset.
 
-    Where ``gamma`` is much larger than ``1 / prior_scale^2``, the risk peaks where ``num_features`` is
-    near ``n`` (double descent); `gibbs_dp.exact.closed_form.linear_regression_replaced` has the
+    For ``gamma`` well above ``1 / prior_scale^2`` the risk peaks at ``num_features`` near ``n``
+    (double descent); `gibbs_dp.exact.closed_form.linear_regression_replaced` has the
     exact on-average KL.
 
     Parameters
