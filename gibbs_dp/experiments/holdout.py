@@ -14,7 +14,7 @@ from gibbs_dp.experiments import holdout_correlated as correlated
 from gibbs_dp.experiments import holdout_maxima as maxima
 from gibbs_dp.experiments import holdout_selection as selection
 from gibbs_dp.experiments.holdout_data import ClassifierData
-from gibbs_dp.experiments.holdout_result import Found, Sizes
+from gibbs_dp.experiments.holdout_result import Found, Sizes, mean_and_se
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
@@ -104,13 +104,13 @@ def _classifier_rows(
 ) -> list[Row]:
     rows: list[Row] = []
     for a, analyst in enumerate(classifier.ANALYSTS):
-        spent = correlated.mean_and_se("budget_spent", run.spent[:, a])
+        spent = mean_and_se("budget_spent", run.spent[:, a])
         for j, k in enumerate(ks):
             row: Row = {"data": label, "analyst": analyst, "n": n, "d": d, "k": k}
             row["repetitions"] = run.accuracy.shape[0]
             for s, name in enumerate(classifier.SETS):
-                row |= correlated.mean_and_se(name, run.accuracy[:, a, s, j])
-            row |= correlated.mean_and_se("holdout_true", run.truth[:, a, j])
+                row |= mean_and_se(name, run.accuracy[:, a, s, j])
+            row |= mean_and_se("holdout_true", run.truth[:, a, j])
             if analyst == "thresholdout":
                 units = max(1, round(spent["budget_spent"]))
                 step = 1 / (gate.sigma * n)

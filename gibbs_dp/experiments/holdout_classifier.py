@@ -6,7 +6,7 @@ and lets the ``k`` strongest vote. Asked plainly, the holdout is overfitted like
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from gibbs_dp.adaptive import thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_result import Advance, uncounted
 from gibbs_dp.information import checks
 
 FULL = ClassifierData(10_000, 10_000)
@@ -145,7 +146,7 @@ def run_classifier(
     ks: Sequence[int] | None = None,
     repetitions: int = 10,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> Run:
     """Repeat `one_run`, vmapped over as many repetitions as fit into memory.
 
@@ -188,6 +189,5 @@ def run_classifier(
     for begin in range(0, repetitions, together):
         part = jax.block_until_ready(run(keys[begin : begin + together]))
         found.append(jax.tree.map(np.asarray, part))
-        if advance is not None:
-            advance(part.spent.shape[0])
+        advance(part.spent.shape[0])
     return jax.tree.map(lambda *parts: np.concatenate(parts), *found)

@@ -7,7 +7,6 @@ accuracy of the vote, and repeats.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.adaptive import thresholdout_promise, thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_classifier import Gate
+from gibbs_dp.experiments.holdout_result import Advance, uncounted
 from gibbs_dp.information import checks
 
 N, D, PHASES = 2_000, 16_000, 4
@@ -53,7 +53,7 @@ def run_climb(
     gate: Gate = GATE,
     repetitions: int = 20,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> Climb:
     """Let the analyst climb, ``repetitions`` times.
 
@@ -91,8 +91,7 @@ def run_climb(
     found = []
     for k in jax.random.split(jax.random.key(key), repetitions):
         found.append(jax.tree.map(np.asarray, run(k)))
-        if advance is not None:
-            advance(1)
+        advance(1)
     return Climb(*(np.array([one[i] for one in found], dtype=np.float64) for i in range(5)))
 
 

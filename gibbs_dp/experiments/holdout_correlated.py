@@ -6,16 +6,16 @@ and attributes depend on them alone, so the row's chain is that of the four pair
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from gibbs_dp.adaptive import MarkovChain, QuiltProfile, quilt_profile
 from gibbs_dp.experiments.holdout_classifier import Gate, Run, default_ks, run_classifier
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
 from gibbs_dp.information import checks
 
 SMALL = ClassifierData(4_000, 4_000)
@@ -130,7 +130,7 @@ def run_correlated(
     *,
     repetitions: int = 20,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> list[tuple[Calibrated, Run]]:
     """Run the classifier experiment on every setting; see `run_classifier`."""
     return [
@@ -184,21 +184,3 @@ def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, A
                 }
             rows.append(row)
     return rows
-
-
-def mean_and_se(name: str, values: ArrayLike) -> dict[str, float]:
-    """Mean over repetitions that were answered, its standard error, and how many were not.
-
-    >>> mean_and_se("a", np.array([1.0, 3.0]))
-    {'a': 2.0, 'a_se': 1.0}
-    """
-    every = np.asarray(values, dtype=np.float64)
-    kept = every[np.isfinite(every)]
-    found: dict[str, float] = {}
-    if kept.size:
-        found[name] = float(kept.mean())
-    if kept.size > 1:
-        found[f"{name}_se"] = float(kept.std(ddof=1) / kept.size**0.5)
-    if kept.size < every.size:
-        found[f"{name}_unanswered"] = float(every.size - kept.size)
-    return found

@@ -7,7 +7,7 @@ largest subset means of all groups are averaged. Noise before choosing removes t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.experiments.holdout_correlated import mean_and_se
+from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
 from gibbs_dp.information import checks
 
 SIZES = (1_000, 10_000, 100_000)
 BETA = 0.05
 CLIP = 3.0
-NUM_CHOICES = 3
 
 
 def shape_of(n: int) -> tuple[int, int, int]:
@@ -70,7 +69,7 @@ def maxima_rows(
     repetitions: int = 200,
     beta: float = BETA,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> list[dict[str, Any]]:
     """Bias of the average, one dict per ``n`` and way of choosing, errors over repetitions.
 
@@ -108,6 +107,5 @@ def maxima_rows(
             scale = (0.0, *noise_scales(n, beta))[i]
             row = {"n": n, "choice": name, "noise_scale": scale, "repetitions": repetitions}
             rows.append(row | mean_and_se("bias", found[:, i]))
-        if advance is not None:
-            advance(repetitions)
+        advance(repetitions)
     return rows

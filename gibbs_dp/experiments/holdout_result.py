@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from gibbs_dp.experiments.tables import Row
+
+# Told the number of repetitions just done.
+Advance = Callable[[int], None]
+
+
+def uncounted(_: int) -> None:
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
@@ -59,3 +70,21 @@ class Sizes:
                 raise ValueError(
                     f"--{flag}: experiment {experiment!r} has no such size; leave it out."
                 )
+
+
+def mean_and_se(name: str, values: ArrayLike) -> dict[str, float]:
+    """Mean over repetitions that were answered, its standard error, and how many were not.
+
+    >>> mean_and_se("a", np.array([1.0, 3.0]))
+    {'a': 2.0, 'a_se': 1.0}
+    """
+    every = np.asarray(values, dtype=np.float64)
+    kept = every[np.isfinite(every)]
+    found: dict[str, float] = {}
+    if kept.size:
+        found[name] = float(kept.mean())
+    if kept.size > 1:
+        found[f"{name}_se"] = float(kept.std(ddof=1) / kept.size**0.5)
+    if kept.size < every.size:
+        found[f"{name}_unanswered"] = float(every.size - kept.size)
+    return found

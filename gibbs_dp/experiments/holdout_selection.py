@@ -8,7 +8,7 @@ exponential mechanism, which at zero temperature takes the largest): its bias is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.experiments.holdout_correlated import mean_and_se
+from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
 from gibbs_dp.information import bounds, checks
 
 COUNTS = (10, 100, 1000)
@@ -48,7 +48,7 @@ def selection_rows(
     sigma: float = 0.01,
     repetitions: int = 2000,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> list[dict[str, Any]]:
     """Bias and bound, one dict per ``m`` and temperature; errors over repetitions.
 
@@ -92,6 +92,5 @@ def selection_rows(
                 | {"information_se": float(entropy.std(ddof=1) / repetitions**0.5)}
                 | {"bound": bound, "bound_at_zero": sigma * math.sqrt(2 * math.log(m))}
             )
-        if advance is not None:
-            advance(repetitions)
+        advance(repetitions)
     return rows

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from gibbs_dp.exact import FiniteChannel, ladder, ordered_datasets
@@ -148,14 +146,3 @@ def group_records() -> list[Record]:
 def property_records() -> list[Record]:
     """Run every check of this file."""
     return [*closure_records(), *composition_counterexamples(), *group_records()]
-
-
-def any_infinite(records: list[Record]) -> bool:
-    """Whether a record compares infinite numbers, which would prove nothing.
-
-    Examples
-    --------
-    >>> any_infinite([])
-    False
-    """
-    return any(math.isinf(r.left) or math.isinf(r.right) for r in records)

@@ -110,3 +110,21 @@ def flat_prior(shape: int | tuple[int, ...], theta_bound: float | None) -> Flat:
     if not (theta_bound > 0 and np.isfinite(theta_bound)):
         raise ValueError(f"theta_bound: must be positive and finite, got {theta_bound:g}.")
     return Flat(supports.box(-theta_bound, theta_bound, shape))
+
+
+def scikit_learn_data(problem: str, loader: str) -> tuple[np.ndarray, np.ndarray]:
+    """Load the examples and labels of a table that comes with scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If scikit-learn is missing.
+    """
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ValueError(
+            f"{problem}: the data come with scikit-learn; install it with pip install "
+            "'gibbs-dp[tables]'."
+        ) from error
+    return getattr(datasets, loader)(return_X_y=True)
