@@ -80,11 +80,7 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[Row]) -> None:
         low = np.minimum(1.96 * se, 0.9 * np.abs(value))
         style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "capsize": 3, "lw": 1.4}
         top.errorbar(
-            gamma[good],
-            value[good],
-            np.stack([low, 1.96 * se])[:, good],
-            label=name,
-            **style,
+            gamma[good], value[good], np.stack([low, 1.96 * se])[:, good], label=name, **style
         )
         is_selected = column(own, "failed_datasets") > 0
         mark_selected(top, gamma[good], value[good], is_selected[good], color, marker, 5.0)

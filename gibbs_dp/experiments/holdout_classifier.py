@@ -102,9 +102,7 @@ def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[in
     state, asked = thresholdout_scan(start, parts[3], train, holdout, **settings)
     told = jnp.stack([holdout, asked.values])
 
-    def analyse(
-        answers: Float[Array, " d"],
-    ) -> tuple[Float[Array, "sets ks"], Float[Array, " ks"]]:
+    def analyse(answers: Float[Array, " d"]) -> tuple[Float[Array, "sets ks"], Float[Array, " ks"]]:
         least = 1 / data.n**0.5
         kept = (train * answers > 0) & (jnp.abs(train) >= least) & (jnp.abs(answers) >= least)
         strength = jnp.where(kept, jnp.abs(train), -1.0)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gibbs_dp.experiments.attained import (
-    composition,
-    generalization,
-    max_information,
-    privacy,
-)
+from gibbs_dp.experiments.attained import composition, generalization, max_information, privacy
 from gibbs_dp.experiments.attained.case import Case
 from gibbs_dp.experiments.verify_check import Check
 

@@ -17,11 +17,7 @@ from gibbs_dp import io
 from gibbs_dp._jaxlib.threads import POOL_SIZE
 from gibbs_dp.audit import Report, audit
 from gibbs_dp.audit.workers import num_workers
-from gibbs_dp.exact.closed_form import (
-    ClosedForm,
-    gaussian_mean,
-    private_mean_on_average_kl,
-)
+from gibbs_dp.exact.closed_form import ClosedForm, gaussian_mean, private_mean_on_average_kl
 from gibbs_dp.experiments.verify_check import Check, sampled_equality
 from gibbs_dp.experiments.verify_dependent import compare_dependent, dependent_audits
 from gibbs_dp.model import Flat, GibbsPosterior, losses, supports

@@ -229,11 +229,7 @@ def _check_classes(column: Column, loss: LossName) -> None:
 
 
 def _write(
-    found: Survey,
-    kept: Sequence[Column],
-    target: str,
-    to_target: Any,
-    extra: Sequence[str | None],
+    found: Survey, kept: Sequence[Column], target: str, to_target: Any, extra: Sequence[str | None]
 ) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, " rows"], dict[str, Any]]:
     """Fill the design, the target and the extra columns, chunk by chunk."""
     levels = [sorted(column.levels)[1:] if column.is_text else None for column in kept]

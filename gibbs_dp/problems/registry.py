@@ -128,14 +128,10 @@ PROBLEMS: dict[str, Entry] = {
         ),
     ),
     "diabetes": Entry(
-        "diabetes",
-        "scikit-learn's table, squared loss",
-        (_prior_scale(1.0), _SPLIT),
+        "diabetes", "scikit-learn's table, squared loss", (_prior_scale(1.0), _SPLIT)
     ),
     "breast-cancer": Entry(
-        "breast_cancer",
-        "scikit-learn's table, logistic loss",
-        (_prior_scale(1.0), _SPLIT),
+        "breast_cancer", "scikit-learn's table, logistic loss", (_prior_scale(1.0), _SPLIT)
     ),
     "neural-network": Entry(
         "neural_network",

@@ -7,9 +7,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 
-def alias_table(
-    weights: ArrayLike,
-) -> tuple[Float[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
+def alias_table(weights: ArrayLike) -> tuple[Float[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
     """Split weights into cells of equal probability (Walker 1977, Vose 1991).
 
     Draw a row uniformly; keep it with probability ``share``, else take ``other``. Cumulative sums
