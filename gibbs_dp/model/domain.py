@@ -174,6 +174,19 @@ class LossConstants(NamedTuple):
     exchange_range: float
     exchange_lipschitz: float
 
+    @classmethod
+    def of(
+        cls,
+        range: tuple[float, float],
+        oscillation: float,
+        lipschitz: float,
+        smoothness: float,
+        strong_convexity: float = 0.0,
+    ) -> LossConstants:
+        """Fill in twice the constants of one example for an exchange."""
+        exchange = 2 * oscillation, 2 * lipschitz
+        return cls(range, oscillation, lipschitz, smoothness, strong_convexity, *exchange)
+
 
 def product(*factors: float) -> float:
     """Multiply bounds; zero wins over infinity.

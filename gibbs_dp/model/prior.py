@@ -17,6 +17,13 @@ from gibbs_dp.model import hierarchy
 from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
 from gibbs_dp.model.supports import Support, as_shape
 
+_WRAPPERS = (dist.Independent, dist.ExpandedDistribution)
+_TRUNCATED = (
+    dist.TwoSidedTruncatedDistribution,
+    dist.LeftTruncatedDistribution,
+    dist.RightTruncatedDistribution,
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Flat:
@@ -97,7 +104,7 @@ def _support_of(leaf: Any) -> Support:
 
 
 def _is_uniform(law: dist.Distribution) -> bool:
-    while isinstance(law, (dist.Independent, dist.ExpandedDistribution)):
+    while isinstance(law, _WRAPPERS):
         law = law.base_dist
     return isinstance(law, dist.Uniform)
 
@@ -121,16 +128,7 @@ def leaf_curvature(leaf: Any) -> tuple[float, float]:
     """
     if isinstance(leaf, (Flat, dist.Uniform)):
         return 0.0, 0.0
-    if isinstance(leaf, (dist.Independent, dist.ExpandedDistribution)):
-        return leaf_curvature(leaf.base_dist)
-    if isinstance(
-        leaf,
-        (
-            dist.TwoSidedTruncatedDistribution,
-            dist.LeftTruncatedDistribution,
-            dist.RightTruncatedDistribution,
-        ),
-    ):
+    if isinstance(leaf, (*_WRAPPERS, *_TRUNCATED)):
         return leaf_curvature(leaf.base_dist)
     if isinstance(leaf, dist.Normal):
         precision = np.asarray(leaf.scale, np.float64) ** -2.0

@@ -109,19 +109,19 @@ class Support:
         """
         return type(self._elementwise()) in CONVEX
 
-    def bounds(self) -> tuple[float, float]:
-        """Return the smallest and largest value any entry may take (infinite when unbounded)."""
+    def _limits(self) -> tuple[Any, Any]:
+        """Return lower and upper bounds of the entries, infinite if there are none."""
         c = self._elementwise()
         if isinstance(c, L2Ball):
             return -c.radius, c.radius
-        low = getattr(c, "lower_bound", None)
-        high = getattr(c, "upper_bound", None)
         if type(c) is type(constraints.simplex):
-            low, high = 0.0, 1.0
-        return (
-            -np.inf if low is None else float(np.min(np.asarray(low))),
-            np.inf if high is None else float(np.max(np.asarray(high))),
-        )
+            return 0.0, 1.0
+        return getattr(c, "lower_bound", -np.inf), getattr(c, "upper_bound", np.inf)
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the smallest and largest value any entry may take (infinite when unbounded)."""
+        low, high = self._limits()
+        return float(np.min(np.asarray(low))), float(np.max(np.asarray(high)))
 
     def l2_bound(self) -> float:
         """Largest Euclidean norm on the support (infinite when unbounded)."""
@@ -130,11 +130,7 @@ class Support:
             return float(c.radius * np.sqrt(np.prod(self.shape[:-1])))
         if type(c) is type(constraints.simplex):
             return float(np.sqrt(np.prod(self.shape[:-1])))
-        low = getattr(c, "lower_bound", None)
-        high = getattr(c, "upper_bound", None)
-        if low is None or high is None:
-            return np.inf
-        far = np.maximum(np.abs(np.asarray(low)), np.abs(np.asarray(high)))
+        far = np.maximum(*(np.abs(np.asarray(limit)) for limit in self._limits()))
         return float(np.linalg.norm(np.broadcast_to(far, self.shape)))
 
 

@@ -82,9 +82,14 @@ class LinearLoss(Loss):
 
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""
-        shapes = [jnp.shape(a) for a in data] if isinstance(data, (tuple, list)) else []
-        if [len(s) for s in shapes] != [2, 1]:
-            raise ValueError(
-                f"data: the {type(self).__name__.lower()} loss needs examples (x, y) with "
-                f"x of shape [n, d] and y of shape [n]; got shapes {shapes or 'of one array'}."
-            )
+        check_labelled(data, f"{type(self).__name__.lower()} loss")
+
+
+def check_labelled(data: Any, loss: str) -> None:
+    """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""
+    shapes = [jnp.shape(a) for a in data] if isinstance(data, (tuple, list)) else []
+    if [len(s) for s in shapes] != [2, 1]:
+        raise ValueError(
+            f"data: the {loss} needs examples (x, y) with x of shape [n, d] and y of shape [n]; "
+            f"got shapes {shapes or 'of one array'}."
+        )

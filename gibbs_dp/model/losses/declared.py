@@ -79,12 +79,10 @@ class Declared(Loss):
     def constants(self, domain: Domain) -> LossConstants:
         """Return the declared constants, whatever the domain."""
         del domain
-        return LossConstants(
+        return LossConstants.of(
             range=(-np.inf, np.inf),
             oscillation=self.oscillation,
             lipschitz=self.lipschitz,
             smoothness=self.smoothness,
             strong_convexity=self.strong_convexity,
-            exchange_range=2 * self.oscillation,
-            exchange_lipschitz=2 * self.lipschitz,
         )

@@ -62,14 +62,11 @@ class Huber(LinearLoss):
         else:
             oscillation = self._value(y + p)
         lipschitz = product(min(self.delta, y + p), domain.x_bound)
-        return LossConstants(
+        return LossConstants.of(
             range=(self._value(gap), self._value(y + p)),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=domain.x_bound**2 if gap < self.delta else 0.0,
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )
 
     def _value(self, distance: float) -> float:

@@ -70,14 +70,12 @@ class KMeans(Loss):
             oscillation = product(2.0, z, theta, 1 + k**-0.5) - theta**2 * (1 - 1 / k)
         else:
             oscillation = far**2
-        return LossConstants(
+        return LossConstants.of(
             range=(0.0, far**2),
             oscillation=oscillation,
             lipschitz=2 * far,
             smoothness=2.0 if k == 1 else np.inf,
             strong_convexity=2.0 if k == 1 else -np.inf,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=4 * far,
         )
 
     def check_data(self, data: Any) -> None:

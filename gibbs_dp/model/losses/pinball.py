@@ -63,14 +63,11 @@ class Pinball(LinearLoss):
         slopes = [self.quantile] * (most > 0) + [1 - self.quantile] * (least < 0)
         oscillation = max(self._oscillation(low, p), self._oscillation(high, p))
         lipschitz = product(max(slopes, default=0.0), domain.x_bound)
-        return LossConstants(
+        return LossConstants.of(
             range=(self._value(min(max(0.0, least), most)), max(map(self._value, (least, most)))),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=np.inf if least <= 0 <= most else 0.0,
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )
 
     def _value(self, residual: float) -> float:

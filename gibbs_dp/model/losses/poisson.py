@@ -47,14 +47,11 @@ class Poisson(LinearLoss):
         oscillation = max(_difference(a, b) for a, b in zip(highest, lowest, strict=True))
         if p == 0:
             oscillation = 0.0
-        return LossConstants(
+        return LossConstants.of(
             range=(min(lowest), max(highest)),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=product(_exp(p), domain.x_bound**2),
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )
 
     def clip(self, data: Any, domain: Domain) -> Any:
