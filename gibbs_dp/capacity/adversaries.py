@@ -192,7 +192,7 @@ class TwoLayerReLU(_Closed):
         if isinstance(mapping, PolynomialMap) and mapping.degree == 1:
             return self
         raise ValueError(
-            "mapping: a network after a map that is not affine is no two-layer network of the "
+            "mapping: a network after a map that is not affine is not a two-layer network of the "
             "output; pass PolynomialMap(1)."
         )
 
@@ -234,7 +234,7 @@ class FiniteClass:
 
 @dataclass(frozen=True)
 class SumClass:
-    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs: what composition bounds.
+    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition.
 
     Examples
     --------

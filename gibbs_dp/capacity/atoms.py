@@ -94,7 +94,7 @@ def span_kl(
     Returns
     -------
     float
-        ``inf`` where the means under P lie outside what Q can be tilted to.
+        ``inf`` where the means under P are out of reach of tilting Q.
 
     Raises
     ------

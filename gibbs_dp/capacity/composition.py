@@ -68,7 +68,7 @@ def mixture(bounds: Sequence[CapacityBound], weights: Sequence[float]) -> Capaci
     Raises
     ------
     ValueError
-        If the bounds are of different kinds or classes, or the weights are no law.
+        If the bounds are of different kinds or classes, or the weights are not a distribution.
 
     Examples
     --------

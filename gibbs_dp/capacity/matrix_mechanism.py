@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from gibbs_dp.capacity.adversaries import Polynomial
 from gibbs_dp.capacity.bound import CapacityBound
+from gibbs_dp.capacity.closed_forms import inverse_scale
 from gibbs_dp.capacity.printed import printed_matrix_mechanism
 from gibbs_dp.capacity.several import laplace_renyi_of_linear
 from gibbs_dp.capacity.valid import valid_laplace
@@ -50,8 +51,7 @@ class MatrixMechanism:
     eps: float
 
     def __post_init__(self) -> None:
-        if not self.eps > 0:
-            raise ValueError(f"eps must be positive, got {self.eps}; pass a value above 0.")
+        inverse_scale(self.eps)
         w, a = self.workload, self.strategy
         if not (np.isfinite(w).all() and np.isfinite(a).all()) or w.shape[1] != a.shape[1]:
             raise ValueError(

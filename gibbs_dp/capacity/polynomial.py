@@ -29,7 +29,7 @@ _STRIDE = 1.6
 
 
 class PolynomialCritic(NamedTuple):
-    """The best polynomial critic of one order, and what it attains.
+    """The best polynomial critic of one order, and its value.
 
     Attributes
     ----------

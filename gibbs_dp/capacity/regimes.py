@@ -149,7 +149,7 @@ def matrix_regime(eps: float, alpha: float, num_rows: int = 4) -> Regime:
 def regime_map(
     regime: Callable[[float, float], Regime], settings: Sequence[float], alphas: Sequence[float]
 ) -> list[Regime]:
-    """Evaluate a row on a grid, ``settings`` (eps or sigma) slowest.
+    """Evaluate a row on a grid, with ``settings`` (eps or sigma) varying slowest.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def regime_map(
 
 
 def failing_below(regimes: Sequence[Regime]) -> dict[float, float]:
-    """Largest setting (in ``privacy``) at which each order's printed bound fails; 0 where none.
+    """Largest setting (in ``privacy``) at which each order's printed bound fails, or 0.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import gamma, roots_jacobi
 
-from gibbs_dp.capacity.closed_forms import above_one, shift_vector
+from gibbs_dp.capacity.closed_forms import above_one, inverse_scale, shift_vector
 from gibbs_dp.capacity.line import gaussian_line, laplace_line
 from gibbs_dp.capacity.polynomial import polynomial_renyi
 from gibbs_dp.information import checks
@@ -65,7 +65,8 @@ def gaussian_renyi_of_polynomials(
     if checks.nonnegative("sigma", sigma) == 0:
         return math.inf
     noise = sigma / length
-    return polynomial_renyi(gaussian_line(1.0, noise), gaussian_line(0.0, noise), alpha, degree)[0]
+    laws = gaussian_line(1.0, noise), gaussian_line(0.0, noise)
+    return polynomial_renyi(*laws, alpha, degree).renyi
 
 
 def laplace_renyi_of_polynomials(eps: float, alpha: float, degree: int = 1) -> float:
@@ -83,13 +84,10 @@ def laplace_renyi_of_polynomials(eps: float, alpha: float, degree: int = 1) -> f
     >>> round(laplace_renyi_of_polynomials(0.2, 3.0), 4)
     0.0281
     """
-    if not eps > 0:
-        raise ValueError(f"eps must be positive, got {eps}; pass a value above 0.")
-    if math.isinf(eps):
+    if math.isinf(inverse_scale(eps)):
         return math.inf
-    return polynomial_renyi(laplace_line(1.0, 1 / eps), laplace_line(0.0, 1 / eps), alpha, degree)[
-        0
-    ]
+    laws = laplace_line(1.0, 1 / eps), laplace_line(0.0, 1 / eps)
+    return polynomial_renyi(*laws, alpha, degree).renyi
 
 
 def laplace_renyi_of_linear(

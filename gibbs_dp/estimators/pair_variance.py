@@ -53,7 +53,7 @@ def pair_variance(
     group_size
         Number k of examples replaced at once.
     most
-        How many of the first pairs to compute singly, if there are as many.
+        How many of the first pairs to compute singly, at most.
 
     Returns
     -------

@@ -94,7 +94,7 @@ def run_capacity(
     Raises
     ------
     ValueError
-        If an argument makes no sense.
+        If an argument is out of range.
     """
     problems = {"private mean": private_mean(), "logistic regression": logistic_regression(dim=2)}
     # Bad arguments are refused here, before the long computations.

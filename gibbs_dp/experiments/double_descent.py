@@ -82,7 +82,7 @@ def double_descent(
     Raises
     ------
     ValueError
-        For arguments that make no sense.
+        If an argument is out of range.
     AuditInterrupted
         On Ctrl-C.
     """

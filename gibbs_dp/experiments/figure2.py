@@ -138,7 +138,7 @@ def figure2(
     key: int = 0,
     progress: bool = True,
 ) -> Figure2:
-    """Audit both problems of Figure 2 and compute what they should give.
+    """Audit both problems of Figure 2 and compute their references.
 
     (a) the mean of truncated normals with loss ``|mean(z) - theta|`` and a flat prior: the
     Laplace mechanism; (b) one-dimensional linear regression with theta in ``[-2, 2]``, where the
@@ -163,7 +163,7 @@ def figure2(
     Raises
     ------
     ValueError
-        For arguments that make no sense.
+        If an argument is out of range.
     AuditInterrupted
         On Ctrl-C.
     """

@@ -44,7 +44,7 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
     Raises
     ------
     ValueError
-        For an unknown name, or sizes that make no sense.
+        For an unknown name, or sizes out of range.
 
     Examples
     --------

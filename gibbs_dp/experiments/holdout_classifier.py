@@ -84,7 +84,7 @@ def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[in
     key
         JAX key.
     data, gate, ks
-        What is drawn, what answers, and the numbers of attributes that vote.
+        Law of the data, settings of Thresholdout, and numbers of attributes that vote.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[in
     keys = jax.random.split(parts[2], 3)
     train, holdout = (data.correlations(keys[i], *rows[i], sign) for i in range(2))
     settings: dict[str, Any] = {"threshold": gate.threshold, "sigma": gate.sigma}
-    # A stream of d correlations, then one accuracy per k: what is left is carried over.
+    # A stream of d correlations, then one accuracy per k: the remaining budget carries over.
     start = thresholdout_start(parts[5], budget=gate.budget, **settings)
     state, asked = thresholdout_scan(start, parts[3], train, holdout, **settings)
     told = jnp.stack([holdout, asked.values])
@@ -146,14 +146,14 @@ def run_classifier(
     key: int = 0,
     advance: Advance = uncounted,
 ) -> Run:
-    """Repeat `one_run`, vmapped over as many repetitions as fit into memory.
+    """Repeat `one_run`, vmapped over the repetitions that fit into memory.
 
     Parameters
     ----------
     data
-        What is drawn.
+        Law of the data.
     gate
-        What answers; the paper's setting by default.
+        Settings of Thresholdout; by default those of the paper.
     ks
         Numbers of attributes that vote, ascending; `default_ks` by default.
     repetitions

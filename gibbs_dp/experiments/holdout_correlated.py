@@ -34,11 +34,11 @@ class Calibrated(NamedTuple):
     Parameters
     ----------
     rows, attributes, calibration
-        What was simulated, in words.
+        Description of the setting.
     data
-        What is drawn.
+        Law of the data.
     gate
-        What answers.
+        Settings of Thresholdout.
     dp_epsilon, bdp_epsilon
         Cost of the whole budget, replace-one, nats: for independent rows, and for these rows.
     """

@@ -2,7 +2,7 @@
 
 Two datasets: the states of a two-state Markov chain, whose flip probability is learned by its own
 likelihood among finitely many candidates, so that everything is enumerated; and a Gaussian process,
-which is no Markov chain, whose mean has a closed form.
+which is not a Markov chain, whose mean has a closed form.
 """
 
 from __future__ import annotations

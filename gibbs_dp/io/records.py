@@ -31,7 +31,7 @@ def save_record(
     """Write a (nested) named tuple of arrays and numbers, flushed and whole or not at all.
 
     A block of summaries has dozens of arrays, so all of one type are stored as one;
-    ``layout``, JSON text, says which part is what.
+    ``layout``, JSON text, names the parts.
 
     Parameters
     ----------

@@ -46,8 +46,8 @@ def masked(posterior: GibbsPosterior) -> GibbsPosterior:
     """
     if posterior.loss is None:
         raise ValueError(
-            "mask: a total_loss is no sum over examples that could be masked; give a per-example "
-            "loss, or let the total_loss read a mask from the data."
+            "mask: a total_loss is not a sum over examples that could be masked; give a "
+            "per-example loss, or let the total_loss read a mask from the data."
         )
     return GibbsPosterior(MaskedLoss(posterior.loss), posterior.prior.tree)
 

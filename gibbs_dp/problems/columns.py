@@ -66,7 +66,7 @@ def encode(
     weights: str | None = None,
     group: str | None = None,
 ) -> Encoded:
-    """Encode a table, in one pass to see what it holds and one to encode it.
+    """Encode a table in two passes, one to survey it and one to encode it.
 
     Numeric features are standardized; columns of text, and categorical ones, become 0/1
     indicators of every level but the first; features with a single value are dropped. A logistic

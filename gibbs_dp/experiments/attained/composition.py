@@ -127,7 +127,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "advanced_composition": [Case(many_releases, 0.97, part=0), Case(many_leaks, 0.999, part=1)],
     # Spending a little more per release than the inverse allows overdraws the total. The form as
-    # printed is no guarantee (`test_the_printed_inverse_overdraws`), and right for a tiny eps.
+    # printed is not a guarantee (`test_the_printed_inverse_overdraws`), and right for a tiny eps.
     "advanced_composition_inverse": [
         Case(lambda: spent(bounds.advanced_composition_inverse), 1.03)
     ],

@@ -60,8 +60,8 @@ class KMeans(Loss):
         """Constants with ``|z| <= x_bound`` and the norm of all centers together at most ``T``.
 
         The shortest center has norm ``T / sqrt(K)`` at most, so the nearest one is never further
-        than ``|z| + T / sqrt(K)``. The gradient jumps where two centers are equally near: with
-        several there is no smoothness, and no convexity.
+        than ``|z| + T / sqrt(K)``. The gradient jumps where two centers are equally near: several
+        centers are neither smooth nor convex.
         """
         z, k = domain.x_bound, self.num_clusters
         theta = np.inf if domain.theta_bound is None else domain.theta_bound

@@ -128,7 +128,7 @@ def _largest(p: float, k: int) -> float:
     sum of ``exp(sqrt(s_k))`` is largest for given ``sum s_k = sum v_k^2``: the summand is concave
     below ``s = 1`` and convex above, so that at most one score differs from the other rivals. Two
     angles then describe every candidate; the loss is ``sqrt(2)``-Lipschitz in ``v``, which bounds
-    what lies between the points of a grid.
+    the loss between the points of a grid.
     """
     if p == 0 or math.isinf(p):
         return math.log(k) if p == 0 else math.inf
