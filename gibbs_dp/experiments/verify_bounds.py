@@ -13,6 +13,7 @@ import numpy as np
 from gibbs_dp.exact import FiniteChannel, FiniteProblem
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.exact.record import Record, equality, inequality
+from gibbs_dp.experiments.attained.composition import langevin, moved_response
 from gibbs_dp.experiments.attained.hard_laws import (
     AGREE,
     matched_guess,
@@ -92,10 +93,7 @@ def gaussian_records() -> list[Record]:
     convex_mu = bounds.strongly_convex_gdp(0.7, lipschitz=0.5, strong_convexity=3.0)
     renyi = dv.gaussian_renyi(mu, 1.0, 0.0, 1.0, 3.0) / 3
     steps, h, m, s, gamma = 7, 0.3, 0.5, 1.7, 0.8
-    shift = variance = 0.0
-    for _ in range(steps):
-        shift = (1 - h * m) * shift + h * gamma * s
-        variance = (1 - h * m) ** 2 * variance + 2 * h
+    last = langevin(steps, h, m, s, gamma)
     chain = bounds.langevin_last_iterate_gdp(
         steps, h, gradient_sensitivity=s, gamma=gamma, strong_convexity=m, smoothness=m
     )
@@ -110,7 +108,7 @@ def gaussian_records() -> list[Record]:
         equality("mu-GDP is mu^2/2-zCDP", GDP, renyi, rho),
         inequality("delta(eps) of rho-zCDP", bun, tail, bounds.delta_from_zcdp(rho, 2.0)),
         equality("strongly convex: mu = gamma G / sqrt m", gopi, convex, convex_delta),
-        equality("noisy gradient descent, last iterate", bok, shift / math.sqrt(variance), chain),
+        equality("noisy gradient descent, last iterate", bok, last, chain),
         inequality("last iterate <= whole trajectory", bok, chain, whole),
         equality("whole trajectory: sqrt(K) Gaussian steps", "composition", flat, whole),
     ]
@@ -173,13 +171,12 @@ def selection_records() -> list[Record]:
     inverse = bounds.advanced_composition_inverse(200, total.eps, delta_slack=1e-9)
     one, zero = response(0.1)
     curve = composed_privacy_curve(one, zero, 200, [total.eps])
-    moved = response(0.5) + np.array([[0.01, -0.01], [-0.01, 0.01]])
+    moved = moved_response(0.01)
     draw = bounds.approximate_draw(0.5, 0.0, total_variation=0.01).delta
     adaptive = bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, eps=event)
     general = bounds.general_event_tail(4, fixed_tail=2.0**-4, eps=event)
     event_limit = bounds.event_probability(0.5, bits=k_bits, beta=0.1)
     root_limit = bounds.statistical_query_tail_root(7, 0.5, eps=root)
-    stick = dv.hockey_stick(moved[0], moved[1], math.exp(0.5))
     return [
         inequality("I_inf^beta of eps-DP, n = 2000", f"{DWORK}, Thm 20", bits, published),
         inequality("I_inf^beta of (eps, delta)-DP", "after Rogers et al. 2016", bits, approximate),
@@ -196,7 +193,7 @@ def selection_records() -> list[Record]:
         inequality("general event, best beta", DWORK, agreed, adaptive),
         inequality("advanced composition", "Dwork et al. 2010", float(curve[0]), total.delta),
         equality("advanced composition, solved for eps", "Dwork et al. 2010", inverse, 0.1),
-        equality("draw within TV tau: delta + (1 + e^eps) tau, attained", "triangle", stick, draw),
+        equality("draw within TV tau: delta + (1 + e^eps) tau, attained", "triangle", moved, draw),
     ]
 
 

@@ -50,3 +50,8 @@ def equal(sides: Sides) -> list[Case]:
         return right, left
 
     return [Case(sides, 0.999), Case(swapped, 1.001)]
+
+
+def single(sides: Sides, factor: float = 0.999, loose: str = "") -> list[Case]:
+    """Return the only case of a bound."""
+    return [Case(sides, factor, loose=loose)]
