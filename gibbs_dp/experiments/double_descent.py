@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +12,7 @@ from gibbs_dp import io
 from gibbs_dp.audit import audit
 from gibbs_dp.estimators import average
 from gibbs_dp.exact.closed_form import linear_regression_replaced
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.random_features import Activation, random_features
@@ -34,7 +34,7 @@ class DoubleDescent:
     have standard errors too.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
     warnings: tuple[str, ...]
     n: int
     activation: Activation
@@ -92,7 +92,7 @@ def double_descent(
         raise ValueError("gammas: the closed form needs every gamma to be positive.")
     num_references = positive_count("num_references", num_references, least=2)
     problems = {p: random_features(p, activation, PRIOR_SCALE) for p in sorted(set(num_features))}
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     warnings: list[str] = []
     for p, problem in problems.items():
         say(f"{p} features")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -18,6 +18,7 @@ from gibbs_dp.experiments.figure2_reference import (
     linear_regression_reference,
     private_mean_kl,
 )
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.problems.linear_regression import linear_regression
 from gibbs_dp.problems.private_mean import private_mean
 
@@ -40,7 +41,7 @@ class Panel:
     report: Report
     references: tuple[Reference, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """One dict per gamma: the report's columns, the reference, and z-scores against it.
 
         ``z`` is for the direct estimate, ``z_ghost`` for gamma times the generalization error and
@@ -61,7 +62,7 @@ class Panel:
         return rows
 
 
-def _risk_cells(row: dict[str, Any]) -> dict[str, str]:
+def _risk_cells(row: Row) -> dict[str, str]:
     if "excess_risk_exact" not in row:
         return {"excess risk": "-", " exact": "-", "z  ": "-"}
     return {
@@ -71,7 +72,7 @@ def _risk_cells(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _score(row: dict[str, Any], column: str, exact: float, error: float) -> float:
+def _score(row: Row, column: str, exact: float, error: float) -> float:
     return float((row[column] - exact) / math.hypot(row[f"{column}_se"], error))
 
 
@@ -81,7 +82,7 @@ class Figure2:
 
     panels: tuple[Panel, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """Rows of all panels."""
         return [row for panel in self.panels for row in panel.rows()]
 

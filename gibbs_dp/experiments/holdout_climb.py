@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from gibbs_dp.adaptive import thresholdout_promise, thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_classifier import Gate
 from gibbs_dp.experiments.holdout_result import Advance, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 N, D, PHASES = 2_000, 16_000, 4
@@ -103,7 +104,7 @@ def climb_rows(
     phases: int = PHASES,
     gate: Gate = GATE,
     beta: float = 0.05,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Summarize, one dict per analyst: errors against the promise, and how often it was kept."""
     promise = thresholdout_promise(n, d + phases, beta=beta, **gate._asdict())
     rows = []

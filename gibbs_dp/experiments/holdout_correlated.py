@@ -7,7 +7,7 @@ and attributes depend on them alone, so the row's chain is that of the four pair
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -16,6 +16,7 @@ from gibbs_dp.adaptive import MarkovChain, QuiltProfile, quilt_profile
 from gibbs_dp.experiments.holdout_classifier import Gate, Run, default_ks, run_classifier
 from gibbs_dp.experiments.holdout_data import ClassifierData
 from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 SMALL = ClassifierData(4_000, 4_000)
@@ -149,9 +150,9 @@ def run_correlated(
     ]
 
 
-def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, Any]]:
+def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[Row]:
     """Summarize at the largest ``k``: one dict per setting and analyst, errors over repetitions."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for one, run in found:
         k = largest_k(one.data)
         for i, analyst in enumerate(("standard", f"thresholdout, {one.calibration}")):
@@ -159,7 +160,7 @@ def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, A
                 continue  # the same analyst as beside DP
             last = np.asarray(run.accuracy[:, i, :, -1], dtype=np.float64)
             gap = np.abs(last[:, 1] - last[:, 2])
-            row: dict[str, Any] = {
+            row: Row = {
                 "rows": one.rows,
                 "attributes": one.attributes,
                 "analyst": analyst,

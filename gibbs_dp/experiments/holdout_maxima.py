@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 SIZES = (1_000, 10_000, 100_000)
@@ -70,7 +70,7 @@ def maxima_rows(
     beta: float = BETA,
     key: int = 0,
     advance: Advance = uncounted,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Bias of the average, one dict per ``n`` and way of choosing, errors over repetitions.
 
     Parameters
@@ -93,7 +93,7 @@ def maxima_rows(
     """
     checks.count("repetitions", repetitions, minimum=2)
     names = ("largest mean", "noisy, lecture's heuristic", "noisy, replace-one")
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for n in sizes:
         keys = jax.random.split(jax.random.fold_in(jax.random.key(key), n), repetitions)
         batch = max(1, min(repetitions, 8_000_000 // n))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import bounds, checks
 
 COUNTS = (10, 100, 1000)
@@ -49,7 +49,7 @@ def selection_rows(
     repetitions: int = 2000,
     key: int = 0,
     advance: Advance = uncounted,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Bias and bound, one dict per ``m`` and temperature; errors over repetitions.
 
     Parameters
@@ -72,7 +72,7 @@ def selection_rows(
     """
     checks.count("repetitions", repetitions, minimum=2)
     checks.positive("sigma", sigma)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     grid = jnp.asarray(TEMPERATURES)
     for m in counts:
         checks.count("counts", m, minimum=2)
