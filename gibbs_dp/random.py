@@ -1,9 +1,9 @@
 """Random numbers for populations: the laws of ``jax.random``, several times faster on CPUs.
 
-An audit draws thousands of datasets, and through ``jax.random`` that can be half of its time: its
+An audit draws thousands of datasets, which through ``jax.random`` can take half of its time: its
 generator is a loop on CPUs, and loops over a short last axis (the features of an example) are not
-vectorized. These draw from one long axis, in operations that fuse. Keys, their splitting and all
-other laws are ``jax.random``'s.
+vectorized. These functions draw along one long axis, in operations that fuse. For keys, their
+splitting and all other laws use ``jax.random``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gibbs_dp._jaxlib.elementary import horner
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA
 ROUNDS = 20
-# Second word of the counts: jax.random.split counts from 0 and never comes here.
+# Second word of the counts; jax.random.split counts from 0 and never gets this far.
 STREAM = 0xA511E9B3
 
 # Of erfinv(x) / x, highest power first: in w - 2.5 where w = -log(1 - x^2) is below 5, and in
@@ -54,11 +54,16 @@ def uniform(
     key
         A JAX key of any kind.
     shape
-        Of the result.
+        Shape of the result.
     dtype
         float32 or float64; JAX's default by default.
     minval, maxval
         Ends of the interval; they broadcast with ``shape``.
+
+    Returns
+    -------
+    array
+        Of the given shape.
 
     Examples
     --------
@@ -79,9 +84,14 @@ def normal(key: PRNGKeyArray, shape: Shape = (), dtype: Any = None) -> Float[Arr
     key
         A JAX key of any kind.
     shape
-        Of the result.
+        Shape of the result.
     dtype
         float32 or float64; JAX's default by default.
+
+    Returns
+    -------
+    array
+        Of the given shape.
 
     Examples
     --------
@@ -108,9 +118,14 @@ def truncated_normal(
     lower, upper
         Ends of the interval; they broadcast with ``shape``.
     shape
-        Of the result.
+        Shape of the result.
     dtype
         float32 or float64; JAX's default by default.
+
+    Returns
+    -------
+    array
+        Of the given shape.
 
     Examples
     --------
@@ -121,7 +136,7 @@ def truncated_normal(
     """
     u = _uniforms(key, shape, dtype)
     low, high = (jnp.asarray(x, u.dtype) for x in (lower, upper))
-    # On the side of zero where the quantile keeps its precision: an upper tail is a lower one.
+    # Upper tails are mirrored: below zero the quantile keeps its precision.
     sign = jnp.where(low + high > 0, -1.0, 1.0).astype(u.dtype)
     ends = jnp.minimum(sign * low, sign * high), jnp.maximum(sign * low, sign * high)
     first, last = (jax.scipy.special.ndtr(x) for x in ends)
@@ -140,7 +155,12 @@ def bernoulli(
     p
         Probability; it broadcasts with ``shape``.
     shape
-        Of the result; None: that of ``p``.
+        Shape of the result; by default that of ``p``.
+
+    Returns
+    -------
+    array
+        Of the given shape.
 
     Examples
     --------
@@ -160,7 +180,12 @@ def threefry(key: tuple[Words, Words], count: tuple[Words, Words], rounds: int =
     key, count
         Pairs of words that broadcast with each other.
     rounds
-        Mixing rounds: 20 as its authors recommend, 13 at least for it to pass their tests.
+        Mixing rounds: 20 as the authors recommend; 13 are the fewest that pass their tests.
+
+    Returns
+    -------
+    pair of arrays
+        Random words.
     """
     schedule = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(PARITY))
     x, y = count[0] + schedule[0], count[1] + schedule[1]
@@ -178,7 +203,7 @@ def threefry(key: tuple[Words, Words], count: tuple[Words, Words], rounds: int =
 def words(
     pair: tuple[Words, Words], num: int, stream: int = STREAM, rounds: int = ROUNDS
 ) -> UInt32[Array, "num ..."]:
-    """``num`` random words of each key's pair of words."""
+    """Return ``num`` random words per key, given as a pair of words."""
     half = (num + 1) // 2
     place = jnp.arange(half, dtype=jnp.uint32).reshape(half, *[1] * pair[0].ndim)
     count = place, jnp.full_like(place, stream)
@@ -186,12 +211,12 @@ def words(
 
 
 def words_per_number(dtype: Any) -> int:
-    """Random words that one uniform number of a precision is made of."""
+    """Return how many random words make one uniform number of a precision."""
     return 2 if jnp.dtype(dtype) == jnp.float64 else 1
 
 
 def uniforms(bits: UInt32[Array, "words ..."], dtype: Any) -> Float[Array, "num ..."]:
-    """Uniform numbers strictly between 0 and 1, symmetric about one half, from random words."""
+    """Turn random words into uniform numbers strictly between 0 and 1, symmetric about 1/2."""
     if words_per_number(dtype) == 2:
         high, low = ((w >> 6).astype(dtype) for w in jnp.split(bits, 2))
         return (high * 2.0**26 + low + 0.5) * 2.0**-52
@@ -218,11 +243,11 @@ def normal_quantile(u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 def _uniforms(key: PRNGKeyArray, shape: Shape, dtype: Any) -> Float[Array, "*shape"]:
     dims = (shape,) if isinstance(shape, int) else tuple(shape)
-    kind = jnp.zeros((), dtype).dtype  # float64 is float32 in a single-precision session
+    kind = jnp.zeros((), dtype).dtype  # float64 becomes float32 in a single-precision session
     if kind not in (jnp.float32, jnp.float64):
         raise ValueError(f"dtype: must be float32 or float64, got {kind}.")
     num = math.prod(dims)
-    # Drawn along one axis: the last of several may be too short to be vectorized.
+    # Drawn along one axis: the last of several may be too short to vectorize.
     flat = uniforms(words(_pair(key), num * words_per_number(kind)), kind)
     return flat.reshape(dims)
 

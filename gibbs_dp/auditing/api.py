@@ -25,7 +25,7 @@ from gibbs_dp.engine.sweep import SweepInterruptedError, explore, run_sweep
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
-from gibbs_dp.model.populations import Population, as_population
+from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.mutual_information.quantity import check_information
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
@@ -46,7 +46,7 @@ class AuditInterrupted(KeyboardInterrupt):
 @names_keywords
 def audit(
     posterior: GibbsPosterior,
-    population: Population | Callable[[PRNGKeyArray, int], Any],
+    population: HasSample | Callable[[PRNGKeyArray, int], Any],
     n: int,
     gammas: ArrayLike | float | Sequence[float],
     num_datasets: int = 1024,

@@ -127,7 +127,7 @@ def _missed(settings: Settings, result: Result, row: Row) -> list[str]:
 
 
 def _of_population(settings: Settings) -> list[str]:
-    if not getattr(settings.population, "conditional", False):
+    if not settings.population.is_conditional:
         return []
     return [
         "training rows and ghosts are disjoint rows of one table: standard errors are "

@@ -86,7 +86,7 @@ def check_ghosts(
     if num_ghosts is None:
         num_ghosts = default_ghosts(posterior, population, n)
     num_ghosts = max(positive_count("num_ghosts", num_ghosts), group_size)
-    if not getattr(population, "is_dependent", False):
+    if not population.is_dependent:
         return num_ghosts
     if group_size != n:
         raise ValueError(

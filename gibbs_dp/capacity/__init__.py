@@ -1,7 +1,7 @@
 """Privacy against an adversary from a restricted class of functions.
 
 Chaudhuri, Imola & Machanavajjhala, *Capacity Bounded Differential Privacy* (2019). Divergences in
-nats; adjacency is whatever a sensitivity (``shift``) was computed for.
+nats; adjacency is that for which a sensitivity (``shift``) was computed.
 """
 
 from gibbs_dp.capacity.adversaries import Adversary as Adversary

@@ -1,7 +1,7 @@
-"""Classes of adversaries: what each may compute, and which theorems it satisfies.
+"""Classes of adversaries: what each may compute, and which theorems apply to it.
 
-A class is closed under post-processing by a map when the adversary, applied after the map, is
-still in it. `Adversary.before` finds the class that is left after a map, or says why none is.
+A class is closed under post-processing by a map if its adversaries, applied after the map, still
+belong to it. `Adversary.before` finds the class that remains after a map, or says why none does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gibbs_dp.information import checks
 
 @dataclass(frozen=True)
 class PolynomialMap:
-    """A post-processing whose every output is a polynomial of at most ``degree``; 1 is affine.
+    """A post-processing whose outputs are polynomials of at most ``degree``; 1 is affine.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class PolynomialMap:
 
 @dataclass(frozen=True)
 class AnyMap:
-    """A post-processing of which nothing is known."""
+    """A post-processing about which nothing is known."""
 
 
 Map = PolynomialMap | AnyMap
@@ -73,7 +73,7 @@ class Adversary(Protocol):
 
 @dataclass(frozen=True)
 class _Closed:
-    """What most classes share: vector spaces that hold the constants."""
+    """Properties of most classes: vector spaces that hold the constants."""
 
     is_convex = True
     is_translation_invariant = True
@@ -136,11 +136,11 @@ class RandomFeatures(_Closed):
     Parameters
     ----------
     num_features
-        How many cosines.
+        Number of cosines.
     bandwidth
-        Of the kernel, in standard deviations of the output.
+        Bandwidth of the kernel, in standard deviations of the output.
     seed
-        Of the features.
+        Seed of the features.
 
     Raises
     ------
@@ -157,9 +157,9 @@ class RandomFeatures(_Closed):
         checks.positive("bandwidth", self.bandwidth)
 
     def before(self, mapping: Map) -> Adversary:
-        """Refuse: the features belong to the output as it is."""
+        """Refuse: the features are functions of the unmapped output."""
         raise ValueError(
-            "mapping: random features of a mapped output are no combinations of the features of "
+            "mapping: random features of a mapped output are not combinations of the features of "
             "the output; bound the class on the mapped output instead."
         )
 
@@ -192,7 +192,7 @@ class TwoLayerReLU(_Closed):
         if isinstance(mapping, PolynomialMap) and mapping.degree == 1:
             return self
         raise ValueError(
-            "mapping: a network after a map that is not affine is no two-layer network of the "
+            "mapping: a network after a map that is not affine is not a two-layer network of the "
             "output; pass PolynomialMap(1)."
         )
 
@@ -234,7 +234,7 @@ class FiniteClass:
 
 @dataclass(frozen=True)
 class SumClass:
-    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs: what composition bounds.
+    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition.
 
     Examples
     --------

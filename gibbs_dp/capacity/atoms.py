@@ -1,6 +1,6 @@
 """Restricted divergences of finite laws, for the span of given functions: convex problems.
 
-Draws are finite laws too, and then these are plug-in values: largest where the critic fits noise.
+Draws are finite laws too; then these are plug-in values, largest where the critic fits noise.
 Trained critics, evaluated on other draws, give lower bounds instead (``sampled``).
 """
 
@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from gibbs_dp.capacity.closed_forms import above_one
 from gibbs_dp.information import checks
 
-# Absolute values are rounded off at this share of the critic's size, in steps.
+# Shares of the critic's size at which absolute values are smoothed, in steps.
 _ROUNDING = (1e-2, 1e-4, 1e-6, 1e-8)
 
 
@@ -53,10 +53,15 @@ def finite_class_kl(
     p, q
         The two laws.
 
+    Returns
+    -------
+    float
+        In nats.
+
     Raises
     ------
     ValueError
-        If shapes do not fit or a law is none.
+        If shapes do not fit or a law is not a distribution.
 
     Examples
     --------
@@ -83,18 +88,18 @@ def span_kl(
     p, q
         The two laws.
     has_constants
-        Whether constants may be added: then the Donsker-Varadhan form ``E_P h - log E_Q e^h`` is
-        the value, else it is ``E_P h - E_Q e^{h-1}``, which may be negative.
+        Whether constants may be added: the value is then the Donsker-Varadhan form
+        ``E_P h - log E_Q e^h``, else ``E_P h - E_Q e^{h-1}``, which may be negative.
 
     Returns
     -------
     float
-        ``inf`` where the means under P lie outside what Q can be tilted to.
+        ``inf`` where the means under P are out of reach of tilting Q.
 
     Raises
     ------
     ValueError
-        If shapes do not fit or a law is none.
+        If shapes do not fit or a law is not a distribution.
 
     Examples
     --------
@@ -145,12 +150,12 @@ def span_renyi(
     """Restricted Rényi divergence for all combinations of some functions, in nats.
 
     ``(alpha/(alpha-1)) log sup E_P[g] / |g|_{L^q(Q)}``. On finitely many outcomes ``|g|^q`` is not
-    smooth at 0 for large orders; it is rounded off, less and less, to a share of 1e-8.
+    smooth at 0 for large orders; it is smoothed, less and less, down to a share of 1e-8.
 
     Parameters
     ----------
     functions
-        Value of every function at every outcome; constants count only where they are among them.
+        Value of every function at every outcome; constants count only if included.
     p, q
         The two laws.
     alpha
@@ -164,7 +169,7 @@ def span_renyi(
     Raises
     ------
     ValueError
-        If shapes do not fit, a law is none, or ``alpha`` is not above 1.
+        If shapes do not fit, a law is not a distribution, or ``alpha`` is not above 1.
 
     Examples
     --------
@@ -185,7 +190,7 @@ def span_renyi(
     if np.abs(lost).max() > 1e-9 * np.abs(target).max(initial=1e-300):
         return math.inf
     if not mean.any():
-        return -math.inf  # no critic has a mean under P at all
+        return -math.inf  # every critic has mean 0 under P
     terms = (left[:, seen].T @ functions[:, inside]) / sizes[seen, None]
     origin = mean / float(mean @ mean)
     free = np.linalg.svd(mean[None, :])[2][1:]
@@ -212,7 +217,7 @@ def _settle(
     loss: Callable[[Float[np.ndarray, " free"]], tuple[float, np.ndarray, np.ndarray]],
     start: Float[np.ndarray, " free"],
 ) -> Float[np.ndarray, " free"]:
-    """Minimize a smooth convex function that comes with its gradient and Hessian."""
+    """Minimize a smooth convex function, given with its gradient and Hessian."""
 
     def first(y: Float[np.ndarray, " free"]) -> tuple[float, Float[np.ndarray, " free"]]:
         value, gradient, _ = loss(y)
@@ -239,7 +244,7 @@ def span_ipm(
     Raises
     ------
     ValueError
-        If shapes do not fit or a law is none.
+        If shapes do not fit or a law is not a distribution.
 
     Examples
     --------

@@ -13,8 +13,8 @@ from gibbs_dp.capacity.line import Line
 class Basis(NamedTuple):
     """Orthonormal polynomials ``p_0 = 1, ..., p_k`` of a law Q.
 
-    ``x p_j = b_j p_{j-1} + a_j p_j + b_{j+1} p_{j+1}`` keeps values, and the zeros of a
-    combination, accurate at degrees where powers of ``x`` no longer are.
+    ``x p_j = b_j p_{j-1} + a_j p_j + b_{j+1} p_{j+1}`` keeps values and zeros of
+    combinations accurate at degrees where powers of ``x`` are not.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Basis(NamedTuple):
         return len(self.diagonal)
 
     def values(self, x: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, "terms nodes"]:
-        """``p_j(x)`` for ``j = 0..k``, a row each."""
+        """Evaluate ``p_j(x)`` for ``j = 0..k``, one row each."""
         rows = [np.ones_like(x)]
         before = np.zeros_like(x)
         for j in range(self.degree):

@@ -12,7 +12,7 @@ from gibbs_dp.information import checks
 
 Divergence = Literal["kl", "renyi", "alpha", "ipm"]
 Status = Literal["exact", "bound", "estimate", "printed"]
-# From what is certain to what is not.
+# From certain to uncertain.
 STATUSES: tuple[Status, ...] = ("exact", "bound", "estimate", "printed")
 
 
@@ -31,7 +31,7 @@ class CapacityBound:
     alpha
         Order, for "renyi" and "alpha" alone.
     adjacency
-        "replace-one" or "add-remove": what the sensitivity was computed for.
+        "replace-one" or "add-remove", as the sensitivity was computed for.
     status
         "exact" and "bound" hold; an "estimate" comes from draws, and "printed" is a published
         bound that fails somewhere. Neither of these is a guarantee.
@@ -41,7 +41,7 @@ class CapacityBound:
     Raises
     ------
     ValueError
-        If a number or a name makes no sense.
+        If a number is out of range or a name unknown.
 
     References
     ----------

@@ -1,7 +1,7 @@
-"""Closed forms for shifts of Laplace and Gaussian noise, and what an unrestricted adversary sees.
+"""Closed forms for shifts of Laplace and Gaussian noise, for linear and unrestricted adversaries.
 
 A query of sensitivity ``shift`` (a number, or one per coordinate) is released with independent
-noise, and two adjacent datasets differ by that shift: add/remove or replace-one, whichever the
+noise, and two adjacent datasets differ by that shift: add/remove or replace-one, as the
 sensitivity is for. Chaudhuri, Imola & Machanavajjhala (2019), table of Section 5.
 """
 
@@ -39,10 +39,17 @@ def shift_vector(shift: ArrayLike | float) -> Float[np.ndarray, " d"]:
     return values
 
 
-def _noise(name: str, value: float) -> float:
-    if not value > 0:
-        raise ValueError(f"{name} must be positive, got {value}; pass a value above 0.")
-    return float(value)
+def inverse_scale(eps: float) -> float:
+    """Return the inverse scale of noise; infinity is no noise.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive.
+    """
+    if not eps > 0:
+        raise ValueError(f"eps must be positive, got {eps}; pass a value above 0.")
+    return float(eps)
 
 
 def laplace_linear_kl(eps: float, shift: ArrayLike | float = 1.0) -> float:
@@ -64,7 +71,7 @@ def laplace_linear_kl(eps: float, shift: ArrayLike | float = 1.0) -> float:
     inf
     """
     moved = shift_vector(shift)
-    if math.isinf(_noise("eps", eps)):
+    if math.isinf(inverse_scale(eps)):
         return math.inf if moved.any() else 0.0
     e = eps * np.abs(moved)
     # With s = sqrt(1 + e^2), (s - 1)^2 / e^2 = (s - 1) / (s + 1): no cancellation at either end.
@@ -81,7 +88,7 @@ def laplace_unrestricted_kl(eps: float, shift: ArrayLike | float = 1.0) -> float
     0.367879441
     """
     moved = shift_vector(shift)
-    if math.isinf(_noise("eps", eps)):
+    if math.isinf(inverse_scale(eps)):
         return math.inf if moved.any() else 0.0
     return float(sum(laplace_kl(0.0, v, 1 / eps) for v in moved))
 
@@ -118,7 +125,7 @@ def laplace_unrestricted_renyi(eps: float, alpha: float, shift: ArrayLike | floa
     0.619124
     """
     moved = shift_vector(shift)
-    if math.isinf(_noise("eps", eps)):
+    if math.isinf(inverse_scale(eps)):
         return math.inf if moved.any() else 0.0
     return float(sum(laplace_renyi(0.0, v, 1 / eps, alpha) for v in moved))
 
@@ -141,7 +148,7 @@ def laplace_unrestricted_renyi_lower(
     0.306853
     """
     moved = np.abs(shift_vector(shift))
-    return float(_noise("eps", eps) * moved.sum()) - moved.size * math.log(2) / (above_one(alpha))
+    return float(inverse_scale(eps) * moved.sum()) - moved.size * math.log(2) / (above_one(alpha))
 
 
 def above_one(alpha: float) -> float:

@@ -1,7 +1,7 @@
-"""What capacity-bounded privacy survives: post-processing, mixing, and releasing twice.
+"""Post-processing, mixtures and composition of capacity-bounded privacy.
 
 Chaudhuri, Imola & Machanavajjhala (2019), Section 4. Every function checks that its theorem
-applies to the classes at hand and refuses, with the reason, where it does not.
+applies to the given classes, and otherwise refuses with the reason.
 """
 
 from __future__ import annotations
@@ -19,19 +19,24 @@ from gibbs_dp.information import checks
 
 
 def post_process(bound: CapacityBound, mapping: Map) -> CapacityBound:
-    """Bound the mapped output: for adversaries ``i`` with ``i`` after the map in the class.
+    """Bound a mapped output, for adversaries that belong to the class when applied after the map.
 
     Parameters
     ----------
     bound
-        Of the output.
+        Bound for the output.
     mapping
         `PolynomialMap` or `AnyMap`; it must not look at the data again.
+
+    Returns
+    -------
+    CapacityBound
+        The same value for the remaining class.
 
     Raises
     ------
     ValueError
-        If no class is left, with the reason.
+        If no class remains, with the reason.
 
     Examples
     --------
@@ -55,10 +60,15 @@ def mixture(bounds: Sequence[CapacityBound], weights: Sequence[float]) -> Capaci
     weights
         Probabilities of the mechanisms, which must not depend on the data.
 
+    Returns
+    -------
+    CapacityBound
+        For the output of the mixture.
+
     Raises
     ------
     ValueError
-        If the bounds are of different kinds or classes, or the weights are no law.
+        If the bounds are of different kinds or classes, or the weights are not a distribution.
 
     Examples
     --------
@@ -176,7 +186,7 @@ def _sum_class(bounds: Sequence[CapacityBound], name: str) -> Adversary:
 
 
 def _at_least(status: Status) -> Status:
-    """Turn what was exact before a theorem into a bound."""
+    """Downgrade an exact value to a bound, as a theorem does."""
     return "bound" if status == "exact" else status
 
 

@@ -14,7 +14,7 @@ from gibbs_dp.capacity.moments import monomials
 
 
 class Inputs(NamedTuple):
-    """What a critic is computed from, for draws of P and of Q."""
+    """Inputs of a critic at draws of P and of Q."""
 
     p: Float[Array, "draws inputs"]
     q: Float[Array, "draws inputs"]
@@ -26,7 +26,7 @@ def check_trainable(adversary: Adversary) -> Adversary:
     Raises
     ------
     ValueError
-        If it is none of the three classes that can.
+        If it is not of one of the three trainable classes.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array
     """
     if isinstance(adversary, Polynomial):
         powers = monomials(x.shape[1], adversary.degree)[1:]
-        # A product per monomial: `x ** array` would take the log of negative numbers.
+        # A product per monomial: `x ** array` would take logarithms of negative numbers.
         columns = [
             jnp.prod(jnp.stack([x[:, i] ** int(k) for i, k in enumerate(row)]), axis=0)
             for row in powers
@@ -81,7 +81,7 @@ def initial(key: PRNGKeyArray, adversary: Adversary, num_inputs: int, dtype: jnp
 
 
 def value(parameters: PyTree, inputs: Float[Array, "draws inputs"]) -> Float[Array, " draws"]:
-    """Critic's values, without its constant."""
+    """Evaluate a critic, without its constant."""
     if "weights" in parameters:
         inputs = jax.nn.relu(inputs @ parameters["weights"] + parameters["offsets"])
     return inputs @ parameters["out"]
@@ -95,8 +95,8 @@ def standardized(
 ) -> Inputs:
     """Compute inputs in coordinates fitted to the first ``num_train`` draws of each law.
 
-    An affine change of the output changes none of the classes; polynomials' features are then
-    whitened too, so that one learning rate suits them all.
+    Affine changes of the output leave the classes as they are; polynomials' features are also
+    whitened, so that one learning rate suits all.
     """
     pooled = jnp.concatenate([x_p[:num_train], x_q[:num_train]])
     tiny = jnp.finfo(pooled.dtype).tiny

@@ -1,8 +1,8 @@
 """Laws on the line, and quadrature that stays exact where a critic changes sign.
 
-The integrals behind restricted alpha-divergences hold ``|g|^q`` and its derivatives, down to
-``|g|^(q-2)``, which is not even bounded at a zero of ``g``. Panels therefore end at the zeros of
-``g``, and the panels beside one use a Gauss-Jacobi rule whose weight has that very power.
+The integrals behind restricted alpha-divergences contain ``|g|^q`` and its derivatives, down to
+``|g|^(q-2)``, which is unbounded at zeros of ``g``. Panels therefore end at the zeros of ``g``, and
+the adjacent ones use a Gauss-Jacobi rule whose weight has that power.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Line:
     lower, upper
         Ends of the support.
     breakpoints
-        Where the density has a kink or a jump.
+        Kinks and jumps of the density.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Line:
     def _integrate(
         self, chart: _Chart
     ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"], float]:
-        """Smooth rule in given coordinates, its masses summing to 1, and the log-density's scale.
+        """Return a smooth rule with total mass 1 in given coordinates, and the log-density's scale.
 
         The scale is the log of the integral of the density as given.
         """
@@ -142,7 +142,7 @@ class Line:
         t = (left + half)[:, None] + half[:, None] * nodes[kind]
         x, slope = unit.to_x(t.ravel())
         mass = (half[:, None] * weights[kind]).ravel() * slope
-        # Not normalized by their own sum: beside a zero the rule is wrong for the density alone.
+        # Not normalized by their sum: beside a zero the rule is wrong for the density alone.
         return x, mass * np.exp(np.asarray(self.log_density(x), np.float64) - self._log_constant)
 
 

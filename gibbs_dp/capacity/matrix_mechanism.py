@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from gibbs_dp.capacity.adversaries import Polynomial
 from gibbs_dp.capacity.bound import CapacityBound
+from gibbs_dp.capacity.closed_forms import inverse_scale
 from gibbs_dp.capacity.printed import printed_matrix_mechanism
 from gibbs_dp.capacity.several import laplace_renyi_of_linear
 from gibbs_dp.capacity.valid import valid_laplace
@@ -27,9 +28,9 @@ class MatrixMechanism:
     Parameters
     ----------
     workload
-        Queries ``W``, a row each.
+        Queries ``W``, one per row.
     strategy
-        What is measured, ``A``, ``s`` rows; it must determine the workload, ``W A^+ A = W``.
+        Measurements ``A``, ``s`` rows, which must determine the workload: ``W A^+ A = W``.
     eps
         Inverse scale of the noise relative to ``|A|_1``; ``inf`` is no noise.
 
@@ -50,8 +51,7 @@ class MatrixMechanism:
     eps: float
 
     def __post_init__(self) -> None:
-        if not self.eps > 0:
-            raise ValueError(f"eps must be positive, got {self.eps}; pass a value above 0.")
+        inverse_scale(self.eps)
         w, a = self.workload, self.strategy
         if not (np.isfinite(w).all() and np.isfinite(a).all()) or w.shape[1] != a.shape[1]:
             raise ValueError(
@@ -71,7 +71,7 @@ class MatrixMechanism:
 
     @property
     def sensitivity(self) -> float:
-        """``|A|_1``: how far one example moves the measurements."""
+        """``|A|_1``: the largest change of the measurements by one example."""
         return float(np.abs(self.strategy).sum(axis=0).max())
 
     def pure_dp(self, adjacency: checks.Adjacency) -> float:
@@ -83,7 +83,7 @@ class MatrixMechanism:
     ) -> Float[np.ndarray, " rows"]:
         """Draw the noisy measurements ``A x + |A|_1 Lap(1/eps)^s``.
 
-        For simulation: noise of a floating-point generator is no hardened release.
+        For simulation only: floating-point noise is not a hardened release.
         """
         scale = self.sensitivity / self.eps
         return self.strategy @ counts + generator.laplace(0.0, scale, self.strategy.shape[0])
@@ -91,15 +91,15 @@ class MatrixMechanism:
     def simulate(
         self, counts: Float[np.ndarray, " size"], generator: np.random.Generator
     ) -> Float[np.ndarray, " queries"]:
-        """Draw the answers ``W A^+`` of the measurements, of the law of ``W x`` plus noise."""
+        """Draw the answers ``W A^+`` of the measurements: ``W x`` plus noise."""
         return self.reconstruction @ self.measure(counts, generator)
 
     def release(self, counts: Float[np.ndarray, " size"]) -> Float[np.ndarray, " queries"]:
         """Answer the workload with OpenDP's noise: a cryptographic source, exactly discretized.
 
         Needs the extra ``privacy``. The guarantee is `pure_dp`'s; the reconstruction is
-        post-processing. OpenDP asks to opt in to what it has not formally verified ("contrib"),
-        which calling this does.
+        post-processing. Calling this opts in to parts of OpenDP
+        that are not formally verified ("contrib").
 
         Raises
         ------
@@ -135,7 +135,12 @@ class MatrixMechanism:
             "add-remove" or "replace-one".
         form
             "simulation": the adversary sees the measurements, of which the answers are a linear
-            post-processing; "release": only the answers, and so never more.
+            post-processing; "release": only the answers, hence no more.
+
+        Returns
+        -------
+        CapacityBound
+            Its largest value over adjacent datasets, in nats.
 
         Raises
         ------
@@ -157,7 +162,7 @@ class MatrixMechanism:
         return self._bound(value, alpha, adjacency, "exact", form)
 
     def linear_renyi_valid(self, alpha: float, adjacency: checks.Adjacency) -> CapacityBound:
-        """Bound of the same in either form, in closed form and for every order above 1."""
+        """Closed-form bound on `linear_renyi` in either form, for every order above 1."""
         if math.isinf(self.eps):
             return self._bound(math.inf, alpha, adjacency, "bound", "no noise")
         value = max(valid_laplace(self.eps, alpha, v) for v in self._shifts(adjacency))
@@ -174,12 +179,12 @@ class MatrixMechanism:
         return CapacityBound(value, "renyi", Polynomial(1), alpha, adjacency, status, source)  # type: ignore[arg-type]
 
     def _shifts(self, adjacency: checks.Adjacency) -> list[Float[np.ndarray, " rows"]]:
-        """How adjacent datasets move the measurements, in units of the sensitivity."""
+        """Differences of the measurements of adjacent datasets, in units of the sensitivity."""
         columns = self.strategy.T / self.sensitivity
         if checks.adjacency(adjacency) == "add-remove":
             moved = list(columns)
         else:
             moved = [a - b for i, a in enumerate(columns) for b in columns[:i]]
-        # Laplace noise is symmetric and alike in every coordinate.
+        # Laplace noise is symmetric and the same in every coordinate.
         distinct = {tuple(v): v for v in moved if v.any()}
         return list(distinct.values()) or [np.zeros(columns.shape[1])]

@@ -101,7 +101,7 @@ def renyi2_from_moments(
     size = moments_p.size
     if gram_q.shape != (size, size):
         raise ValueError(f"gram_q must be [{size}, {size}] like moments_p, got {gram_q.shape}.")
-    # Powers of different sizes: solve for correlations.
+    # Powers differ in size: solve for correlations.
     root = np.sqrt(np.maximum(np.diag(gram_q), 0.0))
     scale = np.where(root > 0, root, 1.0)
     values, vectors = np.linalg.eigh(gram_q / scale[:, None] / scale)
@@ -117,16 +117,21 @@ def renyi2_from_moments(
 def product_renyi2(
     noise_moments: Float[np.ndarray, " moments"], degree: int, shift: ArrayLike | float
 ) -> float:
-    """Order 2 for polynomials of total degree at most ``degree``, iid noise in each coordinate.
+    """Restricted Rényi divergence of order 2 for polynomials of at most ``degree``, iid noise.
 
     Parameters
     ----------
     noise_moments
         ``E x^j`` of one coordinate's noise for ``j = 0 .. 2 degree``.
     degree
-        Total degree.
+        Largest total degree.
     shift
         Sensitivity of each coordinate, in the noise's unit.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""What critics are trained for, and how they are judged on draws they have not seen.
+"""Objectives of critics: what training maximizes, and the verdict on fresh draws.
 
-Each objective is invariant to the critic's constant or scale, and is what training climbs. The
-verdict fixes the constant on training draws and then averages ``E_P h - E_Q f*(h)`` over fresh
-ones: unbiased for that critic, so in expectation no more than the restricted divergence.
+Each objective is invariant to the critic's constant or scale. The verdict fixes the constant on
+training draws and then averages ``E_P h - E_Q f*(h)`` over fresh ones: unbiased for that critic, so
+in expectation no more than the restricted divergence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
-# Largest share of one draw in a mean: about fifty draws then carry it.
+# Largest share of one draw in a mean, so that at least fifty draws carry it.
 _LARGEST_SHARE = 0.02
 
 
@@ -29,7 +29,7 @@ class Objective(Protocol):
     """A restricted divergence, for critics ``f`` given by their values at draws of P and Q."""
 
     def training(self, p: Float[Array, " draws"], q: Float[Array, " draws"]) -> Float[Array, ""]:
-        """Plug-in value: what is maximized."""
+        """Plug-in value, which training maximizes."""
         ...
 
     def is_stable(self, q: Float[Array, " draws"]) -> Bool[Array, ""]:
@@ -59,13 +59,13 @@ class KL(NamedTuple):
         return jnp.mean(p) - _mean_of_exp(q)
 
     def is_stable(self, q: Float[Array, " draws"]) -> Bool[Array, ""]:
-        """No draw carries more than a fiftieth of the mean of ``e^f``."""
+        """Whether no draw carries more than a fiftieth of the mean of ``e^f``."""
         return jnp.exp(jnp.max(q) - logsumexp(q)) <= _LARGEST_SHARE
 
     def verdict(self, train: tuple[Array, Array], fresh: tuple[Array, Array]) -> Verdict:
         """Shift by the constant that suits the training draws: ``h = f + 1 - log E_Q e^f``."""
         shift = _mean_of_exp(train[1])
-        # E_P h - E_Q e^{h-1} with the 1 taken out of both, which would only cancel.
+        # E_P h - E_Q e^{h-1}, without the ones in both, which cancel.
         return _difference(fresh[0] - shift, jnp.expm1(fresh[1] - shift))
 
 
@@ -82,7 +82,7 @@ class Alpha(NamedTuple):
         return jnp.log(mean) - jnp.log(size) / conjugate
 
     def is_stable(self, q: Float[Array, " draws"]) -> Bool[Array, ""]:
-        """No draw carries more than a fiftieth of the mean of ``|g|^q``."""
+        """Whether no draw carries more than a fiftieth of the mean of ``|g|^q``."""
         conjugate = self.alpha / (self.alpha - 1)
         size = conjugate * jnp.log(jnp.abs(1 + q) + 1e-9)
         return jnp.exp(jnp.max(size) - logsumexp(size)) <= _LARGEST_SHARE
@@ -105,9 +105,9 @@ class IPM(NamedTuple):
         return jnp.mean(p) - jnp.mean(q)
 
     def is_stable(self, q: Float[Array, " draws"]) -> Bool[Array, ""]:
-        """Bounded critics always are."""
+        """Whether a mean is reliable: of bounded critics, always."""
         return jnp.asarray(True)
 
     def verdict(self, train: tuple[Array, Array], fresh: tuple[Array, Array]) -> Verdict:
-        """Return the same on fresh draws."""
+        """Evaluate the same on fresh draws."""
         return _difference(*fresh)

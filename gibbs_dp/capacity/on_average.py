@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
+from gibbs_dp import io
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.critics import check_trainable
 from gibbs_dp.capacity.seen import SeenByCritics
@@ -21,7 +22,7 @@ from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
-from gibbs_dp.model.populations import Population, as_population
+from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel
@@ -117,13 +118,9 @@ def label(adversary: Adversary) -> str:
     return type(adversary).__name__
 
 
-def _nothing(_: str) -> None:
-    """Say nothing."""
-
-
 def on_average_capacity_kl(
     posterior: GibbsPosterior,
-    population: Population | Callable[[PRNGKeyArray, int], Any],
+    population: HasSample | Callable[[PRNGKeyArray, int], Any],
     n: int,
     gammas: Sequence[float],
     adversaries: Sequence[Adversary] = DEFAULT_ADVERSARIES,
@@ -135,7 +132,7 @@ def on_average_capacity_kl(
     num_steps: int = 200,
     key: int | PRNGKeyArray = 0,
     kernel: Kernel | Sampler | None = None,
-    say: Callable[[str], None] = _nothing,
+    say: io.Say = io.silent,
 ) -> OnAverageCapacity:
     """On-average capacity-bounded KL of a Gibbs posterior, ``E KL^H(A(Z) || A(Z^(1)))``.
 
@@ -190,7 +187,7 @@ def on_average_capacity_kl(
     sampler = as_sampler(kernel, also="")
     sampler.check(posterior)
     source = as_population(population)
-    if getattr(source, "is_dependent", False):
+    if source.is_dependent:
         raise ValueError(
             "population: its examples are dependent; give one of independent examples."
         )

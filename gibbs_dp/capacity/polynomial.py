@@ -22,14 +22,14 @@ from gibbs_dp.capacity.line import Line
 from gibbs_dp.information import checks
 
 _MAX_NEWTON = 200
-# Newton's predicted decrease, relative to the value: one more step squares what is left.
+# Newton's predicted decrease, relative to the value; one more step squares the rest.
 _SETTLED = 1e-14
-# Orders are reached in steps of this factor, each starting from the last one's critic.
+# Orders are reached in steps of this factor, each starting from the previous critic.
 _STRIDE = 1.6
 
 
 class PolynomialCritic(NamedTuple):
-    """The best polynomial critic of one order, and what it attains.
+    """The best polynomial critic of one order, and its value.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class PolynomialCritic(NamedTuple):
     alpha_divergence
         Restricted alpha-divergence, ``(e^{(alpha-1) renyi} - 1) / (alpha (alpha - 1))``.
     coefficients
-        Of the critic ``g``, ``E_P[g] = 1``, in the orthonormal polynomials of Q.
+        Coefficients of the critic ``g``, ``E_P[g] = 1``, in the orthonormal polynomials of Q.
     basis
         Those polynomials.
     residual
@@ -81,7 +81,7 @@ def order(alpha: float) -> float:
     Raises
     ------
     ValueError
-        Outside ``[1.05, 1000]``: below, critics are powers above 20; above, they are steps.
+        Outside ``[1.05, 1000]``: below, critics are powers above 20; above, steps.
     """
     if not 1.05 <= alpha <= 1000:
         raise ValueError(
@@ -105,6 +105,11 @@ def polynomial_renyi(p: Line, q: Line, alpha: float, degree: int) -> PolynomialC
         Order, in ``[1.05, 1000]``.
     degree
         At least 1; 1 is the linear adversary.
+
+    Returns
+    -------
+    PolynomialCritic
+        Both divergences, the best critic, and a certificate.
 
     Raises
     ------
@@ -177,7 +182,7 @@ def _newton(
                 break
             size /= 2
         else:
-            break  # rounding: no step improves the value any more
+            break  # rounding: no step improves the value
         y = y + size * step
         value, gradient, hessian = trial
     return y

@@ -26,10 +26,15 @@ def polynomial_kl(p: Line, q: Line, degree: int) -> float:
     Parameters
     ----------
     p, q
-        The two laws. On the whole line a polynomial of odd degree above 1 has no exponential
-        moment, and one degree less attains the same supremum.
+        The two laws. On the whole line polynomials of odd degree above 1 have no exponential
+        moments; one degree less attains the same supremum.
     degree
         At least 1; 1 is the linear adversary.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Raises
     ------
@@ -61,7 +66,7 @@ def polynomial_kl(p: Line, q: Line, degree: int) -> float:
         return float(c @ target) - total, target - mean, covariance
 
     c, value = np.zeros(degree), 0.0
-    # From the best critic of each lower degree: from afar the domain is hard to stay in.
+    # Started at the best critic of each lower degree: from afar Newton leaves the domain.
     for used in range(1, degree + 1):
         c, value = _climb(evaluate, c, used)
     return max(0.0, value)

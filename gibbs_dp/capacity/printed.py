@@ -1,4 +1,4 @@
-"""Rényi bounds for linear adversaries **as printed**: not valid, kept to be compared.
+"""Rényi bounds for linear adversaries **as printed**: not valid, kept for comparison.
 
 Chaudhuri, Imola & Machanavajjhala (2019), Section 5. For ``alpha > 2`` and little privacy loss the
 exact value behaves like ``alpha eps^2 / 4`` and the printed one like ``eps^alpha``: **never use one
@@ -32,6 +32,11 @@ def printed_laplace(eps: float, alpha: float, shift: ArrayLike | float = 1.0) ->
         Order above 1.
     shift
         Sensitivity of each of ``d`` coordinates.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Examples
     --------
@@ -90,6 +95,11 @@ def printed_matrix_mechanism(num_rows: int, eps: float, alpha: float) -> float:
         Rows ``s`` of the strategy.
     eps, alpha
         Inverse scale of the noise relative to the strategy's sensitivity; order above 1.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Examples
     --------

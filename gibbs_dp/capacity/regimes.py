@@ -25,12 +25,12 @@ from gibbs_dp.capacity.strategies import identity_strategy
 from gibbs_dp.capacity.valid import valid_gaussian, valid_laplace
 
 Verdict = Literal["fails", "holds", "vacuous"]
-# Exact values are right to a relative 3e-6 in several dimensions, 1e-10 in one.
+# Relative accuracy of exact values: 3e-6 in several dimensions, 1e-10 in one.
 _TOLERANCE = 1e-5
 
 
 class Regime(NamedTuple):
-    """One row of the table at one setting: everything that is known about it, in nats.
+    """All values of one row of the table at one setting, in nats.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Regime(NamedTuple):
     unrestricted
         Rényi divergence of an unrestricted adversary.
     verdict
-        Of the printed bound: "fails" below the exact value, "vacuous" above the unrestricted one.
+        On the printed bound: "fails" below the exact value, "vacuous" above the unrestricted one.
     """
 
     row: str
@@ -73,7 +73,7 @@ def _row(noise: str, shift: Float[np.ndarray, " d"]) -> str:
 
 
 def laplace_regime(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> Regime:
-    """Every number of the Laplace row; ``shift`` gives the sensitivity of each coordinate.
+    """Compute the Laplace row; ``shift`` gives the sensitivity of each coordinate.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def laplace_regime(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> 
 
 
 def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) -> Regime:
-    """Every number of the Gaussian row; in one dimension of sensitivity 1 its own printed form.
+    """Compute the Gaussian row, with its own printed form in one dimension of sensitivity 1.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) 
 
 
 def matrix_regime(eps: float, alpha: float, num_rows: int = 4) -> Regime:
-    """Every number of the matrix mechanism's row (Theorem 5), for single counts, add/remove.
+    """Compute the matrix mechanism's row (Theorem 5), for single counts, add/remove.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def matrix_regime(eps: float, alpha: float, num_rows: int = 4) -> Regime:
 def regime_map(
     regime: Callable[[float, float], Regime], settings: Sequence[float], alphas: Sequence[float]
 ) -> list[Regime]:
-    """Evaluate a row on a grid, ``settings`` (eps or sigma) slowest.
+    """Evaluate a row on a grid, with ``settings`` (eps or sigma) varying slowest.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def regime_map(
 
 
 def failing_below(regimes: Sequence[Regime]) -> dict[float, float]:
-    """Largest setting (in ``privacy``) at which each order's printed bound fails; 0 where none.
+    """Largest setting (in ``privacy``) at which each order's printed bound fails, or 0.
 
     Examples
     --------

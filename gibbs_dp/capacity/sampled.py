@@ -1,4 +1,4 @@
-"""Restricted divergences of two laws from draws, by trained critics: lower bounds with an error."""
+"""Restricted divergences of two laws from draws: lower bounds by trained critics."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MIN_DRAWS = 16
 
 
 class TrainedDivergence(NamedTuple):
-    """What a trained critic attains on draws that it has not seen.
+    """The value that a trained critic attains on fresh draws.
 
     Attributes
     ----------
     bound
-        The estimate, labelled as one: in expectation a **lower** bound of the restricted
-        divergence, for "renyi" up to the curvature of the logarithm, also downwards. Infinite
-        where Q's draws are all alike in a coordinate and P's are not those: there is no noise.
+        The estimate, labelled as one: in expectation a **lower** bound on the restricted
+        divergence (for "renyi" the curvature of the logarithm lowers it further). Infinite where
+        Q's draws agree in a coordinate and P's do not: there is no noise.
     se
-        Its standard error over the draws, which must be independent for that.
+        Its standard error over draws, if these are independent.
     """
 
     bound: CapacityBound
@@ -65,15 +65,20 @@ def trained_divergence(
     alpha
         Order, for "renyi" and "alpha".
     key
-        Of the network's starting weights: integer seed or JAX key.
+        Integer seed or JAX key of the network's initial weights.
     num_steps, learning_rate
-        Of Adam (None: 0.05, for networks 0.01); the critic that does best on a part of the
+        Of Adam (by default 0.05, for networks 0.01); the critic that does best on a part of the
         training half is kept.
+
+    Returns
+    -------
+    TrainedDivergence
+        A lower bound in expectation, and its standard error.
 
     Raises
     ------
     ValueError
-        If an argument makes no sense.
+        If an argument is out of range.
 
     References
     ----------
@@ -118,7 +123,7 @@ def trained_divergence(
 
 
 def _is_without_noise(p: Float[Array, "draws dim"], q: Float[Array, "draws dim"]) -> bool:
-    """Whether Q is one value in a coordinate where P is not always that: slopes then diverge."""
+    """Whether Q has one value in a coordinate and P others: slopes then diverge."""
     is_fixed = jnp.all(q == q[:1], axis=0)
     return bool(jnp.any(is_fixed & jnp.any(p != q[:1], axis=0)))
 

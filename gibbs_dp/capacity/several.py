@@ -1,8 +1,8 @@
 """Exact restricted Rényi divergences of noise in several dimensions.
 
-Normal noise looks the same in every direction, and averaging a critic over the directions across
-the shift changes neither its class nor ``E_P[g]`` and lowers its norm: one dimension remains.
-Laplace noise does not; there the norm of a linear critic is a one-dimensional Fourier integral.
+Normal noise is the same in every direction, and averaging a critic over the directions orthogonal
+to the shift preserves its class and ``E_P[g]`` and lowers its norm: one dimension remains.
+Laplace noise is not; there the norm of a linear critic is a one-dimensional Fourier integral.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import gamma, roots_jacobi
 
-from gibbs_dp.capacity.closed_forms import above_one, shift_vector
+from gibbs_dp.capacity.closed_forms import above_one, inverse_scale, shift_vector
 from gibbs_dp.capacity.line import gaussian_line, laplace_line
 from gibbs_dp.capacity.polynomial import polynomial_renyi
 from gibbs_dp.information import checks
 
 _NUM_NODES = 32
-# Panels of the Fourier variable: even ones that follow the oscillation, then doubling ones.
+# Panels of the Fourier variable: equal ones along the oscillation, then doubling ones.
 _EDGES = np.concatenate([np.arange(1.0, 1025.0, 16.0), 2.0 ** np.arange(10, 21) + 1])
-# Where the critic changes sign this many scales of the noise away, its norm is a moment series.
+# From this many scales of the noise to the critic's zero, its norm is a moment series.
 _FAR = 25.0
 _NUM_MOMENTS = 12
 
@@ -44,6 +44,11 @@ def gaussian_renyi_of_polynomials(
     shift
         Sensitivity of each coordinate; only its Euclidean length matters.
 
+    Returns
+    -------
+    float
+        In nats.
+
     Raises
     ------
     ValueError
@@ -60,7 +65,8 @@ def gaussian_renyi_of_polynomials(
     if checks.nonnegative("sigma", sigma) == 0:
         return math.inf
     noise = sigma / length
-    return polynomial_renyi(gaussian_line(1.0, noise), gaussian_line(0.0, noise), alpha, degree)[0]
+    laws = gaussian_line(1.0, noise), gaussian_line(0.0, noise)
+    return polynomial_renyi(*laws, alpha, degree).renyi
 
 
 def laplace_renyi_of_polynomials(eps: float, alpha: float, degree: int = 1) -> float:
@@ -78,13 +84,10 @@ def laplace_renyi_of_polynomials(eps: float, alpha: float, degree: int = 1) -> f
     >>> round(laplace_renyi_of_polynomials(0.2, 3.0), 4)
     0.0281
     """
-    if not eps > 0:
-        raise ValueError(f"eps must be positive, got {eps}; pass a value above 0.")
-    if math.isinf(eps):
+    if math.isinf(inverse_scale(eps)):
         return math.inf
-    return polynomial_renyi(laplace_line(1.0, 1 / eps), laplace_line(0.0, 1 / eps), alpha, degree)[
-        0
-    ]
+    laws = laplace_line(1.0, 1 / eps), laplace_line(0.0, 1 / eps)
+    return polynomial_renyi(*laws, alpha, degree).renyi
 
 
 def laplace_renyi_of_linear(
@@ -107,7 +110,12 @@ def laplace_renyi_of_linear(
     shift
         Sensitivity of each coordinate.
     visible
-        The adversary sees only this linear image of the ``d`` coordinates; all of them by default.
+        Linear image of the ``d`` coordinates that the adversary sees; by default all of them.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Raises
     ------
@@ -150,7 +158,7 @@ def laplace_renyi_of_linear(
 
 
 def _row_space(visible: Float[np.ndarray, "views d"], size: int) -> Float[np.ndarray, "rank d"]:
-    """Orthonormal rows that span the linear functions of what is visible."""
+    """Orthonormal rows that span the visible linear functions."""
     if visible.shape[1] != size:
         raise ValueError(
             f"visible has {visible.shape[1]} columns for a shift of {size} coordinates; give one "

@@ -1,4 +1,4 @@
-"""Strategies of the matrix mechanism: what to measure so that a workload can be reconstructed."""
+"""Strategies of the matrix mechanism: measurements from which a workload can be reconstructed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gibbs_dp.information import checks
 
 
 def identity_strategy(size: int) -> Float[np.ndarray, "size size"]:
-    """Every count once.
+    """Measure every count once.
 
     Examples
     --------
@@ -53,11 +53,16 @@ def optimized_strategy(
     Parameters
     ----------
     workload
-        Linear queries of the counts, a row each.
+        Linear queries of the counts, one per row.
     num_extra
         Rows of ``T``; by default a sixteenth of the counts, plus 1.
     seed
-        Of the starting point.
+        Seed of the starting point.
+
+    Returns
+    -------
+    array
+        One measurement per row.
 
     Raises
     ------
@@ -72,7 +77,7 @@ def optimized_strategy(
     """
     if workload.size == 0 or not np.isfinite(workload).all():
         raise ValueError(
-            "workload must be a finite matrix [queries, counts]; give one row a query."
+            "workload must be a finite matrix [queries, counts]; give one row per query."
         )
     size = workload.shape[1]
     extra = 1 + size // 16 if num_extra is None else checks.count("num_extra", num_extra)

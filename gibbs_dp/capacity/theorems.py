@@ -1,7 +1,7 @@
-"""Theorems 6 and 7: from a restricted KL divergence to what a critic can tell, and to overfitting.
+"""Theorems 6 and 7: from restricted KL divergences to integral probability metrics and overfitting.
 
 Chaudhuri, Imola & Machanavajjhala (2019). Both need a class that is convex, translation invariant,
-closed under negation and of range ``[-1, 1]`` (up to constants), and are false without.
+closed under negation and of range ``[-1, 1]`` (up to constants), and are false otherwise.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def ipm_from_kl_by_hoeffding(bound: CapacityBound) -> CapacityBound:
     """Improve Theorem 7 under its own conditions: ``sqrt(2 KL^H)`` for ``KL^H <= 1/2``.
 
     ``t h`` is in the class for ``0 <= t <= 1``, and by Hoeffding's lemma
-    ``KL^H >= t (E_P h - E_Q h) - t^2 / 2``. Beyond 1/2 the same gives ``KL^H + 1/2``, and no metric
-    of this class is above 2.
+    ``KL^H >= t (E_P h - E_Q h) - t^2 / 2``. Beyond 1/2 the same gives ``KL^H + 1/2``; metrics of
+    this class never exceed 2.
 
     Raises
     ------
@@ -86,12 +86,12 @@ def generalization_from_kl(bound: CapacityBound) -> float:
     """Theorem 6: a mechanism that selects a query has ``|E gen| <= 8 sqrt(eps)``.
 
     ``gen`` is the selected query's mean on the data minus its mean over the population, queries
-    take values in ``[-1, 1]``, and the class holds every ``q -> q(x)``: `QueryHull`.
+    take values in ``[-1, 1]``, and the class contains every ``q -> q(x)``: `QueryHull`.
 
     Raises
     ------
     ValueError
-        If the class does not hold the queries' evaluations or not meet the conditions.
+        If the class lacks the queries' evaluations or does not meet the conditions.
 
     Examples
     --------
@@ -123,10 +123,15 @@ def query_hull_kl(
     p, q
         Probabilities of the queries on two datasets.
 
+    Returns
+    -------
+    float
+        In nats.
+
     Raises
     ------
     ValueError
-        If a value leaves ``[-1, 1]`` or a law is none.
+        If a value leaves ``[-1, 1]`` or a law is not a distribution.
 
     Examples
     --------

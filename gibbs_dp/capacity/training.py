@@ -1,4 +1,4 @@
-"""Training critics on one half of the draws, stopping early, and judging them on the other."""
+"""Training critics on one half of the draws, with early stopping, and judging them on the other."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gibbs_dp.capacity.adversaries import Adversary, Polynomial, TwoLayerReLU
 from gibbs_dp.capacity.critics import Inputs
 from gibbs_dp.capacity.objectives import IPM, Objective, Verdict
 
-# Of the training half, the share that gradients see; the rest decides when to stop.
+# Share of the training half for gradients; the rest decides when to stop.
 _FIT_SHARE = 0.6
-# Shares of the critic that are tried on the stopping draws: noise is shrunk away.
+# Multiples of the critic tried on the stopping draws: shrinking removes noise.
 _SHRINKAGE = tuple(i / 20 for i in range(21))
 
 
@@ -28,15 +28,15 @@ class Training(NamedTuple):
     num_steps
         Adam steps on the whole training half.
     learning_rate
-        At the start; it falls to 0 along a cosine. None: 0.05 for spans of features, which are
-        convex, 0.01 for networks.
+        Initial rate, which falls to 0 along a cosine; by default 0.05 for spans of features, which
+        are convex problems, and 0.01 for networks.
     """
 
     num_steps: int = 200
     learning_rate: float | None = None
 
     def rate(self, adversary: Adversary) -> float:
-        """Learning rate for a class."""
+        """Return the learning rate for a class."""
         if self.learning_rate is not None:
             return self.learning_rate
         return 0.01 if isinstance(adversary, TwoLayerReLU) else 0.05
@@ -58,10 +58,10 @@ def train_and_judge(
     """Train a critic on the first half of the draws of each law, judge it on the second.
 
     Draws of a Markov chain must be ordered by chain, so that the halves are independent. The critic
-    that scores best on the last 40% of the training half is kept, shrunk by what suits those draws;
-    the first candidate is 0. A factor under which few of Q's draws carry the mean of ``e^f`` is not
-    a candidate: fresh draws could then show anything. Kernel critics' and networks' values are cut
-    to their range on Q's training draws, beyond which nothing has held them down.
+    that scores best on the last 40% of the training half is kept, shrunk by the best factor on
+    those draws; the first candidate is 0. Factors at which few of Q's draws carry the mean of
+    ``e^f`` are excluded: fresh draws could then show anything. Kernel critics and networks are
+    clipped to their range on Q's training draws, beyond which training does not constrain them.
     Pure: vmap and jit it over pairs of laws.
     """
     half = x_p.shape[0] // 2

@@ -45,11 +45,11 @@ def gaussian_norm(q: float) -> float:
 
 
 def valid_laplace(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> float:
-    """Bound of the restricted Rényi divergence of a linear adversary of Laplace(1/eps) noise.
+    """Bound on the restricted Rényi divergence of a linear adversary of Laplace(1/eps) noise.
 
-    ``q log(1 + eps |shift|_2 / c)`` or the unrestricted value, whichever is less. In one dimension
+    ``q log(1 + eps |shift|_2 / c)`` or the unrestricted value, if smaller. In one dimension
     ``c = Gamma(q+1)^{1/q}``. Laplace noise is normal noise of random variance, so by Jensen that
-    ``c`` serves in any dimension for ``q <= 2``, and ``sqrt(2)`` times the norm of a standard
+    ``c`` is valid in any dimension for ``q <= 2``, and ``sqrt(2)`` times the norm of a standard
     normal law for ``q > 2``.
 
     Parameters
@@ -60,6 +60,11 @@ def valid_laplace(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> f
         Order above 1; ``q = alpha / (alpha - 1)``.
     shift
         Sensitivity of each coordinate.
+
+    Returns
+    -------
+    float
+        In nats.
 
     Raises
     ------
@@ -82,7 +87,7 @@ def valid_laplace(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> f
 
 
 def valid_gaussian(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) -> float:
-    """Bound of the restricted Rényi divergence of a linear adversary, normal noise, any dimension.
+    """Bound on the restricted Rényi divergence of a linear adversary, normal noise, any dimension.
 
     ``q log(1 + |shift|_2 / (sigma |X|_q))`` or ``alpha |shift|^2 / (2 sigma^2)``.
 

@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
 
     from gibbs_dp.experiments import capacity as program
-    from gibbs_dp.experiments.notions import table
+    from gibbs_dp.experiments.tables import save_tables, table
 
     found = program.run_capacity(
         key=parsed.seed, say=output.logger(parsed.quiet), **given(parsed, COUNTS)
@@ -40,7 +40,9 @@ def run(arguments: Sequence[str]) -> None:
     if folder is not None:
         from gibbs_dp.experiments import capacity_plot as plots
 
-        paths = program.save_tables(found, folder)
+        paths = save_tables(
+            {f"capacity_{kind}": rows for kind, rows in found.parts().items()}, folder
+        )
         pictures = {
             "capacity_figure1.png": plots.plot_curves(found),
             "capacity_posterior.png": plots.plot_posteriors(found),

@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from gibbs_dp.auditing import AuditInterrupted
     from gibbs_dp.experiments.double_descent import double_descent
-    from gibbs_dp.experiments.notions import table
+    from gibbs_dp.experiments.tables import save_tables, table
 
     try:
         found = double_descent(
@@ -54,14 +54,10 @@ def run(arguments: Sequence[str]) -> None:
         output.emit(table(shown))
     output.warn(found.warnings, parsed.quiet)
     if folder is not None:
-        import pandas as pd
-
-        from gibbs_dp import io
         from gibbs_dp.experiments.double_descent_plot import plot_double_descent
 
-        path = folder / "double_descent.csv"
-        with io.atomic_write(path) as temporary:
-            pd.DataFrame(list(found.rows)).to_csv(temporary, index=False)
+        paths = save_tables({"double_descent": found.rows}, folder)
         figures = {"double_descent.png": plot_double_descent(found)}
-        paths = [path, *output.save_figures(figures, folder)]
-        output.tell_saved(paths, parsed.json, parsed.quiet)
+        output.tell_saved(
+            [*paths, *output.save_figures(figures, folder)], parsed.json, parsed.quiet
+        )

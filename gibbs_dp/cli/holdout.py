@@ -43,8 +43,8 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
 
     from gibbs_dp.experiments import holdout as program
-    from gibbs_dp.experiments.holdout_result import Sizes, save_tables
-    from gibbs_dp.experiments.notions import table
+    from gibbs_dp.experiments.holdout_result import Sizes
+    from gibbs_dp.experiments.tables import save_tables, table
 
     sizes = Sizes(**given(parsed, SIZES), key=parsed.seed)
     found = program.run_holdout(name, sizes, is_shown=not parsed.quiet)
@@ -58,6 +58,6 @@ def run(arguments: Sequence[str]) -> None:
     if folder is not None:
         from gibbs_dp.experiments.holdout_plot import plot_holdout
 
-        paths = save_tables(found, folder)
+        paths = save_tables({f"holdout_{name}": found.rows}, folder)
         paths += output.save_figures({f"holdout_{name}.png": plot_holdout(found)}, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)

@@ -11,6 +11,12 @@ from gibbs_dp.cli.parser import given, parse
 
 SUMMARY = "Notions of privacy over gamma on one finite problem, a table, and what implies what."
 FAILED = 1
+FILES = {
+    "notion": "notions",
+    "implication": "implications",
+    "property": "properties",
+    "curve": "curves",
+}
 
 CURVES = options_of(
     "gibbs_dp.experiments.notions:compare_notions",
@@ -26,30 +32,23 @@ def run(arguments: Sequence[str]) -> int:
     folder = output.prepare_folder(parsed.out)
 
     from gibbs_dp.experiments import notions as program
+    from gibbs_dp.experiments.tables import save_tables, table
 
     found = program.compare_notions(say=output.logger(parsed.quiet), **given(parsed, CURVES))
-    parts = {
-        "notion": program.notion_rows(),
-        "implication": program.implication_rows(found),
-        "property": program.property_rows(found),
-        "curve": [
-            {"gamma": gamma, **{name: float(v[i]) for name, v in found.curves.items()}}
-            for i, gamma in enumerate(found.gammas)
-        ],
-    }
+    parts = found.parts()
     if parsed.json:
         output.emit_parts(parts)
     else:
-        output.emit(program.table(parts["notion"]))
+        output.emit(table(parts["notion"]))
         decided = [row for row in parts["implication"] if "statement" in row]
-        output.emit("\n" + program.table(decided))
-        output.emit("\n" + program.table(parts["property"]))
+        output.emit("\n" + table(decided))
+        output.emit("\n" + table(parts["property"]))
     for line in found.failures:
         output.log(f"FAILS: {line}")
     if folder is not None:
         from gibbs_dp.experiments.notions_plot import plot_curves, plot_implications
 
-        paths = program.save_tables(found, folder)
+        paths = save_tables({FILES[kind]: rows for kind, rows in parts.items()}, folder)
         figures = {"notions.png": plot_curves(found), "implications.png": plot_implications(found)}
         paths += output.save_figures(figures, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)

@@ -23,19 +23,20 @@ def run(arguments: Sequence[str]) -> int:
     parsed = parse("verify", SUMMARY, arguments, groups)
     folder = start_session(parsed)
 
-    from gibbs_dp.experiments.verify import save_csv, verdict, verify
-    from gibbs_dp.experiments.verify_check import json_row, table
+    from gibbs_dp import io
+    from gibbs_dp.experiments.tables import save_tables
+    from gibbs_dp.experiments.verify import verdict, verify
+    from gibbs_dp.experiments.verify_check import table
 
     checks = verify(sampled=not parsed.exact_only, say=output.logger(parsed.quiet))
+    rows = [check._asdict() for check in checks]
     if parsed.json:
-        for check in checks:
-            output.emit(json.dumps(json_row(check)))
+        for row in rows:
+            output.emit(json.dumps(io.json_row(row)))
         output.log(verdict(checks), parsed.quiet)
     else:
         output.emit(table(checks))
         output.emit(verdict(checks))
     if folder is not None:
-        path = folder / "verify.csv"
-        save_csv(checks, path)
-        output.tell_saved([path], parsed.json, parsed.quiet)
+        output.tell_saved(save_tables({"verify": rows}, folder), parsed.json, parsed.quiet)
     return 0 if all(check.holds for check in checks) else FAILED

@@ -15,6 +15,7 @@ from gibbs_dp._version import __version__
 from gibbs_dp.engine.plan import Plan
 from gibbs_dp.engine.sizes import datasets_at_once
 from gibbs_dp.model.populations import Population
+from gibbs_dp.model.populations.own import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.sampler import Sampler
 
@@ -80,7 +81,7 @@ class Asked:
         return {
             "loss": getattr(loss, "__name__", None) or type(loss).__name__,
             "structured": self.posterior.structured,
-            "population": type(self.population).__name__,
+            "population": population_name(self.population),
             "n": self.n,
             "num_datasets": self.num_datasets,
             "num_ghosts": self.num_ghosts,

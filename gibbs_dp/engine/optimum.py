@@ -69,7 +69,7 @@ def _reference_data(
         return _draw(population, key, n, num_datasets)
     if isinstance(population, Table) and population.weights is None:
         return population.data
-    if getattr(population, "is_dependent", False):  # examples of many datasets, not of a long one
+    if population.is_dependent:  # examples of many datasets, not of a long one
         datasets = _draw(population, key, n, num_datasets)
         return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), datasets)
     count = max(1024, min(NUM_EXAMPLES, MAX_NUMBERS * n // max(numbers, 1)))

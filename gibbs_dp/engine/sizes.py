@@ -32,12 +32,12 @@ def default_ghosts(posterior: GibbsPosterior, population: Population, n: int) ->
     the dataset by itself; fewer where a ghost is a whole dataset, or where a table has no more rows
     to spare.
     """
-    if getattr(population, "is_dependent", False):
+    if population.is_dependent:
         return NUM_WHOLE_GHOSTS
     wanted, others = min(max(n, NUM_GHOSTS[0]), NUM_GHOSTS[1]), n
     if posterior.structured:
         wanted, others = NUM_SWAPS, 2 * n  # and a fresh dataset for the population risk
-    if isinstance(population, Table) and population.conditional:
+    if isinstance(population, Table) and population.is_conditional:
         return max(1, min(wanted, population.num_rows - others))
     return wanted
 

@@ -1,4 +1,4 @@
-"""Averages over datasets, the only independent units there are, with standard errors."""
+"""Averages over datasets, the only independent units, with standard errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 
 class Average(NamedTuple):
-    """A mean over datasets, its standard error, and how many datasets stand behind it."""
+    """A mean over datasets, its standard error, and the number of datasets."""
 
     value: float
     se: float
@@ -26,8 +26,8 @@ def average(
     values
         One number per dataset.
     keep
-        Which datasets count; all by default. The result is conditional on the rest failing, so
-        whoever drops datasets must say how many.
+        Which datasets count; all by default. The result is conditional on that choice, so callers
+        must report how many they drop.
 
     Returns
     -------
@@ -48,13 +48,13 @@ def average(
     return Average(value, se, count)
 
 
-# Hill index of a ratio's largest twentieth beyond which its mean is not what it should be: at 1/2
-# the variance is infinite, at 1/3 the skewness, and samples look far tamer than they are.
+# Largest Hill index, of a ratio's largest twentieth, at which its mean is relied on: at 1/2 the
+# variance is infinite, at 1/3 the skewness, and samples look far tamer than they are.
 MAX_TAIL_INDEX = 0.25
 
 
 def is_tame(log_ratio: Float[np.ndarray, " draws"]) -> bool:
-    """Whether a ratio's largest values are such that its mean over draws can be relied on."""
+    """Whether a ratio's tail is light enough to rely on its mean over draws."""
     threshold = np.quantile(log_ratio, 0.95)
     tail = log_ratio[log_ratio > threshold]
     return not tail.size or float(np.mean(tail - threshold)) <= MAX_TAIL_INDEX
@@ -65,7 +65,7 @@ def control_share(
     control: Float[np.ndarray, " datasets"],
     log_ratio: Float[np.ndarray, " draws"],
 ) -> float:
-    """Coefficient in [0, 1] with which adding a control variate of mean zero reduces noise most.
+    """Coefficient in [0, 1] at which adding a control variate of mean zero reduces noise most.
 
     The control variate is ``mean exp(log_ratio) - 1`` per dataset, a ratio of two densities. Zero
     where that ratio has heavy tails: its sample mean is then biased. The coefficient is fitted on
@@ -76,7 +76,12 @@ def control_share(
     values, control
         One number per dataset.
     log_ratio
-        Of all draws.
+        Logarithm of the ratio at all draws.
+
+    Returns
+    -------
+    float
+        0 where the ratio has heavy tails.
 
     Examples
     --------
@@ -89,7 +94,7 @@ def control_share(
 def fitted_share(
     values: Float[np.ndarray, " datasets"], control: Float[np.ndarray, " datasets"]
 ) -> float:
-    """Least-squares coefficient of a control variate that is subtracted, kept in [0, 1]."""
+    """Least-squares coefficient of a control variate to subtract, clipped to [0, 1]."""
     centred = control - control.mean()
     fitted = np.sum(centred * values) / max(float(np.sum(centred**2)), 1e-300)
     return float(np.clip(fitted, 0.0, 1.0))

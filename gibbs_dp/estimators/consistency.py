@@ -7,13 +7,13 @@ from jaxtyping import Float
 
 
 class ConsistencySums:
-    """How far each of M posterior densities is from integrating to one, seen by all draws.
+    """How far each of M posterior densities is from integrating to one, judged by all draws.
 
     Draws from all M posteriors, equally many of each, are draws of their mixture ``q``, and
-    ``E_q[p_k / q] = 1`` for every normalized ``p_k``. Where the mean over draws is not, the log
-    normalizer of ``Z_k`` is off by its logarithm: one step of the self-consistent equations of
-    Shirts & Chodera (2008, equation 11). Where the information is small every draw speaks about
-    every normalizer, which leaves far less noise than bridging each on its own; noise of standard
+    ``E_q[p_k / q] = 1`` for every normalized ``p_k``. Where the mean over draws is not 1, the
+    log normalizer of ``Z_k`` is off by its logarithm: one step of the self-consistent equations of
+    Shirts & Chodera (2008, equation 11). Where the information is small every draw informs every
+    normalizer, with far less noise than bridging each on its own; noise of standard
     deviation ``s`` would bias a small mutual information by up to ``s^2 / 2``.
 
     Parameters

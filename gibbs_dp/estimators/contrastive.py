@@ -14,7 +14,7 @@ Table = Float[np.ndarray, "points datasets"]
 
 
 class Contrast(NamedTuple):
-    """What M posteriors say about each other's draws; all in nats.
+    """Information estimates from M posteriors at each other's draws, in nats.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Contrast(NamedTuple):
     symmetrized
         ``I + lautum``: unbiased.
     individual
-        ``I(theta; Z_1)``, where asked for.
+        ``I(theta; Z_1)``, if asked for.
     """
 
     lower: Average
@@ -35,7 +35,7 @@ class Contrast(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """What is known of a bound on more draws than are compared, and takes the noise of those.
+    """A bound on more draws than are compared, which removes the noise of those.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Baseline(NamedTuple):
         A bound of the same kind and its control variate: per dataset, the mean over all draws
         minus that over the compared ones, which is zero on average.
     is_tame
-        Whether each half of the datasets finds the control variate's tails light enough for the
+        Whether, in each half of the datasets, the control variate's tails are light enough for the
         other half to use it.
     """
 
@@ -56,19 +56,19 @@ class ContrastSums:
     """Accumulates the M x M comparison, a block of draws at a time: memory is one block.
 
     ``log_density[p, k] = log p(theta_p | Z_k)`` up to a term of ``theta_p`` alone (the prior's
-    density cancels), with every dataset's draws equally many. With ``m`` the dataset that draw
+    density cancels), with equally many draws per dataset. With ``m`` the dataset that draw
     ``p`` came from, per draw
 
     - contrastive: ``log p_pm - log q_p`` with ``q_p = mean_k p_pk``: a lower bound of the
-      information in the mean (van den Oord et al. 2018; Poole et al. 2019, section 2.3);
+      information in expectation (van den Oord et al. 2018; Poole et al. 2019, section 2.3);
     - leave-one-out: the same with the mean over ``k != m``: an upper bound (Poole et al. 2019);
     - symmetrized: ``log p_pm - mean_{k != m} log p_pk`` (Lemma 9 of Wang, Lei & Fienberg 2016).
 
     ``q`` is a normalized density either way, so ``q(theta) / p(theta | Z_m) - 1`` has mean zero
     under ``p(. | Z_m)`` and serves as a control variate: where the information ``I`` is small it
-    takes the standard deviation per draw from ``sqrt(2 I)`` to ``sqrt(2) I``. Where it has heavy
-    tails it is left out. Each half of the datasets decides so for the other: coefficients fitted
-    to the numbers they are used on would bias the bounds.
+    reduces the standard deviation per draw from ``sqrt(2 I)`` to ``sqrt(2) I``. Where it has heavy
+    tails it is left out. Each half of the datasets chooses for the other: coefficients fitted to
+    the numbers they are used on would bias the bounds.
 
     Each number is an average over datasets in two roles, the draw's own and the comparison's, so
     its standard error comes from the influence of every dataset in both: the row's value plus what
@@ -96,7 +96,7 @@ class ContrastSums:
         Parameters
         ----------
         log_density
-            One row a draw, one column for each of the M datasets.
+            One row per draw, one column per dataset.
         owner
             Column of the dataset that each draw came from.
         log_swap
@@ -115,7 +115,7 @@ class ContrastSums:
         others[rows, owner] = -np.inf
         among = _Shares(*_normalized(others), np.zeros_like(own))
         self._against("upper", own, owner, among, size)
-        # With the draw's own dataset the others' shares shrink by what it takes.
+        # Including the draw's own dataset, the others' shares shrink by what it takes.
         normal = np.logaddexp(among.normal, own)
         left, mine = np.exp(among.normal - normal), np.exp(own - normal)
         self._against("lower", own, owner, _Shares(normal, among.others, mine, left), self._count)
@@ -155,8 +155,8 @@ class ContrastSums:
     ) -> None:
         """``log p(theta | z_1) / p(theta)``, both as means over the same other datasets.
 
-        The logarithms are biased by the inverse of how many datasets matter to a draw, which where
-        the information is large are few: twice the value minus that of half the datasets is not.
+        The logarithms have a bias of one over the number of datasets that matter to a draw, few
+        where the information is large; twice the value minus that of half the datasets removes it.
         """
         swapped = table + log_swap
         before, after = (among.normal, among.others), _normalized(swapped)
@@ -196,7 +196,12 @@ class ContrastSums:
         Parameters
         ----------
         baseline
-            A bound with a fixed marginal on the same draws and on more of them, if there is one.
+            A bound with a fixed marginal, on these draws and on more of them.
+
+        Returns
+        -------
+        Contrast
+            Each number with its standard error.
         """
         fold = fold_of(self._count)
         return Contrast(
@@ -211,7 +216,7 @@ class ContrastSums:
     def _values(
         self, name: str, baseline: Baseline | None = None
     ) -> Float[np.ndarray, " datasets"]:
-        """One number per dataset: the average's value plus what the dataset adds to it."""
+        """One number per dataset: the average plus the dataset's influence on it."""
         fold, values = fold_of(self._count), self._of_datasets(name)
         if f"{name} control" not in self._terms:
             return values
@@ -224,7 +229,7 @@ class ContrastSums:
         for half in (0, 1):
             mine, other = fold == half, fold != half
             share, seen = 0.0, log_ratio[fold_of_draw != half]
-            # Of few draws' tails the sample says too little, and less the tamer it looks.
+            # A few draws say too little about tails, and less the tamer they look.
             if baseline.is_tame[1 - half] or (seen.size >= _ENOUGH and is_tame(seen)):
                 share = fitted_share(values[other], -control[other])
             known = baseline.value + share * baseline.control
@@ -237,8 +242,8 @@ class ContrastSums:
         return term.total / self._count + term.influence - term.influence.mean()
 
 
-# Where a control variate is this large it is left out anyway; it must stay finite.
-# Draws from which the tails of their own ratios can be judged: fifty in the largest twentieth.
+# A control variate this large is left out anyway; it only has to stay finite.
+# Draws needed to judge the tails of their ratios: fifty in the largest twentieth.
 _ENOUGH = 1000
 _LARGEST_LOG_RATIO = 50.0
 
@@ -246,7 +251,7 @@ _LARGEST_LOG_RATIO = 50.0
 # Log of a sum of exponentials per row, and each entry's share of it.
 _Normalized = tuple[Float[np.ndarray, " points"], Table]
 _Part = tuple[Float[np.ndarray, " points"], Float[np.ndarray, "points part"]]
-# A part's mass among all, below which too little of it is left to divide by.
+# Smallest share of the whole mass that a part may have to be divided by it.
 _LEAST_MASS = 1e-280
 
 
@@ -259,7 +264,7 @@ def _normalized(table: Table) -> _Normalized:
 
 
 def _of_part(table: Table, whole: _Normalized, part: slice) -> _Part:
-    """Normalize a part of the columns, without exponentials where the whole's shares will do."""
+    """Normalize a part of the columns, without exponentials where the shares suffice."""
     normal, share = whole
     mass = share[:, part].sum(axis=1)
     if mass.min() < _LEAST_MASS:
@@ -268,17 +273,17 @@ def _of_part(table: Table, whole: _Normalized, part: slice) -> _Part:
 
 
 class _Shares(NamedTuple):
-    """Shares of the datasets in a draw's sum of densities, the draw's own dataset apart."""
+    """Shares of the datasets in a draw's sum of densities; its own dataset is kept apart."""
 
     normal: Float[np.ndarray, " points"]
     others: Table
     own: Float[np.ndarray, " points"]
-    left: Float[np.ndarray, " points"] | float = 1.0  # what ``others`` is to be multiplied with
+    left: Float[np.ndarray, " points"] | float = 1.0  # factor of ``others``
 
     def weighted(
         self, rows: Float[np.ndarray, " points"], owner: Int[np.ndarray, " points"]
     ) -> Float[np.ndarray, " datasets"]:
-        """Sum of the shares over draws, each times a number."""
+        """Sum of the shares over draws, weighted."""
         columns = (rows * self.left) @ self.others
         np.add.at(columns, owner, rows * self.own)
         return columns

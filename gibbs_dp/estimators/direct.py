@@ -11,13 +11,13 @@ from jaxtyping import Array, Bool, Float
 from gibbs_dp._jaxlib.compile import in_memory
 from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
 
-# exp(40)^2 still fits a float32; a pair that needs more is reported as heavy-tailed anyway.
+# exp(40)^2 still fits in a float32; pairs beyond are reported as heavy-tailed anyway.
 _CLIP = 40.0
 # Pairs of one dataset. Beyond some thousands, further ones share all their examples with others
-# and tell nothing new.
+# and add nothing.
 _MAX_PAIRS = 2048
-# Of exp(-delta) - 1, 20 nats: the fourth power still fits a float32, and no one-sided estimate of
-# that size is right.
+# Largest exp(-delta) - 1, 20 nats: its fourth power still fits in a float32, and no one-sided
+# estimate of that size is right.
 _LARGEST_EXCESS = 1e9
 # Examples and ghosts whose pairs are jackknifed: the correction is a few percent of the KL.
 _JACKKNIFED = (16, 8)
@@ -33,9 +33,9 @@ class DirectKL(NamedTuple):
     plug_in
         Before the jackknife: biased downwards by ``O(1 / draws)``.
     tail
-        Mean over pairs of ``correction^2 / KL``. Over the mean KL it is the mean square of the
-        jackknife's relative correction, each pair weighing as much as its KL: a few pairs that
-        their draws cannot tell the KL of show in it, and hardly in the mean correction.
+        Mean over pairs of ``correction^2 / KL``. Divided by the mean KL it is the mean square of
+        the jackknife's relative correction, with pairs weighted by their KL: it reveals a few pairs
+        whose draws cannot determine their KL, which the mean correction hardly does.
     """
 
     value: Float[Array, ""]
@@ -48,8 +48,8 @@ def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, 
 
     Draws of a chain depend on each other, and chains may share the noise of their steps
     (:func:`gibbs_dp.sampling.shells.spread_radii`). In a two-way layout the variance of a mean
-    is that of the chains' means plus that of the steps' minus what both would have of independent
-    draws; leaving out chains, steps and single draws sees these three, mixed.
+    is that of chains' means plus that of steps' means minus that of independent draws; leaving out
+    chains, steps and single draws estimates these three.
     """
     num_chains, num_draws = excess.shape[:2]
     if num_chains == 1:
@@ -58,9 +58,9 @@ def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, 
     if num_draws == 1:
         return chains
     draws = _leave_one_out(jnp.mean(excess, axis=0), mean)
-    # Each is one of many, so that second order is enough.
+    # Each is one of many, so second order is enough.
     total = num_chains * num_draws
-    # Divided before it is squared: no draw is more than all draws' sum, which is a float32.
+    # Divided before squaring: no draw exceeds the sum of all draws, which fits in a float32.
     square = jnp.sum(((excess - mean) / (1.0 + mean)) ** 2, axis=(0, 1))
     singles = 0.5 * square / (total * (total - 1))
     c, t = num_chains - 1, num_draws - 1
@@ -79,7 +79,7 @@ def _leave_one_out(excess: Float[Array, "groups ..."], mean: Float[Array, "*pair
 
 
 def _bounded(mean: Array) -> Array:
-    """Keep a mean of ``exp(...) - 1`` above minus one, where its logarithm ends.
+    """Keep a mean of ``exp(...) - 1`` above minus one, so that its logarithm is finite.
 
     At minus one all draws, or all but one chain's, underflowed: the KL is far beyond this
     estimator, which the distance between plug-in and jackknife shows.
@@ -98,7 +98,7 @@ def _mean_over_draws(
 def centred(
     losses: Float[Array, "chains draws items"], weight: Float[Array, "chains draws"]
 ) -> Float[Array, "chains draws items"]:
-    """Return losses less their weighted mean over all draws."""
+    """Subtract the weighted mean over all draws from losses."""
     mean = jnp.einsum("cd,cdi->i", weight, losses, precision="highest") / weight.shape[0]
     return losses - mean
 
@@ -106,7 +106,7 @@ def centred(
 def group_sums(
     losses: Float[Array, "chains draws items"], size: int
 ) -> Float[Array, "chains draws groups"]:
-    """Sum over consecutive groups of ``size`` items; a remainder is left out."""
+    """Sum over consecutive groups of ``size`` items; a remainder is dropped."""
     if size == 1:
         return losses
     count = losses.shape[-1] // size
@@ -127,8 +127,8 @@ def direct_kl(
     ``KL = E_p[delta] + log E_p[exp(-delta)]`` (theory: definition of ``p'``; no use of the
     identity ``eps_KL = gamma gen``). ``exp(-delta)`` is a factor of ``z_i`` times one of ``z'_j``,
     so all pairs are one matrix product, of ``expm1`` of centred factors: the value is right in
-    float32 when the KL is 1e-6. Of many thousands of pairs a part is used, in which every ghost and
-    (but for a remainder) every example is.
+    float32 even when the KL is 1e-6. Of many thousands of pairs a part is used, with every ghost
+    and (but for a remainder) every example in it.
 
     Parameters
     ----------
@@ -140,10 +140,15 @@ def direct_kl(
         Inverse temperature.
     group_size
         Number k of examples replaced at once (Lemma 6).
+
+    Returns
+    -------
+    DirectKL
+        In nats.
     """
     x = gamma * centred(group_sums(train, group_size), weight)
     y = gamma * centred(group_sums(ghost, group_size), weight)
-    # What all losses of a draw share cancels in every delta; without it the factors stay small.
+    # What a draw's losses share cancels in every delta; without it the factors stay small.
     shared = 0.5 * (total(x) / x.shape[-1] + total(y) / y.shape[-1])[..., None]
     x, y = jnp.clip(x - shared, -_CLIP, _CLIP), jnp.clip(y - shared, -_CLIP, _CLIP)
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
@@ -163,7 +168,7 @@ def _tail(kl: Float[Array, "*pairs"], correction: Float[Array, "*pairs"]) -> Flo
 
 
 class Factors(NamedTuple):
-    """What the draws' ``exp(-delta) - 1`` are made of: all of it a factor of each example."""
+    """Factors of the draws' ``exp(-delta) - 1``, one per example."""
 
     train: Float[Array, "chains draws n"]
     ghost: Float[Array, "chains draws ghosts"]
@@ -180,7 +185,7 @@ def _factors(
     """Factors of ``exp(x - y)``.
 
     ``exp(x - y) - 1 = (a + 1)(b + 1) - 1 = ab + a + b`` with ``a = expm1(x)``, ``b = expm1(-y)``:
-    exact for small arguments. For large ones those terms cancel, and plain exponentials do not.
+    exact for small arguments. For large ones those terms cancel; plain exponentials do not.
     """
     (a, exp_a), (b, exp_b) = expm1_and_exp(x), expm1_and_exp(-y)
     return Factors(jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b), weight, is_large)
@@ -189,8 +194,8 @@ def _factors(
 def _all_pairs(f: Factors) -> Float[Array, "groups members ghosts"]:
     """Mean of ``exp(-delta) - 1`` over all draws, for pairs within groups of examples and ghosts.
 
-    One group, and so all pairs, unless these are more than ``_MAX_PAIRS``; an example or ghost is
-    in one group and a remainder of the examples in none.
+    One group, hence all pairs, unless there are more than ``_MAX_PAIRS``. Examples and ghosts are
+    in one group each, a remainder of the examples in none.
     """
     num_chains, num_draws, n = f.train.shape
     num_ghosts = f.ghost.shape[-1]
@@ -218,7 +223,7 @@ def _excess(
 ) -> Float[Array, "members others"]:
     """Sum over points of ``exp(-delta) - 1``, per pair; see :class:`Factors`.
 
-    The factors of the examples come weighted.
+    The factors of the examples are weighted already.
     """
     cross = jnp.einsum("ti,tj->ij", train, ghost, precision="highest")
     alone = jnp.sum(train, axis=0)[:, None] + jnp.einsum("t,tj->j", weight, ghost)[None]
@@ -226,7 +231,7 @@ def _excess(
 
 
 def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
-    """Mean of ``log1p``, with one logarithm for the product of four: they are most of the cost."""
+    """Mean of ``log1p``, with one logarithm per product of four: they are most of the cost."""
     flat = jnp.ravel(jnp.minimum(x, _LARGEST_EXCESS))
     four = jnp.pad(flat, (0, -flat.size % 4)).reshape(4, -1)
     product = four[0]  # of (1 + x), minus one
@@ -246,14 +251,14 @@ def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " 
 
 def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``exp(-delta) - 1``."""
-    # XLA's own is kept in memory; arithmetic would be done again by everything that reads it.
+    # XLA keeps its own expm1 in memory; arithmetic would be repeated by everything that reads it.
     return jnp.expm1(-jnp.clip(centred, -2 * _CLIP, 2 * _CLIP))
 
 
 def direct_kl_of_pairs(
     delta: Float[Array, "chains draws pairs"], weight: Float[Array, "chains draws"]
 ) -> DirectKL:
-    """Estimate the same from log ratios ``delta = log p / p'`` up to a constant, a column a pair.
+    """Estimate the same from log ratios ``delta = log p / p'`` up to a constant, a column per pair.
 
     For structured losses, where ``delta = gamma (L(theta, Z~) - L(theta, Z))``. Since ``delta`` is
     centred, ``log1p`` of the mean is the plug-in KL; the first pairs are jackknifed for all.

@@ -1,4 +1,4 @@
-"""Averages over two halves of the datasets: what one half chooses, the other half measures."""
+"""Averages over two halves of the datasets: one half measures what the other chooses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jaxtyping import Float, Int
 
 from gibbs_dp.estimators.average import Average, control_share, fitted_share
 
-# Limits are meant at this many standard errors: 97.5% each.
+# Standard errors between an estimate and its limits: 97.5% each.
 LIMIT_Z = 1.96
 Fold = Int[np.ndarray, " datasets"]
 
 
 class Half(NamedTuple):
-    """Moments of one half's datasets: how many, mean, variance and third central moment."""
+    """Number, mean, variance and third central moment of one half's datasets."""
 
     size: int
     mean: float
@@ -76,10 +76,10 @@ class Halves(NamedTuple):
 
 
 def _lengthened(third: float, variance: float, count: int) -> float:
-    """By how much skewness lengthens the upper end of an interval of ``LIMIT_Z`` standard errors.
+    """Factor by which skewness lengthens the upper end of an interval of ``LIMIT_Z`` errors.
 
     From Hall's (1992) cubic transformation of Student's statistic, which is monotone: means of
-    skewed numbers are too small where their standard errors are too small as well.
+    skewed numbers are too small when their standard errors are too small as well.
     """
     if not variance > 0 or not third > 0:
         return 1.0
@@ -89,7 +89,7 @@ def _lengthened(third: float, variance: float, count: int) -> float:
 
 
 def fold_of(num_datasets: int) -> Int[np.ndarray, " {num_datasets}"]:
-    """Half that each of so many datasets belongs to: 0 or 1, in turn."""
+    """Assign datasets to halves 0 and 1, in turn."""
     return np.arange(num_datasets) % 2
 
 
@@ -101,13 +101,18 @@ def halves(values: Float[np.ndarray, " datasets"], fold: Fold) -> Halves:
     values
         One number per dataset.
     fold
-        0 or 1: which half each belongs to.
+        Half of each dataset, 0 or 1.
+
+    Returns
+    -------
+    Halves
+        Number, mean, variance and third central moment of each half.
     """
     return Halves(_half(values[fold == 0]), _half(values[fold == 1]))
 
 
 def constant(value: float, num_datasets: int) -> Halves:
-    """Make a candidate of a number without error."""
+    """Turn a number without error into a candidate."""
     half = Half(max(2, num_datasets // 2), value, 0.0, 0.0)
     return Halves(half, half)
 
@@ -126,11 +131,11 @@ def _half(values: Float[np.ndarray, " datasets"]) -> Half:
 
 
 def least_upper(candidates: Mapping[str, Halves]) -> tuple[str, Average]:
-    """Least of several upper bounds: each half of the datasets takes the one the other chose.
+    """Least of several upper bounds: each half of the datasets uses the other half's choice.
 
-    The least of several noisy means is too small on average; a mean over datasets that had no say
-    in the choice is not. Chosen is the lowest upper limit; with two different choices the result
-    is the mean of both.
+    The least of several noisy means is too small on average; a mean over datasets that played no
+    part in the choice is not. The lowest upper limit is chosen; if the halves differ, the result is
+    the mean of both.
 
     Parameters
     ----------
@@ -140,8 +145,8 @@ def least_upper(candidates: Mapping[str, Halves]) -> tuple[str, Average]:
     Returns
     -------
     tuple of str and Average
-        Names of what was chosen, and the bound, with a standard error ``se`` that is meant for the
-        upper limit ``value + 1.96 se`` and allows for skewness.
+        Names of the chosen, and the bound, with a standard error ``se`` for the upper limit
+        ``value + 1.96 se`` that allows for skewness.
 
     Examples
     --------
@@ -156,7 +161,7 @@ def least_upper(candidates: Mapping[str, Halves]) -> tuple[str, Average]:
     if names[0] == names[1]:
         chosen = candidates[names[0]]
         return names[0], Average(chosen.value, chosen.upper_se, chosen.num_datasets)
-    # Halves count alike, however many datasets stand behind each.
+    # Halves count equally, whatever their numbers of datasets.
     spreads = [p.variance / p.size for p in parts]
     thirds = [p.third / p.size**2 for p in parts]
     se = 0.5 * math.sqrt(sum(spreads))
@@ -173,7 +178,7 @@ def crossed(
     log_ratio: Float[np.ndarray, " draws"] | None = None,
     fold_of_draw: Int[np.ndarray, " draws"] | None = None,
 ) -> Float[np.ndarray, " datasets"]:
-    """Add a control variate of mean zero, with coefficients that each half gets from the other.
+    """Add a control variate of mean zero, each half with the coefficient of the other.
 
     A coefficient fitted to the numbers it is used on biases their mean, downwards where the
     control variate is left out when it looks heavy-tailed.
@@ -183,11 +188,16 @@ def crossed(
     values, control
         One number per dataset.
     fold
-        Half of every dataset.
+        Half of each dataset.
     log_ratio, fold_of_draw
-        Logarithm of every draw's ratio, of which the control variate is made, and the half that
-        the draw's dataset belongs to; a half whose ratios have heavy tails (``control_share``)
-        leaves the control variate of the other out. None: there are no tails to look at.
+        Logarithm of the ratio behind the control variate at every draw, and the half of the draw's
+        dataset; a half with heavy tails (``control_share``) leaves out the control variate of the
+        other. By default tails are not checked.
+
+    Returns
+    -------
+    array
+        One number per dataset.
     """
     out = values.copy()
     for half in (0, 1):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 
 class Interval(NamedTuple):
-    """Ends of an interval for a mean, and the sample skewness that they allow for."""
+    """Ends of an interval for a mean, and the sample skewness they allow for."""
 
     low: float
     high: float
@@ -20,11 +20,11 @@ class Interval(NamedTuple):
 def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -> Interval:
     """Interval for the mean of independent numbers that may be skewed.
 
-    The mean of right-skewed numbers is below the truth where its standard error is small, so that
-    Student's interval ends too early above. Each end here is the farther one of Student's and of
-    that of Hall's cubic transformation, which removes the skewness (Hall 1992, *On the removal of
-    skewness by transformation*, J. R. Stat. Soc. B 54). Its nearer end would rest on a skewness
-    that samples of heavy tails show too little of.
+    The mean of right-skewed numbers tends to be too small when its standard error is, so the upper
+    end of Student's interval is too low. Each end here is the farther of Student's and that of
+    Hall's cubic transformation, which removes the skewness (Hall 1992, *On the removal of skewness
+    by transformation*, J. R. Stat. Soc. B 54). Its nearer end would rely on a skewness that samples
+    with heavy tails understate.
 
     Parameters
     ----------
@@ -33,10 +33,15 @@ def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -
     level
         Coverage, in (0, 1).
 
+    Returns
+    -------
+    Interval
+        Its ends, and the skewness.
+
     Raises
     ------
     ValueError
-        If there are too few values, or the level is no probability.
+        If there are too few values, or the level is not a probability.
 
     Examples
     --------

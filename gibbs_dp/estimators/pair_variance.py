@@ -1,4 +1,4 @@
-"""Half the variance of the log ratio: to second order the KL of a pair, and cheap for all pairs."""
+"""Half the variance of the log ratio: a pair's KL to second order, cheap for all pairs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gibbs_dp.estimators.direct import centred, group_sums
 class PairVariance(NamedTuple):
     """``Var_p(delta) / 2`` (nats), with ``delta = log p - log p'`` up to a constant.
 
-    Every pair's has the same mean over datasets, examples and ghosts being exchangeable: the
-    difference between some pairs' and all pairs' is a control variate of mean zero.
+    Examples and ghosts are exchangeable, so every pair's has the same mean over datasets: the
+    difference between some pairs and all is a control variate of mean zero.
 
     Attributes
     ----------
     first
-        Of the first pairs: an example with the ghost of the same number.
+        For the first pairs: an example with the ghost of the same number.
     mean
         Mean over all pairs of an example and a ghost.
     """
@@ -37,10 +37,10 @@ def pair_variance(
     group_size: int,
     most: int,
 ) -> PairVariance:
-    """Find it from losses of draws: ``delta = gamma (loss(theta, z'_j) - loss(theta, z_i))``.
+    """Compute it from losses of draws: ``delta = gamma (loss(theta, z'_j) - loss(theta, z_i))``.
 
     All pairs cost no more than all losses: the mean of ``Var(y_j - x_i)`` over ``i`` and ``j`` is
-    that of the variances of ``x_i``, and of ``y_j``, less twice the covariance of their means.
+    the mean variance of ``x_i`` plus that of ``y_j``, less twice the covariance of their means.
 
     Parameters
     ----------
@@ -53,11 +53,16 @@ def pair_variance(
     group_size
         Number k of examples replaced at once.
     most
-        How many of the first pairs are looked at one by one (fewer where there are fewer).
+        How many of the first pairs to compute singly, at most.
+
+    Returns
+    -------
+    PairVariance
+        Of the first pairs, and the mean over all.
     """
     x = gamma * centred(group_sums(train, group_size), weight)
     y = gamma * centred(group_sums(ghost, group_size), weight)
-    # What all losses of a draw share cancels in every delta; it would only cost digits.
+    # What a draw's losses share cancels in every delta; it would only cost digits.
     mean_x, mean_y = total(x) / x.shape[-1], total(y) / y.shape[-1]
     shared = 0.5 * (mean_x + mean_y)
     x, y = x - shared[..., None], y - shared[..., None]
@@ -74,7 +79,7 @@ def pair_variance(
 def pair_variance_of_pairs(
     delta: Float[Array, "chains draws pairs"], weight: Float[Array, "chains draws"], most: int
 ) -> PairVariance:
-    """Find the same from log ratios, a column a pair, for structured losses."""
+    """Compute it from log ratios, one column per pair, for structured losses."""
     each = _half_square(centred(delta, weight), weight / weight.shape[0])
     return PairVariance(first=each[:most], mean=jnp.mean(each))
 

@@ -17,7 +17,7 @@ class Integral(NamedTuple):
     value
         ``log C(gamma_j+1) - log C(gamma_j)``.
     quadrature_error
-        How much a coarser rule moves it: what the spacing of the grid may cost.
+        Difference to a coarser rule: the possible error from the spacing of the grid.
     """
 
     value: Float[np.ndarray, "datasets intervals"]
@@ -43,6 +43,11 @@ def integrate_mean_loss(
         Increasing, at least two.
     mean_loss, loss_variance
         Posterior mean and variance of the total loss, per dataset and gamma.
+
+    Returns
+    -------
+    Integral
+        Increments between neighbouring gammas.
 
     Examples
     --------

@@ -19,8 +19,8 @@ def two_sided_kl(
     directions have the same mean over datasets and half their sum estimates ``eps_KL``
     (Definition 2). One pair's value is a symmetrized KL, not ``KL(p || p')``.
 
-    That symmetry is also what proves ``eps_KL = gamma gen``: unlike the one-sided estimator this
-    one is no independent check of that identity, and does not notice draws of a wrong law.
+    The same symmetry proves ``eps_KL = gamma gen``: unlike the one-sided estimator, this one is not
+    an independent check of that identity, and does not detect draws from a wrong law.
 
     Drawing ``p`` and ``p'`` with the same random numbers couples the chains and makes the
     difference far less noisy than either mean.

@@ -17,7 +17,7 @@ from gibbs_dp.estimators.halves import fold_of
 Points = Float[np.ndarray, "points dim"]
 
 MIXTURE_STEPS = 200
-# Draws a mixture is fitted to: more cost time and change it little.
+# Draws that a mixture is fitted to: more take time and change it little.
 MAX_FITTED = 4096
 MAX_COMPONENTS = 8
 
@@ -45,9 +45,9 @@ class Gaussian(NamedTuple):
 
 
 def fit_gaussian(points: Points) -> Gaussian:
-    """Match mean and covariance; the closest Gaussian in KL from the points' law."""
+    """Match mean and covariance: the closest Gaussian in KL from the points' law."""
     covariance = np.cov(points, rowvar=False).reshape(points.shape[1], points.shape[1])
-    # A coordinate that hardly varies must not stop the factorization: a relative 1e-9.
+    # A relative 1e-9, so that a coordinate that hardly varies does not stop the factorization.
     jitter = 1e-9 * np.diag(np.diag(covariance)) + np.finfo(float).tiny * np.eye(points.shape[1])
     return Gaussian(points.mean(axis=0), np.linalg.cholesky(covariance + jitter))
 
@@ -59,7 +59,7 @@ def cross_fitted_gaussian(
 
     The mean of ``log p(theta | Z) - log r(theta)`` is at least the mutual information for any
     fixed density ``r`` (Barber & Agakov 2003; Poole et al. 2019, section 2.1). Fitted on other
-    datasets ``r`` is fixed as far as a dataset's own draws are concerned.
+    datasets, ``r`` is fixed with respect to a dataset's own draws.
     """
     fold = fold_of(points.shape[0])
     out = np.empty(points.shape[:2])
@@ -117,7 +117,12 @@ def cross_fitted_mixture(
     points
         Draws of every dataset.
     seed
-        Which draws the components start at and are fitted to.
+        Chooses the draws at which components start, and those they are fitted to.
+
+    Returns
+    -------
+    array
+        One row per dataset, in nats.
     """
     fold, dim = fold_of(points.shape[0]), points.shape[2]
     out = np.empty(points.shape[:2])

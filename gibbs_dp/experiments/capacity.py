@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from gibbs_dp import capacity, io
 from gibbs_dp.experiments.capacity_curves import curve_rows, map_rows, matrix_rows
 from gibbs_dp.experiments.capacity_selection import selection_rows
 from gibbs_dp.experiments.figure2_reference import private_mean_kl
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.logistic_regression import logistic_regression
 from gibbs_dp.problems.private_mean import private_mean
@@ -29,16 +27,16 @@ PANELS = {
 
 @dataclass(frozen=True)
 class Capacity:
-    """Everything that the pictures and tables show; each list holds one dict per row."""
+    """Everything that the pictures and tables show; one list of rows each."""
 
-    curves: list[dict[str, Any]]
-    regimes: list[dict[str, Any]]
-    matrix: list[dict[str, Any]]
-    selection: list[dict[str, Any]]
-    posterior: list[dict[str, Any]]
+    curves: list[Row]
+    regimes: list[Row]
+    matrix: list[Row]
+    selection: list[Row]
+    posterior: list[Row]
     warnings: tuple[str, ...]
 
-    def parts(self) -> dict[str, list[dict[str, Any]]]:
+    def parts(self) -> dict[str, list[Row]]:
         """Rows by kind."""
         return {
             "curve": self.curves,
@@ -47,10 +45,6 @@ class Capacity:
             "selection": self.selection,
             "posterior": self.posterior,
         }
-
-
-def _nothing(_: str) -> None:
-    """Say nothing."""
 
 
 def private_mean_linear_kl(gamma: float, n: int, example_bound: float = 2.0) -> float:
@@ -77,7 +71,7 @@ def run_capacity(
     num_datasets: int = 128,
     key: int = 0,
     gammas: Sequence[float] | None = None,
-    say: Callable[[str], None] = _nothing,
+    say: io.Say = io.silent,
 ) -> Capacity:
     """Compute everything.
 
@@ -90,15 +84,20 @@ def run_capacity(
     gammas
         Grid of both panels; by default each has its own.
     say
-        Told, a line a time, what is going on.
+        Called with a line of text at every step.
+
+    Returns
+    -------
+    Capacity
+        Rows of every table and picture, and the warnings of the sampled ones.
 
     Raises
     ------
     ValueError
-        If an argument makes no sense.
+        If an argument is out of range.
     """
     problems = {"private mean": private_mean(), "logistic regression": logistic_regression(dim=2)}
-    # First what can be refused.
+    # Bad arguments are refused here, before the long computations.
     posterior, warnings = _posteriors(problems, gammas, num_datasets, key, say)
     say("computing adversaries of the Laplace mechanism over alpha")
     curves = curve_rows()
@@ -113,9 +112,9 @@ def _posteriors(
     gammas: Sequence[float] | None,
     num_datasets: int,
     key: int,
-    say: Callable[[str], None],
-) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    rows: list[dict[str, Any]] = []
+    say: io.Say,
+) -> tuple[list[Row], tuple[str, ...]]:
+    rows: list[Row] = []
     warnings: list[str] = []
     for name, problem in problems.items():
         n, own = PANELS[name]
@@ -136,19 +135,3 @@ def _posteriors(
                 row["on_average_kl_exact"] = private_mean_kl(row["gamma"], n).value
             rows.append(row)
     return rows, tuple(warnings)
-
-
-def save_tables(found: Capacity, folder: Path) -> list[Path]:
-    """Write a CSV file of each kind of row.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
-    paths = []
-    for name, rows in found.parts().items():
-        paths.append(folder / f"capacity_{name}.csv")
-        with io.atomic_write(paths[-1]) as temporary:
-            pd.DataFrame(rows).to_csv(temporary, index=False)
-    return paths

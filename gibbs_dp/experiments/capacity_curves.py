@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from gibbs_dp import capacity
+from gibbs_dp.experiments.tables import Row
 
 ALPHAS = tuple(float(a) for a in np.concatenate([np.linspace(1.1, 4.0, 30), np.arange(5.0, 41.0)]))
 DEGREES = (1, 2, 3)
@@ -20,8 +20,8 @@ MAP_ALPHAS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 40.0)
 def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[str, float]]:
     """Compute Rényi parameters of Laplace(1/eps) noise over the order, one dict per order, nats.
 
-    Figure 1b has polynomial adversaries under the unrestricted value, 1a the linear adversary under
-    the bound as printed (no guarantee), here with the valid bound.
+    Figure 1b shows polynomial adversaries below the unrestricted value; Figure 1a the linear
+    adversary below the bound as printed (no guarantee), here beside the valid bound.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[
 
 def map_rows(
     privacy: Sequence[float] = MAP_PRIVACY, alphas: Sequence[float] = MAP_ALPHAS
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Map where the printed Rényi bounds fail, hold or are vacuous: one dict per setting.
 
     Laplace and normal noise in one dimension and in two (sensitivity 1/2 in each), and the matrix
@@ -77,8 +77,8 @@ def map_rows(
 
 def matrix_rows(
     size: int = 8, eps: float = 0.5, alphas: Sequence[float] = (2.0, 3.0, 5.0)
-) -> list[dict[str, Any]]:
-    """Hold Theorem 5 against the exact value of linear adversaries, strategy by strategy.
+) -> list[Row]:
+    """Compare Theorem 5 with the exact value of linear adversaries, strategy by strategy.
 
     The workload is every prefix sum of ``size`` counts and five times the total; add/remove.
 
@@ -94,7 +94,7 @@ def matrix_rows(
         "hierarchical": capacity.hierarchical_strategy(size),
         "optimized": capacity.optimized_strategy(workload),
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for name, strategy in strategies.items():
         mechanism = capacity.MatrixMechanism(workload, strategy, eps)
         rows += [

@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 
 from gibbs_dp.auditing.plot_selection import explained, mark_selected
 from gibbs_dp.experiments.capacity import PANELS, Capacity
+from gibbs_dp.experiments.style import BLUE, GREEN, PURPLE, SKY, VERMILION, column, one_panel
+from gibbs_dp.experiments.tables import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe-Ito colours, as in every figure of the package.
-COLORS = ("#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7")
+COLORS = (BLUE, SKY, GREEN, VERMILION, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v")
 
 
@@ -22,23 +23,23 @@ def plot_curves(found: Capacity) -> Figure:
     """Draw Figures 1a and 1b: Rényi parameters of the Laplace mechanism over the order."""
     figure = Figure(figsize=(11.0, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    alpha, eps = _column(found.curves, "alpha"), found.curves[0]["eps"]
-    unrestricted = _column(found.curves, "unrestricted")
+    alpha, eps = column(found.curves, "alpha"), found.curves[0]["eps"]
+    unrestricted = column(found.curves, "unrestricted")
     names = {"degree_1": "linear", "degree_2": "degree 2", "degree_3": "degree 3"}
     for axes in (left, right):
         axes.plot(alpha, unrestricted, color="black", lw=1.8, label="unrestricted (any function)")
         axes.set(xlabel="order alpha")
         axes.grid(alpha=0.3)
     for (key, label), color in zip(reversed(names.items()), reversed(COLORS[:3]), strict=True):
-        right.plot(alpha, _column(found.curves, key), color=color, lw=1.8, label=f"{label}, exact")
-    printed = _column(found.curves, "printed_no_guarantee")
+        right.plot(alpha, column(found.curves, key), color=color, lw=1.8, label=f"{label}, exact")
+    printed = column(found.curves, "printed_no_guarantee")
     label = "linear, bound as printed (no guarantee)"
     left.plot(alpha, printed, "--", color=COLORS[3], lw=1.8, label=label)
     left.plot(
-        alpha, _column(found.curves, "valid"), "-.", color=COLORS[4], label="linear, valid bound"
+        alpha, column(found.curves, "valid"), "-.", color=COLORS[4], label="linear, valid bound"
     )
     left.plot(
-        alpha, _column(found.curves, "degree_1"), color=COLORS[0], lw=1.8, label="linear, exact"
+        alpha, column(found.curves, "degree_1"), color=COLORS[0], lw=1.8, label="linear, exact"
     )
     left.set(ylabel="Rényi divergence (nats)", ylim=(0, 1.6))
     right.set_title(f"(1b) polynomial adversaries, eps = {eps:g}")
@@ -52,48 +53,44 @@ def plot_posteriors(found: Capacity) -> Figure:
     """Draw on-average capacity-bounded KL over gamma by class, under the full on-average KL."""
     figure = Figure(figsize=(11.5, 7.2), layout="constrained")
     axes = figure.subplots(2, 2, sharex="col", height_ratios=(2, 1.2))
-    for column, panel in enumerate(PANELS):
+    for i, panel in enumerate(PANELS):
         rows = [row for row in found.posterior if row["panel"] == panel]
-        _draw_panel(axes[0, column], axes[1, column], panel, rows)
+        _draw_panel(axes[0, i], axes[1, i], panel, rows)
     axes[0, 0].set_ylabel("nats")
     axes[1, 0].set_ylabel("share of on-average KL")
     return figure
 
 
-def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]]) -> None:
+def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[Row]) -> None:
     classes = list(dict.fromkeys(row["adversary"] for row in rows))
     first = [row for row in rows if row["adversary"] == classes[0]]
-    gamma = _column(first, "gamma")
-    full, error = _column(first, "on_average_kl"), 1.96 * _column(first, "on_average_kl_se")
+    gamma = column(first, "gamma")
+    full, error = column(first, "on_average_kl"), 1.96 * column(first, "on_average_kl_se")
     label = "on-average KL (any function)"
     top.errorbar(
         gamma, full, error, color="black", marker="x", ms=7, lw=1.8, capsize=3, label=label
     )
     bottom.axhline(1.0, color="black", lw=1.8)
-    # Shares side by side, where error bars would hide each other; on a slope that would mislead.
+    # Shares are shifted sideways, lest error bars hide each other; on a slope that would mislead.
     shifts = 1.0 + 0.06 * (np.arange(len(classes)) - (len(classes) - 1) / 2)
     for name, color, marker, shift in zip(classes, COLORS, MARKERS, shifts, strict=False):
         own = [row for row in rows if row["adversary"] == name]
-        value, se = _column(own, "capacity_kl"), _column(own, "capacity_kl_se")
+        value, se = column(own, "capacity_kl"), column(own, "capacity_kl_se")
         good = value > 0
         low = np.minimum(1.96 * se, 0.9 * np.abs(value))
         style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "capsize": 3, "lw": 1.4}
         top.errorbar(
-            gamma[good],
-            value[good],
-            np.stack([low, 1.96 * se])[:, good],
-            label=name,
-            **style,
+            gamma[good], value[good], np.stack([low, 1.96 * se])[:, good], label=name, **style
         )
-        is_selected = _column(own, "failed_datasets") > 0
+        is_selected = column(own, "failed_datasets") > 0
         mark_selected(top, gamma[good], value[good], is_selected[good], color, marker, 5.0)
-        share, share_se = _column(own, "share"), 1.96 * _column(own, "share_se")
+        share, share_se = column(own, "share"), 1.96 * column(own, "share_se")
         bottom.errorbar(gamma * shift, share, share_se, **style)
         mark_selected(bottom, gamma * shift, share, is_selected, color, marker, 5.0)
         if "capacity_kl_exact" in own[0]:
-            exact = _column(own, "capacity_kl_exact")
+            exact = column(own, "capacity_kl_exact")
             top.plot(gamma, exact, ":", color=color, lw=2.2, label=f"{name}, exact")
-            whole = _column(own, "on_average_kl_exact")
+            whole = column(own, "on_average_kl_exact")
             bottom.plot(gamma, exact / whole, ":", color=color, lw=2.2)
     count, n = first[0]["num_datasets"], first[0]["n"]
     top.set(xscale="log", yscale="log")
@@ -106,8 +103,12 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[dict[str, Any]])
 
 def plot_selection(found: Capacity) -> Figure:
     """Draw the gap of a selected query over gamma, under its bounds."""
-    figure = Figure(figsize=(6.5, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = one_panel(
+        (6.5, 4.6),
+        f"Selecting a query with values in [-1, 1], n = {found.selection[0]['n']}",
+        "gamma (inverse temperature)",
+        "mean on the data - population mean",
+    )
     names = {
         "theorem_6": ("8 sqrt(eps), Theorem 6", "--", COLORS[3]),
         "hoeffding": ("sqrt(2 eps), its improvement", "--", COLORS[4]),
@@ -115,18 +116,11 @@ def plot_selection(found: Capacity) -> Figure:
         "mutual_information": ("sqrt(2 I / n), exact information", "-", COLORS[1]),
         "gap": ("true gap", "-", "black"),
     }
-    gamma = _column(found.selection, "gamma")
+    gamma = column(found.selection, "gamma")
     for name, (label, line, color) in names.items():
         axes.plot(
-            gamma, _column(found.selection, name), line, color=color, marker="o", ms=4, label=label
+            gamma, column(found.selection, name), line, color=color, marker="o", ms=4, label=label
         )
-    axes.set(xscale="log", yscale="log", xlabel="gamma (inverse temperature)")
-    axes.set_ylabel("mean on the data - population mean")
-    axes.set_title(f"Selecting a query with values in [-1, 1], n = {found.selection[0]['n']}")
-    axes.grid(which="major", alpha=0.3)
+    axes.set(xscale="log", yscale="log")
     axes.legend(frameon=False, fontsize=9)
     return figure
-
-
-def _column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
-    return np.array([row[name] for row in rows], dtype=np.float64)

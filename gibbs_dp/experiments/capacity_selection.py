@@ -1,4 +1,4 @@
-"""A mechanism that selects a query: how much it overfits, and what bounds say (Theorem 6)."""
+"""A mechanism that selects a query: how much it overfits, and what the bounds say (Theorem 6)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def restricted_kl(queries: Float[np.ndarray, "queries points"], gamma: float, n:
 def selection_rows(
     gammas: Sequence[float] = GAMMAS, n: int = N, seed: int = 0
 ) -> list[dict[str, float]]:
-    """Compute the exact gap of the selected query and four bounds of it, one dict per gamma.
+    """Compute the exact gap of the selected query and four bounds on it, one dict per gamma.
 
     ``theorem_6`` is ``8 sqrt(eps)`` and ``hoeffding`` its improvement under the same conditions;
     ``mutual_information`` is ``sqrt(2 I(W; S) / n)`` with the exact information, which needs the

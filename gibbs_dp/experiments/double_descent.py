@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 
+from gibbs_dp import io
 from gibbs_dp.auditing import audit
 from gibbs_dp.estimators import average
 from gibbs_dp.exact.closed_form import linear_regression_replaced
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.random_features import Activation, random_features
@@ -20,7 +21,7 @@ NUM_EXAMPLES = 20
 NUM_FEATURES = (4, 8, 12, 16, 20, 24, 30, 60)
 GAMMAS = (0.1, 1.0, 10.0)
 PRIOR_SCALE = 2.0
-# Numbers of each leaf that exact answers hold at once.
+# Numbers per array that the exact answers hold at once.
 MAX_NUMBERS = 2**23
 
 
@@ -29,18 +30,14 @@ class DoubleDescent:
     """Sampled and exact answers, one row per number of features and gamma.
 
     ``on_average_kl``, ``on_average_kl_ghost`` and the risks are sampled, with standard errors
-    ``_se`` over datasets; ``_exact`` ones are averages of closed forms over datasets of their
-    own, and have errors too.
+    ``_se`` over datasets; ``_exact`` ones are averages of closed forms over other datasets, and
+    have standard errors too.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
     warnings: tuple[str, ...]
     n: int
     activation: Activation
-
-
-def _nothing(_: str) -> None:
-    """Say nothing."""
 
 
 def double_descent(
@@ -52,7 +49,7 @@ def double_descent(
     num_references: int = 4096,
     key: int = 0,
     progress: bool = True,
-    say: Callable[[str], None] = _nothing,
+    say: io.Say = io.silent,
 ) -> DoubleDescent:
     """Audit `random_features` over the number of features, beside its closed form.
 
@@ -67,7 +64,7 @@ def double_descent(
     activation
         "tanh" or "relu".
     num_datasets
-        Datasets that are sampled per gamma.
+        Datasets sampled per gamma.
     num_references
         Datasets behind the closed form, at least 2.
     key
@@ -75,12 +72,17 @@ def double_descent(
     progress
         Show progress bars on stderr.
     say
-        Told, a line a time, what is going on.
+        Called with a line of text at every step.
+
+    Returns
+    -------
+    DoubleDescent
+        One row per number of features and gamma, and the warnings of the audits.
 
     Raises
     ------
     ValueError
-        For arguments that make no sense.
+        If an argument is out of range.
     AuditInterrupted
         On Ctrl-C.
     """
@@ -90,7 +92,7 @@ def double_descent(
         raise ValueError("gammas: the closed form needs every gamma to be positive.")
     num_references = positive_count("num_references", num_references, least=2)
     problems = {p: random_features(p, activation, PRIOR_SCALE) for p in sorted(set(num_features))}
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     warnings: list[str] = []
     for p, problem in problems.items():
         say(f"{p} features")

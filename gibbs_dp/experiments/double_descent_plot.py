@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from gibbs_dp.auditing.plot_selection import explained, mark_selected
 from gibbs_dp.experiments.double_descent import DoubleDescent
+from gibbs_dp.experiments.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, column
+from gibbs_dp.experiments.tables import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe-Ito colours, as in every figure of the package.
-COLORS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00")
+COLORS = (BLUE, GREEN, VERMILION, PURPLE, SKY, ORANGE)
 
 
 def plot_double_descent(found: DoubleDescent) -> Figure:
     """Draw risk on fresh and on training examples, and on-average KL, over the features.
 
-    Lines are closed forms, points are sampled with 95% intervals over datasets; one colour a
-    gamma. Hollow points stand for a selection of the datasets, as some failed.
+    Lines are closed forms, points are sampled with 95% intervals over datasets; one colour per
+    gamma. Hollow points leave out datasets that failed.
     """
     figure = Figure(figsize=(11.5, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -49,18 +49,10 @@ def plot_double_descent(found: DoubleDescent) -> Figure:
 
 
 def _draw(
-    axes: Axes,
-    rows: list[dict[str, Any]],
-    name: str,
-    color: str,
-    line: str,
-    marker: str,
-    label: str | None,
+    axes: Axes, rows: list[Row], name: str, color: str, line: str, marker: str, label: str | None
 ) -> None:
-    p = np.array([row["num_features"] for row in rows], dtype=np.float64)
-    axes.plot(p, [row[f"{name}_exact"] for row in rows], line, color=color, lw=1.5, label=label)
-    value = np.array([row[name] for row in rows])
-    error = 1.96 * np.array([row[f"{name}_se"] for row in rows])
+    p, value = column(rows, "num_features"), column(rows, name)
+    axes.plot(p, column(rows, f"{name}_exact"), line, color=color, lw=1.5, label=label)
+    error = 1.96 * column(rows, f"{name}_se")
     axes.errorbar(p, value, error, ls="none", color=color, marker=marker, ms=4, capsize=3)
-    is_selected = np.array([row.get("failed_datasets", 0) > 0 for row in rows])
-    mark_selected(axes, p, value, is_selected, color, marker)
+    mark_selected(axes, p, value, column(rows, "failed_datasets") > 0, color, marker)

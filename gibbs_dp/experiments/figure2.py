@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -18,6 +18,7 @@ from gibbs_dp.experiments.figure2_reference import (
     linear_regression_reference,
     private_mean_kl,
 )
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.problems.linear_regression import linear_regression
 from gibbs_dp.problems.private_mean import private_mean
 
@@ -40,7 +41,7 @@ class Panel:
     report: Report
     references: tuple[Reference, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """One dict per gamma: the report's columns, the reference, and z-scores against it.
 
         ``z`` is for the direct estimate, ``z_ghost`` for gamma times the generalization error and
@@ -61,7 +62,7 @@ class Panel:
         return rows
 
 
-def _risk_cells(row: dict[str, Any]) -> dict[str, str]:
+def _risk_cells(row: Row) -> dict[str, str]:
     if "excess_risk_exact" not in row:
         return {"excess risk": "-", " exact": "-", "z  ": "-"}
     return {
@@ -71,7 +72,7 @@ def _risk_cells(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _score(row: dict[str, Any], column: str, exact: float, error: float) -> float:
+def _score(row: Row, column: str, exact: float, error: float) -> float:
     return float((row[column] - exact) / math.hypot(row[f"{column}_se"], error))
 
 
@@ -81,7 +82,7 @@ class Figure2:
 
     panels: tuple[Panel, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """Rows of all panels."""
         return [row for panel in self.panels for row in panel.rows()]
 
@@ -138,7 +139,7 @@ def figure2(
     key: int = 0,
     progress: bool = True,
 ) -> Figure2:
-    """Audit both problems of Figure 2 and compute what they should give.
+    """Audit both problems of Figure 2 and compute their references.
 
     (a) the mean of truncated normals with loss ``|mean(z) - theta|`` and a flat prior: the
     Laplace mechanism; (b) one-dimensional linear regression with theta in ``[-2, 2]``, where the
@@ -155,10 +156,15 @@ def figure2(
     progress
         Show a progress bar on stderr.
 
+    Returns
+    -------
+    Figure2
+        Reports of both panels beside their references.
+
     Raises
     ------
     ValueError
-        For arguments that make no sense.
+        If an argument is out of range.
     AuditInterrupted
         On Ctrl-C.
     """

@@ -1,4 +1,4 @@
-"""What Figure 2 should show, by quadrature: nothing here is sampled."""
+"""References for Figure 2, by quadrature: nothing here is sampled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUM_NODES = 96
 
 
 class Reference(NamedTuple):
-    """What one gamma should give, with numerical errors; risk is None where there is none."""
+    """Reference values at one gamma, with numerical errors; risks may be absent."""
 
     value: float
     se: float

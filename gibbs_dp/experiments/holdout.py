@@ -1,4 +1,4 @@
-"""The holdout experiments by name: what each computes, its table, and its files."""
+"""The holdout experiments by name: what each computes, and its table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gibbs_dp.experiments import holdout_correlated as correlated
 from gibbs_dp.experiments import holdout_maxima as maxima
 from gibbs_dp.experiments import holdout_selection as selection
 from gibbs_dp.experiments.holdout_data import ClassifierData
-from gibbs_dp.experiments.holdout_result import Found, Row, Sizes
+from gibbs_dp.experiments.holdout_result import Found, Sizes, mean_and_se
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 DELTA = 1e-6
@@ -31,14 +32,19 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
     name
         One of `EXPERIMENTS`.
     sizes
-        What to run it at.
+        How large to run it.
     is_shown
         Whether to show a progress bar on stderr.
+
+    Returns
+    -------
+    Found
+        Its rows, the table to read, and what the numbers rest on.
 
     Raises
     ------
     ValueError
-        For an unknown name, or sizes that make no sense.
+        For an unknown name, or sizes out of range.
 
     Examples
     --------
@@ -98,13 +104,13 @@ def _classifier_rows(
 ) -> list[Row]:
     rows: list[Row] = []
     for a, analyst in enumerate(classifier.ANALYSTS):
-        spent = correlated.mean_and_se("budget_spent", run.spent[:, a])
+        spent = mean_and_se("budget_spent", run.spent[:, a])
         for j, k in enumerate(ks):
             row: Row = {"data": label, "analyst": analyst, "n": n, "d": d, "k": k}
             row["repetitions"] = run.accuracy.shape[0]
             for s, name in enumerate(classifier.SETS):
-                row |= correlated.mean_and_se(name, run.accuracy[:, a, s, j])
-            row |= correlated.mean_and_se("holdout_true", run.truth[:, a, j])
+                row |= mean_and_se(name, run.accuracy[:, a, s, j])
+            row |= mean_and_se("holdout_true", run.truth[:, a, j])
             if analyst == "thresholdout":
                 units = max(1, round(spent["budget_spent"]))
                 step = 1 / (gate.sigma * n)

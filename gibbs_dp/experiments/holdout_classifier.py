@@ -1,12 +1,12 @@
-"""Selecting attributes by a holdout, over and over (Dwork et al. 2015, *The reusable holdout*).
+"""Selecting attributes on a holdout, over and over (Dwork et al. 2015, *The reusable holdout*).
 
 An analyst keeps the attributes whose correlations with the label agree on training set and holdout,
-and lets the ``k`` strongest vote. Asked the plain way, the holdout is fitted like a training set.
+and lets the ``k`` strongest vote. Asked plainly, the holdout is overfitted like a training set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from gibbs_dp.adaptive import thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_result import Advance, uncounted
 from gibbs_dp.information import checks
 
 FULL = ClassifierData(10_000, 10_000)
@@ -29,7 +30,7 @@ SETS = ("train", "holdout", "fresh")
 
 
 class Gate(NamedTuple):
-    """Settings of a Thresholdout; in the unit of the correlations."""
+    """Settings of a Thresholdout, in the unit of the correlations."""
 
     threshold: float
     sigma: float
@@ -37,12 +38,12 @@ class Gate(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One repetition, a leading axis each over `ANALYSTS`.
+    """One repetition; every leading axis is that of `ANALYSTS`.
 
     Parameters
     ----------
     accuracy
-        On train, holdout (as the analyst is told) and fresh, ``[analysts, 3, ks]``.
+        On training set, holdout (as told to the analyst) and fresh set, ``[analysts, 3, ks]``.
     truth
         Of the holdout itself, ``[analysts, ks]``.
     spent
@@ -55,7 +56,7 @@ class Run(NamedTuple):
 
 
 def paper_gate(n: int) -> Gate:
-    """Give the paper's setting: threshold ``4/sqrt(n)``, tolerance ``1/sqrt(n)``, no limit.
+    """Return the paper's setting: threshold ``4/sqrt(n)``, tolerance ``1/sqrt(n)``, no limit.
 
     >>> paper_gate(10_000)[:2]
     (0.04, 0.01)
@@ -76,14 +77,19 @@ def default_ks(n: int) -> tuple[int, ...]:
 def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[int]) -> Run:
     """Run both analysts on one training set, holdout and fresh set.
 
-    Never holds more than a block of columns, or the columns that were chosen.
+    Memory holds one block of columns, or the chosen ones, at a time.
 
     Parameters
     ----------
     key
         JAX key.
     data, gate, ks
-        What is drawn, what answers, and the numbers of attributes that vote.
+        Law of the data, settings of Thresholdout, and numbers of attributes that vote.
+
+    Returns
+    -------
+    Run
+        Accuracies and spent budget of both analysts.
     """
     parts = jax.random.split(key, 6)
     sign = data.signs(parts[0])
@@ -91,14 +97,12 @@ def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[in
     keys = jax.random.split(parts[2], 3)
     train, holdout = (data.correlations(keys[i], *rows[i], sign) for i in range(2))
     settings: dict[str, Any] = {"threshold": gate.threshold, "sigma": gate.sigma}
-    # A stream of d correlations, then one accuracy per k: what is left is carried over.
+    # A stream of d correlations, then one accuracy per k: the remaining budget carries over.
     start = thresholdout_start(parts[5], budget=gate.budget, **settings)
     state, asked = thresholdout_scan(start, parts[3], train, holdout, **settings)
     told = jnp.stack([holdout, asked.values])
 
-    def analyse(
-        answers: Float[Array, " d"],
-    ) -> tuple[Float[Array, "sets ks"], Float[Array, " ks"]]:
+    def analyse(answers: Float[Array, " d"]) -> tuple[Float[Array, "sets ks"], Float[Array, " ks"]]:
         least = 1 / data.n**0.5
         kept = (train * answers > 0) & (jnp.abs(train) >= least) & (jnp.abs(answers) >= least)
         strength = jnp.where(kept, jnp.abs(train), -1.0)
@@ -140,16 +144,16 @@ def run_classifier(
     ks: Sequence[int] | None = None,
     repetitions: int = 10,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> Run:
-    """Repeat `one_run`, vmapped over as many repetitions as fit into memory.
+    """Repeat `one_run`, vmapped over the repetitions that fit into memory.
 
     Parameters
     ----------
     data
-        What is drawn.
+        Law of the data.
     gate
-        What answers; the paper's setting by default.
+        Settings of Thresholdout; by default those of the paper.
     ks
         Numbers of attributes that vote, ascending; `default_ks` by default.
     repetitions
@@ -157,7 +161,7 @@ def run_classifier(
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
 
     Returns
     -------
@@ -174,7 +178,7 @@ def run_classifier(
     if min(numbers) < 1 or list(numbers) != sorted(set(numbers)) or max(numbers) > data.d:
         raise ValueError(f"ks must ascend and lie in 1..{data.d}, got {list(numbers)}.")
     chosen = gate or paper_gate(data.n)
-    # A block of columns each at work; equal parts, so that one program serves them all.
+    # Each repetition holds a block of columns; parts of one size share one compiled program.
     most = max(1, min(repetitions, MOST_FLOATS // (data.n * data.columns)))
     together = max(size for size in range(1, most + 1) if repetitions % size == 0)
     run = jax.jit(jax.vmap(lambda k: one_run(k, data, chosen, numbers)))
@@ -183,6 +187,5 @@ def run_classifier(
     for begin in range(0, repetitions, together):
         part = jax.block_until_ready(run(keys[begin : begin + together]))
         found.append(jax.tree.map(np.asarray, part))
-        if advance is not None:
-            advance(part.spent.shape[0])
+        advance(part.spent.shape[0])
     return jax.tree.map(lambda *parts: np.concatenate(parts), *found)

@@ -2,12 +2,11 @@
 
 Labels are coin tosses, so every classifier is right half of the time. The analyst asks how often
 each of ``d`` random attributes agrees with the label, lets those that did well vote, asks for the
-accuracy of the vote, and goes on.
+accuracy of the vote, and repeats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +16,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.adaptive import thresholdout_promise, thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_classifier import Gate
+from gibbs_dp.experiments.holdout_result import Advance, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 N, D, PHASES = 2_000, 16_000, 4
@@ -26,14 +27,14 @@ BITS = 32
 
 
 class Climb(NamedTuple):
-    """Largest error and last accuracies of each repetition.
+    """Largest errors and last accuracies of each repetition.
 
     Parameters
     ----------
     plain_error, gated_error
-        Largest ``|answer - 1/2|`` over all answers that were given, ``[repetitions]``.
+        Largest ``|answer - 1/2|`` over all answers, ``[repetitions]``.
     plain_last, gated_last
-        The last accuracy that was told, ``[repetitions]``.
+        The last accuracy told, ``[repetitions]``.
     spent
         Units of the budget, ``[repetitions]``.
     """
@@ -53,7 +54,7 @@ def run_climb(
     gate: Gate = GATE,
     repetitions: int = 20,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> Climb:
     """Let the analyst climb, ``repetitions`` times.
 
@@ -72,7 +73,12 @@ def run_climb(
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
+
+    Returns
+    -------
+    Climb
+        Errors, last accuracies and spent budgets, one entry a repetition.
 
     Raises
     ------
@@ -86,8 +92,7 @@ def run_climb(
     found = []
     for k in jax.random.split(jax.random.key(key), repetitions):
         found.append(jax.tree.map(np.asarray, run(k)))
-        if advance is not None:
-            advance(1)
+        advance(1)
     return Climb(*(np.array([one[i] for one in found], dtype=np.float64) for i in range(5)))
 
 
@@ -99,7 +104,7 @@ def climb_rows(
     phases: int = PHASES,
     gate: Gate = GATE,
     beta: float = 0.05,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Summarize, one dict per analyst: errors against the promise, and how often it was kept."""
     promise = thresholdout_promise(n, d + phases, beta=beta, **gate._asdict())
     rows = []
@@ -143,7 +148,7 @@ def _one(
         mean_train, mean_holdout = (0.5 + 0.5 * a.mean(axis=0) for a in (ours, theirs))
         keys = jax.random.split(parts[3 + phase])
         state, answers = thresholdout_scan(state, keys[0], mean_train, mean_holdout, **settings)
-        # An attribute that does badly votes the other way; silence does not vote.
+        # An attribute that does badly votes the other way; one without an answer does not vote.
         told = jnp.sign(jnp.nan_to_num(answers.values, nan=0.5) - 0.5)
         totals = totals + jnp.stack(
             [theirs @ jnp.sign(mean_holdout - 0.5), ours @ told, theirs @ told]
@@ -165,7 +170,7 @@ def _one(
 
 
 def _coins(key: PRNGKeyArray, n: int, d: int) -> Float[Array, "n d"]:
-    """Fair +-1: whether attribute and label agree, 32 to a random word."""
+    """Draw fair +-1, 32 per random word: whether attribute and label agree."""
     words = jax.random.bits(key, (n, d // BITS), jnp.uint32)
     bits = (words[:, :, None] >> jnp.arange(BITS, dtype=jnp.uint32)) & 1
     return 2.0 * bits.reshape(n, d).astype(jnp.float32) - 1.0

@@ -1,4 +1,4 @@
-"""The classifier with correlated attributes and rows that form a chain: DP against BDP calibration.
+"""The classifier with correlated attributes and rows that form a chain, calibrated by DP and BDP.
 
 Rows are (label, site, attributes); label and site are independent two-state chains along the rows,
 and attributes depend on them alone, so the row's chain is that of the four pairs (label, site).
@@ -6,16 +6,17 @@ and attributes depend on them alone, so the row's chain is that of the four pair
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from gibbs_dp.adaptive import MarkovChain, QuiltProfile, quilt_profile
 from gibbs_dp.experiments.holdout_classifier import Gate, Run, default_ks, run_classifier
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 SMALL = ClassifierData(4_000, 4_000)
@@ -34,13 +35,13 @@ class Calibrated(NamedTuple):
     Parameters
     ----------
     rows, attributes, calibration
-        What was simulated, in words.
+        Description of the setting.
     data
-        What is drawn.
+        Law of the data.
     gate
-        What answers.
+        Settings of Thresholdout.
     dp_epsilon, bdp_epsilon
-        Of the whole budget, replace-one, nats: as if rows were independent, and on these rows.
+        Cost of the whole budget, replace-one, nats: for independent rows, and for these rows.
     """
 
     rows: str
@@ -97,6 +98,11 @@ def calibrations(
         How strongly attributes show the site, where they are correlated.
     epsilon
         Target, nats.
+
+    Returns
+    -------
+    list of Calibrated
+        A Thresholdout for every combination.
     """
     profile = quilt_profile(row_chain(flip, n))
     bayes = dp_epsilon_for(profile, epsilon)
@@ -116,7 +122,7 @@ def calibrations(
 
 
 def largest_k(data: ClassifierData) -> int:
-    """Attributes that vote: the one classifier of each repetition, so that a budget of 5 lasts."""
+    """Attributes that vote in a repetition's one classifier, so that a budget of 5 lasts."""
     return min(default_ks(data.n)[-1], data.d)
 
 
@@ -125,7 +131,7 @@ def run_correlated(
     *,
     repetitions: int = 20,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
+    advance: Advance = uncounted,
 ) -> list[tuple[Calibrated, Run]]:
     """Run the classifier experiment on every setting; see `run_classifier`."""
     return [
@@ -144,9 +150,9 @@ def run_correlated(
     ]
 
 
-def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, Any]]:
+def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[Row]:
     """Summarize at the largest ``k``: one dict per setting and analyst, errors over repetitions."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for one, run in found:
         k = largest_k(one.data)
         for i, analyst in enumerate(("standard", f"thresholdout, {one.calibration}")):
@@ -154,7 +160,7 @@ def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, A
                 continue  # the same analyst as beside DP
             last = np.asarray(run.accuracy[:, i, :, -1], dtype=np.float64)
             gap = np.abs(last[:, 1] - last[:, 2])
-            row: dict[str, Any] = {
+            row: Row = {
                 "rows": one.rows,
                 "attributes": one.attributes,
                 "analyst": analyst,
@@ -179,21 +185,3 @@ def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[dict[str, A
                 }
             rows.append(row)
     return rows
-
-
-def mean_and_se(name: str, values: ArrayLike) -> dict[str, float]:
-    """Mean over repetitions that were answered, its standard error, and how many were not.
-
-    >>> mean_and_se("a", np.array([1.0, 3.0]))
-    {'a': 2.0, 'a_se': 1.0}
-    """
-    every = np.asarray(values, dtype=np.float64)
-    kept = every[np.isfinite(every)]
-    found: dict[str, float] = {}
-    if kept.size:
-        found[name] = float(kept.mean())
-    if kept.size > 1:
-        found[f"{name}_se"] = float(kept.std(ddof=1) / kept.size**0.5)
-    if kept.size < every.size:
-        found[f"{name}_unanswered"] = float(every.size - kept.size)
-    return found

@@ -1,4 +1,4 @@
-"""Data of the holdout experiments: attributes drawn a block of columns at a time, and again."""
+"""Data of the holdout experiments: attributes, drawn and redrawn a block of columns at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from gibbs_dp.information import checks
 
-# Floats per block of columns: what limits memory, 16 MiB each in float32.
+# Floats per block of columns, 16 MiB in float32: this bounds the memory.
 BLOCK = 4_000_000
 
 
@@ -21,7 +21,7 @@ class ClassifierData:
     Parameters
     ----------
     n, d
-        Rows of each of training set, holdout and fresh set; attributes.
+        Rows of training set, holdout and fresh set each; attributes.
     num_signal
         Attributes that are shifted by ``shift`` times the label.
     shift
@@ -62,7 +62,7 @@ class ClassifierData:
         return max(1, min(self.d, BLOCK // self.n))
 
     def signs(self, key: PRNGKeyArray) -> Float[Array, " d"]:
-        """How the site shows in each attribute, the same for all sets."""
+        """Signs with which the site shows in each attribute, the same for all sets."""
         return jax.random.rademacher(key, (self.d,), jnp.float32)
 
     def rows(self, key: PRNGKeyArray) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
@@ -78,7 +78,7 @@ class ClassifierData:
         sign: Float[Array, " some"],
         columns: Int[Array, " some"],
     ) -> Float[Array, "n some"]:
-        """Draw some columns of one set; the same columns come out the same every time."""
+        """Draw some columns of one set, the same ones at every call."""
         keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(columns)
         own = jax.vmap(lambda k: jax.random.normal(k, (self.n,)), out_axes=1)(keys)
         found = self.site * site[:, None] * sign + (1 - self.site**2) ** 0.5 * own

@@ -1,27 +1,26 @@
-"""Choosing subsets by their maximum: each subset's mean is fine, the chosen ones' is not.
+"""Choosing subsets by their maximum: each mean is unbiased, those of the chosen are not.
 
 ``n`` standard normals in ``n/ln n`` subsets of ``ln n``, those in ``sqrt(n/ln n)`` groups; the
-largest subset mean of each group is averaged. Noise before choosing takes the bias away.
+largest subset means of all groups are averaged. Noise before choosing removes the bias.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.experiments.holdout_correlated import mean_and_se
+from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
 SIZES = (1_000, 10_000, 100_000)
 BETA = 0.05
 CLIP = 3.0
-NUM_CHOICES = 3
 
 
 def shape_of(n: int) -> tuple[int, int, int]:
@@ -51,7 +50,7 @@ def noise_scales(n: int, beta: float = BETA) -> tuple[float, float]:
 
 
 def one_maximum(key: PRNGKeyArray, n: int, beta: float = BETA) -> Float[Array, " choices"]:
-    """Average of the chosen subsets' true means: no noise, heuristic noise, replace-one noise."""
+    """Average the chosen subsets' own means: no noise, heuristic noise, replace-one noise."""
     groups, subsets, size = shape_of(n)
     draw, noise = jax.random.split(key)
     rows = jnp.clip(jax.random.normal(draw, (groups, subsets, size)), -CLIP, CLIP)
@@ -70,26 +69,31 @@ def maxima_rows(
     repetitions: int = 200,
     beta: float = BETA,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Bias of the average, one dict per ``n`` and way of choosing; errors over repetitions.
+    advance: Advance = uncounted,
+) -> list[Row]:
+    """Bias of the average, one dict per ``n`` and way of choosing, errors over repetitions.
 
     Parameters
     ----------
     sizes
         Values of ``n``.
     repetitions
-        Vmapped.
+        Independent repetitions, vmapped.
     beta
-        Sets the noise.
+        Failure probability that sets the noise.
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
+
+    Returns
+    -------
+    list of dict
+        Bias and its standard error, with ``n`` and the way of choosing.
     """
     checks.count("repetitions", repetitions, minimum=2)
     names = ("largest mean", "noisy, lecture's heuristic", "noisy, replace-one")
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for n in sizes:
         keys = jax.random.split(jax.random.fold_in(jax.random.key(key), n), repetitions)
         batch = max(1, min(repetitions, 8_000_000 // n))
@@ -103,6 +107,5 @@ def maxima_rows(
             scale = (0.0, *noise_scales(n, beta))[i]
             row = {"n": n, "choice": name, "noise_scale": scale, "repetitions": repetitions}
             rows.append(row | mean_and_se("bias", found[:, i]))
-        if advance is not None:
-            advance(repetitions)
+        advance(repetitions)
     return rows

@@ -7,23 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gibbs_dp.experiments.holdout_result import Found, Row
+from gibbs_dp.experiments.holdout_result import Found
+from gibbs_dp.experiments.style import BLUE, GREEN, ORANGE, PURPLE, VERMILION, column, one_panel
+from gibbs_dp.experiments.tables import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe-Ito colours, as in every figure of the package.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+COLORS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE)
 
 
 def plot_holdout(found: Found) -> Figure:
-    """Draw the picture of an experiment.
-
-    Parameters
-    ----------
-    found
-        Of `run_holdout`.
-    """
+    """Draw the picture of an experiment that `run_holdout` ran."""
     figures = {
         "classifier": _plot_classifier,
         "correlated": _plot_correlated,
@@ -65,8 +60,10 @@ def _plot_classifier(rows: list[Row]) -> Figure:
 
 
 def _plot_correlated(rows: list[Row]) -> Figure:
-    figure = Figure(figsize=(11.0, 4.8), layout="constrained")
-    axes = figure.add_subplot()
+    k, count = rows[0]["k"], rows[0]["repetitions"]
+    title = f"No signal, k = {k}: mean over {count} repetitions, 95% intervals"
+    figure, axes = one_panel((11.0, 4.8), title, "", "|holdout accuracy as told - fresh|")
+    axes.grid(visible=False, axis="x")
     groups = list(dict.fromkeys((r["rows"], r["attributes"]) for r in rows))
     analysts = list(dict.fromkeys(r["analyst"] for r in rows))
     width = 0.8 / len(analysts)
@@ -75,100 +72,90 @@ def _plot_correlated(rows: list[Row]) -> Figure:
         x = np.array([groups.index((r["rows"], r["attributes"])) for r in own], dtype=float)
         axes.bar(
             x + (j - (len(analysts) - 1) / 2) * width,
-            _column(own, "gap"),
+            column(own, "gap"),
             width * 0.92,
-            yerr=1.96 * _column(own, "gap_se"),
+            yerr=1.96 * column(own, "gap_se"),
             color=color,
             capsize=3,
             label=analyst,
         )
     axes.set_xticks(range(len(groups)), [f"{a} rows,\n{b} attributes" for a, b in groups])
-    axes.set_ylabel("|holdout accuracy as told - fresh|")
-    axes.set_title(
-        f"No signal, k = {rows[0]['k']}: mean over {rows[0]['repetitions']} repetitions, "
-        "95% intervals"
-    )
-    axes.grid(axis="y", alpha=0.3)
     axes.legend(frameon=False)
     return figure
 
 
 def _plot_maxima(rows: list[Row]) -> Figure:
-    figure = Figure(figsize=(6.8, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = one_panel(
+        (6.8, 4.6),
+        "Choosing subsets by their maximum (the truth is 0), 95% intervals",
+        "n standard normal rows",
+        "mean of the chosen subsets",
+    )
     for name, color, marker in zip(
         dict.fromkeys(r["choice"] for r in rows), COLORS, "o^s", strict=False
     ):
         own = [r for r in rows if r["choice"] == name]
         _errorbars(axes, own, "n", "bias", color, name, marker)
     axes.axhline(0.0, color="grey", lw=0.8, ls=":")
-    axes.set(xscale="log", xlabel="n standard normal rows", ylabel="mean of the chosen subsets")
-    axes.set_title("Choosing subsets by their maximum (the truth is 0), 95% intervals")
-    axes.grid(alpha=0.3)
+    axes.set_xscale("log")
     axes.legend(frameon=False)
     return figure
 
 
 def _plot_selection(rows: list[Row]) -> Figure:
-    figure = Figure(figsize=(7.2, 4.8), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = one_panel(
+        (7.2, 4.8),
+        f"Selection bias of m noisy means, sigma = {rows[0]['sigma']:g}",
+        "temperature of the selection, in sigma (0: the largest)",
+        "selected mean - its truth",
+    )
     for m, color in zip(dict.fromkeys(r["m"] for r in rows), COLORS, strict=False):
         own = [r for r in rows if r["m"] == m]
         _errorbars(axes, own, "temperature", "bias", color, f"bias, m = {m}", "o")
         axes.plot(
-            _column(own, "temperature"),
-            _column(own, "bound"),
+            column(own, "temperature"),
+            column(own, "bound"),
             "--",
             color=color,
             label=f"sqrt(2 sigma$^2$ I), m = {m}",
         )
-    axes.set(xlabel="temperature of the selection, in sigma (0: the largest)")
-    axes.set_ylabel("selected mean - its truth")
-    axes.set_title(f"Selection bias of m noisy means, sigma = {rows[0]['sigma']:g}")
-    axes.grid(alpha=0.3)
     axes.legend(frameon=False, ncols=2, fontsize=9)
     return figure
 
 
 def _plot_climb(rows: list[Row]) -> Figure:
-    figure = Figure(figsize=(6.8, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = one_panel(
+        (6.8, 4.6), "An analyst who climbs on the answers", "repetition", "|answer - truth|"
+    )
+    axes.set_ylim(0, 0.55)
     for analyst, color, marker in (("standard", COLORS[1], "^"), ("thresholdout", COLORS[0], "o")):
         own = [r for r in rows if r["analyst"] == analyst]
         axes.plot(
-            _column(own, "repetition"),
-            _column(own, "largest_error"),
+            column(own, "repetition"),
+            column(own, "largest_error"),
             marker,
             color=color,
             label=f"{analyst}: largest error of a repetition",
         )
     tau = rows[0]["promised_tau"]
     axes.axhline(tau, color="black", ls="--", label=f"promised, tau = {tau:.3f}")
-    axes.set(xlabel="repetition", ylabel="|answer - truth|", ylim=(0, 0.55))
-    axes.set_title("An analyst who climbs on the answers")
-    axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     return figure
 
 
 def _plot_accuracy(rows: list[Row]) -> Figure:
-    figure = Figure(figsize=(6.8, 4.8), layout="constrained")
-    axes = figure.add_subplot()
-    m = _column(rows, "queries")
-    for rule, color in zip(("basic", "advanced", "optimal"), COLORS, strict=False):
-        axes.plot(m, _column(rows, f"mean_error_{rule}"), color=color, label=f"mean, {rule}")
-        axes.plot(
-            m, _column(rows, f"worst_error_{rule}"), ":", color=color, label=f"worst of m, {rule}"
-        )
-    axes.plot(m, _column(rows, "sampling_error"), "--", color="black", label="sampling error")
-    axes.set(xscale="log", yscale="log", xlabel="counting queries, m")
-    axes.set_ylabel("expected error of a fraction")
     first = rows[0]
-    axes.set_title(
-        f"n = {first['n']}, eps = {first['epsilon']:g}, delta = {first['delta']:g} in all, "
-        "replace-one"
-    )
-    axes.grid(alpha=0.3)
+    title = f"n = {first['n']}, eps = {first['epsilon']:g}, delta = {first['delta']:g} in all"
+    labels = f"{title}, replace-one", "counting queries, m", "expected error of a fraction"
+    figure, axes = one_panel((6.8, 4.8), *labels)
+    m = column(rows, "queries")
+    for rule, color in zip(("basic", "advanced", "optimal"), COLORS, strict=False):
+        axes.plot(m, column(rows, f"mean_error_{rule}"), color=color, label=f"mean, {rule}")
+        axes.plot(
+            m, column(rows, f"worst_error_{rule}"), ":", color=color, label=f"worst of m, {rule}"
+        )
+    axes.plot(m, column(rows, "sampling_error"), "--", color="black", label="sampling error")
+    axes.set(xscale="log", yscale="log")
     axes.legend(frameon=False, fontsize=9)
     return figure
 
@@ -178,9 +165,5 @@ def _errorbars(
 ) -> None:
     style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "capsize": 2, "lw": 1.4}
     axes.errorbar(
-        _column(rows, x), _column(rows, y), 1.96 * _column(rows, f"{y}_se"), label=label, **style
+        column(rows, x), column(rows, y), 1.96 * column(rows, f"{y}_se"), label=label, **style
     )
-
-
-def _column(rows: list[Row], name: str) -> np.ndarray:
-    return np.array([row.get(name, np.nan) for row in rows], dtype=np.float64)

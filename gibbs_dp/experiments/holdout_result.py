@@ -1,32 +1,37 @@
-"""What a holdout experiment is asked for and what it found."""
+"""Sizes and results of a holdout experiment."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-import pandas as pd
+import numpy as np
+from numpy.typing import ArrayLike
 
-from gibbs_dp import io
+from gibbs_dp.experiments.tables import Row
 
-Row = dict[str, Any]
+# Told the number of repetitions just done.
+Advance = Callable[[int], None]
+
+
+def uncounted(_: int) -> None:
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an experiment found.
+    """Results of an experiment.
 
     Parameters
     ----------
     name
-        Of the experiment.
+        Name of the experiment.
     rows
-        Everything, one dict per point of the picture.
+        One dict per point of the picture.
     summary
         The table to read: some rows, or a digest of them.
     notes
-        What the figures rest on.
+        What the numbers rest on.
     """
 
     name: str
@@ -37,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes given by the user; None leaves them to the experiment.
+    """Sizes given by the user; None stands for the experiment's own.
 
     Parameters
     ----------
@@ -58,7 +63,7 @@ class Sizes:
     key: int = 0
 
     def refuse(self, experiment: str, *names: str) -> None:
-        """Raise ``ValueError`` if a size was given that the experiment has not."""
+        """Raise ``ValueError`` if the experiment does not have a given size."""
         for name in names:
             if getattr(self, name):
                 flag = "full" if name == "is_full" else name
@@ -67,15 +72,19 @@ class Sizes:
                 )
 
 
-def save_tables(found: Found, folder: Path) -> list[Path]:
-    """Write ``holdout_NAME.csv``, every row.
+def mean_and_se(name: str, values: ArrayLike) -> dict[str, float]:
+    """Mean over repetitions that were answered, its standard error, and how many were not.
 
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
+    >>> mean_and_se("a", np.array([1.0, 3.0]))
+    {'a': 2.0, 'a_se': 1.0}
     """
-    path = folder / f"holdout_{found.name}.csv"
-    with io.atomic_write(path) as temporary:
-        pd.DataFrame(found.rows).to_csv(temporary, index=False)
-    return [path]
+    every = np.asarray(values, dtype=np.float64)
+    kept = every[np.isfinite(every)]
+    found: dict[str, float] = {}
+    if kept.size:
+        found[name] = float(kept.mean())
+    if kept.size > 1:
+        found[f"{name}_se"] = float(kept.std(ddof=1) / kept.size**0.5)
+    if kept.size < every.size:
+        found[f"{name}_unanswered"] = float(every.size - kept.size)
+    return found

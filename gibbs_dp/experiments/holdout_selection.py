@@ -8,15 +8,15 @@ exponential mechanism, which at zero temperature takes the largest): its bias is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.experiments.holdout_correlated import mean_and_se
+from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import bounds, checks
 
 COUNTS = (10, 100, 1000)
@@ -27,10 +27,10 @@ TEMPERATURES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 def one_selection(
     key: PRNGKeyArray, m: int, temperatures: Float[Array, " temperatures"]
 ) -> Float[Array, "temperatures 2"]:
-    """Expect the selected mean and the selection's entropy, given the means, in units of sigma.
+    """Compute the expected selected mean and the selection's entropy given the means, unit sigma.
 
-    ``I(W; Phi) = log m - E H(W | Phi)``, as no mean is special: both columns are averages of
-    exact conditional expectations.
+    By symmetry ``I(W; Phi) = log m - E H(W | Phi)``, so both are averages of exact conditional
+    expectations.
     """
     phi = jax.random.normal(key, (m,))
 
@@ -48,8 +48,8 @@ def selection_rows(
     sigma: float = 0.01,
     repetitions: int = 2000,
     key: int = 0,
-    advance: Callable[[int], None] | None = None,
-) -> list[dict[str, Any]]:
+    advance: Advance = uncounted,
+) -> list[Row]:
     """Bias and bound, one dict per ``m`` and temperature; errors over repetitions.
 
     Parameters
@@ -59,15 +59,20 @@ def selection_rows(
     sigma
         Standard deviation of each mean, such as ``1/sqrt(n)``.
     repetitions
-        Vmapped.
+        Independent repetitions, vmapped.
     key
         Integer seed.
     advance
-        Told how many repetitions are done.
+        Called with the number of repetitions just done.
+
+    Returns
+    -------
+    list of dict
+        Bias, its standard error and the bound, with ``m`` and the temperature.
     """
     checks.count("repetitions", repetitions, minimum=2)
     checks.positive("sigma", sigma)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     grid = jnp.asarray(TEMPERATURES)
     for m in counts:
         checks.count("counts", m, minimum=2)
@@ -87,6 +92,5 @@ def selection_rows(
                 | {"information_se": float(entropy.std(ddof=1) / repetitions**0.5)}
                 | {"bound": bound, "bound_at_zero": sigma * math.sqrt(2 * math.log(m))}
             )
-        if advance is not None:
-            advance(repetitions)
+        advance(repetitions)
     return rows

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from gibbs_dp import io
 from gibbs_dp.exact import FiniteProblem
@@ -19,6 +16,7 @@ from gibbs_dp.experiments.notions_logic import Pair, Verdict, decide
 from gibbs_dp.experiments.notions_measures import NOTIONS
 from gibbs_dp.experiments.notions_missing import FAMILIES, MissingRecord, check_missing
 from gibbs_dp.experiments.notions_properties import property_records
+from gibbs_dp.experiments.tables import Row
 from gibbs_dp.experiments.verify_exact import FIXTURE_N, fixture
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.01, 30.0, 25))
@@ -44,13 +42,13 @@ class Notions:
     curves
         Every notion over gamma, nats (informations per example).
     order
-        The order among the curves; each record is the closest call over gamma.
+        The order among the curves; each record is the closest case over gamma.
     arrows, missing
-        Implications and their inequality, missing ones and their counterexample.
+        Implications with their inequalities, and missing ones with their counterexamples.
     properties
         Post-processing, composition and groups.
     verdicts
-        Every ordered pair of notions.
+        The verdict on every ordered pair of notions.
     """
 
     gammas: tuple[float, ...]
@@ -64,7 +62,7 @@ class Notions:
 
     @property
     def failures(self) -> list[str]:
-        """What does not hold, a line each; pairs that nothing decides are among it."""
+        """What does not hold, a line each, undecided pairs included."""
         named = [*self.order, *self.properties]
         found = [f"{record.name} [{record.source}]" for record in named if not record.holds]
         found += [f"{r.start} => {r.end} [{r.formula}]" for r in self.arrows if not r.holds]
@@ -72,16 +70,25 @@ class Notions:
         undecided = [pair for pair, verdict in self.verdicts.items() if verdict == "open"]
         return found + [f"{a} => {b} is open" for a, b in undecided]
 
-
-def _nothing(_: str) -> None:
-    """Say nothing."""
+    def parts(self) -> dict[str, list[Row]]:
+        """Rows by kind."""
+        records = (*self.order, *self.properties)
+        return {
+            "notion": notion_rows(),
+            "implication": implication_rows(self),
+            "property": [record._asdict() for record in records],
+            "curve": [
+                {"gamma": gamma, **{name: float(v[i]) for name, v in self.curves.items()}}
+                for i, gamma in enumerate(self.gammas)
+            ],
+        }
 
 
 def compare_notions(
     problem: FiniteProblem | None = None,
     n: int = FIXTURE_N,
     gammas: Sequence[float] = GAMMAS,
-    say: Callable[[str], None] = _nothing,
+    say: io.Say = io.silent,
 ) -> Notions:
     """Compute the curves of one problem, and check every arrow and counterexample.
 
@@ -94,7 +101,12 @@ def compare_notions(
     gammas
         Inverse temperatures, positive and increasing.
     say
-        Told, a line a time, what is going on.
+        Called with a line of text at every step.
+
+    Returns
+    -------
+    Notions
+        Curves, records of every check, and the verdict on every pair.
 
     Raises
     ------
@@ -119,8 +131,8 @@ def compare_notions(
     return Notions(grid, n, found, order, arrows, missing, properties, verdicts)
 
 
-def notion_rows() -> list[dict[str, Any]]:
-    """One row a notion: the table.
+def notion_rows() -> list[Row]:
+    """One row per notion: the table.
 
     Examples
     --------
@@ -133,15 +145,15 @@ def notion_rows() -> list[dict[str, Any]]:
     ]
 
 
-def implication_rows(notions: Notions) -> list[dict[str, Any]]:
-    """One row an ordered pair of notions: verdict, and the numbers where a record decides it."""
+def implication_rows(notions: Notions) -> list[Row]:
+    """One row per ordered pair of notions: the verdict, and the numbers of the record behind it."""
     arrows = {(r.start, r.end): r for r in notions.arrows}
     missing = {(r.start, r.end): r for r in notions.missing}
     rows = []
     for (start, end), verdict in notions.verdicts.items():
         if start == end:
             continue
-        row: dict[str, Any] = {"from": start, "to": end, "verdict": verdict}
+        row: Row = {"from": start, "to": end, "verdict": verdict}
         if (start, end) in arrows:
             arrow = arrows[start, end]
             row |= {"statement": arrow.formula, "source": arrow.source}
@@ -154,53 +166,3 @@ def implication_rows(notions: Notions) -> list[dict[str, Any]]:
             row |= {"to_value": found.end_value, "holds": found.holds}
         rows.append(row)
     return rows
-
-
-def property_rows(notions: Notions) -> list[dict[str, Any]]:
-    """One row a record of the curves' order and of the table's columns."""
-    return [record._asdict() for record in (*notions.order, *notions.properties)]
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Align rows under their column names.
-
-    Examples
-    --------
-    >>> print(table([{"a": 1, "b": "x"}, {"a": 10}]))
-    a   b
-    1   x
-    10
-    """
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [columns, *[[_cell(row.get(name)) for name in columns] for row in rows]]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def save_tables(notions: Notions, folder: Path) -> list[Path]:
-    """Write ``notions.csv``, ``implications.csv``, ``properties.csv`` and ``curves.csv``.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
-    frames = {
-        "notions.csv": pd.DataFrame(notion_rows()),
-        "implications.csv": pd.DataFrame(implication_rows(notions)),
-        "properties.csv": pd.DataFrame(property_rows(notions)),
-        "curves.csv": pd.DataFrame({"gamma": notions.gammas, **notions.curves}),
-    }
-    paths = []
-    for name, frame in frames.items():
-        with io.atomic_write(folder / name) as temporary:
-            frame.to_csv(temporary, index=False)
-        paths.append(folder / name)
-    return paths

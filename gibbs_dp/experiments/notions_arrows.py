@@ -1,4 +1,4 @@
-"""What implies what: one bound an arrow, checked on random channels."""
+"""What implies what: one bound per arrow, checked on random channels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Arrow(NamedTuple):
 
 
 class ArrowRecord(NamedTuple):
-    """The closest call of one arrow: the channel that leaves the bound the least room."""
+    """The closest case of one arrow: the channel that leaves the bound the least room."""
 
     start: str
     end: str
@@ -145,7 +145,7 @@ def random_channels() -> list[FiniteChannel]:
 
 
 def check_arrows() -> list[ArrowRecord]:
-    """Check every arrow on every random channel and keep its closest call."""
+    """Check every arrow on every random channel and keep its closest case."""
     channels = random_channels()
     values = [{name: notion.measure(a) for name, notion in NOTIONS.items()} for a in channels]
     records = []

@@ -15,7 +15,7 @@ OMEGA, DELTA, BETA = 0.05, 0.01, 0.05
 
 Curves = dict[str, Float[np.ndarray, " gammas"]]
 
-# Smaller, larger, why: what the theory says of every gamma.
+# Smaller, larger, why: what the theory says for every gamma.
 ORDER = (
     ("on_average_kl", "kl_privacy", "a mean is at most the supremum"),
     ("kl_privacy", "zcdp", "order 1 of the Renyi orders"),
@@ -99,7 +99,7 @@ def curves(problem: FiniteProblem, gammas: Sequence[float], n: int) -> Curves:
 
 
 def order_records(found: Curves, gammas: Sequence[float]) -> list[Record]:
-    """Check `ORDER` at every gamma, one record for each pair: its closest call.
+    """Check `ORDER` at every gamma, one record per pair: its closest case.
 
     Examples
     --------

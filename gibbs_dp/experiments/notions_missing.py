@@ -1,4 +1,4 @@
-"""What does not imply what: a counterexample an arrow that is missing, found by search."""
+"""What does not imply what: a counterexample per missing arrow, found by search."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from jaxtyping import Float
 from gibbs_dp.exact import FiniteChannel, channels, ordered_datasets
 from gibbs_dp.experiments.notions_measures import NOTIONS
 
-SMALL = 0.2  # what the premise may be at most
-LARGE_NATS, LARGE_PROBABILITY = 0.75, 0.45  # what the conclusion must be at least
+SMALL = 0.2  # largest value of a premise
+LARGE_NATS, LARGE_PROBABILITY = 0.75, 0.45  # smallest value of a conclusion
 
 
 class Missing(NamedTuple):
@@ -62,18 +62,18 @@ def _binary(p: float, q: float, probs: Sequence[float]) -> FiniteChannel:
 
 
 def rare_output(exponent: float) -> FiniteChannel:
-    """Give out a token with probability ``d`` or ``5 d^2``, ``d = 10^-exponent``."""
+    """Release a token with probability ``d`` or ``5 d^2``, ``d = 10^-exponent``."""
     d = 10.0**-exponent
     return _binary(d, 5 * d * d, [0.5, 0.5])
 
 
 def rarer_output(exponent: float) -> FiniteChannel:
-    """Give out a token with probability 0.01 or ``10^-exponent``."""
+    """Release a token with probability 0.01 or ``10^-exponent``."""
     return _binary(0.01, 10.0**-exponent, [0.5, 0.5])
 
 
 def rare_person(exponent: float) -> FiniteChannel:
-    """Tell apart a person who is one in ``10^exponent``, with one error in a million."""
+    """Recognize a person who is one in ``10^exponent``, with one error in a million."""
     p = 10.0**-exponent
     return _binary(1 - 1e-6, 1e-6, [1 - p, p])
 
@@ -84,7 +84,7 @@ def bounded_noise(half_width: float) -> FiniteChannel:
 
 
 def lottery(num: float) -> FiniteChannel:
-    """Publish the one example, of ``num`` values, with probability 1/5, and else nothing.
+    """Publish the one example, of ``num`` values, with probability 1/5, else nothing.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def lottery(num: float) -> FiniteChannel:
 
 
 def loud_minority(num: float) -> FiniteChannel:
-    """Publish the example of one person in ten, of ``num`` kinds; say nothing of the others."""
+    """Publish the example of one person in ten, of ``num`` kinds; reveal nothing of the others."""
     size = int(num)
     table: Float[np.ndarray, "values outputs"] = np.eye(size + 1)
     return FiniteChannel(table, np.concatenate([[0.9], np.full(size, 0.1 / size)]), 1)

@@ -13,27 +13,28 @@ from gibbs_dp.experiments.notions import Notions
 from gibbs_dp.experiments.notions_arrows import ARROWS
 from gibbs_dp.experiments.notions_curves import BETA, DELTA, OMEGA
 from gibbs_dp.experiments.notions_measures import NOTIONS
+from gibbs_dp.experiments.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, one_panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Key -> (label, colour, line). Worst cases are warm and dashed, averages cold and solid.
 STYLES = {
-    "dp_epsilon": ("DP eps (= largest personalized eps)", "#D55E00", "-"),
-    "personalized_dp_least": ("least personalized eps", "#D55E00", ":"),
-    "random_dp": (f"random DP, omega = {OMEGA:g}", "#E69F00", "--"),
-    "approximate_dp": (f"eps at delta = {DELTA:g}", "#E69F00", ":"),
-    "renyi_8": ("Renyi DP, order 8", "#CC79A7", "-"),
-    "renyi_2": ("Renyi DP, order 2", "#CC79A7", "--"),
-    "zcdp": ("zCDP rho", "#CC79A7", ":"),
+    "dp_epsilon": ("DP eps (= largest personalized eps)", VERMILION, "-"),
+    "personalized_dp_least": ("least personalized eps", VERMILION, ":"),
+    "random_dp": (f"random DP, omega = {OMEGA:g}", ORANGE, "--"),
+    "approximate_dp": (f"eps at delta = {DELTA:g}", ORANGE, ":"),
+    "renyi_8": ("Renyi DP, order 8", PURPLE, "-"),
+    "renyi_2": ("Renyi DP, order 2", PURPLE, "--"),
+    "zcdp": ("zCDP rho", PURPLE, ":"),
     "kl_privacy": ("KL-privacy", "#000000", "-"),
     "twice_squared_tv": ("TV-privacy, as 2 TV$^2$", "#000000", ":"),
-    "on_average_kl": ("on-average KL (= gamma gen)", "#0072B2", "-"),
-    "max_information_per_example": ("max-information / n", "#009E73", "-"),
-    "approx_max_information_per_example": (f"the same at beta = {BETA:g}", "#009E73", ":"),
-    "erasure_information_per_example": ("erasure information / n", "#56B4E9", "-"),
-    "mutual_information_per_example": ("mutual information / n", "#56B4E9", "--"),
-    "individual_information": ("I(W; Z$_i$)", "#56B4E9", ":"),
+    "on_average_kl": ("on-average KL (= gamma gen)", BLUE, "-"),
+    "max_information_per_example": ("max-information / n", GREEN, "-"),
+    "approx_max_information_per_example": (f"the same at beta = {BETA:g}", GREEN, ":"),
+    "erasure_information_per_example": ("erasure information / n", SKY, "-"),
+    "mutual_information_per_example": ("mutual information / n", SKY, "--"),
+    "individual_information": ("I(W; Z$_i$)", SKY, ":"),
 }
 
 # Where the boxes of the diagram stand.
@@ -51,7 +52,7 @@ PLACES = {
     "max": (11.6, 5.2),
     "generalization": (6.0, 0.5),
 }
-# How far along its arrow a formula stands, and how far beside it; the middle unless said here.
+# How far along its arrow, and beside it, a formula stands; by default at the middle.
 LABELS = {
     ("tv", "approx"): (0.5, -0.75),
     ("approx", "tv"): (0.2, 1.2),
@@ -64,9 +65,9 @@ LABELS = {
 }
 MARKS = {
     "self": ("", "#DDDDDD"),
-    "arrow": ("=>", "#56B4E9"),
+    "arrow": ("=>", SKY),
     "implied": ("=>", "#BFE3F7"),
-    "counterexample": ("x", "#E69F00"),
+    "counterexample": ("x", ORANGE),
     "refuted": ("x", "#F9E0AE"),
     "open": ("?", "#FFFFFF"),
 }
@@ -74,8 +75,9 @@ MARKS = {
 
 def plot_curves(notions: Notions) -> Figure:
     """Draw every notion over gamma, log-log; the legend is in the order of the right end."""
-    figure = Figure(figsize=(10.5, 6.0), layout="constrained")
-    axes = figure.add_subplot()
+    title = f"Notions of privacy of one Gibbs posterior, n = {notions.n}, replace-one"
+    labels = title, "gamma (inverse temperature)", "nats"
+    figure, axes = one_panel((10.5, 6.0), *labels)
     gamma = np.array(notions.gammas)
     order = sorted(STYLES, key=lambda name: -notions.curves[name][-1])
     for name in order:
@@ -83,10 +85,7 @@ def plot_curves(notions: Notions) -> Figure:
         value = notions.curves[name]
         shown = value > 0  # approximate quantities reach zero and below
         axes.plot(gamma[shown], value[shown], line, color=color, lw=1.8, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="gamma (inverse temperature)")
-    axes.set_ylabel("nats")
-    axes.set_title(f"Notions of privacy of one Gibbs posterior, n = {notions.n}, replace-one")
-    axes.grid(which="major", alpha=0.3)
+    axes.set(xscale="log", yscale="log")
     axes.margins(x=0)
     axes.legend(
         frameon=False,
@@ -139,7 +138,7 @@ def _draw_diagram(axes: Axes, notions: Notions) -> None:
                 tuple(end - last * way),
                 arrowstyle="-|>",
                 mutation_scale=16,
-                color="#0072B2" if held[pair] else "#D55E00",
+                color=BLUE if held[pair] else VERMILION,
                 lw=1.6,
                 shrinkA=0,
                 shrinkB=0,

@@ -1,8 +1,6 @@
-"""The columns of the table of notions, checked: post-processing, composition, groups."""
+"""Checks of the table of notions: post-processing, composition, groups."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -14,9 +12,9 @@ from gibbs_dp.information.divergences import batched
 
 SOURCE = "random channels"
 NUM_PAIRS = 6
-# Notions that add when the second algorithm keeps its figure for every output of the first.
+# Notions that add when the second algorithm satisfies its own for every output of the first.
 ADAPTIVE = ("dp", "zcdp", "renyi", "kl", "approx", "tv", "personalized")
-# Notions for which that is not enough, though they add when the second ignores the first.
+# Notions for which that is not enough; they add when the second ignores the first.
 NOT_ADAPTIVE = ("random", "on_average", "mutual")
 
 
@@ -76,7 +74,7 @@ def composition_counterexamples() -> list[Record]:
     True
     """
     bits = ordered_datasets(3, 2)
-    # Parities of three and of two bits say nothing about one bit; together they give it out.
+    # Parities of three and of two bits say nothing about one bit; together they reveal it.
     all_three, first_two = (np.eye(2)[bits[:, :k].sum(axis=1) % 2] for k in (3, 2))
     generalization = NOTIONS["generalization"].measure
     parities = [FiniteChannel(law, [0.5, 0.5], 3) for law in (all_three, first_two)]
@@ -91,7 +89,7 @@ def composition_counterexamples() -> list[Record]:
         max_information_of_one_law()[0],
     ]
     # A keeps the value half of the time; B then says whether A did. For every fixed output B is
-    # about one rare value, so it tells little; for the output that A gave it tells all.
+    # about one rare value, so it reveals little; for A's actual output it reveals all.
     num = 20
     uniform = np.full(num, 1 / num)
     first = FiniteChannel(0.5 * np.eye(num) + 0.5 / num, uniform, 1)
@@ -148,14 +146,3 @@ def group_records() -> list[Record]:
 def property_records() -> list[Record]:
     """Run every check of this file."""
     return [*closure_records(), *composition_counterexamples(), *group_records()]
-
-
-def any_infinite(records: list[Record]) -> bool:
-    """Whether a record compares infinite numbers, which would prove nothing.
-
-    Examples
-    --------
-    >>> any_infinite([])
-    False
-    """
-    return any(math.isinf(r.left) or math.isinf(r.right) for r in records)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-
-import pandas as pd
+from collections.abc import Sequence
 
 from gibbs_dp import io
 from gibbs_dp.experiments.verify_attained import attained_checks
@@ -15,14 +12,8 @@ from gibbs_dp.experiments.verify_closed_forms import closed_form_checks
 from gibbs_dp.experiments.verify_dependent import dependent_exact_checks
 from gibbs_dp.experiments.verify_exact import all_exact_checks
 
-Say = Callable[[str], None]
 
-
-def _nothing(_: str) -> None:
-    """Say nothing."""
-
-
-def verify(*, sampled: bool = True, say: Say = _nothing) -> list[Check]:
+def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
     """Check everything: by enumeration, in closed form and, unless told not to, by sampling.
 
     Seeds are fixed. The exact part takes seconds; sampling, nearly all of which is compiling,
@@ -31,9 +22,9 @@ def verify(*, sampled: bool = True, say: Say = _nothing) -> list[Check]:
     Parameters
     ----------
     sampled
-        Whether to audit problems with known answers too.
+        Whether to audit problems with known answers as well.
     say
-        Told, a line a time, what is going on.
+        Called with a line of text at every step.
 
     Returns
     -------
@@ -78,16 +69,3 @@ def verdict(checks: Sequence[Check]) -> str:
         f"({len(checks) - sampled} exact, {sampled} sampled)."
     )
     return "\n".join([text, *(f"FAILS: {check.name} [{check.case}]" for check in failed)])
-
-
-def save_csv(checks: Sequence[Check], path: Path) -> None:
-    """Write one row a check, whole or not at all; infinite values as ``inf``, absent ones empty.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
-    frame = pd.DataFrame(list(checks), columns=list(Check._fields))
-    with io.atomic_write(path) as temporary:
-        frame.to_csv(temporary, index=False)

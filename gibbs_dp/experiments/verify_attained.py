@@ -1,15 +1,10 @@
-"""Every bound on the case that attains it, or comes as near as is known."""
+"""Every bound on the case that attains it, or comes as close as is known."""
 
 from __future__ import annotations
 
 import math
 
-from gibbs_dp.experiments.attained import (
-    composition,
-    generalization,
-    max_information,
-    privacy,
-)
+from gibbs_dp.experiments.attained import composition, generalization, max_information, privacy
 from gibbs_dp.experiments.attained.case import Case
 from gibbs_dp.experiments.verify_check import Check
 
@@ -19,8 +14,8 @@ CASES: dict[str, list[Case]] = {
     **generalization.CASES,
     **max_information.CASES,
 }
-# What the best known case reaches of its bound, where that is not all of it (name and number of
-# the case); at a total eps that is spent it is the share of delta, whatever the bound is of.
+# The share of its bound that the best known case reaches, where that is not 1 (name and number of
+# the case); where a total eps is spent, the share of delta, whatever the bound is on.
 REACHED = {
     ("gibbs_erasure_information", 0): 0.25,
     ("gibbs_generalization", 0): 0.5,
@@ -48,21 +43,26 @@ REACHED = {
     ("general_event_tail", 0): 0.2280,
     ("adaptive_event_tail", 0): 0.4769,
 }
-# How far a case may be from what it is known to reach: a constant that is 1% off is noticed.
+# How far a case may be from its known share: a constant that is 1% off is noticed.
 TOLERANCE = 0.005
 
 
 def attained_check(name: str, case: Case, reached: float) -> Check:
-    """Check that the case does not exceed its bound, and reaches as much of it as is known.
+    """Check that a case does not exceed its bound, and reaches its known share of it.
 
     Parameters
     ----------
     name
-        Of the bound, in ``gibbs_dp.information.bounds``.
+        Name of the bound in ``gibbs_dp.information.bounds``.
     case
         Two sides, ``left <= right``.
     reached
-        What ``left / right`` is known to be.
+        The known ``left / right``.
+
+    Returns
+    -------
+    Check
+        Fails beyond the bound, and where ``left / right`` is not ``reached``.
 
     Examples
     --------
@@ -92,10 +92,10 @@ def attained_check(name: str, case: Case, reached: float) -> Check:
 def attained_checks() -> list[Check]:
     """Run every bound on its cases.
 
-    Each row's statement says what share of the bound its case reaches: 1 where it is attained, to
-    rounding or in a limit. A row fails where the case exceeds the bound, and where the share is
-    not what it says to half a percent, so that a constant cannot change unnoticed; where the share
-    is far from 1 that is no contradiction of the theorem, only of what is known of it.
+    Each row states what share of the bound its case reaches: 1 where it is attained, to rounding or
+    in a limit. A row fails where the case exceeds the bound, or where the share differs by half a
+    percent, so that no constant changes unnoticed. A share far from 1 does not contradict the
+    theorem: no closer case is known.
     """
     return [
         attained_check(name, case, REACHED.get((name, i), 1.0))

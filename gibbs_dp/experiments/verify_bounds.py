@@ -1,21 +1,26 @@
-"""Every bound that finite problems do not reach: each against the exact value of a hard case.
+"""Bounds out of reach of finite problems, each against the exact value of a hard case.
 
-Where the theory says that a bound is attained, the case attains it and the check is an equality,
-so that a bound too large fails like one too small.
+Where theory says that a bound is attained, the check is an equality, so that too large a bound
+fails as well as too small a one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.stats import binom
 
 from gibbs_dp.exact import FiniteChannel, FiniteProblem
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.exact.record import Record, equality, inequality
+from gibbs_dp.experiments.attained.composition import langevin, moved_response
+from gibbs_dp.experiments.attained.hard_laws import (
+    AGREE,
+    matched_guess,
+    response,
+    response_bits,
+    worst_two_point,
+)
 from gibbs_dp.experiments.verify_check import Check, exact_checks
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.information import divergences as dv
@@ -23,34 +28,7 @@ from gibbs_dp.information.divergences import batched
 
 RANGE, DWORK = "Dong, Durfee & Rogers 2020", "Dwork et al. 2015"
 GDP = "Dong, Roth & Su 2022"
-
-
-def response(eps: float) -> Float[np.ndarray, "2 2"]:
-    """Output laws of binary randomized response on the two bits.
-
-    Examples
-    --------
-    >>> response(math.log(3))
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
-    """
-    p = np.array([math.exp(eps), 1.0]) / (1 + math.exp(eps))
-    return np.array([p, p[::-1]])
-
-
-def worst_two_point(divergence: batched.Divergence, eta: float) -> float:
-    """Largest divergence between two-point laws whose log-ratio is ``t`` or ``t - eta``.
-
-    Examples
-    --------
-    >>> round(worst_two_point(batched.total_variation, 1.0), 5)  # tanh(1/4)
-    0.24492
-    """
-    t = eta * (1 - np.concatenate([np.geomspace(1e-5, 0.02, 400), np.linspace(0.02, 0.999, 4000)]))
-    log_q = np.stack([np.log(-np.expm1(t - eta)) - t, np.log(-np.expm1(-t))], axis=1)
-    log_q -= np.log(-np.expm1(-eta))
-    log_p = log_q + np.stack([t, t - eta], axis=1)
-    return float(divergence(log_p, log_q).max())
+NUM_POINTS = 4000
 
 
 def _renyi(alpha: float) -> batched.Divergence:
@@ -67,8 +45,8 @@ def range_records() -> list[Record]:
     """
     records = []
     for eta in (0.5, 2.0):
-        kl = worst_two_point(batched.kl, eta)
-        tv = worst_two_point(batched.total_variation, eta)
+        kl = worst_two_point(batched.kl, eta, NUM_POINTS)
+        tv = worst_two_point(batched.total_variation, eta, NUM_POINTS)
         records += [
             equality("kappa(eta) is attained", RANGE, kl, bounds.kl_from_range(eta), 1e-5),
             inequality("kappa(eta) <= eta^2 / 8", RANGE, kl, bounds.zcdp_from_range(eta)),
@@ -77,7 +55,7 @@ def range_records() -> list[Record]:
             ),
         ]
         for alpha in (2.0, 8.0):
-            worst = worst_two_point(_renyi(alpha), eta)
+            worst = worst_two_point(_renyi(alpha), eta, NUM_POINTS)
             name = f"Renyi({alpha:g}) range bound is attained"
             records.append(equality(name, RANGE, worst, bounds.renyi_from_range(eta, alpha), 1e-5))
     extreme = FiniteProblem([[-0.5, 0.5], [0.5, -0.5]], [0.5, 0.5], [1 - 1e-7, 1e-7])
@@ -115,10 +93,7 @@ def gaussian_records() -> list[Record]:
     convex_mu = bounds.strongly_convex_gdp(0.7, lipschitz=0.5, strong_convexity=3.0)
     renyi = dv.gaussian_renyi(mu, 1.0, 0.0, 1.0, 3.0) / 3
     steps, h, m, s, gamma = 7, 0.3, 0.5, 1.7, 0.8
-    shift = variance = 0.0
-    for _ in range(steps):
-        shift = (1 - h * m) * shift + h * gamma * s
-        variance = (1 - h * m) ** 2 * variance + 2 * h
+    last = langevin(steps, h, m, s, gamma)
     chain = bounds.langevin_last_iterate_gdp(
         steps, h, gradient_sensitivity=s, gamma=gamma, strong_convexity=m, smoothness=m
     )
@@ -133,7 +108,7 @@ def gaussian_records() -> list[Record]:
         equality("mu-GDP is mu^2/2-zCDP", GDP, renyi, rho),
         inequality("delta(eps) of rho-zCDP", bun, tail, bounds.delta_from_zcdp(rho, 2.0)),
         equality("strongly convex: mu = gamma G / sqrt m", gopi, convex, convex_delta),
-        equality("noisy gradient descent, last iterate", bok, shift / math.sqrt(variance), chain),
+        equality("noisy gradient descent, last iterate", bok, last, chain),
         inequality("last iterate <= whole trajectory", bok, chain, whole),
         equality("whole trajectory: sqrt(K) Gaussian steps", "composition", flat, whole),
     ]
@@ -157,7 +132,7 @@ def relation_records() -> list[Record]:
         dv.approximate_max_divergence(p, q, delta), dv.approximate_max_divergence(q, p, delta)
     )
     stick = max(dv.hockey_stick(p, q, math.exp(eps)), dv.hockey_stick(q, p, math.exp(eps)))
-    gen = FiniteChannel(response(0.3), [0.5, 0.5], 1).generalization_error([[0, 1], [1, 0]])
+    gen = FiniteChannel(response(0.3), [0.5, 0.5], 1).generalization_error(AGREE)
     information = dependence.mutual_information(response(0.3) / 2)
     heavy = bounds.generalization_subexponential(information, 1, sigma=0.5, b=4.0)
     rakhlin = "Rakhlin, lecture 20"
@@ -170,13 +145,6 @@ def relation_records() -> list[Record]:
     ]
 
 
-def _agreement(n: int, eps: float, wins: Callable[[Int[np.ndarray, " k"]], np.ndarray]) -> float:
-    """Probability that randomized response agrees with a winning number of ``n`` fair bits."""
-    k = np.arange(n + 1)
-    p = math.exp(eps) / (1 + math.exp(eps))
-    return float(binom.pmf(k, n, p)[wins(k)].sum())
-
-
 def selection_records() -> list[Record]:
     """Max-information, what it buys, and composition, on randomized response of fair bits.
 
@@ -186,10 +154,7 @@ def selection_records() -> list[Record]:
     True
     """
     n, eps, beta = 2000, 0.3, 1e-6
-    k = np.arange(n + 1)
-    p = math.exp(eps) / (1 + math.exp(eps))
-    bits = dv.approximate_max_divergence(binom.pmf(k, n, p), binom.pmf(k, n, 0.5), beta)
-    bits /= math.log(2)
+    bits = response_bits(n, eps, beta)
     published = bounds.dp_approx_max_information_bits_published(n, eps, beta=beta)
     approximate = bounds.approximate_dp_max_information_bits(n, eps, 1e-12, beta=beta)
     joint = np.array([[0.4, 0.1], [0.1, 0.4]])
@@ -197,22 +162,21 @@ def selection_records() -> list[Record]:
     root = math.sqrt(0.25 - math.log(2) / 14) * (1 - 1e-12)
     event = math.sqrt(math.log(2) / 2) * (1 - 1e-12)
     far = math.sqrt(1e4)
-    query = _agreement(3, 0.25, lambda k: np.abs(k / 3 - 0.5) >= 0.5)
-    rooted = _agreement(7, root, lambda k: np.abs(k / 7 - 0.5) >= 0.5)
-    low = _agreement(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= far)
-    agreed = _agreement(4, event, lambda k: k == 4)
+    query = matched_guess(3, 0.25, lambda k: np.abs(k / 3 - 0.5) >= 0.5)
+    rooted = matched_guess(7, root, lambda k: np.abs(k / 7 - 0.5) >= 0.5)
+    low = matched_guess(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= far)
+    agreed = matched_guess(4, event, lambda k: k == 4)
     low_limit = bounds.low_sensitivity_tail(1000, far, sensitivity=1.0, epsilon=0.1 * (1 - 1e-12))
     total = bounds.advanced_composition(200, 0.1, delta_slack=1e-9)
     inverse = bounds.advanced_composition_inverse(200, total.epsilon, delta_slack=1e-9)
     one, zero = response(0.1)
     curve = composed_privacy_curve(one, zero, 200, [total.epsilon])
-    moved = response(0.5) + np.array([[0.01, -0.01], [-0.01, 0.01]])
+    moved = moved_response(0.01)
     draw = bounds.approximate_draw(0.5, 0.0, total_variation=0.01).delta
     adaptive = bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
     general = bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
     event_limit = bounds.event_probability(0.5, bits=k_bits, beta=0.1)
     root_limit = bounds.statistical_query_tail_root(7, 0.5, epsilon=root)
-    stick = dv.hockey_stick(moved[0], moved[1], math.exp(0.5))
     return [
         inequality("I_inf^beta of eps-DP, n = 2000", f"{DWORK}, Thm 20", bits, published),
         inequality("I_inf^beta of (eps, delta)-DP", "after Rogers et al. 2016", bits, approximate),
@@ -229,12 +193,12 @@ def selection_records() -> list[Record]:
         inequality("general event, best beta", DWORK, agreed, adaptive),
         inequality("advanced composition", "Dwork et al. 2010", float(curve[0]), total.delta),
         equality("advanced composition, solved for eps", "Dwork et al. 2010", inverse, 0.1),
-        equality("draw within TV tau: delta + (1 + e^eps) tau, attained", "triangle", stick, draw),
+        equality("draw within TV tau: delta + (1 + e^eps) tau, attained", "triangle", moved, draw),
     ]
 
 
 def implication_records() -> list[Record]:
-    """One function a theorem, evaluated on the reference problem at gamma = 1, n = 4.
+    """Evaluate one function per theorem on the reference problem at gamma = 1, n = 4.
 
     Examples
     --------

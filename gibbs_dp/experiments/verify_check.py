@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gibbs_dp import io
 from gibbs_dp.exact.record import Record
+from gibbs_dp.experiments.tables import aligned
 
-# Standard errors that a sampled equality may be off. Under a normal law a true equality fails
-# with probability 6e-5 per check.
+# Standard errors by which a sampled equality may be off: under a normal law a true one fails with
+# probability 6e-5.
 Z_LIMIT = 4.0
 
 
@@ -44,7 +44,7 @@ def exact_check(record: Record, case: str) -> Check:
     >>> exact_check(equality("Theorem 4", "Wang et al. 2016", 0.5, 0.5), "coin").difference
     0.0
     """
-    same = record.left == record.right  # inf - inf is no difference
+    same = record.left == record.right  # inf - inf is not a number
     difference = 0.0 if same else record.left - record.right
     return Check(
         record.name,
@@ -95,6 +95,11 @@ def sampled_equality(
         Whether the two come from independent draws. If not, the standard errors are added, which
         bounds that of the difference whatever the correlation.
 
+    Returns
+    -------
+    Check
+        Holds where ``|z|`` is at most `Z_LIMIT`.
+
     Examples
     --------
     >>> check = sampled_equality("Theorem 4", "", "", 1.0, 1.05, left_se=0.01)
@@ -108,23 +113,11 @@ def sampled_equality(
     return Check(name, source, case, "=", left, right, difference, spread, z, Z_LIMIT, holds)
 
 
-def json_row(check: Check) -> dict[str, Any]:
-    """Fields as JSON can hold them: absent where None or not a number, ``"inf"`` where infinite.
-
-    Examples
-    --------
-    >>> row = json_row(sampled_equality("a", "b", "c", 1.0, 1.0, left_se=0.5))
-    >>> row["z"], row["holds"]
-    (0.0, True)
-    """
-    return io.json_row(check._asdict())
-
-
 def table(checks: Sequence[Check]) -> str:
-    """One line a statement: the cases it was checked on, and its closest call among them.
+    """Lay out one line per statement: the number of its cases, and the closest of them.
 
-    The closest call is the largest ``|z|`` of a sampled statement, the largest relative difference
-    of an exact equality, and the least room left in an inequality; failures come before all.
+    The closest case has the largest ``|z|`` of a sampled statement, the largest relative difference
+    of an exact equality, or the least room in an inequality; failures come first.
 
     Examples
     --------
@@ -155,13 +148,11 @@ def table(checks: Sequence[Check]) -> str:
                 source,
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join(line.rstrip() for line in lines)
+    return aligned(rows)
 
 
 def _room(check: Check) -> tuple[bool, float]:
-    """Order checks from the closest call on."""
+    """Sort key: the closest case first."""
     if check.z is not None:
         return check.holds, -abs(check.z)
     if check.difference == 0 or not math.isfinite(check.difference):

@@ -27,14 +27,8 @@ from gibbs_dp.information import divergences as dv
 WANG = "Wang, Lei & Fienberg 2016"
 CONJUGATE = "conjugacy"
 
-# gamma: on-average KL of Figure 2a to its printed digits; DP eps is gamma / 25.
-FIGURE_2A = {
-    0.1: 7.7325e-07,
-    1.0: 7.68858e-05,
-    10.0: 0.00727199,
-    100.0: 0.461411,
-    1000.0: 9.12594,
-}
+# gamma: on-average KL of Figure 2a as printed; DP eps is gamma / 25.
+FIGURE_2A = {0.1: 7.7325e-07, 1.0: 7.68858e-05, 10.0: 0.00727199, 100.0: 0.461411, 1000.0: 9.12594}
 # Gammas of Figure 2b at which random datasets are compared with integrals: (gamma, prior's ends).
 FIGURE_2B: tuple[tuple[float, tuple[float, float] | None], ...] = (
     (0.1, None),

@@ -2,7 +2,7 @@
 
 Two datasets: the states of a two-state Markov chain, whose flip probability is learned by its own
 likelihood among finitely many candidates, so that everything is enumerated; and a Gaussian process,
-which is no Markov chain, whose mean has a closed form.
+which is not a Markov chain, whose mean has a closed form.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ PROCESS_N, PROCESS_GAMMAS, LENGTH = 8, (0.05, 0.2), 2.0
 
 
 def draw_chain(key: PRNGKeyArray, n: int) -> Float[Array, " n"]:
-    """Draw the states of a two-state chain that starts fair and flips now and then."""
+    """Draw the states of a two-state chain that starts fair and flips with probability `FLIP`."""
     first, later = jax.random.split(key)
     flips = jax.random.bernoulli(later, FLIP, (n,)).at[0].set(jax.random.bernoulli(first))
     return jnp.cumsum(flips).astype(float) % 2
 
 
 def flip_loss(theta: Float[Array, ""], states: Float[Array, " n"]) -> Float[Array, ""]:
-    """Minus the log-likelihood of a flip probability: a loss of the order of the examples."""
+    """Minus the log-likelihood of a flip probability: a loss that depends on order."""
     flipped = states[1:] != states[:-1]
     return -jnp.sum(jnp.where(flipped, jnp.log(theta), jnp.log1p(-theta)))
 
@@ -95,7 +95,7 @@ def process_covariance() -> Float[np.ndarray, "n n"]:
 
 
 def draw_process(key: PRNGKeyArray, n: int) -> Float[Array, "n 1"]:
-    """Draw one path of the Gaussian process, one number an example."""
+    """Draw one path of the Gaussian process, one number per example."""
     # A jitter of 1e-6 on the diagonal: a smooth covariance is singular to single precision.
     root = np.linalg.cholesky(process_covariance() + 1e-6 * np.eye(n))
     return jnp.asarray(root, float) @ jax.random.normal(key, (n, 1))
@@ -113,7 +113,7 @@ def process_truth(gamma: float) -> ClosedForm:
 
 
 def dependent_exact_checks() -> list[Check]:
-    """Remark 1 and Lemma 9 by enumeration, of sums and of losses of the order.
+    """Remark 1 and Lemma 9 by enumeration, for sums and for losses that depend on the order.
 
     Examples
     --------
@@ -170,7 +170,12 @@ def compare_dependent(reports: dict[str, Report]) -> list[Check]:
     Parameters
     ----------
     reports
-        By the names of `dependent_audits`.
+        Reports, by the names of `dependent_audits`.
+
+    Returns
+    -------
+    list of Check
+        One per dataset law, gamma and estimator.
     """
     truths = {
         "Markov chain": [chain_truth(gamma) for gamma in CHAIN_GAMMAS],

@@ -120,7 +120,7 @@ def random_checks() -> list[Check]:
 
 
 def structured_checks() -> list[Check]:
-    """Remark 1, Lemma 9 and the order of informations for losses that are no sums.
+    """Remark 1, Lemma 9 and the order of informations for losses that are not sums.
 
     Examples
     --------
@@ -196,10 +196,7 @@ def channel_checks() -> list[Check]:
                 "DP post-processing", "Dwork et al. 2006", coarse.dp_epsilon(), first.dp_epsilon()
             ),
             equality(
-                "composition lemma, theta ~ A(Z) (chain rule)",
-                WANG,
-                pair.on_average_kl([0]),
-                lemma,
+                "composition lemma, theta ~ A(Z) (chain rule)", WANG, pair.on_average_kl([0]), lemma
             ),
             equality(
                 "two draws cost 2 eps_KL",

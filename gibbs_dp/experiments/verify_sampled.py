@@ -1,7 +1,7 @@
 """Sampled checks: audits of small problems against closed forms and against each other.
 
 Every comparison is a z-score. Numbers from the same datasets are dependent, so their standard
-errors are added, which bounds the error of the difference.
+errors are added, which bounds that of the difference.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gibbs_dp import io
 from gibbs_dp._jaxlib.threads import POOL_SIZE
 from gibbs_dp.auditing import Report, audit
 from gibbs_dp.engine.executor import num_workers
-from gibbs_dp.exact.closed_form import (
-    ClosedForm,
-    gaussian_mean,
-    private_mean_on_average_kl,
-)
+from gibbs_dp.exact.closed_form import ClosedForm, gaussian_mean, private_mean_on_average_kl
 from gibbs_dp.experiments.verify_check import Check, sampled_equality
 from gibbs_dp.experiments.verify_dependent import compare_dependent, dependent_audits
 from gibbs_dp.model import Flat, GibbsPosterior, losses, supports
@@ -36,8 +33,6 @@ N, DIM, PRIOR_SCALE, GROUP = 15, 2, 0.7, 4
 # Most of the time goes into compiling, which keeps one core busy.
 MAX_AUDITS_AT_ONCE = 2
 NUM_DATASETS = 1024
-
-Say = Callable[[str], None]
 
 
 def total_half_squares(theta: Float[Array, " dim"], data: Float[Array, "n dim"]) -> Array:
@@ -88,15 +83,20 @@ def audits() -> dict[str, Callable[[], Report]]:
     }
 
 
-def run_audits(say: Say, jobs: dict[str, Callable[[], Report]]) -> dict[str, Report]:
-    """Sample all of them, a few at a time.
+def run_audits(say: io.Say, jobs: dict[str, Callable[[], Report]]) -> dict[str, Report]:
+    """Run audits, a few at a time.
 
     Parameters
     ----------
     say
-        Told a line when an audit is done.
+        Called with a line when an audit is done.
     jobs
-        Such as `audits`.
+        Audits by name, such as `audits()`.
+
+    Returns
+    -------
+    dict
+        Reports, by the names of ``jobs``.
     """
     reports = {}
     # Each audit runs one program a worker, and one thread of XLA's pool must stay free.
@@ -129,7 +129,7 @@ def _two_routes(case: str, report: Report) -> list[Check]:
 
 
 def _against(name: str, case: str, report: Report, field: str, truth: list[float]) -> list[Check]:
-    """Compare one column of a report with exact numbers, one a gamma."""
+    """Compare one column of a report with exact numbers, one per gamma."""
     return [
         sampled_equality(
             name,
@@ -166,7 +166,12 @@ def compare(reports: dict[str, Report]) -> list[Check]:
     Parameters
     ----------
     reports
-        By the names of `audits`.
+        Reports, by the names of `audits`.
+
+    Returns
+    -------
+    list of Check
+        Each against a closed form or against another estimate.
     """
     one, group, structured, flat, private = reports.values()
     sums, groups, wholes, free, mean = reports
@@ -198,13 +203,18 @@ def compare(reports: dict[str, Report]) -> list[Check]:
     ]
 
 
-def sampled_checks(say: Say) -> list[Check]:
-    """Sample, and compare.
+def sampled_checks(say: io.Say) -> list[Check]:
+    """Run all audits and compare them.
 
     Parameters
     ----------
     say
-        Told a line when an audit is done.
+        Called with a line when an audit is done.
+
+    Returns
+    -------
+    list of Check
+        Those of `compare` and of `compare_dependent`.
     """
     jobs, dependent = audits(), dependent_audits()
     reports = run_audits(say, jobs | dependent)

@@ -5,8 +5,11 @@ from gibbs_dp.io.damage import DamagedFileError as DamagedFileError
 from gibbs_dp.io.damage import parse_json as parse_json
 from gibbs_dp.io.damage import reason as reason
 from gibbs_dp.io.hdf5 import Contents as Contents
-from gibbs_dp.io.json_row import json_row as json_row
 from gibbs_dp.io.netcdf import load_netcdf as load_netcdf
 from gibbs_dp.io.netcdf import save_netcdf as save_netcdf
 from gibbs_dp.io.records import load_record as load_record
 from gibbs_dp.io.records import save_record as save_record
+from gibbs_dp.io.rows import json_row as json_row
+from gibbs_dp.io.rows import save_rows as save_rows
+from gibbs_dp.io.say import Say as Say
+from gibbs_dp.io.say import silent as silent

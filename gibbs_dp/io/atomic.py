@@ -14,8 +14,8 @@ def atomic_write(path: str | os.PathLike[str], *, is_first_kept: bool = False) -
     """Yield a temporary path in the same folder; on success it is flushed and renamed to ``path``.
 
     On any error (a full disk, Ctrl-C) the temporary file is removed and ``path`` keeps what it
-    held before. With ``is_first_kept`` a file that another process has put there meanwhile stays,
-    and this one is dropped: of several writers exactly one wins.
+    held before. With ``is_first_kept``, a file that another process has put there meanwhile stays
+    and this one is dropped: exactly one of several writers wins.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def atomic_write(path: str | os.PathLike[str], *, is_first_kept: bool = False) -
             os.fsync(written.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp's 0600 would surprise whoever shares results
+        temporary.chmod(0o666 & ~mask)  # mkstemp's 0600 would keep results from being shared
         if is_first_kept:
             _link(temporary, target)
         else:

@@ -1,20 +1,20 @@
-"""What is wrong with a file, and how one says so."""
+"""Damaged files, and messages about them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-# Characters of an error that a sentence has room for: names in a file can be of any length.
+# Longest part of an error shown: names in a file can be of any length.
 SHOWN = 200
 
 
 class DamagedFileError(ValueError):
-    """A file that is truncated, corrupt, or holds something else than it should."""
+    """A file that is truncated, corrupt, or holds the wrong contents."""
 
 
 def reason(error: BaseException) -> str:
-    """Return an error's first line, or its type where it says nothing."""
+    """Return an error's first line, or its type if it has no text."""
     lines = str(error).splitlines()
     first = lines[0] if lines else type(error).__name__
     return first if len(first) <= SHOWN else first[:SHOWN] + "..."
@@ -23,10 +23,15 @@ def reason(error: BaseException) -> str:
 def parse_json(text: Any, kind: type[Any]) -> Any:
     """Parse JSON text from a file, and check that it is a list, or an object with names (dict).
 
+    Returns
+    -------
+    list or dict
+        Its contents.
+
     Raises
     ------
     ValueError
-        If it is neither text nor JSON, is nested too deep, or is of another kind.
+        If it is not JSON text, is nested too deep, or is of another kind.
 
     Examples
     --------

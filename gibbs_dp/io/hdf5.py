@@ -1,7 +1,7 @@
-"""HDF5 read with suspicion: only what the file itself holds, and no more than it is long.
+"""HDF5 read with suspicion: only what the file itself holds, and no more than its length.
 
-HDF5 files may point at other files, store data that stand for much more data, and refer to
-themselves. What this library writes does none of that, so anything that does is refused.
+HDF5 files may point at other files, expand to far more data than they store, and refer to
+themselves. Files of this library do none of that, so any that does is refused.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gibbs_dp.io.heaps import check_heaps
 
 # Dimensions that have a length and no values are stored as arrays with this name.
 _NO_VALUES = "This is a netCDF dimension but not a netCDF variable"
-# Texts in one array: a report has one a gamma.
+# Texts in one array: a report has one per gamma.
 MAX_TEXTS = 100_000
 
 
 class Contents(NamedTuple):
-    """What a group of a file holds.
+    """Contents of a group of a file.
 
     ``attributes`` are texts and numbers, ``variables`` arrays over dimensions, ``coordinates``
     the values of dimensions; ``groups`` lie within it.
@@ -37,11 +37,15 @@ class Contents(NamedTuple):
 
 
 def read_hdf5(path: str | os.PathLike[str]) -> Contents:
-    """Read a file's arrays of numbers and texts, the attributes of its groups, one level deep.
+    """Read a file's arrays of numbers and texts and its attributes, groups one level deep.
 
-    Arrays and texts together may take as many bytes as the file has. Files are written without
-    compression, so each byte that is read is a byte of the file; reading one can then take no more
-    memory than a small multiple of its length.
+    Arrays and texts together may take no more bytes than the file has: files are written without
+    compression, so reading one takes no more memory than a small multiple of its length.
+
+    Returns
+    -------
+    Contents
+        Of the root group.
 
     Raises
     ------
@@ -54,7 +58,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Contents:
     content = Path(path).read_bytes()
     try:
         check_heaps(content)
-        with h5py.File(io.BytesIO(content), "r") as file:  # what was checked, whatever comes after
+        with h5py.File(io.BytesIO(content), "r") as file:  # the bytes that were checked
             return _group(file, _Room(len(content)), levels=1)
     except Exception as error:  # whatever HDF5 or NumPy makes of a damaged file
         raise DamagedFileError(
@@ -99,7 +103,7 @@ def _group(group: Any, room: _Room, levels: int) -> Contents:
 
 
 def _attributes(owner: Any, room: _Room) -> dict[str, str | int | float]:
-    """Attributes that are one text or one number; others are for NetCDF itself."""
+    """Read attributes that are one text or one number; others are NetCDF's own."""
     found: dict[str, str | int | float] = {}
     for name in owner.attrs:
         kind = owner.attrs.get_id(name)
@@ -134,7 +138,7 @@ def _array(name: str, held: Any, room: _Room, is_bool: bool) -> np.ndarray:
     if kind.get_class() != h5py.h5t.STRING:
         values = held[()]
         return values.astype(bool) if is_bool else np.asarray(values)
-    # One by one: any number of entries may stand for one long text.
+    # One by one: any number of entries may share one long text.
     if math.prod(held.shape) > MAX_TEXTS:
         raise ValueError(f"{name!r} has more than {MAX_TEXTS} texts")
     values = np.empty(held.shape, object)

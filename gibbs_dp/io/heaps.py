@@ -13,14 +13,14 @@ def check_heaps(content: bytes) -> None:
     """Walk through every heap of a file as HDF5 does.
 
     A heap is a list of objects: index, references, size, then the object, in steps of 8 bytes;
-    index 0 is the free room at its end, whose size counts its own header. HDF5 steps from one to
-    the next by their sizes, and never ends where such a step is zero ("III.E. Disk Format: Level
+    index 0 is the free space at its end, whose size includes its header. HDF5 steps from one to
+    the next by their sizes, and loops endlessly if a step is zero ("III.E. Disk Format: Level
     1E - Global Heap" of the HDF5 File Format Specification).
 
     Raises
     ------
     ValueError
-        If a heap or one of its objects ends outside of it, or takes no room.
+        If a heap does not end within the file, or an object not within its heap or takes no room.
     """
     for found in _HEAP.finditer(content):
         start = found.start()

@@ -28,6 +28,11 @@ def save_netcdf(dataset: xr.Dataset | xr.DataTree, path: str | os.PathLike[str])
 def load_netcdf(path: str | os.PathLike[str], kind: str) -> Contents:
     """Read a file that :func:`save_netcdf` wrote, checking its ``gibbs_dp_kind`` attribute.
 
+    Returns
+    -------
+    Contents
+        Arrays, attributes and groups.
+
     Raises
     ------
     ValueError

@@ -30,19 +30,19 @@ def save_record(
 ) -> None:
     """Write a (nested) named tuple of arrays and numbers, flushed and whole or not at all.
 
-    All arrays of one type lie in one array of the file, since a block of summaries has dozens;
-    ``layout``, JSON text, says which part is what.
+    A block of summaries has dozens of arrays, so all of one type are stored as one;
+    ``layout``, JSON text, names the parts.
 
     Parameters
     ----------
     path
         File to write.
     record
-        Its fields are arrays, numbers, strings, None, or again named tuples.
+        A named tuple of arrays, numbers, strings, None, or named tuples.
     labels
         What the file is, as JSON values: :func:`load_record` refuses it under other labels.
     is_first
-        Keep a file that is there already.
+        Keep a file that exists already.
 
     Raises
     ------
@@ -64,6 +64,11 @@ def save_record(
 
 def load_record(path: str | os.PathLike[str], kind: type[Record], labels: Labels) -> Record:
     """Read what :func:`save_record` wrote, after checking its checksums, labels and fields.
+
+    Returns
+    -------
+    same as ``kind``
+        The record.
 
     Raises
     ------
@@ -90,7 +95,7 @@ def load_record(path: str | os.PathLike[str], kind: type[Record], labels: Labels
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
     """Take the arrays out of an ``.npz`` file that was written without compression.
 
-    All of them together then take no more room than the file: checked before anything is read.
+    Together they may take no more bytes than the file, which is checked before anything is read.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
@@ -113,7 +118,7 @@ def _array(member: bytes) -> np.ndarray:
     values = member[stream.tell() :]
     if len(shape) != 1 or shape[0] * dtype.itemsize != len(values):
         raise ValueError("its arrays are not as long as they should be")
-    return np.frombuffer(bytearray(values), dtype)  # one that may be written to
+    return np.frombuffer(bytearray(values), dtype)  # writable
 
 
 @lru_cache
@@ -150,7 +155,7 @@ def _split(fields: list[Any], arrays: dict[str, np.ndarray]) -> dict[str, np.nda
 
 
 def _rebuild(kind: Any, flat: dict[str, np.ndarray], prefix: str) -> Any:
-    """Put a named tuple together; its annotations say which fields are tuples, numbers or None."""
+    """Rebuild a named tuple; its annotations say which fields are tuples, numbers or None."""
     values: dict[str, Any] = {}
     for name, hint in _hints(kind).items():
         options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)

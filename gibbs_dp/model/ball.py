@@ -42,7 +42,7 @@ class BallChart(ParameterFreeTransform):  # type: ignore[misc]
     Parameters
     ----------
     radius
-        Of the ball.
+        Radius of the ball.
     """
 
     domain = constraints.real_vector
@@ -80,7 +80,7 @@ biject_to.register(L2Ball)(lambda c: BallChart(c.radius))
 
 
 def _end(dim: int) -> float:
-    """Square of a length beyond which no normal vector's is, to double precision."""
+    """Square of a length that no normal vector exceeds, to double precision."""
     return float((np.sqrt(dim) + 9.0) ** 2)
 
 
@@ -88,8 +88,8 @@ def _end(dim: int) -> float:
 def _stretch_table(dim: int) -> tuple[float, Float[np.ndarray, "cells 6"]]:
     """``F(r)^(1/dim) / r`` as a function of ``s = r^2``: cells of equal width, a quintic in each.
 
-    Analytic in ``s`` down to 0, where ``r`` is not: a flat posterior has its mode there. Cells are
-    narrow against the width of the law of ``s``.
+    Analytic in ``s`` down to 0, the mode of a flat posterior; in ``r`` it is not. Cells are narrow
+    compared with the law of ``s``.
     """
     end = _end(dim)
     num_cells = int(np.ceil(end / (max(1.0, np.sqrt(dim)) / 24.0)))
@@ -153,6 +153,6 @@ def _square_of_length(y: Float[Array, "*b"], dim: int) -> Float[Array, "*b"]:
     low, high = jax.lax.fori_loop(0, num_halvings, halve, jax.lax.stop_gradient(ends))
     s = jax.lax.stop_gradient(0.5 * (low + high))
     value, slope = jax.jvp(image, (s,), (jnp.ones_like(s),))
-    # Where the map is flat to rounding, as close to the surface as numbers go, the bisection stays.
+    # As close to the surface as numbers go, the map is flat to rounding; keep the bisection.
     is_flat = slope < jnp.finfo(y.dtype).eps
     return s + jnp.where(is_flat, 0.0, (y - value) / jnp.where(is_flat, 1.0, slope))

@@ -1,9 +1,8 @@
 """Charts of bounded supports: bijections under which the flat law is a standard normal.
 
-A posterior with a flat prior is then exactly Gaussian without data, and nearly so with few, which
-is what samplers are best at. Each is an inverse distribution function of a normal's own law:
-entry by entry on a box, stick by stick on a simplex, of the length on a ball
-(`gibbs_dp.model.ball`).
+A posterior with a flat prior is then exactly Gaussian without data and nearly so with few, which
+suits samplers best. Each chart inverts a distribution function: entry by entry on a box, stick by
+stick on a simplex, by the length on a ball (`gibbs_dp.model.ball`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from scipy import special
 
 from gibbs_dp.model.ball import BallChart, L2Ball
 
-_LOG_ROOT = 0.5 * np.log(2.0 * np.pi)  # of the standard normal's normalizer, per coordinate
+_LOG_ROOT = 0.5 * np.log(2.0 * np.pi)  # log normalizer of the standard normal, per coordinate
 
 
 def _log_normal(u: Float[Array, "*b"]) -> Float[Array, "*b"]:
@@ -28,7 +27,7 @@ def _log_normal(u: Float[Array, "*b"]) -> Float[Array, "*b"]:
 
 
 class BoxChart(ParameterFreeTransform):  # type: ignore[misc]
-    """Entry by entry ``u -> low + (high - low) Phi(u)``, each end to its own relative precision.
+    """Entry by entry ``u -> low + (high - low) Phi(u)``, precise relative to either end.
 
     Parameters
     ----------
@@ -49,9 +48,9 @@ class BoxChart(ParameterFreeTransform):  # type: ignore[misc]
     def __call__(self, u: Float[Array, "*b"]) -> Float[Array, "*b"]:
         """Map onto the box."""
         is_low = u < 0
-        # 1 - Phi has no digits left beyond 5 (float32): measured from the nearer end it has.
+        # Beyond 5, 1 - Phi has no digits left in float32; measured from the nearer end it does.
         tail = 0.5 * jax.scipy.special.erfc(jnp.where(is_low, -1.0, 1.0) * np.sqrt(0.5) * u)
-        # Bounds may differ in type from u, whose type the parameter has.
+        # Bounds may differ in type from u; the parameter takes that of u.
         low, width = jnp.asarray(self.low, u.dtype), jnp.asarray(self.high - self.low, u.dtype)
         high = jnp.asarray(self.high, u.dtype)
         theta = jnp.where(is_low, low + width * tail, high - width * tail)
@@ -74,16 +73,16 @@ class BoxChart(ParameterFreeTransform):  # type: ignore[misc]
 
 
 class SimplexChart(ParameterFreeTransform):  # type: ignore[misc]
-    """Stick breaking: of what is left, ``m`` more pieces to come, ``1 - Phi(-u)^(1/m)`` is taken.
+    """Stick breaking: with ``m`` pieces to come, the next takes ``1 - Phi(-u)^(1/m)`` of the rest.
 
-    That is the Beta(1, m) law of the pieces of a uniform point.
+    That share has the Beta(1, m) law of the pieces of a uniform point.
     """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
 
     def __call__(self, u: Float[Array, "*b d"]) -> Float[Array, "*b e"]:
-        """Map onto the simplex; one entry more."""
+        """Map onto the simplex, which has one more entry."""
         log_left = jax.scipy.special.log_ndtr(-u) / _pieces(u.shape[-1], u.dtype)
         left = jnp.exp(jnp.cumsum(log_left, axis=-1))
         before = jnp.concatenate([jnp.ones_like(left[..., :1]), left[..., :-1]], axis=-1)
@@ -92,12 +91,12 @@ class SimplexChart(ParameterFreeTransform):  # type: ignore[misc]
 
     def _inverse(self, theta: Float[Array, "*b e"]) -> Float[Array, "*b d"]:
         tiny = jnp.finfo(theta.dtype).tiny
-        # Sums from the end: 1 minus a sum from the front has no digits left.
+        # Summed from the end: 1 minus a sum from the front loses its digits.
         left = jnp.flip(jnp.cumsum(jnp.flip(theta, -1), axis=-1), -1)
         share_left = left[..., 1:] / jnp.maximum(left[..., :-1], tiny)
         share_left = jnp.clip(share_left, tiny, 1.0)
         share_taken = jnp.clip(theta[..., :-1] / jnp.maximum(left[..., :-1], tiny), 0.0, 1.0)
-        # log(1 - taken) from whichever of the two has its digits.
+        # log(1 - taken), from whichever expression is precise.
         log_left = jnp.where(share_taken < 0.5, jnp.log1p(-share_taken), jnp.log(share_left))
         log_tail = _pieces(theta.shape[-1] - 1, theta.dtype) * log_left
         below = jax.scipy.special.ndtri(jnp.clip(-jnp.expm1(log_tail), tiny, 0.5))
@@ -112,11 +111,11 @@ class SimplexChart(ParameterFreeTransform):  # type: ignore[misc]
         return jnp.sum(_log_normal(u), axis=-1) - special.gammaln(u.shape[-1] + 1.0)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """One entry more."""
+        """Add one entry."""
         return (*shape[:-1], shape[-1] + 1)
 
     def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """One entry less."""
+        """Remove one entry."""
         if len(shape) < 1:
             raise ValueError("a simplex needs at least one axis.")
         return (*shape[:-1], shape[-1] - 1)
@@ -134,7 +133,7 @@ _INTERVALS = (
 
 
 def chart_of(constraint: Any) -> Any:
-    """Chart of a box, simplex or ball, ``to_event`` or not; None for any other constraint.
+    """Return the chart of a box, simplex or ball, ``to_event`` or not; None for others.
 
     >>> chart_of(constraints.real) is None
     True

@@ -13,7 +13,7 @@ from jaxtyping import Float
 class Domain:
     """Bounds that every example and every parameter is promised to satisfy.
 
-    Privacy in the worst case is a statement about *all* examples of this domain, so it has to be
+    Worst-case privacy is a statement about *all* examples of this domain, which must therefore be
     declared; it is never estimated from data.
 
     Parameters
@@ -24,8 +24,8 @@ class Domain:
     y_range
         Smallest and largest label.
     theta_bound
-        Largest Euclidean norm of the parameter. ``None``: taken from the prior's support where
-        that is bounded.
+        Largest Euclidean norm of the parameter. By default that of the prior's
+        support, where bounded.
 
     Raises
     ------
@@ -67,11 +67,11 @@ class Domain:
         return product(self.x_bound, theta)
 
     def clip(self, data: Any) -> Any:
-        """Project every example on the domain; a map of each example alone, free of the others.
+        """Project every example onto the domain, each independently of the others.
 
-        Feature vectors longer than ``x_bound`` are shortened to it, labels moved into
-        ``y_range``; values that are not finite become 0 first. Lengths end a millionth inside the
-        bound, so that rounding to float32 leaves them within it.
+        Feature vectors longer than ``x_bound`` are shortened to it, labels clipped to
+        ``y_range``; values that are not finite become 0 first. Lengths end a millionth below the
+        bound, so that they respect it after rounding to float32.
 
         Parameters
         ----------
@@ -79,10 +79,15 @@ class Domain:
             Examples ``(x [n, d], y [n])``, or one array ``[n]`` or ``[n, d]`` bounded by
             ``x_bound``.
 
+        Returns
+        -------
+        same structure as ``data``
+            Examples inside the domain.
+
         Raises
         ------
         ValueError
-            For any other structure, which no bound of this class describes.
+            For any other structure, which the bounds of this class do not describe.
 
         Examples
         --------
@@ -115,7 +120,7 @@ def _check_pair(name: str, value: Any) -> None:
         raise ValueError(f"Domain({name}) must be two numbers, (low, high), got {value!r}.")
 
 
-# Relative gap left below a bound: more than the rounding of a norm in float32.
+# Relative gap left below a bound, larger than the rounding of a norm in float32.
 CLIP_MARGIN = 1e-6
 
 
@@ -131,7 +136,7 @@ def _shorten(rows: Float[np.ndarray, "n d"], bound: float) -> Float[np.ndarray, 
     safe = np.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
     unit = rows / safe
     length = np.linalg.norm(unit, axis=1, keepdims=True)
-    with np.errstate(over="ignore"):  # infinitely long is too long; a warning would tell of it
+    with np.errstate(over="ignore"):  # an infinite length is above the limit
         is_long = safe * length > limit
     return np.where(is_long, unit * (limit / np.where(length > 0, length, 1.0)), rows)
 
@@ -168,6 +173,19 @@ class LossConstants(NamedTuple):
     strong_convexity: float
     exchange_range: float
     exchange_lipschitz: float
+
+    @classmethod
+    def of(
+        cls,
+        range: tuple[float, float],
+        oscillation: float,
+        lipschitz: float,
+        smoothness: float,
+        strong_convexity: float = 0.0,
+    ) -> LossConstants:
+        """Fill in twice the constants of one example for an exchange."""
+        exchange = 2 * oscillation, 2 * lipschitz
+        return cls(range, oscillation, lipschitz, smoothness, strong_convexity, *exchange)
 
 
 def product(*factors: float) -> float:

@@ -18,14 +18,19 @@ def is_conditional(leaf: Any) -> bool:
 
 
 def resolve(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:
-    """Every entry's law at given values; a function sees the entries written before it.
+    """Return every entry's law at given values; a function sees the entries before it.
 
     Parameters
     ----------
     tree
         Distributions, and functions ``earlier -> distribution``.
     theta
-        Values of at least the entries that some function looks at.
+        Values of at least the entries that functions use.
+
+    Returns
+    -------
+    dict
+        Distributions by name.
     """
     found: dict[str, Any] = {}
     for name, leaf in tree.items():
@@ -35,16 +40,21 @@ def resolve(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:
 
 
 def draw(tree: dict[str, Any], key: PRNGKeyArray, sample: Callable[[Any, Any], Any]) -> Any:
-    """Draw the entries in the order in which they are written.
+    """Draw the entries in the order of the dict.
 
     Parameters
     ----------
     tree
         As in `resolve`.
     key
-        One key for all.
+        JAX key, split among the entries.
     sample
         ``sample(law, key)`` of one entry.
+
+    Returns
+    -------
+    dict
+        Values by name.
     """
     theta: dict[str, Any] = {}
     for i, (name, leaf) in enumerate(tree.items()):

@@ -1,4 +1,4 @@
-"""Keywords that a function does not have."""
+"""Suggestions for misspelt keywords."""
 
 from __future__ import annotations
 

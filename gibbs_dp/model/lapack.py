@@ -1,4 +1,4 @@
-"""A warning where a user's loss or prior meets what ``gibbs_dp/_jaxlib/linalg.py`` avoids."""
+"""A warning when a user's loss or prior may hang as described in ``gibbs_dp/_jaxlib/linalg.py``."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ COSTS |= {"ormqr": 1.0, "triangular_solve": 1.0, "tridiagonal_solve": 5.0}
 """Operations on a matrix, over its rows times the entries of it or of the right-hand side."""
 TYPICAL_BATCH = 512  # 32 datasets of 16 chains
 
-# What is done with a batch of matrices, their shape, and operations on all of them.
+# What is done with a batch of matrices, their shape, and its cost in operations.
 Matrices: TypeAlias = tuple[str, tuple[int, ...], float]
 
 
 class WaitingWarning(RuntimeWarning):
-    """The installed jaxlib may wait for ever in the loss or the prior."""
+    """The installed jaxlib may hang in the loss or the prior."""
 
 
 def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
-    """Warn if loss or prior factor matrices for every draw or dataset, in batches that may wait.
+    """Warn if loss or prior factor matrices for every draw or dataset, in batches that may hang.
 
     Warns
     -----
@@ -48,9 +48,8 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
         name, shape, _ = found
         warnings.warn(
             f"loss or prior: it uses {name} on {shape[-2]} x {shape[-1]} matrices for every "
-            f"draw or dataset, and jaxlib {jaxlib.version.__version__} may wait for ever where "
-            "several batches of them meet; if nothing moves, take another jaxlib: pip install "
-            "'jax<0.10'.",
+            f"draw or dataset, and jaxlib {jaxlib.version.__version__} may hang where several "
+            "batches of them meet; if nothing moves, install another one: pip install 'jax<0.10'.",
             WaitingWarning,
             stacklevel=2,
         )
@@ -65,11 +64,11 @@ def _largest(posterior: GibbsPosterior, treedef: Any, shapes: tuple[Any, ...]) -
         losses = posterior.empirical_loss if posterior.structured else posterior.losses
         return losses(theta, data), posterior.log_prior_unconstrained(u)
 
-    # Two datasets, two draws of each: what shows once only is the same for all.
+    # Two datasets, two draws of each: what appears once is shared by all.
     two = jnp.zeros((2, 2, posterior.dim))
     one, data = two[0, 0], jax.tree.unflatten(treedef, shapes)
     if not any(_factorized(jax.make_jaxpr(terms)(one, data).jaxpr)):
-        return None  # nearly always, at half the time
+        return None  # nearly always, in half the time
     datasets = jax.tree.map(lambda s: jax.ShapeDtypeStruct((2, *s.shape), s.dtype), data)
     batched = jax.vmap(jax.vmap(terms, (0, None)))
     for name, shape, cost in _factorized(jax.make_jaxpr(batched)(two, datasets).jaxpr):

@@ -1,4 +1,4 @@
-"""Datasets of different length under one shape: padded, with a mask on the loss."""
+"""Datasets of different lengths in one shape: padded, with a mask on the loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 
 @dataclass(frozen=True)
 class MaskedLoss:
-    """A loss of ``(example, keep)``: zero where ``keep`` is false, whatever stands there."""
+    """A loss of ``(example, keep)``: zero where ``keep`` is false."""
 
     loss: Callable[[Any, Any], Any]
 
@@ -37,17 +37,17 @@ class MaskedLoss:
 
 @lru_cache(maxsize=32)
 def masked(posterior: GibbsPosterior) -> GibbsPosterior:
-    """Return the posterior of data ``(examples, keep)``: one object each, as compilation needs.
+    """Return the posterior of data ``(examples, keep)``, the same object at every call.
 
     Raises
     ------
     ValueError
-        For a structured loss, which is no sum over examples.
+        For a structured loss, which is not a sum over examples.
     """
     if posterior.loss is None:
         raise ValueError(
-            "mask: a total_loss is no sum over examples that could be masked; give a per-example "
-            "loss, or let the total_loss read a mask from the data."
+            "mask: a total_loss is not a sum over examples that could be masked; give a "
+            "per-example loss, or let the total_loss read a mask from the data."
         )
     return GibbsPosterior(MaskedLoss(posterior.loss), posterior.prior.tree)
 

@@ -19,7 +19,7 @@ Scalar = Float[Array, ""]
 
 
 class UnconstrainedTarget(NamedTuple):
-    """A posterior on flat Euclidean space, ready for any other sampler.
+    """A posterior on flat Euclidean space, for use in any sampler.
 
     Attributes
     ----------
@@ -152,6 +152,11 @@ class GibbsPosterior:
         gamma
             Inverse temperature, ``>= 0``; multiplies the total loss only.
 
+        Returns
+        -------
+        scalar
+            Log density of theta, up to a constant.
+
         Raises
         ------
         ValueError
@@ -159,7 +164,7 @@ class GibbsPosterior:
         """
         self.prior.check(theta)
         theta = jax.tree.map(_as_float, theta)
-        # Traced by a vmap: NumPyro warns of concrete values outside the support, handled below.
+        # Traced under vmap: NumPyro warns of concrete values outside the support, handled below.
         log_prior = jax.vmap(self.prior.log_prob)(jax.tree.map(lambda a: a[None], theta))[0]
         value = -gamma * self.empirical_loss(theta, data) + log_prior
         return jnp.where(self.prior.contains(theta), value, -jnp.inf)

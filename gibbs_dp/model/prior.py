@@ -17,6 +17,13 @@ from gibbs_dp.model import hierarchy
 from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
 from gibbs_dp.model.supports import Support, as_shape
 
+_WRAPPERS = (dist.Independent, dist.ExpandedDistribution)
+_TRUNCATED = (
+    dist.TwoSidedTruncatedDistribution,
+    dist.LeftTruncatedDistribution,
+    dist.RightTruncatedDistribution,
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Flat:
@@ -97,13 +104,13 @@ def _support_of(leaf: Any) -> Support:
 
 
 def _is_uniform(law: dist.Distribution) -> bool:
-    while isinstance(law, (dist.Independent, dist.ExpandedDistribution)):
+    while isinstance(law, _WRAPPERS):
         law = law.base_dist
     return isinstance(law, dist.Uniform)
 
 
 def _refuse_moving(some: list[Support], others: list[Support]) -> None:
-    """Refuse a support that depends on other parts: one bijection must serve all of them."""
+    """Refuse a support that depends on other parts: one bijection must serve all values."""
     for a, b in zip(some, others, strict=True):
         if a.shape != b.shape or a.bounds() != b.bounds():
             raise ValueError(
@@ -121,16 +128,7 @@ def leaf_curvature(leaf: Any) -> tuple[float, float]:
     """
     if isinstance(leaf, (Flat, dist.Uniform)):
         return 0.0, 0.0
-    if isinstance(leaf, (dist.Independent, dist.ExpandedDistribution)):
-        return leaf_curvature(leaf.base_dist)
-    if isinstance(
-        leaf,
-        (
-            dist.TwoSidedTruncatedDistribution,
-            dist.LeftTruncatedDistribution,
-            dist.RightTruncatedDistribution,
-        ),
-    ):
+    if isinstance(leaf, (*_WRAPPERS, *_TRUNCATED)):
         return leaf_curvature(leaf.base_dist)
     if isinstance(leaf, dist.Normal):
         precision = np.asarray(leaf.scale, np.float64) ** -2.0
@@ -155,7 +153,7 @@ class Prior:
     Raises
     ------
     ValueError
-        If a leaf is neither, or is discrete, or a function's support moves.
+        If a leaf is none of these or discrete, or a function's support depends on other parts.
 
     Examples
     --------
@@ -211,7 +209,7 @@ class Prior:
 
     @property
     def is_bounded_flat(self) -> tuple[bool, ...]:
-        """Of every flat coordinate, whether it is one of a flat part on a box or a simplex."""
+        """Whether each flat coordinate belongs to a flat part on a box or a simplex."""
         found: list[bool] = []
         for s in self.supports:
             chart = chart_of(s.constraint) if s.is_flat else None
@@ -226,9 +224,8 @@ class Prior:
     def curvature(self) -> tuple[float, float]:
         """Smallest and largest eigenvalue of the Hessian of ``-log prior`` on the support.
 
-        ``(-inf, inf)`` where they are not known: anything but flat, uniform, Gaussian and
-        truncated Gaussian parts. On a support that is not known to be convex the smallest is
-        ``-inf``: no density is log-concave there.
+        ``(-inf, inf)`` unless every part is flat, uniform, Gaussian or truncated Gaussian. On a
+        support not known to be convex the smallest is ``-inf``: no density is log-concave there.
         """
         parts = [leaf_curvature(leaf) for leaf in self.leaves]
         low = min(low for low, _ in parts) if self.is_on_convex_set else -np.inf

@@ -33,7 +33,7 @@ def on_every_device(values: PyTree, data: PyTree) -> PyTree:
 
 
 def distinct_values(values: Any, limit: int) -> np.ndarray:
-    """Return distinct values in order, also of spread arrays (there the first ``limit`` only)."""
+    """Return distinct values in order; of a spread array only the first ``limit``."""
     if not is_spread(values):
         return np.unique(np.asarray(values))
     found = jnp.unique(values, size=limit, fill_value=values[0])

@@ -1,4 +1,4 @@
-"""Where a parameter may live, and the bijection from flat Euclidean space onto it."""
+"""Supports of parameters, and bijections from flat Euclidean space onto them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpyro.distributions.transforms import biject_to
 from gibbs_dp.model.ball import L2Ball
 from gibbs_dp.model.charts import chart_of
 
-# By exact type: a subclass may be another set.
+# By exact type: a subclass may be a different set.
 CONVEX = frozenset(
     kind if isinstance(kind, type) else type(kind)
     for kind in (
@@ -43,7 +43,7 @@ CONVEX = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """One array's support: a constraint, a shape, and the bijection onto it.
+    """The support of one array: a constraint, a shape, and the bijection onto it.
 
     Parameters
     ----------
@@ -102,26 +102,26 @@ class Support:
 
     @property
     def is_convex(self) -> bool:
-        """Whether this is known to be a convex set; False for whatever is not listed.
+        """Whether this is known to be a convex set.
 
-        Half-lines, intervals, balls, cones and simplexes are; a sphere and the Cholesky factors
-        of correlation matrices are not. Products of convex sets are convex.
+        Half-lines, intervals, balls, cones and simplexes are, and products of convex sets; a sphere
+        and the Cholesky factors of correlation matrices are not.
         """
         return type(self._elementwise()) in CONVEX
 
-    def bounds(self) -> tuple[float, float]:
-        """Return the smallest and largest value any entry may take (infinite when unbounded)."""
+    def _limits(self) -> tuple[Any, Any]:
+        """Return lower and upper bounds of the entries, infinite if there are none."""
         c = self._elementwise()
         if isinstance(c, L2Ball):
             return -c.radius, c.radius
-        low = getattr(c, "lower_bound", None)
-        high = getattr(c, "upper_bound", None)
         if type(c) is type(constraints.simplex):
-            low, high = 0.0, 1.0
-        return (
-            -np.inf if low is None else float(np.min(np.asarray(low))),
-            np.inf if high is None else float(np.max(np.asarray(high))),
-        )
+            return 0.0, 1.0
+        return getattr(c, "lower_bound", -np.inf), getattr(c, "upper_bound", np.inf)
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the smallest and largest value any entry may take (infinite when unbounded)."""
+        low, high = self._limits()
+        return float(np.min(np.asarray(low))), float(np.max(np.asarray(high)))
 
     def l2_bound(self) -> float:
         """Largest Euclidean norm on the support (infinite when unbounded)."""
@@ -130,11 +130,7 @@ class Support:
             return float(c.radius * np.sqrt(np.prod(self.shape[:-1])))
         if type(c) is type(constraints.simplex):
             return float(np.sqrt(np.prod(self.shape[:-1])))
-        low = getattr(c, "lower_bound", None)
-        high = getattr(c, "upper_bound", None)
-        if low is None or high is None:
-            return np.inf
-        far = np.maximum(np.abs(np.asarray(low)), np.abs(np.asarray(high)))
+        far = np.maximum(*(np.abs(np.asarray(limit)) for limit in self._limits()))
         return float(np.linalg.norm(np.broadcast_to(far, self.shape)))
 
 
@@ -187,7 +183,7 @@ def simplex(dim: int) -> Support:
 
 
 def l2_ball(dim: int | Sequence[int], radius: float = 1.0) -> Support:
-    """Vectors of length ``dim`` with Euclidean norm below ``radius``; a shape: a ball per row.
+    """Vectors of length ``dim`` with Euclidean norm below ``radius``; for a shape, a ball per row.
 
     >>> l2_ball((3, 2), 1.0).l2_bound()                              # of all three vectors together
     1.7320508075688772

@@ -1,4 +1,4 @@
-"""Problems to audit: the built-in ones, and what a user's own is made of."""
+"""Problems to audit: the built-in ones, and `Problem` for users' own."""
 
 from gibbs_dp.problems.base import Problem as Problem
 from gibbs_dp.problems.registry import build_problem as build_problem

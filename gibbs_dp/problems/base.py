@@ -1,4 +1,4 @@
-"""What a problem is: a posterior, where its data come from, and sensible settings."""
+"""Problems: a posterior, where its data come from, and default settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Problem:
     num_datasets
         Default number of datasets per gamma.
     domain
-        Declared bounds on examples, for the worst-case epsilon; None when nothing is promised.
+        Declared bounds on examples, for the worst-case epsilon; None where there are none.
     description
         One sentence.
     notes
@@ -41,7 +41,7 @@ class Problem:
     Raises
     ------
     ValueError
-        If a field is not what it should be.
+        If a field has a wrong type or value.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Problem:
 
 
 def normal_prior(dim: int, scale: float | None) -> Any:
-    """Independent ``Normal(0, scale)`` weights; flat where the scale is None or infinite.
+    """Independent ``Normal(0, scale)`` weights; flat if the scale is None or infinite.
 
     Raises
     ------
@@ -110,3 +110,21 @@ def flat_prior(shape: int | tuple[int, ...], theta_bound: float | None) -> Flat:
     if not (theta_bound > 0 and np.isfinite(theta_bound)):
         raise ValueError(f"theta_bound: must be positive and finite, got {theta_bound:g}.")
     return Flat(supports.box(-theta_bound, theta_bound, shape))
+
+
+def scikit_learn_data(problem: str, loader: str) -> tuple[np.ndarray, np.ndarray]:
+    """Load the examples and labels of a table that comes with scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If scikit-learn is missing.
+    """
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ValueError(
+            f"{problem}: the data come with scikit-learn; install it with pip install "
+            "'gibbs-dp[tables]'."
+        ) from error
+    return getattr(datasets, loader)(return_X_y=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gibbs_dp.model import losses
-from gibbs_dp.problems.base import Problem
+from gibbs_dp.problems.base import Problem, scikit_learn_data
 from gibbs_dp.problems.columns import standardize
 from gibbs_dp.problems.table import table_problem
 
@@ -16,22 +16,20 @@ def breast_cancer(prior_scale: float | None = 1.0, split: bool = False) -> Probl
     prior_scale
         Standard deviation of the prior on each weight (None or infinity: flat, improper here).
     split
-        Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
+        Make training rows and ghosts disjoint rows of the table, instead of drawing them with
         replacement.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------
     ValueError
         If scikit-learn is missing or the scale is not positive.
     """
-    try:
-        from sklearn.datasets import load_breast_cancer
-    except ImportError as error:
-        raise ValueError(
-            "breast-cancer: the table comes with scikit-learn; "
-            "install it with pip install 'gibbs-dp[tables]'."
-        ) from error
-    measurements, labels = load_breast_cancer(return_X_y=True)
+    measurements, labels = scikit_learn_data("breast-cancer", "load_breast_cancer")
     return table_problem(
         name="breast-cancer",
         x=standardize(measurements),

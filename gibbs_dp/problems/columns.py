@@ -18,7 +18,7 @@ LossName = Literal["logistic", "hinge", "softmax", "squared", "absolute", "huber
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Numbers ready for a loss, and a sentence for every decision that was taken.
+    """Numbers ready for a loss, and a sentence for every decision taken.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Encoded:
     num_classes
         Levels of a softmax target; 0 for other losses.
     weights, groups
-        How often a row stands for others, and the number of its group; None where not asked for.
+        Weight and group number of every row; None unless asked for.
     notes
-        A sentence each.
+        One sentence each.
     """
 
     design: Float[np.ndarray, "rows columns"]
@@ -66,11 +66,11 @@ def encode(
     weights: str | None = None,
     group: str | None = None,
 ) -> Encoded:
-    """Encode a table, in one pass to see what it holds and one to write it down.
+    """Encode a table in two passes, one to survey it and one to encode it.
 
     Numeric features are standardized; columns of text, and categorical ones, become 0/1
     indicators of every level but the first; features with a single value are dropped. A logistic
-    or hinge target becomes 0/1 and a softmax target 0, 1, ...; counts stay; other targets are
+    or hinge target becomes 0/1 and a softmax target 0, 1, ...; counts are kept; other targets are
     standardized. Only a chunk of rows and the result are in memory.
 
     Parameters
@@ -80,15 +80,20 @@ def encode(
     target
         Name of the column to predict.
     loss
-        Which loss the target is for.
+        Loss that the target is for.
     features
         Columns to use; by default all but the target, the weights and the groups.
     missing
-        "refuse" rows with missing values in the columns that are used, or "drop" them.
+        "refuse" rows with missing values in used columns, or "drop" them.
     categorical
-        Features whose numbers are names of levels.
+        Features whose numbers stand for levels.
     weights, group
         Columns of row weights and of groups of rows.
+
+    Returns
+    -------
+    Encoded
+        Design, target, and notes on how they were made.
 
     Raises
     ------
@@ -154,7 +159,7 @@ def _chosen_columns(
 
 
 def _varying(columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
-    """Features with more than one value, and what is to be told of the others."""
+    """Find features with more than one value; return notes on the others."""
     kept = [column for column in columns if len(column.levels) > 1]
     constant = [column.name for column in columns if len(column.levels) < 2]
     if not kept:
@@ -172,7 +177,7 @@ def _varying(columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
 
 
 def _target(column: Column, loss: LossName) -> tuple[Any, int, str]:
-    """How to encode the target, into how many classes, and the sentence about it."""
+    """Decide how to encode the target, into how many classes, and say so in a sentence."""
     name, levels = column.name, sorted(column.levels)
     if loss in ("logistic", "hinge", "softmax"):
         _check_classes(column, loss)
@@ -224,11 +229,7 @@ def _check_classes(column: Column, loss: LossName) -> None:
 
 
 def _write(
-    found: Survey,
-    kept: Sequence[Column],
-    target: str,
-    to_target: Any,
-    extra: Sequence[str | None],
+    found: Survey, kept: Sequence[Column], target: str, to_target: Any, extra: Sequence[str | None]
 ) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, " rows"], dict[str, Any]]:
     """Fill the design, the target and the extra columns, chunk by chunk."""
     levels = [sorted(column.levels)[1:] if column.is_text else None for column in kept]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gibbs_dp.model import losses
-from gibbs_dp.problems.base import Problem
+from gibbs_dp.problems.base import Problem, scikit_learn_data
 from gibbs_dp.problems.columns import standardize
 from gibbs_dp.problems.table import table_problem
 
@@ -16,22 +16,20 @@ def diabetes(prior_scale: float | None = 1.0, split: bool = False) -> Problem:
     prior_scale
         Standard deviation of the prior on each weight; None or infinity for a flat one.
     split
-        Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
+        Make training rows and ghosts disjoint rows of the table, instead of drawing them with
         replacement.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------
     ValueError
         If scikit-learn is missing or the scale is not positive.
     """
-    try:
-        from sklearn.datasets import load_diabetes
-    except ImportError as error:
-        raise ValueError(
-            "diabetes: the table comes with scikit-learn; "
-            "install it with pip install 'gibbs-dp[tables]'."
-        ) from error
-    measurements, progression = load_diabetes(return_X_y=True)
+    measurements, progression = scikit_learn_data("diabetes", "load_diabetes")
     return table_problem(
         name="diabetes",
         x=standardize(measurements),

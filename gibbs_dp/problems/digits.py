@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from gibbs_dp.model import GibbsPosterior, populations
-from gibbs_dp.problems.base import Problem
+from gibbs_dp.problems.base import Problem, scikit_learn_data
 from gibbs_dp.problems.neural_network import NetworkLoss, network_prior
 
 
 def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = False) -> Problem:
     """Ten classes of 8 x 8 images; with 70 hidden units theta has 5,260 coordinates.
 
-    Too many for a Laplace fit: HMC adapts a scale per coordinate, and mutual information is left
-    out. Every posterior costs seconds, so the default number of datasets is small; the one-sided
-    estimator spares the replaced posteriors, nine times as many.
+    These are too many for a Laplace fit: HMC adapts a scale per coordinate, and mutual information
+    is left out. Every posterior takes seconds, so few datasets are the default; the one-sided
+    estimator avoids sampling replaced posteriors, nine times as many.
 
     Parameters
     ----------
@@ -23,22 +23,20 @@ def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = 
     prior_scale
         Standard deviation of the biases, and of the weights times the root of their fan-in.
     split
-        Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
+        Make training rows and ghosts disjoint rows of the table, instead of drawing them with
         replacement.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------
     ValueError
         If scikit-learn is missing or a size or the scale is not positive.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ValueError(
-            "digits: the images come with scikit-learn; install it with pip install "
-            "'gibbs-dp[tables]'."
-        ) from error
-    images, labels = load_digits(return_X_y=True)
+    images, labels = scikit_learn_data("digits", "load_digits")
     pixels = (images - images.mean()) / images.std()
     return Problem(
         name="digits",
@@ -50,8 +48,8 @@ def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = 
         gammas=(0.1, 1.0),
         num_datasets=32,
         notes=(
-            "every posterior costs seconds: estimator 'one-sided' spares the nine times as many of "
-            "'two-sided', which 'auto' may take from about 0.1 nats on.",
+            "every posterior takes seconds: estimator 'one-sided' samples a tenth as many as "
+            "'two-sided', which 'auto' may choose above about 0.1 nats.",
         ),
         description="Digits (scikit-learn): 1,797 images of 64 pixels, a two-layer network.",
     )

@@ -1,4 +1,4 @@
-"""The mean of a Gaussian: the posterior, and everything about it, has a closed form."""
+"""The mean of a Gaussian, for which everything has a closed form."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def gaussian_mean(
         Standard deviation of the Gaussian prior; None (or infinity) for a flat one.
     data_scale
         Standard deviation of an example's coordinates.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

@@ -19,8 +19,8 @@ from gibbs_dp.random import normal
 class Clusters:
     """Clusters side by side in the square ``[-1, 1]^2``.
 
-    Each point is normal about the middle of one of ``num_clusters`` upright slabs, drawn at
-    random, with standard deviation ``spread``; what falls outside is moved to the edge.
+    Each point is normal about the middle of a random one of ``num_clusters`` upright slabs, with
+    standard deviation ``spread``; points outside the square are moved to its edge.
     """
 
     num_clusters: int
@@ -46,8 +46,8 @@ def slabs(num_clusters: int) -> Flat:
 def k_means(num_clusters: int = 2, spread: float = 0.15) -> Problem:
     """Squared distance to the nearest center, each center uniform on a slab of its own.
 
-    The loss does not know the order of the centers. Over one common support the posterior would
-    have ``num_clusters!`` equal modes, which no chain visits in turn; slabs leave one of them.
+    The loss ignores the order of the centers. On a common support the posterior would have
+    ``num_clusters!`` equal modes, between which no chain moves; slabs leave one of them.
 
     Parameters
     ----------
@@ -55,6 +55,11 @@ def k_means(num_clusters: int = 2, spread: float = 0.15) -> Problem:
         Clusters in the data, and centers.
     spread
         Standard deviation of a cluster.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

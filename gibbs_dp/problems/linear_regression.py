@@ -24,6 +24,11 @@ def linear_regression(theta_bound: float | None = None) -> Problem:
         Restrict theta to ``[-theta_bound, theta_bound]``. The loss is then bounded on the
         declared domain (``|x| <= 1``, ``|y| <= 2``) and the worst-case epsilon finite.
 
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
+
     Examples
     --------
     >>> from gibbs_dp.privacy import pure_dp_epsilon

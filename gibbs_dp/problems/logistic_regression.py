@@ -17,7 +17,7 @@ TRUE_NORM = 2.0
 
 @dataclass(frozen=True)
 class LogisticModel:
-    """Standard normal features; labels follow weights that are all equal and of norm 2."""
+    """Standard normal features; labels follow equal weights of norm 2."""
 
     dim: int
 
@@ -41,6 +41,11 @@ def logistic_regression(dim: int = 10, prior_scale: float | None = 1.0) -> Probl
     prior_scale
         Standard deviation of the prior on each weight. None or infinity for a flat prior, which
         is improper on datasets that a hyperplane separates.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A two-layer network: classification that no linear rule solves."""
+"""A two-layer network for classes that no linear rule separates."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Quadrants:
 def neural_network(dim: int = 2, num_hidden: int = 8, prior_scale: float | None = 2.0) -> Problem:
     """Two classes by a two-layer network with a Gaussian prior; ``gamma = 1`` is Bayesian.
 
-    Permuting hidden units or flipping their signs leaves the loss alone, so the posterior is
-    symmetric and its parameters have no meaning one by one; losses do.
+    Permuting hidden units or flipping their signs does not change the loss, so the posterior is
+    symmetric and single parameters have no meaning; losses do.
 
     Parameters
     ----------
@@ -98,6 +98,11 @@ def neural_network(dim: int = 2, num_hidden: int = 8, prior_scale: float | None 
         Hidden units.
     prior_scale
         Standard deviation of the biases, and of the weights times the root of their fan-in.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

@@ -17,7 +17,7 @@ TRUE_NORM = 1.0
 
 @dataclass(frozen=True)
 class PoissonModel:
-    """An intercept and standard normal features; log rates follow slopes that are all equal.
+    """An intercept and standard normal features; log rates have equal slopes.
 
     The slopes have norm 1 and the intercept is 1: rates have mean ``exp(1.5)``.
     """
@@ -44,6 +44,11 @@ def poisson_regression(dim: int = 5, prior_scale: float | None = 1.0) -> Problem
         Number of features besides the intercept.
     prior_scale
         Standard deviation of the prior on each weight; None or infinity for a flat one.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

@@ -23,7 +23,7 @@ def distance_to_mean(theta: Float[Array, ""], z: Float[Array, " n"]) -> Float[Ar
 
 
 def sensitivity(n: int) -> float:
-    """Most that replacing one example of [-2, 2] moves the loss."""
+    """Largest change of the loss when one example of [-2, 2] is replaced."""
     return 2 * EXAMPLE_BOUND / n
 
 
@@ -35,6 +35,11 @@ def private_mean(theta_bound: float | None = None) -> Problem:
     theta_bound
         Restrict theta to ``[-theta_bound, theta_bound]``. The normalizer then depends on the
         data, and the worst-case epsilon doubles.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Examples
     --------

@@ -22,13 +22,18 @@ def private_median(theta_bound: float = 2.0) -> Problem:
     """Absolute loss ``|y - theta|`` with theta uniform on ``[-theta_bound, theta_bound]``.
 
     The exponential mechanism of McSherry & Talwar (2007) with a continuous score: every draw is
-    ``4 gamma min(2, theta_bound)``-DP. Once ``gamma`` is so large that the posterior lies between
-    two examples, its density is a staircase that chains cross badly; the report then says so.
+    ``4 gamma min(2, theta_bound)``-DP. Once ``gamma`` is so large that the posterior lies among a
+    few examples, its density is a staircase that chains hardly cross; the report then warns.
 
     Parameters
     ----------
     theta_bound
         Largest absolute value of theta; examples lie in [-2, 2].
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from gibbs_dp.random import normal
 
 Activation = Literal["tanh", "relu"]
 INPUT_DIM = 10
-# The features themselves are part of the problem, the same for every dataset.
+# The features are part of the problem: the same for every dataset.
 FEATURE_SEED = 0
 
 
@@ -45,7 +45,7 @@ class RandomFeatures:
         x_key, noise_key = jax.random.split(key)
         x = normal(x_key, (n, INPUT_DIM))
         y = x.sum(axis=1) / INPUT_DIM**0.5 + self.noise * normal(noise_key, (n,))
-        # In single precision always: drawn in double they would be other features.
+        # Always in single precision: in double, other features would be drawn.
         shape = (INPUT_DIM + 1, self.num_features)
         mixed = jax.random.normal(jax.random.key(FEATURE_SEED), shape, jnp.float32).astype(x.dtype)
         hidden = jnp.matmul(x, mixed[1:], precision="highest") + mixed[0]
@@ -61,8 +61,8 @@ def random_features(
 ) -> Problem:
     """Squared loss with a Gaussian prior; the posterior is Gaussian for every dataset.
 
-    With ``gamma`` large against ``1 / prior_scale^2`` the risk peaks where ``num_features`` is
-    near ``n`` (double descent); `gibbs_dp.exact.closed_form.linear_regression_replaced` has the
+    For ``gamma`` well above ``1 / prior_scale^2`` the risk peaks at ``num_features`` near ``n``
+    (double descent); `gibbs_dp.exact.closed_form.linear_regression_replaced` has the
     exact on-average KL.
 
     Parameters
@@ -76,6 +76,11 @@ def random_features(
         a flat prior has no posterior.
     noise
         Standard deviation of the noise in ``y``; the signal's is 1.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

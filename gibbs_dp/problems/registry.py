@@ -1,4 +1,4 @@
-"""The built-in problems by name, and how to find a user's own."""
+"""The built-in problems by name, and users' own by ``module:object``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.problems.base import Problem
 
-# Files that are tables.
+# Endings of files that hold tables.
 SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 # Help of options, where the docstring's is too long for a terminal or for Python only.
 _SCALE = "standard deviation of the Gaussian prior; inf for a flat one"
@@ -103,7 +103,7 @@ def build_problem(name: str, **options: Any) -> Problem:
     Raises
     ------
     ValueError
-        If there is none of that name, it lacks an option, or an option makes no sense.
+        If there is no such problem or option, or an option has a wrong value.
 
     Examples
     --------

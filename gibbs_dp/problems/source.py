@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-# Rows in memory at once while a file is read.
+# Rows of a file in memory at once.
 CHUNK_ROWS = 65_536
 PARQUET = (".parquet", ".pq")
 
@@ -24,8 +24,8 @@ class Source:
     columns
         Names of its columns.
     chunks
-        ``chunks(columns, text)`` yields frames of those columns, in the order of the file; the
-        columns of ``text`` as they are spelled there, not as numbers.
+        ``chunks(columns, text)`` yields frames of those columns in the order of the file, with
+        those in ``text`` as spelled there, not as numbers.
     """
 
     columns: tuple[str, ...]
@@ -33,7 +33,12 @@ class Source:
 
 
 def open_table(data: str | os.PathLike[str] | pd.DataFrame) -> Source:
-    """Open a CSV or Parquet file, or take a data frame as it is.
+    """Open a CSV or Parquet file, or wrap a data frame.
+
+    Returns
+    -------
+    Source
+        The table, to be read in chunks.
 
     Raises
     ------
@@ -58,14 +63,14 @@ def _of_frame(frame: pd.DataFrame) -> Source:
     renamed = frame.set_axis([str(c) for c in frame.columns], axis=1)
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
-        del text  # a frame's types are its owner's choice
+        del text  # a frame already has types
         yield renamed[list(columns)]
 
     return Source(tuple(renamed.columns), chunks)
 
 
 def _of_csv(path: str | os.PathLike[str]) -> Source:
-    # With some rows: the header alone would not show that a file is no text.
+    # With some rows: a header alone does not show whether a file is text.
     header = _guarded(path, lambda: pd.read_csv(path, sep=_separator(path), nrows=100))
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""What a column holds, from one pass over a table in chunks."""
+"""The contents of columns, from one pass over a table in chunks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_LEVELS = 100
 
 @dataclass
 class Column:
-    """Running facts about one column, over the rows that are used.
+    """Running facts about one column, over the used rows.
 
-    ``levels`` are its different values, as text where ``is_text``, given up beyond
+    ``levels`` are its distinct values, as text where ``is_text``, not tracked beyond
     ``MAX_LEVELS + 1``. Mean and squared deviations are merged as in Chan, Golub & LeVeque (1983).
     """
 
@@ -35,7 +35,7 @@ class Column:
     levels: set[Any] = field(default_factory=set)
 
     def add(self, values: pd.Series[Any]) -> None:
-        """Take in the used rows of one chunk."""
+        """Include the used rows of one chunk."""
         if not self.has_many_levels:
             found = values.astype(str) if self.is_text else values
             self.levels.update(found.unique().tolist())
@@ -61,7 +61,7 @@ class Column:
 
     @property
     def has_many_levels(self) -> bool:
-        """Whether there are too many different values to be levels."""
+        """Whether there are too many distinct values for levels."""
         return len(self.levels) > MAX_LEVELS
 
 
@@ -78,26 +78,31 @@ class Survey:
 def survey(
     source: Source, names: Sequence[str], categorical: Sequence[str], missing: Missing
 ) -> Survey:
-    """Read a table once and say what each column holds.
+    """Read a table once and find out what each column holds.
 
-    A column is text unless every chunk of it is numeric; where a file's chunks differ, it is read
-    again with those columns as they are spelled.
+    A column is text unless all its chunks are numeric; if chunks differ, the file is read again
+    with those columns as spelled.
 
     Parameters
     ----------
     source
         The table.
     names
-        Columns that are used.
+        Columns to use.
     categorical
-        Columns to take as text, whatever they hold.
+        Columns to treat as text, whatever they hold.
     missing
-        "drop": rows with a missing value in a used column are left out.
+        "drop" leaves out rows with a missing value in a used column.
+
+    Returns
+    -------
+    Survey
+        Facts about every used column.
 
     Raises
     ------
     ValueError
-        For missing values that are to be refused, and infinite ones.
+        For infinite values, and for missing ones unless they are dropped.
     """
     text = frozenset(categorical)
     while True:
@@ -120,7 +125,7 @@ def survey(
 def _read(
     source: Source, names: Sequence[str], text: frozenset[str], missing: Missing
 ) -> tuple[frozenset[str], Survey]:
-    """One pass; the first of the pair are columns whose chunks disagree about their type."""
+    """Read once; return columns whose chunks disagree about their type, and the survey."""
     kinds: dict[str, str] = dict.fromkeys(text, "text")
     columns: dict[str, Column] = {}
     absent = dict.fromkeys(names, 0)
@@ -154,7 +159,7 @@ def _kind(column: pd.Series[Any]) -> str:
 
 
 def few(names: Sequence[str], most: int = 20) -> str:
-    """Names in one line, cut where they are many.
+    """Join names, leaving out all but the first few.
 
     >>> few(["a", "b", "c"], most=2)
     'a, b and 1 more'

@@ -20,7 +20,7 @@ from gibbs_dp.problems.columns import LossName, encode
 from gibbs_dp.problems.source import open_table
 from gibbs_dp.problems.survey import Missing
 
-# Default dataset size of a large table: half its rows would be sampled forever.
+# Largest default dataset size: half the rows of a large table would take too long to sample.
 MAX_N = 1000
 
 
@@ -41,9 +41,9 @@ def table(
     Numeric features are standardized, columns of text become 0/1 indicators (all levels but the
     first), and a column of ones is the intercept. A logistic or hinge target must have two values,
     the smaller (or alphabetically first) of which becomes 0; a softmax target may have more;
-    counts (poisson) stay; other targets are standardized, so that losses are in variances
+    counts (poisson) are kept; other targets are standardized, so that losses are in variances
     (squared, huber) or standard deviations (absolute) of the target. Files are read a few
-    thousand rows at a time; what stays in memory is the encoded table.
+    thousand rows at a time; only the encoded table stays in memory.
 
     Parameters
     ----------
@@ -60,19 +60,24 @@ def table(
         Standard deviation of the Gaussian prior on each weight, intercept included; None or
         infinity for a flat one.
     split
-        Training rows and ghosts are disjoint rows of the table, rather than drawn from it with
+        Make training rows and ghosts disjoint rows of the table, instead of drawing them with
         replacement.
     missing
-        "refuse" (default): a missing value in a column that is used is an error. "drop": rows
-        with one are left out, and a note says how many.
+        "refuse" (default): a missing value in a used column is an error. "drop": such rows are left
+        out, and a note says how many.
     categorical
-        Features whose numbers are names of levels, to be made indicators.
+        Features whose numbers stand for levels, to be made indicators.
     weights
         A column of numbers >= 0: rows are drawn with probability proportional to it (survey
         weights). Not with ``split``. Features and target are standardized without it.
     group
         With ``split``: a column that says which rows belong together (a person, a household);
         rows of one group stay on one side. Audits then need ``group_size = n``.
+
+    Returns
+    -------
+    Problem
+        Ready for ``gibbs_dp.audit``.
 
     Raises
     ------

@@ -100,7 +100,7 @@ def test_post_processing_by_a_square():
     [
         (Polynomial(1), PolynomialMap(2), "even a linear critic has that degree"),
         (Polynomial(3), capacity.AnyMap(), "nothing is known of it"),
-        (capacity.TwoLayerReLU(4), PolynomialMap(2), "no two-layer network"),
+        (capacity.TwoLayerReLU(4), PolynomialMap(2), "not a two-layer network"),
         (capacity.RandomFeatures(8), PolynomialMap(1), "random features of a mapped output"),
         (capacity.QueryHull(), PolynomialMap(1), "need not evaluate the query"),
         (capacity.FiniteClass(2), PolynomialMap(1), "need not be among the 2"),

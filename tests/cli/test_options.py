@@ -156,8 +156,8 @@ def test_every_plain_field_of_every_kernel_is_an_option():
     for where in kernel.KERNELS.values():
         assert {field.name for field in dataclasses.fields(imported(where))} <= flags
     (accept,) = (o for o in kernel.SETTINGS if o.keyword == "target_accept")
-    assert accept.text.startswith("hmc, mala: ")
-    assert accept.text.endswith("(default: hmc 0.8, mala 0.6)")
+    assert accept.text.startswith("hmc, mala, underdamped: ")
+    assert accept.text.endswith("(default: hmc 0.8, mala 0.6, underdamped 0.9)")
 
 
 def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
@@ -169,7 +169,7 @@ def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
     made = kernel.make_kernel(parser.parse_args(["--kernel", "new", "--clip", "2"]))
     assert made == gdp.ULA(clip=2.0)
     foreign = argparse.Namespace(kernel="hmc", clip=2.0)
-    with pytest.raises(ValueError, match=r"--clip: hmc has no .* use --kernel ula or sgld or new"):
+    with pytest.raises(ValueError, match=r"--clip: hmc has no .* use --kernel sgld or ula or new"):
         kernel.make_kernel(foreign)
 
 

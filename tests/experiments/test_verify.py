@@ -15,9 +15,10 @@ from gibbs_dp.exact.record import counterexample, equality
 from gibbs_dp.experiments import verify_dependent, verify_sampled
 from gibbs_dp.experiments.verify import verdict
 from gibbs_dp.experiments.verify_bounds import bound_checks
-from gibbs_dp.experiments.verify_check import exact_check, json_row, sampled_equality, table
+from gibbs_dp.experiments.verify_check import exact_check, sampled_equality, table
 from gibbs_dp.experiments.verify_exact import channel_checks, fixture_checks
 from gibbs_dp.information import bounds
+from gibbs_dp.io import json_row
 
 # Not a bound but an order of magnitude.
 NOT_THEOREMS = {"approximate_dp_max_information_rate"}
@@ -111,7 +112,7 @@ def test_z_scores():
 
 def test_rows_of_json_and_of_the_table():
     infinite = exact_check(counterexample("a <= b", "book", math.inf, 1.0), "case")
-    row = json.loads(json.dumps(json_row(infinite), allow_nan=False))
+    row = json.loads(json.dumps(json_row(infinite._asdict()), allow_nan=False))
     assert row["left"] == "inf"
     assert "z" not in row
     good = exact_check(equality("c = d", "book", 1.0, 1.0), "one")

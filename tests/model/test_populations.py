@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import gibbs_dp as gdp
 from gibbs_dp import populations
 from gibbs_dp.model.populations.alias import alias_table
 from gibbs_dp.model.populations.base import as_examples, as_population
+from gibbs_dp.model.populations.own import population_name
+from gibbs_dp.model.supports import real
 
 FALSE_ALARM = 1e-4  # of each chi-square test below
 
@@ -39,7 +42,7 @@ def test_table_with_replacement_is_uniform_over_rows_and_keeps_rows_together():
         assert stats.chisquare(counts).pvalue > FALSE_ALARM
     pairs = np.asarray(train["x"][:, 0] == ghosts["x"][:, 0]).mean()
     assert abs(pairs - 1 / 20) < 4 * np.sqrt(1 / 20 * 19 / 20 / 1000)
-    assert not population.conditional
+    assert not population.is_conditional
 
 
 def test_split_mode_gives_disjoint_rows_each_as_likely():
@@ -55,7 +58,7 @@ def test_split_mode_gives_disjoint_rows_each_as_likely():
         k = part.shape[1]
         statistic = np.sum((counts - 2000 * k / 15) ** 2) / (2000 * k / 15) * 14 / (15 - k)
         assert stats.chi2.sf(statistic, 14) > FALSE_ALARM
-    assert population.conditional
+    assert population.is_conditional
 
 
 def test_split_mode_can_use_every_row():
@@ -70,6 +73,84 @@ def test_sampler_keeps_ghosts_apart_from_the_training_set():
     train, ghosts = population.sample(jax.random.key(0), 3, 3)
     assert not np.isin(train, ghosts).any()
     assert as_population(population) is population
+
+
+class Shifted:
+    """A user's own class, which knows nothing of the contract but ``sample``."""
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def sample(self, key, n, num_ghosts):
+        draws = self.shift + jax.random.normal(key, (n + num_ghosts,))
+        return draws[:n], draws[n:]
+
+
+@jax.tree_util.register_pytree_node_class
+class Traced(Shifted):
+    """One that JAX knows, whose datasets are joint draws."""
+
+    is_dependent = True
+
+    def tree_flatten(self):
+        return (self.shift,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_dependent", "num_traces"), [(Shifted, False, 2), (Traced, True, 1)]
+)
+def test_own_objects_draw_under_jit_and_declare_what_they_are(given, is_dependent, num_traces):
+    traces = 0
+
+    @jax.jit
+    def draw(population, key):
+        nonlocal traces
+        traces += 1
+        return population.sample(key, 4, 2)
+
+    for shift in (0.0, 100.0):
+        own = given(shift)
+        population = as_population(own)
+        assert as_population(population) is population
+        assert population_name(population) == given.__name__
+        assert (population.is_dependent, population.is_conditional) == (is_dependent, False)
+        for again in (population, as_population(own)):
+            drawn, direct = draw(again, jax.random.key(1)), own.sample(jax.random.key(1), 4, 2)
+            jax.tree.map(np.testing.assert_allclose, drawn, direct)
+    assert traces == num_traces  # arrays of a pytree are traced; other objects compile once each
+
+
+def test_an_audit_of_own_objects_heeds_what_they_declare():
+    loss = gdp.losses.half_squared_distance
+    posterior = gdp.GibbsPosterior(lambda theta, z: loss(theta, z[None]), gdp.Flat(real(1)))
+    few = {"num_datasets": 8, "num_information": 0, "progress": False}
+    row = gdp.audit(posterior, Shifted(0.0), 4, 1.0, **few).rows[0]
+    assert np.isfinite(row["on_average_kl"])
+    with pytest.raises(ValueError, match="examples are dependent"):
+        gdp.audit(posterior, Traced(0.0), 4, 1.0, **few)
+
+
+@pytest.mark.parametrize(
+    ("population", "is_dependent", "is_conditional"),
+    [
+        (populations.Sampler(lambda key, n: jax.random.normal(key, (n,))), False, False),
+        (populations.Finite(np.arange(2.0), [0.5, 0.5]), False, False),
+        (populations.Dependent(lambda key, n: jax.random.normal(key, (n,))), True, False),
+        (populations.Table(np.arange(4.0)), False, False),
+        (populations.Table(np.arange(4.0), replace=False), False, True),
+        (populations.Table(np.arange(4.0), replace=False, groups=[0, 0, 1, 1]), True, True),
+    ],
+    ids=["sampler", "finite", "dependent", "table", "split", "groups"],
+)
+def test_populations_declare_what_they_are(population, is_dependent, is_conditional):
+    assert isinstance(population, populations.Population)
+    assert (population.is_dependent, population.is_conditional) == (is_dependent, is_conditional)
+    assert as_population(population) is population
+    assert population_name(population) == type(population).__name__
 
 
 def test_same_key_same_examples():

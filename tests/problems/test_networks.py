@@ -65,7 +65,7 @@ def test_digits():
     scales = {name: float(np.ravel(p.scale)[0]) for name, p in problem.posterior.prior.tree.items()}
     assert scales["hidden_weight"] == pytest.approx(1 / 8)
     assert scales["output_weight"] == pytest.approx(70**-0.5)
-    assert build_problem("digits", split=True).population.conditional
+    assert build_problem("digits", split=True).population.is_conditional
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_breast_cancer():
     assert x.shape == (569, 31)
     assert float(y.sum()) == 357  # benign
     assert problem.n == 284
-    assert build_problem("breast-cancer", split=True).population.conditional
+    assert build_problem("breast-cancer", split=True).population.is_conditional
 
 
 def test_a_table_from_a_file_and_from_a_frame_agree(tmp_path):

@@ -143,6 +143,13 @@ def test_default_tuning_is_the_user_s_where_given():
     assert gdp.MALA().default_tuning(64)[0] == pytest.approx(1.3 / 2)
 
 
+def unchecked(kernel, **settings):
+    """Set what the runtime type checks of tests would refuse first."""
+    for name, value in settings.items():
+        object.__setattr__(kernel, name, value)
+    kernel.__post_init__()
+
+
 @pytest.mark.parametrize(
     ("make", "match"),
     [
@@ -151,7 +158,12 @@ def test_default_tuning_is_the_user_s_where_given():
         (lambda: gdp.HMC(num_leapfrog=0), r"HMC\(num_leapfrog\)"),
         (lambda: gdp.HMC(jitter=1.0), r"HMC\(jitter\)"),
         (lambda: gdp.HMC(target_accept=1.0), r"HMC\(target_accept\)"),
-        (lambda: gdp.HMC(integrator="euler"), r"HMC\(integrator\)"),
+        (lambda: unchecked(gdp.HMC(), integrator="euler"), r"HMC\(integrator\)"),
+        (lambda: gdp.UnderdampedLangevin(step_size=0.0), r"Langevin\(step_size\)"),
+        (lambda: gdp.UnderdampedLangevin(num_steps=0), r"Langevin\(num_steps\)"),
+        (lambda: gdp.UnderdampedLangevin(friction=0.0), r"Langevin\(friction\)"),
+        (lambda: gdp.UnderdampedLangevin(target_accept=1.0), r"Langevin\(target_accept\)"),
+        (lambda: unchecked(gdp.UnderdampedLangevin(), integrator="x"), r"Langevin\(integrator\)"),
         (lambda: gdp.MALA(step_size=-1.0), r"MALA\(step_size\)"),
         (lambda: gdp.MALA(num_inner=0), r"MALA\(num_inner\)"),
         (lambda: gdp.MALA(target_accept=0.0), r"MALA\(target_accept\)"),

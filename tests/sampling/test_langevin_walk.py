@@ -115,7 +115,7 @@ def mala_draws(size):
         def move(i, state):
             return mala.step(jax.random.fold_in(key, i), state, potential, tuning)[0]
 
-        state = mala.init(jnp.asarray([MODE], jnp.float32), potential)
+        state = mala.evaluate(jnp.asarray([MODE], jnp.float32), potential)
         return jax.lax.fori_loop(0, 60, move, state).position[0]
 
     return np.asarray(jax.jit(run)(jax.random.split(jax.random.key(8), NUM_CHAINS)))

@@ -23,7 +23,7 @@ def draw(datasets):
 
 def programs():
     """How many were compiled to sample with."""
-    static = ("posterior", "kernel", "num_chains", "num_samples")
+    static = ("posterior", "sampler", "num_chains", "num_samples")
     return program(_sample_batch_of, static, "cpu")._cache_size()
 
 

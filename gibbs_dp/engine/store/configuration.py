@@ -14,6 +14,7 @@ from gibbs_dp.engine.asked import versions
 from gibbs_dp.engine.datasets import num_fresh
 from gibbs_dp.engine.settings import Settings, identities
 from gibbs_dp.engine.store.fingerprint import DIGITS, fingerprints
+from gibbs_dp.model.populations.own import population_name
 
 FORMAT = 4
 _TRACED = ("loss", "prior", "population")
@@ -33,7 +34,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
     names = {
         "loss": _name(s.posterior.loss or s.posterior.total_loss),
         "prior": ", ".join(map(repr, s.posterior.prior.supports)),
-        "population": type(s.population).__name__,
+        "population": population_name(s.population),
     }
     return {
         "format": FORMAT,

@@ -1,1 +1,1 @@
-"""Cases that attain the bounds of ``information.bounds``, or come as near as is known."""
+"""Cases that attain the bounds of ``information.bounds``, or come as close as is known."""

@@ -1,4 +1,4 @@
-"""What an attaining case of a bound is: two sides that meet, or come as near as is known."""
+"""A case that attains a bound: two sides that meet, or come as close as is known."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Sides = Callable[[], tuple[float, float]]
 class Case(NamedTuple):
     """``sides()`` computes ``left <= right``, calling one bound through ``bounds.<name>``.
 
-    With what the bound returns (entry ``part`` of it, where it returns several numbers) times
-    ``factor`` the statement is false. Factors below 1 belong to upper bounds, above 1 to lower
-    bounds and to numbers that are spent, such as the eps of one release. A bound that no known
-    case nearly attains has ``loose``: why, beside the tightest factor known.
+    The statement is false once the bound's value (its entry ``part``, if it returns several
+    numbers) is multiplied by ``factor``: below 1 for upper bounds, above 1 for lower bounds and for
+    numbers that are spent, such as the eps of one release. Where no known case comes close,
+    ``loose`` says why, and the factor is the tightest known.
     """
 
     sides: Sides
@@ -38,15 +38,20 @@ class Case(NamedTuple):
 
     @property
     def is_near(self) -> bool:
-        """Whether a few percent decide."""
+        """Whether a change of a few percent makes the statement false."""
         return 0.9 < self.factor < 1.11
 
 
 def equal(sides: Sides) -> list[Case]:
-    """Cases of an equality: it fails with the right side too small, and with it too large."""
+    """Return the cases of an equality: the right side may be neither too small nor too large."""
 
     def swapped() -> tuple[float, float]:
         left, right = sides()
         return right, left
 
     return [Case(sides, 0.999), Case(swapped, 1.001)]
+
+
+def single(sides: Sides, factor: float = 0.999, loose: str = "") -> list[Case]:
+    """Return the only case of a bound."""
+    return [Case(sides, factor, loose=loose)]

@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.gaussian_dp` and `bounds.composition`."""
+"""Cases of `bounds.gaussian_dp` and `bounds.composition`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gibbs_dp.exact.composition import composed_privacy_curve
-from gibbs_dp.experiments.attained.case import Case, equal
+from gibbs_dp.experiments.attained.case import Case, equal, single
 from gibbs_dp.experiments.attained.hard_laws import hidden, response
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
@@ -23,7 +23,7 @@ def composed_response(eps: float, total: float) -> float:
 
 
 def many_releases() -> tuple[float, float]:
-    """Many randomized responses at what advanced composition promises."""
+    """Many randomized responses at the total eps that advanced composition promises."""
     total = bounds.advanced_composition(RELEASES, EACH, delta_slack=TAIL)
     return composed_response(EACH, total.epsilon), TAIL
 
@@ -36,7 +36,7 @@ def many_leaks() -> tuple[float, float]:
 
 
 def spent(inverse: Callable[..., float]) -> tuple[float, float]:
-    """Delta of as many responses as an inverse lets each spend."""
+    """Total delta when every response spends what an inverse bound allows it."""
     eps = inverse(RELEASES, 3.0, delta_slack=TAIL)
     return composed_response(eps, 3.0), TAIL
 
@@ -44,7 +44,7 @@ def spent(inverse: Callable[..., float]) -> tuple[float, float]:
 def langevin(
     steps: int = 7, h: float = 0.3, m: float = 0.5, s: float = 1.7, gamma: float = 0.8
 ) -> float:
-    """Shift over deviation of the last iterate, exactly, and the settings."""
+    """Shift over deviation of the last iterate, exactly."""
     shift = variance = 0.0
     for _ in range(steps):
         shift = (1 - h * m) * shift + h * gamma * s
@@ -68,16 +68,14 @@ CASES: dict[str, list[Case]] = {
             bounds.delta_from_gdp(0.8, 0.5),
         )
     ),
-    "delta_from_zcdp": [
-        Case(
-            lambda: (
-                dv.gaussian_hockey_stick(20.0, 1.0, 0.0, 1.0, math.exp(200.0)),
-                bounds.delta_from_zcdp(bounds.zcdp_from_gdp(20.0), 200.0),
-            ),
-            0.47,
-            loose="Chernoff's bound of a Gaussian tail: half at eps = rho, less beyond",
-        )
-    ],
+    "delta_from_zcdp": single(
+        lambda: (
+            dv.gaussian_hockey_stick(20.0, 1.0, 0.0, 1.0, math.exp(200.0)),
+            bounds.delta_from_zcdp(bounds.zcdp_from_gdp(20.0), 200.0),
+        ),
+        0.47,
+        loose="Chernoff's bound of a Gaussian tail: half at eps = rho, less beyond",
+    ),
     "strongly_convex_gdp": equal(
         lambda: (
             # Potential m theta^2 / 2 + gamma G z theta: N(-gamma G z / m, 1 / m), z in {0, 1}.
@@ -103,7 +101,7 @@ CASES: dict[str, list[Case]] = {
     ),
     "langevin_trajectory_gdp": equal(
         lambda: (
-            langevin(m=0.0),  # without curvature the last iterate knows what the trajectory does
+            langevin(m=0.0),  # without curvature the last iterate reveals as much as the trajectory
             bounds.langevin_trajectory_gdp(7, 0.3, gradient_sensitivity=1.7, gamma=0.8),
         )
     ),
@@ -127,13 +125,13 @@ CASES: dict[str, list[Case]] = {
     ],
     "advanced_composition": [Case(many_releases, 0.97, part=0), Case(many_leaks, 0.999, part=1)],
     # Spending a little more per release than the inverse allows overdraws the total. The form as
-    # printed is no guarantee (`test_the_printed_inverse_overdraws`), and right for a tiny eps.
-    "advanced_composition_inverse": [
-        Case(lambda: spent(bounds.advanced_composition_inverse), 1.03)
-    ],
-    "advanced_composition_inverse_small_epsilon": [
-        Case(lambda: spent(bounds.advanced_composition_inverse_small_epsilon), 1.03)
-    ],
+    # printed is not a guarantee (`test_the_printed_inverse_overdraws`), and right for a tiny eps.
+    "advanced_composition_inverse": single(
+        lambda: spent(bounds.advanced_composition_inverse), 1.03
+    ),
+    "advanced_composition_inverse_small_epsilon": single(
+        lambda: spent(bounds.advanced_composition_inverse_small_epsilon), 1.03
+    ),
     "approximate_draw": [
         Case(
             lambda: (

@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.on_average_kl` and `bounds.generalization`."""
+"""Cases of `bounds.on_average_kl` and `bounds.generalization`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from gibbs_dp.exact.composition import conditional_on_average_kl
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem
-from gibbs_dp.experiments.attained.case import Case, equal
+from gibbs_dp.experiments.attained.case import Case, equal, single
 from gibbs_dp.experiments.attained.hard_laws import (
     AGREE,
     CENTERED,
@@ -37,7 +37,7 @@ RARE_LOSS = math.expm1(SIGMA**2 / (2 * B**2)) * math.exp(-X / B)
 
 
 def subexponential() -> tuple[float, float]:
-    """Half of the time the output is the one hypothesis that fits its example."""
+    """Output, half of the time, the one hypothesis that fits the example."""
     fit, chance = 0.5, RARE_LOSS
     information = dv.kl_divergence([fit, 1 - fit], [chance, 1 - chance])
     bound = bounds.generalization_subexponential(information, 1, sigma=SIGMA, b=B)
@@ -86,15 +86,12 @@ CASES: dict[str, list[Case]] = {
             bounds.generalization_from_on_average_kl(2.0, SKEWED.on_average_kl(2.0, 3)),
         )
     ),
-    "post_processed_on_average_kl": [
-        Case(  # renaming the outputs loses nothing
-            lambda: (
-                BIT.post_process([[0.0, 1.0], [1.0, 0.0]]).on_average_kl(),
-                bounds.post_processed_on_average_kl(BIT.on_average_kl()),
-            ),
-            0.999,
+    "post_processed_on_average_kl": single(  # renaming the outputs loses nothing
+        lambda: (
+            BIT.post_process([[0.0, 1.0], [1.0, 0.0]]).on_average_kl(),
+            bounds.post_processed_on_average_kl(BIT.on_average_kl()),
         )
-    ],
+    ),
     "group_on_average_kl": equal(
         lambda: (
             float(SKEWED.group_privacy(2.0, 4).on_average_kl[2]),
@@ -108,77 +105,61 @@ CASES: dict[str, list[Case]] = {
             bounds.repeated_draws_on_average_kl(BIT.on_average_kl(), 3),
         )
     ),
-    "mutual_information_from_on_average_kl": [
-        Case(
-            lambda: (
-                RARE.table(1.0, 1).mutual_information(),
-                bounds.mutual_information_from_on_average_kl(1, RARE.on_average_kl(1.0, 1)),
+    "mutual_information_from_on_average_kl": single(
+        lambda: (
+            RARE.table(1.0, 1).mutual_information(),
+            bounds.mutual_information_from_on_average_kl(1, RARE.on_average_kl(1.0, 1)),
+        ),
+        0.95,
+    ),
+    "generalization_lower_from_mutual_information": single(
+        lambda: (
+            bounds.generalization_lower_from_mutual_information(
+                RARE.table(1.0, 1).mutual_information(), 1, 1.0
             ),
-            0.95,
+            RARE.generalization_error(1.0, 1),
+        ),
+        1.06,
+    ),
+    "gibbs_mutual_information": single(
+        lambda: (
+            COIN.table(1e-3, 1).mutual_information(),
+            bounds.gibbs_mutual_information(1, 1e-3, sigma=0.5),
+        ),
+        0.249,
+        loose=TWO_EDGES,
+    ),
+    "gibbs_generalization_subgaussian": single(
+        lambda: (
+            COIN.generalization_error(1e-3, 1),
+            bounds.gibbs_generalization_subgaussian(1e-3, sigma=0.5),
+        ),
+        0.499,
+        loose=TWO_EDGES,
+    ),
+    # The least sigma of a fair bit: sqrt(2 log E e^{s (z - 1/2)}) / s at s -> 0.
+    "subgaussian_parameter": single(
+        lambda: (
+            math.sqrt(2 * math.log(math.cosh(0.5 * 1e-2))) / 1e-2,
+            bounds.subgaussian_parameter(0.0, 1.0),
         )
-    ],
-    "generalization_lower_from_mutual_information": [
-        Case(
-            lambda: (
-                bounds.generalization_lower_from_mutual_information(
-                    RARE.table(1.0, 1).mutual_information(), 1, 1.0
-                ),
-                RARE.generalization_error(1.0, 1),
+    ),
+    "generalization_from_mutual_information": single(
+        lambda: (
+            weak_gap(),
+            bounds.generalization_from_mutual_information(
+                dep.mutual_information(weak_sign()), 1, sigma=0.5
             ),
-            1.06,
         )
-    ],
-    "gibbs_mutual_information": [
-        Case(
-            lambda: (
-                COIN.table(1e-3, 1).mutual_information(),
-                bounds.gibbs_mutual_information(1, 1e-3, sigma=0.5),
+    ),
+    "generalization_from_individual_information": single(
+        lambda: (
+            weak_gap(),
+            bounds.generalization_from_individual_information(
+                [dep.mutual_information(weak_sign())], sigma=0.5
             ),
-            0.249,
-            loose=TWO_EDGES,
         )
-    ],
-    "gibbs_generalization_subgaussian": [
-        Case(
-            lambda: (
-                COIN.generalization_error(1e-3, 1),
-                bounds.gibbs_generalization_subgaussian(1e-3, sigma=0.5),
-            ),
-            0.499,
-            loose=TWO_EDGES,
-        )
-    ],
-    "subgaussian_parameter": [
-        Case(  # the least sigma of a fair bit: sqrt(2 log E e^{s (z - 1/2)}) / s at s -> 0
-            lambda: (
-                math.sqrt(2 * math.log(math.cosh(0.5 * 1e-2))) / 1e-2,
-                bounds.subgaussian_parameter(0.0, 1.0),
-            ),
-            0.999,
-        )
-    ],
-    "generalization_from_mutual_information": [
-        Case(
-            lambda: (
-                weak_gap(),
-                bounds.generalization_from_mutual_information(
-                    dep.mutual_information(weak_sign()), 1, sigma=0.5
-                ),
-            ),
-            0.999,
-        )
-    ],
-    "generalization_from_individual_information": [
-        Case(
-            lambda: (
-                weak_gap(),
-                bounds.generalization_from_individual_information(
-                    [dep.mutual_information(weak_sign())], sigma=0.5
-                ),
-            ),
-            0.999,
-        )
-    ],
+    ),
     "generalization_subexponential": [
         Case(
             lambda: (
@@ -191,15 +172,12 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(subexponential, 0.99),
     ],
-    "generalization_from_erasure_t_information": [
-        Case(
-            lambda: (
-                BIT.generalization_error(AGREE),
-                bounds.generalization_from_erasure_t_information(BIT.erasure_t_information(), 1),
-            ),
-            0.999,
+    "generalization_from_erasure_t_information": single(
+        lambda: (
+            BIT.generalization_error(AGREE),
+            bounds.generalization_from_erasure_t_information(BIT.erasure_t_information(), 1),
         )
-    ],
+    ),
     "generalization_from_dp": [
         Case(
             lambda: (
@@ -212,41 +190,32 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(leak, 0.97),
     ],
-    "erasure_information_from_uniform_kl_stability": [
-        Case(
-            lambda: (
-                dv.kl_divergence(*report_information(MANY, 0.5)),
-                bounds.erasure_information_from_uniform_kl_stability(
-                    1, dv.kl_divergence(*report(MANY, 0.5))
-                ),
+    "erasure_information_from_uniform_kl_stability": single(
+        lambda: (
+            dv.kl_divergence(*report_information(MANY, 0.5)),
+            bounds.erasure_information_from_uniform_kl_stability(
+                1, dv.kl_divergence(*report(MANY, 0.5))
             ),
-            0.99,
-        )
-    ],
-    "erasure_information_from_average_kl_stability": [Case(removal, 0.999)],
-    "erasure_information_from_on_average_kl": [
-        Case(
-            lambda: (
-                RARE.table(1.0, 1).erasure_mutual_information(),
-                bounds.erasure_information_from_on_average_kl(1, RARE.on_average_kl(1.0, 1)),
+        ),
+        0.99,
+    ),
+    "erasure_information_from_average_kl_stability": single(removal),
+    "erasure_information_from_on_average_kl": single(
+        lambda: (
+            RARE.table(1.0, 1).erasure_mutual_information(),
+            bounds.erasure_information_from_on_average_kl(1, RARE.on_average_kl(1.0, 1)),
+        ),
+        0.95,
+    ),
+    "erasure_t_information_from_tv_stability": single(
+        lambda: (
+            dv.total_variation(*report_information(10**4, 0.5)),
+            bounds.erasure_t_information_from_tv_stability(
+                1, dv.total_variation(*report(10**4, 0.5))
             ),
-            0.95,
         )
-    ],
-    "erasure_t_information_from_tv_stability": [
-        Case(
-            lambda: (
-                dv.total_variation(*report_information(10**4, 0.5)),
-                bounds.erasure_t_information_from_tv_stability(
-                    1, dv.total_variation(*report(10**4, 0.5))
-                ),
-            ),
-            0.999,
-        )
-    ],
-    "selection_bias": [
-        Case(
-            lambda: (fit_sign(0.01)[0], bounds.selection_bias(fit_sign(0.01)[1], sigma=1.0)), 0.999
-        )
-    ],
+    ),
+    "selection_bias": single(
+        lambda: (fit_sign(0.01)[0], bounds.selection_bias(fit_sign(0.01)[1], sigma=1.0))
+    ),
 }

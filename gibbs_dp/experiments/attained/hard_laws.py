@@ -1,4 +1,4 @@
-"""Channels and pairs of laws that push bounds to their limits; shared by the kept cases."""
+"""Channels and pairs of laws that push bounds to their limits; shared by the cases."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def subset_mechanism(num: int, size: int, eps: float) -> Table:
 
 
 def two_point(eta: float, t: Float[np.ndarray, " t"]) -> tuple[Table, Table]:
-    """Log of the pairs of laws with log-ratio t or t - eta, one row a t."""
+    """Logarithms of the pairs of laws with log-ratio t or t - eta, one row per t."""
     log_q = np.stack([np.log(-np.expm1(t - eta)) - t, np.log(-np.expm1(-t))], axis=1)
     log_q -= np.log(-np.expm1(-eta))
     return log_q + np.stack([t, t - eta], axis=1), log_q
 
 
-def worst_two_point(divergence: batched.Divergence, eta: float) -> float:
+def worst_two_point(divergence: batched.Divergence, eta: float, num: int = 2000) -> float:
     """Largest divergence between two-point laws of range eta."""
     # Ever finer towards t = eta, where high orders of Renyi divergence are largest.
-    t = eta * (1 - np.concatenate([np.geomspace(1e-5, 0.02, 400), np.linspace(0.02, 0.999, 2000)]))
+    t = eta * (1 - np.concatenate([np.geomspace(1e-5, 0.02, 400), np.linspace(0.02, 0.999, num)]))
     return float(divergence(*two_point(eta, t)).max())
 
 
@@ -106,7 +106,7 @@ def weak_gap() -> float:
 
 
 def agreement_bits(n: int, kept: float, by_chance: float, beta: float) -> float:
-    """Approximate max-information when n reports agree with their examples more than by chance."""
+    """Approximate max-information of n reports that agree with their examples above chance."""
     k = np.arange(n + 1)
     law = binom.logpmf(k, n, kept), binom.logpmf(k, n, by_chance)
     return dv.approximate_max_divergence_of_logs(*law, beta) / math.log(2)

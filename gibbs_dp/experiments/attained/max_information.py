@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.max_information`, `bounds.approximate_dp` and `bounds.post_selection`."""
+"""Cases of `bounds.max_information`, `bounds.approximate_dp` and `bounds.post_selection`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
-from gibbs_dp.experiments.attained.case import Case, Sides, equal
+from gibbs_dp.experiments.attained.case import Case, Sides, equal, single
 from gibbs_dp.experiments.attained.hard_laws import (
     agreement_bits,
     matched_guess,
@@ -37,12 +37,12 @@ def subsets() -> tuple[float, float]:
 def mean_part(
     bound: Callable[[], Callable[..., float]], n: int = 10**6, eps: float = 0.3, beta: float = 0.5
 ) -> Sides:
-    """Where the means of so many examples outweigh the deviation."""
+    """Take so many examples that the mean outweighs the deviation."""
     return lambda: (response_bits(n, eps, beta), bound()(n, eps, beta=beta))
 
 
 def two_leaks() -> tuple[float, float]:
-    """Two people each say their value with probability delta: what it takes to stay at 0 bits."""
+    """Let two people reveal their values with probability delta each: beta at 0 bits."""
     delta, num = 1e-3, 10**6
     joint, product = revealed(num, delta)
     needed = dv.hockey_stick(joint, product, 1.0)
@@ -51,7 +51,7 @@ def two_leaks() -> tuple[float, float]:
 
 
 def two_bits() -> tuple[float, float]:
-    """Two fair bits of the data, released one after the other."""
+    """Release two fair bits of the data, one after the other."""
     first = FiniteChannel(np.repeat(np.eye(2), 2, axis=0), [0.5, 0.5], 2)
     second = FiniteChannel(np.tile(np.eye(2), (2, 1)), [0.5, 0.5], 2)
     bits, beta = bounds.composed_max_information(
@@ -86,15 +86,12 @@ UNION = (
 )
 
 CASES: dict[str, list[Case]] = {
-    "pure_dp_max_information_bits": [
-        Case(
-            lambda: (
-                3 * FiniteChannel(response(1.0), [1 - 1e-6, 1e-6], 1).max_information_bits(),
-                bounds.pure_dp_max_information_bits(3, 1.0),
-            ),
-            0.999,
+    "pure_dp_max_information_bits": single(
+        lambda: (
+            3 * FiniteChannel(response(1.0), [1 - 1e-6, 1e-6], 1).max_information_bits(),
+            bounds.pure_dp_max_information_bits(3, 1.0),
         )
-    ],
+    ),
     "dp_approx_max_information_bits_published": [
         Case(
             lambda: (
@@ -119,32 +116,25 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(mean_part(lambda: bounds.dp_approx_max_information_bits), 0.97),
     ],
-    "dp_approx_max_information_bits_kappa": [Case(subsets, 0.98)],
-    "approximate_dp_max_information_bits": [
-        Case(
-            lambda: (
-                response_bits(N, EPS, TAIL),
-                bounds.approximate_dp_max_information_bits(N, EPS, 1e-250, beta=TAIL),
-            ),
-            0.48,
-            loose=CLIPPED,
-        )
-    ],
+    "dp_approx_max_information_bits_kappa": single(subsets, 0.98),
+    "approximate_dp_max_information_bits": single(
+        lambda: (
+            response_bits(N, EPS, TAIL),
+            bounds.approximate_dp_max_information_bits(N, EPS, 1e-250, beta=TAIL),
+        ),
+        0.48,
+        loose=CLIPPED,
+    ),
     "approximate_dp_max_information_bits_at": [
         Case(free_numbers, 0.48, part=0, loose=CLIPPED),
         Case(rare_leak, 0.999, part=1),
     ],
-    "mutual_information_from_max_information": [
-        Case(
-            lambda: (
-                math.log(2),
-                bounds.mutual_information_from_max_information(
-                    dep.max_information_bits(np.eye(2) / 2)
-                ),
-            ),
-            0.999,
+    "mutual_information_from_max_information": single(
+        lambda: (
+            math.log(2),
+            bounds.mutual_information_from_max_information(dep.max_information_bits(np.eye(2) / 2)),
         )
-    ],
+    ),
     "composed_max_information": [Case(two_bits, 0.999, part=0), Case(two_leaks, 0.999, part=1)],
     "event_probability": equal(
         lambda: (
@@ -154,56 +144,46 @@ CASES: dict[str, list[Case]] = {
             ),
         )
     ),
-    "statistical_query_tail": [
-        Case(
-            lambda: (
-                matched_guess(3, 0.25, lambda k: np.abs(k / 3 - 0.5) >= 0.5),
-                bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
+    "statistical_query_tail": single(
+        lambda: (
+            matched_guess(3, 0.25, lambda k: np.abs(k / 3 - 0.5) >= 0.5),
+            bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
+        ),
+        0.27,
+        loose=UNION,
+    ),
+    "statistical_query_tail_root": single(
+        lambda: (
+            matched_guess(7, ROOT_EPS, lambda k: np.abs(k / 7 - 0.5) >= 0.5),
+            bounds.statistical_query_tail_root(7, 0.5, epsilon=ROOT_EPS),
+        ),
+        0.04,
+        loose=UNION,
+    ),
+    "low_sensitivity_tail": single(
+        lambda: (
+            matched_guess(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= LOW_TAU),
+            bounds.low_sensitivity_tail(
+                1000, LOW_TAU * (1 + 1e-12), sensitivity=1.0, epsilon=0.1 * (1 - 1e-12)
             ),
-            0.27,
-            loose=UNION,
-        )
-    ],
-    "statistical_query_tail_root": [
-        Case(
-            lambda: (
-                matched_guess(7, ROOT_EPS, lambda k: np.abs(k / 7 - 0.5) >= 0.5),
-                bounds.statistical_query_tail_root(7, 0.5, epsilon=ROOT_EPS),
-            ),
-            0.04,
-            loose=UNION,
-        )
-    ],
-    "low_sensitivity_tail": [
-        Case(
-            lambda: (
-                matched_guess(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= LOW_TAU),
-                bounds.low_sensitivity_tail(
-                    1000, LOW_TAU * (1 + 1e-12), sensitivity=1.0, epsilon=0.1 * (1 - 1e-12)
-                ),
-            ),
-            9e-4,
-            loose=UNION,
-        )
-    ],
-    "general_event_tail": [
-        Case(
-            lambda: (
-                matched_guess(4, EVENT_EPS, lambda k: k == 4),
-                bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
-            ),
-            0.22,
-            loose=UNION,
-        )
-    ],
-    "adaptive_event_tail": [
-        Case(
-            lambda: (
-                matched_guess(4, EVENT_EPS, lambda k: k == 4),
-                bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
-            ),
-            0.47,
-            loose="the best beta still adds the mass given away to the event's own",
-        )
-    ],
+        ),
+        9e-4,
+        loose=UNION,
+    ),
+    "general_event_tail": single(
+        lambda: (
+            matched_guess(4, EVENT_EPS, lambda k: k == 4),
+            bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
+        ),
+        0.22,
+        loose=UNION,
+    ),
+    "adaptive_event_tail": single(
+        lambda: (
+            matched_guess(4, EVENT_EPS, lambda k: k == 4),
+            bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
+        ),
+        0.47,
+        loose="the best beta still adds the mass given away to the event's own",
+    ),
 }

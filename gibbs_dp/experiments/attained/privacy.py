@@ -1,4 +1,4 @@
-"""Kept cases of `bounds.relations` and `bounds.bounded_range`."""
+"""Cases of `bounds.relations` and `bounds.bounded_range`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.exact.identities import loss_range
-from gibbs_dp.experiments.attained.case import Case, Sides
+from gibbs_dp.experiments.attained.case import Case, Sides, single
 from gibbs_dp.experiments.attained.hard_laws import (
     COIN,
     EXTREME,
@@ -57,36 +57,28 @@ HALF = (
 )
 
 CASES: dict[str, list[Case]] = {
-    "total_variation_from_kl": [
-        Case(
-            lambda: (
-                dv.total_variation([0.5005, 0.4995], [0.5, 0.5]),
-                bounds.total_variation_from_kl(dv.kl_divergence([0.5005, 0.4995], [0.5, 0.5])),
-            ),
-            0.999,
+    "total_variation_from_kl": single(
+        lambda: (
+            dv.total_variation([0.5005, 0.4995], [0.5, 0.5]),
+            bounds.total_variation_from_kl(dv.kl_divergence([0.5005, 0.4995], [0.5, 0.5])),
         )
-    ],
-    "kl_from_max_divergence": [
-        Case(
-            lambda: (
-                dv.kl_divergence([1.0, 0.0], [0.3, 0.7]),
-                bounds.kl_from_max_divergence(dv.max_divergence([1.0, 0.0], [0.3, 0.7])),
-            ),
-            0.999,
+    ),
+    "kl_from_max_divergence": single(
+        lambda: (
+            dv.kl_divergence([1.0, 0.0], [0.3, 0.7]),
+            bounds.kl_from_max_divergence(dv.max_divergence([1.0, 0.0], [0.3, 0.7])),
         )
-    ],
-    "hockey_stick_lower_from_total_variation": [
-        Case(
-            lambda: (
-                bounds.hockey_stick_lower_from_total_variation(
-                    dv.total_variation([1.0, 0.0], [0.2, 0.8]), 2.0
-                ),
-                dv.hockey_stick([1.0, 0.0], [0.2, 0.8], 2.0),
+    ),
+    "hockey_stick_lower_from_total_variation": single(
+        lambda: (
+            bounds.hockey_stick_lower_from_total_variation(
+                dv.total_variation([1.0, 0.0], [0.2, 0.8]), 2.0
             ),
-            1.001,
-        )
-    ],
-    "epsilon_from_approximate_max_divergence": [Case(max_divergence_pair, 0.999)],
+            dv.hockey_stick([1.0, 0.0], [0.2, 0.8], 2.0),
+        ),
+        1.001,
+    ),
+    "epsilon_from_approximate_max_divergence": single(max_divergence_pair),
     "loss_difference_range": [
         Case(
             lambda: (loss_range(COIN), bounds.loss_difference_range(1.0, adjacency="replace-one")),
@@ -100,81 +92,64 @@ CASES: dict[str, list[Case]] = {
             0.999,
         ),
     ],
-    "pure_dp_from_range": [
-        Case(lambda: (EXTREME.dp_epsilon(1.0, 1, **REPLACE), bounds.pure_dp_from_range(2.0)), 0.999)
-    ],
-    "pure_dp_from_log_density": [
-        Case(
-            lambda: (
-                FiniteProblem([[-0.5, 0.5], [0.5, -0.5]], [0.5, 0.5], [1 - 1e-6, 1e-6]).dp_epsilon(
-                    1.0, 1, **REPLACE
-                ),
-                bounds.pure_dp_from_log_density(1.0, log_density_bound=0.5),
+    "pure_dp_from_range": single(
+        lambda: (EXTREME.dp_epsilon(1.0, 1, **REPLACE), bounds.pure_dp_from_range(2.0))
+    ),
+    "pure_dp_from_log_density": single(
+        lambda: (
+            FiniteProblem([[-0.5, 0.5], [0.5, -0.5]], [0.5, 0.5], [1 - 1e-6, 1e-6]).dp_epsilon(
+                1.0, 1, **REPLACE
             ),
-            0.999,
+            bounds.pure_dp_from_log_density(1.0, log_density_bound=0.5),
         )
-    ],
-    "pure_dp_fixed_normalizer": [
-        Case(
-            lambda: (
-                dv.laplace_max_divergence(0.0, 0.04, scale=0.1),
-                bounds.pure_dp_fixed_normalizer(10.0, sensitivity=0.04),
-            ),
-            0.999,
+    ),
+    "pure_dp_fixed_normalizer": single(
+        lambda: (
+            dv.laplace_max_divergence(0.0, 0.04, scale=0.1),
+            bounds.pure_dp_fixed_normalizer(10.0, sensitivity=0.04),
         )
-    ],
+    ),
     "kl_from_range": [Case(kl(eta), 0.9999) for eta in RANGES],
-    "total_variation_from_range": [
-        Case(
-            lambda: (
-                worst_two_point(batched.total_variation, 2.0),
-                bounds.total_variation_from_range(2.0),
-            ),
-            0.9999,
-        )
-    ],
+    "total_variation_from_range": single(
+        lambda: (
+            worst_two_point(batched.total_variation, 2.0),
+            bounds.total_variation_from_range(2.0),
+        ),
+        0.9999,
+    ),
     "renyi_from_range": [
         Case(renyi(eta, alpha), 0.999) for eta in RANGES for alpha in (1.5, 2.0, 8.0, 64.0)
     ],
-    "zcdp_from_range": [
-        Case(lambda: (worst_two_point(batched.kl, 0.01), bounds.zcdp_from_range(0.01)), 0.999)
-    ],
-    "gibbs_kl_stability": [
-        Case(
-            lambda: (
-                COIN.kl_privacy(1e-3, 1, **REPLACE),
-                bounds.gibbs_kl_stability(1e-3, loss_range=1.0),
-            ),
-            0.999,
+    "zcdp_from_range": single(
+        lambda: (worst_two_point(batched.kl, 0.01), bounds.zcdp_from_range(0.01))
+    ),
+    "gibbs_kl_stability": single(
+        lambda: (
+            COIN.kl_privacy(1e-3, 1, **REPLACE),
+            bounds.gibbs_kl_stability(1e-3, loss_range=1.0),
         )
-    ],
-    "gibbs_erasure_information": [
-        Case(
-            lambda: (
-                COIN.table(1e-3, 1).erasure_mutual_information(),
-                bounds.gibbs_erasure_information(1, 1e-3, loss_range=1.0),
-            ),
-            0.249,
-            loose=QUARTER,
-        )
-    ],
-    "gibbs_generalization": [
-        Case(
-            lambda: (
-                COIN.generalization_error(1e-3, 1),
-                bounds.gibbs_generalization(1e-3, loss_range=1.0),
-            ),
-            0.499,
-            loose=HALF,
-        )
-    ],
-    "dp_erasure_information": [
-        Case(
-            lambda: (
-                dep.mutual_information(subset_mechanism(11, 4, 1.0)),
-                bounds.dp_erasure_information(1, 1.0),
-            ),
-            0.99,
-        )
-    ],
+    ),
+    "gibbs_erasure_information": single(
+        lambda: (
+            COIN.table(1e-3, 1).erasure_mutual_information(),
+            bounds.gibbs_erasure_information(1, 1e-3, loss_range=1.0),
+        ),
+        0.249,
+        loose=QUARTER,
+    ),
+    "gibbs_generalization": single(
+        lambda: (
+            COIN.generalization_error(1e-3, 1),
+            bounds.gibbs_generalization(1e-3, loss_range=1.0),
+        ),
+        0.499,
+        loose=HALF,
+    ),
+    "dp_erasure_information": single(
+        lambda: (
+            dep.mutual_information(subset_mechanism(11, 4, 1.0)),
+            bounds.dp_erasure_information(1, 1.0),
+        ),
+        0.99,
+    ),
 }

@@ -33,12 +33,9 @@ class Absolute(LinearLoss):
         low, high = domain.y_range
         gap = max(0.0, low - p, -p - high)
         oscillation = 2 * p if y >= p else y + p
-        return LossConstants(
+        return LossConstants.of(
             range=(gap, y + p),
             oscillation=oscillation,
             lipschitz=domain.x_bound,
             smoothness=np.inf,
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * domain.x_bound,
         )

@@ -1,4 +1,4 @@
-"""What a built-in loss offers, and the shared shape of losses of a linear prediction."""
+"""The contract of built-in losses, and the common part of losses of a linear prediction."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Loss(abc.ABC):
     """
 
     is_quadratic: ClassVar[bool] = False
-    # Whether per-example gradients clipped to a norm are those of a convex function as smooth as
-    # the loss: what keeps a guarantee for strongly convex potentials under clipping.
+    # Whether clipped per-example gradients are those of a convex function as smooth as the loss, so
+    # that a guarantee for strongly convex potentials survives clipping.
     is_convex_when_clipped: ClassVar[bool] = False
 
     @abc.abstractmethod
@@ -43,7 +43,7 @@ class Loss(abc.ABC):
         """Range, oscillation, Lipschitz and smoothness constants on the domain."""
 
     def clip(self, data: Any, domain: Domain) -> Any:
-        """Project examples on the domain where the constants hold; see `Domain.clip`."""
+        """Project examples onto the domain where the constants hold; see `Domain.clip`."""
         return domain.clip(data)
 
     def check_data(self, data: Any) -> None:
@@ -76,15 +76,20 @@ class LinearLoss(Loss):
     def batch(self, theta: Float[Array, " d"], data: Labelled) -> Float[Array, " n"]:
         """Losses of ``(x [n, d], y [n])``."""
         x, y = data
-        # Written so that many thetas at once give [theta, n]: examples last, as y is, which a CPU
-        # runs through in half the time of [n, theta].
+        # Many thetas at once give [theta, n]: with examples last, as in y, a CPU takes half the
+        # time of [n, theta].
         return self.pointwise(jnp.einsum("d,nd->n", theta, x, precision="highest"), y)
 
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""
-        shapes = [jnp.shape(a) for a in data] if isinstance(data, (tuple, list)) else []
-        if [len(s) for s in shapes] != [2, 1]:
-            raise ValueError(
-                f"data: the {type(self).__name__.lower()} loss needs examples (x, y) with "
-                f"x of shape [n, d] and y of shape [n]; got shapes {shapes or 'of one array'}."
-            )
+        check_labelled(data, f"{type(self).__name__.lower()} loss")
+
+
+def check_labelled(data: Any, loss: str) -> None:
+    """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""
+    shapes = [jnp.shape(a) for a in data] if isinstance(data, (tuple, list)) else []
+    if [len(s) for s in shapes] != [2, 1]:
+        raise ValueError(
+            f"data: the {loss} needs examples (x, y) with x of shape [n, d] and y of shape [n]; "
+            f"got shapes {shapes or 'of one array'}."
+        )

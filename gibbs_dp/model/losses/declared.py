@@ -1,4 +1,4 @@
-"""A user's own loss, with the constants that its author vouches for."""
+"""A user's own loss, with constants that its author vouches for."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Declared(Loss):
     """Any ``loss(theta, z) -> scalar`` with declared constants.
 
     The constants are promises for all parameters of the prior's support and all examples of the
-    domain that is used with the loss; nothing checks them. What is not declared is not known, and
-    a guarantee that needs it says so.
+    domain that is used with the loss; nothing checks them. A guarantee
+    that needs an undeclared constant says so.
 
     Parameters
     ----------
@@ -79,12 +79,10 @@ class Declared(Loss):
     def constants(self, domain: Domain) -> LossConstants:
         """Return the declared constants, whatever the domain."""
         del domain
-        return LossConstants(
+        return LossConstants.of(
             range=(-np.inf, np.inf),
             oscillation=self.oscillation,
             lipschitz=self.lipschitz,
             smoothness=self.smoothness,
             strong_convexity=self.strong_convexity,
-            exchange_range=2 * self.oscillation,
-            exchange_lipschitz=2 * self.lipschitz,
         )

@@ -59,6 +59,6 @@ class HalfSquaredDistance(Loss):
 
 
 def _require_same_shape(theta: tuple[int, ...], z: tuple[int, ...]) -> None:
-    """Refuse to broadcast: a theta that stands for several coordinates breaks the constants."""
+    """Refuse to broadcast: the constants would not hold."""
     if theta != z:
         raise ValueError(f"theta of shape {theta} and an example of shape {z} must be alike")

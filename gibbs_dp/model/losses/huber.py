@@ -50,8 +50,8 @@ class Huber(LinearLoss):
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``.
 
-        The loss of an example moves most where ``|y| = Y``: from the far end of the predictions
-        to the near one, or to a residual of 0 where they reach it.
+        The loss of an example varies most where ``|y| = Y``: from the far end of the predictions to
+        the near one, or to a residual of 0 if they reach it.
         """
         p, y = domain.prediction_bound, domain.y_bound
         low, high = domain.y_range
@@ -62,14 +62,11 @@ class Huber(LinearLoss):
         else:
             oscillation = self._value(y + p)
         lipschitz = product(min(self.delta, y + p), domain.x_bound)
-        return LossConstants(
+        return LossConstants.of(
             range=(self._value(gap), self._value(y + p)),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=domain.x_bound**2 if gap < self.delta else 0.0,
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )
 
     def _value(self, distance: float) -> float:

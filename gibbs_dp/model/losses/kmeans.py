@@ -52,7 +52,7 @@ class KMeans(Loss):
         return jnp.min(jnp.sum((theta - data[:, None]) ** 2, axis=-1), axis=-1)
 
     def _check_shapes(self, theta: tuple[int, ...], z: tuple[int, ...]) -> None:
-        """Refuse to broadcast, and another number of centers: the constants would not hold."""
+        """Refuse to broadcast, and other numbers of centers: the constants would not hold."""
         if len(z) != 1 or theta != (self.num_clusters, *z):
             raise ValueError(f"theta of shape {theta} must be {self.num_clusters} centers like {z}")
 
@@ -60,8 +60,8 @@ class KMeans(Loss):
         """Constants with ``|z| <= x_bound`` and the norm of all centers together at most ``T``.
 
         The shortest center has norm ``T / sqrt(K)`` at most, so the nearest one is never further
-        than ``|z| + T / sqrt(K)``. The gradient jumps where two centers are equally near: with
-        several there is no smoothness, and no convexity.
+        than ``|z| + T / sqrt(K)``. The gradient jumps where two centers are equally near: several
+        centers are neither smooth nor convex.
         """
         z, k = domain.x_bound, self.num_clusters
         theta = np.inf if domain.theta_bound is None else domain.theta_bound
@@ -70,14 +70,12 @@ class KMeans(Loss):
             oscillation = product(2.0, z, theta, 1 + k**-0.5) - theta**2 * (1 - 1 / k)
         else:
             oscillation = far**2
-        return LossConstants(
+        return LossConstants.of(
             range=(0.0, far**2),
             oscillation=oscillation,
             lipschitz=2 * far,
             smoothness=2.0 if k == 1 else np.inf,
             strong_convexity=2.0 if k == 1 else -np.inf,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=4 * far,
         )
 
     def check_data(self, data: Any) -> None:

@@ -1,24 +1,39 @@
-"""Checks of labels that several losses share."""
+"""Labels of classes: losses of two of them, and how labels are shown."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses.base import LinearLoss
 from gibbs_dp.model.spread import distinct_values
 
 
-def check_two_classes(labels: Any, loss: str) -> None:
-    """Raise a ValueError unless the labels are 0 and 1, both present."""
-    found = distinct_values(labels, limit=6)
-    if not np.isin(found, (0, 1)).all():
-        raise ValueError(
-            f"data: the {loss} loss needs labels 0 and 1, got {shown(found)}; recode them."
-        )
-    if found.size < 2:
-        raise ValueError(f"data: every label is {found[0]:g}; the {loss} loss needs both classes.")
+@dataclass(frozen=True)
+class TwoClassLoss(LinearLoss):
+    """A linear loss of labels 0 and 1."""
+
+    def clip(self, data: Any, domain: Domain) -> Any:
+        """Project onto the domain, and labels onto [0, 1], where the constants hold."""
+        x, y = super().clip(data, domain)
+        return x, np.clip(y, 0.0, 1.0)
+
+    def check_data(self, data: Any) -> None:
+        """Raise a ValueError unless the labels are 0 and 1, both present."""
+        super().check_data(data)
+        loss, found = type(self).__name__.lower(), distinct_values(data[1], limit=6)
+        if not np.isin(found, (0, 1)).all():
+            raise ValueError(
+                f"data: the {loss} loss needs labels 0 and 1, got {shown(found)}; recode them."
+            )
+        if found.size < 2:
+            raise ValueError(
+                f"data: every label is {found[0]:g}; the {loss} loss needs both classes."
+            )
 
 
 def shown(values: Shaped[np.ndarray, " k"]) -> str:

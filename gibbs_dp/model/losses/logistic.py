@@ -12,13 +12,12 @@ from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp._jaxlib.elementary import log1p_of_share
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import LinearLoss
-from gibbs_dp.model.losses.labels import check_two_classes
+from gibbs_dp.model.losses.labels import TwoClassLoss
 
 
 @jax.custom_jvp
 def softplus(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """``log(1 + e^x)`` whose derivative is a sigmoid, so that a gradient computes no logarithm.
+    """``log(1 + e^x)`` with a sigmoid as derivative, so that gradients compute no logarithm.
 
     >>> zero = jnp.zeros(())
     >>> float(jax.grad(softplus)(zero)), float(jax.hessian(softplus)(zero))
@@ -33,7 +32,7 @@ def _softplus_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Array, Arr
 
 
 @dataclass(frozen=True)
-class Logistic(LinearLoss):
+class Logistic(TwoClassLoss):
     """``log(1 + exp(x·theta)) - y x·theta`` for labels ``y`` in {0, 1}: a negative log-likelihood.
 
     >>> import jax.numpy as jnp
@@ -51,22 +50,9 @@ class Logistic(LinearLoss):
         """Constants with ``|x·theta| <= P``; ``softplus(P) - softplus(-P) = P``."""
         p = domain.prediction_bound
         sigmoid = 1.0 / (1.0 + np.exp(-p))
-        return LossConstants(
+        return LossConstants.of(
             range=(float(np.logaddexp(0.0, -p)), float(np.logaddexp(0.0, p))),
             oscillation=p,
             lipschitz=product(sigmoid, domain.x_bound),
             smoothness=domain.x_bound**2 / 4,
-            strong_convexity=0.0,
-            exchange_range=2 * p,
-            exchange_lipschitz=product(2.0, sigmoid, domain.x_bound),
         )
-
-    def clip(self, data: Any, domain: Domain) -> Any:
-        """Project on the domain, and labels on [0, 1], where the constants hold."""
-        x, y = super().clip(data, domain)
-        return x, np.clip(y, 0.0, 1.0)
-
-    def check_data(self, data: Any) -> None:
-        """Raise a ValueError unless the labels are 0 and 1, both present."""
-        super().check_data(data)
-        check_two_classes(data[1], "logistic")

@@ -54,8 +54,8 @@ class Pinball(LinearLoss):
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``y`` in its range.
 
-        The loss of an example moves most where ``y`` is at an end of its range; there is no kink
-        where all residuals have one sign.
+        The loss of an example varies most where ``y`` is at an end of its range; there is no kink
+        if all residuals have one sign.
         """
         p = domain.prediction_bound
         low, high = domain.y_range
@@ -63,21 +63,18 @@ class Pinball(LinearLoss):
         slopes = [self.quantile] * (most > 0) + [1 - self.quantile] * (least < 0)
         oscillation = max(self._oscillation(low, p), self._oscillation(high, p))
         lipschitz = product(max(slopes, default=0.0), domain.x_bound)
-        return LossConstants(
+        return LossConstants.of(
             range=(self._value(min(max(0.0, least), most)), max(map(self._value, (least, most)))),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=np.inf if least <= 0 <= most else 0.0,
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )
 
     def _value(self, residual: float) -> float:
         return product(self.quantile if residual >= 0 else self.quantile - 1, residual)
 
     def _oscillation(self, y: float, p: float) -> float:
-        """How far the loss of one example moves over predictions in ``[-p, p]``."""
+        """Oscillation of the loss of one example over predictions in ``[-p, p]``."""
         if y >= p and np.isfinite(p):
             return product(2.0, self.quantile, p)
         if y <= -p and np.isfinite(p):

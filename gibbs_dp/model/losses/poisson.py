@@ -18,8 +18,8 @@ from gibbs_dp.model.losses.base import LinearLoss
 class Poisson(LinearLoss):
     """``exp(x·theta) - y x·theta`` for counts ``y``.
 
-    The negative log-likelihood of ``Poisson(exp(x·theta))`` without ``log y!``, which no
-    posterior and no difference of risks depends on; the loss may be negative.
+    The negative log-likelihood of ``Poisson(exp(x·theta))`` without ``log y!``, on which neither
+    the posterior nor a difference of risks depends; the loss may be negative.
 
     >>> import jax.numpy as jnp
     >>> float(Poisson()(jnp.array([0.0]), (jnp.array([1.0]), jnp.array(3.0))))
@@ -47,23 +47,20 @@ class Poisson(LinearLoss):
         oscillation = max(_difference(a, b) for a, b in zip(highest, lowest, strict=True))
         if p == 0:
             oscillation = 0.0
-        return LossConstants(
+        return LossConstants.of(
             range=(min(lowest), max(highest)),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=product(_exp(p), domain.x_bound**2),
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )
 
     def clip(self, data: Any, domain: Domain) -> Any:
-        """Project on the domain, and counts on what is not negative."""
+        """Project onto the domain, and counts onto the nonnegative numbers."""
         x, y = super().clip(data, domain)
         return x, np.maximum(y, 0.0)
 
     def check_data(self, data: Any) -> None:
-        """Raise a ValueError unless the labels are counts: numbers that are not negative."""
+        """Raise a ValueError unless the labels are counts: nonnegative numbers."""
         super().check_data(data)
         least = float(np.min(np.asarray(data[1])))
         if least < 0:

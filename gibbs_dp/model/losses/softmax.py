@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import Labelled, Loss
+from gibbs_dp.model.losses.base import Labelled, Loss, check_labelled
 from gibbs_dp.model.losses.labels import shown
 
 # Grid cells per angle in the search for the largest loss.
@@ -97,29 +97,21 @@ class SoftmaxCrossEntropy(Loss):
         top = 1 / (1 + (k - 1) * spread)
         curve = min(top, 2 * top * (1 - top) if top < 0.5 else 0.5)
         lipschitz = product(slope, domain.x_bound)
-        return LossConstants(
+        return LossConstants.of(
             range=(low, high),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=product(curve, domain.x_bound**2),
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )
 
     def clip(self, data: Any, domain: Domain) -> Any:
-        """Project on the domain, and labels on the nearest class."""
+        """Project onto the domain, and labels onto the nearest class."""
         x, y = super().clip(data, domain)
         return x, np.clip(np.round(y), 0, self.num_classes - 1)
 
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``, ``y`` in ``0..K-1``."""
-        shapes = [jnp.shape(a) for a in data] if isinstance(data, (tuple, list)) else []
-        if [len(s) for s in shapes] != [2, 1]:
-            raise ValueError(
-                "data: the softmax cross-entropy needs examples (x, y) with x of shape [n, d] and "
-                f"y of shape [n]; got shapes {shapes or 'of one array'}."
-            )
+        check_labelled(data, "softmax cross-entropy")
         labels = np.unique(np.asarray(data[1]))
         if not np.isin(labels, np.arange(self.num_classes)).all():
             raise ValueError(
@@ -136,7 +128,7 @@ def _largest(p: float, k: int) -> float:
     sum of ``exp(sqrt(s_k))`` is largest for given ``sum s_k = sum v_k^2``: the summand is concave
     below ``s = 1`` and convex above, so that at most one score differs from the other rivals. Two
     angles then describe every candidate; the loss is ``sqrt(2)``-Lipschitz in ``v``, which bounds
-    what lies between the points of a grid.
+    the loss between the points of a grid.
     """
     if p == 0 or math.isinf(p):
         return math.log(k) if p == 0 else math.inf

@@ -39,12 +39,9 @@ class Squared(LinearLoss):
         gap = max(0.0, low - p, -p - high)
         oscillation = product(4.0, y, p) if y >= p else (y + p) ** 2
         lipschitz = product(2.0, y + p, domain.x_bound)
-        return LossConstants(
+        return LossConstants.of(
             range=(gap**2, (y + p) ** 2),
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=2 * domain.x_bound**2,
-            strong_convexity=0.0,
-            exchange_range=2 * oscillation,
-            exchange_lipschitz=2 * lipschitz,
         )

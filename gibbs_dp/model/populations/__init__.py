@@ -1,5 +1,6 @@
 """Where datasets and ghost examples come from."""
 
+from gibbs_dp.model.populations.base import HasSample as HasSample
 from gibbs_dp.model.populations.base import Population as Population
 from gibbs_dp.model.populations.base import as_population as as_population
 from gibbs_dp.model.populations.dependent import Dependent as Dependent

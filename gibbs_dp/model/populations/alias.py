@@ -1,4 +1,4 @@
-"""Walker's alias method: weighted rows in constant time, however many there are."""
+"""Walker's alias method: weighted rows in constant time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 
-def alias_table(
-    weights: ArrayLike,
-) -> tuple[Float[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
+def alias_table(weights: ArrayLike) -> tuple[Float[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
     """Split weights into cells of equal probability (Walker 1977, Vose 1991).
 
-    Draw a row uniformly; keep it with probability ``share``, take ``other`` else. Unlike cumulative
-    sums, which cannot tell a million rows apart in single precision, a share is rounded alone.
+    Draw a row uniformly; keep it with probability ``share``, else take ``other``. Cumulative sums
+    cannot tell a million rows apart in single precision; shares, each rounded alone, can.
 
     Parameters
     ----------
     weights
         Numbers >= 0 that are not all 0.
+
+    Returns
+    -------
+    share, other
+        For each row, the probability of keeping it, and the row to take instead.
 
     Raises
     ------

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
+from gibbs_dp.model.populations.own import own_population
 from gibbs_dp.model.spread import is_spread
 
 
 @runtime_checkable
-class Population(Protocol):
+class HasSample(Protocol):
     """Anything that draws a training set and fresh ghosts from one law.
 
     ``sample`` must be traceable by JAX: it runs vmapped over thousands of keys.
@@ -24,28 +25,58 @@ class Population(Protocol):
         ...
 
 
+@runtime_checkable
+class Population(HasSample, Protocol):
+    """A law of datasets, and what the library must know of it."""
+
+    @property
+    def is_dependent(self) -> bool:
+        """Whether examples depend on each other, so that only whole datasets can be replaced."""
+        ...
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether datasets share the rows of one table: standard errors are conditional on it."""
+        ...
+
+
 def as_population(population: Any) -> Population:
-    """Wrap a plain callable ``(key, n) -> examples`` as a population; pass populations through.
+    """Return a population that draws as a given object or callable does.
+
+    Parameters
+    ----------
+    population
+        A population; an object with ``sample(key, n, num_ghosts)``, whose ``is_dependent`` and
+        ``is_conditional`` are False unless it has them; or a callable ``(key, n) -> examples``.
+        An object that is not a JAX pytree must not change later: its draws are compiled once.
+
+    Returns
+    -------
+    Population
+        The argument itself where it is a population already.
 
     Raises
     ------
     ValueError
-        If it is neither, with a hint where it is a table of examples.
+        If it is none of these, with a hint where it is a table of examples.
     """
     from gibbs_dp.model.populations.sampler import Sampler
 
     if isinstance(population, type):
         name = population.__name__
         raise ValueError(f"population: {name} is a class; give an object of it: {name}(...).")
-    # Data frames have a method "sample" too, of another kind.
+    # Data frames have a method "sample" too, with another meaning.
     is_table = isinstance(population, (tuple, list, dict, np.ndarray, jax.Array))
     if is_table or hasattr(population, "to_numpy"):
         raise ValueError(
             f"population: a {type(population).__name__} is a table of examples; "
             "gibbs_dp.populations.Table(...) of it draws datasets from its rows."
         )
-    if isinstance(population, Population):
-        return population
+    if isinstance(population, HasSample):
+        is_pytree = not jax.tree_util.all_leaves([population])
+        if is_pytree and isinstance(population, Population):
+            return population
+        return own_population(population, is_pytree)
     if callable(population):
         return Sampler(population)
     raise ValueError(
@@ -58,7 +89,7 @@ def as_examples(data: PyTree, name: str = "data") -> PyTree:
     """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite.
 
     Floating leaves take JAX's default float type, so that float64 input works in a float32
-    session and the other way round. Arrays that are spread over several devices stay so.
+    session and vice versa. Arrays spread over several devices stay there.
 
     Raises
     ------
@@ -70,13 +101,7 @@ def as_examples(data: PyTree, name: str = "data") -> PyTree:
 
 
 def as_host_examples(data: PyTree, name: str = "data") -> PyTree:
-    """Check examples as :func:`as_examples` does, and leave them in NumPy arrays.
-
-    Raises
-    ------
-    ValueError
-        As there.
-    """
+    """Check and convert examples as :func:`as_examples` does, but to NumPy arrays."""
     _check_examples(data, name)
     dtype = jnp.zeros(()).dtype
 

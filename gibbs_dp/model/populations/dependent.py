@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import PRNGKeyArray, PyTree
@@ -14,9 +14,9 @@ from jaxtyping import PRNGKeyArray, PyTree
 class Dependent:
     """Datasets from ``function(key, n) -> dataset``, one joint law for all ``n`` examples.
 
-    A Markov chain, a Gaussian process, clustered rows. Replacing single examples by independent
-    ghosts has no meaning then; what Remark 1 of Wang, Lei & Fienberg (2016) allows is replacing
-    the **whole** dataset by an independent one, so audits need ``group_size = n``.
+    Such as a Markov chain, a Gaussian process or clustered rows. Replacing single examples by
+    independent ghosts is then meaningless. Remark 1 of Wang, Lei & Fienberg (2016) replaces the
+    **whole** dataset by an independent one, so audits need ``group_size = n``.
 
     >>> import jax, jax.numpy as jnp
     >>> walk = Dependent(lambda key, n: jnp.cumsum(jax.random.normal(key, (n,))))
@@ -26,11 +26,8 @@ class Dependent:
     """
 
     function: Callable[[PRNGKeyArray, int], Any]
-
-    @property
-    def is_dependent(self) -> bool:
-        """Whole datasets are the only thing that may be replaced."""
-        return True
+    is_dependent: ClassVar[bool] = True
+    is_conditional: ClassVar[bool] = False
 
     def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
         """Draw one dataset, and independent ones laid end to end, cut to ``num_ghosts``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,8 @@ class Finite:
 
     values: Any
     probs: Any
+    is_dependent: ClassVar[bool] = False
+    is_conditional: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         values = as_examples(self.values, "values")

@@ -1,4 +1,4 @@
-"""Datasets of different length in one rectangle."""
+"""Datasets of different lengths in one array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gibbs_dp.model.populations.base import as_examples, num_examples
 
 
 def pad(datasets: Sequence[PyTree]) -> tuple[PyTree, Bool[np.ndarray, "datasets n"]]:
-    """Lay datasets of different length side by side, with zeros at the end of the shorter ones.
+    """Stack datasets of different lengths, padding the shorter ones with zeros.
 
     Parameters
     ----------
@@ -24,13 +24,13 @@ def pad(datasets: Sequence[PyTree]) -> tuple[PyTree, Bool[np.ndarray, "datasets 
     Returns
     -------
     data, mask
-        Leaves ``[datasets, n, ...]`` with the longest ``n``, and which examples are real:
+        Leaves ``[datasets, n, ...]`` with the largest ``n``, and which examples are real, for
         ``gibbs_dp.sample(posterior, data, mask=mask, is_batch=True)``.
 
     Raises
     ------
     ValueError
-        If there is none, or their structures or shapes differ by more than their length.
+        If there are none, or they differ by more than their length.
 
     Examples
     --------

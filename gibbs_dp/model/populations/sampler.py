@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import PRNGKeyArray, PyTree
@@ -22,6 +22,8 @@ class Sampler:
     """
 
     function: Callable[[PRNGKeyArray, int], Any]
+    is_dependent: ClassVar[bool] = False
+    is_conditional: ClassVar[bool] = False
 
     def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
         """Draw ``n`` training examples and ``num_ghosts`` fresh ones."""

@@ -94,7 +94,7 @@ class Table:
         return num_examples(self.data)
 
     @property
-    def conditional(self) -> bool:
+    def is_conditional(self) -> bool:
         """Whether standard errors are conditional on the table."""
         return not self.replace
 

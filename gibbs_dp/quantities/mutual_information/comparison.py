@@ -184,7 +184,7 @@ class Comparison:
     @property
     def _has_individual(self) -> bool:
         posterior, population = self.settings.posterior, self.settings.population
-        is_iid = not getattr(population, "is_dependent", False)
+        is_iid = not population.is_dependent
         return is_iid and not posterior.structured and self.result.tuned.estimator == "one-sided"
 
     def _log_density(self, block: _Block) -> Table:

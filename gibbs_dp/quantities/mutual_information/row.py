@@ -121,7 +121,7 @@ def _generalization(
     if individual is not None:
         out["individual_information"] = individual.value
         out["individual_information_se"] = individual.se
-    if sigma is None or not sigma[0] > 0 or getattr(settings.population, "is_dependent", False):
+    if sigma is None or not sigma[0] > 0 or settings.population.is_dependent:
         return out
     scale, origin = sigma
     out |= _root(

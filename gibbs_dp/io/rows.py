@@ -1,10 +1,13 @@
-"""One row of results as JSON can hold it."""
+"""Rows of results as JSON and CSV can hold them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from gibbs_dp.io.atomic import atomic_write
 
 
 def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,3 +25,17 @@ def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
         elif value is not None and not (isinstance(value, float) and math.isnan(value)):
             plain[name] = value
     return plain
+
+
+def save_rows(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a CSV file, whole or not at all; infinite values as ``inf``, absent ones empty.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    import pandas as pd  # slow to import
+
+    with atomic_write(path) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False)
