@@ -1,4 +1,4 @@
-"""Two programs with batched LAPACK calls at once must not wait for each other for ever."""
+"""Two programs with batched LAPACK calls at once must not wait for each other forever."""
 
 import subprocess
 import sys

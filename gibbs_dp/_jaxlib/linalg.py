@@ -3,7 +3,7 @@
 The functions take one matrix and are meant to be vmapped. jaxlib 0.10 and 0.11.0 share a LAPACK
 call on a large batch out to XLA's thread pool, and hold a thread of that pool until it is done.
 Two such calls that do not need each other run at once within one program, so a few programs can
-hold every thread and wait for ever. Calls on small batches are not shared out: large ones are
+hold every thread and wait forever. Calls on small batches are not shared out: large ones are
 made in pieces here, on CPUs.
 """
 

@@ -14,9 +14,9 @@ from gibbs_dp.model.populations import Population
 def check_key_is_used(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> None:
     """Refuse a population none of whose numbers depends on its key.
 
-    NumPy's generator inside a population is such: compiled once, it is one dataset for ever. Seen
-    in the program that JAX makes of it and not in its draws, which may agree by chance: Bernoulli
-    examples of a small probability are all 0 in most datasets.
+    NumPy's generator is such a case: compiled once, it yields one dataset forever. The check reads
+    the program that JAX makes of the population rather than its draws, which may agree by chance:
+    Bernoulli examples of a small probability are all 0 in most datasets.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 Releases take their noise from the operating system, which has no seed. So the laws of whole runs
 are tested with NumPy's noise in its place (fixed seeds, rejected below 1e-6: a correct release
-passes for ever), and the real source by itself, where a false alarm has probability 1e-7 a test.
+passes forever), and the real source by itself, where a false alarm has probability 1e-7 a test.
 """
 
 import jaxtyping

@@ -59,7 +59,7 @@ def test_structured_losses_have_no_examples_to_mask():
     whole = gdp.GibbsPosterior(
         total_loss=lambda theta, z: jnp.sum((z.mean(axis=0) - theta) ** 2), prior=dist.Normal()
     )
-    with pytest.raises(ValueError, match="no sum over examples"):
+    with pytest.raises(ValueError, match="not a sum over examples"):
         gdp.sample(whole, np.zeros((4, 1)), mask=np.ones(4))
 
 

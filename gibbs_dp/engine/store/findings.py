@@ -75,7 +75,7 @@ def find_all(
 
 
 def _is_mine(archive: Archive, rank: int) -> bool:
-    # Who only puts together what others made does this much: it is no sampling.
+    # A process that only merges the others' blocks does this too, as it takes no sampling.
     store = archive.store
     return store.process_id is None or store.owner(rank) == store.process_id
 
