@@ -162,7 +162,7 @@ def _normalizer_errors(track, posterior, population, n, count):
     dim = posterior.dim
     axis = np.linspace(-6, 6, 161)
     grid = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), -1).reshape(-1, dim)
-    kept, errors = track.first_kept(count).mutual_information, []
+    kept, errors = track.first_kept().mutual_information, []
     given = (posterior, population, n, root, track.tuned.inputs.anchor, track.gamma)
     for i in range(count):
         # A lattice of twelve standard deviations around the draws: exact for smooth densities.
