@@ -217,9 +217,9 @@ def audit(
     if held is None:  # what a store holds has been checked
         _check(settings)
     archive = None if place is None else open_archive(place, lambda: _describe(settings))
+    asked = request(settings)  # a domain that does not fit is refused here, before any sampling
     if archive is None:
         return _run(settings, progress, None)
-    asked = request(settings)
     stored = archive.report(asked)
     if stored is not None:
         return _restored(stored)

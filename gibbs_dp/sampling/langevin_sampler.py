@@ -9,42 +9,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import Moved, run_chains
+from gibbs_dp.sampling.chain_sampler import ChainSampler
+from gibbs_dp.sampling.chains import Moved
 from gibbs_dp.sampling.kernels.base import Potential
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
 from gibbs_dp.sampling.langevin_walk import precondition, walk_langevin
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM, Location
-from gibbs_dp.sampling.sampler import ChainDraws
 from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.traits import Traits
 from gibbs_dp.sampling.whitening import fit_whitening
 
 
 @dataclass(frozen=True, repr=False)
-class LangevinSampler:
-    """Langevin chains, biased; a :class:`~gibbs_dp.sampling.sampler.Sampler`.
-
-    Parameters
-    ----------
-    kernel
-        ULA or SGLD.
-    """
-
-    kernel: Unadjusted
-
-    def __repr__(self) -> str:
-        return repr(self.kernel)
-
-    @property
-    def traits(self) -> Traits:
-        """Those of the kernel."""
-        return self.kernel.traits
-
-    @property
-    def identity(self) -> str:
-        """The kernel and its settings."""
-        return repr(self.kernel)
+class LangevinSampler(ChainSampler[Unadjusted]):
+    """Biased chains of ULA or SGLD, in coordinates of their own."""
 
     def check(self, posterior: GibbsPosterior) -> None:
         """Raise a ValueError where the kernel cannot run on a posterior."""
@@ -60,61 +38,34 @@ class LangevinSampler:
                 f"{MAX_LAPLACE_DIM}); use {name}(preconditioner='diagonal')."
             )
 
-    def shape(
-        self, posterior: GibbsPosterior, num_chains: int, num_samples: int
-    ) -> tuple[int, int]:
-        """As many chains and draws as were asked for."""
-        del posterior
-        return num_chains, num_samples
-
-    def default_tuning(self, dim: int) -> tuple[float, int]:
-        """Step size (or factor of a schedule), and steps per recorded draw."""
-        return self.kernel.default_tuning(dim)
-
-    def eased(self, accept_rate: float, tuning: tuple[float, int]) -> None:
-        """Return None: nothing is accepted that could tell."""
-
-    def finite_class(self, posterior: GibbsPosterior) -> None:
-        """Return None: the parameters are a continuum."""
-
-    def draw(
+    def move(
         self,
         key: PRNGKeyArray,
         target: Target,
-        starts: Float[Array, "starts dim"],
+        potential: Potential,
+        positions: Float[Array, "chains dim"],
+        found: Location,
         schedule: Schedule,
-        num_chains: int,
         num_samples: int,
-        scale: Float[Array, " dim"] | None = None,
-        is_joint: bool = False,
-    ) -> ChainDraws:
-        """Run the chains of one dataset."""
-
-        def move(
-            key: PRNGKeyArray,
-            potential: Potential,
-            positions: Float[Array, "chains dim"],
-            found: Location,
-        ) -> Moved:
-            laplace = found.whitening
-            run = walk_langevin(
-                key,
-                target,
-                potential,
-                positions,
-                laplace.center,
-                precondition(self.kernel, found),
-                self.kernel,
-                schedule,
-                num_samples,
-            )
-            # The chains have coordinates of their own; they are judged in the Laplace fit's, or,
-            # where that is of no use, in the draws'.
-            fitted = fit_whitening(run.u.reshape(-1, positions.shape[1]), laplace)
-            judge = jax.tree.map(lambda a, b: jnp.where(found.is_curved, a, b), laplace, fitted)
-            v = jax.vmap(jax.vmap(judge.whiten))(run.u)
-            energy = jax.vmap(jax.vmap(potential))(run.u)
-            accept, is_stuck = jnp.ones((num_chains,), v.dtype), jnp.zeros((num_chains,), bool)
-            return Moved(v, energy, judge, accept, is_stuck, run.inflation, run.kl_inflation)
-
-        return run_chains(key, target, starts, move, num_chains, scale, is_joint)
+        is_joint: bool,
+    ) -> Moved:
+        """Walk, and judge the draws in the Laplace fit's coordinates, or in their own."""
+        del is_joint
+        laplace, (num_chains, dim) = found.whitening, positions.shape
+        run = walk_langevin(
+            key,
+            target,
+            potential,
+            positions,
+            laplace.center,
+            precondition(self.kernel, found),
+            self.kernel,
+            schedule,
+            num_samples,
+        )
+        fitted = fit_whitening(run.u.reshape(-1, dim), laplace)
+        judge = jax.tree.map(lambda a, b: jnp.where(found.is_curved, a, b), laplace, fitted)
+        v = jax.vmap(jax.vmap(judge.whiten))(run.u)
+        energy = jax.vmap(jax.vmap(potential))(run.u)
+        accept, is_stuck = jnp.ones((num_chains,), v.dtype), jnp.zeros((num_chains,), bool)
+        return Moved(v, energy, judge, accept, is_stuck, run.inflation, run.kl_inflation)

@@ -5,9 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from problems import QUICK, gaussian_examples, gaussian_mean, regression_examples
+from problems import (
+    QUICK,
+    gaussian_examples,
+    gaussian_mean,
+    linear_regression,
+    regression_examples,
+)
 
 import gibbs_dp as gdp
+from gibbs_dp.auditing import api
 
 GOOD = {"posterior": gaussian_mean(1), "population": gaussian_examples(1), "n": 5, "gammas": [1.0]}
 TABLE = np.arange(12.0).reshape(12, 1)
@@ -73,3 +80,10 @@ def test_an_improper_posterior_is_refused():
 
     with pytest.raises(gdp.ImproperPosteriorError, match=r"posterior: improper at gamma=1 .*prior"):
         gdp.audit(posterior, examples, 2, [1.0], 64, **QUICK)
+
+
+def test_a_domain_that_does_not_fit_is_refused_before_anything_is_sampled(monkeypatch):
+    monkeypatch.setattr(api, "run_sweep", lambda *_: pytest.fail("sampled"))
+    domain = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0), theta_bound=2.0)
+    with pytest.raises(ValueError, match="theta_bound=2 is below the prior's support"):
+        gdp.audit(linear_regression(), regression_examples, 20, [1.0], domain=domain, **QUICK)
