@@ -47,8 +47,8 @@ def others(
     """
     return (
         Risks(),
-        WorstCase(domain),
         MutualInformation(num_information, sigma, domain),
+        WorstCase(domain),
         Mixing(),
         Lattice(),
         Discretization(),

@@ -28,7 +28,8 @@ def as_sampler(kernel: Any, also: str = "") -> Sampler:
     Raises
     ------
     ValueError
-        If it is a name, a class instead of an object of it, or no kernel.
+        If it is a name, a class instead of an object of it, no kernel, or one's own that lacks
+        something.
 
     Examples
     --------
@@ -46,6 +47,7 @@ def as_sampler(kernel: Any, also: str = "") -> Sampler:
     if kernel is None:
         return MarkovSampler(HMC())
     if isinstance(kernel, Kernel):
+        _check_own(kernel)
         return MarkovSampler(kernel)
     if isinstance(kernel, Unadjusted):
         return LangevinSampler(kernel)
@@ -53,3 +55,21 @@ def as_sampler(kernel: Any, also: str = "") -> Sampler:
         name = type(kernel).__name__
         raise ValueError(f"kernel: {name} is no Markov kernel that suits here; give one, {given}.")
     return kernel
+
+
+def _check_own(kernel: Kernel) -> None:
+    """Refuse a kernel of the user's that cannot be compiled for."""
+    name = type(kernel).__name__
+    for method in ("default_tuning", "step"):
+        if getattr(type(kernel), method) is getattr(Kernel, method):
+            raise ValueError(
+                f"kernel: {name} has no method {method}; a subclass of gibbs_dp.Kernel gives "
+                "default_tuning and step."
+            )
+    try:
+        hash(kernel)
+    except TypeError as error:
+        raise ValueError(
+            f"kernel: {name} cannot be hashed ({error}), so that nothing can be compiled for it; "
+            "make it a frozen dataclass of plain settings."
+        ) from error

@@ -136,9 +136,17 @@ def p_values(model, kernel, kind=gdp.GibbsPosterior):
     ]
 
 
-@pytest.mark.parametrize("kernel", [gdp.HMC(), gdp.MALA()], ids=["hmc", "mala"])
 @pytest.mark.parametrize(
-    "model", [Regression(), Rate(), Supports()], ids=["regression", "rate", "supports"]
+    ("model", "kernel"),
+    [
+        *(
+            (model(), kernel())
+            for model in (Regression, Rate, Supports)
+            for kernel in (gdp.HMC, gdp.MALA)
+        ),
+        (Supports(), gdp.UnderdampedLangevin()),
+    ],
+    ids=lambda x: type(x).__name__,
 )
 def test_ranks_are_uniform(model, kernel):
     assert min(p_values(model, kernel)) > FALSE_ALARM

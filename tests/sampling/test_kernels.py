@@ -1,9 +1,12 @@
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import base
 from gibbs_dp.sampling.kernels.integrators import INTEGRATORS
 
@@ -172,3 +175,32 @@ def unchecked(kernel, **settings):
 def test_bad_settings_are_refused(make, match):
     with pytest.raises(ValueError, match=match):
         make()
+
+
+class NoStep(gdp.Kernel):
+    def default_tuning(self, dim):
+        return 0.1, 1
+
+
+@dataclass
+class Mutable(gdp.Kernel):
+    size: float = 0.1
+
+    def default_tuning(self, dim):
+        return self.size, 1
+
+    def step(self, key, state, potential, tuning):
+        return gdp.MALA().step(key, state, potential, tuning)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "match"),
+    [
+        (NoStep(), "kernel: NoStep has no method step"),
+        (Mutable(), "kernel: Mutable cannot be hashed .* frozen dataclass"),
+        (object(), "kernel: object is no Markov kernel that suits here"),
+    ],
+)
+def test_kernels_of_one_s_own_that_lack_something_are_refused(kernel, match):
+    with pytest.raises(ValueError, match=match):
+        as_sampler(kernel)
