@@ -10,7 +10,10 @@ import gibbs_dp
 
 HOUSE = Path(gibbs_dp.__file__).parent
 # Rooms whose docstrings were brought up to this standard.
-ROOMS = ("information", "exact", "privacy", "adaptive")
+ROOMS = (
+    *("information", "io", "model", "estimators", "exact", "sampling", "engine", "problems"),
+    *("privacy", "adaptive", "capacity", "quantities", "auditing", "experiments"),
+)
 
 
 def public_functions(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator:

@@ -99,6 +99,11 @@ def calibrate(
     audit_settings
         Anything else that `gibbs_dp.audit` takes, such as ``num_datasets``, ``key``, ``kernel``.
 
+    Returns
+    -------
+    Calibration or AverageCalibration
+        The gamma, and what it was found from.
+
     Raises
     ------
     ValueError
@@ -148,6 +153,11 @@ def calibrate_on_average_kl(
         that of one; nats.
     num_draws
         As above.
+
+    Returns
+    -------
+    AverageCalibration
+        The gamma with its standard error, and the last audit.
 
     Raises
     ------

@@ -83,6 +83,11 @@ def compare(reports: Mapping[str, Report] | Sequence[Report]) -> Comparison:
     reports
         By name, or a list (then called 0, 1, ...); the first is the baseline.
 
+    Returns
+    -------
+    Comparison
+        A table of differences, with standard errors.
+
     Raises
     ------
     ValueError

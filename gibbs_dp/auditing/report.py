@@ -165,6 +165,11 @@ class Report:
         label
             Only with ``ax``: what the legend calls this report.
 
+        Returns
+        -------
+        Figure
+            The figure; with ``ax``, the one that it belongs to.
+
         Raises
         ------
         ValueError

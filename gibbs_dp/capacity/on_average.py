@@ -170,6 +170,11 @@ def on_average_capacity_kl(
     say
         Told, a line a time, what is going on.
 
+    Returns
+    -------
+    OnAverageCapacity
+        A number for every gamma, dataset and class, and warnings.
+
     Raises
     ------
     ValueError

@@ -83,6 +83,11 @@ def next_target(estimate: Average, target: int, rel_error: float, block_size: in
     block_size
         Datasets come in blocks of this size.
 
+    Returns
+    -------
+    int | None
+        A multiple of ``block_size``.
+
     Examples
     --------
     >>> next_target(Average(1.0, 0.02, 1000), 1000, 0.02, 64) is None

@@ -38,6 +38,11 @@ def num_workers(num_beside: int = 0) -> int:
     ----------
     num_beside
         Programs that run at the same time, see :func:`background`.
+
+    Returns
+    -------
+    int
+        At least 1.
     """
     devices = jax.local_devices()
     count = len(devices)

@@ -195,5 +195,10 @@ class LeadingQuantity(Quantity):
             Of the audit.
         pilots
             From a number of pairs to ``Values`` of pilot datasets that sampled so many.
+
+        Returns
+        -------
+        int
+            0 for none.
         """
         raise NotImplementedError

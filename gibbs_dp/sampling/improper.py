@@ -53,6 +53,11 @@ def is_improper(
         The posterior.
     mode, reference, hessian
         Where the search ended, its energy terms, and the Hessian of the potential there.
+
+    Returns
+    -------
+    Bool[Array, ""]
+        Whether such a ray was found.
     """
     potential = target.relative_to(reference)
     found = jnp.zeros((), bool)

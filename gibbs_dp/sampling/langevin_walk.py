@@ -113,6 +113,11 @@ def walk_langevin(
         Recorded draws that are discarded first, steps per draw and size, all traced.
     num_samples
         Draws kept per chain.
+
+    Returns
+    -------
+    LangevinWalk
+        Draws, and what theory says is wrong with them.
     """
     pulled = coordinates.pull_back(potential)
     curvature = largest_curvature(pulled, coordinates.whiten(center))

@@ -82,6 +82,11 @@ def draw_by_rejection(
         Gradient steps from zero to the proposals' centre.
     num_tries
         Proposals, at least.
+
+    Returns
+    -------
+    Float[Array, " dim"]
+        The draw; the first proposal of the last chunk where none was accepted.
     """
     m = convexity
 

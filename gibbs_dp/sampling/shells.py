@@ -55,6 +55,11 @@ def spread_radii(
         Uniform numbers: where in its shell each length is.
     turn
         A uniform number: how far shells are shifted.
+
+    Returns
+    -------
+    Float[Array, "chains dim"]
+        The vectors with their new lengths.
     """
     num_chains, dim = normals.shape
     shift = jnp.floor(turn * num_chains)

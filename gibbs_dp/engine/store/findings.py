@@ -44,6 +44,11 @@ def find_all(
     progress
         Advanced once a gamma.
 
+    Returns
+    -------
+    list
+        In the order of the tracks.
+
     Raises
     ------
     AuditIncomplete

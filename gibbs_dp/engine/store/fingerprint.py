@@ -41,6 +41,11 @@ def fingerprints(
     n, num_fresh
         Examples of a dataset, and fresh ones drawn beside it.
 
+    Returns
+    -------
+    dict[str, str]
+        By "loss", "prior" and "population".
+
     Examples
     --------
     >>> import jax, gibbs_dp as gdp

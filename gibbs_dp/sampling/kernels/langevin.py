@@ -51,6 +51,11 @@ def example_gradients(
         Examples, leaves with leading axis ``n``.
     clip
         Largest norm; None leaves gradients as they are.
+
+    Returns
+    -------
+    Float[Array, "n dim"]
+        A row an example.
     """
 
     def one(z: PyTree) -> Float[Array, " dim"]:
