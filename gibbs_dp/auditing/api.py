@@ -175,7 +175,7 @@ def audit(
     sampler = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
     sampler.check(posterior)
     num_chains, num_samples = sampler.shape(posterior, counts.num_chains, counts.num_samples)
-    if sampler.traits.is_exact and estimator in ("two-sided", "ghost"):
+    if sampler.traits.is_exact and estimator not in ("auto", "one-sided"):
         raise ValueError(
             f"estimator: a {type(sampler).__name__} sums over the posterior exactly and has no use "
             f"for {estimator!r}; leave it at 'auto'."
@@ -255,7 +255,7 @@ def _run(settings: Settings, progress: bool, archive: Archive | None) -> Report:
         except SweepInterruptedError as interrupt:
             raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
         try:
-            found = explore(settings, tracks, bar, archive)
+            results = explore(settings, tracks, bar, archive)
         except KeyboardInterrupt:
             raise AuditInterrupted(partial_report(settings, tracks)) from None
-    return make_report(settings, tracks, found)
+    return make_report(settings, results)

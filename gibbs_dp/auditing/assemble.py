@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.health import why_failed
-from gibbs_dp.engine.quantity import Row
+from gibbs_dp.engine.quantity import Means, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.track import Track
@@ -18,19 +18,14 @@ from gibbs_dp.estimators import average
 
 
 def make_report(
-    settings: Settings,
-    tracks: Sequence[Track],
-    found: Sequence[dict[str, Any]] | None = None,
-    extra: tuple[str, ...] = (),
+    settings: Settings, results: Sequence[Result], extra: tuple[str, ...] = ()
 ) -> Report:
-    """Turn every gamma's track, and what was found in all of them together, into a row.
+    """Turn the result of every gamma into a row.
 
     Parameters
     ----------
-    settings, tracks
+    settings, results
         The sweep.
-    found
-        Of :func:`gibbs_dp.engine.sweep.explore`; None: nothing.
     extra
         Warnings of the whole report.
 
@@ -40,12 +35,12 @@ def make_report(
         A row for every gamma.
     """
     rows, warnings, values = [], list(extra), []
-    for i, track in enumerate(tracks):
-        result = track.result(found[i] if found else None)
-        row, told = make_row(settings, result)
+    for result in results:
+        of_datasets = dataset_values(settings, result)
+        row, told = make_row(settings, result, of_datasets)
         rows.append(row)
-        warnings += [f"gamma={track.gamma:g}: {text}" for text in told]
-        values.append(dataset_values(settings, result))
+        warnings += [f"gamma={result.gamma:g}: {text}" for text in told]
+        values.append(of_datasets)
     notes = [note for q in settings.quantities for note in q.notes(settings, rows)]
     return Report(
         tuple(rows),
@@ -62,11 +57,14 @@ def partial_report(settings: Settings, tracks: Sequence[Track]) -> Report | None
     if not usable:
         return None
     text = "interrupted: only finished blocks of datasets are in this report."
-    return make_report(settings, usable, extra=(text,))
+    return make_report(settings, [track.result() for track in usable], extra=(text,))
 
 
-def make_row(settings: Settings, result: Result) -> tuple[Row, list[str]]:
-    """One gamma's row, and one sentence for everything about it that a reader must know."""
+def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Row, list[str]]:
+    """One gamma's row, and one sentence for everything about it that a reader must know.
+
+    ``of_datasets`` are the :func:`dataset_values` that its means are of.
+    """
     total, count = result.is_good.size, int(result.is_good.sum())
     if count < 2:
         raise ValueError(
@@ -80,7 +78,7 @@ def make_row(settings: Settings, result: Result) -> tuple[Row, list[str]]:
         "num_datasets": count,
     }
     told = _failures(result)
-    for name, values in dataset_values(settings, result).items():
+    for name, values in of_datasets.items():
         estimate = average(values, np.isfinite(values))
         if estimate.num_datasets >= 2:
             row[name], row[f"{name}_se"] = estimate.value, estimate.se

@@ -12,7 +12,6 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
-from gibbs_dp.engine.quantity import Column
 from gibbs_dp.quantities.registry import COLUMNS
 
 if TYPE_CHECKING:
@@ -196,11 +195,6 @@ class Report:
         io.save_netcdf(self.to_xarray(), path)
 
 
-def column_of(name: str) -> Column | None:
-    """Look a column up, or the one whose standard error it is."""
-    return COLUMNS.get(name.removesuffix("_se"))
-
-
 def explain_columns() -> str:
     """Explain every column that a report may have, a paragraph each.
 
@@ -227,7 +221,7 @@ Report.__doc__ = f"{Report.__doc__}\n    Columns\n    -------\n" + "".join(
 
 
 def _attributes(name: str) -> dict[str, str]:
-    column = column_of(name)
+    column = COLUMNS.get(name.removesuffix("_se"))
     if column is None:
         return {}
     text = "Standard error, over datasets, of " if name.endswith("_se") else ""

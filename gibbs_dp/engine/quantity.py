@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.explored import Explored
@@ -182,9 +182,7 @@ class LeadingQuantity(Quantity):
         """Every dataset's estimate."""
         raise NotImplementedError
 
-    def num_pairs(
-        self, choice: str, settings: Asked, pilots: Callable[[int], Any]
-    ) -> int | Int[Array, ""]:
+    def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
         """Decide how many replaced posteriors to sample for each dataset.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +52,7 @@ class Result:
     is_good: Bool[np.ndarray, " datasets"]
     leading: Float[np.ndarray, " datasets"]
     kept: Any
-    found: dict[str, Any]
+    found: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def good(self) -> Summary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from gibbs_dp.engine.optimum import population_optimum
 from gibbs_dp.engine.pilots import num_pilots, run_pilots
 from gibbs_dp.engine.plan import Inputs, Plan, Tuned
 from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.runner import Job, Runner
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.store.archive import Archive, Origin
@@ -73,8 +75,8 @@ def run_sweep(
 
 def explore(
     settings: Settings, tracks: Sequence[Track], progress: Progress, archive: Archive | None = None
-) -> list[dict[str, Any]]:
-    """Let quantities look at all gammas together; what they find, by name, for each gamma.
+) -> list[Result]:
+    """Collect a result for every gamma, with what quantities find in all of them together.
 
     Raises
     ------
@@ -92,9 +94,13 @@ def explore(
         progress.expect(len(tracks))
         return find_all(archive, kind, name, asked, make, progress)
 
-    sweep = Explored(settings, [track.result() for track in tracks], find)
+    results = [track.result() for track in tracks]
+    sweep = Explored(settings, results, find)
     found = {q.name: q.explore(sweep) for q in settings.quantities}
-    return [{name: each[i] for name, each in found.items()} for i in range(len(tracks))]
+    return [
+        replace(result, found={name: each[i] for name, each in found.items()})
+        for i, result in enumerate(results)
+    ]
 
 
 def _rehearse(settings: Settings) -> None:

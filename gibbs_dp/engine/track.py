@@ -79,11 +79,8 @@ class Track:
         assert summary is not None
         return summary, is_believed(summary) & np.isfinite(self.leading_values(summary))
 
-    def result(self, found: dict[str, Any] | None = None) -> Result:
-        """Collect what is known of the gamma, for quantities.
-
-        ``found`` is what they found in all gammas together.
-        """
+    def result(self) -> Result:
+        """Collect what is known of the gamma, for quantities."""
         summary, is_good = self.reported()
         return Result(
             settings=self.settings,
@@ -94,7 +91,6 @@ class Track:
             is_good=is_good,
             leading=self.leading_values(summary),
             kept=self.first_kept(),
-            found=found or {},
         )
 
     def estimate(self) -> Average:

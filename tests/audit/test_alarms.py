@@ -106,7 +106,7 @@ def test_datasets_of_the_largest_kl_are_not_lost_to_an_estimate_that_is_not_repo
     values = whole.values._replace(on_average_kl=kl, risks=risks)
     track.forget()
     track.add(0, Block(whole.health, values, None))
-    changed = make_report(settings, [track])
+    changed = make_report(settings, [track.result()])
     assert changed["num_datasets"][0] == 510
     assert changed["failed_datasets"][0] == 2
     for name, lost in {
@@ -118,7 +118,7 @@ def test_datasets_of_the_largest_kl_are_not_lost_to_an_estimate_that_is_not_repo
         assert changed[name][0] == pytest.approx(np.nanmean(changed.per_dataset[0][name]))
     assert any("2 of 512 datasets failed (2 not finite)" in w for w in changed.warnings)
     track.tuned = track.tuned._replace(estimator="ghost")
-    assert make_report(settings, [track])["failed_datasets"][0] == 0
+    assert make_report(settings, [track.result()])["failed_datasets"][0] == 0
 
 
 def test_stuck_chains_are_counted():
