@@ -8,6 +8,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp._cautions import Warned
+from gibbs_dp.auditing.cautions import (
+    FAILED_DATASETS,
+    INTERRUPTED,
+    PARTLY_UNDEFINED,
+    REL_ERROR_MISSED,
+)
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.health import why_failed
 from gibbs_dp.engine.quantity import Means, Row
@@ -18,7 +25,7 @@ from gibbs_dp.estimators import average
 
 
 def make_report(
-    settings: Settings, results: Sequence[Result], extra: tuple[str, ...] = ()
+    settings: Settings, results: Sequence[Result], extra: tuple[Warned, ...] = ()
 ) -> Report:
     """Turn the result of every gamma into a row.
 
@@ -34,7 +41,8 @@ def make_report(
     Report
         A row for every gamma.
     """
-    rows, warnings, values = [], list(extra), []
+    rows, values = [], []
+    warnings: list[str] = list(extra)
     for result in results:
         of_datasets = dataset_values(settings, result)
         row, told = make_row(settings, result, of_datasets)
@@ -56,11 +64,10 @@ def partial_report(settings: Settings, tracks: Sequence[Track]) -> Report | None
     usable = [t for t in tracks if t.summary() is not None and t.reported()[1].sum() >= 2]
     if not usable:
         return None
-    text = "interrupted: only finished blocks of datasets are in this report."
-    return make_report(settings, [track.result() for track in usable], extra=(text,))
+    return make_report(settings, [track.result() for track in usable], extra=(INTERRUPTED(),))
 
 
-def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Row, list[str]]:
+def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Row, list[Warned]]:
     """One gamma's row, and one sentence for everything about it that a reader must know.
 
     ``of_datasets`` are the :func:`dataset_values` that its means are of.
@@ -83,10 +90,7 @@ def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Ro
         if estimate.num_datasets >= 2:
             row[name], row[f"{name}_se"] = estimate.value, estimate.se
             if estimate.num_datasets < count:
-                told.append(
-                    f"{name} is the mean over {estimate.num_datasets} of {total} datasets, without "
-                    "those where it is not finite, which biases it."
-                )
+                told.append(PARTLY_UNDEFINED(name=name, count=estimate.num_datasets, total=total))
     for quantity in settings.quantities:
         more, warnings = quantity.finish(result, row)
         row |= more
@@ -103,25 +107,20 @@ def dataset_values(settings: Settings, result: Result) -> dict[str, Float[np.nda
     return {name: result.only_believed(values) for name, values in found.items()}
 
 
-def _failures(result: Result) -> list[str]:
+def _failures(result: Result) -> list[Warned]:
     total, count = result.is_good.size, int(result.is_good.sum())
     if count == total:
         return []
-    return [
-        f"{total - count} of {total} datasets failed "
-        f"({why_failed(result.summary, result.is_good)}); the estimates are conditional on the "
-        "others, which biases them."
-    ]
+    why = why_failed(result.summary, result.is_good)
+    return [FAILED_DATASETS(failed=total - count, total=total, why=why)]
 
 
-def _missed(settings: Settings, result: Result, row: Row) -> list[str]:
+def _missed(settings: Settings, result: Result, row: Row) -> list[Warned]:
     if not result.missed_rel_error:
         return []
     error = row[f"{settings.leading.name}_se"]
-    return [
-        f"rel_error={settings.rel_error:g} was not reached with max_datasets="
-        f"{settings.max_datasets} (standard error {error:.2g})."
-    ]
+    gaps = {"rel_error": settings.rel_error, "most": settings.max_datasets, "se": error}
+    return [REL_ERROR_MISSED(**gaps)]
 
 
 def _of_population(settings: Settings) -> list[str]:

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
+from gibbs_dp.auditing.explain import explain_columns
 from gibbs_dp.quantities.registry import COLUMNS
 
 if TYPE_CHECKING:
@@ -193,26 +194,6 @@ class Report:
             If the folder cannot be written.
         """
         io.save_netcdf(self.to_xarray(), path)
-
-
-def explain_columns() -> str:
-    """Explain every column that a report may have, a paragraph each.
-
-    Returns
-    -------
-    str
-        Names, units and meanings.
-
-    Examples
-    --------
-    >>> print(explain_columns().splitlines()[0])
-    gamma: Inverse temperature; it multiplies the total loss, never the prior.
-    """
-    lines = []
-    for column in COLUMNS.values():
-        unit = f" ({column.unit})" if column.unit else ""
-        lines.append(f"{column.name}{unit}: {column.meaning}")
-    return "\n".join(lines)
 
 
 Report.__doc__ = f"{Report.__doc__}\n    Columns\n    -------\n" + "".join(

@@ -11,11 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from gibbs_dp import io
+from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.critics import check_trainable
 from gibbs_dp.capacity.seen import SeenByCritics
 from gibbs_dp.capacity.training import Training
-from gibbs_dp.engine.health import is_drifting
+from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPTANCE, is_drifting
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
@@ -33,6 +34,21 @@ BLOCK_SIZE = 16
 LOW_ACCEPT = 0.4
 # Above this, in nats, few draws carry the critics' means and their bounds fall behind.
 _LOOSE_ABOVE = 1.0
+
+FAILED_PAIRS = Caution(
+    "failed-pairs",
+    "the chains of {failed} of {total} pairs failed; the rest is a biased selection.",
+    "Chains of some pairs of datasets never moved or were not finite; these pairs are left out.",
+    "As for failed datasets: a proper prior, a smaller step size, float64.",
+)
+LOOSE_CRITICS = Caution(
+    "loose-critics",
+    "at an on-average KL of {full:.2g} nats trained critics fall well short of their class; raise "
+    "num_samples, or read them as loose lower bounds.",
+    "Far-apart posteriors are told apart by a few draws in the tails; critics trained on few draws "
+    "see less than their class could.",
+    "Raise num_samples, look at smaller gammas, or take the numbers as lower bounds.",
+)
 
 
 @dataclass(frozen=True)
@@ -232,29 +248,23 @@ def on_average_capacity_kl(
         np.stack([found.critics for found in values]).astype(np.float64),
         np.stack([found.full for found in values]).astype(np.float64),
         np.stack([result.is_good for result in results]),
-        tuple(warning for result in results for warning in _warnings(result)),
+        tuple(f"gamma={r.gamma:g}: {text}" for r in results for text in _warnings(r)),
     )
 
 
-def _warnings(result: Result) -> list[str]:
+def _warnings(result: Result) -> list[Warned]:
     kept, found = result.is_good, []
-    gamma, health = result.gamma, result.good.health
+    pooled, health = result.pooled, result.good.health
     if not kept.all():
-        found.append(
-            f"gamma={gamma:g}: the chains of {int((~kept).sum())} of {kept.size} pairs failed; the "
-            "rest is a biased selection."
-        )
+        found.append(FAILED_PAIRS(failed=int((~kept).sum()), total=kept.size))
     if not kept.any():
         return found
     accept = float(np.mean(health.accept_prob))
     if accept < LOW_ACCEPT:
-        found.append(f"gamma={gamma:g}: only {accept:.0%} of proposals were accepted.")
+        found.append(LOW_ACCEPTANCE(accept=accept))
     full = float(np.mean(result.good.values.seen.full))
     if full > _LOOSE_ABOVE:
-        found.append(
-            f"gamma={gamma:g}: at an on-average KL of {full:.2g} nats trained critics fall well "
-            "short of their class; raise num_samples, or read them as loose lower bounds."
-        )
-    if kept.sum() > 1 and is_drifting(result.pooled):
-        found.append(f"gamma={gamma:g}: the chains still drift; raise num_warmup.")
+        found.append(LOOSE_CRITICS(full=full))
+    if kept.sum() > 1 and is_drifting(pooled):
+        found.append(DRIFTING(z=pooled.drift_z, size=pooled.drift_size))
     return found

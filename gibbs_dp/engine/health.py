@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool
 
+from gibbs_dp._cautions import Caution
 from gibbs_dp.engine.summary import Summary
 from gibbs_dp.sampling.diagnostics import Pooled
 
@@ -12,6 +13,24 @@ DRIFT_Z = 4.0
 DRIFT_SIZE = 0.02
 # Effective draws over draws: below it 16 steps of burn-in left 2% of bias on a box.
 LEAST_ESS = 0.5
+
+DRIFTING = Caution(
+    "drifting-chains",
+    "the chains still drift (first against second half: {z:.0f} standard errors, {size:.2f} "
+    "posterior standard deviations); raise num_warmup.",
+    "Averaged over all datasets, which makes this test very sensitive, the first half of the draws "
+    "differs from the second: the chains had not arrived when sampling began, and the numbers are "
+    "biased towards where they started.",
+    "Raise num_warmup, twofold at a time. If it stays, the posterior has directions that mix very "
+    "slowly: rescale the parameters, or use another kernel.",
+)
+LOW_ACCEPTANCE = Caution(
+    "low-acceptance",
+    "only {accept:.0%} of proposals were accepted; lower the step size.",
+    "Most proposals were refused, so that few draws differ from the ones before them.",
+    "Give the kernel a smaller step_size. Jumps in the loss, as in 0/1 losses, make gradients "
+    "useless; smooth it, or use gdp.Grid for one to three parameters.",
+)
 
 
 def is_believed(summary: Summary) -> Bool[np.ndarray, " datasets"]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.explored import Explored
 from gibbs_dp.engine.result import Result
@@ -141,8 +142,8 @@ class Quantity:
         del result
         return {}
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
-        """Further columns, and a sentence for everything that a reader must be warned of.
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+        """Further columns, and a caution for everything that a reader must be warned of.
 
         ``row`` holds every mean, and what quantities before this one found.
         """

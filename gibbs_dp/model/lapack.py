@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import jaxlib
 from jaxtyping import PyTree
 
+from gibbs_dp._cautions import Caution
 from gibbs_dp._jaxlib.linalg import SHARED_OUT
 from gibbs_dp.model.posterior import GibbsPosterior
 
@@ -22,6 +23,17 @@ COSTS |= dict.fromkeys(("cholesky", "lu", "qr", "geqrf", "geqp3", "householder_p
 COSTS |= {"ormqr": 1.0, "triangular_solve": 1.0, "tridiagonal_solve": 5.0}
 """Operations on a matrix, over its rows times the entries of it or of the right-hand side."""
 TYPICAL_BATCH = 512  # 32 datasets of 16 chains
+
+MAY_HANG = Caution(
+    "may-hang",
+    "loss or prior: it uses {name} on {rows} x {columns} matrices for every draw or dataset, and "
+    "jaxlib {version} may hang where several batches of them meet; if nothing moves, install "
+    "another one: pip install 'jax<0.10'.",
+    "Versions 0.10 and 0.11.0 of jaxlib can wait forever on a CPU where several large batches of "
+    "matrices are factored at once. The library's own factorizations are cut so that they cannot; those of "
+    "a loss or prior of yours still can. Numbers are not affected.",
+    "Nothing, as long as it moves. Otherwise pip install 'jax<0.10', or use a GPU.",
+)
 
 # What is done with a batch of matrices, their shape, and its cost in operations.
 Matrices: TypeAlias = tuple[str, tuple[int, ...], float]
@@ -46,13 +58,9 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
     found = _largest(posterior, treedef, shapes)
     if found is not None:
         name, shape, _ = found
-        warnings.warn(
-            f"loss or prior: it uses {name} on {shape[-2]} x {shape[-1]} matrices for every "
-            f"draw or dataset, and jaxlib {jaxlib.version.__version__} may hang where several "
-            "batches of them meet; if nothing moves, install another one: pip install 'jax<0.10'.",
-            WaitingWarning,
-            stacklevel=2,
-        )
+        version = jaxlib.version.__version__
+        text = MAY_HANG(name=name, rows=shape[-2], columns=shape[-1], version=version)
+        warnings.warn(text, WaitingWarning, stacklevel=2)
 
 
 @lru_cache(maxsize=256)  # nothing is traced again for a new dataset of the same shape

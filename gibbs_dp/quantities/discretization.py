@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row
 from gibbs_dp.engine.result import Result
@@ -48,7 +49,7 @@ class Discretization(Quantity):
         """Take what the sampler says of its draws."""
         return DiscretizationValues(jnp.mean(view.draws.inflation), view.draws.kl_inflation)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Both columns."""
         if result.settings.sampler.traits.is_adjusted:
             return {}, []

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gibbs_dp.engine.health import is_drifting
+from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPTANCE, is_drifting
 from gibbs_dp.engine.quantity import Column, Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View
@@ -24,6 +25,44 @@ ACCEPT_LIMIT = 0.4
 # The virial identity's: significant, and larger than what a burn-in may leave.
 VIRIAL_Z = 4.0
 VIRIAL_SIZE = 0.02
+
+STARTS_DISAGREE = Caution(
+    "starts-disagree",
+    "chains started elsewhere reach different answers (R-hat between starts {r_hat:.2f}): several "
+    "modes, or a mode search that fails; do not trust this row.",
+    "On pilot datasets, chains that started far from the mode did not end where those that "
+    "started at it did. The posterior probably has several modes, and the engine samples one.",
+    "Do not use the row. Remove symmetries of the model (label switching), give a prior that "
+    "prefers one mode, use gdp.Grid for one to three parameters, or look at smaller gammas, whose "
+    "posteriors are smoother.",
+)
+SLOW_MIXING = Caution(
+    "slow-mixing",
+    "chains mix slowly (pooled R-hat {r_hat:.3f}, {ess:.1f} effective draws per dataset); raise "
+    "num_samples or use another kernel.",
+    "So few of the draws are independent that where chains started may still show.",
+    "Raise num_samples; use gdp.HMC() where another kernel was chosen; rescale parameters whose "
+    "sizes differ by orders of magnitude.",
+)
+UNEVEN_MIXING = Caution(
+    "uneven-mixing",
+    "{share:.0%} of (dataset, coordinate) cells mix worse than their peers (1% expected): some "
+    "datasets have chains that disagree.",
+    "Averages over datasets look healthy, but on some datasets the chains of one posterior "
+    "disagree with each other: several modes on these, or a few hard datasets.",
+    "Raise num_warmup and num_samples; if the share stays, look at such a posterior with "
+    "gdp.sample and its R-hat.",
+)
+VIRIAL = Caution(
+    "virial",
+    "the mean of (theta - center) . grad U is {value:.3f} of the dimension (standard error "
+    "{se:.3f}) and 1 for exact draws: the draws are not from the posterior (or its density jumps, "
+    "which this check does not allow for).",
+    "An identity that holds for draws of every smooth density does not hold for these: they are "
+    "too wide (above 1) or too narrow (below 1), or gradients are not those of the loss.",
+    "Raise num_warmup; lower the step size of kernels without an acceptance step. A loss that "
+    "jumps, or whose gradient is not its own (stop_gradient, rounding), breaks the identity too.",
+)
 
 
 class MixingValues(NamedTuple):
@@ -68,7 +107,7 @@ class Mixing(Quantity):
         """Average over the chains of one dataset."""
         return MixingValues(jnp.mean(view.draws.virial) / view.posterior.dim)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Diagnostics, and what they say."""
         if result.settings.is_exact:
             return {}, []
@@ -86,37 +125,18 @@ class Mixing(Quantity):
         return more, _warnings(result, more)
 
 
-def _warnings(result: Result, row: Row) -> list[str]:
+def _warnings(result: Result, row: Row) -> list[Warned]:
     found, pooled, tuned = [], result.pooled, result.tuned
     if tuned.r_hat_starts > R_HAT_STARTS_LIMIT:
-        found.append(
-            "chains started elsewhere reach different answers (R-hat between starts "
-            f"{tuned.r_hat_starts:.2f}): several modes, or a mode search that fails; do not trust "
-            "this row."
-        )
+        found.append(STARTS_DISAGREE(r_hat=tuned.r_hat_starts))
     if is_drifting(pooled):
-        found.append(
-            f"the chains still drift (first against second half: {pooled.drift_z:.0f} standard "
-            f"errors, {pooled.drift_size:.2f} posterior standard deviations); raise num_warmup."
-        )
+        found.append(DRIFTING(z=pooled.drift_z, size=pooled.drift_size))
     if pooled.ess_min < ESS_LIMIT:
-        found.append(
-            f"chains mix slowly (pooled R-hat {pooled.r_hat:.3f}, {pooled.ess_min:.1f} effective "
-            "draws per dataset); raise num_samples or use another kernel."
-        )
+        found.append(SLOW_MIXING(r_hat=pooled.r_hat, ess=pooled.ess_min))
     if pooled.r_hat_exceed > EXCEED_LIMIT:
-        found.append(
-            f"{pooled.r_hat_exceed:.0%} of (dataset, coordinate) cells mix worse than their peers "
-            "(1% expected): some datasets have chains that disagree."
-        )
+        found.append(UNEVEN_MIXING(share=pooled.r_hat_exceed))
     if row.get("accept_rate", 1.0) < ACCEPT_LIMIT:
-        found.append(
-            f"only {row['accept_rate']:.0%} of proposals were accepted; lower the step size."
-        )
+        found.append(LOW_ACCEPTANCE(accept=row["accept_rate"]))
     if abs(row["virial"] - 1.0) > max(VIRIAL_SIZE, VIRIAL_Z * row["virial_se"]):
-        found.append(
-            f"the mean of (theta - center) . grad U is {row['virial']:.3f} of the dimension "
-            f"(standard error {row['virial_se']:.3f}) and 1 for exact draws: the draws are not "
-            "from the posterior (or its density jumps, which this check does not allow for)."
-        )
+        found.append(VIRIAL(value=row["virial"], se=row["virial_se"]))
     return found

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp import estimators
+from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
@@ -20,6 +21,17 @@ from gibbs_dp.quantities.control import fitted_gap
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4
 MIN_DATASETS_TO_JUDGE = 256
+
+DOMINANT_DATASET = Caution(
+    "dominant-dataset",
+    "one dataset carries {share:.0%} of the generalization error's variance: its standard error "
+    "cannot be trusted; the gap may have infinite variance here.",
+    "A single dataset among hundreds decides the average: further datasets may change it by much "
+    "more than the standard error says.",
+    "Heavy-tailed data or an unbounded loss do this: bound the loss (gdp.losses.huber), clip the "
+    "data, give a prior that keeps parameters in reach, or report on_average_kl, which need not "
+    "share the problem.",
+)
 
 
 class RiskValues(NamedTuple):
@@ -96,15 +108,12 @@ class Risks(Quantity):
             "excess_risk": values.excess,
         }
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Say where one dataset carries the gap's variance."""
         share = _dominant_share(result.good.values.risks.generalization)
         if share <= DOMINANT_SHARE:
             return {}, []
-        return {}, [
-            f"one dataset carries {share:.0%} of the generalization error's variance: its "
-            "standard error cannot be trusted; the gap may have infinite variance here."
-        ]
+        return {}, [DOMINANT_DATASET(share=share)]
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say why a risk is absent."""

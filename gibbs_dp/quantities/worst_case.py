@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
@@ -38,7 +39,7 @@ class WorstCase(Quantity):
         ),
     )
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Epsilon, where the loss has constants on the domain."""
         s = result.settings
         epsilon = pure_dp_epsilon(

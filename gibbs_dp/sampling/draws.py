@@ -14,7 +14,15 @@ from jaxtyping import Bool, Float, PyTree
 from numpyro import diagnostics
 
 from gibbs_dp import io
+from gibbs_dp._cautions import Warned
 from gibbs_dp._version import __version__
+from gibbs_dp.sampling.cautions import (
+    BIASED_STEPS,
+    DIVERGED_CHAINS,
+    FEW_EFFECTIVE_DRAWS,
+    R_HAT,
+    STUCK_CHAINS,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,34 +107,23 @@ class Draws:
         return None if value is None else float(value)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Warned, ...]:
         """One sentence for everything that makes these draws less than they seem."""
         frame, found = self.to_dataframe(), []
         if self.is_stuck.any():
-            found.append(
-                f"{int(self.is_stuck.sum())} of {self.is_stuck.size} chains never moved; lower "
-                "step_size or reparametrize."
-            )
+            found.append(STUCK_CHAINS(stuck=int(self.is_stuck.sum()), total=self.is_stuck.size))
         lost = ~np.isfinite(self.log_density).all(axis=-1)
         if lost.any():
-            found.append(f"{int(lost.sum())} of {lost.size} chains diverged; lower the step size.")
+            found.append(DIVERGED_CHAINS(lost=int(lost.sum()), total=lost.size))
         inflation = self.variance_inflation
         if inflation is not None and not inflation <= INFLATION_LIMIT:
-            found.append(
-                f"without an acceptance step the draws' variance is too large by an estimated "
-                f"{inflation:.1%}; lower the step size or raise the batch size, or use HMC."
-            )
+            found.append(BIASED_STEPS(share=inflation))
         worst = float(frame["r_hat"].max())
         if not worst <= RHAT_LIMIT:
-            found.append(
-                f"R-hat reaches {worst:.3f}: the chains disagree (several modes, or too short); "
-                "raise num_warmup and num_samples, or do not trust them."
-            )
+            found.append(R_HAT(worst=worst))
         fewest = float(frame["ess"].min())
         if not fewest >= ESS_LIMIT:
-            found.append(
-                f"only {fewest:.0f} effective draws in some coordinate; raise num_samples."
-            )
+            found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest))
         return tuple(found)
 
     def summary(self) -> str:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from jaxtyping import Array, Float
 
 from gibbs_dp import io
+from gibbs_dp._cautions import Caution
 from gibbs_dp.engine.kinds import block_kind
 from gibbs_dp.engine.plan import Tuned
 from gibbs_dp.engine.quantity import Quantity
@@ -35,6 +36,14 @@ CONFIGURATION = "configuration.json"
 REPORTED = ("rows", "settings", "warnings", "notes")
 # Age, in seconds, beyond which a temporary file was left by a process that was killed.
 STALE = 3600.0
+
+DAMAGED_STORE = Caution(
+    "damaged-store",
+    "store: {path} is damaged ({reason}); what it held is computed again.",
+    "A file of the store is not what was written: a copy that was cut short, a disk error, another "
+    "program. The numbers are not affected.",
+    "Nothing; the block is sampled again. Where it happens often, check the disk.",
+)
 
 
 class Origin(NamedTuple):
@@ -224,8 +233,5 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _warn(path: Path, reason: BaseException) -> None:
-    warnings.warn(
-        f"store: {os.fspath(path)!r} is damaged ({reason}); what it held is computed again.",
-        DamagedStoreWarning,
-        stacklevel=4,
-    )
+    text = DAMAGED_STORE(path=repr(os.fspath(path)), reason=reason)
+    warnings.warn(text, DamagedStoreWarning, stacklevel=4)

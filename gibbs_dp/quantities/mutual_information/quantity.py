@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.explored import Explored
 from gibbs_dp.engine.quantity import Quantity, Row
@@ -99,7 +100,7 @@ class MutualInformation(Quantity):
         """Compare the datasets at every gamma."""
         return compare_all(sweep, self.num_datasets, with_spread=self.sigma == EMPIRICAL)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Bounds of information and of the generalization error."""
         found: Information | None = result.found.get(self.name)
         if found is None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Row
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
@@ -21,6 +22,59 @@ CEILING_NATS = 1.0
 POOR_OVERLAP_SHARE = 0.05
 NORMALIZER_SE_LIMIT = 0.2
 
+BOUNDS_CROSS = Caution(
+    "bounds-cross",
+    "the lower bound of mutual information, {lower:.3g}, is above the upper one, {upper:.3g}, by "
+    "more than their errors allow: draws or normalizers are wrong.",
+    "The two bounds contradict each other, which exact draws never make them do.",
+    "Raise num_warmup and num_samples; look at the other warnings.",
+)
+INFORMATION_CEILING = Caution(
+    "information-ceiling",
+    "mutual_information_lower {lower:.2f} is near its ceiling, log M = {ceiling:.2f} nats with M = "
+    "{count} datasets; the information may be far larger: raise num_datasets and num_information.",
+    "A comparison among M datasets cannot show more than log M nats. The lower bound is still a "
+    "bound, but a loose one.",
+    "Raise num_datasets and num_information (cost grows with the square of the latter), or use the "
+    "upper bound.",
+)
+IDENTITY_BROKEN = Caution(
+    "identity-broken",
+    "I + lautum from pairs of datasets, {pairs:.3g} (standard error {pairs_se:.2g}), and n "
+    "on_average_kl / group_size, {replaced:.3g} ({replaced_se:.2g}), are equal for exact draws and "
+    "are not.",
+    "The sum of mutual and lautum information can be had from whole datasets exchanged and from "
+    "single examples replaced (Lemmas 6 and 9); here they differ by more than their errors.",
+    "Exchanging whole datasets moves posteriors far, where draws of one hardly visit another: "
+    "raise num_samples, or trust on_average_kl and look at smaller gammas.",
+)
+NORMALIZERS_DISAGREE = Caution(
+    "normalizers-disagree",
+    "log normalizers by thermodynamic integration and by bridge sampling differ by {gap:.3g} nats "
+    "on average (standard error {se:.2g}, spacing of gammas {limit:.2g}): the mutual information "
+    "cannot be trusted.",
+    "The normalizing constants of the posteriors, which mutual information needs, come out "
+    "differently by two routes.",
+    "Use a denser grid of gammas, raise num_samples, and look for several modes.",
+)
+POOR_OVERLAP = Caution(
+    "poor-overlap",
+    "on {share:.0%} of the datasets the fitted Gaussian hardly overlaps the posterior (several "
+    "modes, or far from Gaussian): bridge sampling, and with it the mutual information, cannot be "
+    "trusted.",
+    "Normalizing constants are found from a Gaussian fitted to the draws; where the posterior is "
+    "nothing like it, they are wrong.",
+    "Leave mutual information out (num_information=0), reparametrize, or use gdp.Grid for one to "
+    "three parameters.",
+)
+NOISY_NORMALIZER = Caution(
+    "noisy-normalizer",
+    "a dataset's log normalizer is known to {se:.2g} nats only, which biases the mutual "
+    "information; raise num_samples.",
+    "Noise in normalizing constants does not average out: it biases the bounds.",
+    "Raise num_samples.",
+)
+
 
 def information_row(
     settings: Asked,
@@ -28,7 +82,7 @@ def information_row(
     kl: Float[np.ndarray, " datasets"],
     found: Information,
     sigma: tuple[float, str] | None,
-) -> tuple[Row, list[str]]:
+) -> tuple[Row, list[Warned]]:
     """Add the information columns to a row's, and say where they cannot be believed.
 
     The upper bound is the least of: leave-one-out, variational with a Gaussian or a mixture, ``n``
@@ -49,7 +103,7 @@ def information_row(
 
     Returns
     -------
-    Row, list[str]
+    Row, list[Warned]
         The columns, and a sentence for every reason not to believe them.
     """
     n, gamma = settings.n, row["gamma"]
@@ -145,45 +199,27 @@ def _root(name: str, value: float, information: Average) -> Row:
 
 def _warnings(
     found: Information, symmetrized: Average | None, lower: Average, upper: Average
-) -> list[str]:
+) -> list[Warned]:
     out = []
     if lower.value - upper.value > CROSSING_Z * math.hypot(lower.se, upper.se):
-        out.append(
-            f"the lower bound of mutual information, {lower.value:.3g}, is above the upper one, "
-            f"{upper.value:.3g}, by more than their errors allow: draws or normalizers are wrong."
-        )
+        out.append(BOUNDS_CROSS(lower=lower.value, upper=upper.value))
     ceiling = math.log(lower.num_datasets)
     if lower.value > ceiling - CEILING_NATS:
-        out.append(
-            f"mutual_information_lower {lower.value:.2f} is near its ceiling, log M = "
-            f"{ceiling:.2f} nats with M = {lower.num_datasets} datasets; the information may be "
-            "far larger: raise num_datasets and num_information."
-        )
+        count = lower.num_datasets
+        out.append(INFORMATION_CEILING(lower=lower.value, ceiling=ceiling, count=count))
     total = found.contrast.symmetrized
     if symmetrized is not None:
         error = math.hypot(total.se, symmetrized.se)
         if abs(total.value - symmetrized.value) > IDENTITY_Z * error + 1e-9:
-            out.append(
-                f"I + lautum from pairs of datasets, {total.value:.3g} (standard error "
-                f"{total.se:.2g}), and n on_average_kl / group_size, {symmetrized.value:.3g} "
-                f"({symmetrized.se:.2g}), are equal for exact draws and are not."
-            )
+            gaps = {"pairs": total.value, "pairs_se": total.se}
+            gaps |= {"replaced": symmetrized.value, "replaced_se": symmetrized.se}
+            out.append(IDENTITY_BROKEN(**gaps))
     gap = found.normalizer_gap
     if gap is not None and abs(gap.value) > NORMALIZER_Z * gap.se + found.normalizer_gap_limit:
-        out.append(
-            "log normalizers by thermodynamic integration and by bridge sampling differ by "
-            f"{gap.value:.3g} nats on average (standard error {gap.se:.2g}, spacing of gammas "
-            f"{found.normalizer_gap_limit:.2g}): the mutual information cannot be trusted."
-        )
+        limit = found.normalizer_gap_limit
+        out.append(NORMALIZERS_DISAGREE(gap=gap.value, se=gap.se, limit=limit))
     if found.poor_overlap > POOR_OVERLAP_SHARE:
-        out.append(
-            f"on {found.poor_overlap:.0%} of the datasets the fitted Gaussian hardly overlaps the "
-            "posterior (several modes, or far from Gaussian): bridge sampling, and with it the "
-            "mutual information, cannot be trusted."
-        )
+        out.append(POOR_OVERLAP(share=found.poor_overlap))
     elif found.normalizer_se > NORMALIZER_SE_LIMIT:
-        out.append(
-            f"a dataset's log normalizer is known to {found.normalizer_se:.2g} nats only, which "
-            "biases the mutual information; raise num_samples."
-        )
+        out.append(NOISY_NORMALIZER(se=found.normalizer_se))
     return out

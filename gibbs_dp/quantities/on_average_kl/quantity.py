@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, LeadingQuantity, Row, Style
 from gibbs_dp.engine.result import Result
@@ -152,7 +153,7 @@ class OnAverageKL(LeadingQuantity):
                 found[e.column.name] = e.value_of(getattr(values, e.field))
         return found
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[str]]:
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Interval, estimator and tails; where the two routes to the number disagree."""
         settings, estimator = result.settings, result.tuned.estimator
         values = result.only_believed(result.leading)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.quantity import Row
 from gibbs_dp.quantities.on_average_kl.choice import LARGE_KL
 from gibbs_dp.quantities.on_average_kl.two_sided import TwoSided
@@ -15,6 +16,35 @@ DISAGREEMENT_Z = 4.0
 # Of the longer side of the interval, over 1.96 standard errors: by a quarter longer, these cover
 # some 93% (lognormal data at 128 datasets: 88%, and the interval 93%).
 SKEWED = 1.25
+
+HEAVY_TAILS = Caution(
+    "heavy-tails",
+    "exp(-delta) has heavy tails (the jackknife moves the KL of a pair by {shift:.0%}): the "
+    "one-sided on_average_kl is too small; use estimator='two-sided'.",
+    "Replacing one example moves the posterior so far that draws of one posterior hardly visit "
+    "the other: their average of exp(-delta) misses what counts, and the KL comes out too small.",
+    "Leave estimator='auto', or pass estimator='two-sided', which samples the other posteriors "
+    "too; raise num_samples; or look at smaller gammas.",
+)
+ROUTES_DISAGREE = Caution(
+    "routes-disagree",
+    "on_average_kl {value:.3g} and gamma times the generalization error {ghost:.3g} differ by "
+    "{z:.1f} standard errors, but they are equal for exact draws: {why}.",
+    "Two routes to one number (Theorem 4 of Wang, Lei & Fienberg 2016) lead to different ones, so "
+    "that at least one of them is wrong: usually the draws are not from the posterior.",
+    "Look at the other warnings first. Raise num_warmup and num_samples; use HMC instead of a "
+    "kernel without an acceptance step; where the KL is above about 2 nats, "
+    "estimator='two-sided'; check that the loss is a function of its arguments alone.",
+)
+SKEWED_DATASETS = Caution(
+    "skewed-datasets",
+    "the datasets' KLs are skewed, and 1.96 standard errors of on_average_kl cover less than 95%: "
+    "its interval is [{low:.4g}, {high:.4g}], up to {reach:.1f} standard errors away; raise "
+    "num_datasets.",
+    "A few datasets have a far larger KL than the others, and the sample may hold too few of "
+    "them. on_average_kl_low and on_average_kl_high allow for that, the standard error does not.",
+    "Quote the interval instead of the standard error, or raise num_datasets.",
+)
 
 
 class KLRow(NamedTuple):
@@ -34,7 +64,7 @@ class KLRow(NamedTuple):
         return cls(*(row.get(f"on_average_kl{name}", math.nan) for name in names))
 
 
-def kl_warnings(row: KLRow, estimator: str, heavy_shift: float | None) -> list[str]:
+def kl_warnings(row: KLRow, estimator: str, heavy_shift: float | None) -> list[Warned]:
     """Say where tails are heavy, routes disagree, or datasets are skewed.
 
     Parameters
@@ -48,30 +78,19 @@ def kl_warnings(row: KLRow, estimator: str, heavy_shift: float | None) -> list[s
 
     Returns
     -------
-    list[str]
+    list[Warned]
         A sentence each.
     """
     found = []
     if heavy_shift is not None:
-        found.append(
-            f"exp(-delta) has heavy tails (the jackknife moves the KL of a pair by "
-            f"{heavy_shift:.0%}): the one-sided on_average_kl is too small; use "
-            "estimator='two-sided'."
-        )
+        found.append(HEAVY_TAILS(shift=heavy_shift))
     error = math.hypot(row.se, row.ghost_se)
     if abs(row.value - row.ghost) > DISAGREEMENT_Z * error:
-        found.append(
-            f"on_average_kl {row.value:.3g} and gamma times the generalization error "
-            f"{row.ghost:.3g} differ by {abs(row.value - row.ghost) / error:.1f} standard errors, "
-            f"but they are equal for exact draws: {_why(row, estimator)}."
-        )
+        z, why = abs(row.value - row.ghost) / error, _why(row, estimator)
+        found.append(ROUTES_DISAGREE(value=row.value, ghost=row.ghost, z=z, why=why))
     reach = max(row.value - row.low, row.high - row.value)
     if reach > SKEWED * 1.96 * row.se:
-        found.append(
-            "the datasets' KLs are skewed, and 1.96 standard errors of on_average_kl cover less "
-            f"than 95%: its interval is [{row.low:.4g}, {row.high:.4g}], up to "
-            f"{reach / row.se:.1f} standard errors away; raise num_datasets."
-        )
+        found.append(SKEWED_DATASETS(low=row.low, high=row.high, reach=reach / row.se))
     return found
 
 

@@ -1,0 +1,36 @@
+"""What a report as a whole may be warned of."""
+
+from __future__ import annotations
+
+from gibbs_dp._cautions import Caution
+
+INTERRUPTED = Caution(
+    "interrupted",
+    "interrupted: only finished blocks of datasets are in this report.",
+    "The audit was stopped. What is here is right, over fewer datasets or gammas than were asked.",
+    "Run it again; with store= (--store) it goes on where it stopped.",
+)
+FAILED_DATASETS = Caution(
+    "failed-datasets",
+    "{failed} of {total} datasets failed ({why}); the estimates are conditional on the others, "
+    "which biases them.",
+    "Chains of some datasets never moved, were not finite, or had an improper posterior. Their "
+    "datasets are not in the averages, and they are no random selection.",
+    "Improper: give a proper prior. Stuck or not finite: a smaller step size, a prior that keeps "
+    "parameters where the loss is finite, float64. A percent of failures or less matters less "
+    "than its sentence sounds; a tenth makes a row useless.",
+)
+PARTLY_UNDEFINED = Caution(
+    "partly-undefined",
+    "{name} is the mean over {count} of {total} datasets, without those where it is not finite, "
+    "which biases it.",
+    "One estimate overflowed or was undefined on some datasets; the other columns have them all.",
+    "Use float64; bound the loss; or do not use this column.",
+)
+REL_ERROR_MISSED = Caution(
+    "rel-error-missed",
+    "rel_error={rel_error:g} was not reached with max_datasets={most} (standard error {se:.2g}).",
+    "The audit stopped at the number of datasets that it may use, before the error was as small "
+    "as asked. The numbers are right, with the errors shown.",
+    "Raise max_datasets, or accept the error.",
+)

@@ -1,0 +1,94 @@
+"""Every column and every warning, explained."""
+
+from __future__ import annotations
+
+from gibbs_dp._cautions import Caution
+from gibbs_dp.auditing import cautions as report
+from gibbs_dp.capacity import on_average as capacity
+from gibbs_dp.engine import health
+from gibbs_dp.engine.store import archive
+from gibbs_dp.model import lapack
+from gibbs_dp.quantities import lattice, mixing, risks
+from gibbs_dp.quantities.mutual_information import row as information
+from gibbs_dp.quantities.on_average_kl import warnings as kl
+from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.sampling import cautions as draws
+
+CAUTIONS: dict[str, tuple[Caution, ...]] = {
+    "Of an audit": (
+        report.FAILED_DATASETS,
+        kl.ROUTES_DISAGREE,
+        mixing.STARTS_DISAGREE,
+        health.DRIFTING,
+        mixing.SLOW_MIXING,
+        mixing.UNEVEN_MIXING,
+        health.LOW_ACCEPTANCE,
+        mixing.VIRIAL,
+        kl.HEAVY_TAILS,
+        kl.SKEWED_DATASETS,
+        risks.DOMINANT_DATASET,
+        report.PARTLY_UNDEFINED,
+        report.REL_ERROR_MISSED,
+        report.INTERRUPTED,
+    ),
+    "Of mutual information": (
+        information.BOUNDS_CROSS,
+        information.INFORMATION_CEILING,
+        information.IDENTITY_BROKEN,
+        information.NORMALIZERS_DISAGREE,
+        information.POOR_OVERLAP,
+        information.NOISY_NORMALIZER,
+    ),
+    "Of sums on a grid": (lattice.TOO_NARROW, lattice.TOO_COARSE),
+    "Of draws from one posterior": (
+        draws.R_HAT,
+        draws.FEW_EFFECTIVE_DRAWS,
+        draws.STUCK_CHAINS,
+        draws.DIVERGED_CHAINS,
+        draws.BIASED_STEPS,
+    ),
+    "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
+    "Of files and of the machine": (archive.DAMAGED_STORE, lapack.MAY_HANG),
+}
+"""Every warning, by what it is about."""
+
+
+def explain_columns() -> str:
+    """Explain every column that a report may have, a paragraph each.
+
+    Returns
+    -------
+    str
+        Names, units and meanings.
+
+    Examples
+    --------
+    >>> print(explain_columns().splitlines()[0])
+    gamma: Inverse temperature; it multiplies the total loss, never the prior.
+    """
+    lines = []
+    for column in COLUMNS.values():
+        unit = f" ({column.unit})" if column.unit else ""
+        lines.append(f"{column.name}{unit}: {column.meaning}")
+    return "\n".join(lines)
+
+
+def explain_warnings() -> str:
+    """Explain every warning: its sentence, what it means, and what to do.
+
+    Returns
+    -------
+    str
+        A paragraph each, after the name that ends a warning in brackets.
+
+    Examples
+    --------
+    >>> print(explain_warnings().splitlines()[0])
+    [failed-datasets] ... of ... datasets failed (...); the estimates are conditional on the \
+others, which biases them.
+    """
+    return "\n\n".join(
+        f"[{c.name}] {c.example}\n{c.meaning}\nWhat to do: {c.remedy}"
+        for cautions in CAUTIONS.values()
+        for c in cautions
+    )
