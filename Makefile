@@ -6,7 +6,7 @@ OUT    ?= results
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: audit test smoke lint notebooks clean
+.PHONY: audit test smoke lint notebooks docs repository clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -28,8 +28,17 @@ notebooks: $(STAMP)-notebooks
 	GIBBS_DP_FAST=1 $(BIN)/python -m pytest -p no:cacheprovider --nbmake notebooks/*.ipynb
 	$(BIN)/jupytext --to ipynb --test notebooks/*.py
 
+# The documentation, in docs/build/html; GIBBS_DP_FAST=1 runs its notebooks with small counts.
+docs: $(STAMP)-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/build/html
+	@echo "The documentation is in docs/build/html/index.html."
+
+# Where the repository is hosted, in every file that says so: make repository URL=https://...
+repository:
+	$(PYTHON) .ci/repository.py $(URL)
+
 clean:
-	rm -rf $(VENV) $(OUT)
+	rm -rf $(VENV) $(OUT) docs/build docs/generated docs/notebooks
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -49,6 +58,10 @@ $(STAMP)-test: $(VENV)/bin/python pyproject.toml
 
 $(STAMP)-lint: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	@touch $@
+
+$(STAMP)-docs: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
 	@touch $@
 
 $(STAMP)-notebooks: $(VENV)/bin/python pyproject.toml

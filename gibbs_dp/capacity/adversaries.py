@@ -38,27 +38,27 @@ Map = PolynomialMap | AnyMap
 
 @runtime_checkable
 class Adversary(Protocol):
-    """A class of functions of the output.
-
-    Attributes
-    ----------
-    is_convex, is_translation_invariant, is_negation_closed
-        Closed under mixtures, adding constants, changing sign.
-    is_unit_range
-        Every function has range at most ``[-1, 1]``, up to constants.
-    """
+    """A class of functions of the output."""
 
     @property
-    def is_convex(self) -> bool: ...  # noqa: D102
+    def is_convex(self) -> bool:
+        """Whether mixtures of its functions belong to it."""
+        ...
 
     @property
-    def is_translation_invariant(self) -> bool: ...  # noqa: D102
+    def is_translation_invariant(self) -> bool:
+        """Whether its functions plus constants belong to it."""
+        ...
 
     @property
-    def is_negation_closed(self) -> bool: ...  # noqa: D102
+    def is_negation_closed(self) -> bool:
+        """Whether its functions with their sign changed belong to it."""
+        ...
 
     @property
-    def is_unit_range(self) -> bool: ...  # noqa: D102
+    def is_unit_range(self) -> bool:
+        """Whether every function has a range of at most ``[-1, 1]``, up to constants."""
+        ...
 
     def before(self, mapping: Map) -> Adversary:
         """Return the adversaries that, after ``mapping``, still belong to this class.

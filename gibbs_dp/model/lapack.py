@@ -30,8 +30,8 @@ MAY_HANG = Caution(
     "jaxlib {version} may hang where several batches of them meet; if nothing moves, install "
     "another one: pip install 'jax<0.10'.",
     "Versions 0.10 and 0.11.0 of jaxlib can wait forever on a CPU where several large batches of "
-    "matrices are factored at once. The library's own factorizations are cut so that they cannot; those of "
-    "a loss or prior of yours still can. Numbers are not affected.",
+    "matrices are factored at once. The library's own factorizations are cut so that they cannot; "
+    "those of a loss or prior of yours still can. Numbers are not affected.",
     "Nothing, as long as it moves. Otherwise pip install 'jax<0.10', or use a GPU.",
 )
 

@@ -1,0 +1,68 @@
+"""The documentation site: `make docs` builds it without a network, warnings are errors."""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extension"))
+sys.path.insert(0, str(HERE.parent))
+
+import gibbs_dp  # noqa: E402
+
+project = "gibbs_dp"
+author = "The gibbs_dp authors"
+copyright = author
+release = version = gibbs_dp.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "api_pages",
+    "report_pages",
+    "command_pages",
+    "copied_pages",
+    "mathml",
+]
+exclude_patterns = ["build", "extension", "README.md"]
+
+# -- pages ------------------------------------------------------------------------------
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline", "attrs_block"]
+myst_heading_anchors = 3
+suppress_warnings = ["mystnb.unknown_mime_type"]  # a widget's, beside the text that is shown
+
+# -- notebooks: run when the site is built, in the setting of the environment -------------
+nb_execution_mode = os.environ.get("GIBBS_DP_NOTEBOOKS", "cache")
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+nb_execution_cache_path = str(
+    HERE / "build" / ("fast" if "GIBBS_DP_FAST" in os.environ else "full")
+)
+
+# -- reference --------------------------------------------------------------------------
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+napoleon_attr_annotations = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+html_math_renderer = "mathml"
+
+# -- look ---------------------------------------------------------------------------------
+html_theme = "furo"
+html_title = f"gibbs_dp {version}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_theme_options = {"navigation_with_keys": True}
+html_copy_source = False
+html_show_sourcelink = False
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True

@@ -1,0 +1,130 @@
+"""The reference: a page a room, and a check at the end that no public name is missing."""
+
+import inspect
+from types import ModuleType
+
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+
+import gibbs_dp
+import gibbs_dp.engine.quantity
+import gibbs_dp.estimators
+import gibbs_dp.experiments.capacity
+import gibbs_dp.experiments.double_descent
+import gibbs_dp.experiments.figure2
+import gibbs_dp.experiments.holdout
+import gibbs_dp.experiments.notions
+import gibbs_dp.experiments.verify
+from pages import write_page
+
+LOGGER = logging.getLogger(__name__)
+ROOMS = {
+    "gibbs_dp": gibbs_dp,
+    "gibbs_dp.losses": gibbs_dp.losses,
+    "gibbs_dp.populations": gibbs_dp.populations,
+    "gibbs_dp.supports": gibbs_dp.supports,
+    "gibbs_dp.problems": gibbs_dp.problems,
+    "gibbs_dp.random": gibbs_dp.random,
+    "gibbs_dp.privacy": gibbs_dp.privacy,
+    "gibbs_dp.adaptive": gibbs_dp.adaptive,
+    "gibbs_dp.capacity": gibbs_dp.capacity,
+    "gibbs_dp.exact": gibbs_dp.exact,
+    "gibbs_dp.information": gibbs_dp.information,
+    "gibbs_dp.estimators": gibbs_dp.estimators,
+}
+"""What users reach through ``import gibbs_dp``, and what extensions of it need."""
+# Bases whose methods nobody looks for here.
+BASES = ("tuple", "str", "Exception", "ValueError", "OSError", "RuntimeError", "Generic", "Protocol")
+
+
+def is_own(value):
+    """Whether a value is of this library."""
+    return getattr(value, "__module__", "").startswith("gibbs_dp")
+
+
+def members(module):
+    """Public names of a module: what it says, what it re-exports, or what it defines."""
+    names = getattr(module, "__all__", None)
+    if names is None:
+        is_face = hasattr(module, "__path__")
+        names = [
+            name
+            for name, value in vars(module).items()
+            if not name.startswith("_")
+            and (isinstance(value, ModuleType) or is_own(value))
+            and (is_face or getattr(value, "__module__", "") == module.__name__)
+        ]
+    return {name: getattr(module, name) for name in names if not name.startswith("_")}
+
+
+def inner_modules(module):
+    """Modules that a room's face shows as its own."""
+    if module is gibbs_dp:
+        return {}
+    source = inspect.getsource(module)
+    return {
+        name: value
+        for name, value in members(module).items()
+        if isinstance(value, ModuleType) and f"import {name} as {name}" in source
+    }
+
+
+def entry(path, value):
+    """The directive that documents a name."""
+    if inspect.isclass(value):
+        return f".. autoclass:: {path}\n   :members:\n   :inherited-members: {', '.join(BASES)}\n"
+    if inspect.isroutine(value):
+        return f".. autofunction:: {path}\n"
+    return f".. autodata:: {path}\n"
+
+
+def documented(module, prefix):
+    """Paths of what a room shows, and their values."""
+    found = {}
+    for name, value in members(module).items():
+        if not isinstance(value, ModuleType):
+            found[f"{prefix}.{name}"] = value
+    for name, inner in inner_modules(module).items():
+        found |= documented(inner, f"{prefix}.{name}")
+    return found
+
+
+def room_page(path, module, known):
+    """The page of a room; ``known`` are the values of earlier pages, which it only names."""
+    lines = [path, "=" * len(path), "", f".. module:: {path}", "", inspect.getdoc(module) or "", ""]
+    for name, value in documented(module, path).items():
+        first = known.setdefault(id(value), name)
+        short = name.removeprefix(f"{path}.")
+        lines.append(entry(name, value) if first == name else ALIAS.format(short, first))
+    return "\n".join(lines)
+
+
+ALIAS = """
+.. py:data:: {0}
+
+   The same as :py:obj:`{1}`.
+"""
+
+
+def write(app):
+    known: dict[int, str] = {}
+    for path, module in ROOMS.items():
+        write_page(app, f"api/{path.removeprefix('gibbs_dp.')}.rst", room_page(path, module, known))
+
+
+def check(app, error):
+    """Every public name has an entry; Sphinx has warned of those whose page it could not make."""
+    if error is not None or app.builder.format != "html":
+        return
+    known = {name for name, *_ in app.env.get_domain("py").get_objects()}
+    wanted = {path for room, module in ROOMS.items() for path in documented(module, room)}
+    missing = sorted(wanted - known)
+    if missing:
+        raise ExtensionError(f"not in the reference: {', '.join(missing)}")
+    LOGGER.info(f"reference: {len(wanted)} of {len(wanted)} public names documented (100%)")
+
+
+def setup(app):
+    app.connect("builder-inited", write)
+    app.connect("build-finished", check)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
