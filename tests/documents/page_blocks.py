@@ -145,7 +145,7 @@ def run_program(command: str, where: str) -> str:
 def err_lines(text: str) -> str:
     """What a command logs, without progress bars."""
     return "".join(
-        line + "\n" for line in text.splitlines() if "\r" not in line and "|" not in line
+        line + "\n" for line in text.splitlines() if line.strip() and "block/s" not in line
     )
 
 
