@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -103,7 +104,8 @@ def run_script(text: str, where: str) -> None:
             '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\n"$@"\n'
         )
         (stand_ins / "srun").chmod(0o755)
-        env = "export PATH=$PWD/bin:$PATH SCRATCH=$PWD JAX_COMPILATION_CACHE_DIR=\n"
+        programs = Path(sys.executable).parent
+        env = f"export PATH=$PWD/bin:{programs}:$PATH SCRATCH=$PWD JAX_COMPILATION_CACHE_DIR=\n"
         done = subprocess.run(["bash", "-e"], input=env + text, text=True, capture_output=True)
         assert done.returncode == 0, f"{where}: {done.stdout}{done.stderr}"
         return
