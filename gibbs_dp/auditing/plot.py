@@ -119,7 +119,7 @@ def overlay_report(
         axes.legend(handles, labels)
     if title is not None:
         axes.set_title(title)
-    return cast("Figure", axes.get_figure(root=True))
+    return cast("Figure", axes.figure.figure)  # of a subfigure, the whole one
 
 
 def _gids(axes: Axes) -> set[str | None]:

@@ -34,7 +34,7 @@ PLACES = {
 # How far along its arrow, and beside it, a formula stands; by default at the middle.
 LABELS = {
     ("tv", "approx"): (0.5, -0.75),
-    ("approx", "tv"): (0.2, 1.2),
+    ("approx", "tv"): (0.32, 1.2),
     ("tv", "generalization"): (0.45, 0.0),
     ("random", "generalization"): (0.72, 0.9),
     ("mutual", "generalization"): (0.55, -0.1),

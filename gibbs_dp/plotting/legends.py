@@ -42,9 +42,7 @@ def legend_below(axes: Axes, columns: int = 1, of: Axes | None = None) -> None:
     handles, labels = explained(of or axes)
     if not handles:
         return
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    down = ScaledTranslation(0.0, -BELOW / 72, figure.dpi_scale_trans)
+    down = ScaledTranslation(0.0, -BELOW / 72, axes.figure.dpi_scale_trans)
     axes.legend(
         handles,
         [textwrap.fill(label, LETTERS) for label in labels],
