@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -119,7 +119,7 @@ def overlay_report(
         axes.legend(handles, labels)
     if title is not None:
         axes.set_title(title)
-    return cast("Figure", axes.figure.figure)  # of a subfigure, the whole one
+    return axes.figure.figure  # of a subfigure, the whole one
 
 
 def _gids(axes: Axes) -> set[str | None]:
