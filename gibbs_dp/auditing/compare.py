@@ -64,8 +64,22 @@ class Comparison:
         return self.summary()
 
     def plot(self, title: str | None = None) -> Figure:
-        """Draw all reports over each other, and differences of on-average KL in standard errors."""
-        from gibbs_dp.auditing.plot import plot_comparison
+        """Draw privacy and risk of all reports, and below differences in standard errors.
+
+        The differences are of on-average KL, and of the excess risk (of the population risk where
+        there is none). Risks are left out where the losses differ.
+
+        Parameters
+        ----------
+        title
+            Of the figure.
+
+        Returns
+        -------
+        Figure
+            A column a unit.
+        """
+        from gibbs_dp.auditing.plot_comparison import plot_comparison
 
         return plot_comparison(self.reports, self.table, title)
 

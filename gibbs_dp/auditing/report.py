@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -147,41 +148,56 @@ class Report:
         return self.summary()
 
     def plot(
-        self, title: str | None = None, ax: Axes | None = None, label: str | None = None
+        self,
+        title: str | None = None,
+        ax: Axes | None = None,
+        label: str | None = None,
+        panels: str | Sequence[str] | None = None,
     ) -> Figure:
-        """Draw DP epsilon, on-average KL, gamma times gen and excess risk over gamma; log-log.
+        """Draw privacy and risk over gamma, in a panel each: an axis has one unit.
 
-        With information estimates, two more panels: the bounds of mutual information, and
-        Corollary 10. Bands are 95% intervals over datasets. Hollow points stand for a selection of
-        the datasets, as some failed.
+        Bands and bars are 95% intervals over datasets. Hollow points stand for a selection of the
+        datasets, as some failed. Infinite numbers are marks at the upper edge, estimates that are
+        not above zero at the lower edge of a logarithmic axis.
 
         Parameters
         ----------
         title
-            Over the first panel.
+            Of the figure, or of ``ax``.
         ax
-            Draw the first panel alone, over what these axes show already: several reports in one
-            figure, told apart by shades and line widths.
+            Draw one panel over what these axes show already: several reports in one figure, a
+            colour each. Of privacy, that is on-average KL and DP epsilon.
         label
             Only with ``ax``: what the legend calls this report.
+        panels
+            Some of "privacy" (DP epsilon, and on-average KL in two ways, in nats), "risk" (excess
+            risk; where there is none, the risk on fresh examples and on the training examples),
+            "information" (bounds of the mutual information) and "generalization" (its error
+            between the bounds of Corollary 10); or "all". Two stand beside each other. By default
+            privacy and risk; with ``ax``, privacy.
 
         Returns
         -------
         Figure
-            The figure; with ``ax``, the one that it belongs to.
+            The figure; with ``ax``, the one that it belongs to. It needs no pyplot, and notebooks
+            show it.
 
         Raises
         ------
         ValueError
-            For a label without ``ax``.
+            For a label without ``ax``, several panels with it, panels that do not exist or that
+            the report has nothing for, and axes that show reports in another unit.
         """
-        from gibbs_dp.auditing.plot import overlay_report, plot_report
+        from gibbs_dp.auditing.plot import DEFAULT, overlay_report, plot_report
 
         if ax is not None:
-            return overlay_report(ax, self, title, label)
+            chosen = [panels] if isinstance(panels, str) else list(panels or DEFAULT[:1])
+            if len(chosen) != 1 or chosen == ["all"]:
+                raise ValueError(f"panels: one ax has room for one panel, got {panels!r}.")
+            return overlay_report(ax, self, title, label, chosen[0])
         if label is not None:
             raise ValueError("label: it names this report among others on the same ax; pass ax=.")
-        return plot_report(self, title)
+        return plot_report(self, title, DEFAULT if panels is None else panels)
 
     # -- files ----------------------------------------------------------------------------
 

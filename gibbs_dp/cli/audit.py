@@ -136,7 +136,7 @@ def show_and_save(
         path = folder / "audit.nc"
         report.save(path)
         figure = report.plot(f"{title}, n = {report.settings['n']}")
-        paths = [path, *output.save_figures({"audit.png": figure}, folder)]
+        paths = [path, *output.save_figures({"audit": figure}, folder)]
         output.tell_saved(paths, parsed.json, parsed.quiet)
 
 

@@ -44,9 +44,9 @@ def run(arguments: Sequence[str]) -> None:
             {f"capacity_{kind}": rows for kind, rows in found.parts().items()}, folder
         )
         pictures = {
-            "capacity_figure1.png": plots.plot_curves(found),
-            "capacity_posterior.png": plots.plot_posteriors(found),
-            "capacity_selection.png": plots.plot_selection(found),
+            "capacity_figure1": plots.plot_curves(found),
+            "capacity_posterior": plots.plot_posteriors(found),
+            "capacity_selection": plots.plot_selection(found),
         }
         paths += output.save_figures(pictures, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)

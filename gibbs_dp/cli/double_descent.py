@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> None:
         from gibbs_dp.experiments.double_descent_plot import plot_double_descent
 
         paths = save_tables({"double_descent": found.rows}, folder)
-        figures = {"double_descent.png": plot_double_descent(found)}
+        figures = {"double_descent": plot_double_descent(found)}
         output.tell_saved(
             [*paths, *output.save_figures(figures, folder)], parsed.json, parsed.quiet
         )

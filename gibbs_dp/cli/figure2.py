@@ -46,5 +46,5 @@ def run(arguments: Sequence[str]) -> None:
         for panel in result.panels:
             saved.append(folder / f"figure2_{panel.name.replace(' ', '_')}.nc")
             panel.report.save(saved[-1])
-        saved += output.save_figures({"figure2.png": result.plot()}, folder)
+        saved += output.save_figures({"figure2": result.plot()}, folder)
         output.tell_saved(saved, parsed.json, parsed.quiet)

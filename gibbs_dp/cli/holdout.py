@@ -59,5 +59,5 @@ def run(arguments: Sequence[str]) -> None:
         from gibbs_dp.experiments.holdout_plot import plot_holdout
 
         paths = save_tables({f"holdout_{name}": found.rows}, folder)
-        paths += output.save_figures({f"holdout_{name}.png": plot_holdout(found)}, folder)
+        paths += output.save_figures({f"holdout_{name}": plot_holdout(found)}, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)

@@ -23,11 +23,15 @@ CURVES = options_of(
     n="examples per dataset",
     gammas={"help": "inverse temperatures, increasing", "shown": "0.01 to 30", "metavar": "G"},
 )
+PICTURES = options_of(
+    "gibbs_dp.experiments.notions_curves_plot:plot_curves",
+    all_curves="draw all notions in the picture of --out, not only the main eight",
+)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return 1 if an order, implication or counterexample fails, else 0."""
-    groups = {"curves": CURVES, "output": CHECK_OUTPUT}
+    groups = {"curves": CURVES, "output": (*PICTURES, *CHECK_OUTPUT)}
     parsed = parse("notions", SUMMARY, arguments, groups)
     folder = output.prepare_folder(parsed.out)
 
@@ -46,10 +50,15 @@ def run(arguments: Sequence[str]) -> int:
     for line in found.failures:
         output.log(f"FAILS: {line}")
     if folder is not None:
-        from gibbs_dp.experiments.notions_plot import plot_curves, plot_implications
+        from gibbs_dp.experiments.notions_curves_plot import plot_curves
+        from gibbs_dp.experiments.notions_plot import plot_implications, plot_verdicts
 
         paths = save_tables({FILES[kind]: rows for kind, rows in parts.items()}, folder)
-        figures = {"notions.png": plot_curves(found), "implications.png": plot_implications(found)}
+        figures = {
+            "notions": plot_curves(found, **given(parsed, PICTURES)),
+            "implications": plot_implications(found),
+            "verdicts": plot_verdicts(found),
+        }
         paths += output.save_figures(figures, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)
     return FAILED if found.failures else 0

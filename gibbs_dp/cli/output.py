@@ -77,13 +77,12 @@ def prepare_folder(path: str | None) -> Path | None:
 
 
 def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Write each figure as a PNG of its name, whole or not at all; return the files."""
-    from gibbs_dp import io
+    """Write each figure under its name, as SVG and as PNG; return the files."""
+    from gibbs_dp import plotting
 
-    for name, figure in figures.items():
-        with io.atomic_write(folder / name) as temporary:
-            figure.savefig(temporary, format="png", dpi=150)
-    return [folder / name for name in figures]
+    return [
+        path for name, figure in figures.items() for path in plotting.save(figure, folder / name)
+    ]
 
 
 def save_json(value: Mapping[str, Any], path: Path) -> None:
@@ -96,7 +95,10 @@ def save_json(value: Mapping[str, Any], path: Path) -> None:
 
 def tell_saved(paths: Iterable[Path], is_json: bool, quiet: bool) -> None:
     """Say where files went: on stdout, or on stderr where stdout is for JSON."""
-    text = "saved " + ", ".join(str(path) for path in paths)
+    first, *others = paths
+    text = f"saved {first}"
+    if others:  # all of one folder
+        text = f"saved in {first.parent}: " + ", ".join(path.name for path in (first, *others))
     if is_json:
         log(text, quiet)
     else:

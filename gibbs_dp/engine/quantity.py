@@ -26,9 +26,25 @@ Means = dict[str, Float[np.ndarray, " datasets"]]
 
 @dataclass(frozen=True)
 class Style:
-    """How a column is drawn: a legend's text, an Okabe-Ito colour, line, marker and panel.
+    """How a column is drawn.
 
-    Panels are "privacy", "information" and "generalization".
+    Parameters
+    ----------
+    label
+        In legends.
+    color
+        Of Okabe and Ito.
+    line, marker
+        As Matplotlib names them.
+    panel
+        "privacy", "risk", "information" or "generalization". All columns of a panel have one unit.
+    is_points
+        Drawn as bare points with error bars: a second route to what a line shows. Left out where
+        several reports share a panel.
+    instead_of
+        Drawn only where this column has no number.
+    absent
+        What the legend says where the column has no number; None: nothing.
     """
 
     label: str
@@ -36,6 +52,9 @@ class Style:
     line: str = "-"
     marker: str = "o"
     panel: str = "privacy"
+    is_points: bool = False
+    instead_of: str | None = None
+    absent: str | None = None
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from gibbs_dp.auditing.plot_selection import explained, mark_selected
 from gibbs_dp.experiments.capacity import PANELS, Capacity
-from gibbs_dp.experiments.style import BLUE, GREEN, PURPLE, SKY, VERMILION, column, one_panel
-from gibbs_dp.experiments.tables import Row
+from gibbs_dp.experiments.tables import Row, column
+from gibbs_dp.plotting import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    SKY,
+    VERMILION,
+    Picture,
+    legend_below,
+    mark_selected,
+    one_panel,
+    panels,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,17 +29,17 @@ COLORS = (BLUE, SKY, GREEN, VERMILION, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v")
 
 
-def plot_curves(found: Capacity) -> Figure:
+@styled()
+def plot_curves(found: Capacity) -> Picture:
     """Draw Figures 1a and 1b: Rényi parameters of the Laplace mechanism over the order."""
-    figure = Figure(figsize=(11.0, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, grid = panels((8.4, 4.6), 1, 2, sharey=True)
+    left, right = grid[0]
     alpha, eps = column(found.curves, "alpha"), found.curves[0]["eps"]
     unrestricted = column(found.curves, "unrestricted")
     names = {"degree_1": "linear", "degree_2": "degree 2", "degree_3": "degree 3"}
     for axes in (left, right):
         axes.plot(alpha, unrestricted, color="black", lw=1.8, label="unrestricted (any function)")
         axes.set(xlabel="order alpha")
-        axes.grid(alpha=0.3)
     for (key, label), color in zip(reversed(names.items()), reversed(COLORS[:3]), strict=True):
         right.plot(alpha, column(found.curves, key), color=color, lw=1.8, label=f"{label}, exact")
     printed = column(found.curves, "printed_no_guarantee")
@@ -42,21 +52,23 @@ def plot_curves(found: Capacity) -> Figure:
         alpha, column(found.curves, "degree_1"), color=COLORS[0], lw=1.8, label="linear, exact"
     )
     left.set(ylabel="Rényi divergence (nats)", ylim=(0, 1.6))
-    right.set_title(f"(1b) polynomial adversaries, eps = {eps:g}")
-    left.set_title(f"(1a) linear adversary and its bounds, Laplace mechanism, eps = {eps:g}")
+    left.set_title("(1a) linear adversary and its bounds")
+    right.set_title("(1b) polynomial adversaries")
+    figure.suptitle(f"Laplace mechanism, eps = {eps:g}")
     for axes in (left, right):
-        axes.legend(frameon=False, fontsize=9)
+        legend_below(axes)
     return figure
 
 
-def plot_posteriors(found: Capacity) -> Figure:
+@styled()
+def plot_posteriors(found: Capacity) -> Picture:
     """Draw on-average capacity-bounded KL over gamma by class, under the full on-average KL."""
-    figure = Figure(figsize=(11.5, 7.2), layout="constrained")
-    axes = figure.subplots(2, 2, sharex="col", height_ratios=(2, 1.2))
+    figure, axes = panels((8.4, 7.4), 2, 2, sharex="col", height_ratios=(2, 1.2))
     for i, panel in enumerate(PANELS):
         rows = [row for row in found.posterior if row["panel"] == panel]
         _draw_panel(axes[0, i], axes[1, i], panel, rows)
-    axes[0, 0].set_ylabel("nats")
+    figure.suptitle("On-average KL that critics see: means and 95% intervals")
+    axes[0, 0].set_ylabel("KL divergence (nats)")
     axes[1, 0].set_ylabel("share of on-average KL")
     return figure
 
@@ -67,9 +79,7 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[Row]) -> None:
     gamma = column(first, "gamma")
     full, error = column(first, "on_average_kl"), 1.96 * column(first, "on_average_kl_se")
     label = "on-average KL (any function)"
-    top.errorbar(
-        gamma, full, error, color="black", marker="x", ms=7, lw=1.8, capsize=3, label=label
-    )
+    top.errorbar(gamma, full, error, color="black", marker="x", ms=7, lw=1.8, label=label)
     bottom.axhline(1.0, color="black", lw=1.8)
     # Shares are shifted sideways, lest error bars hide each other; on a slope that would mislead.
     shifts = 1.0 + 0.06 * (np.arange(len(classes)) - (len(classes) - 1) / 2)
@@ -78,7 +88,7 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[Row]) -> None:
         value, se = column(own, "capacity_kl"), column(own, "capacity_kl_se")
         good = value > 0
         low = np.minimum(1.96 * se, 0.9 * np.abs(value))
-        style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "capsize": 3, "lw": 1.4}
+        style: dict[str, Any] = {"color": color, "marker": marker, "ms": 4.5, "lw": 1.4}
         top.errorbar(
             gamma[good], value[good], np.stack([low, 1.96 * se])[:, good], label=name, **style
         )
@@ -94,26 +104,25 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[Row]) -> None:
             bottom.plot(gamma, exact / whole, ":", color=color, lw=2.2)
     count, n = first[0]["num_datasets"], first[0]["n"]
     top.set(xscale="log", yscale="log")
-    top.set_title(f"{panel}, n = {n}: mean over {count} pairs, 95% intervals", fontsize=11)
+    top.set_title(f"{panel}, n = {n}, {count} pairs")
     bottom.set(xlabel="gamma (inverse temperature)", ylim=(-0.05, 1.15))
-    for axes in (top, bottom):
-        axes.grid(which="major", alpha=0.3)
-    top.legend(*explained(top), frameon=False, fontsize=9)
+    legend_below(bottom, of=top)
 
 
-def plot_selection(found: Capacity) -> Figure:
+@styled()
+def plot_selection(found: Capacity) -> Picture:
     """Draw the gap of a selected query over gamma, under its bounds."""
     figure, axes = one_panel(
-        (6.5, 4.6),
+        (6.0, 5.2),
         f"Selecting a query with values in [-1, 1], n = {found.selection[0]['n']}",
         "gamma (inverse temperature)",
-        "mean on the data - population mean",
+        "mean on the data − population mean",
     )
     names = {
-        "theorem_6": ("8 sqrt(eps), Theorem 6", "--", COLORS[3]),
-        "hoeffding": ("sqrt(2 eps), its improvement", "--", COLORS[4]),
-        "bounded_range": ("gamma Delta$^2$ / 2, any population", "-.", COLORS[2]),
-        "mutual_information": ("sqrt(2 I / n), exact information", "-", COLORS[1]),
+        "theorem_6": ("8 √eps, Theorem 6", "--", COLORS[3]),
+        "hoeffding": ("√(2 eps), its improvement", "--", COLORS[4]),
+        "bounded_range": ("gamma Δ² / 2, any population", "-.", COLORS[2]),
+        "mutual_information": ("√(2 I / n), exact information", "-", COLORS[1]),
         "gap": ("true gap", "-", "black"),
     }
     gamma = column(found.selection, "gamma")
@@ -122,5 +131,5 @@ def plot_selection(found: Capacity) -> Figure:
             gamma, column(found.selection, name), line, color=color, marker="o", ms=4, label=label
         )
     axes.set(xscale="log", yscale="log")
-    axes.legend(frameon=False, fontsize=9)
+    legend_below(axes, columns=2)
     return figure

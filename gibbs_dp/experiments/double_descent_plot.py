@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-
-from gibbs_dp.auditing.plot_selection import explained, mark_selected
 from gibbs_dp.experiments.double_descent import DoubleDescent
-from gibbs_dp.experiments.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, column
-from gibbs_dp.experiments.tables import Row
+from gibbs_dp.experiments.tables import Row, column
+from gibbs_dp.plotting import COLORS, Picture, legend_of_figure, mark_selected, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLORS = (BLUE, GREEN, VERMILION, PURPLE, SKY, ORANGE)
+# Neighbouring tick labels below this ratio of their places would touch.
+LEAST_RATIO = 1.25
 
 
-def plot_double_descent(found: DoubleDescent) -> Figure:
+@styled()
+def plot_double_descent(found: DoubleDescent) -> Picture:
     """Draw risk on fresh and on training examples, and on-average KL, over the features.
 
     Lines are closed forms, points are sampled with 95% intervals over datasets; one colour per
     gamma. Hollow points leave out datasets that failed.
     """
-    figure = Figure(figsize=(11.5, 4.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, grid = panels((8.4, 4.1), 1, 2)
+    left, right = grid[0]
     gammas = sorted({row["gamma"] for row in found.rows})
     for i, gamma in enumerate(gammas):
         rows = [row for row in found.rows if row["gamma"] == gamma]
@@ -36,16 +35,24 @@ def plot_double_descent(found: DoubleDescent) -> Figure:
         axes.axvline(found.n, color="0.6", lw=1, ls=":")
         axes.text(found.n, 1.0, " p = n", transform=axes.get_xaxis_transform(), va="top", size=9)
         axes.set(xlabel="number of random features p", xscale="log")
-        ticks = sorted({row["num_features"] for row in found.rows})
+        ticks = _apart(sorted({row["num_features"] for row in found.rows}))
         axes.set_xticks(ticks, [str(p) for p in ticks])
         axes.minorticks_off()
-        axes.grid(alpha=0.3)
-        axes.legend(*explained(axes), frameon=False, fontsize=9)
-    left.set(ylabel="squared error of one draw", ylim=(0, None))
-    left.set_title(f"risk: fresh examples (solid), own examples (dashed), n = {found.n}")
-    right.set(yscale="log", ylabel="nats")
-    right.set_title("on-average KL: closed form (lines), sampled (points)")
+    left.set(ylabel="risk of a draw (squared error)", ylim=(0, None))
+    left.set_title(f"fresh (solid) and training examples (dashed), n = {found.n}")
+    right.set(yscale="log", ylabel="on-average KL (nats)")
+    right.set_title("closed form (lines) and sampled (points)")
+    legend_of_figure(figure, (left, right), columns=len(gammas))
     return figure
+
+
+def _apart(numbers: list[int]) -> list[int]:
+    """Those that are far enough from the one before."""
+    kept = numbers[:1]
+    for number in numbers[1:]:
+        if number >= LEAST_RATIO * kept[-1]:
+            kept.append(number)
+    return kept
 
 
 def _draw(
@@ -54,5 +61,5 @@ def _draw(
     p, value = column(rows, "num_features"), column(rows, name)
     axes.plot(p, column(rows, f"{name}_exact"), line, color=color, lw=1.5, label=label)
     error = 1.96 * column(rows, f"{name}_se")
-    axes.errorbar(p, value, error, ls="none", color=color, marker=marker, ms=4, capsize=3)
+    axes.errorbar(p, value, error, ls="none", color=color, marker=marker, ms=4)
     mark_selected(axes, p, value, column(rows, "failed_datasets") > 0, color, marker)

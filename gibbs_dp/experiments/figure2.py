@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from gibbs_dp.auditing import Report, audit
-from gibbs_dp.auditing.plot import draw_report
-from gibbs_dp.auditing.plot_selection import explained
+from gibbs_dp.auditing.panels import draw_panel
 from gibbs_dp.auditing.report import with_error
 from gibbs_dp.experiments.figure2_reference import (
     Reference,
@@ -19,11 +17,9 @@ from gibbs_dp.experiments.figure2_reference import (
     private_mean_kl,
 )
 from gibbs_dp.experiments.tables import Row
+from gibbs_dp.plotting import BLACK, Picture, legend_of_figure, panels, styled
 from gibbs_dp.problems.linear_regression import linear_regression
 from gibbs_dp.problems.private_mean import private_mean
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NUM_EXAMPLES = 100
 THETA_BOUND = 2.0
@@ -111,24 +107,33 @@ class Figure2:
         text = pd.DataFrame(table).to_string(index=False)
         return "\n".join([text, *(f"WARNING  {w}" for w in self.warnings)])
 
-    def plot(self) -> Figure:
-        """Draw both panels, exact values as crosses over the sampled curves."""
-        from matplotlib.figure import Figure as Canvas
-
-        figure = Canvas(figsize=(11.0, 4.8), layout="constrained")
-        for axes, panel, letter in zip(figure.subplots(1, 2), self.panels, "ab", strict=True):
-            draw_report(axes, panel.report, f"({letter}) {panel.name}, n = {NUM_EXAMPLES}")
-            axes.plot(
-                panel.report["gamma"],
-                [reference.value for reference in panel.references],
-                linestyle="none",
-                marker="x",
-                markersize=9,
-                color="black",
-                label="on-average KL (exact)",
-                zorder=3,
-            )
-            axes.legend(*explained(axes), frameon=False, fontsize=8)
+    @styled()
+    def plot(self) -> Picture:
+        """Draw privacy above risk, a column a problem; exact values are crosses over the curves."""
+        figure, grid = panels((8.4, 7.0), 2, 2, sharex="col")
+        for (top, bottom), panel, letter in zip(grid.T, self.panels, "ab", strict=True):
+            draw_panel(top, panel.report, "privacy")
+            draw_panel(bottom, panel.report, "risk")
+            top.set(title=f"({letter}) {panel.name}, n = {NUM_EXAMPLES}", xlabel="")
+            references = panel.references
+            for axes, exact in (
+                (top, [found.value for found in references]),
+                (bottom, [found.excess_risk for found in references]),
+            ):
+                shown = [value is not None for value in exact]
+                if any(shown):
+                    axes.plot(
+                        panel.report["gamma"][shown],
+                        [value for value in exact if value is not None],
+                        ls="none",
+                        marker="x",
+                        ms=8,
+                        mew=1.2,
+                        color=BLACK,
+                        label="exact",
+                        zorder=4,
+                    )
+        legend_of_figure(figure, grid.ravel(), columns=3)
         return figure
 
 

@@ -1,4 +1,4 @@
-"""Two pictures: the notions over gamma, and what implies what."""
+"""What implies what: a diagram of inequalities, and the verdict of every pair."""
 
 from __future__ import annotations
 
@@ -6,56 +6,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
 from gibbs_dp.experiments.notions import Notions
 from gibbs_dp.experiments.notions_arrows import ARROWS
-from gibbs_dp.experiments.notions_curves import BETA, DELTA, OMEGA
 from gibbs_dp.experiments.notions_measures import NOTIONS
-from gibbs_dp.experiments.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, one_panel
+from gibbs_dp.plotting import BLUE, ORANGE, SKY, VERMILION, Picture, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Key -> (label, colour, line). Worst cases are warm and dashed, averages cold and solid.
-STYLES = {
-    "dp_epsilon": ("DP eps (= largest personalized eps)", VERMILION, "-"),
-    "personalized_dp_least": ("least personalized eps", VERMILION, ":"),
-    "random_dp": (f"random DP, omega = {OMEGA:g}", ORANGE, "--"),
-    "approximate_dp": (f"eps at delta = {DELTA:g}", ORANGE, ":"),
-    "renyi_8": ("Renyi DP, order 8", PURPLE, "-"),
-    "renyi_2": ("Renyi DP, order 2", PURPLE, "--"),
-    "zcdp": ("zCDP rho", PURPLE, ":"),
-    "kl_privacy": ("KL-privacy", "#000000", "-"),
-    "twice_squared_tv": ("TV-privacy, as 2 TV$^2$", "#000000", ":"),
-    "on_average_kl": ("on-average KL (= gamma gen)", BLUE, "-"),
-    "max_information_per_example": ("max-information / n", GREEN, "-"),
-    "approx_max_information_per_example": (f"the same at beta = {BETA:g}", GREEN, ":"),
-    "erasure_information_per_example": ("erasure information / n", SKY, "-"),
-    "mutual_information_per_example": ("mutual information / n", SKY, "--"),
-    "individual_information": ("I(W; Z$_i$)", SKY, ":"),
-}
-
 # Where the boxes of the diagram stand.
 PLACES = {
-    "dp": (5.0, 9.0),
+    "dp": (5.2, 9.0),
     "zcdp": (1.2, 8.0),
     "renyi": (1.2, 6.4),
     "kl": (1.2, 4.8),
     "tv": (1.2, 2.6),
     "approx": (1.2, 0.5),
-    "personalized": (5.0, 7.0),
-    "on_average": (5.0, 4.8),
-    "mutual": (5.0, 2.6),
-    "random": (9.2, 5.2),
-    "max": (11.6, 5.2),
+    "personalized": (5.2, 7.0),
+    "on_average": (5.2, 4.8),
+    "mutual": (5.2, 2.6),
+    "random": (8.8, 5.2),
+    "max": (11.8, 5.2),
     "generalization": (6.0, 0.5),
 }
 # How far along its arrow, and beside it, a formula stands; by default at the middle.
 LABELS = {
     ("tv", "approx"): (0.5, -0.75),
-    ("approx", "tv"): (0.2, 1.2),
+    ("approx", "tv"): (0.32, 1.2),
     ("tv", "generalization"): (0.45, 0.0),
     ("random", "generalization"): (0.72, 0.9),
     ("mutual", "generalization"): (0.55, -0.1),
@@ -73,35 +52,19 @@ MARKS = {
 }
 
 
-def plot_curves(notions: Notions) -> Figure:
-    """Draw every notion over gamma, log-log; the legend is in the order of the right end."""
-    title = f"Notions of privacy of one Gibbs posterior, n = {notions.n}, replace-one"
-    labels = title, "gamma (inverse temperature)", "nats"
-    figure, axes = one_panel((10.5, 6.0), *labels)
-    gamma = np.array(notions.gammas)
-    order = sorted(STYLES, key=lambda name: -notions.curves[name][-1])
-    for name in order:
-        label, color, line = STYLES[name]
-        value = notions.curves[name]
-        shown = value > 0  # approximate quantities reach zero and below
-        axes.plot(gamma[shown], value[shown], line, color=color, lw=1.8, label=label)
-    axes.set(xscale="log", yscale="log")
-    axes.margins(x=0)
-    axes.legend(
-        frameon=False,
-        fontsize=9,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        title="in the order of the right end",
-    )
+@styled()
+def plot_implications(notions: Notions) -> Picture:
+    """Draw the arrows that generate all implications."""
+    figure = Picture(figsize=(9.0, 6.8))
+    _draw_diagram(figure.add_axes((0.0, 0.0, 1.0, 0.94)), notions)
     return figure
 
 
-def plot_implications(notions: Notions) -> Figure:
-    """Draw the arrows that generate all implications, and the verdict of every pair."""
-    figure = Figure(figsize=(17.0, 8.0))
-    _draw_diagram(figure.add_axes((0.0, 0.0, 0.54, 0.94)), notions)
-    _draw_matrix(figure.add_axes((0.65, 0.12, 0.29, 0.29 * 17 / 8)), notions)
+@styled()
+def plot_verdicts(notions: Notions) -> Picture:
+    """Draw for every pair whether one notion implies the other."""
+    figure = Picture(figsize=(6.8, 6.8), layout="constrained")
+    _draw_matrix(figure.add_subplot(), notions)
     return figure
 
 
@@ -109,14 +72,14 @@ def _draw_diagram(axes: Axes, notions: Notions) -> None:
     held = {(r.start, r.end): r.holds for r in notions.arrows}
     axes.set(xlim=(-0.7, 13.3), ylim=(-0.1, 9.6))
     axes.axis("off")
-    axes.set_title("Every implication follows from these inequalities", fontsize=13)
+    axes.set_title("Every implication follows from these inequalities", loc="center")
     sizes = {}
     for name, (x, y) in PLACES.items():
         text = axes.text(
             x,
             y,
             NOTIONS[name].title,
-            fontsize=11,
+            fontsize=9.5,
             ha="center",
             va="center",
             weight="bold",
@@ -149,7 +112,7 @@ def _draw_diagram(axes: Axes, notions: Notions) -> None:
             start[0] + along * (end[0] - start[0]) + beside,
             start[1] + along * (end[1] - start[1]),
             arrow.formula.replace(" + 2", "\n+ 2"),
-            fontsize=9,
+            fontsize=8.5,
             ha="center",
             va="center",
             color="#333333",
@@ -169,16 +132,19 @@ def _draw_matrix(axes: Axes, notions: Notions) -> None:
         for column, end in enumerate(names):
             text, color = MARKS[notions.verdicts[start, end]]
             axes.fill_between([column, column + 1], row, row + 1, color=color, lw=0)
-            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=11)
+            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center")
     size = len(names)
     centres = np.arange(size) + 0.5
     titles = [NOTIONS[name].title for name in names]
-    axes.set_xticks(centres, titles, rotation=50, ha="left", rotation_mode="anchor", fontsize=10)
-    axes.set_yticks(centres, titles, fontsize=10)
+    axes.set_xticks(centres, titles, rotation=50, ha="left", rotation_mode="anchor")
+    axes.set_yticks(centres, titles)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_xticks(np.arange(size + 1), minor=True)
     axes.set_yticks(np.arange(size + 1), minor=True)
+    axes.spines[:].set_visible(False)
+    axes.set_axisbelow(False)
+    axes.grid(visible=False)
     axes.grid(which="minor", color="white", lw=1.5)
     axes.tick_params(which="minor", length=0)
     axes.set(xlim=(0, size), ylim=(size, 0), aspect="equal")

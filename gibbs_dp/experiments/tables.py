@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from gibbs_dp import io
 
 Row = dict[str, Any]
@@ -43,6 +46,11 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def column(rows: Sequence[Row], name: str) -> Float[np.ndarray, " rows"]:
+    """Return one number a row, NaN where it is absent."""
+    return np.array([row.get(name, np.nan) for row in rows], dtype=np.float64)
 
 
 def save_tables(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[Path]:

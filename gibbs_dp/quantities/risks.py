@@ -64,18 +64,29 @@ class Risks(Quantity):
             "Mean loss of a draw on its training examples (structured loss: on the dataset).",
             "loss",
             "emp. risk",
+            Style(
+                "risk on training examples",
+                "#CC79A7",
+                "--",
+                "v",
+                "risk",
+                instead_of="excess_risk",
+            ),
         ),
         Column(
             "population_risk",
             "Mean loss of a draw on fresh examples (structured loss: on a fresh dataset).",
             "loss",
+            style=Style(
+                "risk on fresh examples", "#009E73", "-", "^", "risk", instead_of="excess_risk"
+            ),
         ),
         Column(
             "excess_risk",
             "Population risk minus that of the best parameter of the population.",
             "loss",
             "excess risk",
-            Style("excess risk", "#009E73", "-", "^"),
+            Style("excess risk", "#009E73", "-", "^", "risk"),
         ),
     )
 

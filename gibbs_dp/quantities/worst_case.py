@@ -35,7 +35,13 @@ class WorstCase(Quantity):
             "group size) on the declared domain; it says nothing about a chain's draws.",
             "nats",
             "DP eps",
-            Style("DP epsilon (worst case)", "#D55E00", "--", "s"),
+            Style(
+                "DP epsilon (worst case)",
+                "#D55E00",
+                "--",
+                "s",
+                absent="DP epsilon (worst case): no bound is known",
+            ),
         ),
     )
 

@@ -91,17 +91,50 @@ def test_overlays_name_and_colour_every_report():
         figure = report.plot(ax=axes, label=name)
     assert figure is axes.figure
     lines = {line.get_label(): line.get_color() for line in axes.lines}
-    assert len(lines) == 6
-    assert lines["one: on-average KL (direct)"] == lines["one: excess risk"]
+    assert axes.get_ylabel() == "privacy (nats)"
+    assert len(lines) == 4
+    assert lines["one: on-average KL (direct)"] == lines["one: DP epsilon (worst case)"]
     assert lines["one: on-average KL (direct)"] != lines["two: on-average KL (direct)"]
     with pytest.raises(ValueError, match="pass ax="):
         BASE.plot(label="alone")
 
 
 def test_the_picture_of_a_comparison_shows_z_scores():
-    top, bottom = gdp.compare({"base": BASE, "more": MORE}).plot("title").axes
-    assert top.get_title() == "title"
-    assert bottom.get_legend_handles_labels()[1] == ["95% of equal ones", "more"]
+    figure = gdp.compare({"base": BASE, "more": MORE}).plot("title")
+    privacy, risk, *differences = figure.axes
+    assert figure.get_suptitle() == "title"
+    assert privacy.get_ylabel() == "privacy (nats)"
+    assert risk.get_ylabel() == "excess risk (units of the loss)"
+    table = gdp.compare({"base": BASE, "more": MORE}).table
+    for axes, name in zip(differences, ("on_average_kl", "excess_risk"), strict=True):
+        (line,) = [line for line in axes.lines if line.get_marker() == "o"]
+        np.testing.assert_array_equal(line.get_ydata(), table[table["quantity"] == name]["z"])
+    (legend,) = figure.legends
+    texts = [text.get_text().strip() for text in legend.get_texts()]
+    assert [text for text in texts if text] == [
+        "base (baseline)",
+        "more",
+        "on-average KL (direct)",
+        "DP epsilon (worst case)",
+        "excess risk",
+        "differences of equal ones: 95%",
+    ]
+
+
+def test_other_losses_have_no_risk_in_the_picture():
+    figure = gdp.compare({"base": BASE, "other": make(NOISE, loss="hinge")}).plot()
+    assert [axes.get_ylabel()[:7] for axes in figure.axes] == ["privacy", "differe"]
+
+
+def test_six_reports_with_long_names_fit_in_their_picture():
+    names = [f"report {i}, sampled with NUTS after a long warm-up of many steps" for i in range(6)]
+    figure = gdp.compare({name: make(NOISE + 0.1 * i) for i, name in enumerate(names)}).plot()
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert figure.bbox.contains(*legend.get_window_extent().min)
+    assert figure.bbox.contains(*legend.get_window_extent().max)
+    lines = figure.axes[0].lines
+    assert len({line.get_color() for line in lines}) == 6
 
 
 def test_audits_of_the_same_datasets_are_paired_and_survive_saving(tmp_path):

@@ -114,11 +114,23 @@ def test_summary_shows_numbers_warnings_and_notes(report):
     assert text.splitlines()[-1] == "note     a note"
 
 
+def legend_texts(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
 def test_plot_has_labels_logarithmic_axes_and_every_series(report):
     figure = report.plot()
-    (axes,) = figure.axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert "gamma" in axes.get_xlabel()
-    labels = axes.get_legend_handles_labels()[1]
-    assert {"DP epsilon (worst case)", "on-average KL (direct)", "excess risk"} <= set(labels)
-    assert "gamma x generalization error" not in labels  # all its values are negative
+    privacy, risk = figure.axes
+    for axes, ylabel in ((privacy, "privacy (nats)"), (risk, "excess risk (units of the loss)")):
+        assert axes.get_xscale() == "log"
+        assert "gamma" in axes.get_xlabel()
+        assert axes.get_ylabel() == ylabel
+    assert privacy.get_yscale() == "log"
+    assert legend_texts(privacy) == [
+        "on-average KL (direct)",
+        "gamma × generalization error",
+        "DP epsilon (worst case)",
+        "hollow: biased, as some datasets failed",
+        "at the upper edge: infinite",
+        "at the lower edge: estimate not above zero",
+    ]

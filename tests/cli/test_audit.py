@@ -43,8 +43,11 @@ def test_json_holds_one_object_per_gamma_and_nothing_else_is_on_stdout(run, tmp_
     report = gdp.load_report(out / "audit.nc")
     assert [json.loads(line) for line in report.to_json_rows()] == ran.rows
     assert report.settings["n"] == 20
-    assert sorted(p.name for p in out.iterdir()) == ["audit.nc", "audit.png"]
+    assert sorted(p.name for p in out.iterdir()) == ["audit.nc", "audit.png", "audit.svg"]
     assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
+    picture = (out / "audit.svg").read_text()
+    assert "linear-regression, n = 20" in picture
+    assert len(picture) < 200_000
 
 
 def test_a_table_is_audited_without_naming_a_problem(run, tmp_path):
@@ -58,7 +61,7 @@ def test_a_table_is_audited_without_naming_a_problem(run, tmp_path):
     assert ran.status == 0
     lines = ran.out.splitlines()
     assert lines[0].split()[0] == "gamma"
-    assert lines[-1] == f"saved {tmp_path / 'audit.nc'}, {tmp_path / 'audit.png'}"
+    assert lines[-1] == f"saved in {tmp_path}: audit.nc, audit.svg, audit.png"
     report = gdp.load_report(tmp_path / "audit.nc")
     assert report["n"][0] == 30
     assert report["num_datasets"][0] == 32

@@ -23,7 +23,12 @@ def test_figure2_prints_z_scores_and_saves_both_panels(run, tmp_path, monkeypatc
     assert {row["panel"] for row in ran.rows} == {"private mean", "linear regression"}
     assert max(abs(row["z"]) for row in ran.rows) < 5
     assert max(abs(row["z_excess_risk"]) for row in ran.rows if "z_excess_risk" in row) < 5
-    names = {"figure2.png", "figure2_private_mean.nc", "figure2_linear_regression.nc"}
+    names = {
+        "figure2.png",
+        "figure2.svg",
+        "figure2_private_mean.nc",
+        "figure2_linear_regression.nc",
+    }
     assert {p.name for p in tmp_path.iterdir()} == names
     panel = gdp.load_report(tmp_path / "figure2_private_mean.nc")
     np.testing.assert_allclose(panel["dp_epsilon"], 4 * panel["gamma"] / 100)

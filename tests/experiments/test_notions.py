@@ -120,8 +120,13 @@ def test_command(capsys, tmp_path, monkeypatch, found):
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {row["kind"] for row in rows} == {"notion", "implication", "property", "curve"}
     assert sum(row["kind"] == "implication" for row in rows) == 132
-    for name in ("notions.png", "implications.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    for name in ("notions", "implications", "verdicts"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    main_eight = (tmp_path / "notions.svg").read_text()
+    assert "zCDP rho" in main_eight
+    assert "Rényi DP, order 8" not in main_eight
+    assert main(["notions", "--quiet", "--json", "--all-curves", "--out", str(tmp_path)]) == 0
+    assert "Rényi DP, order 8" in (tmp_path / "notions.svg").read_text()
     with (tmp_path / "notions.csv").open() as file:
         assert [row["notion"] for row in csv.DictReader(file)] == list(NOTIONS)
     broken = type(found)(**{**vars(found), "order": [found.order[0]._replace(holds=False)]})

@@ -32,7 +32,7 @@ class Ghost(Estimator):
         "exact draws (Wang, Lei & Fienberg 2016, Theorem 4): a second route to the same number.",
         "nats",
         "gamma*gen",
-        Style("gamma x generalization error", "#56B4E9", ":", "D"),
+        Style("gamma × generalization error", "#E69F00", marker="D", is_points=True),
     )
     note = (
         "ghost rows: on_average_kl is gamma times the generalization error, which it equals "
