@@ -6,7 +6,7 @@ OUT    ?= results
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: audit test smoke lint notebooks docs repository clean
+.PHONY: audit test smoke lint notebooks docs pictures repository clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -32,6 +32,10 @@ notebooks: $(STAMP)-notebooks
 docs: $(STAMP)-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/build/html
 	@echo "The documentation is in docs/build/html/index.html."
+
+# The pictures that README and the documentation show; they are kept in the repository.
+pictures: $(STAMP)-docs
+	$(BIN)/python docs/make_pictures.py
 
 # Where the repository is hosted, in every file that says so: make repository URL=https://...
 repository:

@@ -10,7 +10,6 @@ import jax
 
 import gibbs_dp as gdp
 from gibbs_dp.experiments.figure2 import figure2
-from gibbs_dp.plotting import save_figure
 
 FOLDER = Path(__file__).parent / "pictures"
 
@@ -26,14 +25,14 @@ def start():
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
     domain = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0))
     gammas = [0.1, 0.3, 1.0, 3.0, 10.0]
-    report = gdp.audit(posterior, population, n=100, gammas=gammas, num_datasets=1024, domain=domain)
-    return report.plot()
+    counts = {"n": 100, "num_datasets": 1024}
+    return gdp.audit(posterior, population, gammas=gammas, domain=domain, **counts).plot()
 
 
 def main():
     FOLDER.mkdir(exist_ok=True)
     for name, figure in {"start": start(), "figure2": figure2().plot()}.items():
-        save_figure(figure, FOLDER / f"{name}.svg")
+        figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"{name}.svg: {(FOLDER / f'{name}.svg').stat().st_size / 1e3:.0f} kB")
 
 

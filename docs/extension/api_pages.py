@@ -34,7 +34,7 @@ ROOMS = {
 }
 """What users reach through ``import gibbs_dp``, and what extensions of it need."""
 # Bases whose methods nobody looks for here.
-BASES = ("tuple", "str", "Exception", "ValueError", "OSError", "RuntimeError", "Generic", "Protocol")
+BASES = ("tuple", "str", "Exception", "ValueError", "OSError", "RuntimeError", "Generic")
 
 
 def is_own(value):

@@ -1,21 +1,12 @@
 """``gibbs-dp release``: what must be declared, how tables are read, and how a draw is applied."""
 
-import contextlib
-import functools
-import json
-import re
-import shlex
-import types
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy.releases import exact_draws, steps
 
-README = Path(__file__).parents[2] / "README.md"
 REPLACE = ("--adjacency", "replace-one")
 WORDS = (
     *("release", "--data", "t.csv", "--target", "ill", *REPLACE, "--ledger", "l"),
@@ -184,49 +175,3 @@ def test_how_to_apply_a_draw_is_told(seen, run, monkeypatch):
     assert model["rules"] == {"intercept": "1", "age": "age / 100, moved into [0, 1]"}
     schema = gdp.privacy.Schema.from_dict(model["schema"])
     assert schema.domain == gdp.Domain(x_bound=2**0.5, y_range=(0.0, 9.0))
-
-
-def test_the_readme_runs_as_printed(run, tmp_path, monkeypatch):
-    """Its section on releases: Python and commands, in a folder of its own.
-
-    Rows are fewer, the command's chains are short, and whether their checks pass is not a matter
-    of this test. A draw at this gamma is right for 72% of the rows (median; under 60% for one in
-    1,000), and for 28% if labels are flipped. The release in Python stops where it would charge.
-    """
-
-    def charge(ledger, guarantee, *, purpose):
-        raise SeenError
-
-    def release(*given, **named):
-        with monkeypatch.context() as inside:
-            inside.setattr(steps, "charge_guarantee", charge)
-            with pytest.raises(SeenError):
-                gdp.privacy.release(*given, **named)
-        return types.SimpleNamespace(theta=None, guarantee=None)
-
-    monkeypatch.setattr(gdp, "release", release)
-    monkeypatch.chdir(tmp_path)
-    short = functools.partial(exact_draws.sample, num_warmup=100, num_samples=100)
-
-    def quick(*given, num_warmup, num_samples, **named):
-        return short(*given, **named)
-
-    monkeypatch.setattr(exact_draws, "sample", quick)
-    monkeypatch.setattr(exact_draws, "has_converged", lambda draws: True)
-    monkeypatch.setattr(exact_draws, "secret_key", lambda: jax.random.key(0))
-    section = README.read_text().split("## Releasing private draws")[1].split("\n## ")[0]
-    section = section.replace("5000", "2000")
-    names, commands = {}, []
-    for language, body in re.findall(r"```(\w*)\n(.*?)```", section, re.DOTALL):
-        if language == "python":
-            with contextlib.redirect_stdout(None):
-                exec(body, names)
-        elif body.startswith("gibbs-dp "):
-            for line in body.replace("\\\n", " ").splitlines():
-                commands.append(shlex.split(line)[1:])
-                ran = run(*commands[-1])
-                assert ran.status == 0, ran.err
-    assert {command[0] for command in commands} == {"ledger", "release", "calibrate"}
-    assert json.loads(Path("results/release.json").read_text())["charge"] == 1
-    assert gdp.Ledger("study.ledger").left()["epsilon"] == 1.0
-    assert ((names["chance"] > 0.5) == names["y"]).mean() > 0.6

@@ -20,7 +20,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FENCE = re.compile(
     r"^(?:<!-- test: (?P<change>.*?) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S
 )
-RUN = {"python", "console", "sh"}
 SHOWN = {"text", "none"}  # output of the block above; nothing to run
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 TOLERANCE = 0.05
@@ -54,8 +53,8 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def run_page(page: Path) -> int:
-    """Run the blocks of a page in the working directory; return how many ran."""
+def run_page(page: Path) -> dict[str, object]:
+    """Run the blocks of a page in the working directory; return the names that it defined."""
     namespace = {"__name__": "__page__"}
     found = blocks(page)
     for block, after in zip(found, [*found[1:], None], strict=True):
@@ -68,7 +67,7 @@ def run_page(page: Path) -> int:
             run_commands(block, where)
         else:  # a directive of the site has braces
             assert block.kind in SHOWN or block.kind[:1] == "{", f"{where}: {block.kind!r}"
-    return sum(block.kind in RUN for block in found)
+    return namespace
 
 
 def run_python(block: Block, namespace: dict[str, object], where: str) -> str:
@@ -133,7 +132,7 @@ def run_program(command: str, where: str) -> str:
             r"\[([\w,-]+)\]", " ".join(w for w in words if "gibbs" in w or w.startswith("."))
         ):
             assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys(), where
-        for url in re.findall(r"git\+(\S+)", command):
+        for url in re.findall(r"git\+(\S+)", " ".join(words)):
             assert url == PROJECT["urls"]["Repository"], where
     elif words[:2] == ["git", "clone"]:
         assert words[2] == PROJECT["urls"]["Repository"], where
