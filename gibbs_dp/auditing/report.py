@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
+from gibbs_dp.auditing import shown
 from gibbs_dp.quantities.registry import COLUMNS
 
 if TYPE_CHECKING:
@@ -132,18 +133,21 @@ class Report:
         >>> Report((row,), {}).summary().splitlines()[-1].split()
         ['1', '0.5', '±', '0.01']
         """
-        table = {"gamma": [f"{row['gamma']:g}" for row in self.rows]}
-        for column in COLUMNS.values():
-            if column.title is not None and column.name in self.columns:
-                table[column.title] = [_cell(row, column.name) for row in self.rows]
         import pandas as pd
 
+        table = {COLUMNS[k].title or k: texts for k, texts in shown.cells(self.rows).items()}
         text = pd.DataFrame(table).to_string(index=False)
         marks = [f"WARNING  {w}" for w in self.warnings] + [f"note     {n}" for n in self.notes]
         return "\n".join([text, *marks])
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        return f"Report({shown.one_line(self.rows, self.settings, self.warnings)})"
+
+    def _repr_html_(self) -> str:
+        return shown.as_html(repr(self), self.rows, self.warnings, self.notes)
 
     def plot(
         self, title: str | None = None, ax: Axes | None = None, label: str | None = None
@@ -227,27 +231,3 @@ def _attributes(name: str) -> dict[str, str]:
     text = "Standard error, over datasets, of " if name.endswith("_se") else ""
     found = {"long_name": text + (column.title or column.name), "description": column.meaning}
     return found | ({"units": column.unit} if column.unit else {})
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    if name not in row:
-        return "-"
-    value = row[name]
-    if f"{name}_se" in row:
-        return with_error(value, row[f"{name}_se"])
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def with_error(value: float, se: float) -> str:
-    """Format a value to the precision of its standard error.
-
-    >>> with_error(0.66734, 0.0061), with_error(1.2345e-7, 3e-10)
-    ('0.6673 ± 0.0061', '1.2345e-07 ± 3e-10')
-    """
-    if not (np.isfinite(value) and np.isfinite(se) and se > 0):
-        return f"{value:.4g} ± {se:.2g}"
-    if value == 0:
-        return f"0 ± {se:.2g}"
-    digits = max(2, int(np.floor(np.log10(abs(value))) - np.floor(np.log10(se))) + 2)
-    digits = min(digits, 8)
-    return f"{value:.{digits}g} ± {se:.2g}"

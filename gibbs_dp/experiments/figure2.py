@@ -12,7 +12,7 @@ import pandas as pd
 from gibbs_dp.auditing import Report, audit
 from gibbs_dp.auditing.plot import draw_report
 from gibbs_dp.auditing.plot_selection import explained
-from gibbs_dp.auditing.report import with_error
+from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.experiments.figure2_reference import (
     Reference,
     linear_regression_reference,

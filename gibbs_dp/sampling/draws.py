@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
-from numpyro import diagnostics
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
+from gibbs_dp.io import html
+from gibbs_dp.sampling.coordinates import coordinates, describe, named_leaves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +26,14 @@ if TYPE_CHECKING:
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
 INFLATION_LIMIT = 0.05
+# What a pointer on a column's title sees in a notebook.
+MEANINGS = {
+    "ess": "Effective number of draws: so many independent ones would know the mean as well.",
+    "r_hat": "Split R-hat: about 1 where the chains agree.",
+}
+ONLY_SHOWN = (
+    "ess and r_hat are computed for the coordinates above only; .warnings looks at all of them."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +74,7 @@ class Draws:
     @property
     def named(self) -> dict[str, np.ndarray]:
         """Leaves of theta by name: ``theta`` for a single array, the path for a tree."""
-        return {name: np.asarray(leaf) for name, leaf in _named_leaves(self.theta)}
+        return {name: np.asarray(leaf) for name, leaf in named_leaves(self.theta)}
 
     # -- diagnostics ----------------------------------------------------------------------
 
@@ -71,15 +82,22 @@ class Draws:
         """Mean, sd, 5% and 95% quantiles, effective draws and split R-hat, a row a coordinate."""
         import pandas as pd  # slow to import
 
-        rows = [
-            {"dataset": i, "parameter": name, **_describe(values)}
-            for i, tree in enumerate(self._datasets())
-            for name, values in _coordinates(tree)
-        ]
-        frame = pd.DataFrame(rows)
+        frame = pd.DataFrame(self._rows(None))
         if not self.is_batch:
             return frame.drop(columns="dataset").set_index("parameter")
         return frame.set_index(["dataset", "parameter"])
+
+    def _rows(self, most: int | None) -> list[dict[str, Any]]:
+        """Describe the first coordinates, or all of them."""
+        every = (
+            (i, name, values)
+            for i, tree in enumerate(self._datasets())
+            for name, values in coordinates(tree)
+        )
+        return [
+            {"dataset": i, "parameter": name, **describe(values)}
+            for i, name, values in islice(every, most)
+        ]
 
     def _datasets(self) -> Iterator[dict[str, np.ndarray]]:
         if not self.is_batch:
@@ -101,7 +119,11 @@ class Draws:
     @property
     def warnings(self) -> tuple[str, ...]:
         """One sentence for everything that makes these draws less than they seem."""
-        frame, found = self.to_dataframe(), []
+        return self._warnings(self._rows(None))
+
+    def _warnings(self, rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+        """Warn of the chains, and of what these rows say of them."""
+        found = []
         if self.is_stuck.any():
             found.append(
                 f"{int(self.is_stuck.sum())} of {self.is_stuck.size} chains never moved; lower "
@@ -116,13 +138,13 @@ class Draws:
                 f"without an acceptance step the draws' variance is too large by an estimated "
                 f"{inflation:.1%}; lower the step size or raise the batch size, or use HMC."
             )
-        worst = float(frame["r_hat"].max())
+        worst = float(np.fmax.reduce([row["r_hat"] for row in rows]))
         if not worst <= RHAT_LIMIT:
             found.append(
                 f"R-hat reaches {worst:.3f}: the chains disagree (several modes, or too short); "
                 "raise num_warmup and num_samples, or do not trust them."
             )
-        fewest = float(frame["ess"].min())
+        fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
         if not fewest >= ESS_LIMIT:
             found.append(
                 f"only {fewest:.0f} effective draws in some coordinate; raise num_samples."
@@ -133,17 +155,51 @@ class Draws:
         """Return the diagnostics table as text, then the warnings."""
         marks = [f"WARNING  {w}" for w in self.warnings]
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
-        how = f"accepted {float(self.accept_rate.mean()):.0%}"
+        return "\n".join([f"{self._head()}, {self._how()}", table, *marks])
+
+    def _head(self) -> str:
+        chains, draws = self.log_density.shape[-2:]
+        return f"gamma={self.gamma:g}, {chains} chains x {draws} draws"
+
+    def _how(self) -> str:
         if self.variance_inflation is not None:
-            how = f"no acceptance step: variance too large by {self.variance_inflation:.1%} (est.)"
-        head = (
-            f"gamma={self.gamma:g}, {self.log_density.shape[-2]} chains x "
-            f"{self.log_density.shape[-1]} draws, {how}"
-        )
-        return "\n".join([head, table, *marks])
+            return f"no acceptance step: variance too large by {self.variance_inflation:.1%} (est.)"
+        return f"accepted {float(self.accept_rate.mean()):.0%}"
 
     def __str__(self) -> str:
         return self.summary()
+
+    @property
+    def _num_coordinates(self) -> int:
+        """Of one dataset."""
+        skipped = self.log_density.ndim
+        return sum(math.prod(np.shape(x)[skipped:]) for x in jax.tree.leaves(self.theta))
+
+    def __repr__(self) -> str:
+        batch = f"{self.log_density.shape[0]:,} datasets, " if self.is_batch else ""
+        return f"Draws({batch}{html.counted(self._num_coordinates, 'coordinate')}, {self._head()})"
+
+    def _repr_html_(self) -> str:
+        rows = self._rows(html.MOST_LINES // 2)
+        total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
+        names = [name for name in rows[0] if name != "dataset" or self.is_batch]
+        cells = [
+            [f"{x:.4g}" if isinstance(x, float) else str(x) for x in map(row.get, names)]
+            for row in rows
+        ]
+        marks = [("WARNING", text) for text in self._warnings(rows)]
+        if total > len(rows):
+            marks.append(("note:", ONLY_SHOWN))
+        return html.block(
+            f"{repr(self)[:-1]}, {self._how()})",
+            html.table(
+                [html.Heading(n, MEANINGS.get(n, ""), n == "parameter") for n in names],
+                cells,
+                total - len(rows),
+                "coordinates",
+            ),
+            html.remarks(marks),
+        )
 
     # -- other formats --------------------------------------------------------------------
 
@@ -255,33 +311,3 @@ def _check_shapes(leaves: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -
     for name, leaf in leaves.items():
         if leaf.shape[: len(lead)] != lead or leaf.dtype.kind not in "fiu":
             raise ValueError(f"{name!r} has not one array of numbers for every draw")
-
-
-def _named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
-    pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
-    names = [
-        ".".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path, _ in pairs
-    ]
-    return [(name or "theta", leaf) for name, (_, leaf) in zip(names, pairs, strict=True)]
-
-
-def _coordinates(
-    tree: dict[str, np.ndarray],
-) -> Iterator[tuple[str, Float[np.ndarray, "chain draw"]]]:
-    for name, leaf in tree.items():
-        for index in np.ndindex(leaf.shape[2:]):
-            label = f"{name}[{','.join(map(str, index))}]" if index else name
-            yield label, np.asarray(leaf[(slice(None), slice(None), *index)], np.float64)
-
-
-def _describe(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
-    low, high = np.quantile(values, [0.05, 0.95])
-    moving = values.std() > 0
-    return {
-        "mean": float(values.mean()),
-        "sd": float(values.std(ddof=1)),
-        "5%": float(low),
-        "95%": float(high),
-        "ess": float(diagnostics.effective_sample_size(values)) if moving else float("nan"),
-        "r_hat": float(diagnostics.split_gelman_rubin(values)) if moving else float("nan"),
-    }
