@@ -1,6 +1,7 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
-import gibbs_dp._jaxlib.threads  # noqa: F401  (before JAX starts)
+import gibbs_dp._jaxlib.threads
+import gibbs_dp.io.bar  # noqa: F401  (before NumPyro imports tqdm, whose remark it silences)
 from gibbs_dp import adaptive, capacity, exact, information, privacy, problems, random
 from gibbs_dp._version import __version__
 from gibbs_dp.adaptive.thresholdout import Thresholdout

@@ -79,12 +79,7 @@ def table(
         for row in rows
     )
     more = f"<div><em>… and {num_hidden:,} more {safe(what)}</em></div>" if num_hidden > 0 else ""
-    return (
-        '<div style="overflow-x:auto;max-width:100%">'
-        '<table style="border-collapse:collapse;color:inherit;background:transparent;'
-        f'font-variant-numeric:tabular-nums"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{more}"
-    )
+    return f"{_framed(f'<thead><tr>{head}</tr></thead><tbody>{body}</tbody>')}{more}"
 
 
 def facts(named: Iterable[tuple[str, str]]) -> str:
@@ -94,11 +89,7 @@ def facts(named: Iterable[tuple[str, str]]) -> str:
         f'</th><td style="{_ALIGN[True]}">{safe(value)}</td></tr>'
         for name, value in named
     )
-    return (
-        '<div style="overflow-x:auto;max-width:100%"><table style="border-collapse:collapse;'
-        'color:inherit;background:transparent;font-variant-numeric:tabular-nums"><tbody>'
-        f"{rows}</tbody></table></div>"
-    )
+    return _framed(f"<tbody>{rows}</tbody>")
 
 
 def remarks(named: Iterable[tuple[str, str]]) -> str:
@@ -166,6 +157,15 @@ def counted(number: int, what: str) -> str:
 
 def _bold(text: str) -> str:
     return f"<strong>{safe(text)}</strong>"
+
+
+def _framed(inner: str) -> str:
+    return (
+        '<div style="overflow-x:auto;max-width:100%;margin:.3em 0;'
+        'scrollbar-color:rgba(128,128,128,.6) transparent"><table style="border-collapse:collapse;'
+        f'color:inherit;background:transparent;font-variant-numeric:tabular-nums">{inner}</table>'
+        "</div>"
+    )
 
 
 def _tooltip(meaning: str) -> str:
