@@ -23,12 +23,12 @@ CURVES = options_of(
     n="examples per dataset",
     gammas={"help": "inverse temperatures, increasing", "shown": "0.01 to 30", "metavar": "G"},
 )
+GROUPS = {"curves": CURVES, "output": CHECK_OUTPUT}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return 1 if an order, implication or counterexample fails, else 0."""
-    groups = {"curves": CURVES, "output": CHECK_OUTPUT}
-    parsed = parse("notions", SUMMARY, arguments, groups)
+    parsed = parse("notions", SUMMARY, arguments, GROUPS)
     folder = output.prepare_folder(parsed.out)
 
     from gibbs_dp.experiments import notions as program

@@ -67,12 +67,8 @@ def test_a_widget_grows_with_the_work_and_goes_when_it_is_done(widget, steps):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ipywidgets")
 def test_a_widget_of_work_that_failed_stays_and_is_red(widget):
-    def fail():
-        with Progress(True, 5) as bar:
-            bars.append(bar)
-            bar.advance(1)
-            raise ZeroDivisionError
-
-    bars = []
-    pytest.raises(ZeroDivisionError, fail)
-    assert bars[0]._bar.container.children[1].bar_style == "danger"
+    bar = Progress(True, 5)
+    bar.advance(1)
+    with pytest.raises(ZeroDivisionError), bar:
+        raise ZeroDivisionError
+    assert bar._bar.container.children[1].bar_style == "danger"
