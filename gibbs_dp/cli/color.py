@@ -67,7 +67,7 @@ def marked(text: str, stream: Stream) -> str:
     """Colour the words of errors and warnings that begin a line, if the stream shows colours."""
     if is_colored(stream):
         for pattern, code in _MARKS:
-            text = pattern.sub(lambda found, code=code: f"{code}{found[0]}{RESET}", text)
+            text = pattern.sub(rf"{code}\g<0>{RESET}", text)
     return text
 
 
