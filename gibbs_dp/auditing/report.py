@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -219,9 +221,18 @@ def explain_columns() -> str:
     return "\n".join(lines)
 
 
-Report.__doc__ = f"{Report.__doc__}\n    Columns\n    -------\n" + "".join(
-    f"    {line}\n" for line in explain_columns().splitlines()
-)
+def _columns_section() -> str:
+    """Write all columns as a section of a docstring."""
+    wrap = textwrap.TextWrapper(96, initial_indent="    ", subsequent_indent="    ")
+    lines = ["Columns", "-------"]
+    for column in COLUMNS.values():
+        unit = f" ({column.unit})" if column.unit else ""
+        lines += [f"{column.name}{unit}", wrap.fill(column.meaning)]
+    return "\n".join([*lines, ""])
+
+
+# Python 3.13 takes the indentation away, older ones do not.
+Report.__doc__ = f"{inspect.cleandoc(Report.__doc__ or '')}\n\n{_columns_section()}"
 
 
 def _attributes(name: str) -> dict[str, str]:

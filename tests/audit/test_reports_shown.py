@@ -127,6 +127,11 @@ def test_comparison(count):
     assert str(found).count("independent") == differences
 
 
-def test_help_explains_every_column():
-    assert all(f"{name}" in gdp.Report.__doc__ for name in COLUMNS)
-    assert all(column.meaning in gdp.Report.__doc__ for column in COLUMNS.values())
+def test_help_explains_every_column_on_lines_that_a_terminal_shows():
+    told = gdp.Report.__doc__.partition("\nColumns\n-------\n")[2]
+    lines = told.splitlines()
+    assert max(map(len, lines)) <= 96
+    assert [line.partition(" ")[0] for line in lines if line[0] != " "] == list(COLUMNS)
+    words = " ".join(told.split())
+    assert all(column.meaning in words for column in COLUMNS.values())
+    assert "\nParameters\n----------\nrows\n    One dict" in gdp.Report.__doc__
