@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.auditing.calibrate import AverageCalibration
 from gibbs_dp.io import html
 from gibbs_dp.quantities.registry import COLUMNS
 
@@ -135,3 +136,14 @@ def test_help_explains_every_column_on_lines_that_a_terminal_shows():
     words = " ".join(told.split())
     assert all(column.meaning in words for column in COLUMNS.values())
     assert "\nParameters\n----------\nrows\n    One dict" in gdp.Report.__doc__
+
+
+def test_the_calibration_of_an_average_is_called_no_guarantee():
+    report = make_report([2.0])
+    found = AverageCalibration(2.0, 0.05, 0.5, 0.01, 3, report, ("<odd>",))
+    head = "gamma=2 ± 0.05, on-average KL of 3 draws 0.5 ± 0.01 nats"
+    assert repr(found) == f"AverageCalibration({head}, 1 warning)"
+    seen = Seen(found._repr_html_())
+    assert seen.items[0] == "WARNING <odd>"
+    assert "no guarantee for any person" in seen.items[1]
+    assert seen.cells[1][0] == "2"

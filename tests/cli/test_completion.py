@@ -75,7 +75,10 @@ def test_choices_and_files(offered):
 
 
 def test_other_shells(run):
-    assert "#compdef gibbs-dp" in run("completion", "zsh").out
+    zsh = run("completion", "zsh").out
+    assert zsh.startswith("#compdef gibbs-dp\n")
+    if shutil.which("zsh"):
+        subprocess.run(["zsh", "-n"], input=zsh, text=True, check=True, timeout=10)
     assert run("completion", "tcsh").status == 0
     assert "name a shell, bash, zsh, tcsh, not 'fish'" in run("completion", "fish").error
     assert "name a shell" in run("completion").error

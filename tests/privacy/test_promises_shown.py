@@ -66,6 +66,14 @@ def test_calibrations_show_gamma_and_guarantee():
     assert "IDEALIZED" in found._repr_html_()
 
 
+def test_a_calibrated_chain_shows_its_run(guarantee):
+    kernel = gdp.ULA(step_size=0.125, num_steps=77)
+    found = gdp.privacy.ChainCalibration(kernel, 0.5, 0.25, guarantee)
+    assert repr(found).startswith("ChainCalibration(gamma=0.5, ULA(step_size=0.125, num_steps=77")
+    assert "inaccuracy 0.25" in found._repr_html_()
+    assert guarantee._repr_html_() in found._repr_html_()
+
+
 def test_a_release_shows_its_draws_and_nothing_computed_from_them(guarantee):
     theta = {"w": np.arange(6.0).reshape(2, 3) ** 2 + 0.125, "b": np.array([7.5, 8.5])}
     released = Release(theta, guarantee, 3)
