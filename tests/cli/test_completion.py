@@ -70,6 +70,7 @@ def test_choices_and_files(offered):
     assert offered("audit", "--kernel", "") == kernels
     assert offered("audit", "digits", "--n", "50", "--kernel", "u") == {"ula", "underdamped"}
     assert offered("release", "--adjacency", "") == {"replace-one", "add-remove"}
+    assert offered("audit", "--sigma", "") == {"empirical"}  # or a number
     assert offered("audit", "--data", "p") == {"patients.csv"}
     assert offered("sample", "gaussian-mean", "--out", "") == {"results"}
 
