@@ -1,6 +1,7 @@
 """Privacy and generalization of Gibbs posteriors, by sampling and exactly."""
 
-import gibbs_dp._jaxlib.threads  # noqa: F401  (before JAX starts)
+import gibbs_dp._jaxlib.threads
+import gibbs_dp.io.bar  # noqa: F401  (before NumPyro imports tqdm, whose remark it silences)
 from gibbs_dp import adaptive, capacity, exact, information, privacy, problems, random
 from gibbs_dp._version import __version__
 from gibbs_dp.adaptive.thresholdout import Thresholdout
@@ -17,10 +18,11 @@ from gibbs_dp.auditing.calibrate import calibrate
 from gibbs_dp.auditing.compare import Comparison, compare
 from gibbs_dp.model import Domain, Flat, GibbsPosterior, losses, populations, supports
 from gibbs_dp.privacy import Guarantee, Ledger, release
-from gibbs_dp.sampling.draws import Draws, load_draws
+from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.kernels import HMC, MALA, SGLD, ULA, Kernel, UnderdampedLangevin
+from gibbs_dp.sampling.load import load_draws
 from gibbs_dp.sampling.sample import sample
 from gibbs_dp.sampling.sharded import shard_examples
 

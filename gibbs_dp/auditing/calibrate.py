@@ -11,8 +11,10 @@ from typing import Any
 
 from gibbs_dp.auditing.api import audit
 from gibbs_dp.auditing.report import Report
+from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Calibration, Target, calibrate_gamma
@@ -55,6 +57,20 @@ class AverageCalibration:
     num_draws: int
     report: Report
     warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        told = f", {html.counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        return f"AverageCalibration({self._head()}{told})"
+
+    def _repr_html_(self) -> str:
+        named = [("WARNING", text) for text in self.warnings]
+        named.append(("note:", "an average over the population is no guarantee for any person."))
+        return html.block(self._head(), html.remarks(named), self.report._repr_html_())
+
+    def _head(self) -> str:
+        draws = html.counted(self.num_draws, "draw")
+        kl = with_error(self.on_average_kl, self.on_average_kl_se)
+        return f"gamma={with_error(self.gamma, self.gamma_se)}, on-average KL of {draws} {kl} nats"
 
 
 def calibrate(

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gibbs_dp.auditing.report import Report, with_error
+from gibbs_dp.auditing.report import Report
+from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.estimators import average
+from gibbs_dp.io import html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +19,13 @@ if TYPE_CHECKING:
 
 PRIVACY = ("on_average_kl", "on_average_kl_ghost")
 RISKS = ("generalization_error", "empirical_risk", "population_risk", "excess_risk")
+# What a pointer on a column's title sees in a notebook.
+MEANINGS = {
+    "value": "Of the report on this line: nats for KLs, units of the loss else.",
+    "difference": "Value minus that of the first report, and its standard error over datasets.",
+    "z": "Difference in standard errors.",
+    "errors": "Paired: of differences between the same datasets; else added as independent ones.",
+}
 
 
 @dataclass(frozen=True)
@@ -43,25 +52,38 @@ class Comparison:
         """Return a readable table, and the notes."""
         import pandas as pd  # slow to import
 
-        shown = pd.DataFrame(
-            {
-                "gamma": [f"{g:g}" for g in self.table["gamma"]],
-                "quantity": self.table["quantity"],
-                "report": self.table["report"],
-                "value": [f"{v:.4g}" for v in self.table["value"]],
-                f"of {next(iter(self.reports))}": [f"{v:.4g}" for v in self.table["baseline"]],
-                "difference": [
-                    with_error(d, s)
-                    for d, s in zip(self.table["difference"], self.table["se"], strict=True)
-                ],
-                "z": [f"{z:+.1f}" for z in self.table["z"]],
-                "errors": np.where(self.table["paired"], "paired", "independent"),
-            }
-        )
-        return "\n".join([shown.to_string(index=False), *(f"note     {n}" for n in self.notes)])
+        table = pd.DataFrame(self._cells(self.table))
+        return "\n".join([table.to_string(index=False), *(f"note     {n}" for n in self.notes)])
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _cells(self, table: pd.DataFrame) -> dict[str, list[str]]:
+        pairs = zip(table["difference"], table["se"], strict=True)
+        return {
+            "gamma": [f"{g:g}" for g in table["gamma"]],
+            "quantity": list(table["quantity"]),
+            "report": list(table["report"]),
+            "value": [f"{v:.4g}" for v in table["value"]],
+            f"of {next(iter(self.reports))}": [f"{v:.4g}" for v in table["baseline"]],
+            "difference": [with_error(d, s) for d, s in pairs],
+            "z": [f"{z:+.1f}" for z in table["z"]],
+            "errors": ["paired" if p else "independent" for p in table["paired"]],
+        }
+
+    def __repr__(self) -> str:
+        first, *others = (html.plain(name, 20) for name in self.reports)
+        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        gammas = html.counted(self.table["gamma"].nunique(), "gamma")
+        return f"Comparison({shown} with {first}, {gammas}, {len(self.table)} differences)"
+
+    def _repr_html_(self) -> str:
+        cells = self._cells(self.table.head(html.MOST_LINES))
+        texts, hidden = {"quantity", "report", "errors"}, len(self.table) - html.MOST_LINES
+        headings = [html.Heading(k, MEANINGS.get(k, ""), k in texts) for k in cells]
+        lines = zip(*cells.values(), strict=True)
+        notes = html.remarks(("note:", text) for text in self.notes)
+        return html.block(repr(self), html.table(headings, lines, hidden, "differences"), notes)
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw privacy and risk of all reports, and below differences in standard errors.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
-from gibbs_dp.auditing.explain import explain_columns
+from gibbs_dp.auditing import shown
 from gibbs_dp.quantities.registry import COLUMNS
 
 if TYPE_CHECKING:
@@ -134,18 +136,21 @@ class Report:
         >>> Report((row,), {}).summary().splitlines()[-1].split()
         ['1', '0.5', '±', '0.01']
         """
-        table = {"gamma": [f"{row['gamma']:g}" for row in self.rows]}
-        for column in COLUMNS.values():
-            if column.title is not None and column.name in self.columns:
-                table[column.title] = [_cell(row, column.name) for row in self.rows]
         import pandas as pd
 
+        table = {COLUMNS[k].title or k: texts for k, texts in shown.cells(self.rows).items()}
         text = pd.DataFrame(table).to_string(index=False)
         marks = [f"WARNING  {w}" for w in self.warnings] + [f"note     {n}" for n in self.notes]
         return "\n".join([text, *marks])
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        return f"Report({shown.one_line(self.rows, self.settings, self.warnings)})"
+
+    def _repr_html_(self) -> str:
+        return shown.as_html(repr(self), self.rows, self.warnings, self.notes)
 
     def plot(
         self,
@@ -212,9 +217,18 @@ class Report:
         io.save_netcdf(self.to_xarray(), path)
 
 
-Report.__doc__ = f"{Report.__doc__}\n    Columns\n    -------\n" + "".join(
-    f"    {line}\n" for line in explain_columns().splitlines()
-)
+def _columns_section() -> str:
+    """Write all columns as a section of a docstring."""
+    wrap = textwrap.TextWrapper(96, initial_indent="    ", subsequent_indent="    ")
+    lines = ["Columns", "-------"]
+    for column in COLUMNS.values():
+        unit = f" ({column.unit})" if column.unit else ""
+        lines += [f"{column.name}{unit}", wrap.fill(column.meaning)]
+    return "\n".join([*lines, ""])
+
+
+# Python 3.13 takes the indentation away, older ones do not.
+Report.__doc__ = f"{inspect.cleandoc(Report.__doc__ or '')}\n\n{_columns_section()}"
 
 
 def _attributes(name: str) -> dict[str, str]:
@@ -224,27 +238,3 @@ def _attributes(name: str) -> dict[str, str]:
     text = "Standard error, over datasets, of " if name.endswith("_se") else ""
     found = {"long_name": text + (column.title or column.name), "description": column.meaning}
     return found | ({"units": column.unit} if column.unit else {})
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    if name not in row:
-        return "-"
-    value = row[name]
-    if f"{name}_se" in row:
-        return with_error(value, row[f"{name}_se"])
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def with_error(value: float, se: float) -> str:
-    """Format a value to the precision of its standard error.
-
-    >>> with_error(0.66734, 0.0061), with_error(1.2345e-7, 3e-10)
-    ('0.6673 ± 0.0061', '1.2345e-07 ± 3e-10')
-    """
-    if not (np.isfinite(value) and np.isfinite(se) and se > 0):
-        return f"{value:.4g} ± {se:.2g}"
-    if value == 0:
-        return f"0 ± {se:.2g}"
-    digits = max(2, int(np.floor(np.log10(abs(value))) - np.floor(np.log10(se))) + 2)
-    digits = min(digits, 8)
-    return f"{value:.{digits}g} ± {se:.2g}"

@@ -39,17 +39,17 @@ COUNTS = options_of(
     sigma="subgaussian parameter of the loss",
     estimator=None,
 )
+GROUPS = {
+    "what to sample": COUNTS,
+    "how to sample": KERNEL,
+    "where to keep it": STORE,
+    "output": OUTPUT,
+}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    groups = {
-        "what to sample": COUNTS,
-        "how to sample": KERNEL,
-        "where to keep it": STORE,
-        "output": OUTPUT,
-    }
-    parsed, name = parse_with_problem("audit", SUMMARY, arguments, groups)
+    parsed, name = parse_with_problem("audit", SUMMARY, arguments, GROUPS)
     store = make_store(parsed, os.environ)
     is_shared = store is not None and store.num_processes > 1
     if is_shared and parsed.out is not None:
@@ -131,7 +131,7 @@ def show_and_save(
             output.emit(row)
         output.warn(report.warnings, parsed.quiet)
     else:
-        output.emit(report.summary())
+        output.show(report.summary())
     if folder is not None:
         path = folder / "audit.nc"
         report.save(path)

@@ -32,12 +32,12 @@ COUNTS = (
     MAX_STEPS,
     FLOAT64,
 )
+GROUPS = {"target": (*TARGETS, *COUNTS), "what is declared": DOMAIN, "output": OUTPUT}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    groups = {"target": (*TARGETS, *COUNTS), "what is declared": DOMAIN, "output": OUTPUT}
-    parsed, name = parse_with_problem("calibrate", SUMMARY, arguments, groups)
+    parsed, name = parse_with_problem("calibrate", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
     problem = make_problem(parsed, name)
     posterior, domain = declared(parsed, problem)
@@ -52,7 +52,10 @@ def run(arguments: Sequence[str]) -> None:
         text, row = _chain(parsed, posterior, domain, n)
     else:
         text, row = _worst_case(parsed, posterior, domain, n)
-    output.emit(json.dumps(row) if parsed.json else text)
+    if parsed.json:
+        output.emit(json.dumps(row))
+    else:
+        output.show(text)
     if folder is not None:
         path = folder / "calibration.json"
         output.save_json(row, path)

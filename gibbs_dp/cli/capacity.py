@@ -18,12 +18,12 @@ COUNTS = options_of(
     num_datasets="pairs of datasets per gamma",
     gammas={"help": "of both posteriors (default: each its own)", "metavar": "G"},
 )
+GROUPS = {"what to sample": (*COUNTS, FLOAT64), "output": OUTPUT}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    groups = {"what to sample": (*COUNTS, FLOAT64), "output": OUTPUT}
-    parsed = parse("capacity", SUMMARY, arguments, groups)
+    parsed = parse("capacity", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
 
     from gibbs_dp.experiments import capacity as program

@@ -23,13 +23,13 @@ COUNTS = options_of(
     num_datasets="datasets sampled per gamma",
     num_references="datasets behind the closed form",
 )
+GROUPS = {"what to sample": (*COUNTS, FLOAT64), "output": OUTPUT}
 SHOWN = ("on_average_kl", "population_risk", "empirical_risk")
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    groups = {"what to sample": (*COUNTS, FLOAT64), "output": OUTPUT}
-    parsed = parse("double-descent", SUMMARY, arguments, groups)
+    parsed = parse("double-descent", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
 
     from gibbs_dp.auditing import AuditInterrupted

@@ -20,12 +20,12 @@ COUNTS = options_of(
     num_datasets="datasets per gamma",
     num_ghosts="fresh examples per dataset (default: as in audit)",
 )
+GROUPS = {"what to sample": (*COUNTS, FLOAT64), "output": OUTPUT}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    groups = {"what to sample": (*COUNTS, FLOAT64), "output": OUTPUT}
-    parsed = parse("figure2", SUMMARY, arguments, groups)
+    parsed = parse("figure2", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
 
     from gibbs_dp.auditing import AuditInterrupted
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> None:
             output.emit(json.dumps(row))
         output.warn(result.warnings, parsed.quiet)
     else:
-        output.emit(result.summary())
+        output.show(result.summary())
     if folder is not None:
         saved: list[Path] = []
         for panel in result.panels:

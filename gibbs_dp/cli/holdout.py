@@ -29,14 +29,14 @@ SIZES = options_of(
     repetitions="independent repetitions (default: the experiment's)",
     is_full="the published setting, n = d = 10,000, which takes minutes",
 )
+GROUPS = {"sizes": SIZES, "output": OUTPUT}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     listing = "; ".join(f"{name}: {text}" for name, text in NAMES.items())
     name, rest = split_name(arguments, (*SIZES, *OUTPUT))
-    groups = {"sizes": SIZES, "output": OUTPUT}
-    parsed = parse("holdout EXPERIMENT", f"{SUMMARY} Experiments: {listing}.", rest, groups)
+    parsed = parse("holdout EXPERIMENT", f"{SUMMARY} Experiments: {listing}.", rest, GROUPS)
     if name not in NAMES:
         wrong = "no experiment is given" if name is None else f"there is no experiment {name!r}"
         raise UsageError(f"{wrong}; choose one of {', '.join(NAMES)}.")

@@ -27,14 +27,14 @@ BUDGET = (
     ),
 )
 OUTPUT = (JSON, QUIET, DEBUG)
+GROUPS = {"which ledger": (FILE,), "budget (create)": BUDGET, "output": OUTPUT}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     action, rest = split_name(arguments, [FILE, *BUDGET, *OUTPUT])
-    groups = {"which ledger": [FILE], "budget (create)": BUDGET, "output": OUTPUT}
     usage = "gibbs-dp ledger show|create --ledger FILE [options]"
-    parsed = parse("ledger", SUMMARY, rest, groups, usage=usage)
+    parsed = parse("ledger", SUMMARY, rest, GROUPS, usage=usage)
     if action not in ACTIONS:
         got = "" if action is None else f", not {action!r}"
         raise UsageError(f"ledger: give an action, {' or '.join(ACTIONS)}{got}.")

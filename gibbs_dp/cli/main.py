@@ -10,24 +10,9 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from gibbs_dp._version import __version__
-from gibbs_dp.cli import output
+from gibbs_dp.cli import color, output
+from gibbs_dp.cli.commands import COMMANDS, overview
 from gibbs_dp.cli.errors import UsageError, one_line
-
-# Command -> (module with a function `run(arguments)`, one line for the help).
-COMMANDS = {
-    "audit": ("audit", "privacy and generalization of a posterior over gamma"),
-    "merge": ("merge", "the report of an audit that several processes sampled"),
-    "sample": ("sample", "draws from one posterior, with diagnostics"),
-    "calibrate": ("calibrate", "the gamma of a privacy target, worst case or on average"),
-    "release": ("release", "private draws from a table, charged to a ledger"),
-    "ledger": ("ledger", "make a privacy budget, and see what has been spent"),
-    "figure2": ("figure2", "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors"),
-    "verify": ("verify", "every implemented theorem: both sides, and whether it holds"),
-    "notions": ("notions", "notions of privacy over gamma, and what implies what"),
-    "double-descent": ("double_descent", "risk and privacy over the number of random features"),
-    "holdout": ("holdout", "adaptive questions to one holdout, and what they cost"),
-    "capacity": ("capacity", "what linear, kernel and neural adversaries can tell"),
-}
 
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -84,7 +69,7 @@ def _dispatch(given: list[str], ready: Callable[[], None]) -> int:
         return SUCCESS
     if position is None:
         if not given or not {"-h", "--help"}.isdisjoint(given):
-            output.emit(_help())
+            output.emit(color.headed(overview(), sys.stdout))
             return SUCCESS
         raise UsageError(f"no command is given; choose one of {', '.join(COMMANDS)}.")
     command = given[position]
@@ -99,16 +84,6 @@ def _dispatch(given: list[str], ready: Callable[[], None]) -> int:
         if done.code:
             raise UsageError("the command line could not be understood.") from None
         return SUCCESS
-
-
-def _help() -> str:
-    listing = "\n".join(f"  {name:<16}{summary}" for name, (_, summary) in COMMANDS.items())
-    return (
-        "usage: gibbs-dp COMMAND [options]\n\n"
-        "Privacy and generalization of Gibbs posteriors.\n\n"
-        f"commands:\n{listing}\n\n"
-        "'gibbs-dp COMMAND --help' shows a command's options; 'gibbs-dp --version' the version."
-    )
 
 
 if __name__ == "__main__":

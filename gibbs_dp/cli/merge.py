@@ -13,14 +13,14 @@ from gibbs_dp.cli.place import recalled
 from gibbs_dp.cli.session import start_session
 
 SUMMARY = "Report on a store if all its blocks are there; otherwise say which are missing."
+GROUPS = {"options": (PROBLEM, *CHECK_OUTPUT)}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    options = (PROBLEM, *CHECK_OUTPUT)
-    path, rest = split_name(arguments, options)
+    path, rest = split_name(arguments, GROUPS["options"])
     usage = "gibbs-dp merge DIR [options]"
-    here = parse("merge", SUMMARY, rest, {"options": options}, usage=usage)
+    here = parse("merge", SUMMARY, rest, GROUPS, usage=usage)
     if path is None:
         raise UsageError("merge: no store is named; give the folder of --store.")
     name, asked, num_processes = recalled(path)

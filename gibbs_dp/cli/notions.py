@@ -27,12 +27,12 @@ PICTURES = options_of(
     "gibbs_dp.experiments.notions_curves_plot:plot_curves",
     all_curves="draw all notions in the picture of --out, not only the main eight",
 )
+GROUPS = {"curves": CURVES, "output": (*PICTURES, *CHECK_OUTPUT)}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return 1 if an order, implication or counterexample fails, else 0."""
-    groups = {"curves": CURVES, "output": (*PICTURES, *CHECK_OUTPUT)}
-    parsed = parse("notions", SUMMARY, arguments, groups)
+    parsed = parse("notions", SUMMARY, arguments, GROUPS)
     folder = output.prepare_folder(parsed.out)
 
     from gibbs_dp.experiments import notions as program

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gibbs_dp.cli import color
 from gibbs_dp.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ def emit(text: str) -> None:
     """Print a result on stdout."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def show(text: str) -> None:
+    """Print a result for people on stdout, its warnings in colour where a terminal has it."""
+    emit(color.marked(text, sys.stdout))
 
 
 def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
@@ -33,7 +39,7 @@ def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
 def log(text: str, quiet: bool = False) -> None:
     """Print a remark on stderr."""
     if not quiet:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(color.marked(text, sys.stderr) + "\n")
         sys.stderr.flush()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from gibbs_dp._options import Option
+from gibbs_dp.cli import color
 from gibbs_dp.cli.errors import UsageError
 
 
@@ -17,7 +18,14 @@ class Parser(argparse.ArgumentParser):
     """argparse that raises :class:`UsageError` rather than printing its usage and exiting."""
 
     def __init__(self, **settings: Any) -> None:
+        if sys.version_info >= (3, 14):
+            settings.setdefault("color", False)  # all versions are coloured in one way, below
         super().__init__(allow_abbrev=False, **settings)
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, with bold headings where a terminal shows them."""
+        stream = sys.stdout if file is None else file
+        stream.write(color.headed(self.format_help(), stream))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; -1e6 is a value and no option, as -1 is to argparse."""

@@ -73,19 +73,19 @@ RELEASE = (
     PURPOSE,
     FLOAT64,
 )
+GROUPS = {
+    "private table": TABLE,
+    "what its columns are, declared without looking at it": (*FEATURES, *LABELS),
+    "posterior": PUBLIC,
+    "target": TARGETS,
+    "release": RELEASE,
+    "output": CHECK_OUTPUT,
+}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    groups = {
-        "private table": TABLE,
-        "what its columns are, declared without looking at it": (*FEATURES, *LABELS),
-        "posterior": PUBLIC,
-        "target": TARGETS,
-        "release": RELEASE,
-        "output": CHECK_OUTPUT,
-    }
-    parsed = parse("release", SUMMARY, arguments, groups)
+    parsed = parse("release", SUMMARY, arguments, GROUPS)
     for keyword in ("data", "target", "ledger"):
         if getattr(parsed, keyword) is None:
             raise UsageError(f"--{keyword}: it is missing; see --help.")
@@ -128,7 +128,7 @@ def run(arguments: Sequence[str]) -> None:
         width = max(map(len, schema.rules()))
         for name, rule in schema.rules().items():
             output.emit(f"  {name:<{width}}  {rule}")
-        output.emit(found.guarantee.summary())
+        output.show(found.guarantee.summary())
     if folder is not None:
         path = folder / "release.json"
         output.save_json({"draws": rows, **model, **promise}, path)

@@ -23,16 +23,16 @@ SETTINGS = options_of("gibbs_dp:sample", gamma=None, **CHAINS)
 NUM_EXAMPLES = Option(
     "n", "int", "examples to draw", shown="all rows of a table, else the problem's number"
 )
+GROUPS = {
+    "what to sample": (NUM_EXAMPLES, *SETTINGS),
+    "how to sample": KERNEL,
+    "output": OUTPUT,
+}
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    groups = {
-        "what to sample": (NUM_EXAMPLES, *SETTINGS),
-        "how to sample": KERNEL,
-        "output": OUTPUT,
-    }
-    parsed, name = parse_with_problem("sample", SUMMARY, arguments, groups)
+    parsed, name = parse_with_problem("sample", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
     problem = make_problem(parsed, name)
     kernel = make_kernel(parsed)
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> None:
             output.emit(json.dumps({"parameter": str(parameter), "gamma": draws.gamma, **numbers}))
         output.warn(draws.warnings, parsed.quiet)
     else:
-        output.emit(draws.summary())
+        output.show(draws.summary())
     if folder is not None:
         path = folder / "draws.nc"
         draws.save(path)

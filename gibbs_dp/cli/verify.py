@@ -15,12 +15,12 @@ SUMMARY = "Every implemented theorem and identity: both sides, difference, holds
 FAILED = 1
 
 CHECKS = (Option("exact_only", "flag", "leave out the sampled checks (seconds)"),)
+GROUPS = {"what to check": CHECKS, "output": CHECK_OUTPUT}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return 0 if everything holds, 1 if anything fails."""
-    groups = {"what to check": CHECKS, "output": CHECK_OUTPUT}
-    parsed = parse("verify", SUMMARY, arguments, groups)
+    parsed = parse("verify", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
 
     from gibbs_dp import io
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
         output.log(verdict(checks), parsed.quiet)
     else:
         output.emit(table(checks))
-        output.emit(verdict(checks))
+        output.show(verdict(checks))
     if folder is not None:
         output.tell_saved(save_tables({"verify": rows}, folder), parsed.json, parsed.quiet)
     return 0 if all(check.holds for check in checks) else FAILED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from tqdm.auto import tqdm
+from gibbs_dp.io.bar import tqdm
 
 
 class Progress:
@@ -32,6 +32,8 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         """Remove the bar, however the work ended."""
+        if kind is None:  # a widget that is closed before its end stays, and turns red
+            self._bar.total = self._bar.n
         self._bar.close()
 
     def stage(self, name: str) -> None:
@@ -40,7 +42,12 @@ class Progress:
 
     def expect(self, steps: int) -> None:
         """Announce more steps."""
-        self._bar.total = (self._bar.total or 0) + steps
+        total = (self._bar.total or 0) + steps
+        self._bar.total = total
+        widget = getattr(self._bar, "container", None)
+        if widget is not None:  # it has the length that it was made with
+            inner = widget.children[1]
+            inner.max, inner.bar_style, inner.layout.width = total, "", None
         self._bar.refresh()
 
     def advance(self, steps: int) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from gibbs_dp.auditing import Report, audit
 from gibbs_dp.auditing.panels import draw_panel
-from gibbs_dp.auditing.report import with_error
+from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.experiments.figure2_reference import (
     Reference,
     linear_regression_reference,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import methodcaller
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import strongly_convex_gdp
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import PosteriorConstants, derive_constants
@@ -17,6 +19,14 @@ from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP, Route
 
 RENYI_ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0, 256.0)
+
+# What a notebook shows; notions with a delta or an order need one to be chosen.
+FIGURES = {
+    "pure DP, epsilon": "pure",
+    "zCDP, rho": "zcdp",
+    "Gaussian DP, mu": "gdp",
+    "largest KL": "kl",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,25 @@ class Accountant:
     constants: PosteriorConstants
     routes: tuple[Route, ...]
     missing: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        routes = ", ".join(route.name for route in self.routes) or "none"
+        return f"Accountant({self._head()}, routes: {routes})"
+
+    def _head(self) -> str:
+        draws = html.counted(self.num_draws, "exact draw")
+        return f"{draws} at gamma = {self.gamma:.6g}, {self.constants.adjacency} neighbours"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for text, name in FIGURES.items():
+            value, route = self.best(methodcaller(name, self.num_draws))
+            rows.append([text, f"{value:.6g}", route.name if route else "none"])
+        headings = [html.Heading("notion", is_text=True), html.Heading("value, nats")]
+        headings.append(html.Heading("route", "The theorem that it is from.", is_text=True))
+        told = [("assumes:", route.assumption) for route in self.routes]
+        told += [("no route:", f"{name}: {reason}") for name, reason in self.missing]
+        return html.block(self._head(), html.table(headings, rows), html.remarks(told))
 
     def best(self, figure: Callable[[Route], float]) -> tuple[float, Route | None]:
         """Smallest figure over routes, and the route it comes from."""

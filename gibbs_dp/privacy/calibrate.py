@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.accountant import Accountant, account
@@ -107,6 +108,12 @@ class Calibration:
 
     gamma: float
     guarantee: Guarantee
+
+    def __repr__(self) -> str:
+        return f"Calibration(gamma={self.gamma:.10g}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        return html.block(f"gamma = {self.gamma:.10g}", self.guarantee._repr_html_())
 
 
 def calibrate_gamma(

@@ -12,6 +12,7 @@ from scipy.optimize import brentq, minimize_scalar
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import langevin_last_iterate_gdp
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.chain import ChainConstants, chain_constants, chain_guarantee
@@ -44,6 +45,15 @@ class ChainCalibration:
     gamma: float
     inaccuracy: float
     guarantee: Guarantee
+
+    def __repr__(self) -> str:
+        return f"ChainCalibration({self._head()}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        return html.block(self._head(), self.guarantee._repr_html_())
+
+    def _head(self) -> str:
+        return f"gamma={self.gamma:.10g}, {self.kernel!r}, inaccuracy {self.inaccuracy:.4g}"
 
 
 class Accounts(NamedTuple):

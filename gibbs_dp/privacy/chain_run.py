@@ -9,12 +9,14 @@ import jax
 from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.private_data import clip_data, dataset_size, num_rows
+from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.langevin_run import run_langevin
 
@@ -36,6 +38,15 @@ class PrivateChainDraws:
     theta: Any
     guarantee: Guarantee | None
     reason: str = ""
+
+    def __repr__(self) -> str:
+        promise = f"no guarantee: {self.reason}" if self.guarantee is None else repr(self.guarantee)
+        return f"PrivateChainDraws({draws_in_words(self.theta)}, {promise})"
+
+    def _repr_html_(self) -> str:
+        none = html.remarks([("NO GUARANTEE", self.reason)])
+        promise = none if self.guarantee is None else self.guarantee._repr_html_()
+        return html.block(draws_in_words(self.theta), draws_as_html(self.theta), promise)
 
 
 def private_chain(

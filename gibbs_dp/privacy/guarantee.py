@@ -9,6 +9,7 @@ from typing import Any, Literal
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
 
 Mechanism = Literal["exact draw", "approximate draw", "chain"]
 
@@ -16,6 +17,8 @@ FINITE_PRECISION = (
     "finite precision: floating-point arithmetic does not have the laws that are assumed here "
     "(Mironov 2012); nothing is hardened against attacks on the lowest bits."
 )
+CURRENCIES = {"pure_epsilon": "pure epsilon", "zcdp": "zCDP rho", "gdp": "Gaussian DP mu"}
+IDEALIZED = "of exact draws; the draws of a Markov chain are approximate"
 
 
 @dataclass(frozen=True)
@@ -138,26 +141,44 @@ class Guarantee:
 
     def summary(self) -> str:
         """Return the promise, then one line for every assumption and caveat."""
-        draws = "1 draw" if self.num_draws == 1 else f"{self.num_draws} draws"
-        head = (
-            f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours, {draws} at "
-            f"gamma = {self.gamma:.6g}"
-        )
-        names = {"pure_epsilon": "pure epsilon", "zcdp": "zCDP rho", "gdp": "Gaussian DP mu"}
-        others = [
-            f"{text} {getattr(self, name):.6g}"
-            for name, text in names.items()
-            if getattr(self, name) is not None
-        ]
-        lines = [head, *(["also " + ", ".join(others)] if others else [])]
+        others = [f"{text} {value:.6g}" for text, value in self._currencies()]
+        lines = [self._head(), *(["also " + ", ".join(others)] if others else [])]
         if self.is_idealized:
-            lines.append("IDEALIZED: of exact draws; the draws of a Markov chain are approximate")
+            lines.append(f"IDEALIZED: {IDEALIZED}")
         lines += [f"assumes  {text}" for text in self.assumptions]
         lines += [f"caveat   {text}" for text in self.caveats]
         return "\n".join(lines)
 
+    def _head(self) -> str:
+        draws = "1 draw" if self.num_draws == 1 else f"{self.num_draws} draws"
+        return (
+            f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours, {draws} at "
+            f"gamma = {self.gamma:.6g}"
+        )
+
+    def _currencies(self) -> list[tuple[str, float]]:
+        named = ((text, getattr(self, name)) for name, text in CURRENCIES.items())
+        return [(text, value) for text, value in named if value is not None]
+
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        kind = self.mechanism + ", idealized" * self.is_idealized
+        rests = f"{html.counted(len(self.assumptions), 'assumption')}, " + html.counted(
+            len(self.caveats), "caveat"
+        )
+        return f"Guarantee({self._head()}, {kind}, {rests})"
+
+    def _repr_html_(self) -> str:
+        figures = [(f"{text}", f"{value:.6g}") for text, value in self._currencies()]
+        if self.total_variation is not None:
+            figures.append(("declared total variation", f"{self.total_variation:g}"))
+        told = [("IDEALIZED", IDEALIZED)] * self.is_idealized
+        told += [("assumes:", text) for text in self.assumptions]
+        told += [("caveat:", text) for text in self.caveats]
+        head = [("mechanism", self.mechanism), *figures]
+        return html.block(self._head(), html.facts(head), html.remarks(told))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; what is absent is left out, infinity is ``"inf"``."""

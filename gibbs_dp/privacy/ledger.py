@@ -1,6 +1,6 @@
 """What has been spent on one dataset: a SQLite file that concurrent processes share.
 
-Imports nothing but the standard library and `ledger_file`, so that any process can charge it.
+Charging imports nothing but the standard library and `ledger_file`, so that any process can do it.
 """
 
 from __future__ import annotations
@@ -250,6 +250,33 @@ nothing was recorded.
         return tuple(
             Charge(r.number, r.time, r.purpose, {k: float(v) for k, v in r.amounts.items()})
             for r in rows
+        )
+
+    def __repr__(self) -> str:
+        """Name file and budget; nothing is read, so that it never waits for a lock."""
+        budget = ", ".join(f"{name} {value:g}" for name, value in self.budget().items())
+        return f"Ledger({str(self.path)!r}, {self.adjacency} neighbours, budget {budget})"
+
+    def _repr_html_(self) -> str:
+        from gibbs_dp.io import html
+
+        try:
+            budget, spent, left, charges = self.budget(), self.spent(), self.left(), self.charges()
+        except (ValueError, OSError, sqlite3.Error) as error:
+            return html.block(repr(self), html.remarks([("UNREADABLE", str(error))]))
+        titles = [html.Heading(name) for name in ("budget", "spent", "left")]
+        amounts = [[k, *(f"{x[k]:.6g}" for x in (budget, spent, left))] for k in budget]
+        head = [html.Heading("charge"), html.Heading("time, UTC", is_text=True)]
+        head += [*map(html.Heading, budget), html.Heading("purpose", is_text=True)]
+        last = charges[-html.MOST_LINES :]
+        rows = [
+            [str(c.number), c.time, *(f"{c.amounts[k]:.6g}" for k in budget), c.purpose]
+            for c in last
+        ]
+        return html.block(
+            repr(self),
+            html.table([html.Heading("", is_text=True), *titles], amounts),
+            html.table(head, rows, len(charges) - len(last), "earlier charges") if rows else "",
         )
 
     def _look(self, connection: sqlite3.Connection) -> tuple[Budget, State]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
-from numpyro import diagnostics
 
 from gibbs_dp import io
 from gibbs_dp._cautions import Warned
 from gibbs_dp._version import __version__
+from gibbs_dp.io import html
 from gibbs_dp.sampling.cautions import (
     BIASED_STEPS,
     DIVERGED_CHAINS,
@@ -23,6 +25,7 @@ from gibbs_dp.sampling.cautions import (
     R_HAT,
     STUCK_CHAINS,
 )
+from gibbs_dp.sampling.coordinates import coordinates, describe, named_leaves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +34,14 @@ if TYPE_CHECKING:
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
 INFLATION_LIMIT = 0.05
+# What a pointer on a column's title sees in a notebook.
+MEANINGS = {
+    "ess": "Effective number of draws: so many independent ones would know the mean as well.",
+    "r_hat": "Split R-hat: about 1 where the chains agree.",
+}
+ONLY_SHOWN = (
+    "ess and r_hat are computed for the coordinates above only; .warnings looks at all of them."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +82,7 @@ class Draws:
     @property
     def named(self) -> dict[str, np.ndarray]:
         """Leaves of theta by name: ``theta`` for a single array, the path for a tree."""
-        return {name: np.asarray(leaf) for name, leaf in _named_leaves(self.theta)}
+        return {name: np.asarray(leaf) for name, leaf in named_leaves(self.theta)}
 
     # -- diagnostics ----------------------------------------------------------------------
 
@@ -79,15 +90,22 @@ class Draws:
         """Mean, sd, 5% and 95% quantiles, effective draws and split R-hat, a row a coordinate."""
         import pandas as pd  # slow to import
 
-        rows = [
-            {"dataset": i, "parameter": name, **_describe(values)}
-            for i, tree in enumerate(self._datasets())
-            for name, values in _coordinates(tree)
-        ]
-        frame = pd.DataFrame(rows)
+        frame = pd.DataFrame(self._rows(None))
         if not self.is_batch:
             return frame.drop(columns="dataset").set_index("parameter")
         return frame.set_index(["dataset", "parameter"])
+
+    def _rows(self, most: int | None) -> list[dict[str, Any]]:
+        """Describe the first coordinates, or all of them."""
+        every = (
+            (i, name, values)
+            for i, tree in enumerate(self._datasets())
+            for name, values in coordinates(tree)
+        )
+        return [
+            {"dataset": i, "parameter": name, **describe(values)}
+            for i, name, values in islice(every, most)
+        ]
 
     def _datasets(self) -> Iterator[dict[str, np.ndarray]]:
         if not self.is_batch:
@@ -109,7 +127,11 @@ class Draws:
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """One sentence for everything that makes these draws less than they seem."""
-        frame, found = self.to_dataframe(), []
+        return self._warnings(self._rows(None))
+
+    def _warnings(self, rows: Sequence[dict[str, Any]]) -> tuple[Warned, ...]:
+        """Warn of the chains, and of what these rows say of them."""
+        found = []
         if self.is_stuck.any():
             found.append(STUCK_CHAINS(stuck=int(self.is_stuck.sum()), total=self.is_stuck.size))
         lost = ~np.isfinite(self.log_density).all(axis=-1)
@@ -118,10 +140,10 @@ class Draws:
         inflation = self.variance_inflation
         if inflation is not None and not inflation <= INFLATION_LIMIT:
             found.append(BIASED_STEPS(share=inflation))
-        worst = float(frame["r_hat"].max())
+        worst = float(np.fmax.reduce([row["r_hat"] for row in rows]))
         if not worst <= RHAT_LIMIT:
             found.append(R_HAT(worst=worst))
-        fewest = float(frame["ess"].min())
+        fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
         if not fewest >= ESS_LIMIT:
             found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest))
         return tuple(found)
@@ -130,17 +152,51 @@ class Draws:
         """Return the diagnostics table as text, then the warnings."""
         marks = [f"WARNING  {w}" for w in self.warnings]
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
-        how = f"accepted {float(self.accept_rate.mean()):.0%}"
+        return "\n".join([f"{self._head()}, {self._how()}", table, *marks])
+
+    def _head(self) -> str:
+        chains, draws = self.log_density.shape[-2:]
+        return f"gamma={self.gamma:g}, {chains} chains x {draws} draws"
+
+    def _how(self) -> str:
         if self.variance_inflation is not None:
-            how = f"no acceptance step: variance too large by {self.variance_inflation:.1%} (est.)"
-        head = (
-            f"gamma={self.gamma:g}, {self.log_density.shape[-2]} chains x "
-            f"{self.log_density.shape[-1]} draws, {how}"
-        )
-        return "\n".join([head, table, *marks])
+            return f"no acceptance step: variance too large by {self.variance_inflation:.1%} (est.)"
+        return f"accepted {float(self.accept_rate.mean()):.0%}"
 
     def __str__(self) -> str:
         return self.summary()
+
+    @property
+    def _num_coordinates(self) -> int:
+        """Of one dataset."""
+        skipped = self.log_density.ndim
+        return sum(math.prod(np.shape(x)[skipped:]) for x in jax.tree.leaves(self.theta))
+
+    def __repr__(self) -> str:
+        batch = f"{self.log_density.shape[0]:,} datasets, " if self.is_batch else ""
+        return f"Draws({batch}{html.counted(self._num_coordinates, 'coordinate')}, {self._head()})"
+
+    def _repr_html_(self) -> str:
+        rows = self._rows(html.MOST_LINES // 2)
+        total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
+        names = [name for name in rows[0] if name != "dataset" or self.is_batch]
+        cells = [
+            [f"{x:.4g}" if isinstance(x, float) else str(x) for x in map(row.get, names)]
+            for row in rows
+        ]
+        marks: list[tuple[str, str]] = [("WARNING", text) for text in self._warnings(rows)]
+        if total > len(rows):
+            marks.append(("note:", ONLY_SHOWN))
+        return html.block(
+            f"{repr(self)[:-1]}, {self._how()})",
+            html.table(
+                [html.Heading(n, MEANINGS.get(n, ""), n == "parameter") for n in names],
+                cells,
+                total - len(rows),
+                "coordinates",
+            ),
+            html.remarks(marks),
+        )
 
     # -- other formats --------------------------------------------------------------------
 
@@ -202,83 +258,3 @@ class Draws:
         # NetCDF has no booleans of its own, and no names with slashes.
         tree["sample_stats"]["stuck"] = tree["sample_stats"]["stuck"].astype(np.int8)
         io.save_netcdf(tree, path)
-
-
-def load_draws(path: str | os.PathLike[str]) -> Draws:
-    """Read draws that :meth:`Draws.save` wrote; runs no code from the file.
-
-    A single array comes back as an array and anything else as a dict of named leaves. Only what
-    the file itself holds is read, and no more bytes than it has: links to other files, virtual
-    and compressed arrays are refused.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing or holds something else; :class:`gibbs_dp.io.DamagedFileError`, one
-        of them, if it is damaged or not as :meth:`Draws.save` writes it.
-    """
-    contents = io.load_netcdf(path, "draws")
-    try:
-        leaves = contents.groups["posterior"].variables
-        stats = contents.groups["sample_stats"].variables
-        _check_shapes(leaves, stats)
-        gamma = contents.attributes["gamma"]
-        settings = io.parse_json(contents.attributes["settings"], dict)
-        inflation = settings.get("variance_inflation")
-        numbers = (gamma,) if inflation is None else (gamma, inflation)
-        if not all(isinstance(x, (int, float)) for x in numbers):
-            raise ValueError("gamma or variance_inflation is no number")
-    except (KeyError, ValueError) as error:
-        raise io.DamagedFileError(
-            f"path: {os.fspath(path)!r} holds damaged draws ({io.reason(error)})."
-        ) from error
-    return Draws(
-        theta=leaves["theta"] if set(leaves) == {"theta"} else leaves,
-        log_density=stats["lp"],
-        accept_rate=stats["acceptance_rate"],
-        is_stuck=stats["stuck"].astype(bool),
-        gamma=float(gamma),
-        settings=settings,
-    )
-
-
-def _check_shapes(leaves: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> None:
-    lead = stats["lp"].shape
-    if stats["lp"].dtype.kind != "f" or len(lead) not in (2, 3) or min(lead) < 1 or not leaves:
-        raise ValueError("its log densities are no table of chains and draws")
-    for name, kinds in (("acceptance_rate", "f"), ("stuck", "bi")):
-        if stats[name].shape != lead[:-1] or stats[name].dtype.kind not in kinds:
-            raise ValueError(f"{name!r} has not one number for every chain")
-    for name, leaf in leaves.items():
-        if leaf.shape[: len(lead)] != lead or leaf.dtype.kind not in "fiu":
-            raise ValueError(f"{name!r} has not one array of numbers for every draw")
-
-
-def _named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
-    pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
-    names = [
-        ".".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path, _ in pairs
-    ]
-    return [(name or "theta", leaf) for name, (_, leaf) in zip(names, pairs, strict=True)]
-
-
-def _coordinates(
-    tree: dict[str, np.ndarray],
-) -> Iterator[tuple[str, Float[np.ndarray, "chain draw"]]]:
-    for name, leaf in tree.items():
-        for index in np.ndindex(leaf.shape[2:]):
-            label = f"{name}[{','.join(map(str, index))}]" if index else name
-            yield label, np.asarray(leaf[(slice(None), slice(None), *index)], np.float64)
-
-
-def _describe(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
-    low, high = np.quantile(values, [0.05, 0.95])
-    moving = values.std() > 0
-    return {
-        "mean": float(values.mean()),
-        "sd": float(values.std(ddof=1)),
-        "5%": float(low),
-        "95%": float(high),
-        "ess": float(diagnostics.effective_sample_size(values)) if moving else float("nan"),
-        "r_hat": float(diagnostics.split_gelman_rubin(values)) if moving else float("nan"),
-    }

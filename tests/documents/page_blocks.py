@@ -146,7 +146,9 @@ def run_program(command: str, where: str) -> str:
 def err_lines(text: str) -> str:
     """What a command logs, without progress bars."""
     return "".join(
-        line + "\n" for line in text.splitlines() if line.strip() and not re.search(r"\d+/\d+ \[", line)
+        line + "\n"
+        for line in text.splitlines()
+        if line.strip() and not re.search(r"\d+/\d+ \[", line)
     )
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.charge import charge_guarantee
@@ -27,6 +28,7 @@ from gibbs_dp.privacy.releases.checks import (
     require_accepted,
 )
 from gibbs_dp.privacy.releases.unchecked import without_checks
+from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
 
 TIMING_CAVEAT = "running time is not protected; do not let an adversary measure it."
 
@@ -52,6 +54,13 @@ class Release:
     theta: Any
     guarantee: Guarantee
     charge: int
+
+    def __repr__(self) -> str:
+        return f"Release({draws_in_words(self.theta)}, charge {self.charge}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        head = f"Release of {draws_in_words(self.theta)}, charge {self.charge}"
+        return html.block(head, draws_as_html(self.theta), self.guarantee._repr_html_())
 
 
 def check_request(

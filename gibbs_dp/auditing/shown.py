@@ -1,0 +1,121 @@
+"""A report as people see it: cells, one line, and HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from gibbs_dp.io import html
+from gibbs_dp.io.html import Heading, counted, plain
+from gibbs_dp.quantities.registry import COLUMNS
+
+Rows = Sequence[Mapping[str, Any]]
+
+# A caption holds a name this long.
+WIDTH = 40
+
+
+def cells(rows: Rows) -> dict[str, list[str]]:
+    """Return the columns of the printed table, by their names in rows: a text a gamma."""
+    present = set(chain.from_iterable(rows))
+    found = {"gamma": [f"{row['gamma']:g}" for row in rows]}
+    for column in COLUMNS.values():
+        if column.title is not None and column.name in present:
+            found[column.name] = [_cell(row, column.name) for row in rows]
+    return found
+
+
+def one_line(rows: Rows, settings: Mapping[str, Any], warnings: Sequence[str]) -> str:
+    """Say what a report is of.
+
+    Parameters
+    ----------
+    rows, settings, warnings
+        Of the report; any of them may be empty.
+
+    Returns
+    -------
+    str
+        Less than a line.
+
+    Examples
+    --------
+    >>> rows = [{"gamma": g, "n": 200, "num_datasets": 1024} for g in (0.1, 1.0, 10.0)]
+    >>> one_line(rows, {"loss": "logistic"}, ["a warning"])
+    'logistic, n=200, gammas 0.1 .. 10 (3), 1,024 datasets, 1 warning'
+    """
+    loss = plain(str(settings.get("loss", "")), WIDTH)
+    n = settings.get("n", rows[0].get("n") if rows else None)
+    parts = [loss] if loss else []
+    parts += [f"n={plain(str(n), WIDTH)}"] if n is not None else []
+    parts.append(_span([row.get("gamma", math.nan) for row in rows]))
+    counts = [c for row in rows if isinstance(c := row.get("num_datasets"), Integral)]
+    if counts:
+        few = "" if min(counts) == max(counts) else f"{min(counts):,} to "
+        parts.append(few + counted(int(max(counts)), "dataset"))
+    parts += [counted(len(warnings), "warning")] if warnings else []
+    return ", ".join(parts)
+
+
+def as_html(head: str, rows: Rows, warnings: Sequence[str], notes: Sequence[str]) -> str:
+    """Show a report in a notebook: the printed table, its warnings and its notes.
+
+    Parameters
+    ----------
+    head
+        A line above it.
+    rows, warnings, notes
+        Of the report. A pointer on a column's title sees what the column means.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    columns = cells(rows[: html.MOST_LINES])
+    headings = [_heading(name) for name in columns]
+    lines = zip(*columns.values(), strict=True)
+    hidden = len(rows) - html.MOST_LINES
+    marks = [("WARNING", text) for text in warnings] + [("note:", text) for text in notes]
+    return html.block(head, html.table(headings, lines, hidden, "gammas"), html.remarks(marks))
+
+
+def with_error(value: float, se: float) -> str:
+    """Format a value to the precision of its standard error.
+
+    >>> with_error(0.66734, 0.0061), with_error(1.2345e-7, 3e-10)
+    ('0.6673 ± 0.0061', '1.2345e-07 ± 3e-10')
+    """
+    if not (np.isfinite(value) and np.isfinite(se) and se > 0):
+        return f"{value:.4g} ± {se:.2g}"
+    if value == 0:
+        return f"0 ± {se:.2g}"
+    digits = max(2, int(np.floor(np.log10(abs(value))) - np.floor(np.log10(se))) + 2)
+    digits = min(digits, 8)
+    return f"{value:.{digits}g} ± {se:.2g}"
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    if name not in row:
+        return "-"
+    value = row[name]
+    if f"{name}_se" in row:
+        return with_error(value, row[f"{name}_se"])
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _heading(name: str) -> Heading:
+    column = COLUMNS[name]
+    unit = f" ({column.unit})" if column.unit else ""
+    return Heading(column.title or name, f"{name}{unit}: {column.meaning}")
+
+
+def _span(gammas: Sequence[float]) -> str:
+    if len(gammas) < 2:
+        return f"gamma {gammas[0]:g}" if gammas else "no gammas"
+    return f"gammas {min(gammas):g} .. {max(gammas):g} ({len(gammas)})"

@@ -1,0 +1,44 @@
+"""The single numbers of a pytree of draws: their names, and what describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, PyTree
+from numpyro import diagnostics
+
+
+def named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
+    """Name every leaf of a tree by its path, and a single array ``theta``."""
+    pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
+    names = [
+        ".".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path, _ in pairs
+    ]
+    return [(name or "theta", leaf) for name, (_, leaf) in zip(names, pairs, strict=True)]
+
+
+def coordinates(
+    tree: dict[str, np.ndarray],
+) -> Iterator[tuple[str, Float[np.ndarray, "chain draw"]]]:
+    """Go through all numbers of a tree, ``[chain, draw]`` each."""
+    for name, leaf in tree.items():
+        for index in np.ndindex(leaf.shape[2:]):
+            label = f"{name}[{','.join(map(str, index))}]" if index else name
+            yield label, np.asarray(leaf[(slice(None), slice(None), *index)], np.float64)
+
+
+def describe(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
+    """Moments, quantiles and diagnostics of one coordinate."""
+    low, high = np.quantile(values, [0.05, 0.95])
+    moving = values.std() > 0
+    return {
+        "mean": float(values.mean()),
+        "sd": float(values.std(ddof=1)),
+        "5%": float(low),
+        "95%": float(high),
+        "ess": float(diagnostics.effective_sample_size(values)) if moving else float("nan"),
+        "r_hat": float(diagnostics.split_gelman_rubin(values)) if moving else float("nan"),
+    }
