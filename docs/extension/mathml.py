@@ -1,28 +1,24 @@
 """Formulas as MathML, which browsers draw themselves: no script, no fonts, no network."""
 
-from docutils.utils.math import latex2mathml, wrap_math_code
+from docutils import nodes
+from docutils.utils.math import latex2mathml
 from sphinx.errors import ExtensionError
 
 
 def to_mathml(latex, is_block):
     """One formula."""
-    code = wrap_math_code(latex, is_block) if is_block else latex
     try:
-        return latex2mathml.tex2mathml(code, as_block=is_block)
+        return latex2mathml.tex2mathml(latex, as_block=is_block)
     except Exception as error:
         raise ExtensionError(f"no MathML for {latex!r}: {error}") from error
 
 
 def visit_inline(self, node):
-    from docutils import nodes
-
     self.body.append(to_mathml(node.astext(), is_block=False))
     raise nodes.SkipNode
 
 
 def visit_block(self, node):
-    from docutils import nodes
-
     self.body.append(f'<div class="formula">{to_mathml(node.astext(), is_block=True)}</div>\n')
     raise nodes.SkipNode
 
