@@ -29,7 +29,9 @@ notebooks: $(STAMP)-notebooks
 	$(BIN)/jupytext --to ipynb --test notebooks/*.py
 
 # The documentation, in docs/build/html; GIBBS_DP_FAST=1 runs its notebooks with small counts.
+# Before, every code block of README and of the pages is run, and what it prints compared.
 docs: $(STAMP)-docs
+	$(BIN)/python -m pytest -n 2 --dist worksteal docs/tests
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/build/html
 	@echo "The documentation is in docs/build/html/index.html."
 

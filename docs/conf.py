@@ -26,7 +26,7 @@ extensions = [
     "copied_pages",
     "mathml",
 ]
-exclude_patterns = ["build", "extension", "README.md"]
+exclude_patterns = ["build", "extension", "tests"]
 
 # -- pages ------------------------------------------------------------------------------
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline", "attrs_block"]
@@ -49,7 +49,7 @@ autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
-napoleon_use_rtype = False
+napoleon_use_rtype = True
 napoleon_use_ivar = True
 napoleon_attr_annotations = False
 python_use_unqualified_type_names = True

@@ -3,6 +3,7 @@
 import inspect
 from types import ModuleType
 
+from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
@@ -33,8 +34,17 @@ ROOMS = {
     "gibbs_dp.estimators": gibbs_dp.estimators,
 }
 """What users reach through ``import gibbs_dp``, and what extensions of it need."""
+# The front door in an order to read it in; all that it has must be here.
+DOOR = {
+    "Posteriors and populations": ("GibbsPosterior", "Flat", "Domain"),
+    "Audits": ("audit", "Report", "load_report", "compare", "Comparison", "Store"),
+    "Draws": ("sample", "Draws", "load_draws", "shard_examples"),
+    "Samplers": ("HMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
+    "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),
+    "Errors": ("AuditInterrupted", "AuditIncomplete", "StoreError", "ImproperPosteriorError"),
+}
 # Bases whose methods nobody looks for here.
-BASES = ("tuple", "str", "Exception", "ValueError", "OSError", "RuntimeError", "Generic")
+BASES = "tuple, str, Generic, Protocol"
 
 
 def is_own(value):
@@ -72,7 +82,8 @@ def inner_modules(module):
 def entry(path, value):
     """The directive that documents a name."""
     if inspect.isclass(value):
-        return f".. autoclass:: {path}\n   :members:\n   :inherited-members: {', '.join(BASES)}\n"
+        inherited = "" if issubclass(value, Exception) else f"   :inherited-members: {BASES}\n"
+        return f".. autoclass:: {path}\n   :members:\n{inherited}"
     if inspect.isroutine(value):
         return f".. autofunction:: {path}\n"
     return f".. autodata:: {path}\n"
@@ -91,12 +102,24 @@ def documented(module, prefix):
 
 def room_page(path, module, known):
     """The page of a room; ``known`` are the values of earlier pages, which it only names."""
-    lines = [path, "=" * len(path), "", f".. module:: {path}", "", inspect.getdoc(module) or "", ""]
+    lines = [*heading(path, "="), f".. module:: {path}", "", inspect.getdoc(module) or "", ""]
+    if module is gibbs_dp:
+        for title, names in DOOR.items():
+            lines += heading(title, "-")
+            for name in names:
+                known[id(getattr(module, name))] = f"{path}.{name}"
+                lines.append(entry(f"{path}.{name}", getattr(module, name)))
+        return "\n".join(lines)
     for name, value in documented(module, path).items():
         first = known.setdefault(id(value), name)
         short = name.removeprefix(f"{path}.")
         lines.append(entry(name, value) if first == name else ALIAS.format(short, first))
     return "\n".join(lines)
+
+
+def heading(text, line):
+    """A heading and an empty line."""
+    return [text, line * len(text), ""]
 
 
 ALIAS = """
@@ -124,7 +147,21 @@ def check(app, error):
     LOGGER.info(f"reference: {len(wanted)} of {len(wanted)} public names documented (100%)")
 
 
+def skip(app, what, name, value, is_skipped, options):
+    """Leave out the fields of named tuples that say nothing but their number."""
+    return True if (getattr(value, "__doc__", None) or "").startswith("Alias for field") else None
+
+
+def shorten(app, doctree):
+    """Arrays are called as in the code, not by where JAX keeps their class."""
+    for text in list(doctree.findall(nodes.Text)):
+        if "jaxlib._jax." in text:
+            text.parent.replace(text, nodes.Text(text.replace("jaxlib._jax.", "")))
+
+
 def setup(app):
+    app.connect("autodoc-skip-member", skip)
+    app.connect("doctree-read", shorten)
     app.connect("builder-inited", write)
     app.connect("build-finished", check)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
