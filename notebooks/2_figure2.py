@@ -167,5 +167,5 @@ exact.assign(difference=exact["on-average KL"] - exact["gamma x gen"])
 # Where both sides are finite sums they agree up to the rounding of the computer, and where they are
 # sampled both are within a few standard errors of the exact value. So a posterior that overfits is one
 # that tells about its examples, and the other way round. The normalizers are the steadier route while the KL is
-# small; the losses are the check, and take over where it is large. None of this bounds the worst case,
-# which is the upper line of the picture.
+# small; the losses are the check, and take over where it is large. None of this bounds the worst case:
+# that is the line of the DP epsilon.

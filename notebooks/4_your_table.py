@@ -107,7 +107,7 @@ print("".join(path.open().readlines()[:4]))
 #
 # In a terminal this is
 #
-#     gibbs-dp audit --data patients.csv --target ill --missing drop --gammas 0.1 1 --out results
+#     gibbs-dp audit --data patients.csv --target ill --missing drop --gammas 0.01 0.1 1 --out results
 #
 # and `main` is the function behind it. Without `--missing drop` the empty cells are refused: nothing
 # is left out silently.
@@ -118,7 +118,7 @@ main(["audit", "--data", str(path), "--target", "ill", "--num-datasets", "64"]);
 # %%
 results = Path(folder.name) / "results"
 words = ["audit", "--data", str(path), "--target", "ill", "--missing", "drop", "--n", "500"]
-words += ["--gammas", "0.1", "1", "--num-datasets", "64" if fast else "256"]
+words += ["--gammas", "0.01", "0.1", "1", "--num-datasets", "64" if fast else "256"]
 words += ["--num-information", "0", "--quiet", "--out", str(results)]
 main(words)
 saved = gdp.load_report(results / "audit.nc")
@@ -140,7 +140,7 @@ report = gdp.audit(
     problem.posterior,
     problem.population,
     n=500,
-    gammas=[0.1, 1.0],
+    gammas=[0.01, 0.1, 1.0],
     num_datasets=64 if fast else 256,
     num_information=0,
     progress=False,

@@ -80,7 +80,7 @@ fast = os.environ.get("GIBBS_DP_FAST") == "1"  # small counts, for tests
 
 # %%
 candidates, values, law = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), [0.5, 0.3, 0.2]
-n, gammas = 10, [1.0, 3.0, 10.0, 30.0]
+n, gammas = 10, [0.3, 1.0, 3.0, 10.0]
 posterior = gdp.GibbsPosterior(
     gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(-1.0, 2.0, 1))
 )

@@ -98,9 +98,15 @@ curves.loc[[1.5, 2.0, 3.0, 5.0, 10.0, 40.0]].round(3)
 
 # %%
 figure, axes = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
-styles = {"linear": "-", "cubic": "-", "any function": "k-", "linear, valid bound": "-."}
-for name, style in {**styles, "linear, as printed": ":"}.items():
-    axes.plot(alphas, curves[name], style, marker="o", markersize=3, label=name)
+styles = {
+    "linear": ("#0072B2", "-"),
+    "cubic": ("#56B4E9", "-"),
+    "any function": ("black", "-"),
+    "linear, valid bound": ("#009E73", "-."),
+    "linear, as printed": ("#D55E00", ":"),
+}
+for name, (color, line) in styles.items():
+    axes.plot(alphas, curves[name], line, color=color, marker="o", markersize=3, label=name)
 axes.set(xlabel="order alpha", ylabel="Rényi divergence (nats)", ylim=(0, 1.6), xscale="log")
 axes.set_xticks([2, 5, 10, 20, 40], ["2", "5", "10", "20", "40"])
 axes.minorticks_off()
