@@ -60,6 +60,20 @@ def is_tame(log_ratio: Float[np.ndarray, " draws"]) -> bool:
     return not tail.size or float(np.mean(tail - threshold)) <= MAX_TAIL_INDEX
 
 
+# Standard errors from zero at which a control variate's mean is not what it is taken for.
+MAX_CENTRE_Z = 4.0
+
+
+def is_centred(control: Float[np.ndarray, " datasets"]) -> bool:
+    """Whether the mean of a control variate is zero, as far as its datasets tell.
+
+    A ratio may be large only where nothing was drawn: on a finite class whose posteriors sit on
+    one candidate each, its mean over draws is far below one, and no tail is seen.
+    """
+    mean = average(control)
+    return not abs(mean.value) > MAX_CENTRE_Z * mean.se
+
+
 def control_share(
     values: Float[np.ndarray, " datasets"],
     control: Float[np.ndarray, " datasets"],
@@ -68,8 +82,9 @@ def control_share(
     """Coefficient in [0, 1] at which adding a control variate of mean zero reduces noise most.
 
     The control variate is ``mean exp(log_ratio) - 1`` per dataset, a ratio of two densities. Zero
-    where that ratio has heavy tails: its sample mean is then biased. The coefficient is fitted on
-    the datasets themselves, which biases an average by ``O(1 / datasets)`` of its spread.
+    where that ratio has heavy tails, or is far from one on average: its sample mean is then biased.
+    The coefficient is fitted on the datasets themselves, which biases an average by ``O(1 /
+    datasets)`` of its spread.
 
     Parameters
     ----------
@@ -81,14 +96,15 @@ def control_share(
     Returns
     -------
     float
-        0 where the ratio has heavy tails.
+        0 where the ratio has heavy tails or another mean.
 
     Examples
     --------
     >>> control_share(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.0, -0.5]), np.zeros(100))
     1.0
     """
-    return fitted_share(values, -control) if is_tame(log_ratio) else 0.0
+    is_sound = is_tame(log_ratio) and is_centred(control)
+    return fitted_share(values, -control) if is_sound else 0.0
 
 
 def fitted_share(

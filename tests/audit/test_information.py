@@ -91,6 +91,18 @@ def test_finite_class_matches_the_oracle():
     assert others(report) == []
 
 
+def test_a_finite_class_whose_posteriors_sit_on_single_candidates():
+    theta, z, probs = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
+    posterior = gdp.GibbsPosterior(lambda t, x: (t - x) ** 2, gdp.Flat(gdp.supports.real()))
+    report = gdp.audit(
+        posterior, gdp.populations.Finite(z, probs), 10, [5.0, 50.0], 512,
+        kernel=gdp.Grid(theta), progress=False,
+    )  # fmt: skip
+    problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
+    exact = [problem.quantities(g, 10, beta=0.05)["mutual_information"] for g in (5.0, 50.0)]
+    assert contains(report, exact).all()
+
+
 def test_structured_loss_against_quadrature():
     # theta = mean + Laplace(1 / gamma): I is the entropy of the sum minus that of the noise.
     n, gammas = 100, [1.0, 10.0, 100.0]

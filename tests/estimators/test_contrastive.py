@@ -67,6 +67,13 @@ def test_heavy_tailed_control_variates_are_left_out():
     assert control_share(-wild, np.expm1(wild), wild) == 0.0
 
 
+def test_ratios_that_were_never_drawn_where_they_are_large_are_left_out():
+    # Nine posteriors in ten sit on the first of two candidates, the others on the second: the
+    # ratio of the mean to a dataset's own is 0.9 or 0.1 at every draw, and 10^6 at none.
+    own = np.where(np.arange(4000) % 10 < 9, 0.9, 0.1)
+    assert control_share(-np.log(own), own - 1.0, np.log(own)) == 0.0
+
+
 def test_information_about_one_example_of_a_finite_channel():
     # Z = (a, b) of two fair bits; theta | Z has P(1) = CURVE[a, b]. I(theta; a) by enumeration.
     curve = np.array([[0.2, 0.4], [0.5, 0.9]])
