@@ -148,7 +148,7 @@ pd.DataFrame(
 )
 
 # %%
-report.plot()
+report.plot(panels=["information", "generalization"])
 
 # %% [markdown]
 # ## The ceiling
