@@ -11,6 +11,7 @@ import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from gibbs_dp.cli.main import main as gibbs_dp
@@ -23,6 +24,8 @@ FENCE = re.compile(
 SHOWN = {"text", "none"}  # output of the block above; nothing to run
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 TOLERANCE = 0.05
+# What only a shell runs.
+SCRIPT = re.compile(r"(for|while|if|export|#!|srun|sbatch|mpiexec|mkdir|.* > )")
 
 
 class Block(NamedTuple):
@@ -55,7 +58,9 @@ def blocks(page: Path) -> list[Block]:
 
 def run_page(page: Path) -> dict[str, object]:
     """Run the blocks of a page in the working directory; return the names that it defined."""
-    namespace = {"__name__": "__page__"}
+    # A module of its own: dataclasses look for the one that they are in.
+    module = sys.modules["page"] = ModuleType("page")
+    namespace = module.__dict__
     found = blocks(page)
     for block, after in zip(found, [*found[1:], None], strict=True):
         where = f"{page.name}:{block.line}"
@@ -96,7 +101,7 @@ def run_script(text: str, where: str) -> None:
     """Run lines of a shell; whole scripts by bash, with stand-ins for what is not here."""
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0, where
     lines = [line for line in re.sub(r"\\\n\s*", "", text).splitlines() if line.strip()]
-    if any(re.match(r"(for|while|if|export|#!|srun|sbatch|mpiexec)\b", line) for line in lines):
+    if any(map(SCRIPT.match, lines)):
         stand_ins = Path("bin")
         stand_ins.mkdir(exist_ok=True)
         (stand_ins / "srun").write_text(
@@ -104,7 +109,7 @@ def run_script(text: str, where: str) -> None:
         )
         (stand_ins / "srun").chmod(0o755)
         programs = Path(sys.executable).parent
-        env = f"export PATH=$PWD/bin:{programs}:$PATH SCRATCH=$PWD JAX_COMPILATION_CACHE_DIR=\n"
+        env = f"export PATH=$PWD/bin:{programs}:$PATH SCRATCH=$PWD HOME=$PWD\n"
         done = subprocess.run(["bash", "-e"], input=env + text, text=True, capture_output=True)
         assert done.returncode == 0, f"{where}: {done.stdout}{done.stderr}"
         return
