@@ -1,5 +1,6 @@
 """The documentation site: `make docs` builds it without a network, warnings are errors."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -27,6 +28,9 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["build", "extension", "tests"]
+
+# What Jupyter logs while it runs notebooks; errors end the build.
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 # -- pages ------------------------------------------------------------------------------
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline", "attrs_block"]

@@ -20,7 +20,7 @@
 # more privacy cost?** This notebook answers for a small table: it measures what a model tells on
 # average, sets that beside the worst case, and ends with a model that may be handed out.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys

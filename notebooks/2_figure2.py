@@ -26,7 +26,7 @@
 # This notebook estimates both sides on the two problems of their Figure 2, compares them with exact
 # values, and ends with a problem that is small enough to compute both sides without any sampling.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys

@@ -22,7 +22,7 @@
 # on one small problem, orders them, and then asks of every pair whether one implies the other: either
 # an inequality is checked, or a counterexample is shown.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys

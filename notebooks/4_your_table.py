@@ -21,7 +21,7 @@
 # it from the command line's functions and from Python, reads it again in the way a private release
 # needs, and ends with a released model, its guarantee and the ledger that was charged.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys

@@ -22,7 +22,7 @@
 # has none. This notebook checks the bracket where the truth is known, shows the ceiling, and asks what
 # the information says about generalization.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys

@@ -22,7 +22,7 @@
 # training set against the holdout and lets out little of it, and ends with a plan for a holdout that
 # keeps a promise.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys

@@ -22,7 +22,7 @@
 # notebook computes the restricted divergences of the Laplace mechanism exactly, shows where a printed
 # bound fails, and ends with trained adversaries that try to see what a Gibbs posterior gives away.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys

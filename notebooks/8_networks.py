@@ -21,7 +21,7 @@
 # network on handwritten digits, for several datasets at once, and compares a cautious `gamma` with
 # Bayes. On a GPU it runs in full; a CPU does a smaller version.
 
-# %%
+# %% tags=["hide-input"]
 # Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
 import importlib.util
 import sys
