@@ -26,6 +26,7 @@ extensions = [
     "command_pages",
     "copied_pages",
     "mathml",
+    "links",
 ]
 exclude_patterns = ["build", "extension", "tests"]
 

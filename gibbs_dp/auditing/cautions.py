@@ -17,8 +17,8 @@ FAILED_DATASETS = Caution(
     "Chains of some datasets never moved, were not finite, or had an improper posterior. Their "
     "datasets are not in the averages, and they are no random selection.",
     "Improper: give a proper prior. Stuck or not finite: a smaller step size, a prior that keeps "
-    "parameters where the loss is finite, float64. A percent of failures or less matters less "
-    "than its sentence sounds; a tenth makes a row useless.",
+    "parameters where the loss is finite, float64. A tenth of failures makes a row useless; how "
+    "much a single one matters depends on whether it is the rare person that you ask about.",
 )
 PARTLY_UNDEFINED = Caution(
     "partly-undefined",
