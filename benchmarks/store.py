@@ -88,7 +88,7 @@ def overhead(quick):
     """Time an audit with and without a store, and the writing and reading of one block."""
     import gibbs_dp as gdp
     from gibbs_dp.engine.store.archive import Archive
-    from gibbs_dp.problems.registry import build_problem
+    from gibbs_dp.problems import build_problem
 
     rows = []
     problem = build_problem("logistic-regression", dim=10)
@@ -139,7 +139,7 @@ def merge(quick):
     rows = []
     import gibbs_dp as gdp
     from gibbs_dp.engine.store.archive import Archive, pilot_digest
-    from gibbs_dp.problems.registry import build_problem
+    from gibbs_dp.problems import build_problem
 
     problem = build_problem("logistic-regression", dim=10)
 

@@ -32,11 +32,16 @@ def exports(package: str) -> dict[str, str]:
 def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
     """Top-level names of a module: what they are bound to, or where they are imported from."""
     path = ROOT.joinpath(*module.split(".")[1:])
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not path.is_file():
-        return {}
+    files = [path.with_suffix(".py")]
+    if path.is_dir():  # the names of lazy packages are in their stubs
+        files = [path / "__init__.py", path / "__init__.pyi"]
     found: dict[str, ast.AST | tuple[str, str]] = {}
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = [
+        node
+        for file in files
+        if file.is_file()
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+    ]
     typed = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
     for node in [*body, *typed]:  # imports under TYPE_CHECKING too
         match node:
@@ -49,7 +54,10 @@ def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
                 found |= {t.id: value for t, value in pairs if isinstance(t, ast.Name)}
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 found[name] = value
-            case ast.ImportFrom(module=str(home), names=names, level=0):
+            case ast.ImportFrom(module=home, names=names, level=level):
+                home = home or ""
+                if level == 1:  # in stubs, from the package itself
+                    home = f"{module}.{home}".rstrip(".")
                 found |= {alias.asname or alias.name: (home, alias.name) for alias in names}
     return found
 

@@ -69,13 +69,11 @@ def members(module):
 
 def inner_modules(module):
     """Modules that a room's face shows as its own."""
-    if module is gibbs_dp:
-        return {}
-    source = inspect.getsource(module)
+    shown = {} if module is gibbs_dp else members(module)
     return {
         name: value
-        for name, value in members(module).items()
-        if isinstance(value, ModuleType) and f"import {name} as {name}" in source
+        for name, value in shown.items()
+        if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{name}"
     }
 
 

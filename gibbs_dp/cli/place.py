@@ -15,7 +15,6 @@ from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
 from gibbs_dp.cli.parser import given
-from gibbs_dp.io import parse_json
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Store
@@ -108,6 +107,8 @@ def recalled(path: str) -> tuple[str, dict[str, Any], int]:
     UsageError
         If there is none that can be read.
     """
+    from gibbs_dp.io import parse_json
+
     try:
         asked = parse_json((Path(path) / REQUEST).read_text(), dict)
         return str(asked["problem"]), dict(asked["options"]), int(asked["num_processes"])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import PROBLEM
 from gibbs_dp.cli.parser import given, parse, split_name
-from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES, build_problem, load_problem
+from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES
+
+if TYPE_CHECKING:
+    from gibbs_dp.problems.base import Problem
 
 
 def problem_options() -> tuple[Option, ...]:
@@ -88,6 +91,8 @@ def parse_with_problem(
 
 def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     """Build the problem that a parsed command line names."""
+    from gibbs_dp.problems import build_problem, load_problem
+
     if name == PROBLEM.flag:
         return load_problem(parsed.problem)
     return build_problem(name, **given(parsed, PROBLEMS[name].options))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import ADJACENCY
-from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.model.prior import Flat
-from gibbs_dp.model.supports import l2_ball
-from gibbs_dp.problems.base import Problem
+
+if TYPE_CHECKING:
+    from gibbs_dp.model import Domain, GibbsPosterior
+    from gibbs_dp.problems import Problem
 
 TARGETS = options_of(
     "gibbs_dp:calibrate",
@@ -49,6 +48,9 @@ def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosteri
     UsageError
         If a bound does not fit the problem.
     """
+    from gibbs_dp.model import Domain, Flat, GibbsPosterior
+    from gibbs_dp.model.supports import l2_ball
+
     posterior, domain = problem.posterior, problem.domain
     if parsed.x_bound is not None:
         domain = replace(domain or Domain(), x_bound=parsed.x_bound)
@@ -57,7 +59,7 @@ def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosteri
     if parsed.theta_ball is not None:
         if posterior.structured or not posterior.prior.is_euclidean:
             raise UsageError("--theta-ball: it is for losses per example and unbounded priors.")
-        if not (parsed.theta_ball > 0 and np.isfinite(parsed.theta_ball)):
+        if not (parsed.theta_ball > 0 and math.isfinite(parsed.theta_ball)):
             raise UsageError(f"--theta-ball: must be positive, got {parsed.theta_ball:g}.")
         posterior = GibbsPosterior(posterior.loss, Flat(l2_ball(posterior.dim, parsed.theta_ball)))
     return posterior, domain

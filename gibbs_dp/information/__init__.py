@@ -1,5 +1,6 @@
 """Divergences, measures of dependence and bounds, in NumPy and float64."""
 
-from gibbs_dp.information import bounds as bounds
-from gibbs_dp.information import dependence as dependence
-from gibbs_dp.information import divergences as divergences
+import lazy_loader
+
+# What is here is imported when it is used; its names and their types are in __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,9 +1,6 @@
 """What is sampled: posteriors, supports, domains, losses and populations."""
 
-from gibbs_dp.model import losses as losses
-from gibbs_dp.model import populations as populations
-from gibbs_dp.model import supports as supports
-from gibbs_dp.model.domain import Domain as Domain
-from gibbs_dp.model.domain import LossConstants as LossConstants
-from gibbs_dp.model.posterior import GibbsPosterior as GibbsPosterior
-from gibbs_dp.model.prior import Flat as Flat
+import lazy_loader
+
+# What is here is imported when it is used; its names and their types are in __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,39 +1,6 @@
 """Worst-case privacy: of exact draws, of the chain that is run, and of what is released."""
 
-from gibbs_dp.privacy.accountant import Accountant as Accountant
-from gibbs_dp.privacy.accountant import account as account
-from gibbs_dp.privacy.calibrate import Calibration as Calibration
-from gibbs_dp.privacy.calibrate import Target as Target
-from gibbs_dp.privacy.calibrate import calibrate_gamma as calibrate_gamma
-from gibbs_dp.privacy.chain import ChainConstants as ChainConstants
-from gibbs_dp.privacy.chain import chain_constants as chain_constants
-from gibbs_dp.privacy.chain import chain_guarantee as chain_guarantee
-from gibbs_dp.privacy.chain_calibration import ChainCalibration as ChainCalibration
-from gibbs_dp.privacy.chain_calibration import calibrate_chain as calibrate_chain
-from gibbs_dp.privacy.chain_run import PrivateChainDraws as PrivateChainDraws
-from gibbs_dp.privacy.chain_run import private_chain as private_chain
-from gibbs_dp.privacy.charge import charge_guarantee as charge_guarantee
-from gibbs_dp.privacy.columns import Levels as Levels
-from gibbs_dp.privacy.columns import Number as Number
-from gibbs_dp.privacy.columns import Positive as Positive
-from gibbs_dp.privacy.columns import Range as Range
-from gibbs_dp.privacy.composition import compose as compose
-from gibbs_dp.privacy.explanation import explain as explain
-from gibbs_dp.privacy.explanation import rows as rows
-from gibbs_dp.privacy.guarantee import Guarantee as Guarantee
-from gibbs_dp.privacy.ledger import BudgetExceededError as BudgetExceededError
-from gibbs_dp.privacy.ledger import Ledger as Ledger
-from gibbs_dp.privacy.ledger_file import DamagedLedgerError as DamagedLedgerError
-from gibbs_dp.privacy.pld import PrivacyLoss as PrivacyLoss
-from gibbs_dp.privacy.pld import dominating_pair_pld as dominating_pair_pld
-from gibbs_dp.privacy.pld import enumerated_pld as enumerated_pld
-from gibbs_dp.privacy.pld import location_family_pld as location_family_pld
-from gibbs_dp.privacy.pure import pure_dp_epsilon as pure_dp_epsilon
-from gibbs_dp.privacy.releases.checks import IDEALIZATIONS as IDEALIZATIONS
-from gibbs_dp.privacy.releases.exact_draws import release as release
-from gibbs_dp.privacy.releases.langevin_chain import release_chain as release_chain
-from gibbs_dp.privacy.releases.proven_draws import release_proven as release_proven
-from gibbs_dp.privacy.releases.steps import Release as Release
-from gibbs_dp.privacy.releases.steps import ReleaseError as ReleaseError
-from gibbs_dp.privacy.schema import Schema as Schema
-from gibbs_dp.privacy.table import read_table as read_table
+import lazy_loader
+
+# What is here is imported when it is used; its names and their types are in __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

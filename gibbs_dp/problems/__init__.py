@@ -1,5 +1,6 @@
 """Problems to audit: the built-in ones, and `Problem` for users' own."""
 
-from gibbs_dp.problems.base import Problem as Problem
-from gibbs_dp.problems.registry import build_problem as build_problem
-from gibbs_dp.problems.registry import load_problem as load_problem
+import lazy_loader
+
+# What is here is imported when it is used; its names and their types are in __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,14 @@
+from . import attacks as attacks
+from . import channels as channels
+from . import closed_form as closed_form
+from . import composition as composition
+from . import counterexamples as counterexamples
+from . import dependent as dependent
+from . import identities as identities
+from .finite_channel import FiniteChannel as FiniteChannel
+from .finite_problem import FiniteProblem as FiniteProblem
+from .finite_problem import StructuredProblem as StructuredProblem
+from .groups import GroupPrivacy as GroupPrivacy
+from .problem import TypeProblem as TypeProblem
+from .record import Record as Record
+from .types import ordered_datasets as ordered_datasets
