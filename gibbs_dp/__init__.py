@@ -3,8 +3,6 @@
 import lazy_loader
 
 import gibbs_dp._jaxlib.threads  # noqa: F401  (before JAX starts)
-from gibbs_dp._version import __version__ as __version__
 
 # What is here is imported when it is used; its names and their types are in __init__.pyi.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ += ["__version__"]
