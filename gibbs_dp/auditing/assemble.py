@@ -42,7 +42,7 @@ def make_report(
         A row for every gamma.
     """
     rows, values = [], []
-    warnings: list[str] = list(extra)
+    warnings: list[str] = [*extra, *(w for q in settings.quantities for w in q.cautions(settings))]
     for result in results:
         of_datasets = dataset_values(settings, result)
         row, told = make_row(settings, result, of_datasets)
