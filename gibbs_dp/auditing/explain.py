@@ -35,6 +35,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     "Of mutual information": (
         information.BOUNDS_CROSS,
         information.INFORMATION_CEILING,
+        information.INDIVIDUAL_TOO_LARGE,
         information.IDENTITY_BROKEN,
         information.NORMALIZERS_DISAGREE,
         information.POOR_OVERLAP,
