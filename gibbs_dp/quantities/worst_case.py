@@ -83,8 +83,8 @@ class WorstCase(Quantity):
         return [OUTSIDE_DOMAIN(outside=outside, count=count, share=outside / count)]
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
-        """Say what the epsilon is for."""
-        if not any("dp_epsilon" in row for row in rows):
+        """Say what the epsilon is for, where there is a finite one."""
+        if not any(math.isfinite(row.get("dp_epsilon", math.inf)) for row in rows):
             return []
         return [
             "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "

@@ -94,3 +94,15 @@ def test_nothing_is_compiled_for_it():
         audit(population, declared)
         counts.append(len(calls))
     assert counts[0] == counts[1]
+
+
+def test_notes_say_what_epsilon_and_population_are(narrow):
+    assert any(note.startswith("dp_epsilon holds for") for note in narrow.notes)
+    assert not any("table" in note for note in narrow.notes)
+    domain = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0))
+    unbounded = audit(regression_examples, domain, linear_regression())
+    assert np.isinf(unbounded["dp_epsilon"]).all()
+    assert not any("dp_epsilon" in note for note in unbounded.notes)
+    rows = np.linspace(-1, 1, 60)
+    table = audit(gdp.populations.Table((rows[:, None], rows)), None)
+    assert any("the table is the population" in note for note in table.notes)
