@@ -9,7 +9,7 @@ import gibbs_dp
 
 ROOT = Path(gibbs_dp.__file__).parent
 # Files beside the rooms, which any of them may use, or which use them all.
-LOW, TOP = {"_version", "_source", "_options", "_cautions", "random"}, {"__init__"}
+LOW, TOP = {"_version", "_source", "_options", "_cautions", "_extras", "random"}, {"__init__"}
 
 
 def rooms():

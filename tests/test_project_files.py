@@ -85,3 +85,8 @@ def test_security_names_what_the_code_calls_its_limits():
     for words in ("Guarantee", "ledger", "float-arithmetic", "IDEALIZED", "Threefry", "Mironov"):
         assert words in text
     assert not re.search(r"\S@\S+\.\w", text)  # no address is made up
+
+
+def test_no_message_asks_an_index_for_this_package():
+    """No index has it: messages name the packages that are missing."""
+    assert not [p for p in (ROOT / "gibbs_dp").rglob("*.py") if "gibbs-dp[" in p.read_text()]

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from gibbs_dp._extras import require
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
-from gibbs_dp.privacy.extra import require
 
 NodeSet = frozenset[int]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp._extras import require
 from gibbs_dp.information import checks
-from gibbs_dp.privacy.extra import require
 
 
 def laplace_release(

@@ -22,6 +22,7 @@ from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.track import Track
 from gibbs_dp.estimators import average
+from gibbs_dp.model.populations import Table
 
 
 def make_report(
@@ -42,7 +43,7 @@ def make_report(
         A row for every gamma.
     """
     rows, values = [], []
-    warnings: list[str] = list(extra)
+    warnings: list[str] = [*extra, *(w for q in settings.quantities for w in q.cautions(settings))]
     for result in results:
         of_datasets = dataset_values(settings, result)
         row, told = make_row(settings, result, of_datasets)
@@ -124,9 +125,15 @@ def _missed(settings: Settings, result: Result, row: Row) -> list[Warned]:
 
 
 def _of_population(settings: Settings) -> list[str]:
-    if not settings.population.is_conditional:
-        return []
-    return [
-        "training rows and ghosts are disjoint rows of one table: standard errors are "
-        "conditional on the table."
-    ]
+    population = settings.population
+    if population.is_conditional:
+        return [
+            "training rows and ghosts are disjoint rows of one table: standard errors are "
+            "conditional on the table."
+        ]
+    if isinstance(population, Table):
+        return [
+            "training rows and ghosts are drawn from one table with replacement: the table is the "
+            "population, and nothing here is about people who are not in it."
+        ]
+    return []

@@ -8,7 +8,7 @@ from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.engine import health
 from gibbs_dp.engine.store import archive
 from gibbs_dp.model import lapack
-from gibbs_dp.quantities import lattice, mixing, risks
+from gibbs_dp.quantities import lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
 from gibbs_dp.quantities.registry import COLUMNS
@@ -28,12 +28,14 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         kl.SKEWED_DATASETS,
         risks.DOMINANT_DATASET,
         report.PARTLY_UNDEFINED,
+        worst_case.OUTSIDE_DOMAIN,
         report.REL_ERROR_MISSED,
         report.INTERRUPTED,
     ),
     "Of mutual information": (
         information.BOUNDS_CROSS,
         information.INFORMATION_CEILING,
+        information.INDIVIDUAL_TOO_LARGE,
         information.IDENTITY_BROKEN,
         information.NORMALIZERS_DISAGREE,
         information.POOR_OVERLAP,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp._extras import require
 from gibbs_dp.capacity.adversaries import Polynomial
 from gibbs_dp.capacity.bound import CapacityBound
 from gibbs_dp.capacity.closed_forms import inverse_scale
@@ -15,7 +16,6 @@ from gibbs_dp.capacity.printed import printed_matrix_mechanism
 from gibbs_dp.capacity.several import laplace_renyi_of_linear
 from gibbs_dp.capacity.valid import valid_laplace
 from gibbs_dp.information import checks
-from gibbs_dp.privacy.extra import require
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gibbs_dp._extras import install_hint
 from gibbs_dp._options import Option
 from gibbs_dp.cli import output
 from gibbs_dp.cli.commands import COMMANDS
@@ -31,7 +32,8 @@ def run(arguments: Sequence[str]) -> None:
         import shtab
     except ImportError:
         raise UsageError(
-            "completion: the scripts are made by shtab; install it (pip install 'shtab>=1.7.1')."
+            "completion: the scripts are made by shtab; "
+            + install_hint("'shtab>=1.7.1'", "completion")
         ) from None
     output.emit(shtab.complete(whole_parser(), shell).rstrip())
 

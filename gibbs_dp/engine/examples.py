@@ -1,6 +1,8 @@
-"""One dataset that population, loss and prior are checked with."""
+"""Examples that population, loss, prior and domain are checked with."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +10,17 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import program
+from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.datasets import Stream, num_fresh, roots
 from gibbs_dp.engine.key_use import check_key_is_used
 from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.spread import is_spread
+
+# Of the reported datasets, what is looked at before they are believed to be what was declared.
+MOST_DATASETS, MOST_EXAMPLES = 64, 2**16
 
 
 def check_examples(
@@ -36,9 +44,7 @@ def check_examples(
         if isinstance(posterior.loss, Loss):
             posterior.loss.check_data(population.data)
     try:
-        # One small program: operation by operation, a dozen of them would be compiled.
-        draw = program(_draw, ("n", "num_ghosts"), jax.default_backend(), is_quick=True)
-        train, ghosts = draw(population, key, n, num_ghosts)
+        train, ghosts = _drawn(population, key, n, num_ghosts)
     except TypeError as error:
         raise ValueError(
             f"population: sampling failed ({error}); a callable takes (key, n) and returns "
@@ -57,6 +63,43 @@ def check_examples(
     check_key_is_used(population, key, n, num_ghosts)
     check_loss(posterior, train, n)
     return train
+
+
+def reported_examples(asked: Asked) -> Iterator[PyTree]:
+    """Yield examples of the datasets that are reported on, some thousands; a table's are its rows.
+
+    Parameters
+    ----------
+    asked
+        The population, and the key that its datasets come from.
+
+    Yields
+    ------
+    PyTree
+        Training and fresh examples of a dataset, in parts, as NumPy arrays.
+    """
+    population = asked.population
+    if isinstance(population, Table) and _is_whole(population):
+        yield jax.tree.map(np.asarray, population.data)
+        return
+    num_fresh_examples = num_fresh(asked.posterior, asked.n, asked.num_ghosts)
+    root = roots(asked.key, Stream.MAIN)[0]
+    count = min(asked.num_datasets, 1 + MOST_EXAMPLES // (asked.n + num_fresh_examples))
+    for number in range(min(count, MOST_DATASETS)):
+        key = jax.random.fold_in(root, number)
+        for part in _drawn(population, key, asked.n, num_fresh_examples):
+            yield jax.tree.map(np.asarray, part)
+
+
+def _is_whole(table: Table) -> bool:
+    """Whether its rows are here, and all of them are drawn."""
+    return table.weights is None and not any(map(is_spread, jax.tree.leaves(table.data)))
+
+
+def _drawn(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
+    # One small program: operation by operation, a dozen of them would be compiled.
+    draw = program(_draw, ("n", "num_ghosts"), jax.default_backend(), is_quick=True)
+    return draw(population, key, n, num_ghosts)
 
 
 def _draw(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:

@@ -169,6 +169,11 @@ class Quantity:
         del result, row
         return {}, []
 
+    def cautions(self, settings: Asked) -> list[Warned]:
+        """Say what is wrong with the report as a whole, whatever gamma."""
+        del settings
+        return []
+
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say what a finished report is conditional on, a sentence each."""
         del settings, rows

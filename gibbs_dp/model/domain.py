@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 
 @dataclass(frozen=True)
@@ -94,20 +94,66 @@ class Domain:
         >>> Domain(x_bound=1.0, y_range=(0.0, 1.0)).clip(([[3.0, 4.0]], [7.0]))[1]
         array([1.])
         """
-        if isinstance(data, (tuple, list)) and len(data) == 2:
-            x, y = _finite(data[0]), _finite(data[1])
-            if x.ndim == 2 and y.ndim == 1:
-                return _shorten(x, self.x_bound), np.clip(y, *self.y_range)
-        elif not isinstance(data, (tuple, list, dict)):
-            z = _finite(data)
-            if z.ndim == 1:
-                return _shorten(z[:, None], self.x_bound)[:, 0]
-            if z.ndim == 2:
-                return _shorten(z, self.x_bound)
-        raise ValueError(
-            "data: a Domain can clip (x [n, d], y [n]) or one array [n] or [n, d]; arrange the "
-            "examples so, or clip them in the loss."
-        )
+        x, y, is_flat = _split(data)
+        moved = _shorten(_finite(x), self.x_bound)
+        if y is not None:
+            return moved, np.clip(_finite(y), *self.y_range)
+        return moved[:, 0] if is_flat else moved
+
+    def is_outside(self, data: Any) -> Bool[np.ndarray, " n"]:
+        """Whether each example breaks a bound by more than rounding, or is not finite.
+
+        A bound may be exceeded by a hundred-thousandth of it, as rows are that float32 scaled to
+        length ``x_bound``.
+
+        Parameters
+        ----------
+        data
+            Examples as :meth:`clip` takes them.
+
+        Returns
+        -------
+        Bool[np.ndarray, " n"]
+            One answer an example.
+
+        Raises
+        ------
+        ValueError
+            For any other structure.
+
+        Examples
+        --------
+        >>> Domain(x_bound=1.0).is_outside([0.5, -1.0000001, 3.0])
+        array([False, False,  True])
+        """
+        x, y, _ = _split(data)
+        x = np.asarray(x, np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_inside = np.linalg.norm(x, axis=1) <= self.x_bound * (1 + OUTSIDE_MARGIN)
+        is_inside &= np.isfinite(x).all(axis=1)
+        if y is not None:
+            y, (low, high) = np.asarray(y, np.float64), self.y_range
+            margin = OUTSIDE_MARGIN * max(
+                (abs(b) for b in self.y_range if np.isfinite(b)), default=0
+            )
+            is_inside &= np.isfinite(y) & (low - margin <= y) & (y <= high + margin)
+        return ~is_inside
+
+
+def _split(data: Any) -> tuple[np.ndarray, np.ndarray | None, bool]:
+    """Features ``[n, d]``, labels ``[n]`` if there are any, and whether features were ``[n]``."""
+    if isinstance(data, (tuple, list)) and len(data) == 2:
+        x, y = np.asarray(data[0]), np.asarray(data[1])
+        if x.ndim == 2 and y.ndim == 1:
+            return x, y, False
+    elif not isinstance(data, (tuple, list, dict)):
+        z = np.asarray(data)
+        if z.ndim in (1, 2):
+            return (z[:, None] if z.ndim == 1 else z), None, z.ndim == 1
+    raise ValueError(
+        "data: a Domain can clip (x [n, d], y [n]) or one array [n] or [n, d]; arrange the "
+        "examples so, or clip them in the loss."
+    )
 
 
 def _check_number(name: str, value: Any) -> None:
@@ -122,6 +168,8 @@ def _check_pair(name: str, value: Any) -> None:
 
 # Relative gap left below a bound, larger than the rounding of a norm in float32.
 CLIP_MARGIN = 1e-6
+# Relative excess over a bound that is taken for the rounding of rows scaled to it.
+OUTSIDE_MARGIN = 1e-5
 
 
 def _finite(values: Any) -> Float[np.ndarray, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gibbs_dp._extras import require
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import ApproximateDP, basic_composition
-from gibbs_dp.privacy.extra import require
 from gibbs_dp.privacy.guarantee import Guarantee
 
 # Losses of a privacy-loss distribution are rounded up to multiples of this, in nats.

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp._extras import require
 from gibbs_dp.exact.problem import TypeProblem
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.information.divergences import batched
-from gibbs_dp.privacy.extra import require
 
 LogDensity = Callable[[Float[np.ndarray, " points"]], Float[np.ndarray, " points"]]
 LogLaw = Float[np.ndarray, " outcomes"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gibbs_dp._extras import require
 from gibbs_dp.information import checks
-from gibbs_dp.privacy.extra import require
 
 
 def subsampled_epsilon(

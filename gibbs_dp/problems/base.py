@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from gibbs_dp._extras import install_hint
 from gibbs_dp.model import Domain, Flat, GibbsPosterior, supports
 from gibbs_dp.model.populations import as_population
 
@@ -124,7 +125,6 @@ def scikit_learn_data(problem: str, loader: str) -> tuple[np.ndarray, np.ndarray
         from sklearn import datasets
     except ImportError as error:
         raise ValueError(
-            f"{problem}: the data come with scikit-learn; install it with pip install "
-            "'gibbs-dp[tables]'."
+            f"{problem}: the data come with scikit-learn; {install_hint('scikit-learn', 'tables')}"
         ) from error
     return getattr(datasets, loader)(return_X_y=True)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from gibbs_dp._extras import install_hint
+
 # Rows of a file in memory at once.
 CHUNK_ROWS = 65_536
 PARQUET = (".parquet", ".pq")
@@ -92,8 +94,7 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ValueError(
-            "data: Parquet files are read with pyarrow; "
-            "install it with pip install 'gibbs-dp[tables]'."
+            f"data: Parquet files are read with pyarrow; {install_hint('pyarrow', 'tables')}"
         ) from error
     names = _guarded(path, lambda: pq.read_schema(path).names)
 

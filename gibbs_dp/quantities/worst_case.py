@@ -7,12 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gibbs_dp._cautions import Warned
+from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.examples import reported_examples
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy import pure_dp_epsilon
+
+OUTSIDE_DOMAIN = Caution(
+    "outside-domain",
+    "{outside} of {count} examples of the population lie outside the declared domain "
+    "({share:.1%}); dp_epsilon, and bounds that take sigma from the domain, are false for them.",
+    "Worst-case bounds are computed from the declared domain alone. They hold for data moved into "
+    "it, as release() moves them; the other columns are of the examples as they were drawn.",
+    "Declare a domain that holds every example, which raises dp_epsilon; or let the population "
+    "clip its examples, with Domain.clip for a table.",
+)
 
 
 @dataclass(frozen=True)
@@ -56,9 +67,24 @@ class WorstCase(Quantity):
         whole = s.group_size * epsilon
         return {"dp_epsilon": whole if math.isfinite(whole) else math.inf}, []
 
+    def cautions(self, settings: Asked) -> list[Warned]:
+        """Compare the population with the declared domain; with some examples of it."""
+        if self.domain is None:
+            return []
+        count = outside = 0
+        for examples in reported_examples(settings):
+            try:
+                found = self.domain.is_outside(examples)
+            except ValueError:
+                return []  # a structure that the bounds do not describe
+            count, outside = count + found.size, outside + int(found.sum())
+        if not outside:
+            return []
+        return [OUTSIDE_DOMAIN(outside=outside, count=count, share=outside / count)]
+
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
-        """Say what the epsilon is for."""
-        if not any("dp_epsilon" in row for row in rows):
+        """Say what the epsilon is for, where there is a finite one."""
+        if not any(math.isfinite(row.get("dp_epsilon", math.inf)) for row in rows):
             return []
         return [
             "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "

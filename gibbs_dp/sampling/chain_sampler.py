@@ -66,6 +66,9 @@ class ChainSampler(Generic[K]):
         del accept_rate, tuning
         return None
 
+    def points(self, posterior: GibbsPosterior) -> None:
+        """Return None: draws are all there is."""
+
     def finite_class(self, posterior: GibbsPosterior) -> None:
         """Return None: the parameters are a continuum."""
 

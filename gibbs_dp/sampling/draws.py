@@ -237,7 +237,7 @@ class Draws:
         Raises
         ------
         ImportError
-            If ArviZ is not installed (``pip install 'gibbs-dp[arviz]'``).
+            If ArviZ is not installed (``pip install arviz``).
         """
         import arviz
 

@@ -113,6 +113,10 @@ class Sampler(Protocol):
         """Tuning and burn-in that do where pilots accepted this much; None: no less than usual."""
         ...
 
+    def points(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
+        """Return all points that it sums over, in flat coordinates; None for chains."""
+        ...
+
     def finite_class(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
         """Return the only parameters there are, in flat coordinates; None for a continuum."""
         ...

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from gibbs_dp import adaptive
+from gibbs_dp._extras import require
 from gibbs_dp.adaptive.composition import RULES
-from gibbs_dp.privacy.extra import require
 
 
 @pytest.mark.parametrize(

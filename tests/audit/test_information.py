@@ -19,13 +19,14 @@ from problems import (
     regression_examples,
     truncated_normals,
 )
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.auditing import api
 from gibbs_dp.exact import closed_form
 from gibbs_dp.quantities.mutual_information import comparison, tables
+from gibbs_dp.quantities.mutual_information.exact_swaps import SwapSums
 
 
 def contains(report, truth, width=3.0):
@@ -101,6 +102,59 @@ def test_a_finite_class_whose_posteriors_sit_on_single_candidates():
     problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
     exact = [problem.quantities(g, 10, beta=0.05)["mutual_information"] for g in (5.0, 50.0)]
     assert contains(report, exact).all()
+
+
+@pytest.fixture(scope="module")
+def cold_finite_class():
+    """An audit of a finite class at gammas where an example moves a posterior far."""
+    theta, z, probs = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
+    posterior = gdp.GibbsPosterior(
+        lambda t, x: 0.5 * (t - x) ** 2, gdp.Flat(gdp.supports.box(-1.0, 2.0))
+    )
+    population, gammas = gdp.populations.Finite(z, probs), [30.0, 60.0, 100.0]
+    problem = gdp.exact.FiniteProblem(0.5 * (theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
+    truth = np.array([problem.individual_information(g, 10) for g in gammas])
+
+    def run():
+        return gdp.audit(
+            posterior, population, 10, gammas, 1024, kernel=gdp.Grid(theta), sigma=0.5,
+            progress=False,
+        )  # fmt: skip
+
+    return run, truth
+
+
+def test_individual_information_of_exact_sums_at_large_gamma(cold_finite_class):
+    run, truth = cold_finite_class
+    report = run()
+    error = report["individual_information_se"]
+    assert np.abs((report["individual_information"] - truth) / error).max() < 4
+    assert error.max() < 0.03
+    assert "generalization_upper_individual" in report.columns
+    assert not [w for w in report.warnings if "individual" in w]
+
+
+def test_an_impossible_individual_information_is_told_of(cold_finite_class, monkeypatch):
+    run, truth = cold_finite_class
+    monkeypatch.setattr(comparison, "MAX_TERMS", 0)  # swaps from draws, as of larger lattices
+    report = run()
+    assert (report["individual_information"] > 100 * truth)[1:].all()
+    told = [w for w in report.warnings if w.endswith("[individual-too-large]")]
+    assert [w.split(":")[0] for w in told] == ["gamma=60", "gamma=100"]
+    assert np.isnan(report["generalization_upper_individual"][1:]).all()
+    assert (report["generalization_upper"] > 0).all()
+
+
+def test_swaps_add_up_where_products_underflow():
+    rng = np.random.default_rng(0)
+    weight = -rng.uniform(0, 5000, (7, 3))
+    first, other = rng.uniform(0, 3000, (7, 3)), rng.uniform(0, 3000, (7, 2))
+    sums = SwapSums(2, 3)
+    for part in (slice(0, 4), slice(4, 7)):
+        sums.add(weight[part], first[part], other[part])
+    terms = (weight + first)[:, None, :] - other[:, :, None]
+    truth = special.logsumexp(terms, axis=0) - special.logsumexp(weight, axis=0)
+    np.testing.assert_allclose(sums.result(), truth, rtol=1e-12)
 
 
 def test_structured_loss_against_quadrature():

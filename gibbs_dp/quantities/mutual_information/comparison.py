@@ -19,6 +19,7 @@ from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.result import Result
 from gibbs_dp.estimators import ConsistencySums, ContrastSums
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.quantities.mutual_information.exact_swaps import SwapSums, log_priors
 from gibbs_dp.quantities.mutual_information.kept import Kept
 from gibbs_dp.quantities.mutual_information.tables import (
     Look,
@@ -35,6 +36,9 @@ DRAWS_PER_DATASET = 2
 # And on which what swapping one of its examples does to its normalizer is averaged: a mean over
 # all datasets follows, whose error would be up to 7% smaller with 64.
 DRAWS_OF_SWAPS = 32
+# Of posteriors that are sums over points, exact sums are taken up to so many terms a gamma: a
+# matrix product of some seconds.
+MAX_TERMS = 2e10
 # Entries of the comparison held at once, however many datasets there are.
 MAX_ENTRIES = 2**22
 # And of them at once in NumPy: a dozen temporaries of this size stay in a processor's caches.
@@ -200,13 +204,35 @@ class Comparison:
         table = np.array(point_losses(posterior, firsts, block.points), np.float64)
         table -= table[np.arange(block.points.shape[0]), block.owner][:, None]
         table *= self.result.gamma
-        # Log normalizers with the first example swapped for an owner's, minus those without.
-        others = jax.tree.map(lambda a: a[block.datasets], firsts)
+        by_owner = table.reshape(-1, DRAWS_PER_DATASET, self.count)
+        by_owner -= self._swaps(block.datasets)[:, None]
+        return table
+
+    def _swaps(self, owners: Int[np.ndarray, " owners"]) -> Float[np.ndarray, "owners datasets"]:
+        """Log normalizers with the first example swapped for an owner's, minus those without."""
+        posterior, firsts = self.settings.posterior, self.shared.look().first
+        points = self.settings.sampler.points(posterior)
+        if points is not None and points.shape[0] * self.count**2 <= MAX_TERMS:
+            return self._exact_swaps(owners, np.asarray(points))
+        others = jax.tree.map(lambda a: a[owners], firsts)
         draws = _thinned(np.nan_to_num(self.kept.u))
         found = swap_terms(posterior, others, firsts, draws, self.result.tuned.inputs.gamma)
-        by_owner = table.reshape(-1, DRAWS_PER_DATASET, self.count)
-        by_owner -= np.asarray(found)[:, None]
-        return table
+        return np.asarray(found)
+
+    def _exact_swaps(
+        self, owners: Int[np.ndarray, " owners"], points: Points
+    ) -> Float[np.ndarray, "owners datasets"]:
+        """Take sums over all points: draws miss the few that a swapped example likes."""
+        posterior, firsts = self.settings.posterior, self.shared.look().first
+        sums, gamma = SwapSums(owners.size, self.count), self.result.gamma
+        rows = max(1, CACHED_ENTRIES // self.count)
+        for start in range(0, points.shape[0], rows):
+            part = points[start : start + rows]
+            weight = -gamma * self.shared.losses(part)
+            weight += np.asarray(log_priors(posterior, part), np.float64)[:, None]
+            losses = gamma * np.asarray(point_losses(posterior, firsts, part), np.float64)
+            sums.add(weight, losses, losses[:, owners])
+        return sums.result()
 
 
 def rehearse(settings: Asked, count: int) -> None:

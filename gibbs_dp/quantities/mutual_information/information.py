@@ -103,7 +103,7 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
     shared = Shared(settings, jnp.asarray(results[0].tuned.inputs.anchor), count)
     found = sweep.find(
         Information,
-        f"information-in-halves-{count}{'-with-spread' if with_spread else ''}",
+        _stored_name(settings, count, with_spread),
         [bool(g.sum() >= MIN_INFORMATION) for g in good],
         lambda i: _information(settings, results[i], present[i], good[i], shared, with_spread),
     )
@@ -112,6 +112,12 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
         None if f is None else f._replace(normalizer_gap=gap, normalizer_gap_limit=limit)
         for f, (gap, limit) in pairs
     ]
+
+
+def _stored_name(settings: Asked, count: int, with_spread: bool) -> str:
+    """Name of a finding in a store: another one for estimates that are made in another way."""
+    route = "-exact-swaps" if settings.is_exact else ""
+    return f"information-in-halves-{count}{route}{'-with-spread' if with_spread else ''}"
 
 
 def _usable(result: Result, kept: Kept) -> Bool[np.ndarray, " datasets"]:

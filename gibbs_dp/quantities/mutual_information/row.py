@@ -74,6 +74,16 @@ NOISY_NORMALIZER = Caution(
     "Noise in normalizing constants does not average out: it biases the bounds.",
     "Raise num_samples.",
 )
+INDIVIDUAL_TOO_LARGE = Caution(
+    "individual-too-large",
+    "individual_information {value:.3g} (standard error {se:.2g}) is more than independent "
+    "examples can have, mutual_information_upper / n = {limit:.3g}: do not use it.",
+    "The information about one example of n independent ones is at most that about all of them "
+    "over n. What swapping one example does to a posterior is found from its draws, which miss "
+    "the points that matter once a swap moves it far. generalization_upper_individual is left out.",
+    "Use mutual_information_upper / n in its place, which is a bound; raise num_samples, or look "
+    "at smaller gammas.",
+)
 
 
 def information_row(
@@ -132,6 +142,10 @@ def information_row(
     if gamma > 0 and not settings.posterior.structured:
         columns |= _generalization(settings, found, lower, upper, gamma, sigma)
     warnings = _warnings(found, symmetrized, lower, upper)
+    individual = found.contrast.individual if "individual_information" in columns else None
+    if individual is not None and _is_too_large(settings, individual, upper):
+        gaps = {"value": individual.value, "se": individual.se, "limit": upper.value / n}
+        warnings.append(INDIVIDUAL_TOO_LARGE(**gaps))
     return columns, warnings
 
 
@@ -183,12 +197,23 @@ def _generalization(
         bounds.generalization_from_mutual_information(max(upper.value, 0.0), n, sigma=scale),
         upper,
     )
-    if individual is not None:
+    if individual is not None and not _is_too_large(settings, individual, upper):
         value = bounds.generalization_from_individual_information(
             np.array([max(individual.value, 0.0)]), sigma=scale
         )
         out |= _root("generalization_upper_individual", value, individual)
     return out | {"sigma": scale, "sigma_from": origin}
+
+
+def _is_too_large(settings: Asked, individual: Average, upper: Average) -> bool:
+    """Whether one example's information is above an ``n``-th of all, by more than errors allow.
+
+    Rows of a table drawn without replacement are not independent, and nothing is known of them.
+    """
+    if settings.population.is_conditional:
+        return False
+    error = math.hypot(individual.se, upper.se / settings.n)
+    return individual.value - upper.value / settings.n > CROSSING_Z * error
 
 
 def _root(name: str, value: float, information: Average) -> Row:
