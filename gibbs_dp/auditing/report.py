@@ -16,6 +16,7 @@ from jaxtyping import Float
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 from gibbs_dp.auditing import shown
+from gibbs_dp.io import html
 from gibbs_dp.quantities.registry import COLUMNS
 
 if TYPE_CHECKING:
@@ -139,8 +140,9 @@ class Report:
         import pandas as pd
 
         table = {COLUMNS[k].title or k: texts for k, texts in shown.cells(self.rows).items()}
-        text = pd.DataFrame(table).to_string(index=False)
-        marks = [f"WARNING  {w}" for w in self.warnings] + [f"note     {n}" for n in self.notes]
+        text = html.visible(pd.DataFrame(table).to_string(index=False))
+        marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
+        marks += [f"note     {html.plain(n)}" for n in self.notes]
         return "\n".join([text, *marks])
 
     def __str__(self) -> str:

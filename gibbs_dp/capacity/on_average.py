@@ -16,7 +16,7 @@ from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures,
 from gibbs_dp.capacity.critics import check_trainable
 from gibbs_dp.capacity.seen import SeenByCritics
 from gibbs_dp.capacity.training import Training
-from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPTANCE, is_drifting
+from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPT_SHARE, LOW_ACCEPTANCE, is_drifting
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
@@ -31,7 +31,6 @@ from gibbs_dp.sampling.sampler import Sampler
 
 DEFAULT_ADVERSARIES = (Polynomial(1), Polynomial(2), RandomFeatures(32), TwoLayerReLU(16))
 BLOCK_SIZE = 16
-LOW_ACCEPT = 0.4
 # Above this, in nats, few draws carry the critics' means and their bounds fall behind.
 _LOOSE_ABOVE = 1.0
 
@@ -260,7 +259,7 @@ def _warnings(result: Result) -> list[Warned]:
     if not kept.any():
         return found
     accept = float(np.mean(health.accept_prob))
-    if accept < LOW_ACCEPT:
+    if accept < LOW_ACCEPT_SHARE * result.settings.sampler.least_accept:
         found.append(LOW_ACCEPTANCE(accept=accept))
     full = float(np.mean(result.good.values.seen.full))
     if full > _LOOSE_ABOVE:

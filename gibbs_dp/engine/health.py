@@ -13,6 +13,8 @@ DRIFT_Z = 4.0
 DRIFT_SIZE = 0.02
 # Effective draws over draws: below it 16 steps of burn-in left 2% of bias on a box.
 LEAST_ESS = 0.5
+# Of the acceptance below which tuning looks for shorter steps: below it readers are told.
+LOW_ACCEPT_SHARE = 0.8
 
 DRIFTING = Caution(
     "drifting-chains",

@@ -21,7 +21,6 @@ DEFAULT_BURN_IN = 16
 MAX_BURN_IN = 1024
 ADAPT_ROUNDS = 6
 MAX_ATTEMPTS = 6
-LOW_ACCEPT = 0.5
 # Effective draws with a scale shared by all datasets, over those with one adapted to each.
 LEAST_ESS_SHARE = 0.8
 # Effective draws over draws, and a chain, of such chains, above which 16 steps of burn-in do: they
@@ -66,11 +65,11 @@ def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tune
             break  # the main run counts and reports the failures
         pooled = pool(good.health.spread, s.num_chains, s.num_samples)
         accept = float(np.mean(good.health.accept_prob))
-        is_poor = accept < LOW_ACCEPT or float(np.mean(good.health.is_curved)) < 0.9
+        is_poor = accept < s.sampler.least_accept or float(np.mean(good.health.is_curved)) < 0.9
         if can_adapt and rounds == 0 and is_poor:
             rounds = ADAPT_ROUNDS
             continue
-        if accept < LOW_ACCEPT:
+        if accept < s.sampler.least_accept:
             tuning = (tuning[0] * 0.6, tuning[1])
             continue
         if rounds and float(np.mean(good.health.is_curved)) < 0.9:
@@ -116,7 +115,9 @@ def _share_scale(
     if found.size < good.size or one.health.is_stuck.any():
         return None
     adapted, pooled = (pool(x.health.spread, s.num_chains, s.num_samples) for x in (good, found))
-    is_moving = float(np.mean(found.health.accept_prob)) >= LOW_ACCEPT and not is_drifting(pooled)
+    is_moving = float(
+        np.mean(found.health.accept_prob)
+    ) >= s.sampler.least_accept and not is_drifting(pooled)
     if not is_moving or pooled.ess_min < LEAST_ESS_SHARE * adapted.ess_min:
         return None
     least = max(LEAST_ESS_SHARED * s.num_draws, LEAST_ESS_PER_CHAIN * s.num_chains)

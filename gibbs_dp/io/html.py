@@ -140,8 +140,17 @@ def plain(text: str, width: int | None = None) -> str:
     >>> plain("a\n b\x1b[2J", 20), plain("0123456789", 5)
     ('a b\ufffd[2J', '0123…')
     """
-    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+    line = visible(" ".join(text.split()))
     return line if width is None or len(line) <= width else line[: width - 1] + "…"
+
+
+def visible(text: str) -> str:
+    r"""Replace control characters, which could steer a terminal; lines stay lines.
+
+    >>> visible("a\x1b[2J\nb")
+    'a\ufffd[2J\nb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def counted(number: int, what: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPTANCE, is_drifting
+from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPT_SHARE, LOW_ACCEPTANCE, is_drifting
 from gibbs_dp.engine.quantity import Column, Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View
@@ -19,9 +19,10 @@ from gibbs_dp.estimators import average
 R_HAT_STARTS_LIMIT = 1.1
 # Effective draws per dataset below which the chains' starts may still show.
 ESS_LIMIT = 8.0
+# Short chains of healthy audits reach 1.2.
+R_HAT_LIMIT = 1.3
 # Cells of posteriors that are not Gaussian spread unequally: a tenth may exceed in health.
 EXCEED_LIMIT = 0.15
-ACCEPT_LIMIT = 0.4
 # The virial identity's: significant, and larger than what a burn-in may leave.
 VIRIAL_Z = 4.0
 VIRIAL_SIZE = 0.02
@@ -131,11 +132,11 @@ def _warnings(result: Result, row: Row) -> list[Warned]:
         found.append(STARTS_DISAGREE(r_hat=tuned.r_hat_starts))
     if is_drifting(pooled):
         found.append(DRIFTING(z=pooled.drift_z, size=pooled.drift_size))
-    if pooled.ess_min < ESS_LIMIT:
+    if pooled.ess_min < ESS_LIMIT or pooled.r_hat > R_HAT_LIMIT:
         found.append(SLOW_MIXING(r_hat=pooled.r_hat, ess=pooled.ess_min))
     if pooled.r_hat_exceed > EXCEED_LIMIT:
         found.append(UNEVEN_MIXING(share=pooled.r_hat_exceed))
-    if row.get("accept_rate", 1.0) < ACCEPT_LIMIT:
+    if row.get("accept_rate", 1.0) < LOW_ACCEPT_SHARE * result.settings.sampler.least_accept:
         found.append(LOW_ACCEPTANCE(accept=row["accept_rate"]))
     if abs(row["virial"] - 1.0) > max(VIRIAL_SIZE, VIRIAL_Z * row["virial_se"]):
         found.append(VIRIAL(value=row["virial"], se=row["virial_se"]))

@@ -51,7 +51,12 @@ def as_sampler(kernel: Any, also: str = "") -> Sampler:
         return MarkovSampler(kernel)
     if isinstance(kernel, Unadjusted):
         return LangevinSampler(kernel)
-    if not isinstance(kernel, Sampler) or (kernel.traits.is_exact and not also):
+    if isinstance(kernel, Sampler) and kernel.traits.is_exact and not also:
+        raise ValueError(
+            f"kernel: a {type(kernel).__name__} sums over the posterior and makes no draws here; "
+            f"gibbs_dp.audit takes one. Give a Markov kernel, {given}."
+        )
+    if not isinstance(kernel, Sampler):
         name = type(kernel).__name__
         raise ValueError(f"kernel: {name} is no Markov kernel that suits here; give one, {given}.")
     return kernel

@@ -17,6 +17,9 @@ from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.traits import Traits
 
+# Acceptance below which steps are too long: of gradient kernels, and of a kernel's own target.
+LEAST_ACCEPT, SHARE_OF_TARGET = 0.5, 5 / 6
+
 K = TypeVar("K", Kernel, Unadjusted)
 
 
@@ -44,6 +47,11 @@ class ChainSampler(Generic[K]):
     def identity(self) -> str:
         """The kernel and its settings."""
         return repr(self.kernel)
+
+    @property
+    def least_accept(self) -> float:
+        """A half; less where the kernel itself aims for so little."""
+        return min(LEAST_ACCEPT, getattr(self.kernel, "target_accept", 1.0) * SHARE_OF_TARGET)
 
     def check(self, posterior: GibbsPosterior) -> None:
         """Accept every posterior."""

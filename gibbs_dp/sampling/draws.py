@@ -152,7 +152,7 @@ class Draws:
         """Return the diagnostics table as text, then the warnings."""
         marks = [f"WARNING  {w}" for w in self.warnings]
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
-        return "\n".join([f"{self._head()}, {self._how()}", table, *marks])
+        return html.visible("\n".join([f"{self._head()}, {self._how()}", table, *marks]))
 
     def _head(self) -> str:
         chains, draws = self.log_density.shape[-2:]

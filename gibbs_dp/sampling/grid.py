@@ -77,6 +77,11 @@ class Grid:
         return Traits(is_exact=True, is_discretized=self.is_lattice)
 
     @property
+    def least_accept(self) -> float:
+        """Nothing is refused."""
+        return 0.0
+
+    @property
     def identity(self) -> str:
         """Digest of the points."""
         found = hashlib.sha256(str(self.num_points).encode())

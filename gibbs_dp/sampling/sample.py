@@ -34,7 +34,6 @@ from gibbs_dp.sampling.target import Target
 
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
-LOW_ACCEPT = 0.5
 # Root mean square of a whitened coordinate, or its inverse, above which adaptation pays.
 UNIT_SCALE = 1.4
 
@@ -189,7 +188,7 @@ def sample(
         settings = _describe(sampler, num_warmup, examples)
         settings["variance_inflation"] = float(draws.inflation.mean())
         return _pack(draws, theta, gamma, is_batch, settings)
-    is_adapted = not _is_whitened(draws)
+    is_adapted = not _is_whitened(draws, sampler.least_accept)
     if is_adapted:
         draws, theta = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
@@ -198,7 +197,7 @@ def sample(
     return _pack(draws, theta, gamma, is_batch, settings)
 
 
-def _is_whitened(draws: ChainDraws) -> bool:
+def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:
     """Whether chains moved, and in coordinates in which every posterior has about unit scale.
 
     Around a narrow peak with wide shoulders proposals are accepted and too short: acceptance alone
@@ -207,7 +206,7 @@ def _is_whitened(draws: ChainDraws) -> bool:
     scale = np.sqrt(np.mean(np.asarray(draws.v, np.float64) ** 2, axis=(1, 2)))
     return bool(
         draws.is_curved.all()
-        and draws.accept_prob.mean() >= LOW_ACCEPT
+        and draws.accept_prob.mean() >= least_accept
         and not draws.is_stuck.any()
         and scale.max() <= UNIT_SCALE
         and scale.min() >= 1.0 / UNIT_SCALE

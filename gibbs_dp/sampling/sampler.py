@@ -93,6 +93,11 @@ class Sampler(Protocol):
         """Text that differs where draws may differ: stores are known by it."""
         ...
 
+    @property
+    def least_accept(self) -> float:
+        """Mean acceptance rate below which tuning looks for shorter steps."""
+        ...
+
     def check(self, posterior: GibbsPosterior) -> None:
         """Raise a ValueError where it cannot run on a posterior."""
         ...

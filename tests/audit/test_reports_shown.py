@@ -69,6 +69,15 @@ def test_repr_of_a_strangers_report_has_no_control_characters_and_an_end():
     assert len(shown) < 120
 
 
+def test_summary_of_a_strangers_report_has_no_control_characters():
+    evil = "\x1b[2J\x07\nWARNING  of a stranger"
+    text = make_report([1.0], evil, (evil,), (evil,), excess_risk=evil).summary()
+    lines = text.splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert [line.split()[0] for line in lines] == ["gamma", "1", "WARNING", "note"]
+    assert "[2J" in lines[1]
+
+
 def test_html_has_the_printed_columns_values_with_errors_and_meanings():
     report = make_report(
         [0.5, 1.0], "logistic", ("one failed.",), ("a note.",), dp_epsilon=float("inf")

@@ -78,7 +78,7 @@ def test_failures_are_reported_and_left_out():
         ({"num_datasets": 1}, "num_datasets: must be"),
         (
             {"kernel": gdp.Grid(low=-1.0, high=1.0)},
-            "Grid is no Markov kernel that suits here",
+            "a Grid sums over the posterior and makes no draws here",
         ),
     ],
 )

@@ -89,3 +89,9 @@ def test_html_of_one_number(shape):
 
 def test_names_are_escaped():
     assert "<script" not in make_draws({"<script>": ()})._repr_html_()
+
+
+def test_summary_of_a_strangers_draws_has_no_control_characters():
+    text = make_draws({"a\x1b[2J": (), "b": ()}).summary()
+    assert "[2J" in text
+    assert all(line.isprintable() for line in text.splitlines())

@@ -199,6 +199,7 @@ class Mutable(gdp.Kernel):
         (NoStep(), "kernel: NoStep has no method step"),
         (Mutable(), "kernel: Mutable cannot be hashed .* frozen dataclass"),
         (object(), "kernel: object is no Markov kernel that suits here"),
+        (gdp.Grid([0.0, 1.0]), "Grid sums over the posterior .* gibbs_dp.audit takes one"),
     ],
 )
 def test_kernels_of_one_s_own_that_lack_something_are_refused(kernel, match):

@@ -67,7 +67,8 @@ class OnAverageKL(LeadingQuantity):
         ),
         Column(
             "on_average_kl_low",
-            "Lower end of a 95% interval that allows for the skewness of the datasets' KLs.",
+            "Lower end of a 95% interval that allows for the skewness of the datasets' KLs; not "
+            "below 0, as no KL is, unless the estimate is.",
             "nats",
         ),
         Column("on_average_kl_high", "Upper end of that interval.", "nats"),
@@ -158,16 +159,19 @@ class OnAverageKL(LeadingQuantity):
         settings, estimator = result.settings, result.tuned.estimator
         values = result.only_believed(result.leading)
         found = mean_interval(values[np.isfinite(values)])
-        more: Row = {"on_average_kl_low": found.low, "on_average_kl_high": found.high}
+        seen = KLRow.of(row)._replace(low=found.low, high=found.high)
+        # A KL is at least 0. Where the estimate is not, its interval stays around it.
+        low = max(found.low, 0.0) if seen.value > 0 else found.low
+        more: Row = {"on_average_kl_low": low, "on_average_kl_high": found.high}
         if settings.is_exact:
             more["estimator"] = "exact sum"
-            return more, kl_warnings(KLRow.of(row | more), estimator, None)
+            return more, kl_warnings(seen, estimator, None)
         shift = jackknife_shift(result.good.values.on_average_kl.one_sided, settings.num_draws)
         is_heavy = estimator == OneSided.name and shift > TAIL_LIMIT * shift_limit(
             settings.num_draws
         )
         more |= {"estimator": estimator, "tail_flag": is_heavy}
-        return more, kl_warnings(KLRow.of(row | more), estimator, shift if is_heavy else None)
+        return more, kl_warnings(seen, estimator, shift if is_heavy else None)
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say what must be known of the estimators that rows use."""

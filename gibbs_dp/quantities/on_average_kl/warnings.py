@@ -90,7 +90,8 @@ def kl_warnings(row: KLRow, estimator: str, heavy_shift: float | None) -> list[W
         found.append(ROUTES_DISAGREE(value=row.value, ghost=row.ghost, z=z, why=why))
     reach = max(row.value - row.low, row.high - row.value)
     if reach > SKEWED * 1.96 * row.se:
-        found.append(SKEWED_DATASETS(low=row.low, high=row.high, reach=reach / row.se))
+        low = max(row.low, 0.0) if row.value > 0 else row.low  # as the row shows it
+        found.append(SKEWED_DATASETS(low=low, high=row.high, reach=reach / row.se))
     return found
 
 
