@@ -123,7 +123,7 @@ class Domain:
 
         Examples
         --------
-        >>> Domain(x_bound=1.0).is_outside([0.5, -1.0000001, 3.0])
+        >>> Domain(x_bound=1.0).is_outside(np.array([0.5, -1.0000001, 3.0]))
         array([False, False,  True])
         """
         x, y, _ = _split(data)
