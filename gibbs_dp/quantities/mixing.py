@@ -19,8 +19,6 @@ from gibbs_dp.estimators import average
 R_HAT_STARTS_LIMIT = 1.1
 # Effective draws per dataset below which the chains' starts may still show.
 ESS_LIMIT = 8.0
-# Short chains of healthy audits reach 1.2.
-R_HAT_LIMIT = 1.3
 # Cells of posteriors that are not Gaussian spread unequally: a tenth may exceed in health.
 EXCEED_LIMIT = 0.15
 # The virial identity's: significant, and larger than what a burn-in may leave.
@@ -132,7 +130,7 @@ def _warnings(result: Result, row: Row) -> list[Warned]:
         found.append(STARTS_DISAGREE(r_hat=tuned.r_hat_starts))
     if is_drifting(pooled):
         found.append(DRIFTING(z=pooled.drift_z, size=pooled.drift_size))
-    if pooled.ess_min < ESS_LIMIT or pooled.r_hat > R_HAT_LIMIT:
+    if pooled.ess_min < ESS_LIMIT:
         found.append(SLOW_MIXING(r_hat=pooled.r_hat, ess=pooled.ess_min))
     if pooled.r_hat_exceed > EXCEED_LIMIT:
         found.append(UNEVEN_MIXING(share=pooled.r_hat_exceed))
