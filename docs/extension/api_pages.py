@@ -82,6 +82,9 @@ def entry(path, value):
         return f".. autoclass:: {path}\n   :members:\n{inherited}"
     if inspect.isroutine(value):
         return f".. autofunction:: {path}\n"
+    if isinstance(value, dict):  # names, and what they mean
+        listed = "\n".join(f"   ``{name}``\n      {meaning}\n" for name, meaning in value.items())
+        return f".. py:data:: {path}\n\n{listed}"
     return f".. autodata:: {path}\n"
 
 
