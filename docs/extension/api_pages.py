@@ -84,7 +84,7 @@ def entry(path, value):
         return f".. autofunction:: {path}\n"
     if isinstance(value, dict):  # names, and what they mean
         listed = "\n".join(f"   ``{name}``\n      {meaning}\n" for name, meaning in value.items())
-        return f".. py:data:: {path}\n\n{listed}"
+        return f".. py:data:: {path}\n   :module:\n\n{listed}"
     return f".. autodata:: {path}\n"
 
 
