@@ -32,7 +32,7 @@ def start():
 def main():
     FOLDER.mkdir(exist_ok=True)
     for name, figure in {"start": start(), "figure2": figure2().plot()}.items():
-        figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
+        figure.savefig(FOLDER / f"{name}.svg")
         print(f"{name}.svg: {(FOLDER / f'{name}.svg').stat().st_size / 1e3:.0f} kB")
 
 

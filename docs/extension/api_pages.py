@@ -7,14 +7,7 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 
 import gibbs_dp
-import gibbs_dp.engine.quantity
 import gibbs_dp.estimators
-import gibbs_dp.experiments.capacity
-import gibbs_dp.experiments.double_descent
-import gibbs_dp.experiments.figure2
-import gibbs_dp.experiments.holdout
-import gibbs_dp.experiments.notions
-import gibbs_dp.experiments.verify
 from pages import write_page
 
 ROOMS = {

@@ -7,8 +7,6 @@ import os
 from gibbs_dp.cli.main import COMMANDS, main
 from pages import write_page
 
-SUBCOMMANDS = {"ledger": ("create", "show")}
-
 
 def help_of(*words):
     """What ``gibbs-dp ... --help`` prints."""

@@ -68,11 +68,7 @@ def explain_columns() -> str:
     >>> print(explain_columns().splitlines()[0])
     gamma: Inverse temperature; it multiplies the total loss, never the prior.
     """
-    lines = []
-    for column in COLUMNS.values():
-        unit = f" ({column.unit})" if column.unit else ""
-        lines.append(f"{column.name}{unit}: {column.meaning}")
-    return "\n".join(lines)
+    return "\n".join(f"{c.name_and_unit}: {c.meaning}" for c in COLUMNS.values())
 
 
 def explain_warnings() -> str:

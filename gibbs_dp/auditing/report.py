@@ -224,8 +224,7 @@ def _columns_section() -> str:
     wrap = textwrap.TextWrapper(96, initial_indent="    ", subsequent_indent="    ")
     lines = ["Columns", "-------"]
     for column in COLUMNS.values():
-        unit = f" ({column.unit})" if column.unit else ""
-        lines += [f"{column.name}{unit}", wrap.fill(column.meaning)]
+        lines += [column.name_and_unit, wrap.fill(column.meaning)]
     return "\n".join([*lines, ""])
 
 

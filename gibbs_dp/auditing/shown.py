@@ -111,8 +111,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 
 def _heading(name: str) -> Heading:
     column = COLUMNS[name]
-    unit = f" ({column.unit})" if column.unit else ""
-    return Heading(column.title or name, f"{name}{unit}: {column.meaning}")
+    return Heading(column.title or name, f"{column.name_and_unit}: {column.meaning}")
 
 
 def _span(gammas: Sequence[float]) -> str:

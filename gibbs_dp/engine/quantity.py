@@ -81,6 +81,11 @@ class Column:
     title: str | None = None
     style: Style | None = None
 
+    @property
+    def name_and_unit(self) -> str:
+        """The unit in parentheses, where there is one."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
 
 class Quantity:
     """Base of all quantities.

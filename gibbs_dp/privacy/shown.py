@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp.io import html
-from gibbs_dp.sampling.coordinates import named_leaves
+from gibbs_dp.sampling.coordinates import label, named_leaves
 
 MOST_DRAWS = 8
 MOST_NUMBERS = 20
@@ -65,5 +65,4 @@ def draws_as_html(theta: PyTree) -> str:
 
 
 def _row(name: str, leaf: Any, index: tuple[int, ...]) -> list[str]:
-    label = f"{name}[{','.join(map(str, index))}]" if index else name
-    return [label, *(f"{value:.6g}" for value in leaf[(slice(MOST_DRAWS), *index)])]
+    return [label(name, index), *(f"{value:.6g}" for value in leaf[(slice(MOST_DRAWS), *index)])]

@@ -20,14 +20,25 @@ def named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
     return [(name or "theta", leaf) for name, (_, leaf) in zip(names, pairs, strict=True)]
 
 
+def label(name: str, index: tuple[int, ...]) -> str:
+    """Name one number of a leaf.
+
+    >>> label("theta", (0, 2)), label("scale", ())
+    ('theta[0,2]', 'scale')
+    """
+    return f"{name}[{','.join(map(str, index))}]" if index else name
+
+
 def coordinates(
     tree: dict[str, np.ndarray],
 ) -> Iterator[tuple[str, Float[np.ndarray, "chain draw"]]]:
     """Go through all numbers of a tree, ``[chain, draw]`` each."""
     for name, leaf in tree.items():
         for index in np.ndindex(leaf.shape[2:]):
-            label = f"{name}[{','.join(map(str, index))}]" if index else name
-            yield label, np.asarray(leaf[(slice(None), slice(None), *index)], np.float64)
+            yield (
+                label(name, index),
+                np.asarray(leaf[(slice(None), slice(None), *index)], np.float64),
+            )
 
 
 def describe(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
