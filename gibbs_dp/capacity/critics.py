@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.moments import monomials
 
@@ -62,7 +63,7 @@ def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array
         count = adversary.num_features
         directions = jax.random.normal(direction_key, (x.shape[1], count), x.dtype)
         phase = jax.random.uniform(phase_key, (count,), x.dtype, maxval=2 * jnp.pi)
-        return jnp.sqrt(2.0 / count) * jnp.cos(x @ directions / adversary.bandwidth + phase)
+        return jnp.sqrt(2.0 / count) * jnp.cos(matmul(x, directions) / adversary.bandwidth + phase)
     return x
 
 
@@ -83,8 +84,8 @@ def initial(key: PRNGKeyArray, adversary: Adversary, num_inputs: int, dtype: jnp
 def value(parameters: PyTree, inputs: Float[Array, "draws inputs"]) -> Float[Array, " draws"]:
     """Evaluate a critic, without its constant."""
     if "weights" in parameters:
-        inputs = jax.nn.relu(inputs @ parameters["weights"] + parameters["offsets"])
-    return inputs @ parameters["out"]
+        inputs = jax.nn.relu(matmul(inputs, parameters["weights"]) + parameters["offsets"])
+    return matmul(inputs, parameters["out"])
 
 
 def standardized(
@@ -109,7 +110,7 @@ def standardized(
     width = jnp.std(features, axis=0) + tiny
     scaled = (features - mean) / width
     ridge = 1e-4 * jnp.eye(features.shape[1], dtype=features.dtype)
-    factor = cholesky(scaled.T @ scaled / features.shape[0] + ridge)
+    factor = cholesky(matmul(scaled.T, scaled) / features.shape[0] + ridge)
 
     def whiten(f: Float[Array, "draws inputs"]) -> Float[Array, "draws inputs"]:
         return solve_lower(factor, ((f - mean) / width).T).T

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from gibbs_dp._jaxlib.compile import program
+from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.bound import CapacityBound, Divergence
 from gibbs_dp.capacity.closed_forms import above_one
@@ -108,7 +108,7 @@ def trained_divergence(
     if learning_rate is not None and not learning_rate > 0:
         raise ValueError(f"learning_rate must be positive, got {learning_rate}; try 0.05.")
     static = ("adversary", "objective", "training")
-    judge = program(train_and_judge, static, jax.default_backend())
+    judge = program(train_and_judge, static, platform())
     found = judge(as_key(key), p, q, adversary, objective, training)
     value, se = float(found.value), float(found.se)
     if divergence != "ipm" and _is_without_noise(p, q):

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import program
+from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.datasets import Stream, num_fresh, roots
 from gibbs_dp.engine.key_use import check_key_is_used
@@ -98,7 +99,7 @@ def _is_whole(table: Table) -> bool:
 
 def _drawn(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
     # One small program: operation by operation, a dozen of them would be compiled.
-    draw = program(_draw, ("n", "num_ghosts"), jax.default_backend(), is_quick=True)
+    draw = program(_draw, ("n", "num_ghosts"), platform(), is_quick=True)
     return draw(population, key, n, num_ghosts)
 
 

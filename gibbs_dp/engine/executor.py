@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from gibbs_dp._jaxlib.precision import is_double, precision
+from gibbs_dp._jaxlib.devices import devices, is_accelerator, platform
+from gibbs_dp._jaxlib.precision import current_mode, in_mode
 from gibbs_dp._jaxlib.threads import POOL_SIZE, num_cores
 
 Job = TypeVar("Job")
@@ -24,7 +25,7 @@ _permits = threading.BoundedSemaphore(max(1, POOL_SIZE - 1))
 
 def _room() -> AbstractContextManager[Any]:
     """Context to run a program in: it waits until XLA's pool has a thread for it."""
-    return _permits if jax.local_devices()[0].platform == "cpu" else nullcontext()
+    return nullcontext() if is_accelerator(platform()) else _permits
 
 
 def num_workers(num_beside: int = 0) -> int:
@@ -44,24 +45,23 @@ def num_workers(num_beside: int = 0) -> int:
     int
         At least 1.
     """
-    devices = jax.local_devices()
-    count = len(devices)
-    if devices[0].platform != "cpu":
+    count = len(devices())
+    if is_accelerator(platform()):
         return count
     most = num_cores() + 1 if count == 1 else count
     return max(1, min(most, POOL_SIZE - 1 - num_beside))
 
 
 def background(work: Callable[[], Result]) -> Future[Result]:
-    """Begin something in a thread beside the workers, in the caller's precision.
+    """Begin something in a thread beside the workers, with the caller's settings.
 
     One after another, so that no more than one program runs there. Where XLA's pool has no room
     for it beside a worker (on one core) it is done before this returns.
     """
-    mode = is_double()
+    mode = current_mode()
 
     def one() -> Result:
-        with precision(mode):
+        with in_mode(mode):
             return work()
 
     def one_in_room() -> Result:
@@ -95,11 +95,11 @@ def in_threads(
     are dropped. Close it where the loop over it may be left early: a traceback keeps it open.
     A job begins when ``room`` lets it.
     """
-    mode, is_left = is_double(), threading.Event()
+    mode, is_left = current_mode(), threading.Event()
 
     def one(number: int, job: Job) -> Any:
-        # JAX's precision setting is local to a thread; workers take the caller's.
-        with room(), precision(mode):
+        # JAX's settings are local to a thread; workers take the caller's.
+        with room(), in_mode(mode):
             return None if is_left.is_set() else work(number, job)
 
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gibbs_dp")
@@ -119,10 +119,10 @@ def run_jobs(
 
     ``num_beside`` programs may run at the same time. Close it as ``in_threads`` says.
     """
-    devices = jax.local_devices()
+    targets = devices()
 
     def one(number: int, job: Job) -> Any:
         # Copies: a view would keep the JAX array alive, which is larger than a block's numbers.
-        return jax.tree.map(np.array, work(job, devices[number % len(devices)]))
+        return jax.tree.map(np.array, work(job, targets[number % len(targets)]))
 
     return in_threads(jobs, one, num_workers(num_beside), _room)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from scipy import optimize
 
+from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.populations import Table
 from gibbs_dp.model.posterior import GibbsPosterior
 
@@ -77,6 +78,7 @@ def _reference_data(
 
 
 @partial(jax.jit, static_argnames=("n", "num_datasets"))
+@traced_exactly
 def _draw(population: Any, key: PRNGKeyArray, n: int, num_datasets: int | None) -> PyTree:
     if num_datasets is None:
         return population.sample(key, n, 1)[0]
@@ -85,6 +87,7 @@ def _draw(population: Any, key: PRNGKeyArray, n: int, num_datasets: int | None) 
 
 
 @partial(jax.jit, static_argnames=("posterior",))
+@traced_exactly
 @partial(jax.value_and_grad, argnums=1)
 def _mean_risk(posterior: GibbsPosterior, u: Float[Array, " dim"], data: PyTree) -> Array:
     theta = posterior.constrain(u)

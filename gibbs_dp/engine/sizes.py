@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import jax
-
+from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
@@ -58,12 +57,12 @@ def default_block_size(
     """
     is_long = num_datasets >= LONG_AUDIT
     largest, numbers = (64 if is_stored else 128 if is_long else 32, 2**23)
-    if jax.default_backend() != "cpu":
+    if is_accelerator(platform()):
         largest, numbers = 4096, 2**29
     if posterior.dim > MAX_LAPLACE_DIM:
         largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
     per_dataset, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
-    if jax.default_backend() != "cpu":
+    if is_accelerator(platform()):
         per_dataset = at_most  # a GPU works on a whole block at once
     size = 1
     while size < largest and 2 * size * per_dataset <= numbers:
@@ -80,7 +79,7 @@ def datasets_at_once(
     block_size: int,
 ) -> int:
     """Datasets of a block that a CPU works on at once: what its caches hold, a divisor."""
-    if jax.default_backend() != "cpu":
+    if is_accelerator(platform()):
         return block_size
     one, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
     least = max(1, min(LEAST_AT_ONCE, LOOP_NUMBERS // one))

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from gibbs_dp._jaxlib.compile import in_memory
 from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
+from gibbs_dp._jaxlib.precision import matmul
 
 # exp(40)^2 still fits in a float32; pairs beyond are reported as heavy-tailed anyway.
 _CLIP = 40.0
@@ -226,7 +227,7 @@ def _excess(
     The factors of the examples are weighted already.
     """
     cross = jnp.einsum("ti,tj->ij", train, ghost, precision="highest")
-    alone = jnp.sum(train, axis=0)[:, None] + jnp.einsum("t,tj->j", weight, ghost)[None]
+    alone = jnp.sum(train, axis=0)[:, None] + matmul(weight, ghost)[None]
     return cross + jnp.where(is_large, -1.0, alone)
 
 

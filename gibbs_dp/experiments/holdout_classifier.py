@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul, traced_exactly
 from gibbs_dp.adaptive import thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_data import ClassifierData
 from gibbs_dp.experiments.holdout_result import Advance, uncounted
@@ -132,7 +133,7 @@ def _accuracy(
 ) -> Float[Array, " ks"]:
     """Accuracy of the vote of the first ``k`` chosen attributes; a tie counts half."""
     first = jnp.arange(chosen.size)[:, None] < jnp.asarray(ks)  # [chosen, ks]
-    total = data.attributes(key, label, site, sign, chosen) @ (vote[:, None] * first)
+    total = matmul(data.attributes(key, label, site, sign, chosen), vote[:, None] * first)
     right = jnp.where(total == 0, 0.5, (total * label[:, None] > 0).astype(jnp.float32))
     return right.mean(axis=0)
 
@@ -181,7 +182,7 @@ def run_classifier(
     # Each repetition holds a block of columns; parts of one size share one compiled program.
     most = max(1, min(repetitions, MOST_FLOATS // (data.n * data.columns)))
     together = max(size for size in range(1, most + 1) if repetitions % size == 0)
-    run = jax.jit(jax.vmap(lambda k: one_run(k, data, chosen, numbers)))
+    run = jax.jit(traced_exactly(jax.vmap(lambda k: one_run(k, data, chosen, numbers))))
     keys = jax.random.split(jax.random.key(key), repetitions)
     found = []
     for begin in range(0, repetitions, together):

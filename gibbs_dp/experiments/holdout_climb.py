@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul, traced_exactly
 from gibbs_dp.adaptive import thresholdout_promise, thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_classifier import Gate
 from gibbs_dp.experiments.holdout_result import Advance, uncounted
@@ -88,7 +89,7 @@ def run_climb(
     checks.count("repetitions", repetitions, minimum=2)
     if d % (BITS * checks.count("phases", phases)) or d < 1:
         raise ValueError(f"d must be a multiple of {BITS * phases} (32 phases), got {d}.")
-    run = jax.jit(lambda k: _one(k, n, d, phases, gate))
+    run = jax.jit(traced_exactly(lambda k: _one(k, n, d, phases, gate)))
     found = []
     for k in jax.random.split(jax.random.key(key), repetitions):
         found.append(jax.tree.map(np.asarray, run(k)))
@@ -151,7 +152,10 @@ def _one(
         # An attribute that does badly votes the other way; one without an answer does not vote.
         told = jnp.sign(jnp.nan_to_num(answers.values, nan=0.5) - 0.5)
         totals = totals + jnp.stack(
-            [theirs @ jnp.sign(mean_holdout - 0.5), ours @ told, theirs @ told]
+            [
+                matmul(a, b)
+                for a, b in ((theirs, jnp.sign(mean_holdout - 0.5)), (ours, told), (theirs, told))
+            ]
         )
         right = jnp.where(totals == 0, 0.5, (totals > 0).astype(jnp.float32)).mean(axis=1)
         state, vote = thresholdout_scan(state, keys[1], right[1:2], right[2:], **settings)

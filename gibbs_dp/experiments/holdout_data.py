@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.information import checks
 
 # Floats per block of columns, 16 MiB in float32: this bounds the memory.
@@ -98,7 +99,7 @@ class ClassifierData:
 
         def block(pair: tuple[Array, Array]) -> Float[Array, " some"]:
             columns, part = pair
-            return label @ self.attributes(key, label, site, part, columns) / self.n
+            return matmul(label, self.attributes(key, label, site, part, columns)) / self.n
 
         shape = (count, self.columns)
         return jax.lax.map(block, (padded.reshape(shape), signs.reshape(shape))).ravel()[: self.d]

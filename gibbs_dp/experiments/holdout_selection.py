@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import bounds, checks
@@ -37,7 +38,7 @@ def one_selection(
     def at(temperature: Float[Array, ""]) -> Float[Array, " 2"]:
         log_p = jax.nn.log_softmax(phi / jnp.maximum(temperature, 1e-6))
         p = jnp.exp(log_p)
-        return jnp.stack([p @ phi, -jnp.sum(jnp.where(p > 0, p * log_p, 0.0))])
+        return jnp.stack([matmul(p, phi), -jnp.sum(jnp.where(p > 0, p * log_p, 0.0))])
 
     return jax.vmap(at)(temperatures)
 

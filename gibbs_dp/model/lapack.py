@@ -14,6 +14,7 @@ import jaxlib
 from jaxtyping import PyTree
 
 from gibbs_dp._cautions import Caution
+from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp._jaxlib.linalg import SHARED_OUT
 from gibbs_dp.model.posterior import GibbsPosterior
 
@@ -51,7 +52,7 @@ def warn_of_lapack(posterior: GibbsPosterior, data: PyTree) -> None:
     WaitingWarning
         On CPUs and with jaxlib 0.10 to 0.11.0 only.
     """
-    if jax.default_backend() != "cpu" or not FIRST <= jaxlib.version.__version_info__ <= LAST:
+    if is_accelerator(platform()) or not FIRST <= jaxlib.version.__version_info__ <= LAST:
         return
     leaves, treedef = jax.tree.flatten(data)
     shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(a), jnp.result_type(a)) for a in leaves)

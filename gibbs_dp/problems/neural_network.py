@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model import GibbsPosterior
 from gibbs_dp.model.losses.softmax import cross_entropy
 from gibbs_dp.problems.base import Problem
@@ -35,8 +36,8 @@ class NetworkLoss:
     def batch(self, theta: Weights, data: Examples) -> Float[Array, " n"]:
         """Losses of ``(x [n, inputs], y [n])``."""
         x, y = data
-        hidden = jnp.tanh(x @ theta["hidden_weight"] + theta["hidden_bias"])
-        return cross_entropy(hidden @ theta["output_weight"] + theta["output_bias"], y)
+        hidden = jnp.tanh(matmul(x, theta["hidden_weight"]) + theta["hidden_bias"])
+        return cross_entropy(matmul(hidden, theta["output_weight"]) + theta["output_bias"], y)
 
 
 def network_prior(

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from gibbs_dp._jaxlib.linalg import eigh
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.sampling.kernels.base import Potential
 from gibbs_dp.sampling.target import Target, Terms
 
@@ -89,11 +90,11 @@ def _rays(target: Target, mode: Float[Array, " dim"], hessian: Float[Array, "dim
     heading = unit * mode
     heading = heading / (jnp.linalg.norm(heading) + tiny)
     axes = jnp.concatenate([vectors.T, heading[None]])
-    curvature = jnp.append(values, heading @ standard @ heading)
+    curvature = jnp.append(values, jnp.sum(heading * matmul(standard, heading)))
     is_resolved = curvature > noise
     lengths = jnp.where(is_resolved, jax.lax.rsqrt(jnp.maximum(curvature, tiny)), longest)
 
-    seen, directions = eigh((slopes / unit).T @ (slopes / unit))
+    seen, directions = eigh(matmul((slopes / unit).T, slopes / unit))
     least = jnp.where(seen[0] > 64 * eps * dim * seen[-1], 1e3 / jnp.sqrt(seen[0] + tiny), longest)
     is_needed = ~jnp.all(values > noise)
     axes = jnp.concatenate([axes, jnp.where(is_needed, directions[:, :1].T, 0.0)])

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.populations.base import num_examples
 from gibbs_dp.sampling.kernels import langevin
 from gibbs_dp.sampling.kernels.base import Potential
@@ -40,7 +41,7 @@ def batch_variance(
 
     def slopes(u: Vector, direction: Vector) -> Float[Array, " n"]:
         if kernel.clip is not None:
-            return langevin.example_gradients(posterior, u, data, kernel.clip) @ direction
+            return matmul(langevin.example_gradients(posterior, u, data, kernel.clip), direction)
         return jax.jvp(lambda x: target.terms(x).losses, (u,), (direction,))[1]
 
     def variance(v: Vector, probe: Vector) -> Scalar:
@@ -68,7 +69,7 @@ def variance_inflation(
     Exact where ``H`` and ``N`` are multiples of the identity.
     """
     probe = jax.random.rademacher(key, v.shape, v.dtype)
-    trace = jnp.dot(probe, jax.jvp(jax.grad(pulled), (v,), (probe,))[1])
+    trace = jnp.sum(probe * jax.jvp(jax.grad(pulled), (v,), (probe,))[1])
     drift, noise = (0.5 * size * x / v.shape[0] for x in (trace, variance(v, probe)))
     return jnp.where(drift < 1, (drift + noise) / (1.0 - drift), jnp.inf)
 
@@ -94,7 +95,7 @@ def kl_inflation(
     signs -= jnp.mean(signs) if losses.shape[0] > 1 else 0.0
 
     def contrast(x: Vector) -> Scalar:
-        return jnp.dot(signs, target.terms(coordinates.color(x)).losses)
+        return matmul(signs, target.terms(coordinates.color(x)).losses)
 
     def is_stable(carry: tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]]) -> Array:
         return carry[4] & (carry[3] < NUM_TERMS)
@@ -104,10 +105,10 @@ def kl_inflation(
     ) -> tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]]:
         q, found, exact, count, _ = carry
         step = q - size * jax.jvp(jax.grad(pulled), (v,), (q,))[1]
-        square = jnp.dot(q, q)
+        square = jnp.sum(q * q)
         found += 2.0 * square + size * variance(v, q)
-        exact += square + jnp.dot(q, step)
-        return step, found, exact, count + 1, jnp.dot(step, step) < square
+        exact += square + jnp.sum(q * step)
+        return step, found, exact, count + 1, jnp.sum(step * step) < square
 
     zero = jnp.zeros((), v.dtype)
     direction = jax.grad(contrast)(v)

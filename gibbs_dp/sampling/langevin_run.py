@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations.base import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -94,6 +95,7 @@ def require_langevin(posterior: GibbsPosterior) -> None:
 
 
 @partial(jax.jit, static_argnames=("posterior", "form"))
+@traced_exactly
 def run_form(
     posterior: GibbsPosterior,
     form: PlainForm,

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.populations.base import num_examples
 from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.base import Potential
@@ -193,6 +194,6 @@ def _gradient(
         u = coordinates.color(v)
         flat = gamma * of_losses(u, batch(key)) + langevin.prior_gradient(posterior, u)
         scale = coordinates.scale
-        return flat * scale if scale.ndim == 1 else flat @ scale
+        return flat * scale if scale.ndim == 1 else matmul(flat, scale)
 
     return gradient

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp._jaxlib.linalg import cholesky, cholesky_solve, solve_lower
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.sampling.target import Target, Terms
 
 MAX_ITERATIONS = 60
@@ -82,7 +83,7 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
         gradient, hessian = jax.grad(potential)(s.u), jax.hessian(potential)(s.u)
         norm = jnp.linalg.norm(gradient)
         step, is_definite = _damped_step(gradient, hessian, s.damping)
-        predicted = -jnp.dot(gradient, step)
+        predicted = -jnp.sum(gradient * step)
         candidate = s.u + step
         change = potential(candidate)
         accepted = jnp.isfinite(change) & (change <= 0)
@@ -110,7 +111,7 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
     identity = jnp.eye(dim, dtype=dtype)
     inverse = solve_lower(factor, identity)
     # H = F F^T, so F^-T F^-1 is the covariance; its lower factor keeps every scale triangular.
-    scale = cholesky(inverse.T @ inverse)
+    scale = cholesky(matmul(inverse.T, inverse))
     is_curved = jnp.all(jnp.isfinite(scale))
     # Between two kinks there is neither curvature nor gradient: flat coordinates are near 1.
     guess = jnp.where(end.first_gradient > 0, 1.0 / (end.first_gradient + tiny), 1.0)

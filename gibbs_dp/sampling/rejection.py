@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.langevin import example_gradients, prior_gradient
 
@@ -55,6 +56,7 @@ def normals(key: PRNGKeyArray, shape: tuple[int, int], dtype: Any = None) -> Flo
 
 
 @partial(jax.jit, static_argnames=("posterior", "num_steps", "num_tries"))
+@traced_exactly
 def draw_by_rejection(
     posterior: GibbsPosterior,
     data: PyTree,
@@ -109,7 +111,7 @@ def draw_by_rejection(
             posterior.log_prior_unconstrained(theta) - prior
         )
         move = theta - centre
-        return here - jnp.dot(slope, move) - 0.5 * m * jnp.sum(move**2)
+        return here - jnp.sum(slope * move) - 0.5 * m * jnp.sum(move**2)
 
     def chunk(
         index: Array, carry: tuple[Float[Array, " dim"], Array]

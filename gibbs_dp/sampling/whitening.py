@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.sampling.kernels.base import Potential
 
 
@@ -22,7 +23,7 @@ class Whitening(NamedTuple):
 
     def color(self, v: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Whitened to flat."""
-        return self.center + (self.scale * v if self.scale.ndim == 1 else self.scale @ v)
+        return self.center + (self.scale * v if self.scale.ndim == 1 else matmul(self.scale, v))
 
     @property
     def log_volume(self) -> Float[Array, ""]:
@@ -56,7 +57,7 @@ def fit_whitening(draws: Float[Array, "draws dim"], like: Whitening) -> Whitenin
         scale = deviation
     else:
         standard = centered / deviation
-        correlation = count / (count + 3.0 * dim) * (standard.T @ standard) / (count - 1)
+        correlation = count / (count + 3.0 * dim) * matmul(standard.T, standard) / (count - 1)
         correlation = correlation.at[jnp.diag_indices(dim)].set(1.0)
         scale = deviation[:, None] * cholesky(correlation)
     usable = jnp.all(jnp.isfinite(scale)) & jnp.all(jnp.isfinite(center))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
 
 
@@ -82,7 +83,7 @@ def loss_gradient(
         return jnp.sum(jnp.where(weight > 0, each, 0.0) * weight, axis=0)
 
     def total(u: Float[Array, " dim"]) -> Float[Array, ""]:
-        return jnp.dot(batch.weight, posterior.losses(posterior.constrain(u), batch.data))
+        return matmul(batch.weight, posterior.losses(posterior.constrain(u), batch.data))
 
     return jax.grad(total)(theta)
 

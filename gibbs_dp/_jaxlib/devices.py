@@ -1,0 +1,35 @@
+"""Which devices compute: those that JAX sees, or the one that the user made the default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+
+def devices() -> list[jax.Device]:
+    """Return the local devices that work is shared out to.
+
+    All of the default platform's; where ``jax.default_device`` names one, that one alone.
+    """
+    config: Any = jax.config
+    chosen = config.jax_default_device
+    if chosen is None:
+        return jax.local_devices()
+    if isinstance(chosen, str):
+        return jax.local_devices(backend=chosen)
+    return [chosen]
+
+
+def platform() -> str:
+    """Name what they are: "cpu", "gpu" or "tpu"."""
+    return str(devices()[0].platform)
+
+
+def is_accelerator(name: str) -> bool:
+    """Whether a platform's devices work on thousands of posteriors at once.
+
+    There a program asks its host how often a loop goes round unless that was known when it was
+    compiled.
+    """
+    return name != "cpu"
