@@ -52,9 +52,9 @@ def traced(monkeypatch):
     class Traced(Exception):  # noqa: N818  (no error)
         pass
 
-    def trace(self, job, device):
+    def trace(self, job, device, at_once):
         s = self.settings
-        static = (s.posterior, s.sampler, job.plan, s.traced, s.num_at_once)
+        static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         numbers = jnp.zeros((2, s.block_size), jnp.int32)
         names = ("posterior", "sampler", "plan", "quantities", "num_at_once")
         arguments = (s.population, job.roots, numbers, job.inputs)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from gibbs_dp._jaxlib.devices import platform
+from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.precision import traced_exactly
 
 Result = TypeVar("Result")
@@ -33,7 +33,13 @@ def program(
     nothing for a new gamma, schedule or table.
     """
     options = compiler_options(backend, is_quick)
-    return jax.jit(traced_exactly(function), static_argnames=static, compiler_options=options)
+
+    @wraps(function)
+    def traced(*arguments: Any, **named: Any) -> Any:
+        with compiled_for(backend):
+            return traced_exactly(function)(*arguments, **named)
+
+    return jax.jit(traced, static_argnames=static, compiler_options=options)
 
 
 def on_default_backend(function: Callable[..., Any], *static: str) -> Callable[..., Any]:
@@ -47,7 +53,7 @@ def on_default_backend(function: Callable[..., Any], *static: str) -> Callable[.
 
 
 def in_memory(is_so: Bool[Array, ""], compute: Callable[[], Result]) -> Result:
-    """Compute once what XLA would compute again in every fusion that reads it.
+    """Compute once what XLA for CPUs would compute again in every fusion that reads it.
 
     What a loop carries is in memory; this one has one round.
 
@@ -58,6 +64,8 @@ def in_memory(is_so: Bool[Array, ""], compute: Callable[[], Result]) -> Result:
     compute
         What to compute.
     """
+    if is_accelerator(target_platform()):
+        return compute()
     shapes = jax.eval_shape(compute)
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     return jax.lax.fori_loop(0, is_so.astype(jnp.int32), lambda _, __: compute(), blank)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
+
+_compiled_for: ContextVar[str | None] = ContextVar("compiled_for", default=None)
 
 
 def devices() -> list[jax.Device]:
@@ -24,6 +29,21 @@ def devices() -> list[jax.Device]:
 def platform() -> str:
     """Name what they are: "cpu", "gpu" or "tpu"."""
     return str(devices()[0].platform)
+
+
+@contextmanager
+def compiled_for(name: str) -> Iterator[None]:
+    """Trace for a platform: what code suits it is decided by :func:`target_platform`."""
+    token = _compiled_for.set(name)
+    try:
+        yield
+    finally:
+        _compiled_for.reset(token)
+
+
+def target_platform() -> str:
+    """Name what the program that is traced is for; outside of any, what there is."""
+    return _compiled_for.get() or platform()
 
 
 def is_accelerator(name: str) -> bool:

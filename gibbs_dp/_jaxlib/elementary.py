@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
+
 # exp(r) - 1 over r for abs(r) <= log(2) / 2; the first term left out is 2e-8 of the value.
 _EXPM1 = tuple(1.0 / k for k in (5040, 720, 120, 24, 6, 2, 1))
 # Of atanh(s) / s in s^2 up to 1/9; the first one left out is 1.4e-8 of the value.
@@ -51,8 +53,10 @@ def log1p_of_share(t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def total(terms: Float[Array, "*batch terms"]) -> Float[Array, "*batch"]:
-    """Sum over the last axis, as a product with ones.
+    """Sum over the last axis; on CPUs as a product with ones.
 
-    A loop that both computes terms and adds them is not vectorized.
+    There a loop that both computes terms and adds them is not vectorized.
     """
+    if is_accelerator(target_platform()):
+        return jnp.sum(terms, axis=-1)
     return jnp.dot(terms, jnp.ones((terms.shape[-1],), terms.dtype), precision="highest")

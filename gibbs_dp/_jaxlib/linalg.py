@@ -17,6 +17,8 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
+from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
+
 SHARED_OUT = 200_000
 """Floating-point operations in a batch from which jaxlib shares it out."""
 
@@ -54,16 +56,14 @@ def _in_pieces(
     call: Callable[..., Any], cost: Callable[..., int], *arrays: Float[Array, "batch ..."]
 ) -> Any:
     """Call on as many of the leading axis at a time as one thread of a CPU does alone."""
+    if is_accelerator(target_platform()):
+        return call(*arrays)
     count = arrays[0].shape[0]
     most = max(1, (SHARED_OUT - 1) // max(1, cost(*arrays)))
     if count <= most:
         return call(*arrays)
     size = -(-count // -(-count // most))  # pieces as even as they can be
-
-    def in_pieces(*arrays: Array) -> Any:
-        return jax.lax.map(lambda piece: call(*piece), arrays, batch_size=size)
-
-    return jax.lax.platform_dependent(*arrays, cpu=in_pieces, default=call)
+    return jax.lax.map(lambda piece: call(*piece), arrays, batch_size=size)
 
 
 def _over_batches(call: Callable[..., Any], cost: Callable[..., int]) -> Any:

@@ -19,6 +19,9 @@ from gibbs_dp._jaxlib.threads import POOL_SIZE, num_cores
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+# Programs that an accelerator is given at once: the next one waits on the device, not on its host.
+IN_FLIGHT = 2
+
 # Audits that run at once in one process share the room in XLA's pool.
 _permits = threading.BoundedSemaphore(max(1, POOL_SIZE - 1))
 
@@ -29,7 +32,7 @@ def _room() -> AbstractContextManager[Any]:
 
 
 def num_workers(num_beside: int = 0) -> int:
-    """One worker a device; on a CPU that shows as one device, one worker a core and one more.
+    """Two workers a device; on a CPU that shows as one device, one worker a core and one more.
 
     A block's small operations do not fill several cores; several blocks do, one more than there
     are cores (a sixth faster on two): a block waits a little between operations. One thread of
@@ -47,7 +50,7 @@ def num_workers(num_beside: int = 0) -> int:
     """
     count = len(devices())
     if is_accelerator(platform()):
-        return count
+        return IN_FLIGHT * count
     most = num_cores() + 1 if count == 1 else count
     return max(1, min(most, POOL_SIZE - 1 - num_beside))
 

@@ -49,7 +49,7 @@ def sample_with_pairs(
     """Draws of the dataset itself, and what quantities make of ``inputs.num_pairs`` pairs.
 
     The sampler is in the program once, in a loop whose first round is the dataset itself: how
-    many pairs there are, or none, is traced.
+    many pairs there are, or none, may be traced. Without pairs, statically, there is no loop.
     """
     sample = jax.jit(sample)  # traced once, for its shapes and for the loop
 
@@ -67,7 +67,12 @@ def sample_with_pairs(
         draws = sample(data)
         base = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), draws, base)
         # No pair yet in the first round, whose place the first pair takes.
-        seen = jax.lax.cond(is_first, lambda: blank(shapes_found), lambda: look(pair, base, draws))
+        if is_fixed:  # a branch would be decided by the host
+            seen = look(pair, base, draws)
+        else:
+            seen = jax.lax.cond(
+                is_first, lambda: blank(shapes_found), lambda: look(pair, base, draws)
+            )
         new = jax.tree.map(lambda all_, x: all_.at[pair].set(x), so_far.found, seen)
         return base, Pairs(
             new, so_far.is_stuck | jnp.any(draws.is_stuck), so_far.is_improper | draws.is_improper
@@ -76,9 +81,13 @@ def sample_with_pairs(
     def blank(shapes: Any, *lead: int) -> Any:
         return jax.tree.map(lambda s: jnp.zeros((*lead, *s.shape), s.dtype), shapes)
 
+    is_fixed = isinstance(inputs.num_pairs, int)
     shapes = jax.eval_shape(sample, train)
     pair = jax.ShapeDtypeStruct((), jnp.int32)
     shapes_found = jax.eval_shape(look, pair, shapes, shapes)
     false = jnp.zeros((), bool)
     nothing = Pairs(blank(shapes_found, MOST_PAIRS), false, false)
+    if is_fixed and inputs.num_pairs == 0:
+        draws = sample(train)
+        return draws, Pairs(nothing.found, jnp.any(draws.is_stuck), draws.is_improper)
     return jax.lax.fori_loop(0, 1 + inputs.num_pairs, one, (blank(shapes), nothing))

@@ -8,11 +8,13 @@ from __future__ import annotations
 import jax
 
 from gibbs_dp.engine.datasets import Stream, roots
+from gibbs_dp.engine.jobs import Job
 from gibbs_dp.engine.plan import Inputs, Plan
-from gibbs_dp.engine.runner import Job, Runner, concatenate
+from gibbs_dp.engine.runner import concatenate
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sizes import NUM_PILOTS, NUM_PILOTS_HIGH_DIM
 from gibbs_dp.engine.summary import Summary
+from gibbs_dp.engine.together import Runs
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 
@@ -21,18 +23,20 @@ def num_pilots(settings: Settings) -> int:
     return NUM_PILOTS if settings.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
 
 
-def run_pilots(runner: Runner, plan: Plan, inputs: Inputs, total: int) -> Summary:
+def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int) -> Summary:
     """Run the pilot datasets, and over again from other starts, ``total`` in all."""
     s, count = runner.settings, num_pilots(runner.settings)
     keys = roots(s.key, Stream.PILOTS)
-    blocks = range(0, total, s.block_size)
-    jobs = [Job(first, keys, first, plan, inputs, period=count) for first in blocks]
+    # On a CPU the program of the main run serves; an accelerator has one for either anyway.
+    size = 1 << (total - 1).bit_length() if runner.is_wide else s.block_size
+    blocks = range(0, total, size)
+    jobs = [Job(first, keys, first, size, plan, inputs, period=count) for first in blocks]
     # The sweep searches for the best parameter beside the first of them.
     done = {job.tag: block.summary for job, block in runner.run(jobs, num_beside=1)}
     return concatenate([done[first] for first in blocks], total)
 
 
-def run_pilots_twice(runner: Runner, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:
+def run_pilots_twice(runner: Runs, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:
     """Run the same pilot datasets from two sets of overdispersed starts."""
     count = num_pilots(runner.settings)
     both = run_pilots(runner, plan, inputs, 2 * count)

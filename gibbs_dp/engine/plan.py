@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int
 
-from gibbs_dp.sampling.schedule import Schedule
+from gibbs_dp.sampling.schedule import Counts, Schedule
 
 
 class Plan(NamedTuple):
@@ -22,6 +22,8 @@ class Plan(NamedTuple):
         Examples replaced at once.
     num_chains, num_samples
         Chains per dataset, draws kept per chain.
+    counts, num_pairs
+        What :class:`Inputs` say of loops, where the program has to know it; None: traced.
     """
 
     n: int
@@ -29,6 +31,8 @@ class Plan(NamedTuple):
     group_size: int
     num_chains: int
     num_samples: int
+    counts: Counts | None = None
+    num_pairs: int | None = None
 
 
 class Inputs(NamedTuple):
@@ -61,7 +65,7 @@ class Inputs(NamedTuple):
 
     gamma: Float[Array, ""]
     schedule: Schedule
-    num_pairs: Int[Array, ""]
+    num_pairs: Int[Array, ""] | int
     start: Float[Array, " dim"]
     is_dispersed: Bool[Array, ""]
     reference: Float[Array, " dim"]
@@ -69,6 +73,12 @@ class Inputs(NamedTuple):
     proposal_scale: Float[Array, " dim"]
     scale: Float[Array, " dim"]
     anchor: Float[Array, " dim"]
+
+    def fixed(self, plan: Plan) -> Inputs:
+        """Put a plan's static counts in place of traced ones, where it has any."""
+        if plan.counts is None or plan.num_pairs is None:
+            return self
+        return self._replace(schedule=self.schedule.fixed(plan.counts), num_pairs=plan.num_pairs)
 
 
 class Tuned(NamedTuple):

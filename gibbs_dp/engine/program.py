@@ -1,7 +1,13 @@
-"""The one compiled program of a sweep: a block of datasets, sampled and reduced to summaries."""
+"""What a sweep compiles: datasets, sampled and reduced to summaries.
+
+A CPU's program takes a block of datasets at one gamma, and most that may change is traced. An
+accelerator's takes a sheet, datasets x gammas, with static counts: each dataset is drawn once for
+all gammas, and no loop asks the host whether to go on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,17 +30,17 @@ from gibbs_dp.sampling.target import Target
 
 
 def summarize_dataset(
-    data_key: PRNGKeyArray,
+    train: PyTree,
+    ghosts: PyTree,
     chain_key: PRNGKeyArray,
     posterior: GibbsPosterior,
-    population: Any,
     sampler: Sampler,
     plan: Plan,
     quantities: tuple[Quantity, ...],
     inputs: Inputs,
 ) -> Block:
-    """Draw one dataset and its ghosts, sample its posterior, and reduce the draws."""
-    train, ghosts = draw_dataset(posterior, population, data_key, plan.n, plan.num_ghosts)
+    """Sample one dataset's posterior, and reduce the draws."""
+    inputs = inputs.fixed(plan)
     chain_key, start_key = jax.random.split(chain_key)
     start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
 
@@ -106,15 +112,50 @@ def _block(
     inputs: Inputs,
 ) -> Block:
     def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
-        return summarize_dataset(*keys, posterior, population, sampler, plan, quantities, inputs)
+        data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
+        return summarize_dataset(*data, keys[1], posterior, sampler, plan, quantities, inputs)
 
-    keys = keys_of(roots, numbers)
-    if num_at_once >= numbers.shape[1]:
+    return _over_datasets(one, keys_of(roots, numbers), num_at_once)
+
+
+def _sheet(
+    posterior: GibbsPosterior,
+    sampler: Sampler,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+    num_at_once: int,
+    population: Any,
+    roots: Key[Array, 2],
+    numbers: Int[Array, "2 block"],
+    inputs: Inputs,
+) -> Block:
+    """Like ``_block``, with ``inputs`` of several gammas stacked: ``[block, gammas]``."""
+
+    def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
+        data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
+
+        def at(inputs: Inputs) -> Block:
+            return summarize_dataset(*data, keys[1], posterior, sampler, plan, quantities, inputs)
+
+        return jax.vmap(at)(inputs)
+
+    return _over_datasets(one, keys_of(roots, numbers), num_at_once)
+
+
+def _over_datasets(one: Callable[[Any], Any], keys: Any, num_at_once: int) -> Any:
+    if num_at_once >= keys[0].shape[0]:
         return jax.vmap(one)(keys)
     return jax.lax.map(one, keys, batch_size=num_at_once)
 
 
+STATIC = ("posterior", "sampler", "plan", "quantities", "num_at_once")
+
+
 def block_program(backend: str, is_quick: bool = False) -> Any:
     """Return the jitted block program of a backend; its arguments are those of ``_block``."""
-    static = ("posterior", "sampler", "plan", "quantities", "num_at_once")
-    return program(_block, static, backend, is_quick)
+    return program(_block, STATIC, backend, is_quick)
+
+
+def sheet_program(backend: str) -> Any:
+    """Return the jitted sheet program of a backend; its arguments are those of ``_sheet``."""
+    return program(_sheet, STATIC, backend)

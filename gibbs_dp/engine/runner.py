@@ -1,58 +1,50 @@
-"""Blocks of datasets through the compiled program, on all workers."""
+"""Blocks of datasets through compiled programs, on all workers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key
 
+from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.engine.executor import run_jobs
-from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.jobs import Job, Sheet, arranged, each_alone, searching_longer
+from gibbs_dp.engine.memory import Room
 from gibbs_dp.engine.program import block_program
 from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.sheets import Sheets, home
 from gibbs_dp.engine.summary import Block
 
 Part = TypeVar("Part")
 
 
-class Job(NamedTuple):
-    """One block of posteriors at one gamma.
+@dataclass
+class Runner:
+    """Runs jobs of one audit; compiles each plan once per device.
 
     Attributes
     ----------
-    tag
-        The caller's name for it.
-    roots
-        Random keys of the data and of the chains.
-    first
-        Number of the first posterior.
-    plan, inputs
-        What to run.
-    period
-        After how many posteriors the datasets begin again, sampled with new chains; 0: never.
+    settings
+        Of the audit.
+    is_wide
+        Whether all gammas of a block are sampled in one call, as suits accelerators.
     """
 
-    tag: Any
-    roots: Key[Array, 2]
-    first: int
-    plan: Plan
-    inputs: Inputs
-    period: int = 0
-
-
-@dataclass
-class Runner:
-    """Runs jobs of one audit; compiles each plan once per device."""
-
     settings: Settings
-    _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
+    is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
+    _room: Room = field(default_factory=Room)
+    _ready: set[Any] = field(default_factory=set)
+    _in_vain: set[Any] = field(default_factory=set)
     _placed: dict[tuple[int, int, jax.Device], tuple[Job, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._sheets = Sheets(self.settings)
 
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
@@ -61,26 +53,55 @@ class Runner:
 
         ``num_beside`` programs may run at the same time. Close it if the loop may be left early.
         """
-        return run_jobs(jobs, self._work, num_beside)
+        sheets = arranged(jobs) if self.is_wide else each_alone(jobs)
+        with closing(run_jobs(sheets, self.work, num_beside)) as finished:
+            for sheet, blocks in finished:
+                yield from zip(sheet.jobs, blocks, strict=True)
 
-    def _work(self, job: Job, device: jax.Device) -> Block:
-        name = (job.plan, device)
+    def work(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:
+        """Run a sheet; a block for each of its jobs.
+
+        Where a search for a mode did not end within a sheet's few steps, all of it is run again
+        with as many as a search ever takes.
+        """
+        if not self.is_wide:
+            at_once = self.settings.num_at_once
+            block = self._room.fit(
+                sheet.name, at_once, lambda size: self._begin(sheet, device, size)
+            )
+            return (block,)
+        blocks = self._sheet(sheet, device)
+        longer = searching_longer(sheet)
+        if longer is None or sheet.name in self._in_vain or _all_curved(blocks):
+            return blocks
+        again = self._sheet(longer, device)
+        if _num_curved(again) == _num_curved(blocks):
+            self._in_vain.add(sheet.name)  # there is no curvature to be found
+        return again
+
+    def _sheet(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:
+        size = sheet.jobs[0].size
+        found = self._room.fit(
+            sheet.name, size, lambda size: self._sheets.begin(sheet, device, size)
+        )
+        return home(sheet, found)
+
+    def _begin(self, sheet: Sheet, device: jax.Device, at_once: int) -> Block:
+        name = (sheet.name, device, at_once)
         if name not in self._ready:
             with self._lock:  # two threads that meet a new plan must not both compile it
                 if name not in self._ready:
-                    result = self._call(job, device)  # compiled and begun when this returns
+                    result = self._call(sheet.jobs[0], device, at_once)  # compiled and begun
                     self._ready.add(name)
                     return result
-        return self._call(job, device)
+        return self._call(sheet.jobs[0], device, at_once)
 
-    def _call(self, job: Job, device: jax.Device) -> Block:
+    def _call(self, job: Job, device: jax.Device, at_once: int) -> Block:
         s = self.settings
-        chains = np.arange(job.first, job.first + s.block_size, dtype=np.int32)
-        numbers = np.stack([chains % job.period if job.period else chains, chains])
         population, roots, inputs = self._place(job, device)
         program = block_program(device.platform, is_quick=s.is_brief)
-        numbers = jax.device_put(numbers, device)
-        static = (s.posterior, s.sampler, job.plan, s.traced, s.num_at_once)
+        numbers = jax.device_put(job.numbers, device)
+        static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         return program(*static, population, roots, numbers, inputs)
 
     def _place(self, job: Job, device: jax.Device) -> Any:
@@ -90,6 +111,14 @@ class Runner:
             placed = jax.device_put((self.settings.population, job.roots, job.inputs), device)
             self._placed[name] = (job, placed)  # with the job, whose ids must not be used again
         return self._placed[name][1]
+
+
+def _num_curved(blocks: tuple[Block, ...]) -> int:
+    return sum(int(np.sum(block.health.is_curved)) for block in blocks)
+
+
+def _all_curved(blocks: tuple[Block, ...]) -> bool:
+    return all(bool(np.all(block.health.is_curved)) for block in blocks)
 
 
 def concatenate(parts: list[Part], count: int) -> Part:

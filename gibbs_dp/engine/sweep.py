@@ -16,16 +16,18 @@ from gibbs_dp.engine.datasets import Stream, roots, stream_key
 from gibbs_dp.engine.executor import background
 from gibbs_dp.engine.explored import Explored
 from gibbs_dp.engine.health import believed
+from gibbs_dp.engine.jobs import Job
 from gibbs_dp.engine.optimum import population_optimum
 from gibbs_dp.engine.pilots import num_pilots, run_pilots
 from gibbs_dp.engine.plan import Inputs, Plan, Tuned
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.runner import Job, Runner
+from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.store.archive import Archive, Origin
 from gibbs_dp.engine.store.findings import find_all
 from gibbs_dp.engine.store.share import collect, nothing_tuned, recall, save
+from gibbs_dp.engine.together import Runs, side_by_side
 from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.tuning import tune
 from gibbs_dp.model.losses.base import LinearLoss
@@ -116,16 +118,63 @@ def _tune_all(
     progress: Progress,
     archive: Archive | None,
 ) -> None:
-    """Pilots from the smallest gamma up, each starting from its neighbour's settings."""
+    """Pilots of every gamma: one after another, or side by side on an accelerator."""
+    tune_them = _tune_side_by_side if runner.is_wide else _tune_in_turn
+    tune_them(settings, runner, tracks, search, progress, archive)
+
+
+def _tune_side_by_side(
+    settings: Settings,
+    runner: Runner,
+    tracks: list[Track],
+    search: _OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    progress.stage("tuning")
+    stored = [_stored(archive, gamma) for gamma in settings.gammas]
+    new = [i for i, found in enumerate(stored) if found is None]
+    plan, made = settings.plan, dict[int, Tuned]()
+    if new:
+        gammas = [settings.gammas[i] for i in new]
+        found = side_by_side(runner, gammas, lambda r, gamma: tune(r, gamma, plan, None))
+        origin = search.known or search.result(found[0].inputs.reference)
+        if archive is not None and search.known is None:
+            origin = archive.publish_origin(origin)
+        found = side_by_side(runner, found, lambda r, t: _complete(r, t, origin, plan))
+        made = dict(zip(new, found, strict=True))
+    for i, gamma in enumerate(settings.gammas):
+        tuned, num_reruns = stored[i] or (made[i], 0)
+        if i in made and archive is not None:
+            tuned = archive.publish_tuned(gamma, 0, tuned)
+        tracks.append(Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns))
+        progress.advance(1)
+
+
+def _stored(archive: Archive | None, gamma: float) -> tuple[Tuned, int] | None:
+    """Tuning of a gamma that a store has, and how often it was made longer."""
+    found = archive.tuned(gamma) if archive else None
+    if found is None and archive is not None and archive.store.process_id is None:
+        raise nothing_tuned(archive.store, gamma)
+    return found
+
+
+def _tune_in_turn(
+    settings: Settings,
+    runner: Runner,
+    tracks: list[Track],
+    search: _OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    """From the smallest gamma up, each starting from its neighbour's settings."""
     base = settings.plan
     guess: Inputs | None = None
     origin = search.known
     for gamma in settings.gammas:
         progress.stage(f"tuning gamma={gamma:g}")
-        tuned, num_reruns = (archive.tuned(gamma) if archive else None) or (None, 0)
+        tuned, num_reruns = _stored(archive, gamma) or (None, 0)
         if tuned is None:
-            if archive is not None and archive.store.process_id is None:
-                raise nothing_tuned(archive.store, gamma)
             tuned = tune(runner, gamma, base, guess)
             if origin is None:
                 origin = search.result(tuned.inputs.reference)
@@ -138,7 +187,7 @@ def _tune_all(
         progress.advance(1)
 
 
-def _complete(runner: Runner, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
+def _complete(runner: Runs, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
     """Add to what pilots chose what all gammas share."""
     inputs = tuned.inputs._replace(
         optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
@@ -146,7 +195,7 @@ def _complete(runner: Runner, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned
     return _with_pairs(runner, tuned._replace(inputs=inputs), plan)
 
 
-def _with_pairs(runner: Runner, tuned: Tuned, plan: Plan) -> Tuned:
+def _with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
     """Add how many pairs the chosen estimator takes."""
     inputs, settings = tuned.inputs, runner.settings
 
@@ -217,7 +266,7 @@ def _run_missing(
     wanted = recall(archive, blocks, progress) if archive else blocks
     numbered = {id(track): i for i, track in enumerate(tracks)}
     jobs = [
-        Job((numbered[id(track)], first), keys, first, plan, track.tuned.inputs)
+        Job((numbered[id(track)], first), keys, first, size, plan, track.tuned.inputs)
         for track, first in wanted
     ]
     with closing(runner.run(jobs)) as finished:

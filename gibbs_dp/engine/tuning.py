@@ -9,9 +9,9 @@ from jaxtyping import Array, Float
 from gibbs_dp.engine.health import believed, is_believed, is_drifting, is_slow
 from gibbs_dp.engine.pilots import run_pilots_twice
 from gibbs_dp.engine.plan import Inputs, Plan, Tuned
-from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.summary import Summary
+from gibbs_dp.engine.together import Runs
 from gibbs_dp.engine.track import fitted
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError
@@ -30,7 +30,7 @@ LEAST_ESS_SHARED, LEAST_ESS_PER_CHAIN = 0.2, 1.5
 WIDENING = 0.3
 
 
-def tune(runner: Runner, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
+def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
     """Run pilots at one gamma until they agree, starting from a neighbouring gamma's settings.
 
     Raises
@@ -97,7 +97,7 @@ def _chosen(settings: Settings, pilots: Summary) -> str:
 
 
 def _share_scale(
-    runner: Runner, plan: Plan, inputs: Inputs, first: Summary
+    runner: Runs, plan: Plan, inputs: Inputs, first: Summary
 ) -> tuple[Inputs, Summary, Summary] | None:
     """Try the pilots' mean variance as everyone's scale in place of adaptation, dataset by dataset.
 
@@ -173,7 +173,7 @@ def _with_reference(inputs: Inputs, good: Summary) -> Inputs:
     )
 
 
-def _tune_grid(runner: Runner, plan: Plan, inputs: Inputs) -> Tuned:
+def _tune_grid(runner: Runs, plan: Plan, inputs: Inputs) -> Tuned:
     """Exact posteriors need no tuning, only a control variate; their KL is a sum."""
     first, _ = run_pilots_twice(runner, plan, inputs)
     good = believed(first)

@@ -103,7 +103,8 @@ class ChainSampler(Generic[K]):
                 key, target, potential, positions, found, schedule, num_samples, is_joint
             )
 
-        return run_chains(key, target, starts, move, num_chains, scale, is_joint)
+        newton = schedule.num_newton
+        return run_chains(key, target, starts, move, num_chains, scale, is_joint, newton)
 
     def move(
         self,

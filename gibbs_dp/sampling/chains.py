@@ -41,13 +41,14 @@ def run_chains(
     num_chains: int,
     scale: Float[Array, " dim"] | None,
     is_joint: bool,
+    num_newton: int | None,
 ) -> ChainDraws:
     """Find the mode, start all chains around it, move them, and pack their draws.
 
     Parameters are those of :meth:`gibbs_dp.sampling.sampler.Sampler.draw`, and how to move.
     """
     start_key, walk_key = jax.random.split(key)
-    found = locate(target, starts)
+    found = locate(target, starts, num_newton)
     if scale is not None:
         found = found._replace(whitening=_with_scale(found, scale))
     laplace, reference = found.whitening, found.reference

@@ -49,6 +49,9 @@ class _Memory(NamedTuple):
     accept_prob: Float[Array, "draws chains"]
 
 
+_Carry = tuple[Array, Whitening, Array, _Memory, Array]
+
+
 def evolve(
     key: PRNGKeyArray,
     potential: Potential,
@@ -64,8 +67,9 @@ def evolve(
     A round moves all chains and remembers the last draws. Between adaptation rounds these, pooled
     over chains, give the next whitening; within one, the step size follows the pooled acceptance
     by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
-    One loop body serves all rounds: the kernel is compiled once, and how many rounds and steps
-    there are is traced. With ``is_joint``, kernels that can draw their chains' noise together.
+    Where the schedule is traced, one loop body serves all rounds: the kernel is compiled once, for
+    any number of rounds and steps. Where it is fixed, the last round has a loop of its own. With
+    ``is_joint``, kernels that can draw their chains' noise together.
     """
     num_chains, dim = positions.shape
     log_default = jnp.log(schedule.tuning.step_size)
@@ -91,11 +95,8 @@ def evolve(
 
     still = jnp.zeros((num_chains,), bool)
 
-    def one_round(
-        index: Array, carry: tuple[Array, Whitening, Array, _Memory, Array]
-    ) -> tuple[Array, Whitening, Array, _Memory, Array]:
+    def one_round(index: Array, carry: _Carry, is_last: Array | bool) -> _Carry:
         positions, current, log_step, memory, _ = carry
-        is_last = index == schedule.num_adapt_rounds
         pulled = current.pull_back(potential)
         first = index * MAX_STEPS
         keys = jax.vmap(lambda words: step_key(words, first + MAX_STEPS - 1))(streams)
@@ -103,7 +104,11 @@ def evolve(
         # Coordinates are new in every round, so the step size starts afresh; where the rounds
         # before had to shorten it, the last one keeps the shorter.
         begin = jnp.where(is_last, jnp.minimum(log_step, log_default), log_default)
-        count = jnp.where(is_last, schedule.num_burn_in + num_samples, STEPS_PER_ROUND)
+        longest = schedule.num_burn_in + num_samples
+        if isinstance(is_last, bool):
+            count = longest if is_last else STEPS_PER_ROUND
+        else:
+            count = jnp.where(is_last, longest, STEPS_PER_ROUND)
 
         def one_step(
             t: Array, inner: tuple[Any, Array, _Memory, Array, Any]
@@ -131,8 +136,14 @@ def evolve(
         return flat[-1], kept, log_step, memory, has_moved
 
     carry = (positions, whitening, log_default, blank, still)
-    rounds = schedule.num_adapt_rounds + 1
-    _, whitening, _, memory, has_moved = jax.lax.fori_loop(0, rounds, one_round, carry)
+    rounds = schedule.num_adapt_rounds
+    if schedule.is_fixed:
+        if rounds:
+            carry = jax.lax.fori_loop(0, rounds, lambda i, c: one_round(i, c, False), carry)
+        carry = one_round(jnp.asarray(rounds, jnp.int32), carry, True)
+    else:
+        carry = jax.lax.fori_loop(0, rounds + 1, lambda i, c: one_round(i, c, i == rounds), carry)
+    _, whitening, _, memory, has_moved = carry
     return Walk(
         v=jnp.swapaxes(memory.v, 0, 1),
         potential=memory.potential.T,

@@ -82,13 +82,15 @@ def kl_inflation(
     coordinates: Whitening,
     v: Vector,
     size: Scalar,
+    is_fixed: bool,
 ) -> Scalar:
     """Estimate the relative excess of ``Var(loss(theta, z') - loss(theta, z))`` over draws.
 
     Half of gamma squared times that variance is the one-sided on-average KL to second order. It
     weighs directions by the examples' gradients, which is where minibatch noise is largest.
     Examples of the dataset stand for the ghosts. The sums end where the chain stops contracting:
-    along directions of negative curvature there is no stationary law to compare with.
+    along directions of negative curvature there is no stationary law to compare with. With
+    ``is_fixed`` the loop goes on, and the sums stay as they are.
     """
     losses = target.terms(coordinates.color(v)).losses
     signs = jax.random.normal(key, losses.shape, v.dtype)
@@ -114,5 +116,13 @@ def kl_inflation(
     direction = jax.grad(contrast)(v)
     direction /= jnp.linalg.norm(direction) + jnp.finfo(v.dtype).tiny * 1e6
     begin = (direction, zero, zero, jnp.zeros((), int), jnp.ones((), bool))
-    _, found, exact, _, _ = jax.lax.while_loop(is_stable, add, begin)
+    if is_fixed:
+        _, found, exact, _, _ = jax.lax.fori_loop(
+            0,
+            NUM_TERMS,
+            lambda _, c: jax.tree.map(lambda a, b: jnp.where(is_stable(c), a, b), add(c), c),
+            begin,
+        )
+    else:
+        _, found, exact, _, _ = jax.lax.while_loop(is_stable, add, begin)
     return jnp.where(exact > 0, found / exact - 1.0, jnp.inf)

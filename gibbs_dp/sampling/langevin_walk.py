@@ -139,7 +139,8 @@ def walk_langevin(
 
     def one_draw(index: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         v, memory = carry
-        v = jax.lax.fori_loop(index * num_steps, (index + 1) * num_steps, one_step, v)
+        first = index * num_steps
+        v = jax.lax.fori_loop(0, num_steps, lambda i, v: one_step(first + i, v), v)
         slot = (index + num_samples - total % num_samples) % num_samples
         return v, memory.at[slot].set(v)
 
@@ -160,7 +161,14 @@ def walk_langevin(
         u=jax.vmap(jax.vmap(coordinates.color))(draws),
         inflation=jax.vmap(excess)(probe_keys, last),
         kl_inflation=kl_inflation(
-            probe_keys[0], target, pulled, variance, coordinates, last[0], size
+            probe_keys[0],
+            target,
+            pulled,
+            variance,
+            coordinates,
+            last[0],
+            size,
+            schedule.is_fixed,
         ),
     )
 

@@ -69,10 +69,13 @@ def _damped_step(
     return jnp.where(is_definite, newton, down), is_definite
 
 
-def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
+def find_mode(
+    target: Target, start: Float[Array, " dim"], num_steps: int | None = None
+) -> LaplaceFit:
     """Levenberg-Marquardt from ``start``: Newton where the curvature allows it, short steps else.
 
-    Stops when a step predicts a decrease below ``TOLERANCE`` nats or after ``MAX_ITERATIONS``.
+    Stops when a step predicts a decrease below ``TOLERANCE`` nats or after ``MAX_ITERATIONS``. With
+    ``num_steps``, static, after so many: a search that has ended before stays where it is.
     The Hessian returned is the one the last step used: that step was short.
     """
     dim, dtype = start.shape[0], start.dtype
@@ -106,7 +109,15 @@ def find_mode(target: Target, start: Float[Array, " dim"]) -> LaplaceFit:
     begin = _Search(
         start, jnp.zeros((dim, dim), dtype), zero, zero, false, false, jnp.zeros((), int)
     )
-    end = jax.lax.while_loop(lambda s: ~s.done & (s.iteration < MAX_ITERATIONS), improve, begin)
+    if num_steps is None:
+        end = jax.lax.while_loop(lambda s: ~s.done & (s.iteration < MAX_ITERATIONS), improve, begin)
+    else:
+        end = jax.lax.fori_loop(
+            0,
+            num_steps,
+            lambda _, s: jax.tree.map(lambda a, b: jnp.where(s.done, a, b), s, improve(s)),
+            begin,
+        )
     factor = cholesky(end.hessian)
     identity = jnp.eye(dim, dtype=dtype)
     inverse = solve_lower(factor, identity)

@@ -54,11 +54,14 @@ class Location(NamedTuple):
     is_improper: Bool[Array, ""]
 
 
-def locate(target: Target, starts: Float[Array, "starts dim"]) -> Location:
+def locate(
+    target: Target, starts: Float[Array, "starts dim"], num_newton: int | None = None
+) -> Location:
     """Search for the mode from every start and fit a Gaussian at the best.
 
     Newton's method and a dense Hessian up to ``MAX_LAPLACE_DIM`` coordinates; Adam and an
     estimated diagonal, never below the prior's, above: rough, and meant to be adapted from.
+    ``num_newton``: steps of every search, static; until all have ended where it is None.
     """
     posterior, dim = target.posterior, starts.shape[1]
     false = jnp.zeros((), bool)
@@ -73,7 +76,7 @@ def locate(target: Target, starts: Float[Array, "starts dim"]) -> Location:
         here = Whitening(mode, _scale(curvature))
         gaps = gaps[best] - gaps
         return Location(modes, here, curvature, target.terms(mode), gaps, false, false)
-    fits = jax.vmap(lambda u: find_mode(target, u))(starts)
+    fits = jax.vmap(lambda u: find_mode(target, u, num_newton))(starts)
     gaps = jax.vmap(target.relative_to(jax.tree.map(lambda a: a[0], fits.reference)))(fits.mode)
     best = jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
     fit = jax.tree.map(lambda a: a[best], fits)

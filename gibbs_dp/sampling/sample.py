@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.model.check import (
     as_key,
     check_gamma,
@@ -28,8 +29,9 @@ from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.laplace import MAX_ITERATIONS
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
-from gibbs_dp.sampling.schedule import Schedule, make_schedule
+from gibbs_dp.sampling.schedule import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.target import Target
 
 DEFAULT_WARMUP = 200
@@ -48,7 +50,11 @@ def _sample_batch_of(
     keys: Key[Array, " datasets"],
     starts: Array,
     schedule: Schedule,
+    counts: Counts | None,
 ) -> tuple[ChainDraws, PyTree]:
+    if counts is not None:
+        schedule = schedule.fixed(counts)
+
     def one(key: PRNGKeyArray, data: PyTree, starts: Array) -> tuple[ChainDraws, PyTree]:
         target = Target(posterior, data, gamma)
         draws = sampler.draw(key, target, starts, schedule, num_chains, num_samples)
@@ -70,7 +76,7 @@ def _begin_of(
 
 
 _sample_batch = on_default_backend(
-    _sample_batch_of, "posterior", "sampler", "num_chains", "num_samples"
+    _sample_batch_of, "posterior", "sampler", "num_chains", "num_samples", "counts"
 )
 _begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains")
 
@@ -171,8 +177,13 @@ def sample(
     if init is not None:
         starts = jnp.broadcast_to(_point(posterior, init), starts.shape)
 
-    def run(*traced: Any) -> tuple[ChainDraws, PyTree]:
-        found = _sample_batch(posterior, sampler, num_chains, num_samples, batch, *traced)
+    def run(gamma: Array, keys: Array, starts: Array, schedule: Schedule) -> Any:
+        counts = None
+        if is_accelerator(platform()):  # where a loop of unknown length asks the host
+            (_, num_inner), num_burn_in, num_rounds = schedule.on_host
+            counts = Counts(num_inner, num_burn_in, num_rounds, MAX_ITERATIONS)
+        traced = batch, gamma, keys, starts, schedule
+        found = _sample_batch(posterior, sampler, num_chains, num_samples, *traced, counts)
         return on_every_device(found, batch)
 
     tuning = sampler.default_tuning(posterior.dim)

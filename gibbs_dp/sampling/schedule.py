@@ -1,4 +1,9 @@
-"""How long chains run, and with what tuning: traced, so that a grid of schedules compiles once."""
+"""How long chains run, and with what tuning.
+
+On CPUs all of it is traced, so that a grid of schedules compiles once. On GPUs a program asks its
+host at every round of a loop whose length it does not know; there counts are static, a handful of
+them in an audit.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,17 @@ from jaxtyping import Array, Int
 from gibbs_dp.sampling.kernels.base import Tuning
 
 
+class Counts(NamedTuple):
+    """How often loops go round, where a program is compiled for that."""
+
+    num_inner: int
+    num_burn_in: int
+    num_adapt_rounds: int
+    num_newton: int
+
+
 class Schedule(NamedTuple):
-    """Traced settings of a run.
+    """Settings of a run.
 
     Attributes
     ----------
@@ -21,11 +35,24 @@ class Schedule(NamedTuple):
         Steps discarded before the draws.
     num_adapt_rounds
         Rounds of pooled adaptation; 0 trusts the Laplace whitening.
+    num_newton
+        Steps of every mode search, static. None: until all searches of a batch have ended.
     """
 
     tuning: Tuning
-    num_burn_in: Int[Array, ""]
-    num_adapt_rounds: Int[Array, ""]
+    num_burn_in: Int[Array, ""] | int
+    num_adapt_rounds: Int[Array, ""] | int
+    num_newton: int | None = None
+
+    def fixed(self, counts: Counts) -> Schedule:
+        """Put static counts in place of traced ones."""
+        tuning = self.tuning._replace(num_inner=counts.num_inner)
+        return Schedule(tuning, counts.num_burn_in, counts.num_adapt_rounds, counts.num_newton)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether counts are static."""
+        return self.num_newton is not None
 
     @property
     def on_host(self) -> tuple[tuple[float, int], int, int]:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from gibbs_dp._jaxlib.devices import compiled_for
 from gibbs_dp.model.populations import Population
 from gibbs_dp.model.posterior import GibbsPosterior
 
@@ -77,7 +78,8 @@ def fingerprints(
 
 def digest(function: Callable[..., Any], *arguments: Any) -> str:
     """Digest of a traced function: its equations, and all arrays in them."""
-    program = jax.make_jaxpr(function)(*arguments)
+    with compiled_for("cpu"):  # one form for all devices
+        program = jax.make_jaxpr(function)(*arguments)
     text = program.jaxpr.pretty_print(use_color=False, source_info=False)
     found = hashlib.sha256(_ADDRESS.sub("", text).encode())
     for array in _arrays(program):

@@ -53,10 +53,10 @@ class StepInfo(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """Traced settings of a kernel: changing them compiles nothing."""
+    """Settings of a kernel; where they are traced, changing them compiles nothing."""
 
     step_size: Float[Array, ""]
-    num_inner: Int[Array, ""]  # leapfrog steps of HMC, Langevin transitions of MALA
+    num_inner: Int[Array, ""] | int  # leapfrog steps of HMC, Langevin transitions of MALA
 
 
 class Kernel:

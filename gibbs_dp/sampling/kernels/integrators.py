@@ -12,7 +12,7 @@ from gibbs_dp.sampling.kernels.base import ChainState, Potential, evaluate
 
 Vector = Float[Array, " dim"]
 Integrator = Callable[
-    [ChainState, Vector, Potential, Float[Array, ""], Int[Array, ""]],
+    [ChainState, Vector, Potential, Float[Array, ""], Int[Array, ""] | int],
     tuple[ChainState, Vector, Vector],
 ]
 
@@ -22,7 +22,7 @@ def leapfrog(
     momentum: Vector,
     potential: Potential,
     size: Float[Array, ""],
-    num_leapfrog: Int[Array, ""],
+    num_leapfrog: Int[Array, ""] | int,
 ) -> tuple[ChainState, Vector, Vector]:
     """Kicks by the gradient, and straight drifts between.
 
@@ -52,7 +52,7 @@ def split(
     momentum: Vector,
     potential: Potential,
     angle: Float[Array, ""],
-    num_leapfrog: Int[Array, ""],
+    num_leapfrog: Int[Array, ""] | int,
 ) -> tuple[ChainState, Vector, Vector]:
     """Rotations by ``angle``, and kicks by what the gradient has beyond a Gaussian's between.
 

@@ -1,0 +1,65 @@
+"""Sheets of datasets x gammas on an accelerator: compiled ahead, measured, unpacked."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from gibbs_dp.engine.executor import IN_FLIGHT
+from gibbs_dp.engine.jobs import Sheet
+from gibbs_dp.engine.memory import check_memory
+from gibbs_dp.engine.packing import pack, unpack
+from gibbs_dp.engine.program import sheet_program
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.summary import Block
+
+
+class Sheets:
+    """The compiled programs of one audit's sheets."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._compiled: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, sheet: Sheet, device: jax.Device, at_once: int) -> Block:
+        """Start a sheet, ``at_once`` datasets at a time.
+
+        Raises
+        ------
+        TooLargeError
+            If the program is larger than the device.
+        """
+        s, first = self.settings, sheet.jobs[0]
+        arguments = jax.device_put(
+            (s.population, first.roots, first.numbers, stacked(sheet)), device
+        )
+        name = (sheet.name, at_once, device)
+        if name not in self._compiled:
+            with self._lock:  # two threads that meet a new program must not both compile it
+                if name not in self._compiled:
+                    static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
+                    compiled = sheet_program(device.platform).lower(*static, *arguments).compile()
+                    check_memory(compiled, device, IN_FLIGHT)
+                    self._compiled[name] = compiled
+        return self._compiled[name](*arguments)
+
+
+def home(sheet: Sheet, found: Block) -> tuple[Block, ...]:
+    """Bring what a sheet found from the device, a block for each of its jobs."""
+    whole = unpack(np.asarray(pack(found)), found)
+    return tuple(
+        jax.tree.map(lambda a, i=i: np.ascontiguousarray(a[:, i]), whole)
+        for i in range(len(sheet.jobs))
+    )
+
+
+def stacked(sheet: Sheet) -> PyTree[np.ndarray]:
+    """Stack the inputs of a sheet's jobs, the last ones again where the program is for more."""
+    inputs = [job.inputs for job in sheet.jobs]
+    inputs += inputs[-1:] * (sheet.width - len(inputs))
+    return jax.tree.map(lambda *a: np.stack(a), *inputs)
