@@ -193,6 +193,7 @@ def audit(
             num_samples,
             counts.num_datasets,
             is_stored=place is not None,
+            num_gammas=len(checked),
         )
     num_information = check_information(num_information, counts.num_datasets, posterior.dim)
     settings = Settings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
 from gibbs_dp.capacity import on_average as capacity
-from gibbs_dp.engine import health
+from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.model import lapack
 from gibbs_dp.quantities import lattice, mixing, risks, worst_case
@@ -50,7 +50,11 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         draws.BIASED_STEPS,
     ),
     "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
-    "Of files and of the machine": (archive.DAMAGED_STORE, lapack.MAY_HANG),
+    "Of files and of the machine": (
+        archive.DAMAGED_STORE,
+        memory.OUT_OF_MEMORY,
+        lapack.MAY_HANG,
+    ),
 }
 """Every warning, by what it is about."""
 

@@ -125,17 +125,20 @@ def recalled(path: str) -> tuple[str, dict[str, Any], int]:
 
 @contextmanager
 def damage_told(quiet: bool) -> Iterator[None]:
-    """Show warnings of damaged files as lines of the log."""
+    """Show warnings of damaged files, and of memory that ran out, as lines of the log."""
     import warnings
 
+    from gibbs_dp.engine.memory import SmallerBlocksWarning
     from gibbs_dp.engine.store.archive import DamagedStoreWarning
 
+    told = (DamagedStoreWarning, SmallerBlocksWarning)
     with warnings.catch_warnings():
-        warnings.simplefilter("always", DamagedStoreWarning)
+        for kind in told:
+            warnings.simplefilter("always", kind)
         plain = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-            if issubclass(category, DamagedStoreWarning):
+            if issubclass(category, told):
                 output.log(f"gibbs-dp: warning: {message}", quiet)
             else:
                 plain(message, category, *where)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.sizes import power_of_two
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS
 from gibbs_dp.sampling.schedule import Counts
 
@@ -88,7 +89,7 @@ def arranged(jobs: Iterable[Job]) -> list[Sheet]:
         key = (id(job.roots), job.first, job.size, job.period, plan)
         together.setdefault(key, []).append(job)
     return [
-        Sheet(tuple(found), key[-1], _power_of_two(len(found))) for key, found in together.items()
+        Sheet(tuple(found), key[-1], power_of_two(len(found))) for key, found in together.items()
     ]
 
 
@@ -107,7 +108,3 @@ def searching_longer(sheet: Sheet) -> Sheet | None:
         return None
     longest = counts._replace(num_newton=MAX_ITERATIONS)
     return sheet._replace(plan=sheet.plan._replace(counts=longest))
-
-
-def _power_of_two(count: int) -> int:
-    return 1 << (count - 1).bit_length()

@@ -12,7 +12,7 @@ from gibbs_dp.engine.jobs import Job
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.runner import concatenate
 from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sizes import NUM_PILOTS, NUM_PILOTS_HIGH_DIM
+from gibbs_dp.engine.sizes import NUM_PILOTS, NUM_PILOTS_HIGH_DIM, power_of_two
 from gibbs_dp.engine.summary import Summary
 from gibbs_dp.engine.together import Runs
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
@@ -28,7 +28,7 @@ def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int) -> Summary:
     s, count = runner.settings, num_pilots(runner.settings)
     keys = roots(s.key, Stream.PILOTS)
     # On a CPU the program of the main run serves; an accelerator has one for either anyway.
-    size = 1 << (total - 1).bit_length() if runner.is_wide else s.block_size
+    size = power_of_two(total) if runner.is_wide else s.block_size
     blocks = range(0, total, size)
     jobs = [Job(first, keys, first, size, plan, inputs, period=count) for first in blocks]
     # The sweep searches for the best parameter beside the first of them.

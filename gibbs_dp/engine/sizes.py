@@ -20,6 +20,11 @@ LEAST_PAIRS, MOST_PAIRS = 2, 8
 CACHED_NUMBERS, LEAST_AT_ONCE, LOOP_NUMBERS = 2**19, 8, 2**22
 # What fits a laptop's memory beside everything else, should a loss keep all that it may.
 KEPT_NUMBERS = 2**25
+# Losses of all draws in a block of a CPU.
+BLOCK_NUMBERS = 2**23
+# Posteriors that keep a GPU busy, and numbers they may need (4 GB; a program that turns out to be
+# larger than its device is halved); datasets of a file of a store.
+POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE, STORED_HEIGHT = 2**15, 2**30, 1024
 # Datasets at one gamma from where larger blocks are worth waiting for.
 LONG_AUDIT = 4096
 
@@ -49,25 +54,31 @@ def default_block_size(
     num_samples: int,
     num_datasets: int,
     is_stored: bool = False,
+    num_gammas: int = 1,
 ) -> int:
     """Datasets per block: what a call to a CPU, or a file, is worth, or what fills a GPU.
 
     A short audit waits for its first blocks; of a long one, a call's overhead would be a fifth.
-    A store keeps to one size, however many datasets are added to it.
+    A store keeps to one size, however many datasets are added to it. A GPU samples a block at all
+    gammas in one call, and no more datasets than were asked for.
     """
-    is_long = num_datasets >= LONG_AUDIT
-    largest, numbers = (64 if is_stored else 128 if is_long else 32, 2**23)
+    numbers = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
     if is_accelerator(platform()):
-        largest, numbers = 4096, 2**29
+        width = power_of_two(num_gammas)
+        wanted = STORED_HEIGHT if is_stored else power_of_two(num_datasets)
+        each = numbers[1] + _hessian_numbers(posterior.dim, n)
+        fitting = min(POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE // each) // width
+        return min(wanted, power_of_two(fitting + 1) // 2 or 1)
+    is_long = num_datasets >= LONG_AUDIT
+    largest = 64 if is_stored else 128 if is_long else 32
     if posterior.dim > MAX_LAPLACE_DIM:
         largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
-    per_dataset, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
-    if is_accelerator(platform()):
-        per_dataset = at_most  # a GPU works on a whole block at once
-    size = 1
-    while size < largest and 2 * size * per_dataset <= numbers:
-        size *= 2
-    return size
+    return max(1, min(largest, power_of_two(BLOCK_NUMBERS // numbers[0] + 1) // 2))
+
+
+def power_of_two(count: int) -> int:
+    """Smallest power of two that is not smaller."""
+    return 1 << max(0, count - 1).bit_length()
 
 
 def datasets_at_once(
@@ -79,14 +90,17 @@ def datasets_at_once(
     block_size: int,
 ) -> int:
     """Datasets of a block that a CPU works on at once: what its caches hold, a divisor."""
-    if is_accelerator(platform()):
-        return block_size
     one, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
     least = max(1, min(LEAST_AT_ONCE, LOOP_NUMBERS // one))
     most = min(max(least, CACHED_NUMBERS // one), max(1, KEPT_NUMBERS // at_most))
     fitting = [k for k in range(1, min(block_size, most) + 1) if block_size % k == 0]
     is_tight = min(least, most) < LEAST_AT_ONCE  # memory, not a loop's cost, decides
     return fitting[-1] if is_tight or fitting[-1] >= LEAST_AT_ONCE else block_size
+
+
+def _hessian_numbers(dim: int, n: int) -> int:
+    """Count what a step of a mode search keeps: slopes of examples, Hessian, factor, inverse."""
+    return dim * (n + 3 * dim) if dim <= MAX_LAPLACE_DIM else 0
 
 
 def _numbers(

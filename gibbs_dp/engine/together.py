@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from gibbs_dp.engine.executor import in_threads
 from gibbs_dp.engine.jobs import Job
@@ -22,6 +22,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+@runtime_checkable
 class Runs(Protocol):
     """What runs jobs: :class:`gibbs_dp.engine.runner.Runner`, or several speakers' share of it."""
 
