@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax import export
 from jaxtyping import Array, Bool
 
+from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.precision import traced_exactly
+from gibbs_dp._jaxlib.structure import describe, rebuild
 
 Result = TypeVar("Result")
 
@@ -23,23 +28,113 @@ OPTIONS = {"xla_backend_optimization_level": 1}
 QUICK_OPTIONS = {**OPTIONS, "xla_cpu_use_fusion_emitters": False}
 
 
+class Program:
+    """A jitted function of one platform, kept in the cache folder where it can be.
+
+    Parameters
+    ----------
+    function
+        What to compile.
+    static
+        Names of its arguments that are not traced.
+    backend
+        The platform.
+    is_quick
+        See :func:`compiler_options`.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], static: tuple[str, ...], backend: str, is_quick: bool
+    ) -> None:
+        self._function, self._backend = function, backend
+        self._options = compiler_options(backend, is_quick)
+        names = list(inspect.signature(function).parameters)
+        self._is_static = tuple(name in static for name in names)
+
+        @wraps(function)
+        def traced(*arguments: Any, **named: Any) -> Any:
+            with compiled_for(backend):
+                return traced_exactly(function)(*arguments, **named)
+
+        self._traced = traced
+        self.jitted = jax.jit(traced, static_argnames=static, compiler_options=self._options)
+        self._loaded: dict[str, Callable[..., Any] | None] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *arguments: Any, kinds: Sequence[type] = ()) -> Any:
+        """Run it; ``kinds`` are named tuples in the result that no module has."""
+        if kept.folder() is None:
+            return self.jitted(*arguments)
+        statics = [a for a, is_so in zip(arguments, self._is_static, strict=False) if is_so]
+        others = [a for a, is_so in zip(arguments, self._is_static, strict=False) if not is_so]
+        leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(others)]
+        options = [self._backend, self._options]
+        name = kept.program_name(self._function, options, statics, others, leaves)
+        if name is None:
+            return self.jitted(*arguments)
+        if name not in self._loaded:
+            with self._lock:  # two threads that meet a new program must not both trace it
+                if name not in self._loaded:
+                    self._loaded[name] = self._kept(name, arguments, kinds)
+        run = self._loaded[name]
+        return self.jitted(*arguments) if run is None else run(leaves)
+
+    def _kept(
+        self, name: str, arguments: tuple[Any, ...], kinds: Sequence[type]
+    ) -> Callable[..., Any] | None:
+        """Load a program, or trace and save it; None where it cannot be exported."""
+        found = kept.load(name, kinds)
+        if found is None:
+            found = self._exported(name, arguments, kinds)
+            if found is None:
+                return None
+        exported, put_together = found
+        call = jax.jit(exported.call, compiler_options=self._options)
+        return lambda leaves: put_together(call(*leaves))
+
+    def _exported(self, name: str, arguments: tuple[Any, ...], kinds: Sequence[type]) -> Any:
+        traced_at = [not is_so for is_so in self._is_static[: len(arguments)]]
+        others = [a for a, is_so in zip(arguments, traced_at, strict=True) if is_so]
+        leaves, structure = jax.tree.flatten(others)
+        shape: list[Any] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            given = iter(jax.tree.unflatten(structure, leaves))
+            whole = [
+                next(given) if is_so else a for a, is_so in zip(arguments, traced_at, strict=True)
+            ]
+            result = self._traced(*whole)
+            found, tree = jax.tree.flatten(result)
+            shape[:] = [jax.tree.unflatten(tree, range(len(found)))]
+            return found
+
+        try:
+            exported = export.export(jax.jit(flat))(*map(jnp.asarray, leaves))
+            put_together = rebuild(describe(shape[0], kinds), kinds)
+        except (ValueError, TypeError, NotImplementedError):
+            return None  # calls back to Python, say
+        kept.save(name, exported, shape[0], kinds)
+        return exported, put_together
+
+    def trace(self, *arguments: Any) -> Any:
+        """Trace it, as jitted functions do."""
+        return self.jitted.trace(*arguments)
+
+    def lower(self, *arguments: Any) -> Any:
+        """Lower it, as jitted functions do."""
+        return self.jitted.lower(*arguments)
+
+
 @cache
 def program(
     function: Callable[..., Any], static: tuple[str, ...], backend: str, is_quick: bool = False
-) -> Any:
-    """Return a jitted function of a backend, one for the life of the process.
+) -> Program:
+    """Return the program of a function on a platform, one for the life of the process.
 
     jit's own cache then recognizes posteriors, kernels and plans that it has seen, and compiles
     nothing for a new gamma, schedule or table.
     """
-    options = compiler_options(backend, is_quick)
-
-    @wraps(function)
-    def traced(*arguments: Any, **named: Any) -> Any:
-        with compiled_for(backend):
-            return traced_exactly(function)(*arguments, **named)
-
-    return jax.jit(traced, static_argnames=static, compiler_options=options)
+    return Program(function, static, backend, is_quick)
 
 
 def on_default_backend(function: Callable[..., Any], *static: str) -> Callable[..., Any]:

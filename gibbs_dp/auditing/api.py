@@ -14,6 +14,7 @@ from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
 from gibbs_dp.engine.examples import check_examples
+from gibbs_dp.engine.identity import Identity
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sizes import default_block_size
@@ -215,16 +216,19 @@ def audit(
         leading=leading,
         others=others(num_information, sigma, domain),
     )
+    identity = Identity(settings)
     if held is None:  # what a store holds has been checked
-        _check(settings)
+        identity.check_once(lambda: _check(settings))
     archive = None if place is None else open_archive(place, lambda: _describe(settings))
     asked = request(settings)  # a domain that does not fit is refused here, before any sampling
     if archive is None:
-        return _run(settings, progress, None)
+        with identity.known():
+            return _run(settings, progress, None)
     stored = archive.report(asked)
     if stored is not None:
         return _restored(stored)
-    report = _run(settings, progress, archive)
+    with identity.known():
+        report = _run(settings, progress, archive)
     parts = ("rows", "settings", "warnings", "notes")
     archive.save_report(asked, {name: getattr(report, name) for name in parts})
     return report

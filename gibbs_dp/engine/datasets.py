@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.populations import Population
 from gibbs_dp.model.posterior import GibbsPosterior
 
@@ -23,12 +24,21 @@ class Stream(IntEnum):
 
 def stream_key(key: PRNGKeyArray, stream: Stream) -> PRNGKeyArray:
     """Key of one stream of an audit's key."""
-    return jax.random.fold_in(key, int(stream))
+    return _streams(key)[0][int(stream)]
 
 
 def roots(key: PRNGKeyArray, stream: Stream) -> Key[Array, 2]:
     """Keys that datasets, and their chains, come from."""
-    return jax.random.split(stream_key(key, stream), 2)
+    return _streams(key)[1][int(stream)]
+
+
+def _streams_of(key: PRNGKeyArray) -> tuple[list[PRNGKeyArray], list[Key[Array, 2]]]:
+    # One program, which can be kept: one by one, each of these would be compiled.
+    keys = [jax.random.fold_in(key, int(stream)) for stream in Stream]
+    return keys, [jax.random.split(key, 2) for key in keys]
+
+
+_streams = on_default_backend(_streams_of)
 
 
 def keys_of(roots: Key[Array, 2], numbers: Int[Array, "2 block"]) -> tuple[Array, Array]:

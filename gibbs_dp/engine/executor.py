@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
@@ -61,7 +62,7 @@ def background(work: Callable[[], Result]) -> Future[Result]:
     One after another, so that no more than one program runs there. Where XLA's pool has no room
     for it beside a worker (on one core) it is done before this returns.
     """
-    mode = current_mode()
+    mode, context = current_mode(), copy_context()
 
     def one() -> Result:
         with in_mode(mode):
@@ -72,7 +73,7 @@ def background(work: Callable[[], Result]) -> Future[Result]:
             return one()
 
     if POOL_SIZE - 1 > 1:
-        return _lane().submit(one_in_room)
+        return _lane().submit(context.run, one_in_room)
     done: Future[Result] = Future()
     try:
         done.set_result(one())
@@ -98,7 +99,10 @@ def in_threads(
     are dropped. Close it where the loop over it may be left early: a traceback keeps it open.
     A job begins when ``room`` lets it.
     """
-    mode, is_left = current_mode(), threading.Event()
+    mode, context, is_left = current_mode(), copy_context(), threading.Event()
+
+    def begin(number: int, job: Job) -> Any:
+        return context.copy().run(one, number, job)
 
     def one(number: int, job: Job) -> Any:
         # JAX's settings are local to a thread; workers take the caller's.
@@ -107,7 +111,7 @@ def in_threads(
 
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gibbs_dp")
     try:
-        futures = {pool.submit(one, i, job): job for i, job in enumerate(jobs)}
+        futures = {pool.submit(begin, i, job): job for i, job in enumerate(jobs)}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()  # a future that is kept keeps its result
     finally:

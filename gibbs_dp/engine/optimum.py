@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
-from scipy import optimize
 
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.populations import Table
@@ -46,6 +45,8 @@ def population_optimum(
         return float(value), np.asarray(gradient, np.float64)
 
     begin = np.asarray(start, np.float64)
+    from scipy import optimize  # slow to import
+
     result = optimize.minimize(
         objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": 500}
     )

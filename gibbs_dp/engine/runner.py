@@ -14,6 +14,7 @@ import numpy as np
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.jobs import Job, Sheet, arranged, each_alone, searching_longer
+from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.memory import Room
 from gibbs_dp.engine.program import block_program
 from gibbs_dp.engine.settings import Settings
@@ -102,7 +103,8 @@ class Runner:
         program = block_program(device.platform, is_quick=s.is_brief)
         numbers = jax.device_put(job.numbers, device)
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
-        return program(*static, population, roots, numbers, inputs)
+        kinds = values_kind(s.traced), kept_kind(s.traced)
+        return program(*static, population, roots, numbers, inputs, kinds=kinds)
 
     def _place(self, job: Job, device: jax.Device) -> Any:
         """Put what all blocks of a gamma share on the device once: dozens of small arrays."""

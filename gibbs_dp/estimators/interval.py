@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy import special
 
 
 class Interval(NamedTuple):
@@ -49,8 +50,6 @@ def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -
     >>> round(low, 3), round(high, 3), skewness
     (0.701, 3.299, 0.0)
     """
-    from scipy import stats  # slow to import
-
     count = values.shape[0]
     if count < 2:
         raise ValueError(f"values: an interval needs at least two, got {count}.")
@@ -63,7 +62,7 @@ def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -
     if not square > 0:
         return Interval(mean, mean, 0.0)
     skewness = float(np.mean(centred**3)) / square**1.5
-    student = float(stats.t.ppf(0.5 + 0.5 * level, count - 1))
+    student = float(special.stdtrit(count - 1, 0.5 + 0.5 * level))
     ends = [_untransformed(y, skewness, count) for y in (student, -student)]
     return Interval(
         mean - error * max(student, ends[0]), mean + error * max(student, -ends[1]), skewness

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 from scipy import linalg
 
@@ -90,12 +89,14 @@ def _mixture_log_density(
 
 @on_default_backend
 def _fit_mixture(points: Float[Array, "points dim"], start: _Mixture) -> _Mixture:
+    import optax  # slow to import
+
     optimizer = optax.adam(0.05)
 
     def loss(mixture: _Mixture) -> Float[Array, ""]:
         return -jnp.mean(_mixture_log_density(mixture, points))
 
-    def update(_: Array, carry: tuple[_Mixture, optax.OptState]) -> tuple[_Mixture, optax.OptState]:
+    def update(_: Array, carry: tuple[_Mixture, Any]) -> tuple[_Mixture, Any]:
         mixture, state = carry
         change, state = optimizer.update(jax.grad(loss)(mixture), state)
         return optax.apply_updates(mixture, change), state

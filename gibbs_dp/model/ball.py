@@ -12,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import ParameterFreeTransform, biject_to
 from scipy import special
-from scipy.interpolate import PPoly, make_interp_spline
 
 
 class L2Ball(constraints.Constraint):  # type: ignore[misc]
@@ -91,6 +90,8 @@ def _stretch_table(dim: int) -> tuple[float, Float[np.ndarray, "cells 6"]]:
     Analytic in ``s`` down to 0, the mode of a flat posterior; in ``r`` it is not. Cells are narrow
     compared with the law of ``s``.
     """
+    from scipy.interpolate import PPoly, make_interp_spline  # slow to import
+
     end = _end(dim)
     num_cells = int(np.ceil(end / (max(1.0, np.sqrt(dim)) / 24.0)))
     s = np.linspace(0.0, end, num_cells + 1)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -118,11 +117,13 @@ def _scale(curvature: Float[Array, " dim"]) -> Float[Array, " dim"]:
 
 def descend(target: Target, start: Float[Array, " dim"]) -> Float[Array, " dim"]:
     """Adam with a cosine schedule, in prior standard deviations: a rough mode."""
+    import optax  # slow to import
+
     scale = _scale(prior_curvature(target.posterior, start))
     potential = target.relative_to(target.terms(start))
     rule = optax.adam(optax.cosine_decay_schedule(DESCENT_RATE, DESCENT_STEPS))
 
-    def improve(_: Array, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
+    def improve(_: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
         v, state = carry
         gradient = scale * jax.grad(potential)(start + scale * v)
         change, state = rule.update(gradient, state)

@@ -1,0 +1,101 @@
+"""Nested tuples, lists and dicts as JSON: what a kept program's results are put together as."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+PACKAGE = __name__.partition(".")[0]
+
+
+def describe(value: Any, kinds: Sequence[type] = ()) -> Any:
+    """Describe a nest; whatever is no tuple, list, dict or None is a leaf.
+
+    Parameters
+    ----------
+    value
+        The nest.
+    kinds
+        Named tuples that no module has, known by their names.
+
+    Raises
+    ------
+    TypeError
+        If it has a named tuple that is neither this package's nor one of ``kinds``.
+    """
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {"dict": [[key, describe(value[key], kinds)] for key in sorted(value)]}
+    if isinstance(value, (tuple, list)):
+        parts = [describe(item, kinds) for item in value]
+        if type(value) in (tuple, list):
+            return {type(value).__name__: parts}
+        return {"kind": _name(type(value), kinds), "parts": parts}
+    return 0
+
+
+def rebuild(description: Any, kinds: Sequence[type] = ()) -> Callable[[Sequence[Any]], Any]:
+    """Return what puts leaves together as described.
+
+    Raises
+    ------
+    LookupError
+        If a named tuple is not there any more.
+    ValueError
+        If it is no description.
+    """
+    build = _builder(description, kinds)
+
+    def put_together(leaves: Sequence[Any]) -> Any:
+        return build(iter(leaves))
+
+    return put_together
+
+
+def _builder(description: Any, kinds: Sequence[type]) -> Callable[[Iterator[Any]], Any]:
+    if description is None:
+        return lambda leaves: None
+    if description == 0:
+        return next
+    match description:
+        case {"dict": pairs}:
+            named = [(key, _builder(inner, kinds)) for key, inner in pairs]
+            return lambda leaves: {key: build(leaves) for key, build in named}
+        case {"tuple": parts}:
+            builders = [_builder(inner, kinds) for inner in parts]
+            return lambda leaves: tuple(build(leaves) for build in builders)
+        case {"list": parts}:
+            builders = [_builder(inner, kinds) for inner in parts]
+            return lambda leaves: [build(leaves) for build in builders]
+        case {"kind": str(name), "parts": parts}:
+            kind, builders = _kind(name, kinds), [_builder(inner, kinds) for inner in parts]
+            return lambda leaves: kind(*(build(leaves) for build in builders))
+    raise ValueError(f"{description!r} describes nothing")
+
+
+def _name(kind: type, kinds: Sequence[type]) -> str:
+    if kind in kinds:
+        return kind.__name__
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    try:
+        if _kind(name, ()) is kind:
+            return name
+    except LookupError:
+        pass
+    raise TypeError(f"{name} is not of this package")
+
+
+def _kind(name: str, kinds: Sequence[type]) -> Any:
+    module, _, path = name.partition(":")
+    if not path:
+        return {kind.__name__: kind for kind in kinds}[name]
+    if module.partition(".")[0] != PACKAGE:
+        raise LookupError(f"{name} is not of this package")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and hasattr(found, "_fields")):
+        raise LookupError(f"{name} is no named tuple")
+    return found

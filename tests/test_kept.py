@@ -1,0 +1,185 @@
+"""Programs in the cache folder: a second run traces none, and none is taken for another."""
+
+import sys
+import warnings
+from collections import namedtuple
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import gibbs_dp as gdp
+from gibbs_dp._jaxlib import compile as compiling
+from gibbs_dp._jaxlib import kept
+from gibbs_dp._jaxlib.structure import describe, rebuild
+from gibbs_dp.engine.summary import Block
+from gibbs_dp.sampling.schedule import Counts
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A cache folder; every audit begins as a new process does, with nothing traced."""
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path / "programs")
+    make = compiling.program.__wrapped__
+
+    def as_new():
+        fresh = cache(make)
+        for user in ("_jaxlib.compile", "engine.program", "engine.examples"):
+            monkeypatch.setattr(f"gibbs_dp.{user}.program", fresh)
+
+    monkeypatch.setattr(sys.modules[__name__], "as_new", as_new)
+    return tmp_path / "programs"
+
+
+def as_new():
+    """Forget all programs; see ``place``."""
+
+
+class Counted:
+    """A user's loss that counts how often it is traced."""
+
+    def __init__(self, scale=1.0):
+        self.scale, self.count = scale, 0
+
+    def __call__(self, theta, z):
+        self.count += 1
+        return 0.5 * self.scale * (theta - z) ** 2
+
+
+def examples(key, n):
+    return jax.random.normal(key, (n,))
+
+
+def audited(loss, **settings):
+    as_new()
+    posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 2.0))
+    given = {"num_information": 0, "progress": False, "key": 3} | settings
+    return gdp.audit(posterior, examples, 10, [0.5, 2.0], 64, **given).rows
+
+
+def programs(place):
+    return {path.name for path in place.glob("*.export")}
+
+
+def test_a_second_run_traces_no_program_and_has_the_same_numbers(place):
+    first, second = Counted(), Counted()
+    before = audited(first)
+    there = programs(place)
+    assert there
+    after = audited(second)
+    assert before == after
+    assert programs(place) == there
+    # Twice for its fingerprint; the check was passed, and noted.
+    assert 0 < second.count <= 4 < first.count
+    changed = Counted(scale=3.0)
+    assert audited(changed)[0]["on_average_kl"] != pytest.approx(before[0]["on_average_kl"])
+    assert changed.count > 4
+    assert programs(place) > there
+
+
+def test_what_cannot_be_known_is_not_kept(place):
+    class Own(gdp.Kernel):
+        def default_tuning(self, dim):
+            return 0.5, 1
+
+        def step(self, key, state, potential, tuning):
+            return gdp.HMC().step(key, state, potential, tuning)
+
+    def block_programs():
+        return {path.name for path in place.glob("*.export") if path.stat().st_size > 50_000}
+
+    audited(Counted(), kernel=Own())
+    assert not block_programs()
+
+    def calls_back(theta, z):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        value = jax.pure_callback(np.zeros_like, shape, z, vmap_method="broadcast_all")
+        return 0.5 * (theta - z) ** 2 + value
+
+    lattice = gdp.Grid(low=-3.0, high=3.0, num_points=16)
+    audited(calls_back, kernel=lattice)
+    assert not block_programs()
+
+
+def test_damaged_files_and_folders_that_cannot_be_written_cost_time_only(place, monkeypatch):
+    before = audited(Counted())
+    names = sorted(place.glob("*.export"))
+    for number, path in enumerate(names):
+        content = path.read_bytes()
+        half = len(content) // 2
+        spoilt = (content[:half], content[:half] + b"\0" + content[half + 1 :], b"")[number % 3]
+        path.write_bytes(spoilt)
+    assert audited(Counted()) == before
+    assert all(len(path.read_bytes()) > 100 for path in names)  # written again
+    monkeypatch.setattr(kept, "folder", lambda: place / names[0].name / "no folder")
+    assert audited(Counted()) == before
+
+
+def test_a_check_is_passed_once_and_warns_every_time(place):
+    from gibbs_dp.engine.identity import Identity
+
+    class Settings:
+        key, n, num_ghosts = jax.random.key(0), 3, 4
+
+    identity = Identity.__new__(Identity)
+    identity._settings, identity._digest = Settings, "digest"
+    seen = []
+    identity.check_once(lambda: seen.append(1))
+    identity.check_once(lambda: seen.append(2))
+    assert seen == [1]
+    identity._digest = "another"
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="mind"):
+            identity.check_once(lambda: warnings.warn("mind", UserWarning, stacklevel=1))
+
+
+def test_the_longest_unused_are_removed(place, monkeypatch):
+    monkeypatch.setattr(kept, "MOST_FILES", 2)
+    for name in ("a", "b", "c"):
+        kept.note(name)
+    assert len(list(place.glob("*.note"))) == 2
+
+
+def test_names_tell_programs_apart():
+    three = (jnp.ones(3),)
+
+    def name(*statics, leaves=three, options=None):
+        return kept.program_name(audited, options, statics, leaves, leaves)
+
+    with kept.identified((examples,), "digest"):
+        names = [
+            name(examples, Counts(1, 2, 3, 4)),
+            name(examples, Counts(1, 2, 3, 5)),
+            name(examples, gdp.HMC()),
+            name(examples, gdp.HMC(num_leapfrog=5)),
+            name(examples, leaves=(jnp.ones(4),)),
+            name(examples, leaves=(jnp.ones(3, jnp.int32),)),
+            name(examples, options="other"),
+        ]
+        assert name(lambda: None) is None, "a user's function that has no fingerprint"
+        with jax.default_matmul_precision("bfloat16"):
+            names.append(name(examples))
+    with kept.identified((examples,), "another digest"):
+        names.append(name(examples))
+    assert len(set(names)) == len(names) == 9
+    assert None not in names
+    assert name(3) == name(3) != name(4), "plain arrays need no fingerprint"
+
+
+def test_structures_come_back_and_only_our_own_named_tuples_do():
+    nest = {"b": [1, (2, None)], "a": Counts(3, 4, 5, (6,)), "c": Block(7, 8, None)}
+    leaves = jax.tree.leaves(nest)
+    assert rebuild(describe(nest))(leaves) == nest
+    assert rebuild(describe((1,)))(leaves[:1]) == (leaves[0],)
+    users = namedtuple("users", "x")
+    with pytest.raises(TypeError, match="not of this package"):
+        describe(users(1))
+    assert rebuild(describe(users(1), [users]), [users])([5]) == users(5)
+    for name in ("os:path", "gibbs_dp.cli.main:main", "gibbs_dp.sampling.schedule:Nothing"):
+        with pytest.raises(LookupError):
+            rebuild({"kind": name, "parts": []})
+    with pytest.raises(ValueError, match="describes nothing"):
+        rebuild({"else": []})
