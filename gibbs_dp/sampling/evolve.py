@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -41,6 +42,11 @@ class Walk(NamedTuple):
     is_stuck: Bool[Array, " chains"]
 
 
+# Runs the last round instead of evolve: (streams, positions, whitening, step size, schedule, number
+# of its first step, num_samples, is_joint).
+LastRound = Callable[[Array, Array, Whitening, Array, Schedule, Any, int, bool], Walk]
+
+
 class _Memory(NamedTuple):
     """What the loop writes: the last ``num_samples`` draws, as a ring."""
 
@@ -58,6 +64,7 @@ def evolve(
     schedule: Schedule,
     num_samples: int,
     is_joint: bool = False,
+    last_round: LastRound | None = None,
 ) -> Walk:
     """Run adaptation rounds, then one long round whose last ``num_samples`` draws are kept.
 
@@ -66,6 +73,7 @@ def evolve(
     by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
     One loop body serves all rounds: the kernel is compiled once, and how many rounds and steps
     there are is traced. With ``is_joint``, kernels that can draw their chains' noise together.
+    ``last_round`` runs the last round where it is given.
     """
     num_chains, dim = positions.shape
     log_default = jnp.log(schedule.tuning.step_size)
@@ -131,6 +139,15 @@ def evolve(
         return flat[-1], kept, log_step, memory, has_moved
 
     carry = (positions, whitening, log_default, blank, still)
+    if last_round is not None:
+        rounds: Any = schedule.num_adapt_rounds
+        if not isinstance(rounds, int) or rounds > 0:  # a plain 0 compiles no loop
+            carry = jax.lax.fori_loop(0, rounds, one_round, carry)
+        positions, whitening, log_step, _, _ = carry
+        size, first = jnp.exp(jnp.minimum(log_step, log_default)), rounds * MAX_STEPS
+        return last_round(
+            streams, positions, whitening, size, schedule, first, num_samples, is_joint
+        )
     rounds = schedule.num_adapt_rounds + 1
     _, whitening, _, memory, has_moved = jax.lax.fori_loop(0, rounds, one_round, carry)
     return Walk(
