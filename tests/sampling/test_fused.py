@@ -235,24 +235,23 @@ def test_the_setting():
     assert repr(gdp.HMC(fused=True)).endswith("integrator='split', fused=True)")
 
 
-def test_an_audit_is_the_same():
-    # Same datasets and noise; where rounding parts two chains, far less than 3 standard errors.
-    problem = gdp.problems.build_problem("logistic-regression", dim=1)
+def test_samples_of_a_batch_are_the_same():
+    # From the search of the mode to the draws; rounding hardly grows in so few steps.
+    model, (x, y) = posterior(gdp.losses.logistic, NORMAL, 1), examples(1, 40, labels=True)
+    batch = x.reshape(2, 20, 1), y.reshape(2, 20)
     plain, fused = (
-        gdp.audit(
-            problem.posterior,
-            problem.population,
-            n=20,
-            gammas=[1.0],
-            num_datasets=32,
+        gdp.sample(
+            model,
+            batch,
             key=8,
             kernel=gdp.HMC(fused=how),
-            progress=False,
-            num_chains=4,
-            num_samples=4,
-            num_warmup=4,
+            num_chains=8,
+            num_warmup=2,
+            num_samples=10,
+            is_batch=True,
         )
         for how in (False, "interpret")
     )
-    for name in ("on_average_kl", "generalization_error", "accept_rate"):
-        assert fused[name][0] == pytest.approx(plain[name][0], rel=1e-3), name
+    assert not fused.settings["is_adapted"]  # in hundreds of steps rounding would grow
+    np.testing.assert_allclose(fused.theta, plain.theta, atol=1e-4)
+    np.testing.assert_allclose(fused.accept_rate, plain.accept_rate, atol=1e-4)
