@@ -93,9 +93,7 @@ def last_round(kernel: HMC, target: Target, found: Location) -> LastRound:
         ) -> None:
             row_refs, (v_ref, potential_ref, accept_ref, moved_ref) = others[:-4], others[-4:]
             given = iter(range(len(traced)))
-            told: list[Any] = [
-                c if isinstance(c, int) else traced_ref[next(given)] for c in counts
-            ]
+            told: list[Any] = [c if isinstance(c, int) else traced_ref[next(given)] for c in counts]
             burn_in, num_inner, first = told
             refs = jax.tree.unflatten(row_tree, row_refs)
             step_size, gamma = setting_ref[0], setting_ref[1]
