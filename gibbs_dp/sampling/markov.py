@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling import fused
 from gibbs_dp.sampling.chain_sampler import ChainSampler
 from gibbs_dp.sampling.chains import Moved
 from gibbs_dp.sampling.evolve import evolve
+from gibbs_dp.sampling.fused.allowed import check
 from gibbs_dp.sampling.kernels.base import Kernel, Potential
 from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.locate import Location
@@ -26,7 +26,7 @@ class MarkovSampler(ChainSampler[Kernel]):
     def check(self, posterior: GibbsPosterior) -> None:
         """Raise a ValueError where the fused kernel was asked for and cannot run."""
         if isinstance(self.kernel, HMC) and self.kernel.fused:
-            fused.check(posterior, self.kernel.fused)
+            check(posterior, self.kernel.fused)
 
     def eased(
         self, accept_rate: float, tuning: tuple[float, int]
@@ -48,7 +48,9 @@ class MarkovSampler(ChainSampler[Kernel]):
         """Run rounds of adaptation, burn-in and draws."""
         last_round = None
         if isinstance(self.kernel, HMC) and self.kernel.fused:
-            last_round = fused.last_round(self.kernel, target, found)
+            from gibbs_dp.sampling.fused import program  # loads Pallas
+
+            last_round = program.last_round(self.kernel, target, found)
         run = evolve(
             key,
             potential,

@@ -11,7 +11,7 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.evolve import evolve
-from gibbs_dp.sampling.fused import last_round
+from gibbs_dp.sampling.fused.program import last_round
 from gibbs_dp.sampling.kernels.base import Tuning
 from gibbs_dp.sampling.locate import Location
 from gibbs_dp.sampling.schedule import Schedule, make_schedule

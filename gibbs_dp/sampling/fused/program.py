@@ -41,7 +41,7 @@ def last_round(kernel: HMC, target: Target, found: Location) -> LastRound:
     kernel
         Its settings.
     target
-        A posterior that :func:`gibbs_dp.sampling.fused.check` accepts, data and gamma.
+        A posterior that :func:`gibbs_dp.sampling.fused.allowed.check` accepts, data and gamma.
     found
         The mode, which potentials are relative to.
 
