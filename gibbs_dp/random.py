@@ -217,10 +217,16 @@ def words_per_number(dtype: Any) -> int:
 
 def uniforms(bits: UInt32[Array, "words ..."], dtype: Any) -> Float[Array, "num ..."]:
     """Turn random words into uniform numbers strictly between 0 and 1, symmetric about 1/2."""
-    if words_per_number(dtype) == 2:
-        high, low = ((w >> 6).astype(dtype) for w in jnp.split(bits, 2))
-        return (high * 2.0**26 + low + 0.5) * 2.0**-52
-    return ((bits >> 9).astype(dtype) + 0.5) * np.float32(2.0**-23)
+    high, low = jnp.split(bits, 2) if words_per_number(dtype) == 2 else (bits, None)
+    return uniform_of_words(high, low, dtype)
+
+
+def uniform_of_words(high: Words, low: Words | None, dtype: Any) -> Float[Array, ...]:
+    """Turn one random word (float32), or two (float64), into a uniform number each."""
+    if low is None:
+        return ((high >> 9).astype(dtype) + 0.5) * np.float32(2.0**-23)
+    first, second = (w >> 6 for w in (high, low))
+    return (first.astype(dtype) * 2.0**26 + second.astype(dtype) + 0.5) * 2.0**-52
 
 
 def normal_quantile(u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -41,6 +42,11 @@ class Walk(NamedTuple):
     is_stuck: Bool[Array, " chains"]
 
 
+# Runs the last round instead of evolve: (streams, positions, whitening, step size, schedule, number
+# of its first step, num_samples, is_joint).
+LastRound = Callable[[Array, Array, Whitening, Array, Schedule, Any, int, bool], Walk]
+
+
 class _Memory(NamedTuple):
     """What the loop writes: the last ``num_samples`` draws, as a ring."""
 
@@ -61,6 +67,7 @@ def evolve(
     schedule: Schedule,
     num_samples: int,
     is_joint: bool = False,
+    last_round: LastRound | None = None,
 ) -> Walk:
     """Run adaptation rounds, then one long round whose last ``num_samples`` draws are kept.
 
@@ -69,7 +76,8 @@ def evolve(
     by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
     Where the schedule is traced, one loop body serves all rounds: the kernel is compiled once, for
     any number of rounds and steps. Where it is fixed, the last round has a loop of its own. With
-    ``is_joint``, kernels that can draw their chains' noise together.
+    ``is_joint``, kernels that can draw their chains' noise together. ``last_round`` runs the last
+    round where it is given.
     """
     num_chains, dim = positions.shape
     log_default = jnp.log(schedule.tuning.step_size)
@@ -137,9 +145,15 @@ def evolve(
 
     carry = (positions, whitening, log_default, blank, still)
     rounds = schedule.num_adapt_rounds
-    if schedule.is_fixed:
-        if rounds:
+    if schedule.is_fixed or last_round is not None:
+        if not isinstance(rounds, int) or rounds > 0:  # a plain 0 compiles no loop
             carry = jax.lax.fori_loop(0, rounds, lambda i, c: one_round(i, c, False), carry)
+        if last_round is not None:
+            positions, whitening, log_step, _, _ = carry
+            size, first = jnp.exp(jnp.minimum(log_step, log_default)), rounds * MAX_STEPS
+            return last_round(
+                streams, positions, whitening, size, schedule, first, num_samples, is_joint
+            )
         carry = one_round(jnp.asarray(rounds, jnp.int32), carry, True)
     else:
         carry = jax.lax.fori_loop(0, rounds + 1, lambda i, c: one_round(i, c, i == rounds), carry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,7 +30,11 @@ def radius_table(dim: int) -> Float[np.ndarray, " points"]:
 
 def radius_quantile(u: Float[Array, "*shape"], dim: int) -> Float[Array, "*shape"]:
     """Quantile of the length of ``dim`` standard normals, for ``u`` in (0, 1)."""
-    table = jnp.asarray(radius_table(dim), u.dtype)
+    return interpolate(jnp.asarray(radius_table(dim), u.dtype), u)
+
+
+def interpolate(table: Any, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Quantiles from a table evenly spaced in normal quantiles: an array, or a kernel's input."""
     scaled = (normal_quantile(u) + _RANGE) * ((_POINTS - 1) / (2 * _RANGE))
     scaled = jnp.clip(scaled, 0.0, _POINTS - 1.0)
     below = jnp.minimum(scaled.astype(jnp.int32), _POINTS - 2)
@@ -62,10 +67,20 @@ def spread_radii(
         The vectors with their new lengths.
     """
     num_chains, dim = normals.shape
-    shift = jnp.floor(turn * num_chains)
-    shell = jnp.mod(jnp.arange(num_chains, dtype=normals.dtype) + shift, num_chains)
-    # Rounding must not reach 0 or 1, whose quantiles are infinite.
-    least = jnp.finfo(normals.dtype).epsneg
-    u = jnp.clip((shell + uniforms) / num_chains, least / 16, 1.0 - least)
+    u = in_shell(jnp.arange(num_chains, dtype=normals.dtype), uniforms, turn, num_chains)
     length = jnp.sqrt(jnp.sum(normals**2, axis=1))
     return normals * (radius_quantile(u, dim) / length)[:, None]
+
+
+def in_shell(
+    chain: Float[Array, "*chains"],
+    uniform: Float[Array, "*chains"],
+    turn: Float[Array, ""],
+    num_chains: int,
+) -> Float[Array, "*chains"]:
+    """Probability that a chain's length has below it: in a shell of its own, after the turn."""
+    turned = chain + jnp.floor(turn * num_chains)
+    shell = jnp.where(turned < num_chains, turned, turned - num_chains)
+    # Rounding must not reach 0 or 1, whose quantiles are infinite.
+    least = jnp.finfo(uniform.dtype).epsneg
+    return jnp.clip((shell + uniform) / num_chains, least / 16, 1.0 - least)
