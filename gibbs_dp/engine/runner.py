@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -47,9 +48,18 @@ class Job(NamedTuple):
 
 @dataclass
 class Runner:
-    """Runs jobs of one audit; compiles each plan once per device."""
+    """Runs jobs of one audit; compiles each plan once per device.
+
+    Attributes
+    ----------
+    settings
+        What was asked for.
+    on_compile
+        Gives a context to compile in; it is entered and left in a worker's thread.
+    """
 
     settings: Settings
+    on_compile: Callable[[], AbstractContextManager[Any]] = nullcontext
     _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
     _placed: dict[tuple[int, int, jax.Device], tuple[Job, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -68,7 +78,8 @@ class Runner:
         if name not in self._ready:
             with self._lock:  # two threads that meet a new plan must not both compile it
                 if name not in self._ready:
-                    result = self._call(job, device)  # compiled and begun when this returns
+                    with self.on_compile():  # compiled and begun when it is left
+                        result = self._call(job, device)
                     self._ready.add(name)
                     return result
         return self._call(job, device)

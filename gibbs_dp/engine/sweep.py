@@ -55,7 +55,7 @@ def run_sweep(
     AuditIncomplete
         If blocks of other processes are missing.
     """
-    runner = Runner(settings)
+    runner = Runner(settings, progress.compiling)
     tracks: list[Track] = []
     search = _OriginSearch(settings, archive.origin() if archive else None)
     # A store that knows the origin has been here: there may be nothing to compile beside.
@@ -90,13 +90,16 @@ def explore(
         asked = [
             track if is_wanted else None for track, is_wanted in zip(tracks, wanted, strict=True)
         ]
-        progress.stage(kind.__name__.lower())
+        progress.stage(title)
         progress.expect(len(tracks))
         return find_all(archive, kind, name, asked, make, progress)
 
     results = [track.result() for track in tracks]
     sweep = Explored(settings, results, find)
-    found = {q.name: q.explore(sweep) for q in settings.quantities}
+    found = {}
+    for quantity in settings.quantities:
+        title = quantity.name.replace("_", " ")
+        found[quantity.name] = quantity.explore(sweep)
     return [
         replace(result, found={name: each[i] for name, each in found.items()})
         for i, result in enumerate(results)
@@ -120,8 +123,8 @@ def _tune_all(
     base = settings.plan
     guess: Inputs | None = None
     origin = search.known
+    progress.stage("tuning", len(settings.gammas), "gamma")
     for gamma in settings.gammas:
-        progress.stage(f"tuning gamma={gamma:g}")
         tuned, num_reruns = (archive.tuned(gamma) if archive else None) or (None, 0)
         if tuned is None:
             if archive is not None and archive.store.process_id is None:
@@ -132,10 +135,12 @@ def _tune_all(
                 origin = archive.publish_origin(origin) if archive else origin
             tuned = _complete(runner, tuned, origin, base)
             tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
+            progress.advance(1)
+        else:
+            progress.skip(1)
         guess = tuned.inputs
         track = Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns)
         tracks.append(track)
-        progress.advance(1)
 
 
 def _complete(runner: Runner, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
@@ -212,8 +217,7 @@ def _run_missing(
         for track in tracks
         if first < track.target and first not in track.blocks
     ]
-    progress.stage("sampling")
-    progress.expect(len(blocks))
+    progress.stage("sampling", len(blocks), "block")
     wanted = recall(archive, blocks, progress) if archive else blocks
     numbered = {id(track): i for i, track in enumerate(tracks)}
     jobs = [
