@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-HELPERS = {"machine", "peers_problems", "gpu_audits", "gpu_phases"}
+HELPERS = {"machine", "peers_problems", "gpu_audits", "gpu_phases", "gpu_compiler"}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 
 
@@ -103,3 +103,88 @@ def test_a_phase_of_the_gpu_script_that_fails_says_so_and_the_next_one_runs(gpu,
     assert goal["measured"] == 9.0
     status, seen = gpu("--seconds", "0")
     assert [row["failed"] for row in seen[-1]] == ["no time left"] * 2
+
+
+# One step reads a row of a table, updates a row of another in place, and has an inner loop.
+PROGRAM = """\
+HloModule jit_chain
+
+FileNames
+1 "/somewhere/gibbs_dp/sampling/evolve.py"
+
+FunctionNames
+1 "evolve.<locals>.one_round"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+%row (p0: f32[100,8], p1: s32[]) -> f32[8] {
+  %p0 = f32[100,8]{1,0} parameter(0)
+  %p1 = s32[] parameter(1)
+  %c = s32[] constant(0)
+  ROOT %slice = f32[1,8]{1,0} dynamic-slice(%p0, %p1, %c), dynamic_slice_sizes={1,8}
+}
+
+%write (p2: f32[100,8], p3: f32[1,8], p4: s32[]) -> f32[100,8] {
+  %p2 = f32[100,8]{1,0} parameter(0)
+  %p3 = f32[1,8]{1,0} parameter(1)
+  %p4 = s32[] parameter(2)
+  ROOT %update = f32[100,8]{1,0} dynamic-update-slice(%p2, %p3, %p4, %p4)
+}
+
+%inner (q: f32[8]) -> f32[8] {
+  %q = f32[8]{0} parameter(0)
+  ROOT %k = f32[8]{0} sine(%q)
+}
+
+%step (s: (f32[100,8], f32[100,8], s32[])) -> (f32[100,8], f32[100,8], s32[]) {
+  %s = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) parameter(0)
+  %a = f32[100,8]{1,0} get-tuple-element(%s), index=0
+  %b = f32[100,8]{1,0} get-tuple-element(%s), index=1
+  %i = s32[] get-tuple-element(%s), index=2
+  %x = f32[1,8]{1,0} fusion(%a, %i), kind=kLoop, calls=%row
+  %y = f32[8]{0} while(%x), condition=%asked, body=%inner, backend_config={INNER}
+  %z = f32[100,8]{1,0} fusion(%b, %y, %i), kind=kLoop, calls=%write
+  ROOT %t = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) tuple(%a, %z, %i)
+}
+
+ENTRY %main (u: f32[100,8]) -> f32[100,8] {
+  %u = f32[100,8]{1,0} parameter(0)
+  %v = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) tuple(%u, %u, %u)
+  %w = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) while(%v), body=%step, \
+metadata={op_name="jit(chain)/while" stack_frame_id=1}
+  ROOT %o = f32[100,8]{1,0} get-tuple-element(%w), index=1
+}
+"""
+
+
+@pytest.mark.parametrize(("inner", "waits"), [('"known_trip_count":{"n":"3"}', 1), ("", 5)])
+def test_what_the_gpu_compiler_made_is_read(monkeypatch, inner, waits):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    compiler = importlib.import_module("gpu_compiler")
+    found = compiler.Compiled(PROGRAM.replace("INNER", inner))
+    outer, within = found.loops()
+    assert (outer.source, outer.trips, outer.depth) == ("sampling/evolve.py:one_round", None, 0)
+    assert (within.trips, within.depth) == (3 if inner else None, 1)
+    # Two fusions and three sines; a row read and written twice, with indices of four bytes.
+    kernels, asked, traffic = found.per_round(outer, 3)
+    assert (kernels, asked) == (5, waits)
+    assert traffic == (32 + 4 + 32) + 3 * (32 + 32) + (32 + 4 + 32)
+    assert found.kernels(found.entry) == []
+
+
+def test_loops_of_a_compiled_program_are_found(monkeypatch):
+    import jax
+
+    monkeypatch.syspath_prepend(str(FOLDER))
+    compiler = importlib.import_module("gpu_compiler")
+
+    def run(x, count):
+        x = jax.lax.fori_loop(0, 7, lambda _, v: v @ v, x)
+        return jax.lax.fori_loop(0, count, lambda _, v: v @ v, x)
+
+    text = jax.jit(run).lower(jax.numpy.ones((4, 4)), 3).compile().as_text()
+    assert [loop.trips for loop in compiler.Compiled(text).loops()] == [7, None]
