@@ -25,7 +25,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import blackjax
 import jax
 import jax.numpy as jnp
 import machine
@@ -55,6 +54,8 @@ class Setting(NamedTuple):
 
 def blackjax_chain(log_density, start, key, setting):
     """Window adaptation, then draws: positions and gradients of the draws."""
+    import blackjax  # here: gpu.py runs the other peers without it
+
     warm_key, draw_key = jax.random.split(key)
     if setting.sampler == "BlackJAX NUTS":
         algorithm, extra = blackjax.nuts, {}

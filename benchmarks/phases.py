@@ -17,7 +17,7 @@ import os
 import time
 from operator import attrgetter
 
-if hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
+if __name__ == "__main__" and hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 import jax

@@ -15,7 +15,7 @@ import argparse
 import os
 import time
 
-if hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
+if __name__ == "__main__" and hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 import jax

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-HELPERS = {"machine", "peers_problems"}
+HELPERS = {"machine", "peers_problems", "gpu_audits", "gpu_phases", "gpu_compiler"}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 
 
@@ -51,3 +51,140 @@ def test_the_store_script_asks_everything_when_run_bare(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["store.py", "nothing", "--out", str(tmp_path)])
     with pytest.raises(SystemExit):
         store.main()
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    """Runs the script in this process; its rows, and those that were there after every phase."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the script sets it
+    script, machine = importlib.import_module("gpu"), importlib.import_module("machine")
+    save, seen = machine.save, []
+
+    def keep(*given):
+        path = save(*given)
+        seen.append(json.loads(path.read_text())["rows"])
+        return path
+
+    monkeypatch.setattr(machine, "save", keep)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["gpu.py", *words, "--out", str(tmp_path)])
+        with pytest.raises(SystemExit) as end:
+            script.main()
+        return int(end.value.code), seen
+
+    run.script = script
+    return run
+
+
+def test_the_gpu_script_measures_the_ceilings_anywhere(gpu, capsys):
+    status, seen = gpu("--quick", "--phases", "ceilings")
+    assert status == 0
+    assert seen[-1][0]["phase"] == "ceilings"
+    assert all(seen[-1][0][name] > 0 for name in ("float32_tflops", "copy_tb_per_s"))
+    assert "10^6 posteriors, s" in capsys.readouterr().out
+
+
+def test_a_phase_of_the_gpu_script_that_fails_says_so_and_the_next_one_runs(gpu, monkeypatch):
+    def ceilings(asked):
+        raise MemoryError("too little of it")
+
+    def scaling(asked):
+        return [{"times two cores": 7.0}, {"times two cores": 9.0}]
+
+    phases = {ceilings: 0.5, scaling: 0.5}
+    monkeypatch.setattr(gpu.script.gpu_phases, "PHASES", phases)
+    status, seen = gpu("--seconds", "1e9")
+    assert status == 1
+    assert [len(rows) for rows in seen] == [2, 5, 5]  # written after every phase
+    assert "too little of it" in seen[0][0]["failed"]
+    (goal,) = [g for g in gpu.script.against_goals(seen[-1]) if g["figure"] == "times two cores"]
+    assert goal["measured"] == 9.0
+    status, seen = gpu("--seconds", "0")
+    assert [row["failed"] for row in seen[-1]] == ["no time left"] * 2
+
+
+# One step reads a row of a table, updates a row of another in place, and has an inner loop.
+PROGRAM = """\
+HloModule jit_chain
+
+FileNames
+1 "/somewhere/gibbs_dp/sampling/evolve.py"
+
+FunctionNames
+1 "evolve.<locals>.one_round"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+%row (p0: f32[100,8], p1: s32[]) -> f32[8] {
+  %p0 = f32[100,8]{1,0} parameter(0)
+  %p1 = s32[] parameter(1)
+  %c = s32[] constant(0)
+  ROOT %slice = f32[1,8]{1,0} dynamic-slice(%p0, %p1, %c), dynamic_slice_sizes={1,8}
+}
+
+%write (p2: f32[100,8], p3: f32[1,8], p4: s32[]) -> f32[100,8] {
+  %p2 = f32[100,8]{1,0} parameter(0)
+  %p3 = f32[1,8]{1,0} parameter(1)
+  %p4 = s32[] parameter(2)
+  ROOT %update = f32[100,8]{1,0} dynamic-update-slice(%p2, %p3, %p4, %p4)
+}
+
+%inner (q: f32[8]) -> f32[8] {
+  %q = f32[8]{0} parameter(0)
+  ROOT %k = f32[8]{0} sine(%q)
+}
+
+%step (s: (f32[100,8], f32[100,8], s32[])) -> (f32[100,8], f32[100,8], s32[]) {
+  %s = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) parameter(0)
+  %a = f32[100,8]{1,0} get-tuple-element(%s), index=0
+  %b = f32[100,8]{1,0} get-tuple-element(%s), index=1
+  %i = s32[] get-tuple-element(%s), index=2
+  %x = f32[1,8]{1,0} fusion(%a, %i), kind=kLoop, calls=%row
+  %y = f32[8]{0} while(%x), condition=%asked, body=%inner, backend_config={INNER}
+  %z = f32[100,8]{1,0} fusion(%b, %y, %i), kind=kLoop, calls=%write
+  ROOT %t = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) tuple(%a, %z, %i)
+}
+
+ENTRY %main (u: f32[100,8]) -> f32[100,8] {
+  %u = f32[100,8]{1,0} parameter(0)
+  %v = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) tuple(%u, %u, %u)
+  %w = (f32[100,8]{1,0}, f32[100,8]{1,0}, s32[]) while(%v), body=%step, \
+metadata={op_name="jit(chain)/while" stack_frame_id=1}
+  ROOT %o = f32[100,8]{1,0} get-tuple-element(%w), index=1
+}
+"""
+
+
+@pytest.mark.parametrize(("inner", "waits"), [('"known_trip_count":{"n":"3"}', 1), ("", 5)])
+def test_what_the_gpu_compiler_made_is_read(monkeypatch, inner, waits):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    compiler = importlib.import_module("gpu_compiler")
+    found = compiler.Compiled(PROGRAM.replace("INNER", inner))
+    outer, within = found.loops()
+    assert (outer.source, outer.trips, outer.depth) == ("sampling/evolve.py:one_round", None, 0)
+    assert (within.trips, within.depth) == (3 if inner else None, 1)
+    # Two fusions and three sines; a row read and written twice, with indices of four bytes.
+    kernels, asked, traffic = found.per_round(outer, 3)
+    assert (kernels, asked) == (5, waits)
+    assert traffic == (32 + 4 + 32) + 3 * (32 + 32) + (32 + 4 + 32)
+    assert found.kernels(found.entry) == []
+
+
+def test_loops_of_a_compiled_program_are_found(monkeypatch):
+    import jax
+
+    monkeypatch.syspath_prepend(str(FOLDER))
+    compiler = importlib.import_module("gpu_compiler")
+
+    def run(x, count):
+        x = jax.lax.fori_loop(0, 7, lambda _, v: v @ v, x)
+        return jax.lax.fori_loop(0, count, lambda _, v: v @ v, x)
+
+    text = jax.jit(run).lower(jax.numpy.ones((4, 4)), 3).compile().as_text()
+    assert [loop.trips for loop in compiler.Compiled(text).loops()] == [7, None]

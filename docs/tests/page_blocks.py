@@ -22,6 +22,7 @@ FENCE = re.compile(
     r"^(?:<!-- test: (?P<change>.*?) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S
 )
 SHOWN = {"text", "none"}  # output of the block above; nothing to run
+STAGE = re.compile(r"(tuning|sampling) \d+ \w+|mutual information")
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 TOLERANCE = 0.05
 # What only a shell runs.
@@ -149,11 +150,9 @@ def run_program(command: str, where: str) -> str:
 
 
 def err_lines(text: str) -> str:
-    """What a command logs, without progress bars."""
+    """What a command logs, without the stages of its progress."""
     return "".join(
-        line + "\n"
-        for line in text.splitlines()
-        if line.strip() and not re.search(r"\d+/\d+ \[", line)
+        line + "\n" for line in text.splitlines() if line.strip() and not STAGE.fullmatch(line)
     )
 
 

@@ -137,7 +137,7 @@ def audit(
         changed is refused (code behind host callbacks is not seen, see
         ``gibbs_dp.engine.store.fingerprint``). ``block_size`` is then the store's by default.
     progress
-        Show a progress bar on stderr.
+        Tell on stderr what is done: a bar in terminals and notebooks, elsewhere a line a stage.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def _check(settings: Settings) -> None:
 
 
 def _run(settings: Settings, progress: bool, archive: Archive | None) -> Report:
-    with Progress(progress, steps=len(settings.gammas)) as bar:
+    with Progress(progress) as bar:
         try:
             tracks = run_sweep(settings, bar, archive)
         except SweepInterruptedError as interrupt:

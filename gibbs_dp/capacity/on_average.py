@@ -234,7 +234,7 @@ def on_average_capacity_kl(
     )
     say(f"sampling {num_datasets} pairs of posteriors at {len(grid)} gammas, training critics")
     try:
-        with Progress(enabled=False, steps=0) as bar:
+        with Progress(enabled=False) as bar:
             tracks = {track.gamma: track for track in run_sweep(settings, bar)}
     except SweepInterruptedError:
         raise KeyboardInterrupt from None

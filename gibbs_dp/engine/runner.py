@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -32,11 +32,14 @@ class Runner:
     ----------
     settings
         Of the audit.
+    on_compile
+        Gives a context to compile in; it is entered and left in a worker's thread.
     is_wide
         Whether all gammas of a block are sampled in one call, as suits accelerators.
     """
 
     settings: Settings
+    on_compile: Callable[[], AbstractContextManager[Any]] = nullcontext
     is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
     _room: Room = field(default_factory=Room)
     _ready: set[Any] = field(default_factory=set)
@@ -45,7 +48,7 @@ class Runner:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._sheets = Sheets(self.settings)
+        self._sheets = Sheets(self.settings, self.on_compile)
 
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
@@ -92,7 +95,8 @@ class Runner:
         if name not in self._ready:
             with self._lock:  # two threads that meet a new plan must not both compile it
                 if name not in self._ready:
-                    result = self._call(sheet.jobs[0], device, at_once)  # compiled and begun
+                    with self.on_compile():  # compiled and begun when it is left
+                        result = self._call(sheet.jobs[0], device, at_once)
                     self._ready.add(name)
                     return result
         return self._call(sheet.jobs[0], device, at_once)

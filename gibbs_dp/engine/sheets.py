@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -21,8 +23,10 @@ from gibbs_dp.engine.summary import Block
 class Sheets:
     """The compiled programs of one audit's sheets."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(
+        self, settings: Settings, on_compile: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
+        self.settings, self._on_compile = settings, on_compile
         self._compiled: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
@@ -43,7 +47,9 @@ class Sheets:
             with self._lock:  # two threads that meet a new program must not both compile it
                 if name not in self._compiled:
                     static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
-                    compiled = sheet_program(device.platform).lower(*static, *arguments).compile()
+                    with self._on_compile():
+                        lowered = sheet_program(device.platform).lower(*static, *arguments)
+                        compiled = lowered.compile()
                     check_memory(compiled, device, IN_FLIGHT)
                     self._compiled[name] = compiled
         return self._compiled[name](*arguments)

@@ -57,7 +57,7 @@ def run_sweep(
     AuditIncomplete
         If blocks of other processes are missing.
     """
-    runner = Runner(settings)
+    runner = Runner(settings, progress.compiling)
     tracks: list[Track] = []
     search = _OriginSearch(settings, archive.origin() if archive else None)
     # A store that knows the origin has been here: there may be nothing to compile beside.
@@ -92,13 +92,16 @@ def explore(
         asked = [
             track if is_wanted else None for track, is_wanted in zip(tracks, wanted, strict=True)
         ]
-        progress.stage(kind.__name__.lower())
+        progress.stage(title)
         progress.expect(len(tracks))
         return find_all(archive, kind, name, asked, make, progress)
 
     results = [track.result() for track in tracks]
     sweep = Explored(settings, results, find)
-    found = {q.name: q.explore(sweep) for q in settings.quantities}
+    found = {}
+    for quantity in settings.quantities:
+        title = quantity.name.replace("_", " ")
+        found[quantity.name] = quantity.explore(sweep)
     return [
         replace(result, found={name: each[i] for name, each in found.items()})
         for i, result in enumerate(results)
@@ -131,13 +134,19 @@ def _tune_side_by_side(
     progress: Progress,
     archive: Archive | None,
 ) -> None:
-    progress.stage("tuning")
+    progress.stage("tuning", len(settings.gammas), "gamma")
     stored = [_stored(archive, gamma) for gamma in settings.gammas]
     new = [i for i, found in enumerate(stored) if found is None]
     plan, made = settings.plan, dict[int, Tuned]()
+    progress.skip(len(stored) - len(new))
+
+    def tune_one(runner: Runs, gamma: float) -> Tuned:
+        tuned = tune(runner, gamma, plan, None)
+        progress.advance(1)
+        return tuned
+
     if new:
-        gammas = [settings.gammas[i] for i in new]
-        found = side_by_side(runner, gammas, lambda r, gamma: tune(r, gamma, plan, None))
+        found = side_by_side(runner, [settings.gammas[i] for i in new], tune_one)
         origin = search.known or search.result(found[0].inputs.reference)
         if archive is not None and search.known is None:
             origin = archive.publish_origin(origin)
@@ -148,7 +157,6 @@ def _tune_side_by_side(
         if i in made and archive is not None:
             tuned = archive.publish_tuned(gamma, 0, tuned)
         tracks.append(Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns))
-        progress.advance(1)
 
 
 def _stored(archive: Archive | None, gamma: float) -> tuple[Tuned, int] | None:
@@ -171,8 +179,8 @@ def _tune_in_turn(
     base = settings.plan
     guess: Inputs | None = None
     origin = search.known
+    progress.stage("tuning", len(settings.gammas), "gamma")
     for gamma in settings.gammas:
-        progress.stage(f"tuning gamma={gamma:g}")
         tuned, num_reruns = _stored(archive, gamma) or (None, 0)
         if tuned is None:
             tuned = tune(runner, gamma, base, guess)
@@ -181,10 +189,12 @@ def _tune_in_turn(
                 origin = archive.publish_origin(origin) if archive else origin
             tuned = _complete(runner, tuned, origin, base)
             tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
+            progress.advance(1)
+        else:
+            progress.skip(1)
         guess = tuned.inputs
         track = Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns)
         tracks.append(track)
-        progress.advance(1)
 
 
 def _complete(runner: Runs, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
@@ -261,8 +271,7 @@ def _run_missing(
         for track in tracks
         if first < track.target and first not in track.blocks
     ]
-    progress.stage("sampling")
-    progress.expect(len(blocks))
+    progress.stage("sampling", len(blocks), "block")
     wanted = recall(archive, blocks, progress) if archive else blocks
     numbered = {id(track): i for i, track in enumerate(tracks)}
     jobs = [

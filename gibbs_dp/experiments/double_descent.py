@@ -70,7 +70,7 @@ def double_descent(
     key
         Integer seed.
     progress
-        Show progress bars on stderr.
+        Tell of every audit on stderr.
     say
         Called with a line of text at every step.
 

@@ -159,7 +159,7 @@ def figure2(
     key
         Integer seed.
     progress
-        Show a progress bar on stderr.
+        Tell of every audit on stderr.
 
     Returns
     -------

@@ -34,7 +34,7 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
     sizes
         How large to run it.
     is_shown
-        Whether to show a progress bar on stderr.
+        Whether to tell on stderr what is done.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
     for size in ("n", "d"):
         if getattr(sizes, size) is not None:
             checks.count(size, getattr(sizes, size))
-    with Progress(is_shown, 0) as progress:
+    with Progress(is_shown) as progress:
         progress.stage(name)
         return EXPERIMENTS[name](sizes, progress)
 

@@ -56,13 +56,13 @@ def find_all(
     """
     found: dict[int, Finding] = {}
     wanted = {rank: track for rank, track in enumerate(tracks) if track is not None}
-    progress.advance(len(tracks) - len(wanted))
+    progress.skip(len(tracks) - len(wanted))
     missing = []
     for rank, track in wanted.items():
         held = _recall(archive, track, name, kind)
         if held is not None:
             found[rank] = held
-            progress.advance(1)
+            progress.skip(1)
         elif archive is None or _is_mine(archive, rank):
             missing.append(rank)
     with closing(in_threads(missing, lambda _, rank: make(rank), MAX_THREADS)) as finished:

@@ -45,6 +45,7 @@ def collect(archive: Archive, blocks: Blocks, progress: Progress) -> None:
     patience = time.monotonic() + archive.store.wait
     if missing:
         progress.stage("waiting for other processes")
+        progress.expect(len(missing))
     while missing:
         _absorb(archive, blocks, progress)
         left = _unfinished(blocks)
@@ -87,7 +88,7 @@ def _absorb(archive: Archive, blocks: Blocks, progress: Progress) -> list[int]:
             missing.append(rank)
             continue
         track.add(first, found)
-        progress.advance(1)
+        progress.skip(1)
     return missing
 
 
