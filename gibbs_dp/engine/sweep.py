@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from gibbs_dp.engine.allocation import extend, must_rerun, other_estimator
-from gibbs_dp.engine.datasets import Stream, roots, stream_key
+from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import background
 from gibbs_dp.engine.explored import Explored
-from gibbs_dp.engine.health import believed
 from gibbs_dp.engine.jobs import Job
-from gibbs_dp.engine.optimum import population_optimum
-from gibbs_dp.engine.pilots import num_pilots, run_pilots
-from gibbs_dp.engine.plan import Inputs, Plan, Tuned
+from gibbs_dp.engine.origin import OriginSearch
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.store.archive import Archive, Origin
+from gibbs_dp.engine.store.archive import Archive
 from gibbs_dp.engine.store.findings import find_all
-from gibbs_dp.engine.store.share import collect, nothing_tuned, recall, save
-from gibbs_dp.engine.together import Runs, side_by_side
+from gibbs_dp.engine.store.share import collect, recall, save
 from gibbs_dp.engine.track import Track
-from gibbs_dp.engine.tuning import tune
-from gibbs_dp.model.losses.base import LinearLoss
+from gibbs_dp.engine.tune_all import tune_all, with_pairs
 
 
 class SweepInterruptedError(Exception):
@@ -59,11 +52,11 @@ def run_sweep(
     """
     runner = Runner(settings, progress.compiling)
     tracks: list[Track] = []
-    search = _OriginSearch(settings, archive.origin() if archive else None)
+    search = OriginSearch(settings, archive.origin() if archive else None)
     # A store that knows the origin has been here: there may be nothing to compile beside.
     rehearsal = background(lambda: _rehearse(settings)) if search.known is None else None
     try:
-        _tune_all(settings, runner, tracks, search, progress, archive)
+        tune_all(settings, runner, tracks, search, progress, archive)
         if rehearsal is not None:
             rehearsal.result()  # workers take the room that it had
         pending = list(tracks)
@@ -113,147 +106,6 @@ def _rehearse(settings: Settings) -> None:
         quantity.rehearse(settings)
 
 
-def _tune_all(
-    settings: Settings,
-    runner: Runner,
-    tracks: list[Track],
-    search: _OriginSearch,
-    progress: Progress,
-    archive: Archive | None,
-) -> None:
-    """Pilots of every gamma: one after another, or side by side on an accelerator."""
-    tune_them = _tune_side_by_side if runner.is_wide else _tune_in_turn
-    tune_them(settings, runner, tracks, search, progress, archive)
-
-
-def _tune_side_by_side(
-    settings: Settings,
-    runner: Runner,
-    tracks: list[Track],
-    search: _OriginSearch,
-    progress: Progress,
-    archive: Archive | None,
-) -> None:
-    progress.stage("tuning", len(settings.gammas), "gamma")
-    stored = [_stored(archive, gamma) for gamma in settings.gammas]
-    new = [i for i, found in enumerate(stored) if found is None]
-    plan, made = settings.plan, dict[int, Tuned]()
-    progress.skip(len(stored) - len(new))
-
-    def tune_one(runner: Runs, gamma: float) -> Tuned:
-        tuned = tune(runner, gamma, plan, None)
-        progress.advance(1)
-        return tuned
-
-    if new:
-        found = side_by_side(runner, [settings.gammas[i] for i in new], tune_one)
-        origin = search.known or search.result(found[0].inputs.reference)
-        if archive is not None and search.known is None:
-            origin = archive.publish_origin(origin)
-        found = side_by_side(runner, found, lambda r, t: _complete(r, t, origin, plan))
-        made = dict(zip(new, found, strict=True))
-    for i, gamma in enumerate(settings.gammas):
-        tuned, num_reruns = stored[i] or (made[i], 0)
-        if i in made and archive is not None:
-            tuned = archive.publish_tuned(gamma, 0, tuned)
-        tracks.append(Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns))
-
-
-def _stored(archive: Archive | None, gamma: float) -> tuple[Tuned, int] | None:
-    """Tuning of a gamma that a store has, and how often it was made longer."""
-    found = archive.tuned(gamma) if archive else None
-    if found is None and archive is not None and archive.store.process_id is None:
-        raise nothing_tuned(archive.store, gamma)
-    return found
-
-
-def _tune_in_turn(
-    settings: Settings,
-    runner: Runner,
-    tracks: list[Track],
-    search: _OriginSearch,
-    progress: Progress,
-    archive: Archive | None,
-) -> None:
-    """From the smallest gamma up, each starting from its neighbour's settings."""
-    base = settings.plan
-    guess: Inputs | None = None
-    origin = search.known
-    progress.stage("tuning", len(settings.gammas), "gamma")
-    for gamma in settings.gammas:
-        tuned, num_reruns = _stored(archive, gamma) or (None, 0)
-        if tuned is None:
-            tuned = tune(runner, gamma, base, guess)
-            if origin is None:
-                origin = search.result(tuned.inputs.reference)
-                origin = archive.publish_origin(origin) if archive else origin
-            tuned = _complete(runner, tuned, origin, base)
-            tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
-            progress.advance(1)
-        else:
-            progress.skip(1)
-        guess = tuned.inputs
-        track = Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns)
-        tracks.append(track)
-
-
-def _complete(runner: Runs, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
-    """Add to what pilots chose what all gammas share."""
-    inputs = tuned.inputs._replace(
-        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
-    )
-    return _with_pairs(runner, tuned._replace(inputs=inputs), plan)
-
-
-def _with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
-    """Add how many pairs the chosen estimator takes."""
-    inputs, settings = tuned.inputs, runner.settings
-
-    def pilots(num_pairs: int) -> Any:
-        asked = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
-        found = believed(run_pilots(runner, plan, asked, num_pilots(settings)))
-        return getattr(found.values, settings.leading.name)
-
-    num_pairs = settings.leading.num_pairs(tuned.estimator, settings, pilots)
-    return tuned._replace(inputs=inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32)))
-
-
-class _OriginSearch:
-    """The search for the population's best parameter, beside the first pilots where it can be.
-
-    From any start it ends at the same point where the loss is convex; else it starts where the
-    pilots have been.
-    """
-
-    def __init__(self, settings: Settings, known: Origin | None) -> None:
-        self.settings, self.known = settings, known
-        self._found: Future[Origin] | None = None
-        if not any(quantity.needs_optimum for quantity in settings.quantities):
-            unknown = jnp.full((settings.posterior.dim,), jnp.nan)
-            self.known = known = Origin(unknown, jnp.zeros_like(unknown))
-        if known is None and isinstance(settings.posterior.loss, LinearLoss):
-            zeros = jnp.zeros((settings.posterior.dim,))
-            self._found = background(lambda: _find_origin(settings, zeros))
-
-    def result(self, start: Float[Array, " dim"]) -> Origin:
-        """Wait for what was begun, or search from ``start``."""
-        return self._found.result() if self._found else _find_origin(self.settings, start)
-
-
-def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:
-    key = stream_key(settings.key, Stream.OPTIMUM)
-    found = population_optimum(
-        settings.posterior,
-        settings.population,
-        settings.n,
-        key,
-        start,
-        settings.sampler.finite_class(settings.posterior),
-    )
-    optimum = jnp.asarray(found, start.dtype)
-    return Origin(optimum, jnp.where(jnp.all(jnp.isfinite(optimum)), optimum, start))
-
-
 def _run_missing(
     settings: Settings,
     runner: Runner,
@@ -300,7 +152,7 @@ def _needs_more(runner: Runner, track: Track, archive: Archive | None) -> bool:
         estimator = other_estimator(settings, track)
         if estimator is None:
             return extend(settings, track)
-        tuned = _with_pairs(runner, track.tuned._replace(estimator=estimator), settings.plan)
+        tuned = with_pairs(runner, track.tuned._replace(estimator=estimator), settings.plan)
     track.num_reruns += 1
     track.tuned = archive.publish_tuned(track.gamma, track.num_reruns, tuned) if archive else tuned
     track.forget()

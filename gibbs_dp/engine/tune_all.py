@@ -1,0 +1,124 @@
+"""Pilots of every gamma, and what all gammas share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from gibbs_dp.engine.health import believed
+from gibbs_dp.engine.origin import OriginSearch
+from gibbs_dp.engine.pilots import num_pilots, run_pilots
+from gibbs_dp.engine.plan import Inputs, Plan, Tuned
+from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.store.archive import Archive, Origin
+from gibbs_dp.engine.store.share import nothing_tuned
+from gibbs_dp.engine.together import Runs, side_by_side
+from gibbs_dp.engine.track import Track
+from gibbs_dp.engine.tuning import tune
+
+
+def tune_all(
+    settings: Settings,
+    runner: Runs,
+    tracks: list[Track],
+    search: OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    """Pilots of every gamma: one after another, or side by side on an accelerator."""
+    tune_them = _tune_side_by_side if runner.is_wide else _tune_in_turn
+    tune_them(settings, runner, tracks, search, progress, archive)
+
+
+def _tune_side_by_side(
+    settings: Settings,
+    runner: Runs,
+    tracks: list[Track],
+    search: OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    progress.stage("tuning", len(settings.gammas), "gamma")
+    stored = [_stored(archive, gamma) for gamma in settings.gammas]
+    new = [i for i, found in enumerate(stored) if found is None]
+    plan, made = settings.plan, dict[int, Tuned]()
+    progress.skip(len(stored) - len(new))
+
+    def tune_one(runner: Runs, gamma: float) -> Tuned:
+        tuned = tune(runner, gamma, plan, None)
+        progress.advance(1)
+        return tuned
+
+    if new:
+        found = side_by_side(runner, [settings.gammas[i] for i in new], tune_one)
+        origin = search.known or search.result(found[0].inputs.reference)
+        if archive is not None and search.known is None:
+            origin = archive.publish_origin(origin)
+        found = side_by_side(runner, found, lambda r, t: _complete(r, t, origin, plan))
+        made = dict(zip(new, found, strict=True))
+    for i, gamma in enumerate(settings.gammas):
+        tuned, num_reruns = stored[i] or (made[i], 0)
+        if i in made and archive is not None:
+            tuned = archive.publish_tuned(gamma, 0, tuned)
+        tracks.append(Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns))
+
+
+def _stored(archive: Archive | None, gamma: float) -> tuple[Tuned, int] | None:
+    """Tuning of a gamma that a store has, and how often it was made longer."""
+    found = archive.tuned(gamma) if archive else None
+    if found is None and archive is not None and archive.store.process_id is None:
+        raise nothing_tuned(archive.store, gamma)
+    return found
+
+
+def _tune_in_turn(
+    settings: Settings,
+    runner: Runs,
+    tracks: list[Track],
+    search: OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    """From the smallest gamma up, each starting from its neighbour's settings."""
+    base = settings.plan
+    guess: Inputs | None = None
+    origin = search.known
+    progress.stage("tuning", len(settings.gammas), "gamma")
+    for gamma in settings.gammas:
+        tuned, num_reruns = _stored(archive, gamma) or (None, 0)
+        if tuned is None:
+            tuned = tune(runner, gamma, base, guess)
+            if origin is None:
+                origin = search.result(tuned.inputs.reference)
+                origin = archive.publish_origin(origin) if archive else origin
+            tuned = _complete(runner, tuned, origin, base)
+            tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
+            progress.advance(1)
+        else:
+            progress.skip(1)
+        guess = tuned.inputs
+        track = Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns)
+        tracks.append(track)
+
+
+def _complete(runner: Runs, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
+    """Add to what pilots chose what all gammas share."""
+    inputs = tuned.inputs._replace(
+        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
+    )
+    return with_pairs(runner, tuned._replace(inputs=inputs), plan)
+
+
+def with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
+    """Add how many pairs the chosen estimator takes."""
+    inputs, settings = tuned.inputs, runner.settings
+
+    def pilots(num_pairs: int) -> Any:
+        asked = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
+        found = believed(run_pilots(runner, plan, asked, num_pilots(settings)))
+        return getattr(found.values, settings.leading.name)
+
+    num_pairs = settings.leading.num_pairs(tuned.estimator, settings, pilots)
+    return tuned._replace(inputs=inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32)))
