@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.program import block_program
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.summary import Block
+from gibbs_dp.engine.workers import Threads, Workers
 
 Part = TypeVar("Part")
 
@@ -50,6 +50,7 @@ class Runner:
     """Runs jobs of one audit; compiles each plan once per device."""
 
     settings: Settings
+    workers: Workers = field(default_factory=Threads)
     _ready: set[tuple[Plan, jax.Device]] = field(default_factory=set)
     _placed: dict[tuple[int, int, jax.Device], tuple[Job, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -61,9 +62,10 @@ class Runner:
 
         ``num_beside`` programs may run at the same time. Close it if the loop may be left early.
         """
-        return run_jobs(jobs, self._work, num_beside)
+        return self.workers.run(jobs, self, num_beside)
 
-    def _work(self, job: Job, device: jax.Device) -> Block:
+    def work(self, job: Job, device: jax.Device) -> Block:
+        """Run one job; compiles what is new to this process."""
         name = (job.plan, device)
         if name not in self._ready:
             with self._lock:  # two threads that meet a new plan must not both compile it

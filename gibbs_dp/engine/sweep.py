@@ -28,6 +28,7 @@ from gibbs_dp.engine.store.findings import find_all
 from gibbs_dp.engine.store.share import collect, nothing_tuned, recall, save
 from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.tuning import tune
+from gibbs_dp.engine.workers import Threads, Workers
 from gibbs_dp.model.losses.base import LinearLoss
 
 
@@ -40,11 +41,15 @@ class SweepInterruptedError(Exception):
 
 
 def run_sweep(
-    settings: Settings, progress: Progress, archive: Archive | None = None
+    settings: Settings,
+    progress: Progress,
+    archive: Archive | None = None,
+    workers: Workers | None = None,
 ) -> list[Track]:
     """Tune every gamma, then sample datasets until counts and ``rel_error`` are met.
 
     With an archive, what is in it is not computed again, and what is computed is put there.
+    ``workers`` run the blocks, threads of this process by default.
 
     Raises
     ------
@@ -55,7 +60,7 @@ def run_sweep(
     AuditIncomplete
         If blocks of other processes are missing.
     """
-    runner = Runner(settings)
+    runner = Runner(settings, workers or Threads())
     tracks: list[Track] = []
     search = _OriginSearch(settings, archive.origin() if archive else None)
     # A store that knows the origin has been here: there may be nothing to compile beside.

@@ -33,7 +33,11 @@ AUTO = "auto"
 TAIL_LIMIT = 1.5
 
 _BY_NAME = {e.name: e for e in ESTIMATORS}
-_Values: Any = NamedTuple("OnAverageKLValues", [(e.field, e.Values) for e in ESTIMATORS])  # type: ignore[misc]
+# Under the name that it has in its module: blocks go to other processes and come back.
+OnAverageKLValues: Any = NamedTuple(
+    "OnAverageKLValues",
+    [(e.field, e.Values) for e in ESTIMATORS],  # type: ignore[misc]
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class OnAverageKL(LeadingQuantity):
     estimator: str = AUTO
 
     name = "on_average_kl"
-    Values = _Values
+    Values = OnAverageKLValues
     columns = (
         Column(
             "on_average_kl",
@@ -104,7 +108,9 @@ class OnAverageKL(LeadingQuantity):
     def per_dataset(self, view: View) -> Any:
         """Every estimator's values."""
         pairs = view.pairs or {}
-        return _Values(*(e.per_dataset(view.with_pairs(pairs.get(e.field))) for e in ESTIMATORS))
+        return OnAverageKLValues(
+            *(e.per_dataset(view.with_pairs(pairs.get(e.field))) for e in ESTIMATORS)
+        )
 
     # -- which estimator --------------------------------------------------------------------
 
@@ -143,7 +149,9 @@ class OnAverageKL(LeadingQuantity):
 
     def fitted(self, values: Any, is_kept: Bool[np.ndarray, " datasets"]) -> Any:
         """Fit every estimator's control variates."""
-        return _Values(*(e.fitted(v, is_kept) for e, v in zip(ESTIMATORS, values, strict=True)))
+        return OnAverageKLValues(
+            *(e.fitted(v, is_kept) for e, v in zip(ESTIMATORS, values, strict=True))
+        )
 
     def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
         """Return the chosen estimate, and those that have a column of their own."""

@@ -1,0 +1,151 @@
+"""What crosses from one process to another, as bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import platform
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jaxlib.version
+import numpyro
+
+from gibbs_dp._extras import require
+from gibbs_dp._jaxlib.precision import is_double, precision
+from gibbs_dp._version import __version__
+from gibbs_dp.engine.settings import Settings
+
+# Parts that a process keeps: those of some audits, and of the gammas of their jobs.
+MAX_PARTS = 256
+
+
+class Mode(NamedTuple):
+    """How the caller's JAX computes.
+
+    Attributes
+    ----------
+    is_double
+        In double precision.
+    matmul_precision
+        What it set for products; None: nothing.
+    """
+
+    is_double: bool
+    matmul_precision: str | None
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Compute so in this thread."""
+        with precision(self.is_double), jax.default_matmul_precision(self.matmul_precision):
+            yield
+
+
+def current_mode() -> Mode:
+    """Return this thread's mode."""
+    config: Any = jax.config
+    return Mode(is_double(), config.jax_default_matmul_precision)
+
+
+def versions() -> dict[str, str]:
+    """Of everything that numbers, or the form of what is sent, depend on."""
+    return {
+        "gibbs_dp": __version__,
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.version.__version__,
+        "numpyro": numpyro.__version__,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+    }
+
+
+class Parcel(NamedTuple):
+    """Settings of an audit as bytes, and their name: equal settings have equal names."""
+
+    name: str
+    content: bytes
+
+
+def pack_settings(settings: Settings) -> Parcel:
+    """Pack what all jobs of an audit share, with the mode to run them in.
+
+    Every field by itself: a process that has the posterior of an earlier audit keeps it, and what
+    was compiled for it.
+
+    Raises
+    ------
+    ValueError
+        If something of the user's cannot be pickled.
+    """
+    cloudpickle = require("cloudpickle", "distributed")
+    parts = {}
+    for field in fields(settings):
+        try:
+            parts[field.name] = cloudpickle.dumps(getattr(settings, field.name))
+        except Exception as error:  # pickling runs anybody's code
+            raise ValueError(
+                f"executor: the audit's {field.name} cannot be sent to workers ({error}); make "
+                "what cannot be pickled, such as an open file, inside the function that uses it."
+            ) from error
+    content = pickle.dumps((tuple(current_mode()), parts))
+    return Parcel(hashlib.sha256(content).hexdigest(), content)
+
+
+def unpack_settings(content: bytes) -> tuple[Settings, Mode]:
+    """Undo :func:`pack_settings`."""
+    packed_mode, parts = pickle.loads(content)
+    mode = Mode(*packed_mode)
+    return Settings(**{name: _part(blob, mode) for name, blob in parts.items()}), mode
+
+
+def pack_job(job: Any) -> bytes:
+    """Pack a named tuple field by field, as jobs of a gamma have most of them in common."""
+    cloudpickle = require("cloudpickle", "distributed")
+    return pickle.dumps((type(job), [cloudpickle.dumps(value) for value in job]))
+
+
+def unpack_job(content: bytes, mode: Mode) -> Any:
+    """Undo :func:`pack_job`. Equal fields of two jobs are one object: devices have it once."""
+    kind, blobs = pickle.loads(content)
+    return kind(*(_part(blob, mode) for blob in blobs))
+
+
+@lru_cache(maxsize=MAX_PARTS)
+def _part(blob: bytes, mode: Mode) -> Any:
+    with mode.applied():  # a float64 stays one
+        return pickle.loads(blob)
+
+
+def pack_error(error: Exception) -> bytes:
+    """Pack an exception with where it happened, in as much as can be pickled."""
+    where = "".join(traceback.format_exception(error))
+    cloudpickle = require("cloudpickle", "distributed")
+    for state in (error.__dict__, {}):
+        try:
+            blob = cloudpickle.dumps((type(error), error.args, state, where))
+            _error(*pickle.loads(blob)[:3])
+        except Exception:  # pickling runs anybody's code
+            continue
+        return blob
+    text = f"{type(error).__name__}: {error}"
+    return pickle.dumps((RuntimeError, (text,), {}, where))
+
+
+def unpack_error(content: bytes) -> Exception:
+    """Return the exception, with a note that says where in a worker it was raised."""
+    kind, arguments, state, where = pickle.loads(content)
+    error = _error(kind, arguments, state)
+    error.add_note(f"\nIn a worker of the executor:\n{where}")
+    return error
+
+
+def _error(kind: type[Exception], arguments: Sequence[Any], state: dict[str, Any]) -> Exception:
+    # Without __init__, whose arguments are not those of the message everywhere.
+    error = kind.__new__(kind, *arguments)
+    error.args = tuple(arguments)
+    error.__dict__.update(state)
+    return error
