@@ -267,9 +267,7 @@ def _check(settings: Settings) -> None:
 def _kept(store: Store | None) -> str:
     if store is None:
         return "nothing was kept, as no store was given"
-    return (
-        f"finished blocks are in the store {os.fspath(store.path)!r}, where the same call goes on"
-    )
+    return f"finished blocks are in the store {os.fspath(store.path)!r}, to go on with"
 
 
 def _run(

@@ -38,5 +38,7 @@ def _picklable(kind: Any, make: Callable[..., Any], quantities: tuple[Quantity, 
     return kind
 
 
-def _made(make: Callable[..., Any], quantities: tuple[Quantity, ...], values: tuple[Any]) -> Any:
+def _made(
+    make: Callable[..., Any], quantities: tuple[Quantity, ...], values: tuple[Any, ...]
+) -> Any:
     return make(quantities)(*values)

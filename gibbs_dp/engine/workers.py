@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 
@@ -12,6 +12,7 @@ from gibbs_dp.engine.executor import run_jobs
 Job = TypeVar("Job")
 
 
+@runtime_checkable
 class Work(Protocol):
     """What is done to jobs; ``settings`` are all that it is made from."""
 
@@ -21,6 +22,7 @@ class Work(Protocol):
         """Run one job; the result's leaves are arrays."""
 
 
+@runtime_checkable
 class Workers(Protocol):
     """Runs independent jobs, in any order and anywhere."""
 

@@ -20,6 +20,8 @@ Job = TypeVar("Job")
 
 # Tasks at a time: two a worker for 512 workers, and few enough to be held in memory.
 MOST_TASKS = 1024
+# Sent before one result is looked at.
+SOME_TASKS = 16
 # Bytes of settings on their way at a time. Small ones go with every task; of large ones, tables,
 # workers ask for a copy.
 MOST_BYTES = 2**26
@@ -153,8 +155,14 @@ class _Round:
                 future.cancel()
 
     def _send(self) -> bool:
-        """Have as many tasks running as may be; False once there is none."""
+        """Have as many tasks running as may be; False once there is none.
+
+        What has come back meanwhile is taken in first, after some tasks.
+        """
+        begin = len(self.running)
         while len(self.running) < self.most_running:
+            if len(self.running) - begin >= SOME_TASKS and not self.finished.empty():
+                break
             task = self.again.popleft() if self.again else next(self.jobs, None)
             if task is None:
                 break

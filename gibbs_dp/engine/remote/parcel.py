@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
 import platform
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import jaxlib.version
+import numpy as np
 import numpyro
 
 from gibbs_dp._extras import require
@@ -81,11 +84,10 @@ def pack_settings(settings: Settings) -> Parcel:
     ValueError
         If something of the user's cannot be pickled.
     """
-    cloudpickle = require("cloudpickle", "distributed")
     parts = {}
     for field in fields(settings):
         try:
-            parts[field.name] = cloudpickle.dumps(getattr(settings, field.name))
+            parts[field.name] = _dumps(getattr(settings, field.name))
         except Exception as error:  # pickling runs anybody's code
             raise ValueError(
                 f"executor: the audit's {field.name} cannot be sent to workers ({error}); make "
@@ -104,8 +106,7 @@ def unpack_settings(content: bytes) -> tuple[Settings, Mode]:
 
 def pack_job(job: Any) -> bytes:
     """Pack a named tuple field by field, as jobs of a gamma have most of them in common."""
-    cloudpickle = require("cloudpickle", "distributed")
-    return pickle.dumps((type(job), [cloudpickle.dumps(value) for value in job]))
+    return pickle.dumps((type(job), [_dumps(value) for value in job]))
 
 
 def unpack_job(content: bytes, mode: Mode) -> Any:
@@ -123,29 +124,64 @@ def _part(blob: bytes, mode: Mode) -> Any:
 def pack_error(error: Exception) -> bytes:
     """Pack an exception with where it happened, in as much as can be pickled."""
     where = "".join(traceback.format_exception(error))
-    cloudpickle = require("cloudpickle", "distributed")
-    for state in (error.__dict__, {}):
+    kind, arguments, state = type(error), error.args, error.__dict__
+    forms: list[tuple[Any, ...]] = [
+        (_itself, error),
+        (_rebuilt, kind, arguments, state),
+        (_rebuilt, kind, arguments, {}),
+    ]
+    for make, *parts in forms:
         try:
-            blob = cloudpickle.dumps((type(error), error.args, state, where))
-            _error(*pickle.loads(blob)[:3])
+            blob = _dumps((make, parts, where))
+            if str(make(*pickle.loads(blob)[1])) == str(error):
+                return blob
         except Exception:  # pickling runs anybody's code
             continue
-        return blob
-    text = f"{type(error).__name__}: {error}"
-    return pickle.dumps((RuntimeError, (text,), {}, where))
+    return _dumps((RuntimeError, (f"{kind.__name__}: {error}",), where))
 
 
 def unpack_error(content: bytes) -> Exception:
     """Return the exception, with a note that says where in a worker it was raised."""
-    kind, arguments, state, where = pickle.loads(content)
-    error = _error(kind, arguments, state)
+    make, parts, where = pickle.loads(content)
+    error: Exception = make(*parts)
     error.add_note(f"\nIn a worker of the executor:\n{where}")
     return error
 
 
-def _error(kind: type[Exception], arguments: Sequence[Any], state: dict[str, Any]) -> Exception:
+def _itself(error: Exception) -> Exception:
+    return error
+
+
+def _rebuilt(kind: type[Exception], arguments: Any, state: dict[str, Any]) -> Exception:
     # Without __init__, whose arguments are not those of the message everywhere.
     error = kind.__new__(kind, *arguments)
     error.args = tuple(arguments)
     error.__dict__.update(state)
     return error
+
+
+def _dumps(value: Any) -> bytes:
+    """Pickle anything, functions of the user's too."""
+    with io.BytesIO() as file:
+        _pickler()(file).dump(value)
+        return file.getvalue()
+
+
+@cache
+def _pickler() -> Any:
+    cloudpickle = require("cloudpickle", "distributed")
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
+        """Knows random keys: JAX would make a generator of its own of each."""
+
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+                data = np.asarray(jax.random.key_data(value))
+                return _key, (data, str(jax.random.key_impl(value)))
+            return super().reducer_override(value)
+
+    return Pickler
+
+
+def _key(data: np.ndarray, generator: str) -> Any:
+    return jax.random.wrap_key_data(jnp.asarray(data), impl=generator)

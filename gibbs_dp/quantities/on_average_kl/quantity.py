@@ -34,10 +34,8 @@ TAIL_LIMIT = 1.5
 
 _BY_NAME = {e.name: e for e in ESTIMATORS}
 # Under the name that it has in its module: blocks go to other processes and come back.
-OnAverageKLValues: Any = NamedTuple(
-    "OnAverageKLValues",
-    [(e.field, e.Values) for e in ESTIMATORS],  # type: ignore[misc]
-)
+_FIELDS: Any = [(e.field, e.Values) for e in ESTIMATORS]
+OnAverageKLValues: Any = NamedTuple("OnAverageKLValues", _FIELDS)  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
