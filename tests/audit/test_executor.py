@@ -20,7 +20,7 @@ from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
 from gibbs_dp import _extras
-from gibbs_dp.engine.remote import ExecutorError, check_executor, client, worker
+from gibbs_dp.engine.remote import check_executor, client, worker
 
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 16}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}
@@ -96,14 +96,14 @@ def test_what_is_sent_again_changes_nothing(plain):
 
 def test_a_block_that_is_always_lost_ends_it_in_one_sentence():
     executor = Unsteady(lambda i: MemoryError("killed"))
-    with pytest.raises(ExecutorError) as told:
+    with pytest.raises(gdp.ExecutorError) as told:
         audit(executor=executor)
     assert str(told.value) == (
         "executor: the same block was lost 4 times, the last time by MemoryError: killed; nothing "
         "was kept, as no store was given."
     )
     executor = Unsteady(lambda i: ModuleNotFoundError("No module named 'gibbs_dp'"))
-    with pytest.raises(ExecutorError, match=r"cannot import the library .*'gibbs_dp'"):
+    with pytest.raises(gdp.ExecutorError, match=r"cannot import the library .*'gibbs_dp'"):
         audit(executor=executor)
 
 
@@ -113,7 +113,7 @@ def test_a_broken_executor_leaves_the_store_to_go_on_with(plain, tmp_path):
             executor.pool.shutdown()
 
     executor = Unsteady(stop)
-    with pytest.raises(ExecutorError) as told:
+    with pytest.raises(gdp.ExecutorError) as told:
         audit(executor=executor, store=tmp_path)
     assert "executor: it takes no more tasks (RuntimeError: cannot schedule" in str(told.value)
     assert f"finished blocks are in the store '{tmp_path}', to go on with." in str(told.value)
