@@ -25,7 +25,7 @@ from gibbs_dp._jaxlib.threads import num_cores
 from gibbs_dp.engine.remote import client as sender
 
 DIM, N = 10, 200
-NUM_DATASETS, NUM_TURNS = 150_000, 3
+NUM_DATASETS, NUM_TURNS = 120_000, 3
 QUICK_DATASETS, QUICK_TURNS = 8_192, 1
 
 
