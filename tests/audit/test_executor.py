@@ -174,13 +174,17 @@ def test_an_exception_of_the_users_is_raised_once_as_it_is():
 def test_ctrl_c_drops_what_has_not_begun_and_leaves_a_report():
     def interrupt(number):
         if number == 60:
+            limit = time.monotonic() + 20
+            while len(executor.sent) < 200 and time.monotonic() < limit:
+                time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGINT)
 
-    executor = Unsteady(begin=interrupt)
+    executor = Unsteady(begin=interrupt, num_threads=1)
     with pytest.raises(gdp.AuditInterrupted) as told:
         audit(executor=executor, num_datasets=16 * 500)
-    time.sleep(0.1)
-    assert len(executor.begun) < len(executor.sent) / 2
+    executor.pool.shutdown()  # runs what was not cancelled
+    assert len(executor.sent) >= 200
+    assert len(executor.begun) < 100
     assert 0 < told.value.report.rows[0]["num_datasets"] < 16 * 500
 
 
