@@ -9,6 +9,7 @@ from ._version import __version__ as __version__
 from .adaptive.thresholdout import Thresholdout as Thresholdout
 from .auditing import AuditIncomplete as AuditIncomplete
 from .auditing import AuditInterrupted as AuditInterrupted
+from .auditing import ExecutorError as ExecutorError
 from .auditing import Report as Report
 from .auditing import Store as Store
 from .auditing import StoreError as StoreError

@@ -32,7 +32,13 @@ DOOR = {
     "Draws": ("sample", "Draws", "load_draws", "shard_examples"),
     "Samplers": ("HMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),
-    "Errors": ("AuditInterrupted", "AuditIncomplete", "StoreError", "ImproperPosteriorError"),
+    "Errors": (
+        "AuditInterrupted",
+        "AuditIncomplete",
+        "StoreError",
+        "ExecutorError",
+        "ImproperPosteriorError",
+    ),
 }
 # Bases whose methods nobody looks for here.
 BASES = "tuple, str, Generic, Protocol"

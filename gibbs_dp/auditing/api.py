@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any, Literal
 
 from jaxtyping import PRNGKeyArray
@@ -16,6 +17,7 @@ from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
 from gibbs_dp.engine.examples import check_examples
 from gibbs_dp.engine.identity import Identity
 from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.remote import Remote, check_executor
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sizes import default_block_size
 from gibbs_dp.engine.store import Store
@@ -23,6 +25,7 @@ from gibbs_dp.engine.store.archive import Archive
 from gibbs_dp.engine.store.configuration import configuration, request
 from gibbs_dp.engine.store.open import as_store, open_archive, stored_configuration
 from gibbs_dp.engine.sweep import SweepInterruptedError, explore, run_sweep
+from gibbs_dp.engine.workers import Workers
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
@@ -66,6 +69,7 @@ def audit(
     num_information: int | None = None,
     sigma: float | Literal["empirical"] | None = None,
     store: Store | str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> Report:
     """Sample the posteriors of many datasets and report privacy, generalization and risk.
@@ -136,6 +140,12 @@ def audit(
         processes. Blocks, pilots and mutual information are kept; a setting or function that
         changed is refused (code behind host callbacks is not seen, see
         ``gibbs_dp.engine.store.fingerprint``). ``block_size`` is then the store's by default.
+    executor
+        Where blocks of datasets run, any ``concurrent.futures.Executor``: of Dask
+        (``client.get_executor()``), ``mpi4py.futures``, or processes that are spawned. The numbers
+        are those of a single process; everything that decides, mutual information and the store
+        stay in this one. A block whose worker was lost is run again, up to three times. Needs the
+        extra ``distributed``. None: threads of this process, on all of its cores or devices.
     progress
         Tell on stderr what is done: a bar in terminals and notebooks, elsewhere a line a stage.
 
@@ -148,13 +158,16 @@ def audit(
     ------
     ValueError
         For arguments that make no sense, examples or losses that do not fit together,
-        posteriors that cannot be normalized, and a store of another configuration.
+        posteriors that cannot be normalized, a store of another configuration, and workers that
+        have other versions of the library or of JAX.
     AuditInterrupted
         On Ctrl-C; its ``report`` holds what was finished.
     AuditIncomplete
         If this process has done its part and blocks of others are missing in the store.
     StoreError
         If the store cannot be written (a full disk); what was finished stays.
+    ExecutorError
+        If the executor breaks, or loses the same block again and again.
 
     Examples
     --------
@@ -166,6 +179,8 @@ def audit(
     >>> bool(abs(report["on_average_kl"][0] - 1 / 20) < 4 * report["on_average_kl_se"][0])
     True
     """
+    if executor is not None:
+        check_executor(executor)
     check_posterior(posterior)
     counts = check_counts(
         n, group_size, num_chains, num_samples, num_datasets, num_warmup, rel_error, max_datasets
@@ -221,14 +236,15 @@ def audit(
         identity.check_once(lambda: _check(settings))
     archive = None if place is None else open_archive(place, lambda: _describe(settings))
     asked = request(settings)  # a domain that does not fit is refused here, before any sampling
+    workers = None if executor is None else Remote(executor, _kept(place))
     if archive is None:
         with identity.known():
-            return _run(settings, progress, None)
+            return _run(settings, progress, None, workers)
     stored = archive.report(asked)
     if stored is not None:
         return _restored(stored)
     with identity.known():
-        report = _run(settings, progress, archive)
+        report = _run(settings, progress, archive, workers)
     parts = ("rows", "settings", "warnings", "notes")
     archive.save_report(asked, {name: getattr(report, name) for name in parts})
     return report
@@ -253,10 +269,18 @@ def _check(settings: Settings) -> None:
     check_examples(s.posterior, s.population, s.n, fresh, stream_key(s.key, Stream.TRIAL))
 
 
-def _run(settings: Settings, progress: bool, archive: Archive | None) -> Report:
+def _kept(store: Store | None) -> str:
+    if store is None:
+        return "nothing was kept, as no store was given"
+    return f"finished blocks are in the store {os.fspath(store.path)!r}, to go on with"
+
+
+def _run(
+    settings: Settings, progress: bool, archive: Archive | None, workers: Workers | None
+) -> Report:
     with Progress(progress) as bar:
         try:
-            tracks = run_sweep(settings, bar, archive)
+            tracks = run_sweep(settings, bar, archive, workers)
         except SweepInterruptedError as interrupt:
             raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import options_of
 from gibbs_dp.cli import output
+from gibbs_dp.cli.cluster import DASK, executor_of
 from gibbs_dp.cli.errors import Stopped, UsageError
 from gibbs_dp.cli.kernel import KERNEL, make_kernel
 from gibbs_dp.cli.options import CHAINS, OUTPUT
@@ -43,6 +44,7 @@ GROUPS = {
     "what to sample": COUNTS,
     "how to sample": KERNEL,
     "where to keep it": STORE,
+    "where to run it": (DASK,),
     "output": OUTPUT,
 }
 
@@ -105,7 +107,7 @@ def conduct(
 
     settings: dict[str, Any] = {k: getattr(problem, k) for k in ("n", "gammas", "num_datasets")}
     try:
-        with damage_told(parsed.quiet):
+        with damage_told(parsed.quiet), executor_of(parsed) as executor:
             report = audit(
                 problem.posterior,
                 problem.population,
@@ -113,6 +115,7 @@ def conduct(
                 kernel=kernel,
                 domain=problem.domain,
                 store=store,
+                executor=executor,
                 progress=not parsed.quiet,
                 **(settings | given(parsed, COUNTS)),
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
+from gibbs_dp.cli.cluster import DASK
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
 from gibbs_dp.cli.parser import given
@@ -29,8 +30,8 @@ STORE = (
     ),
 )
 REQUEST = "request.json"
-# Options about output and shares of the work are no part of what was asked for.
-_NOT_ASKED = {o.keyword for o in (*STORE, *CHECK_OUTPUT)}
+# Options about output and about who does the work are no part of what was asked for.
+_NOT_ASKED = {o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT)}
 
 
 def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Store | None:

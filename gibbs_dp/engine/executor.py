@@ -133,3 +133,9 @@ def run_jobs(
         return jax.tree.map(np.array, work(job, targets[number % len(targets)]))
 
     return in_threads(jobs, one, num_workers(num_beside), _room)
+
+
+def in_room(work: Callable[[], Result]) -> Result:
+    """Run a program in this thread once XLA's pool has one for it."""
+    with _room():
+        return work()

@@ -12,7 +12,6 @@ import jax
 import numpy as np
 
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
-from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.jobs import Job, Sheet, arranged, each_alone, searching_longer
 from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.memory import Room
@@ -20,6 +19,7 @@ from gibbs_dp.engine.program import block_program
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sheets import Sheets, home
 from gibbs_dp.engine.summary import Block
+from gibbs_dp.engine.workers import Threads, Workers
 
 Part = TypeVar("Part")
 
@@ -34,12 +34,15 @@ class Runner:
         Of the audit.
     on_compile
         Gives a context to compile in; it is entered and left in a worker's thread.
+    workers
+        What calls :meth:`work`: threads of this process, or other processes.
     is_wide
         Whether all gammas of a block are sampled in one call, as suits accelerators.
     """
 
     settings: Settings
     on_compile: Callable[[], AbstractContextManager[Any]] = nullcontext
+    workers: Workers = field(default_factory=Threads)
     is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
     _room: Room = field(default_factory=Room)
     _ready: set[Any] = field(default_factory=set)
@@ -58,22 +61,20 @@ class Runner:
         ``num_beside`` programs may run at the same time. Close it if the loop may be left early.
         """
         sheets = arranged(jobs) if self.is_wide else each_alone(jobs)
-        with closing(run_jobs(sheets, self.work, num_beside)) as finished:
+        with closing(self.workers.run(sheets, self, num_beside)) as finished:
             for sheet, blocks in finished:
                 yield from zip(sheet.jobs, blocks, strict=True)
 
     def work(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:
-        """Run a sheet; a block for each of its jobs.
+        """Run a sheet on this process's devices, however it was arranged; a block for each job.
 
         Where a search for a mode did not end within a sheet's few steps, all of it is run again
         with as many as a search ever takes.
         """
         if not self.is_wide:
-            at_once = self.settings.num_at_once
-            block = self._room.fit(
-                sheet.name, at_once, lambda size: self._begin(sheet, device, size)
-            )
-            return (block,)
+            return tuple(self._block(job, device) for job in sheet.jobs)
+        if sheet.plan.counts is None:
+            (sheet,) = arranged(sheet.jobs)
         blocks = self._sheet(sheet, device)
         longer = searching_longer(sheet)
         if longer is None or sheet.name in self._in_vain or _all_curved(blocks):
@@ -90,16 +91,20 @@ class Runner:
         )
         return home(sheet, found)
 
-    def _begin(self, sheet: Sheet, device: jax.Device, at_once: int) -> Block:
-        name = (sheet.name, device, at_once)
+    def _block(self, job: Job, device: jax.Device) -> Block:
+        at_once, name = self.settings.num_at_once, (job.plan, job.size)
+        return self._room.fit(name, at_once, lambda size: self._begin(job, device, size))
+
+    def _begin(self, job: Job, device: jax.Device, at_once: int) -> Block:
+        name = (job.plan, job.size, device, at_once)
         if name not in self._ready:
             with self._lock:  # two threads that meet a new plan must not both compile it
                 if name not in self._ready:
                     with self.on_compile():  # compiled and begun when it is left
-                        result = self._call(sheet.jobs[0], device, at_once)
+                        result = self._call(job, device, at_once)
                     self._ready.add(name)
                     return result
-        return self._call(sheet.jobs[0], device, at_once)
+        return self._call(job, device, at_once)
 
     def _call(self, job: Job, device: jax.Device, at_once: int) -> Block:
         s = self.settings

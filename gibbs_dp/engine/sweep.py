@@ -24,6 +24,7 @@ from gibbs_dp.engine.store.findings import find_all
 from gibbs_dp.engine.store.share import collect, recall, save
 from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.tune_all import tune_all, with_pairs
+from gibbs_dp.engine.workers import Threads, Workers
 
 
 class SweepInterruptedError(Exception):
@@ -35,11 +36,15 @@ class SweepInterruptedError(Exception):
 
 
 def run_sweep(
-    settings: Settings, progress: Progress, archive: Archive | None = None
+    settings: Settings,
+    progress: Progress,
+    archive: Archive | None = None,
+    workers: Workers | None = None,
 ) -> list[Track]:
     """Tune every gamma, then sample datasets until counts and ``rel_error`` are met.
 
     With an archive, what is in it is not computed again, and what is computed is put there.
+    ``workers`` run the blocks, threads of this process by default.
 
     Raises
     ------
@@ -50,7 +55,7 @@ def run_sweep(
     AuditIncomplete
         If blocks of other processes are missing.
     """
-    runner = Runner(settings, progress.compiling)
+    runner = Runner(settings, progress.compiling, workers or Threads())
     tracks: list[Track] = []
     search = OriginSearch(settings, archive.origin() if archive else None)
     # A store that knows the origin has been here: there may be nothing to compile beside.

@@ -33,7 +33,9 @@ AUTO = "auto"
 TAIL_LIMIT = 1.5
 
 _BY_NAME = {e.name: e for e in ESTIMATORS}
-OnAverageKLValues: Any = NamedTuple("OnAverageKLValues", [(e.field, e.Values) for e in ESTIMATORS])  # type: ignore[misc]
+# Under the name that it has in its module: blocks go to other processes and come back.
+_FIELDS: Any = [(e.field, e.Values) for e in ESTIMATORS]
+OnAverageKLValues: Any = NamedTuple("OnAverageKLValues", _FIELDS)  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
