@@ -15,7 +15,6 @@ import dataclasses
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from unittest import mock
 
 import gpu_compiler
 import numpy as np
@@ -36,14 +35,16 @@ class Program(NamedTuple):
 
 
 def programs(names, datasets):
-    """Yield the engine's programs as an accelerator gets them: one block, all of it at once."""
+    """Yield the engine's programs as an accelerator gets them: sheets of one gamma, all at once."""
+    import jax
     import numpyro.distributions as dist
     from peers_problems import PROBLEMS as CASES
     from phases import last_block
     from roofline import generic_logistic
 
     import gibbs_dp as gdp
-    from gibbs_dp.engine import program as block
+    from gibbs_dp.engine.jobs import with_counts
+    from gibbs_dp.engine.program import sheet_program
 
     for name in names:
         case = CASES["logistic" if name == "generic" else name]()
@@ -53,21 +54,21 @@ def programs(names, datasets):
             case = dataclasses.replace(case, name="own loss", posterior=posterior)
         settings, plan, (population, roots, _, inputs) = last_block(case)
 
+        plan = with_counts(plan, inputs)
+
         def call(*arguments, settings=settings, plan=plan):
             static = settings.posterior, settings.sampler, plan, settings.traced
-            return block._block(*static, datasets, *arguments)
+            return sheet_program("cuda").jitted(*static, datasets, *arguments)
 
         numbers = np.zeros((2, datasets), np.int32)
         rounds = int(inputs.schedule.tuning.num_inner)
-        yield Program(case.name, call, (population, roots, numbers, inputs), datasets, rounds)
+        stacked = jax.tree.map(lambda a: a[None], inputs)
+        yield Program(case.name, call, (population, roots, numbers, stacked), datasets, rounds)
 
 
 def measure(program, place):
     """Compile one program and read it."""
-    import jax
-
-    with mock.patch.object(jax, "default_backend", return_value="gpu"):  # what the library asks for
-        found, trace_s, compile_s = gpu_compiler.compile_for(place, program.call, program.arguments)
+    found, trace_s, compile_s = gpu_compiler.compile_for(place, program.call, program.arguments)
     read = gpu_compiler.Compiled(found.as_text())
     loops = read.loops()
     chains = [loop for loop in loops if loop.source.startswith(STEP_LOOP)]

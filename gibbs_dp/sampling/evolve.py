@@ -127,9 +127,10 @@ def evolve(
             slot = (t + num_samples - count % num_samples) % num_samples
             new = _Memory(chains.position, chains.potential, info.accept_prob)
             memory = jax.tree.map(lambda old, x: old.at[slot].set(x), memory, new)
-            # A factor e^2 at first: the step may start decades away.
-            gain = jnp.where(is_last, 0.0, 2.0 / jnp.sqrt(1.0 + t))
-            log_step += gain * (jnp.mean(info.accept_prob) - kernel.target_accept)
+            if is_last is not True:
+                # A factor e^2 at first: the step may start decades away.
+                gain = jnp.where(is_last, 0.0, 2.0 / jnp.sqrt(1.0 + t))
+                log_step += gain * (jnp.mean(info.accept_prob) - kernel.target_accept)
             # What a loop carries is in memory; else everything that reads it would draw it again.
             noise = noise_of(first + t + 1)
             return chains, log_step, memory, has_moved | info.is_accepted, noise

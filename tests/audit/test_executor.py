@@ -76,7 +76,7 @@ def test_it_computes_as_its_caller_does():
     executor = Unsteady()
     audit(executor=executor, gammas=1.0, num_datasets=32)
     blocks = [pickle.loads(content) for answer, content in executor.found if answer == "done"]
-    assert {str(block.health.mean_u.dtype) for block in blocks} == {"float64"}
+    assert {str(block.health.mean_u.dtype) for (block,) in blocks} == {"float64"}
 
 
 def test_what_is_sent_again_changes_nothing(plain):

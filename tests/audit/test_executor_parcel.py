@@ -13,12 +13,13 @@ from problems import QUICK
 from test_own_kernel import RandomWalk
 
 import gibbs_dp as gdp
+from gibbs_dp._jaxlib.precision import Mode, current_mode
 from gibbs_dp.auditing import api
 from gibbs_dp.engine.datasets import Stream, draw_dataset, roots
+from gibbs_dp.engine.jobs import Job, Sheet
 from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.plan import Plan
 from gibbs_dp.engine.remote import parcel
-from gibbs_dp.engine.runner import Job
 from gibbs_dp.problems import build_problem
 from gibbs_dp.problems.registry import PROBLEMS
 
@@ -86,7 +87,7 @@ def test_settings_arrive_whole(name, monkeypatch):
     assert packed == parcel.pack_settings(sent)
     parcel._part.cache_clear()
     found, mode = parcel.unpack_settings(packed.content)
-    assert mode == (False, None)
+    assert mode == (False, None, None)
     assert found.posterior is not sent.posterior
     assert found.describe() == sent.describe()
     assert found.traced == sent.traced
@@ -107,10 +108,13 @@ def test_another_audit_of_the_same_posterior_compiles_nothing_new(monkeypatch):
 
 
 def test_jobs_of_a_gamma_share_their_arrays():
-    mode = parcel.current_mode()
+    mode = current_mode()
     keys, inputs = roots(jax.random.key(3), Stream.MAIN), {"gamma": jnp.asarray(2.0)}
-    one, two = (Job(i, keys, i, Plan(1, 2, 1, 2, 4), inputs) for i in (0, 8))
-    found = [parcel.unpack_job(parcel.pack_job(job), mode) for job in (one, two)]
+    one, two = (Job(i, keys, i, 8, Plan(1, 2, 1, 2, 4), inputs) for i in (0, 8))
+    sheets = [Sheet((job,), job.plan) for job in (one, two)]
+    arrived = [parcel.unpack_job(parcel.pack_job(sheet), mode) for sheet in sheets]
+    found = [sheet.jobs[0] for sheet in arrived]
+    assert [sheet.name for sheet in arrived] == [sheet.name for sheet in sheets]
     assert found[0].inputs is found[1].inputs
     assert found[0].roots is found[1].roots
     assert [job.first for job in found] == [0, 8]
@@ -120,10 +124,10 @@ def test_jobs_of_a_gamma_share_their_arrays():
 
 @pytest.mark.usefixtures("float64")
 def test_double_precision_stays(monkeypatch):
-    assert parcel.current_mode().is_double
+    assert current_mode().is_double
     packed = parcel.pack_settings(settings_of(monkeypatch, *closure()))
-    job = parcel.pack_job(Job(0, None, 0, None, jnp.asarray(0.1)))
-    with parcel.Mode(False, None).applied():
+    job = parcel.pack_job(Job(0, None, 0, 8, None, jnp.asarray(0.1)))
+    with parcel.applied(Mode(False, None, None)):
         _, mode = parcel.unpack_settings(packed.content)
         assert parcel.unpack_job(job, mode).inputs.dtype == jnp.dtype("float64")
         assert jnp.zeros(()).dtype == jnp.dtype("float32")
@@ -131,10 +135,10 @@ def test_double_precision_stays(monkeypatch):
 
 def test_the_callers_precision_of_products_is_applied():
     with jax.default_matmul_precision("bfloat16"):
-        mode = parcel.current_mode()
-    assert parcel.current_mode().matmul_precision is None
-    with mode.applied():
-        assert parcel.current_mode().matmul_precision == "bfloat16"
+        mode = current_mode()
+    assert current_mode().matmul_precision is None
+    with parcel.applied(mode):
+        assert current_mode().matmul_precision == "bfloat16"
 
 
 def test_blocks_come_back_as_the_kind_that_is_here(monkeypatch):
