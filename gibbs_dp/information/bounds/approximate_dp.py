@@ -11,7 +11,6 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize
 
 from gibbs_dp.information import checks
 
@@ -148,6 +147,8 @@ def approximate_dp_max_information_bits(
         return approximate_dp_max_information_bits_at(
             n, epsilon, delta, margin=margin, slack=slack, azuma_beta=azuma
         )[0]
+
+    from scipy.optimize import minimize  # slow to import
 
     starts = np.array([[-1.0, -1.0], [-6.0, -6.0], [-12.0, -12.0], [1.0, 1.0]])
     runs = [

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from gibbs_dp.information import checks
 
@@ -181,6 +180,8 @@ def renyi_from_range(eta: float, alpha: float) -> float:
     best = int(np.argmin([negative(float(t)) for t in grid]))
     low = grid[max(best - 1, 0)]
     high = grid[min(best + 1, grid.size - 1)]
+    from scipy.optimize import minimize_scalar  # slow to import
+
     found = minimize_scalar(
         negative, bounds=(float(low), float(high)), method="bounded", options={"xatol": 1e-12}
     )

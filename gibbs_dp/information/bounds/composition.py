@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from gibbs_dp.information import checks
 
@@ -102,6 +101,8 @@ def advanced_composition_inverse(
 
     # The linear term alone already exceeds the total at the upper end.
     high = total_epsilon / math.sqrt(2 * num_releases * math.log(1 / delta_slack))
+    from scipy.optimize import brentq  # slow to import
+
     return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14))
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import minimize_scalar
-
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds.max_information import (
     BITS_PER_NAT,
@@ -181,5 +179,7 @@ def adaptive_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
         return high + math.log1p(math.exp(low - high))
 
     floor = 4 * math.log(fixed_tail) - 1
+    from scipy.optimize import minimize_scalar  # slow to import
+
     found = minimize_scalar(log_tail, bounds=(floor, -1e-9), method="bounded")
     return min(1.0, math.exp(float(found.fun)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from gibbs_dp.information import checks
@@ -132,4 +131,6 @@ def gaussian_approximate_max_divergence(
     high = low + 1.0
     while excess(high) > 0:
         high = low + 2 * (high - low)
+    from scipy.optimize import brentq  # slow to import
+
     return float(brentq(excess, low, high, xtol=1e-12))
