@@ -14,7 +14,7 @@ from gibbs_dp._jaxlib.elementary import total
 from gibbs_dp.engine import runner as runners
 from gibbs_dp.engine import sizes
 from gibbs_dp.engine.datasets import Stream, roots
-from gibbs_dp.engine.jobs import Job, arranged, searching_longer
+from gibbs_dp.engine.jobs import Job, arranged, each_alone, searching_longer
 from gibbs_dp.engine.memory import OUT_OF_MEMORY, Room, SmallerBlocksWarning, TooLargeError
 from gibbs_dp.engine.packing import pack, unpack
 from gibbs_dp.engine.plan import Plan
@@ -145,6 +145,37 @@ def test_all_gammas_of_a_sheet_get_the_numbers_that_each_gets_alone(alone, wide,
     names = ("mutual_information_lower", "mutual_information_upper")
     for a, b in zip(alone.rows, together.rows, strict=True):
         assert [a[k] for k in names] == pytest.approx([b[k] for k in names], rel=1e-3)
+
+
+class Elsewhere:
+    """Workers that arrange sheets in another way than who sends them."""
+
+    def __init__(self, arrange):
+        self.arrange = arrange
+
+    def run(self, sheets, work, num_beside=0):
+        for sheet in sheets:
+            parts = self.arrange(sheet.jobs)
+            found = [work.work(part, jax.devices()[0]) for part in parts]
+            yield sheet, jax.tree.map(np.asarray, tuple(block for part in found for block in part))
+
+
+@pytest.mark.parametrize(("is_wide", "arrange"), [(True, each_alone), (False, arranged)])
+def test_a_worker_of_another_kind_gives_the_same_numbers(alone, monkeypatch, is_wide, arrange):
+    """A CPU that sends to GPUs, and the other way round."""
+    monkeypatch.setattr(runners, "Threads", lambda: Elsewhere(arrange))
+    monkeypatch.setattr("gibbs_dp.engine.sweep.Threads", lambda: Elsewhere(arrange))
+    monkeypatch.setattr(runners, "is_accelerator", lambda _: is_wide)
+    same(alone, gdp.audit(*ASKED, **SETTINGS))
+
+
+def test_draws_of_one_posterior_are_the_same_with_static_counts(monkeypatch):
+    data = jnp.asarray(np.random.default_rng(0).normal(size=(20, 1)))
+    settings = {"num_warmup": 20, "num_samples": 20, "num_chains": 2}
+    traced = gdp.sample(PROBLEM.posterior, data, 1.0, **settings)
+    monkeypatch.setattr("gibbs_dp.sampling.sample.is_accelerator", lambda _: True)
+    static = gdp.sample(PROBLEM.posterior, data, 1.0, **settings)
+    np.testing.assert_allclose(static.theta, traced.theta, rtol=1e-4, atol=1e-5)
 
 
 def test_exact_sums_and_added_datasets_too(wide):
