@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,13 @@ OPTIONS = {"xla_backend_optimization_level": 1}
 # Half of that compile time again. Exponentials and logarithms are then not vectorized, and code
 # full of them is twice as slow; other code is no slower.
 QUICK_OPTIONS = {**OPTIONS, "xla_cpu_use_fusion_emitters": False}
+
+
+class _Kept(NamedTuple):
+    """A kept program: from arrays to arrays, and what puts these together."""
+
+    call: Any
+    put_together: Callable[..., Any]
 
 
 class Program:
@@ -58,39 +65,61 @@ class Program:
 
         self._traced = traced
         self.jitted = jax.jit(traced, static_argnames=static, compiler_options=self._options)
-        self._loaded: dict[str, Callable[..., Any] | None] = {}
+        self._found: dict[str, _Kept | None] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any, kinds: Sequence[type] = ()) -> Any:
         """Run it; ``kinds`` are named tuples in the result that no module has."""
-        if kept.folder() is None:
+        leaves, found = self._kept(arguments, kinds)
+        if found is None:
             return self.jitted(*arguments)
+        return found.put_together(found.call(*leaves))
+
+    def compiled(
+        self, *arguments: Any, kinds: Sequence[type] = ()
+    ) -> tuple[Any, Callable[..., Any]]:
+        """Compile it ahead.
+
+        Returns
+        -------
+        compiled
+            What tells of its memory.
+        run
+            Takes the arguments that are traced.
+        """
+        leaves, found = self._kept(arguments, kinds)
+        if found is None:
+            plain = self.jitted.lower(*arguments).compile()
+            return plain, plain
+        flat = found.call.lower(*leaves).compile()
+
+        def run(*traced: Any) -> Any:
+            return found.put_together(flat(*map(jnp.asarray, jax.tree.leaves(traced))))
+
+        return flat, run
+
+    def _kept(
+        self, arguments: tuple[Any, ...], kinds: Sequence[type]
+    ) -> tuple[list[Any], _Kept | None]:
+        """Arrays of the arguments, and the kept program; None where nothing can be kept."""
+        if kept.folder() is None:
+            return [], None
         statics = [a for a, is_so in zip(arguments, self._is_static, strict=False) if is_so]
         others = [a for a, is_so in zip(arguments, self._is_static, strict=False) if not is_so]
         leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(others)]
         options = [self._backend, self._options]
         name = kept.program_name(self._function, options, statics, others, leaves)
         if name is None:
-            return self.jitted(*arguments)
-        if name not in self._loaded:
+            return [], None
+        if name not in self._found:
             with self._lock:  # two threads that meet a new program must not both trace it
-                if name not in self._loaded:
-                    self._loaded[name] = self._kept(name, arguments, kinds)
-        run = self._loaded[name]
-        return self.jitted(*arguments) if run is None else run(leaves)
+                if name not in self._found:
+                    found = kept.load(name, kinds) or self._exported(name, arguments, kinds)
+                    self._found[name] = found and self._ready(*found)
+        return leaves, self._found[name]
 
-    def _kept(
-        self, name: str, arguments: tuple[Any, ...], kinds: Sequence[type]
-    ) -> Callable[..., Any] | None:
-        """Load a program, or trace and save it; None where it cannot be exported."""
-        found = kept.load(name, kinds)
-        if found is None:
-            found = self._exported(name, arguments, kinds)
-            if found is None:
-                return None
-        exported, put_together = found
-        call = jax.jit(exported.call, compiler_options=self._options)
-        return lambda leaves: put_together(call(*leaves))
+    def _ready(self, exported: Any, put_together: Callable[..., Any]) -> _Kept:
+        return _Kept(jax.jit(exported.call, compiler_options=self._options), put_together)
 
     def _exported(self, name: str, arguments: tuple[Any, ...], kinds: Sequence[type]) -> Any:
         traced_at = [not is_so for is_so in self._is_static[: len(arguments)]]
@@ -109,7 +138,8 @@ class Program:
             return found
 
         try:
-            exported = export.export(jax.jit(flat))(*map(jnp.asarray, leaves))
+            platforms = ("cpu",) if self._backend == "cpu" else None  # JAX's first
+            exported = export.export(jax.jit(flat), platforms=platforms)(*map(jnp.asarray, leaves))
             put_together = rebuild(describe(shape[0], kinds), kinds)
         except (ValueError, TypeError, NotImplementedError):
             return None  # calls back to Python, say
@@ -119,10 +149,6 @@ class Program:
     def trace(self, *arguments: Any) -> Any:
         """Trace it, as jitted functions do."""
         return self.jitted.trace(*arguments)
-
-    def lower(self, *arguments: Any) -> Any:
-        """Lower it, as jitted functions do."""
-        return self.jitted.lower(*arguments)
 
 
 @cache

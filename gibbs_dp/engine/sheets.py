@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 
 from gibbs_dp.engine.executor import IN_FLIGHT
 from gibbs_dp.engine.jobs import Sheet
+from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.memory import check_memory
 from gibbs_dp.engine.packing import pack, unpack
 from gibbs_dp.engine.program import sheet_program
@@ -47,11 +48,12 @@ class Sheets:
             with self._lock:  # two threads that meet a new program must not both compile it
                 if name not in self._compiled:
                     static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
+                    kinds = values_kind(s.traced), kept_kind(s.traced)
+                    program = sheet_program(device.platform)
                     with self._on_compile():
-                        lowered = sheet_program(device.platform).lower(*static, *arguments)
-                        compiled = lowered.compile()
+                        compiled, run = program.compiled(*static, *arguments, kinds=kinds)
                     check_memory(compiled, device, IN_FLIGHT)
-                    self._compiled[name] = compiled
+                    self._compiled[name] = run
         return self._compiled[name](*arguments)
 
 
