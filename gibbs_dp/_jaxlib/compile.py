@@ -94,7 +94,7 @@ class Program:
         flat = found.call.lower(*leaves).compile()
 
         def run(*traced: Any) -> Any:
-            return found.put_together(flat(*map(jnp.asarray, jax.tree.leaves(traced))))
+            return found.put_together(flat(*map(_plain, jax.tree.leaves(traced))))
 
         return flat, run
 
@@ -116,7 +116,7 @@ class Program:
                 if name not in self._found:
                     found = kept.load(name, kinds) or self._exported(name, arguments, kinds)
                     self._found[name] = found and self._ready(*found)
-        return leaves, self._found[name]
+        return [_plain(leaf) for leaf in leaves], self._found[name]
 
     def _ready(self, exported: Any, put_together: Callable[..., Any]) -> _Kept:
         return _Kept(jax.jit(exported.call, compiler_options=self._options), put_together)
@@ -127,19 +127,23 @@ class Program:
         leaves, structure = jax.tree.flatten(others)
         shape: list[Any] = []
 
-        def flat(*leaves: Any) -> list[Any]:
-            given = iter(jax.tree.unflatten(structure, leaves))
+        kinds_of_keys = [_key_kind(leaf) for leaf in leaves]
+
+        def flat(*plain: Any) -> list[Any]:
+            pairs = zip(plain, kinds_of_keys, strict=True)
+            again = [jax.random.wrap_key_data(a, impl=kind) if kind else a for a, kind in pairs]
+            given = iter(jax.tree.unflatten(structure, again))
             whole = [
                 next(given) if is_so else a for a, is_so in zip(arguments, traced_at, strict=True)
             ]
             result = self._traced(*whole)
             found, tree = jax.tree.flatten(result)
-            shape[:] = [jax.tree.unflatten(tree, range(len(found)))]
-            return found
+            shape[:] = [jax.tree.unflatten(tree, [_key_kind(leaf) or 0 for leaf in found])]
+            return [_plain(leaf) for leaf in found]
 
         try:
             platforms = ("cpu",) if self._backend == "cpu" else None  # JAX's first
-            exported = export.export(jax.jit(flat), platforms=platforms)(*map(jnp.asarray, leaves))
+            exported = export.export(jax.jit(flat), platforms=platforms)(*map(_plain, leaves))
             put_together = rebuild(describe(shape[0], kinds), kinds)
         except (ValueError, TypeError, NotImplementedError):
             return None  # calls back to Python, say
@@ -149,6 +153,18 @@ class Program:
     def trace(self, *arguments: Any) -> Any:
         """Trace it, as jitted functions do."""
         return self.jitted.trace(*arguments)
+
+
+def _key_kind(leaf: Any) -> str | None:
+    """Name the kind of random keys; None for numbers."""
+    if not (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)):
+        return None
+    return str(jax.random.key_impl(leaf))
+
+
+def _plain(leaf: Any) -> Array:
+    """Numbers as they are, random keys as their data: not every JAX exports typed keys."""
+    return jax.random.key_data(leaf) if _key_kind(leaf) else jnp.asarray(leaf)
 
 
 @cache

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
+
 PACKAGE = __name__.partition(".")[0]
 
 
@@ -15,7 +17,7 @@ def describe(value: Any, kinds: Sequence[type] = ()) -> Any:
     Parameters
     ----------
     value
-        The nest.
+        The nest. A text in it stands for random keys of that kind, which come as their data.
     kinds
         Named tuples that no module has, known by their names.
 
@@ -33,7 +35,7 @@ def describe(value: Any, kinds: Sequence[type] = ()) -> Any:
         if type(value) in (tuple, list):
             return {type(value).__name__: parts}
         return {"kind": _name(type(value), kinds), "parts": parts}
-    return 0
+    return value if isinstance(value, str) else 0
 
 
 def rebuild(description: Any, kinds: Sequence[type] = ()) -> Callable[[Sequence[Any]], Any]:
@@ -59,6 +61,8 @@ def _builder(description: Any, kinds: Sequence[type]) -> Callable[[Iterator[Any]
         return lambda leaves: None
     if description == 0:
         return next
+    if isinstance(description, str):
+        return lambda leaves: jax.random.wrap_key_data(next(leaves), impl=description)
     match description:
         case {"dict": pairs}:
             named = [(key, _builder(inner, kinds)) for key, inner in pairs]
