@@ -135,26 +135,19 @@ def _broadcast_in_dim(equation: JaxprEqn, array: Any) -> Array:
 
 
 def _dot_general(equation: JaxprEqn, values: list[Value], within: Jaxpr) -> Array:
-    """Put the operand without examples first: the result's last axis is then that of examples."""
-    (first, second) = values
-    if first.is_mapped and not second.is_mapped:
-        (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
+    """Put an operand without examples first: the result's last axis is then that of examples."""
+    first, second = values
+    (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
+    has_no_others = len(_type(equation.invars[0]).shape) == len(left) + len(left_batch)
+    if first.is_mapped and not second.is_mapped and has_no_others:
         turned = {**equation.params}
         turned["dimension_numbers"] = ((right, left), (right_batch, left_batch))
-        if isinstance(turned.get("precision"), tuple):
+        if isinstance(turned["precision"], tuple):
             turned["precision"] = turned["precision"][::-1]
-        num_batch = len(left_batch)
-        ranks = [len(_type(v).shape) - len(left) - num_batch for v in equation.invars]
-
-        def dot(a: Array, b: Array) -> Array:
-            result = equation.primitive.bind(b, a, **turned)
-            axes = list(range(num_batch + sum(ranks)))
-            back = axes[:num_batch] + axes[num_batch + ranks[1] :]
-            return jnp.transpose(result, (*back, *axes[num_batch : num_batch + ranks[1]]))
-
-        return jax.vmap(dot, in_axes=(-1, None), out_axes=-1)(first.array, second.array)
-    if first.is_mapped and first.array.ndim == second.array.ndim == 2:  # two vectors an example
-        product = first.array * second.array
+        equation = equation.replace(invars=equation.invars[::-1], params=turned)
+        values = [second, first]
+    elif second.is_mapped and first.is_mapped and first.array.ndim == second.array.ndim == 2:
+        product = first.array * second.array  # two vectors an example
         return jnp.sum(product, axis=0, dtype=_type(equation.outvars[0]).dtype)
     return _vmapped(equation, values, within)[0]
 
