@@ -23,7 +23,8 @@ def logistic(theta, z):
 
 def network(theta, z):
     hidden = jnp.tanh(theta["w"] @ z["x"] + theta["b"])
-    scores = hidden @ theta["v"] + z["x"] @ theta["w"].T @ theta["v"]
+    linear = jax.lax.dot_general(z["x"], theta["w"], (((0,), (1,)), ((), ())))
+    scores = hidden @ theta["v"] + linear @ theta["v"]
     return -jax.nn.log_softmax(scores)[z["label"]]
 
 
