@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,30 @@ def log1p_of_share(t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return jnp.log1p(t)
     s = t / (2.0 + t)
     return 2.0 * s * horner(_ATANH, s * s)
+
+
+@jax.custom_jvp
+def logaddexp(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``log(e^a + e^b)`` with sigmoids as derivatives, so that gradients compute no logarithm.
+
+    >>> float(jax.grad(logaddexp)(jnp.zeros(()), jnp.zeros(())))
+    0.5
+    """
+    gap = a - b
+    value = jnp.maximum(a, b) + log1p_of_share(jnp.exp(-jnp.abs(gap)))
+    return jnp.where(jnp.isnan(gap), a + b, value)  # of two infinities, or not a number
+
+
+@logaddexp.defjvp
+def _logaddexp_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
+    (a, b), (da, db) = primals, tangents
+    share = jax.nn.sigmoid(a - b)
+    return logaddexp(a, b), share * da + jax.nn.sigmoid(b - a) * db
+
+
+def spread(value: Float[Array, "*shape"], ones: Float[Array, " n"]) -> Float[Array, "*shape n"]:
+    """Repeat along a new last axis: the derivative is then a sum like :func:`total`'s."""
+    return jax.lax.dot_general(value, ones, (((), ()), ((), ())), precision="highest")
 
 
 def total(terms: Float[Array, "*batch terms"]) -> Float[Array, "*batch"]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 
 
@@ -31,7 +32,7 @@ class MaskedLoss:
         examples, keep = data
         batch = getattr(self.loss, "batch", None)
         if batch is None:
-            return jax.vmap(lambda z, k: self(theta, (z, k)))(examples, keep)
+            return over_examples(self, theta, data)
         return jnp.where(keep, batch(theta, examples), 0.0)
 
 

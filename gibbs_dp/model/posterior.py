@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.model.losses.base import Loss
 from gibbs_dp.model.prior import Prior
 
@@ -129,8 +130,7 @@ class GibbsPosterior:
         batch = getattr(self.loss, "batch", None)
         if batch is not None:
             return batch(theta, data)
-        loss = self.loss
-        return jax.vmap(lambda z: loss(theta, z))(data)
+        return over_examples(self.loss, theta, data)
 
     def empirical_loss(self, theta: PyTree, data: PyTree) -> Scalar:
         """Total loss ``L(theta, Z)``: the sum over examples, or the structured loss itself."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.model.domain import Domain, LossConstants
 from gibbs_dp.model.losses.base import Loss
 
@@ -74,7 +74,7 @@ class Declared(Loss):
 
     def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
         """Losses of ``n`` examples, one by one."""
-        return jax.vmap(lambda z: self(theta, z))(data)
+        return over_examples(self, theta, data)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Return the declared constants, whatever the domain."""

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat, Prior
 
@@ -82,4 +83,4 @@ class _Plain:
     def batch(self, theta: PyTree, data: PyTree) -> Any:
         if hasattr(self.loss, "batch"):
             return self.loss.batch(theta, data)
-        return jax.vmap(lambda z: self.loss(theta, z))(data)
+        return over_examples(self.loss, theta, data)
