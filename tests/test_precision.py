@@ -17,7 +17,10 @@ from gibbs_dp._jaxlib.precision import current_mode, matmul, traced_exactly
 from gibbs_dp.engine.executor import background, run_jobs
 from gibbs_dp.engine.program import _block
 from gibbs_dp.engine.runner import Runner
+from gibbs_dp.estimators import table_sums
+from gibbs_dp.estimators.table_sums import Swaps, Table
 from gibbs_dp.problems.build import build_problem
+from gibbs_dp.quantities.mutual_information import tables
 from gibbs_dp.sampling.sample import _sample_batch_of
 
 HIGHEST = jax.lax.Precision.HIGHEST
@@ -103,6 +106,29 @@ def test_every_product_of_other_kernels_is_exact(kernel):
         posterior, sampler, 2, 4, data, jnp.ones(()), keys, starts, schedule
     )
     assert not inexact(jaxpr.jaxpr)
+
+
+def test_every_product_of_the_comparison_of_datasets_is_exact():
+    prior = dist.Normal(jnp.zeros(2), 1.0).to_event(1)
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, prior)
+    firsts, columns = (jnp.ones((32, 2)), jnp.ones(32)), jnp.arange(32)
+    points, gamma, own = jnp.ones((8, 2)), jnp.ones(()), jnp.arange(8)
+    known = tables.Statistics(jnp.ones((32, 2)), jnp.ones((32, 2, 2)))
+    ones = jnp.ones((8, 32))
+    table = Table(ones, own, own >= 0, jnp.ones(32), columns >= 0, gamma)
+    draws = jnp.ones((32, 4, 4, 2))
+    traced = [
+        (tables._quadratic_losses, "posterior", posterior, known, points[0], points, columns),
+        (tables._point_losses, "posterior", posterior, firsts, columns, points),
+        (tables._swap_terms, "posterior", posterior, firsts, own, columns, draws, gamma),
+        (table_sums._consistency_sums, "", table),
+        (table_sums._contrast_sums, "", table, Swaps(ones, ones)),
+    ]
+    for function, static, *arguments in traced:
+        names = (static,) if static else ()
+        jaxpr = program(function, names, "cpu").trace(*arguments).jaxpr
+        assert any(e.primitive.name == "dot_general" for e in equations(jaxpr)), function
+        assert not inexact(jaxpr), function
 
 
 def test_the_walk_finds_a_product_that_is_not_exact():

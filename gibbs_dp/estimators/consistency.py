@@ -5,6 +5,12 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.estimators.table_layout import Layout
+from gibbs_dp.estimators.table_sums import Table, consistency_sums
+
+# Of means of ratios that are smaller, what they lack of one says too little.
+_SMALL = 0.5
+
 
 class ConsistencySums:
     """How far each of M posterior densities is from integrating to one, judged by all draws.
@@ -18,32 +24,31 @@ class ConsistencySums:
 
     Parameters
     ----------
-    num_datasets
-        ``M``.
+    layout
+        Columns of the tables.
     """
 
-    def __init__(self, num_datasets: int) -> None:
-        self._draws = 0
-        self._mean = np.zeros(num_datasets)
-        self._square = np.zeros(num_datasets)
+    def __init__(self, layout: Layout) -> None:
+        self._layout, self._draws = layout, 0
+        self._sums = np.zeros((4, layout.position.size))
 
-    def add(self, log_density: Float[np.ndarray, "points datasets"]) -> None:
+    def add(self, table: Table) -> None:
         """Add a block of draws: their log density (over any one of the draw) per dataset."""
-        count = log_density.shape[1]
-        ratio = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-        ratio *= (count / ratio.sum(axis=1))[:, None]
-        self._draws += log_density.shape[0]
-        self._mean += ratio.sum(axis=0)
-        self._square += np.einsum("pk,pk->k", ratio, ratio)
+        self._draws += int(np.sum(table.is_draw))
+        found = np.asarray(consistency_sums(table)).astype(np.float64).sum(axis=0)
+        self._sums += found[:, self._layout.position]
 
     def correction(self, se: Float[np.ndarray, " datasets"]) -> Float[np.ndarray, " datasets"]:
         """Return what to add to log normalizers that are each known to a standard error ``se``.
 
         The two estimates are averaged with weights inverse to their variances.
         """
-        mean, square = self._mean / self._draws, self._square / self._draws
+        off, off_square, mean, square = self._sums / self._draws
         tiny = np.finfo(float).tiny
         mean = np.maximum(mean, tiny)
-        variance = np.maximum(square / mean**2 - 1.0, 0.0) / self._draws
+        is_small = mean < _SMALL
+        log_mean = np.where(is_small, np.log(mean), np.log1p(np.maximum(off, -_SMALL)))
+        spread = np.where(is_small, square - mean**2, off_square - off**2)
+        variance = np.maximum(spread / np.exp(2 * log_mean), 0.0) / self._draws
         share = se**2 / np.maximum(se**2 + variance, tiny)
-        return share * np.log(mean)
+        return np.asarray(share * log_mean)

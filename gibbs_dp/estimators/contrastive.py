@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from gibbs_dp.estimators.average import Average, fitted_share, is_tame
 from gibbs_dp.estimators.halves import Halves, crossed, fold_of, halves
+from gibbs_dp.estimators.table_layout import Layout
+from gibbs_dp.estimators.table_sums import (
+    LARGEST_LOG_RATIO,
+    ContrastParts,
+    Normalized,
+    Swaps,
+    Table,
+    contrast_sums,
+)
 
-Table = Float[np.ndarray, "points datasets"]
+Rows = Float[np.ndarray, " rows"]
+Columns = Float[np.ndarray, " datasets"]
 
 
 class Contrast(NamedTuple):
@@ -55,7 +66,7 @@ class Baseline(NamedTuple):
 class ContrastSums:
     """Accumulates the M x M comparison, a block of draws at a time: memory is one block.
 
-    ``log_density[p, k] = log p(theta_p | Z_k)`` up to a term of ``theta_p`` alone (the prior's
+    A table has ``log p_pk = log p(theta_p | Z_k)`` up to a term of ``theta_p`` alone (the prior's
     density cancels), with equally many draws per dataset. With ``m`` the dataset that draw
     ``p`` came from, per draw
 
@@ -76,119 +87,98 @@ class ContrastSums:
 
     Parameters
     ----------
-    num_datasets
-        ``M``, at least 2.
+    layout
+        Columns of the tables: ``M`` datasets, at least 4.
     draws_per_dataset
         Draws compared for each dataset.
     """
 
-    def __init__(self, num_datasets: int, draws_per_dataset: int) -> None:
-        self._count, self._draws = num_datasets, draws_per_dataset
+    def __init__(self, layout: Layout, draws_per_dataset: int) -> None:
+        self._layout, self._draws = layout, draws_per_dataset
+        self._count = layout.position.size
         self._terms: dict[str, _Term] = {}
-        self._log_ratios: dict[str, list[Float[np.ndarray, " points"]]] = {}
-        self._owners: list[Int[np.ndarray, " points"]] = []
+        self._log_ratios: dict[str, list[Rows]] = {}
+        self._owners: list[Int[np.ndarray, " rows"]] = []
+        self._dataset = np.zeros(layout.datasets.size, int)  # of a column, among the good ones
+        self._dataset[layout.position] = np.arange(self._count)
 
-    def add(
-        self, log_density: Table, owner: Int[np.ndarray, " points"], log_swap: Table | None = None
-    ) -> None:
+    def add(self, table: Table, swaps: Swaps | None = None) -> None:
         """Add a block of draws.
 
         Parameters
         ----------
-        log_density
-            One row per draw, one column per dataset.
-        owner
-            Column of the dataset that each draw came from.
-        log_swap
-            ``log p(theta_p | Z_k with its first example replaced by that of Z_m) - log p_pk``:
+        table
+            Log densities of its draws.
+        swaps
+            What they become when a dataset's first example is replaced by that of the draw's:
             adds the information about one example.
         """
-        rows = np.arange(log_density.shape[0])
-        self._owners.append(owner)
-        own = log_density[rows, owner]
-        columns = log_density.sum(axis=0)
-        np.subtract.at(columns, owner, own)
+        parts = jax.tree.map(
+            lambda a: np.asarray(a).astype(np.float64), contrast_sums(table, swaps)
+        )
+        is_draw = np.asarray(table.is_draw)
+        column = np.asarray(table.own)[is_draw]
+        width = self._layout.datasets.size // 2
+        block = _Block(self._dataset[column], column // width, parts, is_draw, self._layout)
         size = self._count - 1
-        mean = (log_density.sum(axis=1) - own) / size
-        self._put("symmetrized", owner, own - mean, -columns / size)
-        others = log_density.copy()
-        others[rows, owner] = -np.inf
-        among = _Shares(*_normalized(others), np.zeros_like(own))
-        self._against("upper", own, owner, among, size)
-        # Including the draw's own dataset, the others' shares shrink by what it takes.
-        normal = np.logaddexp(among.normal, own)
-        left, mine = np.exp(among.normal - normal), np.exp(own - normal)
-        self._against("lower", own, owner, _Shares(normal, among.others, mine, left), self._count)
-        if log_swap is not None:
-            self._individual(others, log_swap, owner, among)
+        own = -float(table.gamma) * parts.own_loss[is_draw]
+        own -= np.asarray(table.level, np.float64)[column]
+        self._owners.append(block.owner)
+        # Sums of log densities, from those of what they are beyond the draw's own.
+        columns = block.sums[0] + own.sum() - np.bincount(block.owner, own, self._count)
+        self._put("symmetrized", block.owner, -parts.row[is_draw] / size, -columns / size)
+        counts = block.counts
+        before = _log_sums(block.of(parts.before), counts)
+        normal = np.logaddexp(*before.T)
+        self._against("upper", block, normal - np.log(size), 0)
+        # The draw's own density is one; others' shares shrink by what it takes.
+        whole = np.logaddexp(normal, 0.0)
+        self._against("lower", block, whole - np.log(self._count), 2, np.exp(-whole))
+        if swaps is not None and parts.after is not None:
+            after = _log_sums(block.of(parts.after), counts)
+            self._individual(block, before, after)
 
     def _put(
-        self,
-        name: str,
-        owner: Int[np.ndarray, " points"],
-        rows: Float[np.ndarray, " points"],
-        columns: Float[np.ndarray, " datasets"],
+        self, name: str, owner: Int[np.ndarray, " rows"], rows: Rows, columns: Columns
     ) -> None:
         term = self._terms.setdefault(name, _Term(0.0, np.zeros(self._count)))
         scaled = rows / self._draws
-        np.add.at(term.influence, owner, scaled)
         self._terms[name] = _Term(
-            term.total + float(scaled.sum()), term.influence + columns / self._draws
+            term.total + float(scaled.sum()),
+            term.influence + np.bincount(owner, scaled, self._count) + columns / self._draws,
         )
 
     def _against(
-        self,
-        name: str,
-        own: Float[np.ndarray, " points"],
-        owner: Int[np.ndarray, " points"],
-        shares: _Shares,
-        size: int,
+        self, name: str, block: _Block, log_ratio: Rows, first: int, own: Rows | float = 0.0
     ) -> None:
-        """Compare a draw's own density with the mean of ``size`` of the table."""
-        log_ratio = shares.normal - np.log(size) - own
-        ratio = self._ratio(name, log_ratio)
-        self._put(name, owner, -log_ratio, -shares.weighted(np.ones_like(own), owner))
-        self._put(f"{name} control", owner, ratio - 1.0, shares.weighted(ratio, owner))
+        """Compare a draw's own density with a mean of the table's, of which it has a share."""
+        self._log_ratios.setdefault(name, []).append(log_ratio)
+        ratio = np.exp(np.minimum(log_ratio, LARGEST_LOG_RATIO))
+        mine = own * np.ones_like(ratio)
+        columns = block.columns(first) + np.bincount(block.owner, mine, self._count)
+        self._put(name, block.owner, -log_ratio, -columns)
+        control = block.columns(first + 1) + np.bincount(block.owner, ratio * mine, self._count)
+        self._put(f"{name} control", block.owner, _excess(log_ratio), control)
 
     def _individual(
-        self, table: Table, log_swap: Table, owner: Int[np.ndarray, " points"], among: _Shares
+        self, block: _Block, before: Float[np.ndarray, "rows 2"], after: Float[np.ndarray, "rows 2"]
     ) -> None:
         """``log p(theta | z_1) / p(theta)``, both as means over the same other datasets.
 
         The logarithms have a bias of one over the number of datasets that matter to a draw, few
         where the information is large; twice the value minus that of half the datasets removes it.
         """
-        swapped = table + log_swap
-        before, after = (among.normal, among.others), _normalized(swapped)
-        self._swapped(owner, slice(None), before, after, 2.0)
-        for half in (slice(0, None, 2), slice(1, None, 2)):
-            self._swapped(
-                owner, half, _of_part(table, before, half), _of_part(swapped, after, half), -0.5
-            )
-
-    def _swapped(
-        self,
-        owner: Int[np.ndarray, " points"],
-        chosen: slice,
-        before: _Part,
-        after: _Part,
-        factor: float,
-    ) -> None:
-        log_ratio = before[0] - after[0]
-        ratio = np.exp(np.minimum(log_ratio, _LARGEST_LOG_RATIO))
-        columns, control = np.zeros(self._count), np.zeros(self._count)
-        columns[chosen] = factor * (after[1].sum(axis=0) - before[1].sum(axis=0))
-        control[chosen] = factor * (ratio @ before[1] - ratio @ after[1])
-        self._put("individual", owner, -factor * log_ratio, columns)
-        self._put("individual control", owner, factor * (ratio - 1.0), control)
-        if factor > 0:
-            self._log_ratios.setdefault("individual", []).append(log_ratio)
-
-    def _ratio(
-        self, name: str, log_ratio: Float[np.ndarray, " points"]
-    ) -> Float[np.ndarray, " points"]:
-        self._log_ratios.setdefault(name, []).append(log_ratio)
-        return np.exp(np.minimum(log_ratio, _LARGEST_LOG_RATIO))
+        log_ratio = np.logaddexp(*before.T) - np.logaddexp(*after.T)
+        value, control = 2.0 * log_ratio, 2.0 * _excess(log_ratio)
+        for half in (0, 1):
+            mine = before[:, half] - after[:, half]
+            value -= 0.5 * mine
+            control -= 0.5 * _excess(mine)
+        self._log_ratios.setdefault("individual", []).append(log_ratio)
+        columns = block.columns(4) + block.columns(6)
+        self._put("individual", block.owner, -value, columns)
+        columns = block.columns(5) + block.columns(7)
+        self._put("individual control", block.owner, control, columns)
 
     def result(self, baseline: Baseline | None = None) -> Contrast:
         """Averages over datasets with their standard errors.
@@ -242,51 +232,47 @@ class ContrastSums:
         return term.total / self._count + term.influence - term.influence.mean()
 
 
-# A control variate this large is left out anyway; it only has to stay finite.
 # Draws needed to judge the tails of their ratios: fifty in the largest twentieth.
 _ENOUGH = 1000
-_LARGEST_LOG_RATIO = 50.0
 
 
-# Log of a sum of exponentials per row, and each entry's share of it.
-_Normalized = tuple[Float[np.ndarray, " points"], Table]
-_Part = tuple[Float[np.ndarray, " points"], Float[np.ndarray, "points part"]]
-# Smallest share of the whole mass that a part may have to be divided by it.
-_LEAST_MASS = 1e-280
+class _Block:
+    """A block's sums, by dataset; rows that are no draws left out."""
+
+    def __init__(
+        self,
+        owner: Int[np.ndarray, " rows"],
+        half: Int[np.ndarray, " rows"],
+        parts: ContrastParts,
+        is_draw: Bool[np.ndarray, " all"],
+        layout: Layout,
+    ) -> None:
+        self.owner, self._is_draw, self._layout = owner, is_draw, layout
+        self.counts = layout.sizes - (half[:, None] == np.arange(2))
+        self.sums = np.asarray(parts.columns).sum(axis=0)[:, layout.position]
+        self._weight = np.asarray(parts.weight)[is_draw]
+        width = layout.datasets.size // 2
+        self._half = layout.position // width
+
+    def of(self, found: Normalized) -> Normalized:
+        """Keep the draws' rows."""
+        return Normalized(*(np.asarray(a)[self._is_draw] for a in found))
+
+    def columns(self, k: int) -> Columns:
+        """Weighted sum over draws of other datasets' exponentials, which are one and an excess."""
+        weight = self._weight[:, :, k]
+        mine = weight[np.arange(self.owner.size), self._half[self.owner]]
+        ones = weight.sum(axis=0)[self._half] - np.bincount(self.owner, mine, self._half.size)
+        return np.asarray(ones + self.sums[1 + k])
 
 
-def _normalized(table: Table) -> _Normalized:
-    top = table.max(axis=1)
-    share = np.exp(table - top[:, None])
-    total = share.sum(axis=1)
-    share /= total[:, None]
-    return top + np.log(total), share
+def _log_sums(means: Normalized, counts: Int[np.ndarray, "rows 2"]) -> Float[np.ndarray, "rows 2"]:
+    return np.asarray(np.asarray(means.top) + np.log1p(np.asarray(means.excess)) + np.log(counts))
 
 
-def _of_part(table: Table, whole: _Normalized, part: slice) -> _Part:
-    """Normalize a part of the columns, without exponentials where the shares suffice."""
-    normal, share = whole
-    mass = share[:, part].sum(axis=1)
-    if mass.min() < _LEAST_MASS:
-        return _normalized(table[:, part])
-    return normal + np.log(mass), share[:, part] / mass[:, None]
-
-
-class _Shares(NamedTuple):
-    """Shares of the datasets in a draw's sum of densities; its own dataset is kept apart."""
-
-    normal: Float[np.ndarray, " points"]
-    others: Table
-    own: Float[np.ndarray, " points"]
-    left: Float[np.ndarray, " points"] | float = 1.0  # factor of ``others``
-
-    def weighted(
-        self, rows: Float[np.ndarray, " points"], owner: Int[np.ndarray, " points"]
-    ) -> Float[np.ndarray, " datasets"]:
-        """Sum of the shares over draws, weighted."""
-        columns = (rows * self.left) @ self.others
-        np.add.at(columns, owner, rows * self.own)
-        return columns
+def _excess(log_ratio: Rows) -> Rows:
+    """Return the ratio less one, bounded."""
+    return np.expm1(np.minimum(log_ratio, LARGEST_LOG_RATIO))
 
 
 class _Term(NamedTuple):

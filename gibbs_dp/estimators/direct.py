@@ -14,6 +14,8 @@ from gibbs_dp._jaxlib.precision import matmul
 
 # exp(40)^2 still fits in a float32; pairs beyond are reported as heavy-tailed anyway.
 _CLIP = 40.0
+# Of a single ratio.
+MAX_EXPONENT = 2 * _CLIP
 # Pairs of one dataset. Beyond some thousands, further ones share all their examples with others
 # and add nothing.
 _MAX_PAIRS = 2048
@@ -76,10 +78,10 @@ def _leave_one_out(excess: Float[Array, "groups ..."], mean: Float[Array, "*pair
     """
     num = excess.shape[0]
     r = (mean - excess) / ((num - 1) * (1.0 + mean))
-    return -(num - 1) / num * jnp.sum(jnp.log1p(_bounded(r)), axis=0)
+    return -(num - 1) / num * jnp.sum(jnp.log1p(bounded(r)), axis=0)
 
 
-def _bounded(mean: Array) -> Array:
+def bounded(mean: Array) -> Array:
     """Keep a mean of ``exp(...) - 1`` above minus one, so that its logarithm is finite.
 
     At minus one all draws, or all but one chain's, underflowed: the KL is far beyond this
@@ -93,7 +95,7 @@ def _mean_over_draws(
 ) -> Float[Array, "*pairs"]:
     """Weighted mean of the draws' ``exp(-delta) - 1``, per pair."""
     share = weight.reshape(*weight.shape, *[1] * (excess.ndim - 2)) / weight.shape[0]
-    return _bounded(jnp.sum(excess * share, axis=(0, 1)))
+    return bounded(jnp.sum(excess * share, axis=(0, 1)))
 
 
 def centred(
@@ -154,11 +156,11 @@ def direct_kl(
     x, y = jnp.clip(x - shared, -_CLIP, _CLIP), jnp.clip(y - shared, -_CLIP, _CLIP)
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
     draws = in_memory(gamma >= 0, lambda: _factors(x, y, weight, is_large))
-    plug_in = _mean_log1p(_bounded(_all_pairs(draws)))
+    plug_in = _mean_log1p(bounded(_all_pairs(draws)))
     if x.shape[0] == 1:
         return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in))
     few = _each_draw(draws)
-    mean = _bounded(jnp.mean(few, axis=(0, 1)))
+    mean = bounded(jnp.mean(few, axis=(0, 1)))
     correction = _correction(few, mean)
     tail = _tail(jnp.log1p(mean) + correction, correction)
     return DirectKL(plug_in + jnp.mean(correction), plug_in, tail)
@@ -238,7 +240,7 @@ def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
     product = four[0]  # of (1 + x), minus one
     for more in four[1:]:
         product = product + more + product * more
-    return jnp.sum(jnp.log1p(_bounded(product))) / flat.size
+    return jnp.sum(jnp.log1p(bounded(product))) / flat.size
 
 
 def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " pairs"]:
@@ -253,7 +255,7 @@ def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " 
 def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``exp(-delta) - 1``."""
     # XLA keeps its own expm1 in memory; arithmetic would be repeated by everything that reads it.
-    return jnp.expm1(-jnp.clip(centred, -2 * _CLIP, 2 * _CLIP))
+    return jnp.expm1(-jnp.clip(centred, -MAX_EXPONENT, MAX_EXPONENT))
 
 
 def direct_kl_of_pairs(

@@ -270,12 +270,12 @@ def test_blocks_and_statistics_change_nothing(monkeypatch):
     monkeypatch.setattr(comparison, "MAX_ENTRIES", 4096)
     monkeypatch.setattr(tables, "has_statistics", lambda posterior: False)
     look_at = program(tables._look_at, ("posterior", "plan"), "cpu")
-    look_at.clear_cache()  # traced again, without statistics
+    look_at.jitted.clear_cache()  # traced again, without statistics
     parts = gdp.audit(*problem, progress=False)
     for name in whole.columns:
         if "information" in name and not name.endswith("from"):
             np.testing.assert_allclose(parts[name], whole[name], rtol=2e-3, atol=1e-5)
-    look_at.clear_cache()
+    look_at.jitted.clear_cache()
 
 
 def test_gamma_zero_has_no_information():

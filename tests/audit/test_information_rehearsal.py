@@ -7,16 +7,24 @@ from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as _compile
+from gibbs_dp.estimators import table_sums
 from gibbs_dp.quantities.mutual_information import comparison, tables
 
-PROGRAMS = (tables._look_at, tables._quadratic_losses, tables._point_losses, tables._swap_terms)
+PROGRAMS = {
+    tables._look_at: ("posterior", "plan"),
+    tables._quadratic_losses: ("posterior",),
+    tables._point_losses: ("posterior",),
+    tables._swap_terms: ("posterior",),
+    table_sums._consistency_sums: (),
+    table_sums._contrast_sums: (),
+}
 
 
 def compiled():
     """How often each of the comparison's programs has been compiled in this process."""
     return [
-        _compile.program(f, static, jax.default_backend())._cache_size()
-        for f, static in zip(PROGRAMS, [("posterior", "plan")] + [("posterior",)] * 3, strict=True)
+        _compile.program(f, static, jax.default_backend()).jitted._cache_size()
+        for f, static in PROGRAMS.items()
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,15 @@ from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.result import Result
 from gibbs_dp.estimators import ConsistencySums, ContrastSums
+from gibbs_dp.estimators.table_layout import Layout, layout_of
+from gibbs_dp.estimators.table_sums import (
+    CACHED_ENTRIES,
+    Swaps,
+    Table,
+    consistency_sums,
+    contrast_sums,
+    rows_at_once,
+)
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.mutual_information.exact_swaps import SwapSums, log_priors
 from gibbs_dp.quantities.mutual_information.kept import Kept
@@ -41,12 +51,10 @@ DRAWS_OF_SWAPS = 32
 MAX_TERMS = 2e10
 # Entries of the comparison held at once, however many datasets there are.
 MAX_ENTRIES = 2**22
-# And of them at once in NumPy: a dozen temporaries of this size stay in a processor's caches.
-CACHED_ENTRIES = 2**18
 DATASETS_PER_CALL = 64
 
-Table = Float[np.ndarray, "points datasets"]
 Points = Float[np.ndarray, "points dim"]
+Losses = Float[Array, "points columns"]
 
 
 class _Block(NamedTuple):
@@ -79,20 +87,19 @@ class Shared:
                 self._found = look_at(*self._source(), jnp.arange(self.count), self.anchor)
             return self._found
 
-    def losses(self, points: Points) -> Table:
-        """Total loss of every dataset at every point, less that at the anchor."""
+    def losses(self, points: Points, datasets: Int[np.ndarray, " columns"]) -> Losses:
+        """Total loss of datasets at every point, less that at the anchor; left on the device."""
         known, posterior = self.look().statistics, self.settings.posterior
         if known is None:
-            return self._all_losses(points)
-        found = quadratic_losses(posterior, known, self.anchor, jnp.asarray(points))
-        return np.array(found, np.float64)  # never the device's own memory: it is written to
+            return self._all_losses(points)[:, datasets]
+        return jnp.asarray(quadratic_losses(posterior, known, self.anchor, points, datasets))
 
     def _source(self) -> tuple[Any, ...]:
         return self.settings.posterior, self.plan, self.settings.population, self.root
 
-    def _all_losses(self, points: Points) -> Table:
+    def _all_losses(self, points: Points) -> Losses:
         posterior, plan, *source = self._source()
-        out = np.empty((points.shape[0], self.count))
+        out = np.empty((points.shape[0], self.count), points.dtype)
 
         def work(indices: Int[np.ndarray, " datasets"], device: jax.Device) -> Any:
             arguments = (*source, jnp.asarray(indices), self.anchor, points)
@@ -101,7 +108,7 @@ class Shared:
         for indices, losses in run_jobs(_calls(self.count), work):
             wanted = indices[indices < self.count]
             out[:, wanted] = losses[:, : wanted.size]
-        return out
+        return jnp.asarray(out)
 
 
 @dataclass
@@ -121,29 +128,21 @@ class Comparison:
 
     def run(self) -> tuple[ContrastSums, Float[np.ndarray, " datasets"]]:
         """Sum up the comparison; with corrections that made the log normalizers consistent."""
+        level = np.asarray(self.kept.log_normalizer, np.float64)
         blocks = list(self._blocks())
-        checks = ConsistencySums(int(self.good.sum()))
+        checks = ConsistencySums(self.layout)
         # One block is kept between the two passes; more are computed again.
-        single = self._log_density(blocks[0]) if len(blocks) == 1 else None
+        single = self._table(blocks[0], level) if len(blocks) == 1 else None
         for block in blocks:
-            table = self._log_density(block) if single is None else single
-            for part in self._parts(block):
-                checks.add(self._only_good(table[part], block.is_used[part]))
+            checks.add(single or self._table(block, level))
         correction = np.zeros(self.count)
         se = np.asarray(self.kept.log_normalizer_se, np.float64)[self.good]
         correction[self.good] = checks.correction(se)
-        column = np.cumsum(self.good) - 1  # among the datasets that did not fail
-        sums = ContrastSums(int(self.good.sum()), DRAWS_PER_DATASET)
+        sums = ContrastSums(self.layout, DRAWS_PER_DATASET)
         for block in blocks:
-            table = self._log_density(block) if single is None else single
-            swap = self._log_swap(block) if self._has_individual else None
-            for part in self._parts(block):
-                used = block.is_used[part]
-                sums.add(
-                    self._only_good(table[part] - correction, used),
-                    column[block.owner[part][used]],
-                    None if swap is None else self._only_good(swap[part], used),
-                )
+            table = single._replace(level=self._levels(level + correction)) if single else None
+            swaps = self._swaps(block) if self._has_individual else None
+            sums.add(table or self._table(block, level + correction), swaps)
         return sums, correction
 
     def largest_spread(self) -> float | None:
@@ -152,7 +151,8 @@ class Comparison:
             return None
         spreads = []
         for block in self._blocks():
-            losses = point_losses(self.settings.posterior, self.shared.look().first, block.points)
+            firsts, everyone = self.shared.look().first, np.arange(self.count)
+            losses = point_losses(self.settings.posterior, firsts, everyone, block.points)
             good = self._only_good(np.asarray(losses, np.float64), block.is_used)
             spreads.append(good.std(axis=1))
         return float(np.concatenate(spreads).max())
@@ -172,12 +172,6 @@ class Comparison:
                 np.repeat(is_used, each),
             )
 
-    def _parts(self, block: _Block) -> Iterator[slice]:
-        """Rows that are worked on at once."""
-        rows = max(1, CACHED_ENTRIES // self.count)
-        for start in range(0, block.points.shape[0], rows):
-            yield slice(start, start + rows)
-
     def _only_good(
         self, table: Float[np.ndarray, "rows datasets"], is_used: Bool[np.ndarray, " rows"]
     ) -> Float[np.ndarray, ...]:
@@ -191,47 +185,61 @@ class Comparison:
         is_iid = not population.is_dependent
         return is_iid and not posterior.structured and self.result.tuned.estimator == "one-sided"
 
-    def _log_density(self, block: _Block) -> Table:
+    @cached_property
+    def layout(self) -> Layout:
+        """Columns of the tables."""
+        return layout_of(self.good)
+
+    def _table(self, block: _Block, level: Float[np.ndarray, " datasets"]) -> Table:
         """Log posterior density over prior density of every draw under every dataset."""
-        table = self.shared.losses(block.points)
-        table *= -self.result.gamma
-        table -= np.asarray(self.kept.log_normalizer, np.float64)
-        return table
+        column = np.zeros(self.count, np.int32)
+        column[self.good] = self.layout.position
+        losses = self.shared.losses(block.points, self.layout.datasets)
+        return Table(
+            losses,
+            jnp.asarray(column[block.owner]),
+            jnp.asarray(block.is_used),
+            self._levels(level),
+            jnp.asarray(self.layout.is_used),
+            jnp.asarray(self.result.gamma, losses.dtype),
+        )
 
-    def _log_swap(self, block: _Block) -> Table:
+    def _levels(self, level: Float[np.ndarray, " datasets"]) -> Float[Array, " columns"]:
+        # Only differences count; centred, single precision keeps them.
+        centred = np.where(self.good, level, 0.0) - level[self.good].mean()
+        return jnp.asarray(centred[self.layout.datasets], jnp.zeros(()).dtype)
+
+    def _swaps(self, block: _Block) -> Swaps:
         """Log density gained when ``Z_k``'s first example becomes that of a draw's own dataset."""
-        posterior, firsts = self.settings.posterior, self.shared.look().first
-        table = np.array(point_losses(posterior, firsts, block.points), np.float64)
-        table -= table[np.arange(block.points.shape[0]), block.owner][:, None]
-        table *= self.result.gamma
-        by_owner = table.reshape(-1, DRAWS_PER_DATASET, self.count)
-        by_owner -= self._swaps(block.datasets)[:, None]
-        return table
-
-    def _swaps(self, owners: Int[np.ndarray, " owners"]) -> Float[np.ndarray, "owners datasets"]:
-        """Log normalizers with the first example swapped for an owner's, minus those without."""
-        posterior, firsts = self.settings.posterior, self.shared.look().first
+        posterior, datasets = self.settings.posterior, self.layout.datasets
+        firsts = self.shared.look().first
+        losses = point_losses(posterior, firsts, datasets, block.points)
         points = self.settings.sampler.points(posterior)
         if points is not None and points.shape[0] * self.count**2 <= MAX_TERMS:
-            return self._exact_swaps(owners, np.asarray(points))
-        others = jax.tree.map(lambda a: a[owners], firsts)
-        draws = _thinned(np.nan_to_num(self.kept.u))
-        found = swap_terms(posterior, others, firsts, draws, self.result.tuned.inputs.gamma)
-        return np.asarray(found)
+            gain = jnp.asarray(self._exact_gain(block.datasets, np.asarray(points)), losses.dtype)
+            return Swaps(losses, gain)
+        draws = np.nan_to_num(_thinned(np.asarray(self.kept.u))[datasets])
+        gamma = self.result.tuned.inputs.gamma
+        gain = swap_terms(posterior, firsts, block.datasets, datasets, draws, gamma)
+        return Swaps(losses, gain)
 
-    def _exact_swaps(
+    def _exact_gain(
         self, owners: Int[np.ndarray, " owners"], points: Points
-    ) -> Float[np.ndarray, "owners datasets"]:
+    ) -> Float[np.ndarray, "owners columns"]:
         """Take sums over all points: draws miss the few that a swapped example likes."""
-        posterior, firsts = self.settings.posterior, self.shared.look().first
-        sums, gamma = SwapSums(owners.size, self.count), self.result.gamma
-        rows = max(1, CACHED_ENTRIES // self.count)
+        posterior, datasets = self.settings.posterior, self.layout.datasets
+        firsts = self.shared.look().first
+        sums, gamma = SwapSums(owners.size, datasets.size), self.result.gamma
+        rows = max(1, CACHED_ENTRIES // datasets.size)
         for start in range(0, points.shape[0], rows):
             part = points[start : start + rows]
-            weight = -gamma * self.shared.losses(part)
+            weight = -gamma * np.asarray(self.shared.losses(part, datasets), np.float64)
             weight += np.asarray(log_priors(posterior, part), np.float64)[:, None]
-            losses = gamma * np.asarray(point_losses(posterior, firsts, part), np.float64)
-            sums.add(weight, losses, losses[:, owners])
+            losses, swapped = (
+                gamma * np.asarray(point_losses(posterior, firsts, of, part), np.float64)
+                for of in (datasets, owners)
+            )
+            sums.add(weight, losses, swapped)
         return sums.result()
 
 
@@ -252,12 +260,17 @@ def rehearse(settings: Asked, count: int) -> None:
     shared = Shared(settings, jnp.zeros((dim,), dtype), count)
     size = _block_size(count)
     points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
-    shared.losses(points)
-    firsts = shared.look().first
-    others = jax.tree.map(lambda a: a[:size], firsts)
-    point_losses(posterior, firsts, points)
-    draws = np.zeros((count, settings.num_chains, settings.num_samples, dim), dtype)
-    swap_terms(posterior, others, firsts, _thinned(draws), jnp.ones((), dtype))
+    datasets = layout_of(np.ones(count, bool)).datasets
+    shared.losses(points, datasets)
+    firsts, owners = shared.look().first, np.arange(size) % count
+    losses = point_losses(posterior, firsts, datasets, points)
+    draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
+    gain = swap_terms(posterior, firsts, owners, datasets, _thinned(draws), jnp.ones((), dtype))
+    own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
+    is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
+    table = Table(losses, *map(jnp.asarray, (own, is_draw, level, is_used, np.ones((), dtype))))
+    consistency_sums(table)
+    contrast_sums(table, Swaps(losses, gain))
 
 
 _rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
@@ -274,8 +287,10 @@ def _thinned(draws: Float[np.ndarray, "datasets chains draws dim"]) -> Float[np.
 
 
 def _block_size(count: int) -> int:
-    """Datasets whose draws are compared with all others at once."""
-    return min(count, max(1, MAX_ENTRIES // (count * DRAWS_PER_DATASET)))
+    """Datasets whose draws are compared with all others at once: a chunk, or whole chunks."""
+    most = min(count, max(1, MAX_ENTRIES // (count * DRAWS_PER_DATASET)))
+    step = rows_at_once(layout_of(np.ones(count, bool)).datasets.size) // DRAWS_PER_DATASET
+    return most if most <= step else -(-most // step) * step
 
 
 def _calls(count: int) -> Iterator[Int[np.ndarray, " datasets"]]:

@@ -10,9 +10,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.engine.datasets import training_set
 from gibbs_dp.engine.plan import Plan
-from gibbs_dp.estimators.direct import log_mean_ratio
+from gibbs_dp.estimators.mean_ratio import log_mean_ratio_of_few
 from gibbs_dp.model.posterior import GibbsPosterior
 
 # Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
@@ -80,13 +82,14 @@ def _quadratic_losses(
     statistics: Statistics,
     anchor: Float[Array, " dim"],
     points: Float[Array, "points dim"],
-) -> Float[Array, "points datasets"]:
+    columns: Int[Array, " columns"],
+) -> Float[Array, "points columns"]:
     """``L(theta_p, Z_k) - L(anchor, Z_k)`` of quadratic losses: two matrix products."""
+    statistics = _chosen(statistics, columns)
     shift = jax.vmap(lambda u: _flat(posterior, u))(points) - _flat(posterior, anchor)
     features = (shift[:, :, None] * shift[:, None, :]).reshape(points.shape[0], -1)
     curvature = statistics.curvature.reshape(statistics.curvature.shape[0], -1)
-    bent = jnp.matmul(features, curvature.T, precision="highest")
-    return jnp.matmul(shift, statistics.slope.T, precision="highest") + 0.5 * bent
+    return matmul(shift, statistics.slope.T) + 0.5 * matmul(features, curvature.T)
 
 
 def _pair_losses(
@@ -118,30 +121,45 @@ def _pair_losses(
 def _swap_terms(
     posterior: GibbsPosterior,
     firsts: PyTree,
-    own: PyTree,
-    draws: Float[Array, "datasets chains draws dim"],
+    owners: Int[Array, " owners"],
+    columns: Int[Array, " columns"],
+    draws: Float[Array, "columns chains draws dim"],
     gamma: Float[Array, ""],
-) -> Float[Array, "others datasets"]:
-    """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``."""
+) -> Float[Array, "owners columns"]:
+    """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``.
 
-    def one(pair: tuple[PyTree, Array]) -> Float[Array, " others"]:
+    Both are named by their numbers among the first examples.
+    """
+    others, own = _chosen(firsts, owners), _chosen(firsts, columns)
+
+    def one(pair: tuple[PyTree, Array]) -> Float[Array, " owners"]:
         example, u = pair
 
-        def delta(point: Array) -> Float[Array, " others"]:
+        def delta(point: Array) -> Float[Array, " owners"]:
             theta = posterior.constrain(point)
             mine = posterior.losses(theta, jax.tree.map(lambda a: a[None], example))[0]
-            return gamma * (posterior.losses(theta, firsts) - mine)
+            return gamma * (posterior.losses(theta, others) - mine)
 
-        return log_mean_ratio(jax.vmap(jax.vmap(delta))(u))
+        return log_mean_ratio_of_few(jax.vmap(jax.vmap(delta))(u))
 
-    return jax.lax.map(one, (own, draws), batch_size=DATASETS_AT_ONCE).T
+    # On CPUs one at a time: its numbers stay in a processor's caches.
+    at_once = DATASETS_AT_ONCE if is_accelerator(target_platform()) else None
+    return jax.lax.map(one, (own, draws), batch_size=at_once).T
 
 
 def _point_losses(
-    posterior: GibbsPosterior, firsts: PyTree, points: Float[Array, "points dim"]
-) -> Float[Array, "points datasets"]:
-    """Loss of every point on every dataset's first example."""
-    return jax.vmap(lambda u: posterior.losses(posterior.constrain(u), firsts))(points)
+    posterior: GibbsPosterior,
+    firsts: PyTree,
+    columns: Int[Array, " columns"],
+    points: Float[Array, "points dim"],
+) -> Float[Array, "points columns"]:
+    """Loss of every point on datasets' first examples."""
+    examples = _chosen(firsts, columns)
+    return jax.vmap(lambda u: posterior.losses(posterior.constrain(u), examples))(points)
+
+
+def _chosen(firsts: PyTree, datasets: Int[Array, " datasets"]) -> PyTree:
+    return jax.tree.map(lambda a: a[datasets], firsts)
 
 
 look_at = on_default_backend(_look_at, "posterior", "plan")
