@@ -100,10 +100,10 @@ def test_every_product_of_other_kernels_is_exact(kernel):
     schedule = make_schedule(sampler.default_tuning(3), 2, 1)
     data = jax.tree.map(lambda a: a[None], examples(jax.random.key(0), 20))
     starts = jnp.zeros((1, 2, 3))
-    names = ("posterior", "sampler", "num_chains", "num_samples")
+    names = ("posterior", "sampler", "num_chains", "num_samples", "counts")
     keys = jax.random.split(jax.random.key(1), 1)
     jaxpr = program(_sample_batch_of, names, "cpu").trace(
-        posterior, sampler, 2, 4, data, jnp.ones(()), keys, starts, schedule
+        posterior, sampler, 2, 4, data, jnp.ones(()), keys, starts, schedule, None
     )
     assert not inexact(jaxpr.jaxpr)
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
 from gibbs_dp.auditing.report import Report
+from gibbs_dp.engine import interrupt
 from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
 from gibbs_dp.engine.examples import check_examples
 from gibbs_dp.engine.identity import Identity
@@ -278,11 +279,11 @@ def _kept(store: Store | None) -> str:
 def _run(
     settings: Settings, progress: bool, archive: Archive | None, workers: Workers | None
 ) -> Report:
-    with Progress(progress) as bar:
+    with interrupt.noted(), Progress(progress) as bar:
         try:
             tracks = run_sweep(settings, bar, archive, workers)
-        except SweepInterruptedError as interrupt:
-            raise AuditInterrupted(partial_report(settings, interrupt.tracks)) from None
+        except SweepInterruptedError as stopped:
+            raise AuditInterrupted(partial_report(settings, stopped.tracks)) from None
         try:
             results = explore(settings, tracks, bar, archive)
         except KeyboardInterrupt:

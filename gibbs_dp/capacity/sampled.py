@@ -87,6 +87,7 @@ def trained_divergence(
     Examples
     --------
     >>> from gibbs_dp.capacity import Polynomial
+    >>> import jax
     >>> p, q = (jax.random.normal(jax.random.key(i), (4000, 1)) + i for i in (1, 0))
     >>> found = trained_divergence(Polynomial(1), p, q)
     >>> bool(abs(found.bound.value - 0.5) < 4 * found.se)

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp.engine import interrupt
 from gibbs_dp.engine.jobs import Job, Sheet, arranged, each_alone, searching_longer
 from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.memory import Room
@@ -63,6 +64,7 @@ class Runner:
         sheets = arranged(jobs) if self.is_wide else each_alone(jobs)
         with closing(self.workers.run(sheets, self, num_beside)) as finished:
             for sheet, blocks in finished:
+                interrupt.check()
                 yield from zip(sheet.jobs, blocks, strict=True)
 
     def work(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:

@@ -82,7 +82,7 @@ def kl_inflation(
     coordinates: Whitening,
     v: Vector,
     size: Scalar,
-    is_fixed: bool,
+    is_fixed: bool = False,
 ) -> Scalar:
     """Estimate the relative excess of ``Var(loss(theta, z') - loss(theta, z))`` over draws.
 

@@ -101,7 +101,7 @@ def test_another_jaxlib_or_device_is_not_warned_of(monkeypatch):
             monkeypatch.setattr(jaxlib.version, "__version_info__", version)
             warn_of_lapack(target, EXAMPLES)
         monkeypatch.setattr(jaxlib.version, "__version_info__", lapack.LAST)
-        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+        monkeypatch.setattr(lapack, "platform", lambda: "gpu")
         warn_of_lapack(target, EXAMPLES)
 
 

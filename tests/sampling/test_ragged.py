@@ -23,8 +23,8 @@ def draw(datasets):
 
 def programs():
     """How many were compiled to sample with."""
-    static = ("posterior", "sampler", "num_chains", "num_samples")
-    return program(_sample_batch_of, static, "cpu")._cache_size()
+    static = ("posterior", "sampler", "num_chains", "num_samples", "counts")
+    return program(_sample_batch_of, static, "cpu").jitted._cache_size()
 
 
 def test_each_dataset_has_its_own_posterior_and_lengths_compile_nothing():

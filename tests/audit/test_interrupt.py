@@ -1,0 +1,41 @@
+"""A Ctrl-C that comes where Python ignores it is raised later."""
+
+import os
+import signal
+
+import pytest
+
+from gibbs_dp.engine import interrupt
+
+
+class Finalized:
+    """Interrupted while it is collected, as callbacks of JAX are: exceptions are ignored."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_was_ignored_is_raised_at_the_next_block():
+    with interrupt.noted():
+        interrupt.check()
+        Finalized()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt.check()
+        interrupt.check()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_one_that_is_raised_at_once_is_raised_once():
+    with interrupt.noted(), pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    interrupt.check()
+
+
+def test_a_handler_of_the_users_stays():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupt.noted():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
