@@ -54,7 +54,8 @@ def over_examples(
         return jax.vmap(lambda z: function(parameters, z))(examples)
     ((size,),) = sizes
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(jnp.shape(a)[1:], a.dtype), examples)
-    program = jax.make_jaxpr(function)(parameters, one)
+    # A new function each time: JAX would not look at a function again whose state has changed.
+    program = jax.make_jaxpr(lambda p, z: function(p, z))(parameters, one)
     given = [Value(a, False) for a in jax.tree.leaves(parameters)]
     given += [Value(_examples_last(a), True) for a in jax.tree.leaves(examples)]
     (result,) = _run(program.jaxpr, program.consts, given, size)
