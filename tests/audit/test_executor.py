@@ -171,7 +171,11 @@ def test_an_exception_of_the_users_is_raised_once_as_it_is():
     assert str(here.value) == str(told.value)
 
 
-def test_ctrl_c_drops_what_has_not_begun_and_leaves_a_report():
+def test_ctrl_c_drops_what_has_not_begun_and_leaves_a_report(request):
+    # As in a terminal: processes that a shell begins in the background ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+
     def interrupt(number):
         if number == 60:
             limit = time.monotonic() + 20

@@ -8,6 +8,14 @@ import pytest
 from gibbs_dp.engine import interrupt
 
 
+@pytest.fixture(autouse=True)
+def default_handler():
+    """As in a terminal: processes that a shell begins in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Finalized:
     """Interrupted while it is collected, as callbacks of JAX are: exceptions are ignored."""
 

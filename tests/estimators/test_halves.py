@@ -5,6 +5,7 @@ Of 150 intervals that cover with probability 0.965, fewer than 90% do once in 6,
 
 import numpy as np
 import pytest
+from plain_tables import table_of
 
 from gibbs_dp.estimators import (
     ContrastSums,
@@ -15,6 +16,7 @@ from gibbs_dp.estimators import (
     halves,
     least_upper,
 )
+from gibbs_dp.estimators.table_layout import layout_of
 from gibbs_dp.estimators.variational import cross_fitted_gaussian
 from gibbs_dp.quantities.mutual_information.information import _Above
 
@@ -29,8 +31,9 @@ def gaussian_bounds(rng, count, dim, ratio):
     points = theta[:, :2, -1].reshape(2 * count, dim)
     table = points @ mean.T - 0.5 * (points**2).sum(axis=1)[:, None] - 0.5 * (mean**2).sum(axis=1)
     table -= 0.5 * dim * np.log(2 * np.pi)
-    sums = ContrastSums(count, 2)
-    sums.add(table, np.repeat(np.arange(count), 2))
+    layout = layout_of(np.ones(count, bool))
+    sums = ContrastSums(layout, 2)
+    sums.add(table_of(layout, table, np.repeat(np.arange(count), 2)))
     marginal = cross_fitted_gaussian(theta.reshape(count, 64, dim)).reshape(own.shape)
     above = _Above(own - marginal)
     return sums.result(above.baseline()), sums.result(), above.bound()
