@@ -40,7 +40,7 @@ def programs(names, datasets):
     import numpyro.distributions as dist
     from peers_problems import PROBLEMS as CASES
     from phases import last_block
-    from roofline import generic_logistic
+    from roofline import own_logistic
 
     import gibbs_dp as gdp
     from gibbs_dp.engine.jobs import with_counts
@@ -50,7 +50,7 @@ def programs(names, datasets):
         case = CASES["logistic" if name == "generic" else name]()
         if name == "generic":
             prior = dist.Normal(0.0, 1.0).expand([case.posterior.dim])
-            posterior = gdp.GibbsPosterior(generic_logistic, prior)
+            posterior = gdp.GibbsPosterior(own_logistic, prior)
             case = dataclasses.replace(case, name="own loss", posterior=posterior)
         settings, plan, (population, roots, _, inputs) = last_block(case)
 
