@@ -1,4 +1,4 @@
-"""How the CPU compiler is asked to spend its time."""
+"""Compiled programs: how the CPU compiler is asked to spend its time, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -104,8 +104,7 @@ class Program:
         """Arrays of the arguments, and the kept program; None where nothing can be kept."""
         if kept.folder() is None:
             return [], None
-        statics = [a for a, is_so in zip(arguments, self._is_static, strict=False) if is_so]
-        others = [a for a, is_so in zip(arguments, self._is_static, strict=False) if not is_so]
+        statics, others = self._split(arguments)
         leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(others)]
         options = [self._backend, self._options]
         name = kept.program_name(self._function, options, statics, others, leaves)
@@ -118,15 +117,18 @@ class Program:
                     self._found[name] = found and self._ready(*found)
         return [_plain(leaf) for leaf in leaves], self._found[name]
 
+    def _split(self, arguments: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+        """Return static arguments, and those that are traced."""
+        pairs = list(zip(arguments, self._is_static, strict=True))
+        return [a for a, is_so in pairs if is_so], [a for a, is_so in pairs if not is_so]
+
     def _ready(self, exported: Any, put_together: Callable[..., Any]) -> _Kept:
         return _Kept(jax.jit(exported.call, compiler_options=self._options), put_together)
 
     def _exported(self, name: str, arguments: tuple[Any, ...], kinds: Sequence[type]) -> Any:
-        traced_at = [not is_so for is_so in self._is_static[: len(arguments)]]
-        others = [a for a, is_so in zip(arguments, traced_at, strict=True) if is_so]
-        leaves, structure = jax.tree.flatten(others)
+        is_static = self._is_static
+        leaves, structure = jax.tree.flatten(self._split(arguments)[1])
         shape: list[Any] = []
-
         kinds_of_keys = [_key_kind(leaf) for leaf in leaves]
 
         def flat(*plain: Any) -> list[Any]:
@@ -134,21 +136,20 @@ class Program:
             again = [jax.random.wrap_key_data(a, impl=kind) if kind else a for a, kind in pairs]
             given = iter(jax.tree.unflatten(structure, again))
             whole = [
-                next(given) if is_so else a for a, is_so in zip(arguments, traced_at, strict=True)
+                a if is_so else next(given) for a, is_so in zip(arguments, is_static, strict=True)
             ]
-            result = self._traced(*whole)
-            found, tree = jax.tree.flatten(result)
+            found, tree = jax.tree.flatten(self._traced(*whole))
             shape[:] = [jax.tree.unflatten(tree, [_key_kind(leaf) or 0 for leaf in found])]
             return [_plain(leaf) for leaf in found]
 
         try:
             platforms = ("cpu",) if self._backend == "cpu" else None  # JAX's first
             exported = export.export(jax.jit(flat), platforms=platforms)(*map(_plain, leaves))
-            put_together = rebuild(describe(shape[0], kinds), kinds)
+            description = describe(shape[0], kinds)
         except (ValueError, TypeError, NotImplementedError):
-            return None  # calls back to Python, say
-        kept.save(name, exported, shape[0], kinds)
-        return exported, put_together
+            return None  # calls back to Python, say: it is jitted as it stands
+        kept.save(name, exported, description)
+        return exported, rebuild(description, kinds)
 
     def trace(self, *arguments: Any) -> Any:
         """Trace it, as jitted functions do."""

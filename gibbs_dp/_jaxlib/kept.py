@@ -24,7 +24,7 @@ import jax
 from jax import export
 
 from gibbs_dp._jaxlib.precision import current_mode
-from gibbs_dp._jaxlib.structure import describe, rebuild
+from gibbs_dp._jaxlib.structure import rebuild
 from gibbs_dp._version import __version__
 
 FOLDER, ENDING, NOTE = "gibbs_dp-programs", ".export", ".note"
@@ -128,13 +128,17 @@ def load(name: str, kinds: Sequence[type]) -> tuple[Any, Any] | None:
     return exported, structure
 
 
-def save(name: str, exported: Any, result: Any, kinds: Sequence[type]) -> None:
-    """Write a program; nothing where the folder cannot be written or the program not exported."""
+def save(name: str, exported: Any, description: Any) -> None:
+    """Write a program, and how its results are put together.
+
+    Nothing is written where the folder cannot be, or where the program cannot be serialized: it
+    runs all the same.
+    """
     place = folder()
     if place is None:
         return
     try:
-        head = json.dumps(describe(result, kinds)).encode()
+        head = json.dumps(description).encode()
         body = len(head).to_bytes(4, "big") + head + bytes(exported.serialize())
         place.mkdir(parents=True, exist_ok=True)
         temporary = place / f".{name}.{os.getpid()}.part"
@@ -205,6 +209,7 @@ def _surroundings() -> list[Any]:
     return [mode.is_double, mode.matmul_precision, settings, flags, *_code()]
 
 
+@cache
 def _is_aside(setting: str) -> bool:
     """Whether a setting of JAX's is about files, logs or messages."""
     return any(word in setting for word in ("cache", "log", "dump", "debug_info", "traceback"))
