@@ -23,7 +23,9 @@ from .model import Flat as Flat
 from .model import GibbsPosterior as GibbsPosterior
 from .model import losses as losses
 from .model import populations as populations
+from .model import priors as priors
 from .model import supports as supports
+from .model import temper as temper
 from .privacy import Guarantee as Guarantee
 from .privacy import Ledger as Ledger
 from .privacy import release as release

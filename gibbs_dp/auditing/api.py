@@ -212,7 +212,9 @@ def audit(
             is_stored=place is not None,
             num_gammas=len(checked),
         )
-    num_information = check_information(num_information, counts.num_datasets, posterior.dim)
+    num_information = check_information(
+        num_information, counts.num_datasets, posterior.dim, getattr(source, "is_mixture", False)
+    )
     settings = Settings(
         posterior=posterior,
         population=source,

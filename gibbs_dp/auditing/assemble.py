@@ -136,4 +136,9 @@ def _of_population(settings: Settings) -> list[str]:
             "training rows and ghosts are drawn from one table with replacement: the table is the "
             "population, and nothing here is about people who are not in it."
         ]
+    if getattr(population, "is_mixture", False):
+        return [
+            "every dataset has parameters of its own, shared by its ghosts: the numbers are means "
+            "over the law of the parameters, and there is no mutual information."
+        ]
     return []

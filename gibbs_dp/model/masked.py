@@ -50,7 +50,7 @@ def masked(posterior: GibbsPosterior) -> GibbsPosterior:
             "mask: a total_loss is not a sum over examples that could be masked; give a "
             "per-example loss, or let the total_loss read a mask from the data."
         )
-    return GibbsPosterior(MaskedLoss(posterior.loss), posterior.prior.tree)
+    return GibbsPosterior(MaskedLoss(posterior.loss), posterior.prior)
 
 
 def check_mask(mask: Any, data: PyTree, is_batch: bool) -> Bool[np.ndarray, "*b n"]:

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import prod
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp._jaxlib.per_example import over_examples
+from gibbs_dp.model.flat_coordinates import FlatCoordinates, UnconstrainedTarget
 from gibbs_dp.model.losses.base import Loss
+from gibbs_dp.model.losses.negative import NegativeLogLikelihood
+from gibbs_dp.model.numpyro_models.build import build
 from gibbs_dp.model.prior import Prior
 
 Scalar = Float[Array, ""]
 
 
-class UnconstrainedTarget(NamedTuple):
-    """A posterior on flat Euclidean space, for use in any sampler.
-
-    Attributes
-    ----------
-    log_density
-        Unnormalized log density of the flat vector ``u [dim]``, Jacobian included.
-    constrain
-        Maps ``u [dim]`` to theta.
-    unconstrain
-        Maps theta to ``u [dim]``.
-    dim
-        Length of ``u``.
-    """
-
-    log_density: Callable[[Float[Array, " dim"]], Scalar]
-    constrain: Callable[[Float[Array, " dim"]], PyTree]
-    unconstrain: Callable[[PyTree], Float[Array, " dim"]]
-    dim: int
-
-
 @dataclass(frozen=True, eq=False)
-class GibbsPosterior:
+class GibbsPosterior(FlatCoordinates):
     """``p(theta | Z) ∝ exp(-gamma L(theta, Z)) prior(theta)``.
 
     ``gamma`` multiplies the **total** loss and never the prior; ``gamma = 1`` with a negative
@@ -90,6 +70,7 @@ class GibbsPosterior:
     total_loss: Callable[[Any, Any], Any] | None = None
     sensitivity: Callable[[int], float] | None = None
     location_family: bool = False
+    data: PyTree | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.total_loss is None):
@@ -104,12 +85,129 @@ class GibbsPosterior:
                 "GibbsPosterior: `sensitivity` and `location_family` describe a `total_loss`; "
                 "per-example losses carry their constants on a Domain."
             )
-        object.__setattr__(self, "prior", Prior(self.prior))
+        is_prior = isinstance(self.prior, Prior)
+        object.__setattr__(self, "prior", self.prior if is_prior else Prior(self.prior))
         if self.location_family and not self.prior.is_translation_invariant:
             raise ValueError(
                 "location_family: with a bounded or proper prior the normalizer depends on the "
                 "data; use Flat(supports.real(...)), or leave location_family out."
             )
+
+    # -- models of other libraries --------------------------------------------------------
+
+    @classmethod
+    def from_numpyro(
+        cls,
+        model: Callable[..., Any],
+        observed: str | Sequence[str] = ("y",),
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        group: str | None = None,
+        structured: bool = False,
+        examples: Sequence[str] | Mapping[str, int] | None = None,
+    ) -> GibbsPosterior:
+        """Take a NumPyro model: its latent sites are the prior, its observed ones the loss.
+
+        The loss of an example is minus the log-likelihood of the observed sites, and gamma
+        multiplies nothing else. theta is a dict of latent sites, with the values they have in the
+        model; reparametrized sites (``handlers.reparam``) are those of the new model. An example is
+        a dict of the arguments that have a row for every example; other arguments stay as given.
+
+        Parameters
+        ----------
+        model
+            A model with data as arguments. Where its arguments hold the number of examples as an
+            integer, that follows the data.
+        observed
+            Observed sites whose likelihoods gamma tempers. Others must not depend on the examples;
+            they belong to the prior.
+        args, kwargs
+            One call of the model, with data: they show which arguments are examples, and are
+            kept as ``posterior.data``.
+        group
+            Replace whole groups: the plate whose members are the examples, or the argument that
+            holds the number of each row's group (0, 1, ...; its rows are then packed together, and
+            ``is_row`` tells them from padding).
+        structured
+            The loss is that of the whole dataset, and an example is replaced in its place: needed
+            where examples have latent sites of their own (eight schools), or have no likelihood by
+            themselves (a Gaussian process). Slower.
+        examples
+            Arguments that hold examples (or their axes, by name), where that is not clear from
+            their shapes.
+
+        Returns
+        -------
+        GibbsPosterior
+            With ``data``, the examples among the arguments.
+
+        Raises
+        ------
+        ValueError
+            In one sentence, for models that are no Gibbs posterior: no likelihood for each example,
+            subsampled plates, factors, discrete latent sites, priors that depend on the examples.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> import gibbs_dp as gdp
+        >>> def model(x, y=None):
+        ...     slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+        ...     with numpyro.plate("rows", x.shape[0]):
+        ...         numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
+        >>> x, y = jnp.array([0.0, 1.0, 2.0]), jnp.array([0.1, 0.9, 2.1])
+        >>> posterior = gdp.GibbsPosterior.from_numpyro(model, args=(x, y))
+        >>> cold = posterior.log_density({"slope": 1.0}, posterior.data, gamma=2.0)
+        >>> by_hand = dist.Normal().log_prob(1.0) + 2.0 * jnp.sum(dist.Normal(x).log_prob(y))
+        >>> bool(jnp.isclose(cold, by_hand))
+        True
+        """
+        built = build(model, observed, args, kwargs, group, structured, examples)
+        new = cls(built.loss, built.prior, built.total_loss)
+        object.__setattr__(new, "data", built.data)
+        return new
+
+    @classmethod
+    def from_log_density(
+        cls,
+        log_likelihood: Callable[[Any, Any], Any],
+        prior: Any,
+        structured: bool = False,
+    ) -> GibbsPosterior:
+        """Take a log-likelihood, as other samplers do.
+
+        Parameters
+        ----------
+        log_likelihood
+            ``log_likelihood(theta, z) -> scalar`` of one example; gamma multiplies it.
+        prior
+            A NumPyro distribution, a pytree of them with theta's structure, or
+            :class:`gibbs_dp.Flat`; ``gibbs_dp.priors.normal_like(params, scale)`` makes one for the
+            parameters of a network.
+        structured
+            It is ``log_likelihood(theta, data) -> scalar`` of the whole dataset instead.
+
+        Raises
+        ------
+        ValueError
+            As for the class.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp, numpyro.distributions as dist
+        >>> import gibbs_dp as gdp
+        >>> posterior = gdp.GibbsPosterior.from_log_density(
+        ...     lambda theta, z: -((theta - z) ** 2), dist.Normal(0.0, 1.0))
+        >>> float(posterior.empirical_loss(jnp.array(0.5), jnp.array([0.0, 1.0])))
+        0.5
+        """
+        if not callable(log_likelihood):
+            raise ValueError(
+                f"log_likelihood: give a function (theta, z) -> scalar, got "
+                f"{type(log_likelihood).__name__}."
+            )
+        loss = NegativeLogLikelihood(log_likelihood)
+        return cls(total_loss=loss, prior=prior) if structured else cls(loss, prior)
 
     @property
     def structured(self) -> bool:
@@ -124,12 +222,17 @@ class GibbsPosterior:
     # -- losses ---------------------------------------------------------------------------
 
     def losses(self, theta: PyTree, data: PyTree) -> Float[Array, " n"]:
-        """Per-example losses at one theta; needs a per-example loss."""
-        if self.loss is None:
+        """Per-example losses at one theta; needs a per-example loss.
+
+        Of a structured one from a model whose examples have losses in their places, it is those.
+        """
+        has_examples = self.loss is not None or getattr(self.total_loss, "has_examples", False)
+        if not has_examples:
             raise ValueError("losses: a structured posterior has no per-example losses.")
-        batch = getattr(self.loss, "batch", None)
+        batch = getattr(self.total_loss if self.loss is None else self.loss, "batch", None)
         if batch is not None:
             return batch(theta, data)
+        assert self.loss is not None
         return over_examples(self.loss, theta, data)
 
     def empirical_loss(self, theta: PyTree, data: PyTree) -> Scalar:
@@ -177,42 +280,6 @@ class GibbsPosterior:
             return -gamma * self.empirical_loss(theta, data) + self.log_prior_unconstrained(u)
 
         return UnconstrainedTarget(log_density, self.constrain, self.unconstrain, self.dim)
-
-    # -- flat coordinates -----------------------------------------------------------------
-
-    @property
-    def dim(self) -> int:
-        """Number of unconstrained coordinates."""
-        return sum(prod(s.unconstrained_shape) for s in self.prior.supports)
-
-    def _split(self, u: Float[Array, " dim"]) -> list[Array]:
-        parts, start = [], 0
-        for s in self.prior.supports:
-            size = prod(s.unconstrained_shape)
-            parts.append(u[start : start + size].reshape(s.unconstrained_shape))
-            start += size
-        return parts
-
-    def constrain(self, u: Float[Array, " dim"]) -> PyTree:
-        """Map flat unconstrained coordinates to theta."""
-        parts = zip(self.prior.supports, self._split(u), strict=True)
-        return self.prior.treedef.unflatten([s.constrain(x) for s, x in parts])
-
-    def unconstrain(self, theta: PyTree) -> Float[Array, " dim"]:
-        """Map theta (inside the support) to flat unconstrained coordinates."""
-        values = self.prior.treedef.flatten_up_to(theta)
-        pairs = zip(self.prior.supports, values, strict=True)
-        return ravel_pytree([s.unconstrain(jnp.asarray(x)) for s, x in pairs])[0]
-
-    def log_prior_unconstrained(self, u: Float[Array, " dim"]) -> Scalar:
-        """Log prior density of the flat coordinates: log prior plus log Jacobian."""
-        parts = zip(self.prior.supports, self._split(u), strict=True)
-        log_det = jnp.sum(jnp.stack([s.log_det(x) for s, x in parts]))
-        return self.prior.log_prob(self.constrain(u)) + log_det
-
-    def initial(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
-        """Draw an overdispersed start in flat coordinates."""
-        return self.unconstrain(self.prior.initial(key))
 
 
 def _as_float(x: Any) -> Array:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.check import as_key, positive_count
-from gibbs_dp.model.populations.base import as_examples, num_examples
+from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.sgld import SGLD

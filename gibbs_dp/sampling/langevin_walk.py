@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp._jaxlib.precision import matmul
-from gibbs_dp.model.populations.base import num_examples
+from gibbs_dp.model.examples import num_examples
 from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.base import Potential
 from gibbs_dp.sampling.kernels.sgld import SGLD

@@ -19,10 +19,10 @@ from gibbs_dp.model.check import (
     check_posterior,
     positive_count,
 )
+from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.masked import check_mask, masked
-from gibbs_dp.model.populations.base import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.spread import on_every_device
 from gibbs_dp.sampling.as_sampler import as_sampler

@@ -8,7 +8,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from gibbs_dp.model.populations.base import as_host_examples, num_examples
+from gibbs_dp.model.examples import as_host_examples, num_examples
 
 AXIS = "examples"
 

@@ -4,6 +4,8 @@ import json
 
 import jax
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pandas as pd
 
 import gibbs_dp as gdp
@@ -28,7 +30,26 @@ def audit(posterior=POSTERIOR, population=population, n=5, **settings):
     return gdp.audit(posterior, population, n, **(given | settings))
 
 
+def model(x, y):
+    b = numpyro.sample("b", dist.Normal())
+    numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
+
+
+from_numpyro = gdp.GibbsPosterior.from_numpyro
+
 CALLS = {
+    "model: give a NumPyro model, a function of the data; got float": lambda: from_numpyro(2.0),
+    "args: give a tuple of the model's arguments": lambda: from_numpyro(model, args=X[:, 0]),
+    "args: 'x' is a table": lambda: from_numpyro(
+        model, args=(pd.DataFrame(X, columns=["a"]), X[:, 0])
+    ),
+    "design: give 'resampled' or 'fixed'": lambda: gdp.populations.from_numpyro(
+        model, args=(X[:, 0], X[:, 0]), design="free"
+    ),
+    "log_likelihood: give a function (theta, z) -> scalar": lambda: (
+        gdp.GibbsPosterior.from_log_density(3.0, gdp.Flat(gdp.supports.real()))
+    ),
+    "params: ['a'] is str": lambda: gdp.priors.normal_like({"a": "x"}),
     "kernel: 'hmc' is text": lambda: audit(kernel="hmc"),
     "kernel: HMC is a class": lambda: audit(kernel=gdp.HMC),
     "kernel: int is no Markov kernel": lambda: audit(kernel=5),

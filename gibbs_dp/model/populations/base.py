@@ -1,16 +1,14 @@
-"""The contract of a population, and checks on the examples it yields."""
+"""The contract of a population."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp.model.populations.own import own_population
-from gibbs_dp.model.spread import is_spread
 
 
 @runtime_checkable
@@ -83,67 +81,3 @@ def as_population(population: Any) -> Population:
         "population: give a callable (key, n) -> examples or an object with "
         f"sample(key, n, num_ghosts); got {type(population).__name__}."
     )
-
-
-def as_examples(data: PyTree, name: str = "data") -> PyTree:
-    """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite.
-
-    Floating leaves take JAX's default float type, so that float64 input works in a float32
-    session and vice versa. Arrays spread over several devices stay there.
-
-    Raises
-    ------
-    ValueError
-        If leaves differ in length, are empty, hold NaN or infinity, or are not numeric.
-    """
-    _check_examples(data, name)
-    return jax.tree.map(_to_default_float, data)
-
-
-def as_host_examples(data: PyTree, name: str = "data") -> PyTree:
-    """Check and convert examples as :func:`as_examples` does, but to NumPy arrays."""
-    _check_examples(data, name)
-    dtype = jnp.zeros(()).dtype
-
-    def convert(leaf: Any) -> np.ndarray:
-        array = np.asarray(leaf)
-        return array.astype(dtype) if array.dtype.kind == "f" else array
-
-    return jax.tree.map(convert, data)
-
-
-def _check_examples(data: PyTree, name: str) -> None:
-    leaves = jax.tree.leaves(data)
-    if not leaves:
-        raise ValueError(f"{name}: it holds no arrays; give a pytree of arrays.")
-    lengths = set()
-    for leaf in leaves:
-        array = leaf if is_spread(leaf) else np.asarray(leaf)
-        if array.dtype.kind not in "fiub":
-            raise ValueError(f"{name}: values of type {array.dtype} are not numbers; encode them.")
-        if array.ndim == 0:
-            raise ValueError(f"{name}: every array needs a leading axis of examples; got a scalar.")
-        lengths.add(array.shape[0])
-        if array.dtype.kind == "f":
-            bad = int((~(jnp if is_spread(leaf) else np).isfinite(array)).sum())
-            if bad:
-                raise ValueError(f"{name}: {bad} values are NaN or infinite; drop or impute them.")
-    if len(lengths) > 1:
-        raise ValueError(f"{name}: arrays of different lengths {sorted(lengths)}; they must agree.")
-    if lengths == {0}:
-        raise ValueError(f"{name}: it is empty; give at least one example.")
-
-
-def _to_default_float(leaf: Any) -> Array:
-    if is_spread(leaf):
-        is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
-        return leaf.astype(jnp.zeros(()).dtype) if is_float else leaf
-    array = np.asarray(leaf)
-    if array.dtype.kind == "f":
-        return jnp.asarray(array, dtype=jnp.zeros(()).dtype)
-    return jnp.asarray(array)
-
-
-def num_examples(data: PyTree) -> int:
-    """Length of the leading axis."""
-    return int(jax.tree.leaves(data)[0].shape[0])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
-from gibbs_dp.model.populations.base import as_examples, num_examples
+from gibbs_dp.model.examples import as_examples, num_examples
 
 
 def pad(datasets: Sequence[PyTree]) -> tuple[PyTree, Bool[np.ndarray, "datasets n"]]:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.populations.alias import alias_table
-from gibbs_dp.model.populations.base import as_examples, num_examples
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ class _Same:
 @lru_cache(maxsize=16)
 def _unchecked(same: _Same) -> GibbsPosterior:
     posterior = same.posterior
-    return GibbsPosterior(_Plain(posterior.loss), posterior.prior.tree)
+    return GibbsPosterior(_Plain(posterior.loss), posterior.prior)
 
 
 def _content(posterior: GibbsPosterior) -> Hashable:

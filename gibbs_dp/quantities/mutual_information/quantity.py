@@ -154,14 +154,26 @@ class MutualInformation(Quantity):
         return {"num_information": self.num_datasets, "sigma": sigma}
 
 
-def check_information(value: int | None, num_datasets: int, dim: int) -> int:
+def check_information(
+    value: int | None, num_datasets: int, dim: int, is_mixture: bool = False
+) -> int:
     """Return how many datasets to compare for mutual information; see ``gibbs_dp.audit``.
+
+    None where datasets have laws of their own (``is_mixture``): what bounds generalization then is
+    the information given the law, which draws of all datasets together do not show.
 
     Raises
     ------
     ValueError
-        If it is out of range, or theta has too many coordinates.
+        If it is out of range, theta has too many coordinates, or datasets have laws of their own.
     """
+    if is_mixture:
+        if value:
+            raise ValueError(
+                "num_information: every dataset has parameters of its own, and the bounds are for "
+                "one law of all; pass num_information=0, or one value of the parameters."
+            )
+        return 0
     if value is None:
         value = min(num_datasets, DEFAULT_INFORMATION)
         return value if value >= MIN_INFORMATION and dim <= MAX_LAPLACE_DIM else 0

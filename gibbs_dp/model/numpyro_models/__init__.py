@@ -1,0 +1,1 @@
+"""NumPyro models as Gibbs posteriors."""

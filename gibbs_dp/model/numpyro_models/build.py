@@ -1,0 +1,178 @@
+"""From a NumPyro model to loss, prior and examples."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from gibbs_dp._jaxlib.dependence import reached
+from gibbs_dp.model.numpyro_models.arguments import Arguments, named
+from gibbs_dp.model.numpyro_models.examples import find_axes, find_examples
+from gibbs_dp.model.numpyro_models.groups import Groups
+from gibbs_dp.model.numpyro_models.likelihood import Likelihood, ModelLoss, ModelTotalLoss
+from gibbs_dp.model.numpyro_models.places import check_places
+from gibbs_dp.model.numpyro_models.priors import make_prior
+from gibbs_dp.model.numpyro_models.sites import Found, Model, log_prob, look
+from gibbs_dp.model.prior import Prior
+
+NEEDS_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
+class Built(NamedTuple):
+    """What a model is made of, as a Gibbs posterior.
+
+    Attributes
+    ----------
+    loss, total_loss
+        One of them: minus the log-likelihood of an example, or of the dataset.
+    prior
+        Of the latent sites.
+    data
+        The examples that came as arguments, by the argument's name.
+    """
+
+    loss: ModelLoss | None
+    total_loss: ModelTotalLoss | None
+    prior: Prior
+    data: dict[str, PyTree]
+
+
+def build(
+    model: Model,
+    observed: str | Sequence[str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    group: str | None,
+    structured: bool,
+    examples: Sequence[str] | Mapping[str, int] | None,
+) -> Built:
+    """Take a model apart; see ``gibbs_dp.GibbsPosterior.from_numpyro``."""
+    likelihood, found = read(model, observed, args, kwargs, group, structured, examples)
+    data = likelihood.arguments.examples()
+    if likelihood.groups is not None:
+        data = likelihood.groups.pack(data)
+    _check_dependence(likelihood, found, data)
+    prior = make_prior(likelihood, found, data)
+    likelihood = check_places(likelihood, found, prior, data, structured)
+    if structured:
+        return Built(None, ModelTotalLoss(likelihood), prior, data)
+    return Built(ModelLoss(likelihood), None, prior, data)
+
+
+def read(
+    model: Model,
+    observed: str | Sequence[str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    group: str | None,
+    structured: bool,
+    examples: Sequence[str] | Mapping[str, int] | None,
+) -> tuple[Likelihood, Found]:
+    """Find a model's sites, and which of its arguments are examples.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be taken apart, in one sentence.
+    """
+    if not callable(model):
+        raise ValueError(
+            f"model: give a NumPyro model, a function of the data; got {type(model).__name__}."
+        )
+    names = (observed,) if isinstance(observed, str) else tuple(observed)
+    values = named(model, args, kwargs or {})
+    arguments = Arguments(values, len(args), {})
+    try:
+        found = look(model, *arguments.call({}), observed=names)
+    except TypeError as error:
+        raise ValueError(
+            f"args: the model cannot be called with them ({str(error).splitlines()[0]})."
+        ) from error
+    if not found.latent:
+        raise ValueError("model: it has no latent site, so there is nothing to sample.")
+    _check_observed(names, found)
+    is_plate = any(group in found.observed[name].plates for name in names)
+    if group is not None and not is_plate and group not in values:
+        plates = {plate for name in names for plate in found.observed[name].plates}
+        raise ValueError(
+            f"group: there is no plate and no argument {group!r}; the plates of the observed sites "
+            f"are {', '.join(sorted(plates)) or 'none'}, the arguments {', '.join(values)}."
+        )
+    plate = group if is_plate else None
+    axes, n = find_axes({name: found.observed[name] for name in names}, plate, structured)
+    leading = find_examples(
+        values, n, examples, {found.observed[name].value_shape for name in names}
+    )
+    groups = None if group is None or is_plate else Groups(group)
+    if groups is not None and 0 not in leading[groups.name]:
+        raise ValueError(f"group: {group!r} does not hold the number of each row's group.")
+    return Likelihood(model, dataclasses.replace(arguments, axes=leading), axes, groups), found
+
+
+def _check_observed(names: Sequence[str], found: Found) -> None:
+    seen = ", ".join(found.observed) or "none"
+    for name in names:
+        if name not in found.observed:
+            raise ValueError(
+                f"observed: the model has no site {name!r}; its observed sites are {seen}."
+            )
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"observed: name each site once, of {seen}.")
+
+
+def _check_dependence(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) -> None:
+    """Refuse priors that depend on examples, and likelihoods that do not."""
+
+    def outputs(theta: dict[str, Any], data: PyTree) -> dict[str, Any]:
+        sites = likelihood.trace(theta, data)
+        laws = {name: jax.tree.leaves(sites[name]["fn"]) for name in found.latent}
+        known = {k: log_prob(sites[k]) for k in found.observed if k not in likelihood.axes}
+        values = {k: sites[k]["value"] for k in likelihood.axes}
+        return {"laws": laws, "known": known, "values": values}
+
+    theta = {k: jnp.zeros(shape) for k, shape in found.latent.items()}
+    try:
+        program, shapes = jax.make_jaxpr(outputs, return_shape=True)(theta, data)
+    except NEEDS_VALUES as error:
+        raise ValueError(_needs_values(error)) from error
+    marks = [False] * len(theta) + [True] * len(jax.tree.leaves(data))
+    depends = jax.tree.unflatten(jax.tree.structure(shapes), reached(program.jaxpr, marks))
+    for name, parts in depends["laws"].items():
+        if any(parts):
+            raise ValueError(
+                f"model: the prior of {name!r} depends on the examples, so that it is no prior of "
+                "a Gibbs posterior; pass what it needs as numbers of its own, or write the site as "
+                "a function of one with a fixed law (non-centred)."
+            )
+    for name, is_reached in depends["known"].items():
+        if is_reached:
+            raise ValueError(
+                f"observed: site {name!r} is observed too and depends on the examples; name it, "
+                f"observed={(*likelihood.axes, name)!r}."
+            )
+    for name, is_reached in depends["values"].items():
+        if not is_reached:
+            raise ValueError(
+                f"args: the values observed at {name!r} do not come from an argument with an axis "
+                "of examples, so they could not be replaced; make them an argument of the model."
+            )
+
+
+def _needs_values(error: Exception) -> str:
+    of = re.search(r"the argument data\[\W?(\w+)", str(error).replace("\n", " "))
+    return (
+        f"model: it looks at the values of {repr(of[1]) if of else 'its data'} while it is built, "
+        "as np.unique, max() and 'if' do, but many datasets share one program; pass what it finds "
+        "there (such as the number of groups) as an argument of its own."
+    )

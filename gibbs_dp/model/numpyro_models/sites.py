@@ -1,0 +1,213 @@
+"""What a NumPyro model does, statement by statement."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jaxtyping import Array, PRNGKeyArray, PyTree
+from numpyro import handlers
+from numpyro.distributions.distribution import Unit
+from numpyro.primitives import Messenger
+
+from gibbs_dp.model.prior import Flat
+from gibbs_dp.model.supports import Support
+
+Model = Callable[..., Any]
+Trace = dict[str, dict[str, Any]]
+
+# NumPyro keeps the handlers that are at work in one list for all threads.
+_LOCK = threading.RLock()
+
+
+class Observed(NamedTuple):
+    """An observed site, as far as shapes tell.
+
+    Attributes
+    ----------
+    batch_shape
+        Of its log-likelihoods.
+    value_shape
+        Of what is observed.
+    plates
+        Where each plate lies among the batch's axes, counted from the right (-1: the last).
+    """
+
+    batch_shape: tuple[int, ...]
+    value_shape: tuple[int, ...]
+    plates: dict[str, int]
+
+
+class Found(NamedTuple):
+    """The sites of a model, by kind.
+
+    Attributes
+    ----------
+    latent
+        Shapes of what is to be sampled.
+    observed
+        Sites with a likelihood, all of them.
+    """
+
+    latent: dict[str, tuple[int, ...]]
+    observed: dict[str, Observed]
+
+
+def run(
+    model: Model, theta: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Trace:
+    """Run the model at values of its latent sites."""
+    return traced(handlers.substitute(handlers.seed(model, 0), dict(theta)), args, kwargs)
+
+
+def traced(program: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
+    """Run a model, and return what it did at every site."""
+    with _LOCK:
+        return dict(handlers.trace(program).get_trace(*args, **kwargs))
+
+
+def draw(model: Model, key: PRNGKeyArray, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
+    """Run the model at a draw from its prior; flat parts within (-2, 2) of unconstrained space."""
+
+    def choose(site: dict[str, Any]) -> Array | None:
+        if site["type"] != "sample" or site["is_observed"] or not _is_flat(site["fn"]):
+            return None
+        support = flat(site["fn"]).support
+        start = jax.random.uniform(
+            site["kwargs"]["rng_key"], support.unconstrained_shape, minval=-2.0, maxval=2.0
+        )
+        return support.constrain(start)
+
+    return traced(
+        handlers.substitute(handlers.seed(model, key), substitute_fn=choose), args, kwargs
+    )
+
+
+def is_latent(site: dict[str, Any]) -> bool:
+    """Whether the site is to be sampled."""
+    return site["type"] == "sample" and not site["is_observed"]
+
+
+def is_likelihood(site: dict[str, Any]) -> bool:
+    """Whether the site is observed."""
+    return site["type"] == "sample" and site["is_observed"]
+
+
+def log_prob(site: dict[str, Any]) -> Array:
+    """Log density of a site's value, in the shape of its batch, scaled as the model says."""
+    value, intermediates = site["value"], site["intermediates"]
+    found = site["fn"].log_prob(value, intermediates) if intermediates else None
+    found = site["fn"].log_prob(value) if found is None else found
+    return found if site["scale"] is None else site["scale"] * found
+
+
+class _Refusing(Messenger):  # type: ignore[misc]  # it has no types
+    """Refuse statements that have no place in a Gibbs posterior, before they take effect."""
+
+    def __init__(self, fn: Model, observed: Sequence[str]) -> None:
+        super().__init__(fn)
+        self.observed = observed
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        name = msg.get("name", "")
+        if name in self.observed and msg["type"] == "sample" and not msg["is_observed"]:
+            raise ValueError(
+                f"observed: {name!r} is not observed in this call of the model; pass its values in "
+                "args or kwargs."
+            )
+        _refuse(name, msg)
+
+
+def look(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], observed: Sequence[str] = ()
+) -> Found:
+    """List the model's sites; nothing is computed.
+
+    Raises
+    ------
+    ValueError
+        For statements that have no place in a Gibbs posterior, and for sites that are not observed
+        although they should be.
+    """
+    found: list[Found] = []
+
+    def trace(key: PRNGKeyArray) -> PyTree:
+        sites = draw(_Refusing(model, observed), key, args, kwargs)
+        latent = {k: jnp.shape(s["value"]) for k, s in sites.items() if is_latent(s)}
+        seen = {
+            name: Observed(
+                jnp.shape(log_prob(site)),
+                jnp.shape(site["value"]),
+                {frame.name: frame.dim for frame in site["cond_indep_stack"]},
+            )
+            for name, site in sites.items()
+            if is_likelihood(site)
+        }
+        found.append(Found(latent, seen))
+        return 0
+
+    jax.eval_shape(trace, jax.random.key(0))
+    return found[0]
+
+
+def law_of(site: dict[str, Any]) -> dist.Distribution | Flat:
+    """Return a latent site's law; an improper uniform one is a flat measure."""
+    return flat(site["fn"]) if _is_flat(site["fn"]) else site["fn"]
+
+
+def flat(law: dist.Distribution) -> Flat:
+    """Return the flat measure that an improper uniform distribution is."""
+    return Flat(Support(law.support, tuple(law.batch_shape + law.event_shape)))
+
+
+def _is_flat(law: dist.Distribution) -> bool:
+    while isinstance(law, dist.ExpandedDistribution):
+        law = law.base_dist
+    return isinstance(law, dist.ImproperUniform)
+
+
+def _refuse(name: str, site: dict[str, Any]) -> None:
+    kind = site["type"]
+    if kind == "plate":
+        size, subsample = site["args"]
+        if subsample is not None and subsample != size:
+            raise ValueError(
+                f"model: plate {name!r} subsamples {subsample} of {size}; drop subsample_size, "
+                "since gamma multiplies the loss of all examples."
+            )
+    elif kind == "mutable":
+        raise ValueError(
+            f"model: {name!r} is mutable state; a log density is a function of parameters and "
+            "data alone, so take it out."
+        )
+    elif kind == "param":
+        raise ValueError(
+            f"model: {name!r} is a numpyro.param, which has no prior; write "
+            f"numpyro.sample({name!r}, ...) with one."
+        )
+    elif kind == "sample":
+        _refuse_sample(name, site)
+
+
+def _refuse_sample(name: str, site: dict[str, Any]) -> None:
+    if isinstance(site["fn"], Unit):
+        raise ValueError(
+            f"model: {name!r} is a factor, neither likelihood of an example nor law of a "
+            "parameter; write it as numpyro.sample, observed or latent."
+        )
+    if site["is_observed"]:
+        return
+    if site["fn"].support is not None and site["fn"].support.is_discrete:
+        raise ValueError(
+            f"model: the latent site {name!r} is discrete and has no gradient; sum over it, for "
+            "instance by a MixtureSameFamily."
+        )
+    if site["scale"] is not None:
+        raise ValueError(
+            f"model: handlers.scale changes the prior of {name!r}; put it around observed sites "
+            "only (gamma is there for the rest)."
+        )
