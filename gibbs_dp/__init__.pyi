@@ -29,6 +29,7 @@ from .model import temper as temper
 from .privacy import Guarantee as Guarantee
 from .privacy import Ledger as Ledger
 from .privacy import release as release
+from .sampling.as_draws import as_draws as as_draws
 from .sampling.draws import Draws as Draws
 from .sampling.errors import ImproperPosteriorError as ImproperPosteriorError
 from .sampling.grid import Grid as Grid

@@ -187,6 +187,11 @@ class GibbsPosterior(FlatCoordinates):
         structured
             It is ``log_likelihood(theta, data) -> scalar`` of the whole dataset instead.
 
+        Returns
+        -------
+        GibbsPosterior
+            Whose loss is minus the log-likelihood.
+
         Raises
         ------
         ValueError
@@ -219,6 +224,11 @@ class GibbsPosterior(FlatCoordinates):
         """Whether the loss declares itself a quadratic function of theta."""
         return isinstance(self.loss, Loss) and self.loss.is_quadratic
 
+    @property
+    def has_example_losses(self) -> bool:
+        """Whether every example has a loss of its own, be it in its place."""
+        return self.loss is not None or getattr(self.total_loss, "has_examples", False)
+
     # -- losses ---------------------------------------------------------------------------
 
     def losses(self, theta: PyTree, data: PyTree) -> Float[Array, " n"]:
@@ -226,8 +236,7 @@ class GibbsPosterior(FlatCoordinates):
 
         Of a structured one from a model whose examples have losses in their places, it is those.
         """
-        has_examples = self.loss is not None or getattr(self.total_loss, "has_examples", False)
-        if not has_examples:
+        if not self.has_example_losses:
             raise ValueError("losses: a structured posterior has no per-example losses.")
         batch = getattr(self.total_loss if self.loss is None else self.loss, "batch", None)
         if batch is not None:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from gibbs_dp._cautions import Caution
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from gibbs_dp._cautions import Caution, Warned
+
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 100.0
+INFLATION_LIMIT = 0.05
 
 STUCK_CHAINS = Caution(
     "stuck-chains",
@@ -38,3 +48,44 @@ FEW_EFFECTIVE_DRAWS = Caution(
     "Means and quantiles of that coordinate are as noisy as those of so few independent draws.",
     "Raise num_samples.",
 )
+
+
+def judge(
+    is_stuck: Bool[np.ndarray, "*batch chain"],
+    log_density: Float[np.ndarray, "*batch chain draw"],
+    inflation: float | None,
+    rows: Sequence[dict[str, Any]],
+) -> tuple[Warned, ...]:
+    """Warn of chains, and of what describes their coordinates.
+
+    Parameters
+    ----------
+    is_stuck
+        Chains that never moved.
+    log_density
+        Of every draw.
+    inflation
+        Estimated relative excess of the variance, if known.
+    rows
+        Effective draws ``ess`` and ``r_hat`` of coordinates.
+
+    Returns
+    -------
+    tuple
+        Sentences; empty if there is nothing to say.
+    """
+    found = []
+    if is_stuck.any():
+        found.append(STUCK_CHAINS(stuck=int(is_stuck.sum()), total=is_stuck.size))
+    lost = ~np.isfinite(log_density).all(axis=-1)
+    if lost.any():
+        found.append(DIVERGED_CHAINS(lost=int(lost.sum()), total=lost.size))
+    if inflation is not None and not inflation <= INFLATION_LIMIT:
+        found.append(BIASED_STEPS(share=inflation))
+    worst = float(np.fmax.reduce([row["r_hat"] for row in rows]))
+    if not worst <= RHAT_LIMIT:
+        found.append(R_HAT(worst=worst))
+    fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
+    if not fewest >= ESS_LIMIT:
+        found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest))
+    return tuple(found)

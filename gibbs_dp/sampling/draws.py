@@ -6,42 +6,31 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp import io
 from gibbs_dp._cautions import Warned
-from gibbs_dp._version import __version__
 from gibbs_dp.io import html
-from gibbs_dp.sampling.cautions import (
-    BIASED_STEPS,
-    DIVERGED_CHAINS,
-    FEW_EFFECTIVE_DRAWS,
-    R_HAT,
-    STUCK_CHAINS,
-)
+from gibbs_dp.model.examples import as_examples, num_examples
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.cautions import judge
+from gibbs_dp.sampling.containers import as_arviz, as_xarray
 from gibbs_dp.sampling.coordinates import coordinates, describe, named_leaves
+from gibbs_dp.sampling.likelihoods import log_likelihoods
+from gibbs_dp.sampling.shown import as_html
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-RHAT_LIMIT = 1.01
-ESS_LIMIT = 100.0
-INFLATION_LIMIT = 0.05
-# What a pointer on a column's title sees in a notebook.
-MEANINGS = {
-    "ess": "Effective number of draws: so many independent ones would know the mean as well.",
-    "r_hat": "Split R-hat: about 1 where the chains agree.",
-}
-ONLY_SHOWN = (
-    "ess and r_hat are computed for the coordinates above only; .warnings looks at all of them."
-)
+MOST_LIKELIHOODS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +54,8 @@ class Draws:
         Inverse temperature that was sampled.
     settings
         How, as plain numbers and strings.
+    source
+        Posterior and data, where they are known; not written to files.
     """
 
     theta: PyTree
@@ -73,6 +64,7 @@ class Draws:
     is_stuck: Bool[np.ndarray, "*batch chain"]
     gamma: float
     settings: dict[str, Any]
+    source: tuple[GibbsPosterior, PyTree] | None = field(default=None, repr=False)
 
     @property
     def is_batch(self) -> bool:
@@ -131,22 +123,7 @@ class Draws:
 
     def _warnings(self, rows: Sequence[dict[str, Any]]) -> tuple[Warned, ...]:
         """Warn of the chains, and of what these rows say of them."""
-        found = []
-        if self.is_stuck.any():
-            found.append(STUCK_CHAINS(stuck=int(self.is_stuck.sum()), total=self.is_stuck.size))
-        lost = ~np.isfinite(self.log_density).all(axis=-1)
-        if lost.any():
-            found.append(DIVERGED_CHAINS(lost=int(lost.sum()), total=lost.size))
-        inflation = self.variance_inflation
-        if inflation is not None and not inflation <= INFLATION_LIMIT:
-            found.append(BIASED_STEPS(share=inflation))
-        worst = float(np.fmax.reduce([row["r_hat"] for row in rows]))
-        if not worst <= RHAT_LIMIT:
-            found.append(R_HAT(worst=worst))
-        fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
-        if not fewest >= ESS_LIMIT:
-            found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest))
-        return tuple(found)
+        return judge(self.is_stuck, self.log_density, self.variance_inflation, rows)
 
     def summary(self) -> str:
         """Return the diagnostics table as text, then the warnings."""
@@ -161,7 +138,8 @@ class Draws:
     def _how(self) -> str:
         if self.variance_inflation is not None:
             return f"no acceptance step: variance too large by {self.variance_inflation:.1%} (est.)"
-        return f"accepted {float(self.accept_rate.mean()):.0%}"
+        rate = float(self.accept_rate.mean())
+        return f"accepted {rate:.0%}" if rate == rate else str(self.settings.get("kernel", ""))
 
     def __str__(self) -> str:
         return self.summary()
@@ -179,82 +157,147 @@ class Draws:
     def _repr_html_(self) -> str:
         rows = self._rows(html.MOST_LINES // 2)
         total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
-        names = [name for name in rows[0] if name != "dataset" or self.is_batch]
-        cells = [
-            [f"{x:.4g}" if isinstance(x, float) else str(x) for x in map(row.get, names)]
-            for row in rows
-        ]
-        marks: list[tuple[str, str]] = [("WARNING", text) for text in self._warnings(rows)]
-        if total > len(rows):
-            marks.append(("note:", ONLY_SHOWN))
-        return html.block(
-            f"{repr(self)[:-1]}, {self._how()})",
-            html.table(
-                [html.Heading(n, MEANINGS.get(n, ""), n == "parameter") for n in names],
-                cells,
-                total - len(rows),
-                "coordinates",
-            ),
-            html.remarks(marks),
-        )
+        head = f"{repr(self)[:-1]}, {self._how()})"
+        return as_html(head, rows, total, self._warnings(rows), self.is_batch)
 
     # -- other formats --------------------------------------------------------------------
 
-    def to_xarray(self) -> xr.DataTree:
-        """Tree with groups ``posterior`` and ``sample_stats``, dims ``(chain, draw, ...)``."""
-        import xarray as xr  # slow to import
+    def log_likelihood(
+        self, posterior: GibbsPosterior | None = None, data: PyTree | None = None
+    ) -> Float[np.ndarray, "*batch chain draw n"]:
+        """Minus gamma times the loss of every example at every draw, in nats.
 
-        lead = ("dataset",) * self.is_batch + ("chain", "draw")
-        posterior = {
-            name: ((*lead, *(f"{name}_dim_{k}" for k in range(leaf.ndim - len(lead)))), leaf)
-            for name, leaf in self.named.items()
-        }
-        stats = {
-            "lp": (lead, self.log_density),
-            "acceptance_rate": (lead[:-1], self.accept_rate),
-            "stuck": (lead[:-1], self.is_stuck),
-        }
-        sizes = dict(zip(lead, self.log_density.shape, strict=True))
-        coordinates = {name: np.arange(size) for name, size in sizes.items()}
-        chains = {name: x for name, x in coordinates.items() if name != "draw"}
-        attributes = {
-            "gibbs_dp_kind": "draws",
-            "gibbs_dp_version": __version__,
-            "gamma": self.gamma,
-            "settings": json.dumps(self.settings),
-        }
-        return xr.DataTree.from_dict(
-            {
-                "/": xr.Dataset(attrs=attributes),
-                "/posterior": xr.Dataset(posterior, coordinates),
-                "/sample_stats": xr.Dataset(stats, coordinates | chains),
-            }
-        )
+        That is what each example adds to the log density: the log-likelihood where gamma is 1 and
+        the loss a negative one. `gibbs_dp.audit_log_likelihood` takes it.
 
-    def to_arviz(self) -> Any:
-        """Return ArviZ's own container: InferenceData before 1.0, the same DataTree from 1.0 on.
+        Parameters
+        ----------
+        posterior, data
+            What was sampled, for draws that do not know it: those of a file, or with a mask.
+
+        Returns
+        -------
+        array
+            An axis of examples after chains and draws.
 
         Raises
         ------
-        ImportError
-            If ArviZ is not installed (``pip install arviz``).
+        ValueError
+            If the draws do not know posterior and data, or single examples have no loss.
         """
-        import arviz
+        if (posterior is None) != (data is None):
+            raise ValueError("log_likelihood: give both posterior and data, or neither.")
+        source = self.source if posterior is None else (posterior, as_examples(data))
+        if source is None:
+            raise ValueError(
+                "log_likelihood: these draws (of a file, or with a mask) do not know what was "
+                "sampled; pass posterior and data."
+            )
+        return log_likelihoods(*source, self.theta, self.gamma, self.is_batch)
 
-        tree = self.to_xarray()
-        if arviz.__version__.startswith("0."):
-            return arviz.InferenceData.from_datatree(tree)
-        return tree
+    def unconstrained(self, posterior: GibbsPosterior | None = None) -> Float[Array, ...]:
+        """Draws in the flat coordinates of the posterior, to start other samplers from.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+        Parameters
+        ----------
+        posterior
+            What was sampled, for draws that do not know it: those of a file, or with a mask.
+
+        Returns
+        -------
+        array
+            ``[chain, draw, dim]``, with a leading axis of datasets for a batch.
+
+        Raises
+        ------
+        ValueError
+            If the draws do not know the posterior.
+        """
+        if posterior is None and self.source is None:
+            raise ValueError("posterior: these draws do not know what was sampled; pass it.")
+        known = self.source[0] if posterior is None and self.source is not None else posterior
+        assert known is not None
+        convert: Any = known.unconstrain
+        for _ in self.log_density.shape:
+            convert = jax.vmap(convert)
+        return convert(jax.tree.map(jnp.asarray, self.theta))
+
+    def to_xarray(self, log_likelihood: bool = False) -> xr.DataTree:
+        """Tree with groups ``posterior`` and ``sample_stats``, dims ``(chain, draw, ...)``.
+
+        Parameters
+        ----------
+        log_likelihood
+            Add the group of that name: :meth:`log_likelihood`.
+
+        Returns
+        -------
+        xarray.DataTree
+            The draws.
+
+        Raises
+        ------
+        ValueError
+            If there is no log-likelihood to add.
+        """
+        return as_xarray(
+            self.named,
+            {
+                "lp": self.log_density,
+                "acceptance_rate": self.accept_rate,
+                "stuck": self.is_stuck,
+            },
+            {"gamma": self.gamma, "settings": json.dumps(self.settings)},
+            self.log_likelihood() if log_likelihood else None,
+        )
+
+    def to_arviz(self, log_likelihood: bool | None = None) -> Any:
+        """Return ArviZ's own container: InferenceData before 1.0, the same DataTree from 1.0 on.
+
+        Parameters
+        ----------
+        log_likelihood
+            Whether to have the group of that name, which ``az.loo`` and ``az.compare`` need. None:
+            where the draws know posterior and data, examples have losses of their own, and it has
+            no more than 2^27 numbers.
+
+        Returns
+        -------
+        InferenceData or DataTree
+            The draws.
+
+        Raises
+        ------
+        ValueError
+            If ArviZ is not installed (``pip install arviz``), or there is no log-likelihood.
+        """
+        if log_likelihood is None:
+            log_likelihood = self._has_small_likelihood()
+        return as_arviz(self.to_xarray(log_likelihood))
+
+    def _has_small_likelihood(self) -> bool:
+        if self.source is None or not self.source[0].has_example_losses:
+            return False
+        return self.log_density.size * num_examples(self.source[1]) <= MOST_LIKELIHOODS
+
+    def save(self, path: str | os.PathLike[str], log_likelihood: bool = False) -> None:
         """Write to NetCDF, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            The file.
+        log_likelihood
+            Add the group of that name, for ArviZ and ``gibbs-dp audit --idata``.
 
         Raises
         ------
         OSError
             If the folder cannot be written.
+        ValueError
+            If there is no log-likelihood to add.
         """
-        tree = self.to_xarray()
+        tree = self.to_xarray(log_likelihood)
         # NetCDF has no booleans of its own, and no names with slashes.
         tree["sample_stats"]["stuck"] = tree["sample_stats"]["stuck"].astype(np.int8)
         io.save_netcdf(tree, path)

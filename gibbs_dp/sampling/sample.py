@@ -169,6 +169,7 @@ def sample(
     if isinstance(posterior.loss, Loss):
         posterior.loss.check_data(first)
     check_loss(posterior, first, num_examples(first))
+    source = (posterior, examples) if keep is None else None
     if keep is not None:
         posterior, batch = masked(posterior), (batch, jnp.asarray(kept))
 
@@ -198,14 +199,14 @@ def sample(
         draws = draws._replace(accept_prob=jnp.full_like(draws.accept_prob, jnp.nan))
         settings = _describe(sampler, num_warmup, examples)
         settings["variance_inflation"] = float(draws.inflation.mean())
-        return _pack(draws, theta, gamma, is_batch, settings)
+        return _pack(draws, theta, gamma, is_batch, settings, source)
     is_adapted = not _is_whitened(draws, sampler.least_accept)
     if is_adapted:
         draws, theta = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
         )
     settings = _describe(sampler, num_warmup, examples) | {"is_adapted": is_adapted}
-    return _pack(draws, theta, gamma, is_batch, settings)
+    return _pack(draws, theta, gamma, is_batch, settings, source)
 
 
 def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:
@@ -239,7 +240,12 @@ def _describe(sampler: Sampler, num_warmup: int, examples: PyTree) -> dict[str, 
 
 
 def _pack(
-    draws: ChainDraws, theta: PyTree, gamma: float, is_batch: bool, settings: dict[str, Any]
+    draws: ChainDraws,
+    theta: PyTree,
+    gamma: float,
+    is_batch: bool,
+    settings: dict[str, Any],
+    source: tuple[GibbsPosterior, PyTree] | None,
 ) -> Draws:
     def trim(leaf: Array) -> np.ndarray:
         return np.asarray(leaf if is_batch else leaf[0])
@@ -251,4 +257,5 @@ def _pack(
         is_stuck=trim(draws.is_stuck),
         gamma=float(gamma),
         settings=settings,
+        source=source,
     )

@@ -1,5 +1,8 @@
 """gdp.sample and the draws it returns."""
 
+import dataclasses
+
+import arviz
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -64,6 +67,72 @@ def test_files_and_arviz(draws, tmp_path):
 def test_arviz_reads_them(draws):
     data = draws.to_arviz()
     assert dict(data.posterior.sizes) == {"chain": 4, "draw": 500, "slope_dim_0": 2}
+    with pytest.raises(ValueError, match="do not know what was sampled; pass posterior and data"):
+        dataclasses.replace(draws, source=None).to_arviz(log_likelihood=True)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, used by ArviZ
+def test_arviz_compares_models_by_their_log_likelihoods(draws):
+    by_hand = -2.0 * (Y - X @ draws.theta["slope"][1, 7] - draws.theta["shift"][1, 7]) ** 2 / 0.5
+    assert draws.log_likelihood()[1, 7] == pytest.approx(by_hand, rel=1e-4, abs=1e-5)
+    smaller = gdp.GibbsPosterior(
+        lambda theta, z: (z[1] - theta["shift"]) ** 2 / (2 * 0.25), {"shift": dist.Normal()}
+    )
+    other = gdp.sample(smaller, (X, Y), gamma=2.0, num_samples=500)
+    table = arviz.compare({"both": draws.to_arviz(), "shift": other.to_arviz()})
+    assert list(table.index) == ["both", "shift"]
+    # Removing an example of a linear regression with known variance (leverage h, residual r):
+    # log p(y_i | the others) = log N(r / (1 - h); 0, v / (1 - h)), without the constant of N(y).
+    design, v = np.column_stack([np.ones(40), X]), 0.25 / 2.0
+    cov = np.linalg.inv(design.T @ design / v + np.eye(3))
+    h = np.einsum("ij,jk,ik->i", design, cov, design) / v
+    r = Y - design @ (cov @ design.T @ Y / v)
+    elpd = (0.5 * np.log(1 - h) - r**2 / (2 * v * (1 - h))).sum()
+    assert arviz.loo(draws.to_arviz()).elpd_loo == pytest.approx(elpd, rel=0.01)
+
+
+def test_log_likelihoods_of_files_batches_and_large_data(draws, tmp_path):
+    draws.save(tmp_path / "draws.nc", log_likelihood=True)
+    again = gdp.load_draws(tmp_path / "draws.nc")
+    whole = draws.log_likelihood()
+    assert again.log_likelihood(POSTERIOR, (X, Y)) == pytest.approx(whole, rel=1e-6)
+    twice = gdp.Draws(
+        {k: np.stack([v, v]) for k, v in draws.theta.items()},
+        *(np.stack([a, a]) for a in (draws.log_density, draws.accept_rate, draws.is_stuck)),
+        2.0, {}, (POSTERIOR, (np.stack([X, X]), np.stack([Y, Y]))),
+    )  # fmt: skip
+    assert twice.log_likelihood().shape == (2, 4, 500, 40)
+    assert twice.to_xarray(True)["log_likelihood"]["loss"].dims[0] == "dataset"
+
+
+def test_draws_of_other_samplers_go_both_ways(draws):
+    u = draws.unconstrained()
+    target = POSTERIOR.unconstrained((X, Y), 2.0)
+    assert u.shape == (4, 500, 3)
+    for samples, is_unconstrained in ((draws.theta, False), (u, True)):
+        back = gdp.as_draws(POSTERIOR, (X, Y), samples, 2.0, is_unconstrained)
+        assert back.theta["slope"] == pytest.approx(draws.theta["slope"], abs=1e-5)
+        gap = target.log_density(u[0, 3]) - target.log_density(u[2, 5])
+        found = back.log_density[0, 3] - back.log_density[2, 5]
+        assert found == pytest.approx(float(gap), abs=1e-3)
+        assert back.warnings == ()
+        assert "another library's" in back.summary()
+
+
+@pytest.mark.parametrize(
+    ("samples", "is_unconstrained", "message"),
+    [
+        ({"slope": np.zeros((4, 9, 2))}, False, "structure differs"),
+        ({"slope": np.zeros((4, 9, 2)), "shift": np.zeros((4, 8))}, False, "all need the same"),
+        ({"slope": np.zeros((4, 9, 3)), "shift": np.zeros((4, 9))}, False, "array of shape"),
+        ({"slope": np.zeros((4, 9, 2)), "shift": np.full((4, 9), np.nan)}, False, "are NaN"),
+        (np.zeros((4, 9, 2)), True, "unconstrained ones are"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused(samples, is_unconstrained, message):
+    with pytest.raises(ValueError, match=message):
+        gdp.as_draws(POSTERIOR, (X, Y), samples, 1.0, is_unconstrained)
 
 
 def test_separate_modes_are_seen():

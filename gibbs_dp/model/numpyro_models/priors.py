@@ -93,6 +93,11 @@ def make_prior(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) ->
         Its sites.
     data
         Examples, of which only the shapes count.
+
+    Returns
+    -------
+    Prior
+        A :class:`ModelPrior`, where laws depend on each other.
     """
     shapes = jax.tree.map(lambda a: (a.shape, a.dtype), data)
     known = tuple(name for name in found.observed if name not in likelihood.axes)

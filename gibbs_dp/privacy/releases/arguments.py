@@ -17,7 +17,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.draws import ESS_LIMIT
+from gibbs_dp.sampling.cautions import ESS_LIMIT
 from gibbs_dp.sampling.grid import Grid
 
 # Most elements of one array, and most steps of one loop: the reach of 32-bit indices.

@@ -14,7 +14,8 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.private_data import clip_data, num_rows
 from gibbs_dp.privacy.releases.arguments import one_sentence
-from gibbs_dp.sampling.draws import ESS_LIMIT, RHAT_LIMIT, Draws
+from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT
+from gibbs_dp.sampling.draws import Draws
 
 EXACT_DRAW = "exact-draw"
 FLOAT_ARITHMETIC = "float-arithmetic"
