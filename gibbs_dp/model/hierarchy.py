@@ -13,8 +13,12 @@ Conditional = Callable[[dict[str, Any]], Any]
 
 
 def is_conditional(leaf: Any) -> bool:
-    """Whether a part of a prior is a function of other parts rather than a distribution."""
-    return callable(leaf) and not isinstance(leaf, (dist.Distribution, type))
+    """Whether a part of a prior is a function of other parts rather than a distribution.
+
+    Modules of neural networks are callable too, but are trees of arrays.
+    """
+    is_function = callable(leaf) and not isinstance(leaf, (dist.Distribution, type))
+    return is_function and jax.tree_util.all_leaves([leaf])
 
 
 def resolve(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:

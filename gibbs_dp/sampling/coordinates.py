@@ -14,10 +14,16 @@ from numpyro import diagnostics
 def named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
     """Name every leaf of a tree by its path, and a single array ``theta``."""
     pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
-    names = [
-        ".".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path, _ in pairs
-    ]
+    names = [".".join(map(_of_key, path)) for path, _ in pairs]
     return [(name or "theta", leaf) for name, (_, leaf) in zip(names, pairs, strict=True)]
+
+
+def _of_key(key: Any) -> str:
+    """Name a step of a path: the key of a dict, the place in a list, the attribute of a module."""
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
 
 
 def label(name: str, index: tuple[int, ...]) -> str:

@@ -1,0 +1,173 @@
+"""Models of other libraries through the whole of gibbs_dp: both doors lead to the same numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import gibbs_dp as gdp
+
+RNG = np.random.default_rng(20261124)
+X = RNG.normal(size=(60, 2))
+Y = (RNG.uniform(size=60) < 1 / (1 + np.exp(-X @ [1.0, -0.5]))).astype(int)
+COUNTS = {"num_datasets": 256, "num_chains": 4, "num_information": 0, "progress": False}
+
+
+def logistic(x, y=None):
+    w = numpyro.sample("w", dist.Normal(0, 1).expand([2]).to_event(1))
+    with numpyro.plate("rows", x.shape[0]):
+        numpyro.sample("y", dist.Bernoulli(logits=x @ w), obs=y)
+
+
+def test_an_audit_takes_three_lines_and_equals_the_built_in_loss():
+    posterior = gdp.GibbsPosterior.from_numpyro(logistic, args=(X, Y))
+    table = gdp.populations.Table(posterior.data)
+    ours = gdp.audit(posterior, table, n=60, gammas=[0.3, 1.0], **COUNTS)
+
+    known = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0).to_event(1))
+    other = gdp.audit(known, gdp.populations.Table((X, Y)), n=60, gammas=[0.3, 1.0], **COUNTS)
+    for column in ("on_average_kl", "generalization_error", "empirical_risk"):
+        # The same datasets and random numbers: what differs is rounding, and what it changes in
+        # single accepted steps.
+        assert ours[column] == pytest.approx(other[column], rel=2e-3)
+    assert not ours.warnings
+
+
+def mean(person, y):
+    m = numpyro.sample("m", dist.ImproperUniform(dist.constraints.real, (), ()))
+    with numpyro.plate("rows", y.shape[0]):
+        numpyro.sample("y", dist.Normal(m, 1.0), obs=y)
+
+
+def test_replacing_a_whole_group_costs_its_rows():
+    # A flat Gaussian mean of J groups of k rows, a group replaced: KL = gamma k v / (J k), as k
+    # rows move the mean by N(0, 2 k v / (J k)^2) and its precision is gamma J k.
+    groups, size, v = 12, 3, 1.0
+    person = np.repeat(np.arange(groups), size)
+    posterior = gdp.GibbsPosterior.from_numpyro(
+        mean, args=(person, np.zeros(groups * size)), group="person"
+    )
+    shape = posterior.data["is_row"].shape[1:]
+
+    def population(key, n):
+        return {"y": jax.random.normal(key, (n, *shape)), "is_row": jnp.ones((n, *shape), bool)}
+
+    report = gdp.audit(posterior, population, n=groups, gammas=[0.5], **COUNTS | {"num_chains": 8})
+    error = report["on_average_kl"][0] - 0.5 * v / groups
+    assert abs(error) < 4 * report["on_average_kl_se"][0]  # false alarms: 6 in 100,000
+
+
+def schools(num_schools, sigma, y=None):
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfNormal(5))
+    with numpyro.plate("schools", num_schools):
+        z = numpyro.sample("z", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mu + tau * z, sigma), obs=y)
+
+
+def test_examples_with_parameters_of_their_own_are_replaced_in_their_places():
+    sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    posterior = gdp.GibbsPosterior.from_numpyro(schools, args=(8, sigma, y), structured=True)
+    truth = {"mu": 4.0, "tau": 3.0, "z": np.linspace(-1, 1, 8)}
+    population = gdp.populations.from_numpyro(schools, truth, args=(8, sigma, y))
+    report = gdp.audit(posterior, population, n=8, gammas=[1.0], **COUNTS | {"num_datasets": 128})
+    gap = report["on_average_kl"] - report["on_average_kl_ghost"]  # two routes, by Theorem 4
+    error = np.hypot(report["on_average_kl_se"], report["on_average_kl_ghost_se"])
+    assert abs(gap[0]) < 4 * error[0]
+    # The mean loss at the truth is the entropy of N(0, sigma_i), so the posterior's is above it.
+    entropy = (0.5 * np.log(2 * np.pi * np.e) + np.log(sigma)).sum()
+    assert report["population_risk"][0] > entropy > report["empirical_risk"][0]
+
+
+def test_a_simulated_population_has_the_known_answer():
+    # The flat Gaussian mean: on-average KL = gamma v / n, with v = 1.
+    posterior = gdp.GibbsPosterior.from_numpyro(mean, args=(0, np.zeros(10)), examples=("y",))
+    population = gdp.populations.from_numpyro(
+        mean, {"m": 3.0}, args=(0, np.zeros(10)), examples=("y",)
+    )
+    settings = COUNTS | {"num_information": 64, "num_chains": 8}
+    report = gdp.audit(posterior, population, n=20, gammas=[1.0], **settings)
+    assert abs(report["on_average_kl"][0] - 1 / 20) < 4 * report["on_average_kl_se"][0]
+
+
+def test_datasets_with_parameters_of_their_own_are_said_to_have_them():
+    posterior = gdp.GibbsPosterior.from_numpyro(logistic, args=(X, Y))
+    population = gdp.populations.from_numpyro(logistic, args=(X, Y))
+    settings = {k: v for k, v in COUNTS.items() if k != "num_information"}
+    report = gdp.audit(posterior, population, n=30, gammas=[1.0], **settings)
+    assert "mutual_information_lower" not in report.columns
+    assert any("parameters of its own" in note for note in report.notes)
+    gap = report["on_average_kl"] - report["on_average_kl_ghost"]  # Theorem 4 holds for mixtures
+    error = np.hypot(report["on_average_kl_se"], report["on_average_kl_ghost_se"])
+    assert abs(gap[0]) < 4 * error[0]
+
+
+# -- trees of parameters ----------------------------------------------------------------------
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Network:
+    """A module as Flax NNX and Equinox have them: arrays by attribute, the rest static."""
+
+    def __init__(self, kernel, bias, width):
+        self.kernel, self.bias, self.width = kernel, bias, width
+
+    def tree_flatten_with_keys(self):
+        key = jax.tree_util.GetAttrKey
+        return ((key("kernel"), self.kernel), (key("bias"), self.bias)), self.width
+
+    @classmethod
+    def tree_unflatten(cls, width, leaves):
+        return cls(*leaves, width)
+
+    def __call__(self, x):
+        return jnp.sum(jnp.tanh(x @ self.kernel + self.bias)) / self.width
+
+
+def test_modules_are_parameters():
+    network = Network(jnp.zeros((2, 3)), jnp.zeros(3), 3)
+    prior = gdp.priors.normal_like(network, 2.0)
+    posterior = gdp.GibbsPosterior.from_log_density(
+        lambda net, z: dist.Bernoulli(logits=net(z[0])).log_prob(z[1]), prior
+    )
+    zero = jax.tree.map(jnp.zeros_like, network)
+    found = posterior.log_density(zero, (X, Y), 1.0)
+    expected = 9 * dist.Normal(0, 2).log_prob(0.0) + 60 * np.log(0.5)
+    assert found == pytest.approx(float(expected), rel=1e-5)
+    draws = gdp.sample(posterior, (X, Y), gamma=0.0, num_samples=250)
+    assert isinstance(draws.theta, Network)
+    assert draws.theta.kernel.shape == (4, 250, 2, 3)
+    assert abs(draws.theta.kernel.std() - 2.0) < 0.2
+    assert list(draws.to_dataframe().index[:2]) == ["kernel[0,0]", "kernel[0,1]"]
+
+
+@pytest.mark.parametrize(
+    ("params", "scale", "message"),
+    [
+        ({"a": jnp.tanh}, 1.0, r"params: \['a'\] is .*no array of floating-point"),
+        ({"a": jnp.arange(3)}, 1.0, r"params: \['a'\] is .*keep such parts aside"),
+        ({"a": None}, 1.0, "hold no array"),
+        ({"a": jnp.zeros(3)}, 0.0, "must be positive"),
+        ({"a": jnp.zeros(3)}, {"b": 1.0}, "a tree like params"),
+        ({"a": jnp.zeros(3)}, jnp.ones(2), r"shape \(2,\) does not fit \['a'\]"),
+    ],
+)
+def test_what_is_no_tree_of_arrays_is_refused(params, scale, message):
+    with pytest.raises(ValueError, match=message):
+        gdp.priors.normal_like(params, scale)
+
+
+def test_scales_may_differ():
+    prior = gdp.priors.normal_like({"a": jnp.zeros(3), "b": jnp.zeros(())}, {"a": 1.0, "b": 3.0})
+    assert float(prior["b"].log_prob(0.0)) == pytest.approx(float(dist.Normal(0, 3).log_prob(0.0)))
+
+
+def test_a_log_likelihood_of_the_whole_dataset_is_a_structured_loss():
+    posterior = gdp.GibbsPosterior.from_log_density(
+        lambda theta, data: -jnp.sum((theta - data) ** 2), dist.Normal(0, 1), structured=True
+    )
+    assert posterior.structured
+    assert float(posterior.empirical_loss(jnp.array(0.5), jnp.array([0.0, 1.0]))) == 0.5
