@@ -105,6 +105,40 @@ def test_datasets_with_parameters_of_their_own_are_said_to_have_them():
     assert abs(gap[0]) < 4 * error[0]
 
 
+def test_a_declared_range_lets_a_model_be_released(tmp_path):
+    def bounded(x, y=None):
+        w = numpyro.sample("w", dist.Uniform(-1, 1).expand([2]).to_event(1))
+        numpyro.sample("y", dist.Bernoulli(logits=x @ w), obs=y)
+
+    posterior = gdp.GibbsPosterior.from_numpyro(bounded, args=(X, Y))
+    # |x| <= 1 and |w| <= sqrt(2): the logit moves by at most 2 sqrt(2), and so does the loss.
+    loss = gdp.losses.Declared(posterior.loss, oscillation=2 * 2**0.5)
+    private = gdp.GibbsPosterior(loss, posterior.prior)
+    released = gdp.release(
+        private,
+        posterior.data,
+        domain=gdp.Domain(x_bound=1.0, y_range=(0.0, 1.0)),
+        adjacency="replace-one",
+        ledger=gdp.Ledger.create(tmp_path / "ledger.db", epsilon=2.0, adjacency="replace-one"),
+        accept=("exact-draw", "float-arithmetic"),
+        pure_epsilon=2.0,
+    )
+    assert np.abs(released.theta["w"]).max() <= 1.0
+    # The exponential mechanism: epsilon = gamma * exchange range, twice the oscillation.
+    assert released.guarantee.pure_epsilon <= 2.0
+
+
+def test_domains_clip_the_arguments_of_a_model():
+    domain = gdp.Domain(x_bound=1.0, y_range=(0.0, 1.0))
+    clipped = domain.clip({"y": np.array([7.0]), "x": np.array([[3.0, 4.0]])})
+    assert clipped["x"] == pytest.approx(np.array([[0.6, 0.8]]), abs=1e-5)
+    assert clipped["y"].tolist() == [1.0]
+    assert domain.is_outside({"x": np.array([[3.0, 4.0]]), "y": np.array([1.0])}).tolist() == [True]
+    assert domain.clip({"z": np.array([3.0])})["z"] == pytest.approx(np.ones(1), abs=1e-5)
+    with pytest.raises(ValueError, match="the examples are x, w, y; name the model's arguments"):
+        domain.clip({"x": X, "w": X, "y": Y})
+
+
 # -- trees of parameters ----------------------------------------------------------------------
 
 

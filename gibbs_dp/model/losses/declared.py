@@ -73,8 +73,9 @@ class Declared(Loss):
         return jnp.asarray(self.function(theta, z))
 
     def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
-        """Losses of ``n`` examples, one by one."""
-        return over_examples(self, theta, data)
+        """Losses of ``n`` examples: one by one, unless the function has a ``batch`` of its own."""
+        batch = getattr(self.function, "batch", None)
+        return over_examples(self, theta, data) if batch is None else batch(theta, data)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Return the declared constants, whatever the domain."""
