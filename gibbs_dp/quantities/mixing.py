@@ -31,8 +31,10 @@ STARTS_DISAGREE = Caution(
     "modes, or a mode search that fails; do not trust this row.",
     "On pilot datasets, chains that started far from the mode did not end where those that "
     "started at it did. The posterior probably has several modes, and the engine samples one.",
-    "Do not use the row. Remove symmetries of the model (label switching), give a prior that "
-    "prefers one mode, use gdp.Grid for one to three parameters, or look at smaller gammas, whose "
+    "Do not use the row. In a hierarchical model, non-centre the sites whose scale is sampled "
+    "(NumPyro: handlers.reparam with LocScaleReparam(0)), whose density grows without bound. "
+    "Remove symmetries of the model (label switching), give a prior that prefers one mode, use "
+    "gdp.Grid for one to three parameters, or look at smaller gammas, whose "
     "posteriors are smoother.",
 )
 SLOW_MIXING = Caution(
@@ -41,7 +43,7 @@ SLOW_MIXING = Caution(
     "num_samples or use another kernel.",
     "So few of the draws are independent that where chains started may still show.",
     "Raise num_samples; use gdp.HMC() where another kernel was chosen; rescale parameters whose "
-    "sizes differ by orders of magnitude.",
+    "sizes differ by orders of magnitude; non-centre hierarchical models.",
 )
 UNEVEN_MIXING = Caution(
     "uneven-mixing",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
 from gibbs_dp.sampling.noise import chain_keys, step_key
@@ -45,6 +45,14 @@ class Walk(NamedTuple):
 # Runs the last round instead of evolve: (streams, positions, whitening, step size, schedule, number
 # of its first step, num_samples, is_joint).
 LastRound = Callable[[Array, Array, Whitening, Array, Schedule, Any, int, bool], Walk]
+
+
+def _movers(has_moved: Bool[Array, " chains"]) -> Int[Array, " chains"]:
+    """For every chain one that has moved; itself where none has."""
+    places = jnp.arange(has_moved.shape[0])
+    movers = jnp.argsort(~has_moved, stable=True)
+    count = jnp.sum(has_moved)
+    return jnp.where(count > 0, movers[places % jnp.maximum(count, 1)], places)
 
 
 class _Memory(NamedTuple):
@@ -139,6 +147,10 @@ def evolve(
             0, count, one_step, (states, begin, memory, still, noise_of(first))
         )
         flat = jax.vmap(jax.vmap(current.color))(memory.v)
+        if is_last is not True:
+            # A chain that cannot move, in the neck of a funnel, goes on from where another is.
+            taken = jnp.where(has_moved | is_last, jnp.arange(num_chains), _movers(has_moved))
+            flat = flat[:, taken]
         pooled = flat[-min(num_samples, STEPS_PER_ROUND) :].reshape(-1, dim)
         fresh = fit_whitening(pooled, current)
         kept = jax.tree.map(lambda a, b: jnp.where(is_last, a, b), current, fresh)

@@ -1,11 +1,15 @@
 """When `gdp.sample` learns its coordinates from draws, rather than from the fit at the mode."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from numpyro.diagnostics import effective_sample_size
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling.evolve import evolve
+from gibbs_dp.sampling.schedule import make_schedule
+from gibbs_dp.sampling.whitening import Whitening
 
 DIM = 31
 
@@ -35,3 +39,22 @@ def test_draws_wider_than_the_fit_start_it_and_have_the_right_law():
 def test_a_gaussian_needs_none():
     near = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(2), 1.0))
     assert not gdp.sample(near, jnp.ones((3, 2)), num_samples=100).settings["is_adapted"]
+
+
+def test_a_chain_that_cannot_move_goes_on_from_another():
+    # The energy v^4 is so steep at 1,000 that every trajectory from there flies away, whatever
+    # step suits the other chains.
+    starts = jnp.array([[1000.0], [0.5], [-0.3], [1.0]])
+    unit = Whitening(jnp.zeros(1), jnp.ones(1))
+    kernel = gdp.HMC()
+
+    def run(rounds):
+        schedule = make_schedule(kernel.default_tuning(1), 20, rounds)
+        return evolve(
+            jax.random.key(0), lambda v: jnp.sum(v**4), starts, unit, kernel, schedule, 50
+        )
+
+    assert run(0).is_stuck.tolist() == [True, False, False, False]
+    moved = run(2)
+    assert not moved.is_stuck.any()
+    assert abs(moved.v).max() < 5.0
