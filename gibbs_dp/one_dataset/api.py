@@ -32,8 +32,8 @@ NAMED = 5
 def audit_log_likelihood(
     log_likelihood: Any,
     gamma: float = 1.0,
-    groups: Sequence[Any] | None = None,
-    names: Sequence[Any] | None = None,
+    groups: Sequence[Any] | np.ndarray | None = None,
+    names: Sequence[Any] | np.ndarray | None = None,
 ) -> OneDatasetReport:
     """Measure what one example changes in a posterior, from the log-likelihoods of its draws.
 

@@ -10,6 +10,8 @@ from jaxtyping import Float
 
 # Draws of all chains, and of each, below which nothing is said.
 LEAST_DRAWS, LEAST_SAMPLES = 100, 10
+# At larger sizes double precision has steps above a hundredth.
+LARGEST = 1e14
 
 
 def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
@@ -48,6 +50,12 @@ def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
             f"log_likelihood: {len(bad)} numbers are NaN or infinite, the first at [{where}]; "
             "leave examples out that were not observed, and find out which draws gave the others."
         )
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    if largest > LARGEST:
+        raise ValueError(
+            f"log_likelihood: {largest:.3g} is its largest size, of which no differences are left "
+            "in double precision; find out which draws gave it."
+        )
     return np.asarray(values)
 
 
@@ -65,7 +73,7 @@ def checked_gamma(gamma: Any) -> float:
     return float(values)
 
 
-def checked_labels(argument: str, given: Sequence[Any], count: int) -> np.ndarray:
+def checked_labels(argument: str, given: Sequence[Any] | np.ndarray, count: int) -> np.ndarray:
     """Return one whole number or one text for each example.
 
     Raises

@@ -32,7 +32,7 @@ MISSING = (
 def audit_inference_data(
     data: Any,
     var_names: str | Sequence[str] | None = None,
-    group: str | Sequence[Any] | None = None,
+    group: str | Sequence[Any] | np.ndarray | None = None,
     gamma: float = 1.0,
 ) -> OneDatasetReport:
     """Measure what one example changes in a posterior that ArviZ, PyMC, NumPyro or Stan sampled.
@@ -84,7 +84,7 @@ def audit_inference_data(
     chosen = _chosen(held, names)
     first = chosen[0]
     table, dims = _table(chosen)
-    labels: Sequence[Any] | None = None
+    labels: Sequence[Any] | np.ndarray | None = None
     if isinstance(group, str) and group in dims:
         place = dims.index(group)
         others = tuple(2 + k for k in range(len(dims)) if k != place)

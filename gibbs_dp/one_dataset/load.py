@@ -83,5 +83,8 @@ def _check_settings(settings: dict[str, Any], size: int) -> None:
         allowed = (int, float) if kind is float else (kind,)
         if not isinstance(value, allowed) or isinstance(value, bool):
             raise ValueError(f"its setting {name!r} is no {kind.__name__}")
+    variables = settings.get("variables", [])
+    if not isinstance(variables, list):
+        raise ValueError("its setting 'variables' is no list")
     if settings["n"] != size or not settings["gamma"] > 0:
         raise ValueError("its settings and its numbers do not belong together")

@@ -73,6 +73,11 @@ def assumptions(settings: Mapping[str, Any]) -> tuple[str, ...]:
         f"weights reach the posterior without one {unit}: k_hat is below "
         f"{settings['k_hat_limit']:.2f}.",
     ]
+    if len(variables := settings.get("variables", [])) > 1:
+        found.append(
+            f"each {unit} has one factor in each of {', '.join(map(str, variables))}: their "
+            "log-likelihoods were added."
+        )
     if gamma != 1:
         found.append(
             "elpd_loo and p_loo are of the tempered posterior's predictions, p_waic of its draws; "

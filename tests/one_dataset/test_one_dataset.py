@@ -5,19 +5,15 @@ averages are 7 in a million each, plus what few pieces of a jackknife add.
 """
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conjugate import bernoulli, linear_regression, unknown_variance
 from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.one_dataset import passes
 from gibbs_dp.one_dataset.pieces import jackknife, split
-
-sys.path.insert(0, str(Path(__file__).parent))
-from conjugate import bernoulli, linear_regression, unknown_variance
 
 DRAWS = 16_000
 PROBLEMS = {
