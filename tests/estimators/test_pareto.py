@@ -9,6 +9,8 @@ from gibbs_dp.estimators.pareto import k_hat_limit, pareto_smooth
 @pytest.mark.parametrize(("draws", "efficiency"), [(4000, 1.0), (1000, 0.4), (100, 1.0), (30, 1.0)])
 def test_weights_and_shapes_are_those_of_arviz(draws, efficiency):
     arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    if not hasattr(arviz, "psislw"):
+        pytest.skip("ArviZ 1.x has no public function for it")
     rng = np.random.default_rng(1)
     x = rng.standard_t(4, size=(60, draws)) * np.linspace(0.01, 3, 60)[:, None]
     x[3] = np.round(50 * x[3]) / 50  # ties in the tail

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+import xarray as xr
 from conjugate import bernoulli, linear_regression, unknown_variance
 from scipy import stats
 
@@ -100,14 +101,21 @@ def test_scores_are_those_of_arviz():
     rng = np.random.default_rng(4)
     values = in_chains(unknown_variance(20, 4000, rng).log_likelihood)
     report = gdp.audit_log_likelihood(values)
-    data = arviz.from_dict(posterior={"a": values[:, :, 0]}, log_likelihood={"y": values})
+    group = xr.Dataset({"y": (("chain", "draw", "person"), values)})
+    data = xr.DataTree.from_dict({"/log_likelihood": group})
+    is_old = arviz.__version__.startswith("0.")
+    if is_old:
+        data = arviz.InferenceData.from_datatree(data)
     efficiency = report.settings["relative_efficiency"]
     found = arviz.loo(data, reff=efficiency, pointwise=True)
     frame = report.to_dataframe()
-    assert np.abs(frame["k_hat"] - found.pareto_k.to_numpy()).max() < 1e-6
-    assert np.abs(frame["elpd_loo"] - found.loo_i.to_numpy()).max() < 1e-6
-    assert abs(report["p_loo"] - found.p_loo) < 1e-6
-    assert abs(report["elpd_loo_se"] - found.se) < 1e-6
+    pointwise = found.loo_i if is_old else found.elpd_i
+    # Tails of ArviZ 1.x may have one draw less.
+    of_shape, of_score = (1e-6, 1e-6) if is_old else (0.02, 1e-3)
+    assert np.abs(frame["k_hat"] - found.pareto_k.to_numpy()).max() < of_shape
+    assert np.abs(frame["elpd_loo"] - pointwise.to_numpy()).max() < of_score
+    assert abs(report["p_loo"] - (found.p_loo if is_old else found.p)) < of_score
+    assert abs(report["elpd_loo_se"] - found.se) < of_score
     variances = values.var(axis=(0, 1), ddof=1)  # ArviZ divides by draws, not by one less
     assert abs(report["p_waic"] / variances.sum() - 1) < 1e-9
 
