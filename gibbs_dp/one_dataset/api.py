@@ -169,7 +169,7 @@ def _averages(found: Estimates, gamma: float, limit: float) -> dict[str, float]:
     scores = found.scores
     n = scores.elpd_loo.size
     averages["elpd_loo"] = float(scores.elpd_loo.sum())
-    averages["elpd_loo_se"] = float(np.sqrt(n * scores.elpd_loo.var()))
+    averages["elpd_loo_se"] = float(np.sqrt(n * scores.elpd_loo.var(ddof=1)))
     averages["p_loo"] = float(scores.p_loo.sum())
     averages["p_waic"] = float(scores.p_waic.sum())
     averages["k_hat_max"] = float(scores.k_hat.max())
