@@ -65,7 +65,8 @@ AVERAGES: dict[str, Meaning] = {
     ),
     "elpd_loo": Meaning(
         "nats",
-        "Expected log predictive density, leaving one out; its standard error is that of ArviZ 1.x and of the R package loo.",
+        "Expected log predictive density, leaving one out. Its standard error is that of ArviZ "
+        "1.x and of the R package loo.",
         "elpd_loo",
     ),
     "p_loo": Meaning("", "Effective number of parameters by leaving one out.", "p_loo"),
