@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.estimators.pareto import k_hat_limit
+from gibbs_dp.io.html import plain
 from gibbs_dp.one_dataset.cautions import (
     CHAINS_DISAGREE,
     FEW_EFFECTIVE,
@@ -25,8 +26,8 @@ LEAST_EXAMPLES = 3
 RHAT_LIMIT, ESS_LIMIT = 1.01, 100.0
 # Below this KL the two routes agree within this share, and 4 Monte Carlo errors.
 SMALL_KL, ROUTE_SHARE, ROUTE_ERRORS = 0.05, 0.25, 4.0
-# Examples that a warning names.
-NAMED = 5
+# Examples that a warning names, and letters of each.
+NAMED, WIDTH = 5, 40
 
 
 def audit_log_likelihood(
@@ -192,7 +193,7 @@ def _warnings(
     high = np.flatnonzero(k_hat > limit)
     if high.size:
         worst = high[np.argsort(-k_hat[high], kind="stable")]
-        which = ", ".join(str(names[i]) for i in worst[:NAMED])
+        which = ", ".join(plain(str(names[i]), WIDTH) for i in worst[:NAMED])
         which += ", ..." if high.size > NAMED else ""
         total = f"{k_hat.size:,} {unit}s"
         told.append(HIGH_K_HAT(limit=limit, count=high.size, total=total, which=which))

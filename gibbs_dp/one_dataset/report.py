@@ -162,7 +162,7 @@ class OneDatasetReport:
     def _notes(self) -> list[str]:
         found = self.most_exposed(shown.LISTED)
         values = zip(found.index, found["exposure"], strict=True)
-        exposed = ", ".join(f"{name} ({value:.3g})" for name, value in values)
+        exposed = ", ".join(f"{html.plain(str(k), shown.WIDTH)} ({x:.3g})" for k, x in values)
         return [*shown.notes(self.averages, self.settings), shown.EXPOSED.format(listed=exposed)]
 
     def __str__(self) -> str:

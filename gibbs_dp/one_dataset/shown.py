@@ -11,8 +11,8 @@ from gibbs_dp.io.html import counted
 from gibbs_dp.one_dataset.columns import AVERAGES
 
 HEADINGS = ("", "value", "se", "mcse")
-# Most exposed examples that a printed report names.
-LISTED = 3
+# Most exposed examples that a printed report names, and letters of each.
+LISTED, WIDTH = 3, 40
 EXPOSED = (
     "most exposed (nats; ranked by half of the draws, estimated from the other; sensitive): "
     "{listed}."
