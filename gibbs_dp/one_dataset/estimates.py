@@ -133,9 +133,9 @@ def estimate(
     about = centre(table, gamma)
     removed, scores, sums = remove_each(table, gamma, about, pieces, relative_efficiency)
     all_others = seen_by_all(table, gamma, about, sums)
-    mean_common = pieces.is_kept @ about.mean_excess / pieces.num_draws
-    # E_p [x_j - xbar] has mean zero over j; taking it away takes most of the noise with it.
-    contribution = n / (n - 1) * (removed.own - removed.common - removed.mean_own + mean_common)
+    # Of x less its mean over draws: E_p [x_j - xbar], which has mean zero over j, is taken away,
+    # and with it most of the noise.
+    contribution = n / (n - 1) * (removed.own - removed.common)
     kl = contribution.mean(axis=0)
     shortcut = removed.pair_variance.sum(axis=0) / (n - 1)
     exposure = _exposure(removed, all_others)

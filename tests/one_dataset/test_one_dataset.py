@@ -146,23 +146,50 @@ def test_chunks_do_not_change_the_numbers(monkeypatch):
         assert math.isclose(parts[column], value, rel_tol=rel, abs_tol=1e-9), column
 
 
-def test_the_interval_covers_the_population():
+def normal(rng, n):
+    return rng.normal(size=n)
+
+
+def skewed(rng, n):
+    """Its squares, of which KL is a mean, have kurtosis 70."""
+    return rng.exponential(size=n) - 1.0
+
+
+@pytest.mark.parametrize("population", [normal, skewed])
+def test_the_interval_covers_the_population(population):
     """Replace-one KL of a normal mean is ``v / (n - 1)``, and 95% intervals cover it.
 
-    100 datasets: fewer than 87 would be seen once in 500 at 95%; normal errors cover 93% here, and
-    0.2% of their seeds would fail too.
+    100 datasets each. Of 250, with other seeds, 96 and 94% were covered, and by 1.96 standard
+    errors 92 and 82%; where 94% are, fewer than 86 of 100 are once in 1,000 seeds.
     """
     rng = np.random.default_rng(7)
     n, count, inside, spread = 40, 100, 0, []
     for _ in range(count):
-        z = rng.normal(size=n)
+        z = population(rng, n)
         theta = rng.normal(z.mean(), n**-0.5, size=(4, 150, 1))
         report = gdp.audit_log_likelihood(-0.5 * (theta - z) ** 2)
         exact = 1 / (n - 1)
         inside += report["on_average_kl_low"] < exact < report["on_average_kl_high"]
         spread.append((report["on_average_kl"] - exact) / report["on_average_kl_se"])
-    assert inside >= 87
-    assert 0.7 < np.std(spread) < 1.4
+    assert inside >= 86
+    if population is normal:
+        assert 0.7 < np.std(spread) < 1.4
+
+
+def test_monte_carlo_errors_are_those_of_repeated_runs():
+    """One dataset, 300 runs, which know their spread to 4.1%: the limit is 4 errors."""
+    rng = np.random.default_rng(12)
+    n, draws, runs = 12, 800, 300
+    z = rng.normal(size=n)
+    names = ("on_average_kl", "remove_one_kl", "advantage", "remove_one_advantage")
+    found = []
+    for _ in range(runs):
+        theta = rng.normal(z.mean(), n**-0.5, size=(1, draws, 1))
+        report = gdp.audit_log_likelihood(-0.5 * (theta - z) ** 2)
+        found.append([(report[name], report[f"{name}_mcse"]) for name in names])
+    values, errors = np.moveaxis(np.array(found), 2, 0)
+    ratios = np.sqrt((errors**2).mean(axis=0)) / values.std(axis=0)
+    assert np.abs(np.log(ratios)).max() < 4 * 0.041
 
 
 def test_a_jackknife_corrects_a_bias_of_order_one_over_draws():
