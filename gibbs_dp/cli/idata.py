@@ -40,7 +40,7 @@ CHOICES = (
     GROUP,
     *options_of(
         "gibbs_dp:audit_inference_data",
-        gamma={"help": "inverse temperature of these draws", "metavar": "G"},
+        gamma={"help": "inverse temperature of these draws", "metavar": "G", "shown": "1"},
     ),
 )
 GROUPS = {"one posterior, from a file": (IDATA, *CHOICES), "output": CHECK_OUTPUT}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,13 @@ class Variable(NamedTuple):
     values: np.ndarray
 
 
+class Group(NamedTuple):
+    """Arrays of a group by name, and attributes of the file: texts and numbers."""
+
+    variables: dict[str, Variable]
+    attributes: dict[str, str | float]
+
+
 class NoGroupError(ValueError):
     """A file without the group that is wanted; ``groups`` are those that it has."""
 
@@ -43,7 +51,7 @@ class NoGroupError(ValueError):
         super().__init__("the group is missing")
 
 
-def read_group(path: str | os.PathLike[str], name: str) -> dict[str, Variable]:
+def read_group(path: str | os.PathLike[str], name: str, attributes: Sequence[str] = ()) -> Group:
     """Read the arrays of numbers of a group, and one-dimensional texts, which are labels.
 
     Parameters
@@ -52,10 +60,12 @@ def read_group(path: str | os.PathLike[str], name: str) -> dict[str, Variable]:
         A file in NetCDF-4 or HDF5 with dimensions, as xarray, ArviZ and PyMC write.
     name
         Of a group under the root.
+    attributes
+        Of the root, to read where they are one text or one number.
 
     Returns
     -------
-    dict
+    Group
         Variables by name; those of dimensions under the dimension's name.
 
     Raises
@@ -77,13 +87,24 @@ def read_group(path: str | os.PathLike[str], name: str) -> dict[str, Variable]:
             groups = [key for key in file if _is_hard(file, key)]
             if name not in groups or not isinstance(file[name], h5py.Group):
                 raise NoGroupError(groups)
-            return _read(file[name])
+            return Group(_read(file[name]), _marks(file, attributes))
     except NoGroupError:
         raise
     except Exception as error:  # whatever HDF5 or NumPy makes of a damaged file
         raise DamagedFileError(
             f"path: {shown!r} is not a readable NetCDF-4 file ({reason(error)})."
         ) from error
+
+
+def _marks(file: Any, wanted: Sequence[str]) -> dict[str, str | float]:
+    found: dict[str, str | float] = {}
+    for name in wanted:
+        value = file.attrs.get(name)
+        if isinstance(value, str):
+            found[name] = value
+        elif value is not None and np.shape(value) in ((), (1,)) and np.isrealobj(value):
+            found[name] = float(np.ravel(value)[0])
+    return found
 
 
 def _check_format(path: Path, shown: str) -> None:

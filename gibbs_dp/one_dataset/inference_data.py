@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ def audit_inference_data(
     data: Any,
     var_names: str | Sequence[str] | None = None,
     group: str | Sequence[Any] | np.ndarray | None = None,
-    gamma: float = 1.0,
+    gamma: float | None = None,
 ) -> OneDatasetReport:
     """Measure what one example changes in a posterior that ArviZ, PyMC, NumPyro or Stan sampled.
 
@@ -55,7 +55,8 @@ def audit_inference_data(
         log-likelihoods are added; a coordinate along the only dimension of examples, or a list with
         a label for each of them. By default every single number is of an example of its own.
     gamma
-        Inverse temperature of the posterior that was sampled: 1 but for tempered likelihoods.
+        Inverse temperature of the posterior that was sampled. By default 1; draws of this library
+        (:meth:`Draws.to_arviz`) say what theirs is.
 
     Returns
     -------
@@ -80,7 +81,8 @@ def audit_inference_data(
     OneDatasetReport(20 examples, gamma 1, 4 chains of 500 draws)
     """
     names = [var_names] if isinstance(var_names, str) else var_names
-    held = _log_likelihood_of(data, names)
+    held, marks = _log_likelihood_of(data, names)
+    power = _gamma(gamma, marks)
     chosen = _chosen(held, names)
     first = chosen[0]
     table, dims = _table(chosen)
@@ -97,29 +99,40 @@ def audit_inference_data(
         unit = "example"
     table = table.reshape(*table.shape[:2], -1)
     if labels is not None:
-        report = audit_log_likelihood(table, gamma, groups=labels)
+        report = audit_log_likelihood(table, power, groups=labels)
     else:
         names_of = checked_labels("data", _names(first, dims), table.shape[2])
-        report = audit_table(checked(table), checked_gamma(gamma), names_of, unit)
+        report = audit_table(checked(table), power, names_of, unit)
     variables = [str(variable.name) for variable in chosen]
     return replace(report, settings=report.settings | {"variables": variables})
 
 
-def _log_likelihood_of(data: Any, var_names: Sequence[str] | None) -> xr.Dataset:
-    """Find the group, in whatever holds it."""
+def _gamma(given: float | None, marks: Mapping[Any, Any]) -> float:
+    """Take the inverse temperature that is given, or that of draws of this library."""
+    known = marks.get("gamma") if marks.get("gibbs_dp_kind") == "draws" else None
+    known = None if known is None else checked_gamma(known)
+    if given is not None and known is not None and given != known:
+        raise ValueError(f"gamma: these draws are of gamma {known:g}, got {given:g}; leave it out.")
+    return checked_gamma(next((g for g in (given, known) if g is not None), 1.0))
+
+
+def _log_likelihood_of(
+    data: Any, var_names: Sequence[str] | None
+) -> tuple[xr.Dataset, Mapping[Any, Any]]:
+    """Find the group, in whatever holds it, and the attributes of that."""
     import xarray as xr  # slow to import
 
     if isinstance(data, (str, os.PathLike)):
         path = Path(data)
-        return _from_cmdstan([path], var_names) if path.suffix == ".csv" else _from_file(path)
+        return (_from_cmdstan([path], var_names), {}) if path.suffix == ".csv" else _from_file(path)
     if isinstance(data, (list, tuple)) and data:
-        return _from_cmdstan([Path(path) for path in data], var_names)
+        return _from_cmdstan([Path(path) for path in data], var_names), {}
     if isinstance(data, xr.Dataset):
-        return data
+        return data, {}
     if isinstance(data, xr.DataTree):
         if GROUP not in data.children:
             raise ValueError(f"data: {MISSING.format(has=_has(list(data.children)))}")
-        return data[GROUP].to_dataset()
+        return data[GROUP].to_dataset(), data.attrs
     if not callable(getattr(data, "groups", None)):
         raise ValueError(
             "data: must be InferenceData, a DataTree, a Dataset, the path of a NetCDF-4 file or a "
@@ -127,18 +140,18 @@ def _log_likelihood_of(data: Any, var_names: Sequence[str] | None) -> xr.Dataset
         )
     if GROUP not in data.groups():
         raise ValueError(f"data: {MISSING.format(has=_has(list(data.groups())))}")
-    return data[GROUP]
+    return data[GROUP], getattr(data, "attrs", {})
 
 
 def _has(groups: list[str]) -> str:
     return f" (it has {', '.join(map(str, groups))})" if groups else ""
 
 
-def _from_file(path: Path) -> xr.Dataset:
+def _from_file(path: Path) -> tuple[xr.Dataset, Mapping[Any, Any]]:
     import xarray as xr
 
     try:
-        found = io.read_group(path, GROUP)
+        found, marks = io.read_group(path, GROUP, ("gibbs_dp_kind", "gamma"))
     except io.NoGroupError as error:
         has = _has(error.groups)
         raise ValueError(f"path: {os.fspath(path)!r}: {MISSING.format(has=has)}") from None
@@ -146,7 +159,7 @@ def _from_file(path: Path) -> xr.Dataset:
     arrays = {k: v for k, v in found.items() if not is_label[k] and v.dims != (k,)}
     labels = {k: v for k, v in found.items() if k not in arrays}
     try:
-        return xr.Dataset(arrays, labels)
+        return xr.Dataset(arrays, labels), marks
     except ValueError as error:
         raise io.DamagedFileError(
             f"path: {os.fspath(path)!r} is not a readable NetCDF-4 file ({io.reason(error)})."

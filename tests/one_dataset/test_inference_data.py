@@ -133,6 +133,22 @@ def test_gamma_is_that_of_the_draws(table):
     assert any("tempered" in text for text in tempered.assumptions)
 
 
+def test_draws_of_this_library_say_what_their_gamma_is(table, tmp_path):
+    data = tree(y=(("a",), table))
+    data.attrs = {"gibbs_dp_kind": "draws", "gamma": 0.5}
+    tempered = gdp.audit_log_likelihood(table, 0.5)
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    held = [data, tmp_path / "a.nc"]
+    arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    if arviz.__version__.startswith("0."):
+        held.append(arviz.InferenceData.from_datatree(data))
+    for one in held:
+        assert same(gdp.audit_inference_data(one), tempered)
+        assert same(gdp.audit_inference_data(one, gamma=0.5), tempered)
+        with pytest.raises(ValueError, match=r"gamma: these draws are of gamma 0\.5, got 1; leave"):
+            gdp.audit_inference_data(one, gamma=1.0)
+
+
 def cmdstan(path, values, name="log_lik"):
     """Write a chain as CmdStan does."""
     header = ["lp__", "accept_stat__", "b", *(f"{name}.{i + 1}" for i in range(values.shape[1]))]
