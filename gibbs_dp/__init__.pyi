@@ -26,6 +26,10 @@ from .model import populations as populations
 from .model import priors as priors
 from .model import supports as supports
 from .model import temper as temper
+from .one_dataset import OneDatasetReport as OneDatasetReport
+from .one_dataset import audit_inference_data as audit_inference_data
+from .one_dataset import audit_log_likelihood as audit_log_likelihood
+from .one_dataset import load_one_dataset_report as load_one_dataset_report
 from .privacy import Guarantee as Guarantee
 from .privacy import Ledger as Ledger
 from .privacy import release as release

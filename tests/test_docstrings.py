@@ -12,7 +12,8 @@ HOUSE = Path(gibbs_dp.__file__).parent
 # Rooms whose docstrings were brought up to this standard.
 ROOMS = (
     *("information", "io", "model", "estimators", "exact", "sampling", "engine", "problems"),
-    *("privacy", "adaptive", "capacity", "quantities", "auditing", "experiments"),
+    *("privacy", "adaptive", "capacity", "quantities", "one_dataset", "auditing"),
+    "experiments",
 )
 
 

@@ -29,6 +29,12 @@ ROOMS = {
 DOOR = {
     "Posteriors and populations": ("GibbsPosterior", "Flat", "Domain"),
     "Audits": ("audit", "Report", "load_report", "compare", "Comparison", "Store"),
+    "Audits of one posterior": (
+        "audit_log_likelihood",
+        "audit_inference_data",
+        "OneDatasetReport",
+        "load_one_dataset_report",
+    ),
     "Draws": ("sample", "Draws", "load_draws", "shard_examples"),
     "Samplers": ("HMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),

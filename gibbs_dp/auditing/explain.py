@@ -8,6 +8,7 @@ from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.model import lapack
+from gibbs_dp.one_dataset import cautions as one_dataset
 from gibbs_dp.quantities import lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
@@ -48,6 +49,12 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         draws.STUCK_CHAINS,
         draws.DIVERGED_CHAINS,
         draws.BIASED_STEPS,
+    ),
+    "Of the audit of one posterior": (
+        one_dataset.HIGH_K_HAT,
+        one_dataset.CHAINS_DISAGREE,
+        one_dataset.FEW_EFFECTIVE,
+        one_dataset.ROUTES_DISAGREE,
     ),
     "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
     "Of files and of the machine": (

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import options_of
-from gibbs_dp.cli import output
+from gibbs_dp.cli import idata, output
 from gibbs_dp.cli.cluster import DASK, executor_of
 from gibbs_dp.cli.errors import Stopped, UsageError
 from gibbs_dp.cli.kernel import KERNEL, make_kernel
 from gibbs_dp.cli.options import CHAINS, OUTPUT
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.place import STORE, damage_told, make_store, remember
-from gibbs_dp.cli.problem import make_problem, parse_with_problem
+from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
 from gibbs_dp.cli.session import start_session
 
 if TYPE_CHECKING:
@@ -45,12 +45,16 @@ GROUPS = {
     "how to sample": KERNEL,
     "where to keep it": STORE,
     "where to run it": (DASK,),
+    "one posterior, from a file": (idata.DOOR,),
     "output": OUTPUT,
 }
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
+    if idata.is_asked_for(arguments):
+        own = (option for options in GROUPS.values() for option in options)
+        return idata.run(arguments, {option.flag for option in (*own, *problem_options())})
     parsed, name = parse_with_problem("audit", SUMMARY, arguments, GROUPS)
     store = make_store(parsed, os.environ)
     is_shared = store is not None and store.num_processes > 1
@@ -77,6 +81,7 @@ def run(arguments: Sequence[str]) -> None:
         output.log(f"this process is done; {told}", parsed.quiet)
     else:
         show_and_save(report, parsed, folder, problem.name)
+    return None
 
 
 def conduct(

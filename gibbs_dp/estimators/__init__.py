@@ -33,6 +33,9 @@ from gibbs_dp.estimators.normalizer import quasi_normals as quasi_normals
 from gibbs_dp.estimators.pair_variance import PairVariance as PairVariance
 from gibbs_dp.estimators.pair_variance import pair_variance as pair_variance
 from gibbs_dp.estimators.pair_variance import pair_variance_of_pairs as pair_variance_of_pairs
+from gibbs_dp.estimators.pareto import ParetoSmoothed as ParetoSmoothed
+from gibbs_dp.estimators.pareto import k_hat_limit as k_hat_limit
+from gibbs_dp.estimators.pareto import pareto_smooth as pareto_smooth
 from gibbs_dp.estimators.thermodynamic import Integral as Integral
 from gibbs_dp.estimators.thermodynamic import integrate_mean_loss as integrate_mean_loss
 from gibbs_dp.estimators.two_sided import two_sided_kl as two_sided_kl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 
 # "GCOL", version 1, three zeros; eight bytes of size follow. HDF5 reads no other heaps.
@@ -9,7 +10,7 @@ _HEAP = re.compile(rb"GCOL\x01\x00\x00\x00", re.DOTALL)
 _HEADER = 16
 
 
-def check_heaps(content: bytes) -> None:
+def check_heaps(content: bytes | mmap.mmap) -> None:
     """Walk through every heap of a file as HDF5 does.
 
     A heap is a list of objects: index, references, size, then the object, in steps of 8 bytes;

@@ -1,0 +1,215 @@
+"""Doors to the audit of one posterior: ArviZ's containers, files of PyMC, CmdStan's tables."""
+
+from pathlib import Path
+
+import h5netcdf
+import jax
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+from conjugate import linear_regression
+from numpyro.infer import MCMC, NUTS
+
+import gibbs_dp as gdp
+
+PYMC = Path(__file__).parent / "pymc.nc"
+CHAINS, DRAWS = 4, 500
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(1)
+    values = linear_regression(12, 2, 1.0, CHAINS * DRAWS, rng).log_likelihood
+    return values.reshape(CHAINS, DRAWS, 12)
+
+
+def tree(**variables):
+    """DataTree with log-likelihoods, from arrays and the names of their axes."""
+    arrays = {name: (("chain", "draw", *dims), x) for name, (dims, x) in variables.items()}
+    group = xr.Dataset(arrays, {"chain": range(CHAINS), "draw": range(DRAWS)})
+    return xr.DataTree.from_dict({"/log_likelihood": group})
+
+
+def same(report, other):
+    return report.averages == other.averages and np.array_equal(report.names, other.names)
+
+
+def test_a_file_of_pymc_has_the_exact_figure():
+    """By its observed data; Monte Carlo error is 2.6%, of which 5% are two."""
+    with h5netcdf.File(PYMC) as file:
+        y = np.asarray(file["observed_data/y"][:])
+        x = np.asarray(file["constant_data/x"][:])
+    data = np.stack([np.ones(y.size), x], axis=1), y
+    exact = linear_regression(12, 2, 1.0, 10, np.random.default_rng(0), data)
+    report = gdp.audit_inference_data(PYMC)
+    assert report["k_hat_max"] < 0.7
+    assert abs(report["on_average_kl"] / exact.on_average_kl - 1) < 0.05
+    assert abs(report["on_average_kl"] - exact.on_average_kl) < 4.5 * report["on_average_kl_mcse"]
+    assert report.names.tolist() == [f"p{i}" for i in range(12)]
+    assert report.settings["variables"] == ["y"]
+
+
+def test_draws_of_numpyro_have_the_exact_figure():
+    """By ArviZ's own conversion; the Monte Carlo error of 12,000 draws is 1.4%."""
+    arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    rng = np.random.default_rng(2)
+    x = np.stack([np.ones(14), np.tile([-1.0, 1.0], 7)], axis=1)
+    y = x @ [0.5, -1.0] + rng.normal(size=14)
+
+    def model(y):
+        b = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        numpyro.sample("y", dist.Normal(x @ b, 1.0), obs=y)
+
+    mcmc = MCMC(
+        NUTS(model),
+        num_warmup=300,
+        num_samples=3000,
+        num_chains=4,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(jax.random.key(3), y)
+    exact = linear_regression(14, 2, 1.0, 10, rng, (x, y))
+    report = gdp.audit_inference_data(arviz.from_numpyro(mcmc, log_likelihood=True))
+    assert report["k_hat_max"] < 0.7
+    assert abs(report["on_average_kl"] / exact.on_average_kl - 1) < 0.05
+    assert not report.warnings
+
+
+def test_all_doors_give_the_same_numbers(table, tmp_path):
+    names = [f"p{i}" for i in range(12)]
+    plain = gdp.audit_log_likelihood(table, names=names)
+    data = tree(y=(("person",), table))
+    data["log_likelihood"].coords["person"] = names
+    assert same(gdp.audit_inference_data(data), plain)
+    assert same(gdp.audit_inference_data(data["log_likelihood"].to_dataset()), plain)
+    path = tmp_path / "a.nc"
+    packed = {"log_likelihood/y": {"zlib": True, "chunksizes": (1, 100, 12)}}
+    for encoding in (None, {"/log_likelihood": {"y": packed["log_likelihood/y"]}}):
+        data.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+        assert same(gdp.audit_inference_data(path), plain)
+    arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    if arviz.__version__.startswith("0."):
+        old = arviz.InferenceData.from_datatree(data)
+        assert same(gdp.audit_inference_data(old), plain)
+        old.to_netcdf(str(path))
+        assert same(gdp.audit_inference_data(str(path)), plain)
+
+
+def test_axes_may_come_in_any_order_and_have_no_coordinates(table):
+    data = xr.Dataset({"y": (("obs", "draw", "chain"), table.transpose(2, 1, 0))})
+    assert same(gdp.audit_inference_data(data), gdp.audit_log_likelihood(table))
+
+
+def test_several_variables_are_added(table):
+    data = tree(y=(("a",), table), z=(("b",), 2 * table))
+    both, one = gdp.audit_inference_data(data), gdp.audit_inference_data(data, var_names="y")
+    assert same(both, gdp.audit_log_likelihood(3 * table))
+    assert same(one, gdp.audit_log_likelihood(table))
+    assert both.settings["variables"] == ["y", "z"]
+    assert any("y, z" in text for text in both.assumptions)
+
+
+def test_groups_by_dimension_coordinate_and_labels(table):
+    data = tree(y=(("school", "pupil"), table.reshape(CHAINS, DRAWS, 4, 3)))
+    by_dim = gdp.audit_inference_data(data, group="school")
+    labels = [i // 3 for i in range(12)]
+    expected = gdp.audit_log_likelihood(table, groups=labels)
+    assert np.allclose(by_dim.to_dataframe(), expected.to_dataframe(), rtol=1e-9)
+    assert by_dim.settings["unit"] == "group"
+    assert same(gdp.audit_inference_data(data, group=labels), expected)
+    flat = tree(y=(("row",), table))
+    flat["log_likelihood"].coords["school"] = ("row", labels)
+    assert same(gdp.audit_inference_data(flat, group="school"), expected)
+    assert gdp.audit_inference_data(data).names.tolist()[:4] == ["0,0", "0,1", "0,2", "1,0"]
+
+
+def test_gamma_is_that_of_the_draws(table):
+    data = tree(y=(("a",), table))
+    tempered = gdp.audit_inference_data(data, gamma=0.5)
+    assert same(tempered, gdp.audit_log_likelihood(table, 0.5))
+    assert any("tempered" in text for text in tempered.assumptions)
+
+
+def test_draws_of_this_library_say_what_their_gamma_is(table, tmp_path):
+    data = tree(y=(("a",), table))
+    data.attrs = {"gibbs_dp_kind": "draws", "gamma": 0.5}
+    tempered = gdp.audit_log_likelihood(table, 0.5)
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    held = [data, tmp_path / "a.nc"]
+    arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    if arviz.__version__.startswith("0."):
+        held.append(arviz.InferenceData.from_datatree(data))
+    for one in held:
+        assert same(gdp.audit_inference_data(one), tempered)
+        assert same(gdp.audit_inference_data(one, gamma=0.5), tempered)
+        with pytest.raises(ValueError, match=r"gamma: these draws are of gamma 0\.5, got 1; leave"):
+            gdp.audit_inference_data(one, gamma=1.0)
+
+
+def cmdstan(path, values, name="log_lik"):
+    """Write a chain as CmdStan does."""
+    header = ["lp__", "accept_stat__", "b", *(f"{name}.{i + 1}" for i in range(values.shape[1]))]
+    rows = [["-1.5", "0.9", "0.1", *(f"{x:.17g}" for x in row)] for row in values]
+    settings = [
+        *("# stan_version_major = 2", "# method = sample (Default)", "#   sample"),
+        *(f"#     num_samples = {len(values)}", "#     num_warmup = 0", "#     save_warmup = 0"),
+    ]
+    path.write_text("\n".join([*settings, *map(",".join, [header, *rows])]) + "\n")
+
+
+def test_tables_of_cmdstan_are_read_by_arviz(table, tmp_path):
+    arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    paths = [tmp_path / f"fit-{i + 1}.csv" for i in range(CHAINS)]
+    for path, chain in zip(paths, table, strict=True):
+        cmdstan(path, chain)
+    if not hasattr(arviz, "from_cmdstan"):
+        with pytest.raises(ValueError, match=r"reads no CSV of CmdStan; use az\.from_cmdstanpy"):
+            gdp.audit_inference_data(paths)
+        return
+    found, plain = gdp.audit_inference_data(paths), gdp.audit_log_likelihood(table)
+    assert np.allclose(list(found.averages.values()), list(plain.averages.values()), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"ArviZ finds no other in .*name the generated quantity"):
+        gdp.audit_inference_data(paths, var_names="other")
+    with pytest.raises(ValueError, match="path: there is no file"):
+        gdp.audit_inference_data([*paths, tmp_path / "missing.csv"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"var_names": "z"}, "var_names: there is no 'z' in log_likelihood; it has x, y"),
+        ({"var_names": []}, "var_names: nothing is named in log_likelihood; it has x, y"),
+        ({}, r"var_names: the variables differ in shape \(x \(4, 3\), y \(12,\)\)"),
+        ({"var_names": "y", "group": "school"}, r"group: 'school' is no dimension of the examples"),
+        ({"var_names": "y", "group": [1, 2]}, "groups: give one label for each of the 12"),
+        ({"var_names": "y", "gamma": 0.0}, "gamma: must be a positive number"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_sentence(table, change, message):
+    data = tree(x=(("a", "b"), table.reshape(CHAINS, DRAWS, 4, 3)), y=(("c",), table))
+    with pytest.raises(ValueError, match=message) as error:
+        gdp.audit_inference_data(data, **change)
+    assert "\n" not in str(error.value)
+
+
+def test_what_has_no_log_likelihood_is_told_how_to_get_one(table, tmp_path):
+    told = "it has no group log_likelihood .it has posterior.; PyMC adds it by"
+    data = xr.DataTree.from_dict(
+        {"/posterior": xr.Dataset({"b": (("chain", "draw"), table[..., 0])})}
+    )
+    with pytest.raises(ValueError, match=f"data: {told}"):
+        gdp.audit_inference_data(data)
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match=f"path: .*a.nc': {told}"):
+        gdp.audit_inference_data(tmp_path / "a.nc")
+    arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    if arviz.__version__.startswith("0."):
+        with pytest.raises(ValueError, match=f"data: {told}"):
+            gdp.audit_inference_data(arviz.InferenceData.from_datatree(data))
+    with pytest.raises(ValueError, match=r"data: must be InferenceData, a DataTree, .*got ndarray"):
+        gdp.audit_inference_data(table)
+    with pytest.raises(ValueError, match="'b' has the dimensions chain, draw; chain, draw and one"):
+        gdp.audit_inference_data(data["posterior"].to_dataset())
