@@ -20,6 +20,7 @@ NAMES = (
     "6_holdout",
     "7_capacity",
     "8_networks",
+    "9_your_model",
 )
 PLACEHOLDER = "https://" + "example.org/gibbs-dp.git"  # in two parts: scripts that set it skip this
 OWN = "https://code.example/team/gibbs-dp.git"
@@ -75,7 +76,7 @@ def start(folder, *facts, url=PLACEHOLDER):
     return done.stdout, (done.stderr.strip().splitlines() or [""])[-1]
 
 
-def test_there_are_eight_in_order():
+def test_there_are_nine_in_order():
     assert tuple(path.stem for path in SOURCES) == NAMES
     assert [path.stem for path in sorted(SOURCES[0].parent.glob("*.ipynb"))] == list(NAMES)
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool
 
 from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
+from gibbs_dp._jaxlib.lapack_pieces import in_pieces, is_affected
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp._jaxlib.structure import describe, rebuild
 
@@ -60,8 +61,11 @@ class Program:
 
         @wraps(function)
         def traced(*arguments: Any, **named: Any) -> Any:
+            whole = traced_exactly(function)
+            if backend == "cpu" and is_affected():
+                whole = in_pieces(whole, self._is_static)
             with compiled_for(backend):
-                return traced_exactly(function)(*arguments, **named)
+                return whole(*arguments, **named)
 
         self._traced = traced
         self.jitted = jax.jit(traced, static_argnames=static, compiler_options=self._options)

@@ -7,7 +7,6 @@ from gibbs_dp.auditing import cautions as report
 from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
-from gibbs_dp.model import lapack
 from gibbs_dp.one_dataset import cautions as one_dataset
 from gibbs_dp.quantities import lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.mutual_information import row as information
@@ -60,7 +59,6 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     "Of files and of the machine": (
         archive.DAMAGED_STORE,
         memory.OUT_OF_MEMORY,
-        lapack.MAY_HANG,
     ),
 }
 """Every warning, by what it is about."""

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from gibbs_dp.model.lapack import warn_of_lapack
 from gibbs_dp.model.posterior import GibbsPosterior
 
 
@@ -88,11 +87,6 @@ def check_loss(posterior: GibbsPosterior, data: PyTree, n: int) -> None:
     ------
     ValueError
         With the offending shape.
-
-    Warns
-    -----
-    WaitingWarning
-        See :func:`gibbs_dp.model.lapack.warn_of_lapack`.
     """
     theta = posterior.prior.initial(jax.random.key(0))
     what = "total_loss(theta, data)" if posterior.structured else "loss(theta, z)"
@@ -118,4 +112,3 @@ def check_loss(posterior: GibbsPosterior, data: PyTree, n: int) -> None:
         )
     if not bool(jnp.all(jnp.isfinite(value))):
         raise ValueError("loss: it is NaN or infinite at a draw from the prior.")
-    warn_of_lapack(posterior, data)
