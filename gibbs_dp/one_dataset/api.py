@@ -21,6 +21,7 @@ from gibbs_dp.one_dataset.checks import add_groups, checked, checked_gamma, chec
 from gibbs_dp.one_dataset.diagnostics import Mixing, mixing
 from gibbs_dp.one_dataset.estimates import Estimates, Mean, estimate
 from gibbs_dp.one_dataset.report import OneDatasetReport
+from gibbs_dp.sampling.draws import Draws
 
 LEAST_EXAMPLES = 3
 RHAT_LIMIT, ESS_LIMIT = 1.01, 100.0
@@ -50,7 +51,7 @@ def audit_log_likelihood(
         ``[chain, draw, example]``, of the examples that the posterior was fitted to, natural
         logarithms, without gamma. NumPy, JAX, or anything that NumPy reads. Losses with the sign
         turned are one too; a loss with its own sign cannot be told from it, and gives wrong
-        numbers.
+        numbers. Or `gibbs_dp.Draws`, which know theirs, and their gamma.
     gamma
         Inverse temperature of the posterior that was sampled: the power of its likelihood.
     groups
@@ -89,6 +90,8 @@ def audit_log_likelihood(
     >>> bool(abs(report["on_average_kl"] - exact) < 4 * report["on_average_kl_mcse"])
     True
     """
+    if isinstance(log_likelihood, Draws):
+        log_likelihood, gamma = _of_draws(log_likelihood, gamma)
     power = checked_gamma(gamma)
     values = checked(log_likelihood)
     count = values.shape[2]
@@ -99,6 +102,18 @@ def audit_log_likelihood(
         return audit_table(values, power, labels, "group")
     called = np.arange(count) if names is None else checked_labels("names", names, count)
     return audit_table(values, power, called, "example")
+
+
+def _of_draws(draws: Draws, gamma: float) -> tuple[Any, float]:
+    """Return log-likelihoods without gamma, and gamma."""
+    if gamma not in (1.0, draws.gamma):
+        raise ValueError(f"gamma: these draws are of gamma {draws.gamma:g}, got {gamma:g}.")
+    if draws.is_batch:
+        count = draws.log_density.shape[0]
+        raise ValueError(
+            f"log_likelihood: these are draws of {count} datasets; audit one at a time."
+        )
+    return draws.log_likelihood() / checked_gamma(draws.gamma), draws.gamma
 
 
 def audit_table(

@@ -68,6 +68,8 @@ def checked_gamma(gamma: Any) -> float:
         If it is none.
     """
     values = np.asarray(gamma)
+    if values.shape == () and values.dtype.kind in "fiu" and values == 0:
+        raise ValueError("gamma: 0 leaves the prior, which no example changes; give draws of more.")
     if values.shape != () or values.dtype.kind not in "fiu" or not 0 < values < np.inf:
         raise ValueError(f"gamma: must be a positive number, got {gamma!r}.")
     return float(values)

@@ -82,10 +82,16 @@ def audit_inference_data(
     """
     names = [var_names] if isinstance(var_names, str) else var_names
     held, marks = _log_likelihood_of(data, names)
-    power = _gamma(gamma, marks)
+    power, is_tempered = _gamma(gamma, marks)
+    if "dataset" in held.dims and is_tempered:
+        raise ValueError(
+            f"data: these are draws of {held.sizes['dataset']} datasets; audit one at a time."
+        )
     chosen = _chosen(held, names)
     first = chosen[0]
     table, dims = _table(chosen)
+    if is_tempered:
+        table = table / power
     labels: Sequence[Any] | np.ndarray | None = None
     if isinstance(group, str) and group in dims:
         place = dims.index(group)
@@ -107,13 +113,16 @@ def audit_inference_data(
     return replace(report, settings=report.settings | {"variables": variables})
 
 
-def _gamma(given: float | None, marks: Mapping[Any, Any]) -> float:
-    """Take the inverse temperature that is given, or that of draws of this library."""
+def _gamma(given: float | None, marks: Mapping[Any, Any]) -> tuple[float, bool]:
+    """Take the inverse temperature that is given, or that of draws of this library.
+
+    These hold what was sampled with, gamma times the log-likelihood, which ArviZ needs.
+    """
     known = marks.get("gamma") if marks.get("gibbs_dp_kind") == "draws" else None
     known = None if known is None else checked_gamma(known)
     if given is not None and known is not None and given != known:
         raise ValueError(f"gamma: these draws are of gamma {known:g}, got {given:g}; leave it out.")
-    return checked_gamma(next((g for g in (given, known) if g is not None), 1.0))
+    return checked_gamma(next((g for g in (given, known) if g is not None), 1.0)), known is not None
 
 
 def _log_likelihood_of(

@@ -37,7 +37,7 @@ def same(report, other):
 
 
 def test_a_file_of_pymc_has_the_exact_figure():
-    """By its observed data; Monte Carlo error is 2.6%, of which 5% are two."""
+    """By its observed data. The file is small: 2.6% Monte Carlo error, so 5% would be no test."""
     with h5netcdf.File(PYMC) as file:
         y = np.asarray(file["observed_data/y"][:])
         x = np.asarray(file["constant_data/x"][:])
@@ -45,7 +45,7 @@ def test_a_file_of_pymc_has_the_exact_figure():
     exact = linear_regression(12, 2, 1.0, 10, np.random.default_rng(0), data)
     report = gdp.audit_inference_data(PYMC)
     assert report["k_hat_max"] < 0.7
-    assert abs(report["on_average_kl"] / exact.on_average_kl - 1) < 0.05
+    assert report["on_average_kl_mcse"] < 0.04 * exact.on_average_kl
     assert abs(report["on_average_kl"] - exact.on_average_kl) < 4.5 * report["on_average_kl_mcse"]
     assert report.names.tolist() == [f"p{i}" for i in range(12)]
     assert report.settings["variables"] == ["y"]
@@ -134,7 +134,7 @@ def test_gamma_is_that_of_the_draws(table):
 
 
 def test_draws_of_this_library_say_what_their_gamma_is(table, tmp_path):
-    data = tree(y=(("a",), table))
+    data = tree(loss=(("example",), 0.5 * table))  # as they hold it: with gamma
     data.attrs = {"gibbs_dp_kind": "draws", "gamma": 0.5}
     tempered = gdp.audit_log_likelihood(table, 0.5)
     data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
@@ -147,6 +147,31 @@ def test_draws_of_this_library_say_what_their_gamma_is(table, tmp_path):
         assert same(gdp.audit_inference_data(one, gamma=0.5), tempered)
         with pytest.raises(ValueError, match=r"gamma: these draws are of gamma 0\.5, got 1; leave"):
             gdp.audit_inference_data(one, gamma=1.0)
+
+
+def test_draws_of_this_library_go_through_every_door(tmp_path):
+    z = np.random.default_rng(5).normal(size=(30, 1))
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(0, 1).expand([1]))
+    draws = gdp.sample(posterior, z, gamma=2.0, num_samples=1000)
+    expected = gdp.audit_log_likelihood(draws.log_likelihood() / 2.0, gamma=2.0)
+    draws.save(tmp_path / "draws.nc", log_likelihood=True)
+    held = [draws.to_xarray(log_likelihood=True), tmp_path / "draws.nc", draws.to_arviz()]
+    for report in [gdp.audit_log_likelihood(draws), *map(gdp.audit_inference_data, held)]:
+        assert same(report, expected)
+        assert report.settings["gamma"] == 2.0
+    # The exact figure, for the mean of normals with a prior: gamma d v' / n' of Gaussian posteriors
+    # without i and without j, whose means differ by 2 (z_i - z_j) / (1 + 2 * 29).
+    precision = 1 + 2.0 * 29
+    exact = precision * (2.0 / precision) ** 2 * z.var(ddof=1)  # half of E (z_i - z_j)^2, twice
+    assert abs(expected["on_average_kl"] - exact) < 4.5 * expected["on_average_kl_mcse"]
+    batch = gdp.sample(posterior, np.stack([z, z]), num_samples=50, is_batch=True)
+    with pytest.raises(ValueError, match="draws of 2 datasets; audit one at a time"):
+        gdp.audit_log_likelihood(batch)
+    with pytest.raises(ValueError, match="draws of 2 datasets"):
+        gdp.audit_inference_data(batch.to_xarray(log_likelihood=True))
+    prior = gdp.sample(posterior, z, gamma=0.0, num_samples=50)
+    with pytest.raises(ValueError, match="gamma: 0 leaves the prior"):
+        gdp.audit_log_likelihood(prior)
 
 
 def cmdstan(path, values, name="log_lik"):
