@@ -115,8 +115,8 @@ report
 report.plot("Logistic regression from NumPyro")
 
 # %% [markdown]
-# **Reading it.** At `gamma = 1`, which is Bayes, replacing one row moves the posterior by a hundredth
-# or two of a nat on average. gamma tempers the likelihood and nothing else, so smaller ones lead to the
+# **Reading it.** At `gamma = 1`, which is Bayes, replacing one row moves the posterior by some two
+# hundredths of a nat on average. gamma tempers the likelihood and nothing else, so smaller ones lead to the
 # prior, and tell less.
 #
 # The gamma can be handed to NumPyro's own sampler: `gdp.temper(model, 0.3, "y")` is a NumPyro model.

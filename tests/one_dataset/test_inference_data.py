@@ -210,7 +210,7 @@ def test_tables_of_cmdstan_are_read_by_arviz(table, tmp_path):
         ({}, r"var_names: the variables differ in shape \(x \(4, 3\), y \(12,\)\)"),
         ({"var_names": "y", "group": "school"}, r"group: 'school' is no dimension of the examples"),
         ({"var_names": "y", "group": [1, 2]}, "groups: give one label for each of the 12"),
-        ({"var_names": "y", "gamma": 0.0}, "gamma: must be a positive number"),
+        ({"var_names": "y", "gamma": 0.0}, "gamma: 0 leaves the prior"),
     ],
 )
 def test_wrong_arguments_are_refused_in_a_sentence(table, change, message):

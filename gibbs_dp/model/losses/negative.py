@@ -15,6 +15,11 @@ class NegativeLogLikelihood:
 
     log_likelihood: Callable[[Any, Any], Any]
 
+    @property
+    def __name__(self) -> str:
+        name = getattr(self.log_likelihood, "__name__", type(self.log_likelihood).__name__)
+        return f"-{name}"
+
     def __call__(self, theta: PyTree, z: PyTree) -> Float[Array, ""]:
         """Loss of one example, or of a dataset where the log-likelihood is that of one."""
         return -self.log_likelihood(theta, z)

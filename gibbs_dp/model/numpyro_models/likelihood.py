@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp.model.numpyro_models.arguments import Arguments
 from gibbs_dp.model.numpyro_models.groups import Groups
-from gibbs_dp.model.numpyro_models.sites import Model, Trace, log_prob, run
+from gibbs_dp.model.numpyro_models.sites import Model, Trace, log_prob, model_name, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +116,10 @@ class ModelLoss:
 
     likelihood: Likelihood
 
+    @property
+    def __name__(self) -> str:
+        return model_name(self.likelihood.model)
+
     def __call__(self, theta: Mapping[str, Any], z: PyTree) -> Float[Array, ""]:
         """Loss of one example."""
         return self.batch(theta, jax.tree.map(lambda a: jnp.asarray(a)[None], z))[0]
@@ -130,6 +134,10 @@ class ModelTotalLoss:
     """Minus the log-likelihood of a dataset whose examples have their places in it (nats)."""
 
     likelihood: Likelihood
+
+    @property
+    def __name__(self) -> str:
+        return model_name(self.likelihood.model)
 
     def __call__(self, theta: Mapping[str, Any], data: PyTree) -> Float[Array, ""]:
         """Total loss."""

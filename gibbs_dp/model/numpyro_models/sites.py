@@ -57,6 +57,18 @@ class Found(NamedTuple):
     observed: dict[str, Observed]
 
 
+def model_name(model: Model) -> str:
+    """Name the function that a model is, under NumPyro's handlers.
+
+    >>> def regression(): ...
+    >>> model_name(handlers.seed(regression, 0))
+    'regression'
+    """
+    while hasattr(model, "fn"):
+        model = model.fn
+    return getattr(model, "__name__", type(model).__name__)
+
+
 def run(
     model: Model, theta: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Trace:
