@@ -212,8 +212,8 @@ def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:
     """Whether chains moved, and in coordinates in which every posterior has about unit scale.
 
     Around a narrow peak with wide shoulders proposals are accepted and too short: acceptance alone
-    does not show that a fitted Gaussian is of no use. Scale is measured around the draws' mean: that
-    a skewed posterior's mode lies beside it makes no step too long or too short.
+    does not show that a fitted Gaussian is of no use. Scale is measured around the draws' mean:
+    that a skewed posterior's mode lies beside it makes no step too long or too short.
     """
     scale = np.std(np.asarray(draws.v, np.float64), axis=(1, 2))
     return bool(
