@@ -13,8 +13,14 @@ Conditional = Callable[[dict[str, Any]], Any]
 
 
 def is_conditional(leaf: Any) -> bool:
-    """Whether a part of a prior is a function of other parts rather than a distribution."""
-    return callable(leaf) and not isinstance(leaf, (dist.Distribution, type))
+    """Whether a part of a prior is a function of other parts, rather than a law or a tree of them.
+
+    Modules and variables of network libraries are trees that can be called.
+    """
+    if not callable(leaf) or isinstance(leaf, (dist.Distribution, type)):
+        return False
+    parts = jax.tree.leaves(leaf, is_leaf=lambda x: isinstance(x, dist.Distribution))
+    return not any(hasattr(part, "log_prob") for part in parts)
 
 
 def resolve(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:

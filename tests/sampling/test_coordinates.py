@@ -18,6 +18,9 @@ def as_class(*names):
             for name, value in zip(names, values, strict=True):
                 setattr(self, name, value)
 
+        def __call__(self, x):
+            raise AssertionError("a prior of this shape is no function of its other parts")
+
     jax.tree_util.register_pytree_with_keys(
         Part,
         lambda p: ([(jax.tree_util.GetAttrKey(n), getattr(p, n)) for n in names], None),
