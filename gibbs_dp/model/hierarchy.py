@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import PRNGKeyArray
 
 Conditional = Callable[[dict[str, Any]], Any]
+ARRAYS = (jax.Array, np.ndarray)
 
 
 def is_conditional(leaf: Any) -> bool:
@@ -20,7 +22,7 @@ def is_conditional(leaf: Any) -> bool:
     if not callable(leaf) or isinstance(leaf, (dist.Distribution, type)):
         return False
     parts = jax.tree.leaves(leaf, is_leaf=lambda x: isinstance(x, dist.Distribution))
-    return not any(hasattr(part, "log_prob") for part in parts)
+    return not any(isinstance(part, ARRAYS) or hasattr(part, "log_prob") for part in parts)
 
 
 def resolve(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:

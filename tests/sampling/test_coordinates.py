@@ -70,3 +70,15 @@ def test_draws_of_a_class_show_its_names_and_come_back_as_one():
     assert isinstance(draws.theta, Network)
     names = ["layers.0.weight[0]", "layers.0.weight[1]", "layers.0.bias"]
     assert list(draws.to_dataframe().index) == names
+
+
+def test_parameters_in_place_of_a_prior_are_refused_as_such():
+    params = Network([Layer(np.zeros(2, np.float32), np.float32(0.0))])
+    with pytest.raises(ValueError, match="every leaf must be a NumPyro distribution"):
+        gdp.GibbsPosterior(lambda theta, z: 0.0, params)
+
+
+def test_counters_among_parameters_are_named_with_their_type():
+    params = {"weight": np.zeros(2), "count": np.uint32(3)}
+    with pytest.raises(ValueError, match=r"\['count'\] is of uint32, no array of floating-point"):
+        gdp.priors.normal_like(params)
