@@ -8,7 +8,8 @@ posterior; the models are ours (`posteriordb_models.py`). Every posterior goes t
 Monte Carlo errors (ours and the reference's together), a standard deviation by 5%. Of many means
 some are off by more by chance: a posterior that has any is drawn once more, with key 1 after
 key 0, and is WRONG where the same number is off both times and no warning was given. Draws that
-come with a warning are "flagged" whatever they are.
+come with a warning are "flagged" whatever they are. All posteriors share
+these keys, so that the errors of similar ones are not independent.
 """
 
 from __future__ import annotations
@@ -187,7 +188,9 @@ def main() -> None:
     """Compare all posteriors."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--database", help="folder of a checkout of posteriordb")
-    parser.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help="some posteriors")
+    parser.add_argument(
+        "--only", nargs="+", choices=CASES, metavar="NAME", help="measure some anew"
+    )
     parser.add_argument("--quick", action="store_true", help="three posteriors")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     parsed = parser.parse_args()
@@ -199,7 +202,8 @@ def main() -> None:
         tables = {name: (database.columns(name), database.draws(name)) for name in names}
     except FileNotFoundError as error:
         parser.exit(2, f"posteriordb: {error}\n")
-    rows = []
+    others = machine.rows_of_others("posteriordb", "posterior", names, parsed.out)
+    rows = others if parsed.only else []
     for name in names:
         rows.append(row(name, *tables[name]))
         told = [rows[-1]["verdict"], rows[-1]["why"], *_looks(rows[-1])]
