@@ -10,6 +10,7 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 HELPERS = {"machine", "peers_problems", "gpu_audits", "gpu_phases", "gpu_compiler"}
+HELPERS |= {"posteriordb_cases", "posteriordb_models"}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 
 
@@ -51,6 +52,44 @@ def test_the_store_script_asks_everything_when_run_bare(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["store.py", "nothing", "--out", str(tmp_path)])
     with pytest.raises(SystemExit):
         store.main()
+
+
+@pytest.fixture
+def posteriordb(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module("posteriordb")
+
+
+@pytest.mark.parametrize("words", [(), ("--database", "nowhere")])
+def test_posteriordb_without_its_data_says_so_in_one_line(posteriordb, monkeypatch, capsys, words):
+    monkeypatch.setattr(sys, "argv", ["posteriordb.py", "--quick", *words])
+    with pytest.raises(SystemExit) as end:
+        posteriordb.main()
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("posteriordb: --database: ")
+
+
+VERDICTS = [
+    ([({"a": 1.0}, {"a": 0.01}, ())], "right", 0),
+    ([({"a": 3.5}, {"a": 0.01}, ()), ({"a": 1.0}, {"a": 0.06}, ())], "right", 1),
+    ([({"a": 3.5}, {"a": 0.01}, ()), ({"a": -4.0}, {"a": 0.01}, ())], "WRONG", 1),
+    ([({"a": 0.0}, {"a": 0.06}, ()), ({"a": 0.0}, {"a": 0.07}, ())], "WRONG", 0),
+    ([({"a": 0.0}, {"a": float("nan")}, ()), ({"a": 0.0}, {"a": 0.07}, ())], "WRONG", 0),
+    ([({"a": 9.0}, {"a": 0.01}, ("slow",)), ({"a": 9.0}, {"a": 0.01}, ())], "flagged", None),
+]
+
+
+@pytest.mark.parametrize(("looks", "verdict", "off"), VERDICTS)
+def test_posteriordb_judges_by_both_looks(posteriordb, monkeypatch, looks, verdict, off):
+    def look(name, columns, reference, key):
+        z, share, warnings = looks[posteriordb.KEYS.index(key)]
+        return posteriordb.Look(z, share, 1000.0, 1.0, warnings)
+
+    monkeypatch.setattr(posteriordb, "look", look)
+    found = posteriordb.row("some", {}, {})
+    assert found["verdict"] == verdict
+    if off is not None:
+        assert posteriordb.chance([found]).startswith(f"{off} of 1 means")
 
 
 @pytest.fixture

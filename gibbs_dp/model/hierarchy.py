@@ -6,19 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import PRNGKeyArray
 
 Conditional = Callable[[dict[str, Any]], Any]
+ARRAYS = (jax.Array, np.ndarray)
 
 
 def is_conditional(leaf: Any) -> bool:
-    """Whether a part of a prior is a function of other parts rather than a distribution.
+    """Whether a part of a prior is a function of other parts, rather than a law or a tree of them.
 
-    Modules of neural networks are callable too, but are trees of arrays.
+    Modules and variables of network libraries are trees that can be called.
     """
-    is_function = callable(leaf) and not isinstance(leaf, (dist.Distribution, type))
-    return is_function and jax.tree_util.all_leaves([leaf])
+    if not callable(leaf) or isinstance(leaf, (dist.Distribution, type)):
+        return False
+    parts = jax.tree.leaves(leaf, is_leaf=lambda x: isinstance(x, dist.Distribution))
+    return not any(isinstance(part, ARRAYS) or hasattr(part, "log_prob") for part in parts)
 
 
 def resolve(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:

@@ -59,8 +59,9 @@ def _normal(path: Any, leaf: Any, scale: Any) -> dist.Distribution:
     name = jax.tree_util.keystr(path) or "params"
     is_array = isinstance(leaf, (jax.Array, np.ndarray, np.generic, float, jax.ShapeDtypeStruct))
     if not is_array or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+        what = f"of {jnp.result_type(leaf)}" if is_array else type(leaf).__name__
         raise ValueError(
-            f"params: {name} is {type(leaf).__name__}, no array of floating-point numbers; keep "
+            f"params: {name} is {what}, no array of floating-point numbers; keep "
             "such parts aside, as in eqx.partition(model, eqx.is_inexact_array) or "
             "nnx.split(model, nnx.Param, ...)."
         )

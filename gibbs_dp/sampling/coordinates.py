@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,14 +13,25 @@ from numpyro import diagnostics
 
 
 def named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
-    """Name every leaf of a tree by its path, and a single array ``theta``."""
+    """Name every leaf of a tree by its path, and a single array ``theta``.
+
+    >>> named_leaves({"layers": [{"bias": 0.0, "weight": 1.0}]})
+    [('layers.0.bias', 0.0), ('layers.0.weight', 1.0)]
+    """
     pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
-    names = [".".join(map(_of_key, path)) for path, _ in pairs]
-    return [(name or "theta", leaf) for name, (_, leaf) in zip(names, pairs, strict=True)]
+    around = Counter(path[:-1] for path, _ in pairs)
+    return [(_name(path, around) or "theta", leaf) for path, leaf in pairs]
 
 
-def _of_key(key: Any) -> str:
-    """Name a step of a path: the key of a dict, the place in a list, the attribute of a module."""
+def _name(path: tuple[Any, ...], around: Counter[tuple[Any, ...]]) -> str:
+    # Flax NNX wraps every array in a variable, whose only part is its value.
+    if len(path) > 1 and getattr(path[-1], "name", None) == "value" and around[path[:-1]] == 1:
+        path = path[:-1]
+    return ".".join(map(_part, path))
+
+
+def _part(key: Any) -> str:
+    """Say where a step of a path leads: dicts have keys, sequences an index, classes names."""
     for attribute in ("key", "idx", "name"):
         if hasattr(key, attribute):
             return str(getattr(key, attribute))

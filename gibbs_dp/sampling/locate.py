@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.improper import is_improper
@@ -28,7 +28,8 @@ class Location(NamedTuple):
     Attributes
     ----------
     centers
-        Where each start's mode search ended.
+        Where each start's mode search ended; the best mode where that is no point of finite
+        density, from which no chain could move.
     whitening
         The best mode, and a Gaussian's scale there: the Laplace fit's, or (above
         ``MAX_LAPLACE_DIM`` coordinates) one over the root of ``curvature``.
@@ -66,21 +67,19 @@ def locate(
     false = jnp.zeros((), bool)
     if dim > MAX_LAPLACE_DIM:
         modes = jax.vmap(lambda u: descend(target, u))(starts)
-        potential = target.relative_to(target.terms(modes[0]))
-        gaps = jax.vmap(potential)(modes)
-        best = jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
+        potential, gaps, best = _compare(target, modes, jax.vmap(target.terms)(modes))
         mode = modes[best]
         curvature = hessian_diagonal(potential, mode, NUM_PROBES)
         curvature = jnp.maximum(curvature, prior_curvature(posterior, mode))
         here = Whitening(mode, _scale(curvature))
+        centers = _with_density(modes, gaps, mode)
         gaps = gaps[best] - gaps
-        return Location(modes, here, curvature, target.terms(mode), gaps, false, false)
+        return Location(centers, here, curvature, target.terms(mode), gaps, false, false)
     fits = jax.vmap(lambda u: find_mode(target, u, num_newton))(starts)
-    gaps = jax.vmap(target.relative_to(jax.tree.map(lambda a: a[0], fits.reference)))(fits.mode)
-    best = jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
+    _, gaps, best = _compare(target, fits.mode, fits.reference)
     fit = jax.tree.map(lambda a: a[best], fits)
     return Location(
-        centers=fits.mode,
+        centers=_with_density(fits.mode, gaps, fit.mode),
         whitening=Whitening(fit.mode, fit.scale),
         curvature=jnp.diagonal(fit.hessian),
         reference=fit.reference,
@@ -88,6 +87,26 @@ def locate(
         is_curved=fit.is_curved & fit.is_converged,
         is_improper=is_improper(target, fit.mode, fit.reference, fit.hessian),
     )
+
+
+def _compare(
+    target: Target, ends: Float[Array, "starts dim"], terms: Terms
+) -> tuple[Potential, Float[Array, " starts"], Int[Array, ""]]:
+    """Potential relative to an end of finite density, its value at all of them, and which is best.
+
+    Relative to an end where a loss overflows nothing could be compared.
+    """
+    is_finite = jnp.isfinite(jnp.sum(terms.losses, axis=-1)) & jnp.isfinite(terms.log_prior)
+    first = jnp.argmax(is_finite)
+    potential = target.relative_to(jax.tree.map(lambda a: a[first], terms))
+    gaps = jax.vmap(potential)(ends)
+    return potential, gaps, jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
+
+
+def _with_density(
+    ends: Float[Array, "starts dim"], gaps: Float[Array, " starts"], mode: Float[Array, " dim"]
+) -> Float[Array, "starts dim"]:
+    return jnp.where(jnp.isfinite(gaps)[:, None], ends, mode)
 
 
 def hessian_diagonal(

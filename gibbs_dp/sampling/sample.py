@@ -36,7 +36,7 @@ from gibbs_dp.sampling.target import Target
 
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
-# Root mean square of a whitened coordinate, or its inverse, above which adaptation pays.
+# Standard deviation of a whitened coordinate, or its inverse, above which adaptation pays.
 UNIT_SCALE = 1.4
 
 
@@ -213,9 +213,10 @@ def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:
     """Whether chains moved, and in coordinates in which every posterior has about unit scale.
 
     Around a narrow peak with wide shoulders proposals are accepted and too short: acceptance alone
-    does not show that a fitted Gaussian is of no use.
+    does not show that a fitted Gaussian is of no use. Scale is measured around the draws' mean:
+    that a skewed posterior's mode lies beside it makes no step too long or too short.
     """
-    scale = np.sqrt(np.mean(np.asarray(draws.v, np.float64) ** 2, axis=(1, 2)))
+    scale = np.std(np.asarray(draws.v, np.float64), axis=(1, 2))
     return bool(
         draws.is_curved.all()
         and draws.accept_prob.mean() >= least_accept
