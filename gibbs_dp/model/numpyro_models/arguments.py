@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -33,7 +33,7 @@ class Arguments:
         Arguments that are the number of examples, and follow it.
     """
 
-    values: dict[str, Any]
+    values: dict[str, Any] = field(repr=False)  # all of the data
     num_positional: int
     axes: dict[str, tuple[int | None, ...]]
     counts: tuple[str, ...] = ()
