@@ -77,7 +77,7 @@ class Domain:
         ----------
         data
             Examples ``(x [n, d], y [n])``, a dict of the two by these names, or one array ``[n]``
-            or ``[n, d]`` bounded by ``x_bound`` (also as a dict's only entry).
+            or ``[n, d]`` bounded by ``x_bound``.
 
         Returns
         -------
@@ -94,10 +94,8 @@ class Domain:
         >>> Domain(x_bound=1.0, y_range=(0.0, 1.0)).clip(([[3.0, 4.0]], [7.0]))[1]
         array([1.])
         """
-        if isinstance(data, dict):
-            names, parts = _of_dict(data)
-            clipped = self.clip(parts if len(parts) == 2 else parts[0])
-            return dict(zip(names, clipped if len(parts) == 2 else (clipped,), strict=True))
+        if _is_named(data):
+            return dict(zip("xy", self.clip((data["x"], data["y"])), strict=True))
         x, y, is_flat = _split(data)
         moved = _shorten(_finite(x), self.x_bound)
         if y is not None:
@@ -130,10 +128,7 @@ class Domain:
         >>> Domain(x_bound=1.0).is_outside(np.array([0.5, -1.0000001, 3.0]))
         array([False, False,  True])
         """
-        if isinstance(data, dict):
-            parts = _of_dict(data)[1]
-            data = parts if len(parts) == 2 else parts[0]
-        x, y, _ = _split(data)
+        x, y, _ = _split((data["x"], data["y"]) if _is_named(data) else data)
         x = np.asarray(x, np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             is_inside = np.linalg.norm(x, axis=1) <= self.x_bound * (1 + OUTSIDE_MARGIN)
@@ -147,15 +142,9 @@ class Domain:
         return ~is_inside
 
 
-def _of_dict(data: dict[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Names and parts of the examples of a model: ``x`` and ``y``, or a single one."""
-    names = ("x", "y") if set(data) == {"x", "y"} else tuple(data)
-    if len(names) > 2 or (len(names) == 2 and names != ("x", "y")):
-        raise ValueError(
-            f"data: a Domain bounds features 'x' and labels 'y', and the examples are "
-            f"{', '.join(data)}; name the model's arguments so, or clip in the loss."
-        )
-    return names, tuple(data[name] for name in names)
+def _is_named(data: Any) -> bool:
+    """Whether these are features and labels by name, as a model's arguments."""
+    return isinstance(data, dict) and set(data) == {"x", "y"}
 
 
 def _split(data: Any) -> tuple[np.ndarray, np.ndarray | None, bool]:
@@ -169,8 +158,8 @@ def _split(data: Any) -> tuple[np.ndarray, np.ndarray | None, bool]:
         if z.ndim in (1, 2):
             return (z[:, None] if z.ndim == 1 else z), None, z.ndim == 1
     raise ValueError(
-        "data: a Domain can clip (x [n, d], y [n]) or one array [n] or [n, d]; arrange the "
-        "examples so, or clip them in the loss."
+        "data: a Domain can clip (x [n, d], y [n]), also as a dict of 'x' and 'y', or one array "
+        "[n] or [n, d]; arrange the examples so, or clip them in the loss."
     )
 
 

@@ -51,6 +51,13 @@ def _check_examples(data: PyTree, name: str) -> None:
         if array.ndim == 0:
             raise ValueError(f"{name}: every array needs a leading axis of examples; got a scalar.")
         lengths.add(array.shape[0])
+        if array.dtype.kind in "iu" and not is_spread(leaf):
+            held = np.iinfo(jnp.zeros((), int).dtype)
+            if array.size and not held.min <= array.min() <= array.max() <= held.max:
+                raise ValueError(
+                    f"{name}: whole numbers beyond {held.max:,} do not fit JAX's {held.dtype}; "
+                    "give them as floating-point numbers."
+                )
         if array.dtype.kind == "f":
             bad = int((~(jnp if is_spread(leaf) else np).isfinite(array)).sum())
             if bad:

@@ -18,7 +18,8 @@ class Mixing(NamedTuple):
     Attributes
     ----------
     r_hat
-        Largest split R-hat, of their sum over examples and of 50 examples.
+        Largest split R-hat, of their sum over examples and of 50 examples; infinite where a chain
+        never moved.
     ess_min
         Fewest effective draws of these.
     relative_efficiency
@@ -42,6 +43,8 @@ def mixing(log_likelihood: Float[np.ndarray, "chain draw example"]) -> Mixing:
     places = np.unique(np.linspace(0, examples - 1, LOOKED_AT).round().astype(int))
     some = np.asarray(log_likelihood[:, :, places], np.float64)
     total = log_likelihood.sum(axis=2, dtype=np.float64)[:, :, None]
+    if (np.ptp(total, axis=1) == 0).any() and np.ptp(total) > 0:
+        return Mixing(np.inf, 0.0, 1.0)  # a chain is stuck
     looked_at = _varying(np.concatenate([total, some], axis=2))
     if not looked_at.shape[2]:
         return Mixing(1.0, float(chains * draws), 1.0)

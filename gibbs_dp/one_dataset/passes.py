@@ -21,6 +21,10 @@ PARTNERS, MOST_PAIRS = 32, 20_000
 Table = Float[np.ndarray, "draws examples"]
 
 
+# Of the largest weight, whose logarithm is 0; its inverse is still a number.
+LEAST_LOG_WEIGHT = -650.0
+
+
 class Centre(NamedTuple):
     """What all examples have in common.
 
@@ -148,7 +152,8 @@ def remove_each(
         top = x.max(axis=1)
         log_weights, scores.k_hat[place] = pareto_smooth(x, relative_efficiency)
         _score(scores, place, x, log_weights, about.means[place], gamma)
-        weights = np.exp(log_weights)
+        # A piece without the draws that count most must not be left without weight.
+        weights = np.exp(np.maximum(log_weights, LEAST_LOG_WEIGHT))
         total = _selected(weights, pieces)
         sums += (1.0 / total).T @ weights
         found.log_mean[place] = np.log(total / pieces.num_draws) + top[:, None]

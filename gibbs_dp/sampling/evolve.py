@@ -50,9 +50,11 @@ LastRound = Callable[[Array, Array, Whitening, Array, Schedule, Any, int, bool],
 def _movers(has_moved: Bool[Array, " chains"]) -> Int[Array, " chains"]:
     """For every chain one that has moved; itself where none has."""
     places = jnp.arange(has_moved.shape[0])
-    movers = jnp.argsort(~has_moved, stable=True)
     count = jnp.sum(has_moved)
-    return jnp.where(count > 0, movers[places % jnp.maximum(count, 1)], places)
+    rank = jnp.sum(has_moved & (places < places[:, None]), axis=1)  # among those that moved
+    wanted = places % jnp.maximum(count, 1)
+    found = jnp.argmax(has_moved & (rank == wanted[:, None]), axis=1)
+    return jnp.where(count > 0, found, places)
 
 
 class _Memory(NamedTuple):
@@ -147,14 +149,12 @@ def evolve(
             0, count, one_step, (states, begin, memory, still, noise_of(first))
         )
         flat = jax.vmap(jax.vmap(current.color))(memory.v)
-        if is_last is not True:
-            # A chain that cannot move, in the neck of a funnel, goes on from where another is.
-            taken = jnp.where(has_moved | is_last, jnp.arange(num_chains), _movers(has_moved))
-            flat = flat[:, taken]
         pooled = flat[-min(num_samples, STEPS_PER_ROUND) :].reshape(-1, dim)
         fresh = fit_whitening(pooled, current)
         kept = jax.tree.map(lambda a, b: jnp.where(is_last, a, b), current, fresh)
-        return flat[-1], kept, log_step, memory, has_moved
+        # A chain that cannot move, in the neck of a funnel, goes on from where another is.
+        ends = jnp.where(has_moved[:, None], flat[-1], flat[-1][_movers(has_moved)])
+        return ends, kept, log_step, memory, has_moved
 
     carry = (positions, whitening, log_default, blank, still)
     rounds = schedule.num_adapt_rounds

@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import numpyro_examples as ex
+import pandas as pd
 import pytest
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
@@ -257,7 +258,63 @@ def nothing_latent(y):
     numpyro.sample("y", dist.Normal(0, 1), obs=y)
 
 
+def centred_and_vague(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1e4))  # log-likelihoods of its draws have no digits left
+    b = numpyro.sample("b", dist.Normal())
+    numpyro.sample("y", dist.Normal(a + b * (x - x.mean()), 1), obs=y)
+
+
+def changepoint(y):
+    when = numpyro.sample("when", dist.Uniform(0, 40))
+    rate = jnp.where(jnp.arange(len(y)) < when, 1.0, 9.0)
+    numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+
+def lagged(y):  # whose first rows are all alike
+    b = numpyro.sample("b", dist.Beta(1, 1))
+    before = jnp.concatenate([jnp.zeros(1), y[:-1]])
+    numpyro.sample("y", dist.Poisson(1 + b * before), obs=y)
+
+
+def small_trend(y):
+    b = numpyro.sample("b", dist.Normal(0, 0.001))
+    numpyro.sample("y", dist.Normal(b * jnp.arange(len(y)), 1), obs=y)
+
+
+def prior_of_length(y):
+    m = numpyro.sample("m", dist.Normal(0, len(y) ** -0.5))
+    numpyro.sample("y", dist.Normal(m, 1), obs=y)
+
+
+def lagged_people(who, z):
+    own = numpyro.sample("own", dist.Normal().expand([5]))
+    before = jnp.concatenate([jnp.zeros(1), z[:-1]])
+    numpyro.sample("y", dist.Normal(own[who] + 0.8 * before, 1), obs=z)
+
+
+def distances(d, y):
+    cov = jnp.exp(-d * numpyro.sample("l", dist.HalfNormal())) + jnp.eye(len(y))
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(len(y)), cov), obs=y)
+
+
+def outcomes(x, y):
+    w = numpyro.sample("w", dist.Normal())
+    with numpyro.plate("outcomes", 4, dim=-1):
+        numpyro.sample("y", dist.Normal((w * x)[:, None], 1), obs=y)
+
+
+LAGGED = {"group": "who", "structured": True}
 REFUSED = [
+    (centred_and_vague, (X[:, 0], REAL), {}, "depends on the others or on its place"),
+    (changepoint, (ex.COUNTS,), {}, "depends on the others or on its place"),
+    (lagged, (np.r_[np.zeros(6, int), ex.COUNTS[6:] + 1],), {}, "depends on the others"),
+    (small_trend, (REAL,), {}, "depends on the others or on its place"),
+    (prior_of_length, (REAL,), {}, "the prior depends on the number of examples"),
+    (lagged_people, (COUNTY, REAL), LAGGED, "depends on other rows or on their order"),
+    (distances, (np.ones((N, N)), REAL), {"structured": True}, "on axis 0 and 1; say which"),
+    (outcomes, (X[:, 0], np.ones((N, 4))), {}, "plates outcomes; say which of them"),
+    (ex.gaussian_process, (X[:, 0], REAL), {"group": "x", "structured": True}, "no log-likelih"),
+    (lambda y: ex.mixture(y), (np.array([3_000_000_000] * 5),), {}, "whole numbers beyond"),
     (subsampled, (REAL,), {}, "plate 'rows' subsamples 10 of 40; drop subsample_size"),
     (factor, (REAL,), {}, "'penalty' is a factor"),
     (event, (X, REAL), {}, r"'y' has one log-likelihood for all examples; drop .to_event\(1\)"),
@@ -307,6 +364,46 @@ def test_what_cannot_be_treated_gets_one_line(model, args, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
         from_numpyro(model, args=args, **settings)
     assert "\n" not in str(caught.value)
+
+
+def test_integers_that_are_the_number_by_chance_stay():
+    def model(n, y, trials):
+        p = numpyro.sample("p", dist.Uniform(0, 1))
+        numpyro.sample("y", dist.Binomial(trials, p).expand([n]), obs=y)
+
+    posterior = from_numpyro(model, args=(20, ex.COUNTS[:20], 20))
+    half = {"y": posterior.data["y"][:10]}
+    expected = stats.binom.logpmf(ex.COUNTS[:10], 20, 0.3)
+    assert -posterior.losses({"p": 0.3}, half) == pytest.approx(expected, rel=1e-4)
+
+
+def test_square_arrays_have_the_axis_of_their_plate():
+    table = np.arange(25.0).reshape(5, 5)
+
+    def model(y):
+        with numpyro.plate("items", 5, dim=-1):
+            b = numpyro.sample("b", dist.Normal())
+            with numpyro.plate("people", 5, dim=-2):
+                numpyro.sample("y", dist.Normal(b, 1), obs=y)
+
+    for group, expected in (("items", table.T), ("people", table)):
+        posterior = from_numpyro(model, args=(table,), group=group, structured=True)
+        assert posterior.data["y"].tolist() == expected.tolist()
+
+
+def test_data_in_tuples_columns_and_lists_are_found():
+    def model(d, u):
+        b = numpyro.sample("b", dist.Normal())
+        means = b * jnp.asarray(d["x"]) + u[d["c"]]  # a NumPy array, looked up
+        numpyro.sample("y", dist.Normal(means, 1), obs=jnp.asarray(d["y"]))
+
+    d = {"x": pd.Series(X[:, 0]), "c": tuple(COUNTY.tolist()), "y": REAL.tolist()}
+    posterior = from_numpyro(model, args=(d, np.arange(5.0)))
+    assert jax.tree.map(jnp.shape, posterior.data) == {"d": dict.fromkeys("cxy", (N,))}
+    expected = stats.norm.logpdf(REAL, 0.5 * X[:, 0] + COUNTY, 1)
+    assert -posterior.losses({"b": 0.5}, posterior.data) == pytest.approx(expected, rel=1e-4)
+    pair = from_numpyro(lambda d: ex.logistic(*d), args=((X, LABELS),))
+    assert [a.shape for a in pair.data["d"]] == [(N, 3), (N,)]
 
 
 def test_axes_of_examples_can_be_named():
@@ -390,6 +487,32 @@ def test_a_transformed_observation_cannot_be_simulated():
 
     with pytest.raises(ValueError, match="computed from the model's arguments"):
         gdp.populations.from_numpyro(model, args=(np.exp(REAL),))
+
+
+def test_whole_numbers_do_not_cut_a_continuous_law():
+    def model(y):
+        scale = numpyro.sample("s", dist.HalfNormal())
+        numpyro.sample("y", dist.Normal(0.5, scale), obs=y)
+
+    population = gdp.populations.from_numpyro(model, {"s": 0.4}, args=(np.arange(40),))
+    values = population.sample(jax.random.key(0), 2000, 1)[0]["y"]
+    assert stats.kstest(values, stats.norm(0.5, 0.4).cdf).pvalue > 1e-4
+
+
+def test_models_with_places_are_simulated_in_them():
+    population = gdp.populations.from_numpyro(changepoint, {"when": 20.0}, args=(ex.COUNTS,))
+    train, ghosts = population.sample(jax.random.key(0), N, 2 * N)
+    assert train["y"][:20].mean() < 3 < 6 < train["y"][20:].mean()
+    assert ghosts["y"][N : N + 20].mean() < 3 < 6 < ghosts["y"][N + 20 :].mean()
+
+
+def test_a_censored_law_cannot_be_simulated():
+    def model(y, seen):
+        law = dist.Exponential(numpyro.sample("r", dist.HalfNormal()))
+        numpyro.sample("y", dist.RightCensoredDistribution(law, seen), obs=y)
+
+    with pytest.raises(ValueError, match="'y' has a censored law"):
+        gdp.populations.from_numpyro(model, {"r": 1.0}, args=(np.abs(REAL), LABELS))
 
 
 def test_a_time_series_cannot_be_simulated_at_once():

@@ -229,3 +229,19 @@ def test_the_most_exposed_are_ranked_by_other_draws():
     error = np.std(listed) / math.sqrt(len(listed))
     assert abs(np.mean(listed)) < 4 * error
     assert np.mean(largest) > 10 * error
+
+
+def test_a_stuck_chain_is_seen():
+    values = np.random.default_rng(0).normal(size=(4, 500, 20))
+    values[3] = values[3, :1]
+    report = gdp.audit_log_likelihood(values)
+    assert any("R-hat" in text and "inf" in text for text in report.warnings)
+
+
+def test_one_draw_that_outweighs_all_others_is_flagged_and_nothing_overflows():
+    values = np.random.default_rng(0).normal(size=(4, 500, 20))
+    values[0, 0, 0] = -800.0
+    report = gdp.audit_log_likelihood(values)
+    others = [value for name, value in report.averages.items() if name != "k_hat_max"]
+    assert np.isfinite(others).all()
+    assert report["k_hat_max"] > 0.7

@@ -85,7 +85,7 @@ class Arguments:
             elif name in data:
                 full[name] = self._filled(name, data[name])
             else:
-                full[name] = value
+                full[name] = jax.tree.map(_fixed, value)
         names = list(full)
         positional, named = names[: self.num_positional], names[self.num_positional :]
         return tuple(full[name] for name in positional), {name: full[name] for name in named}
@@ -99,10 +99,16 @@ class Arguments:
         leaves = jax.tree.leaves(self.values[name])
         moved = iter(jax.tree.leaves(part))
         filled = [
-            leaf if axis is None else _moved(next(moved), axis)
+            _fixed(leaf) if axis is None else _moved(next(moved), axis)
             for leaf, axis in zip(leaves, self.axes[name], strict=True)
         ]
         return jax.tree.unflatten(jax.tree.structure(self.values[name]), filled)
+
+
+def _fixed(leaf: Any) -> Any:
+    """NumPy's arrays cannot be looked up at traced places, as in means[group]."""
+    is_numeric = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiub"
+    return jnp.asarray(leaf) if is_numeric else leaf
 
 
 def _moved(leaf: Any, axis: int) -> Any:
@@ -154,7 +160,10 @@ def _plain(name: str, value: Any) -> Any:
                 "in table['column'].to_numpy()."
             )
         return value.to_numpy()
-    is_list = isinstance(value, (list, tuple)) and len(value) > 0
-    if is_list and all(isinstance(x, (int, float, np.generic)) for x in value):
-        return np.asarray(value)
+    if type(value) is dict:
+        return {key: _plain(f"{name}[{key!r}]", part) for key, part in value.items()}
+    if type(value) in (list, tuple) and value:
+        if all(isinstance(x, (int, float, np.generic)) for x in value):
+            return np.asarray(value)
+        return type(value)(_plain(f"{name}[{i}]", part) for i, part in enumerate(value))
     return value

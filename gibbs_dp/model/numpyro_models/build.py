@@ -111,13 +111,29 @@ def read(
         )
     plate = group if is_plate else None
     axes, n = find_axes({name: found.observed[name] for name in names}, plate, structured)
-    leading = find_examples(
-        values, n, examples, {found.observed[name].value_shape for name in names}
-    )
+    leading = find_examples(values, n, examples, _observed_axes(found, axes))
     groups = None if group is None or is_plate else Groups(group)
+    if groups is not None and None in axes.values():
+        raise ValueError(
+            f"group: the rows of a group by {group!r} have no log-likelihoods of their own; leave "
+            "group out, or write the observed site with an axis of rows."
+        )
     if groups is not None and 0 not in leading[groups.name]:
         raise ValueError(f"group: {group!r} does not hold the number of each row's group.")
     return Likelihood(model, dataclasses.replace(arguments, axes=leading), axes, groups), found
+
+
+def _observed_axes(found: Found, axes: dict[str, int | None]) -> dict[tuple[int, ...], int]:
+    """By the shape of observed values, which axis of them is of examples."""
+    known: dict[tuple[int, ...], int] = {}
+    for name, axis in axes.items():
+        batch, value = found.observed[name].batch_shape, found.observed[name].value_shape
+        event = len(value) - len(batch)
+        if axis is None:
+            known[value] = 0
+        elif event >= 0 and len(value) + axis - event >= 0:
+            known[value] = len(value) + axis - event
+    return known
 
 
 def _check_observed(names: Sequence[str], found: Found) -> None:

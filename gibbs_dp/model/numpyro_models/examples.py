@@ -71,22 +71,23 @@ def _axis(name: str, site: Observed, plate: str | None) -> int | None:
         return site.plates[plate]
     if len(site.batch_shape) < 2:
         return -1 if site.batch_shape else None
-    if len(site.plates) == 1:
-        return next(iter(site.plates.values()))
+    first = -len(site.batch_shape)
+    if list(site.plates.values()) == [first]:
+        return first
     if site.plates:
         raise ValueError(
-            f"model: the observed site {name!r} lies in the plates {', '.join(site.plates)}; say "
-            "which of them holds the examples to be replaced, as in "
-            f"group={next(iter(site.plates))!r}."
+            f"model: the observed site {name!r} of batch shape {site.batch_shape} lies in the "
+            f"plates {', '.join(site.plates)}; say which of them holds the examples to be "
+            f"replaced, as in group={next(iter(site.plates))!r}, or put the rows in a plate too."
         )
-    return -len(site.batch_shape)
+    return first
 
 
 def find_examples(
     values: Mapping[str, Any],
     n: int,
     examples: Sequence[str] | Mapping[str, int] | None,
-    observed_shapes: set[tuple[int, ...]],
+    observed_axes: Mapping[tuple[int, ...], int],
 ) -> dict[str, tuple[int | None, ...]]:
     """Find the axis of examples of every array among the arguments.
 
@@ -99,8 +100,8 @@ def find_examples(
     examples
         Names of the arguments that hold examples, or their axes by name; None: every array with
         ``n`` rows.
-    observed_shapes
-        Shapes of what is observed; one axis of ``n`` is then the examples', wherever it is.
+    observed_axes
+        By the shape of what is observed: which axis of it is of examples.
 
     Returns
     -------
@@ -114,7 +115,7 @@ def find_examples(
     """
     if examples is None:
         return {
-            name: tuple(_guess(name, leaf, n, observed_shapes) for leaf in jax.tree.leaves(value))
+            name: tuple(_guess(name, leaf, n, observed_axes) for leaf in jax.tree.leaves(value))
             for name, value in values.items()
         }
     if isinstance(examples, str):
@@ -131,17 +132,20 @@ def find_examples(
     }
 
 
-def _guess(name: str, leaf: Any, n: int, observed_shapes: set[tuple[int, ...]]) -> int | None:
+def _guess(
+    name: str, leaf: Any, n: int, observed_axes: Mapping[tuple[int, ...], int]
+) -> int | None:
     if not isinstance(leaf, (np.ndarray, jax.Array)):
         return None
+    if leaf.shape in observed_axes:
+        return observed_axes[leaf.shape]
     at = [axis for axis, size in enumerate(leaf.shape) if size == n]
-    if not at or at[0] == 0:
+    if at in ([], [0]):
         return at[0] if at else None
-    if leaf.shape in observed_shapes and len(at) == 1:
-        return at[0]
     raise ValueError(
         f"args: {name!r} of shape {leaf.shape} has {n} entries, as many as there are examples, on "
-        f"axis {at[0]}; say which arguments hold examples, as in examples={{{name!r}: {at[0]}}}."
+        f"axis {' and '.join(map(str, at))}; say which arguments hold examples, and on which axis, "
+        f"as in examples={{{name!r}: {at[0]}}}."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -72,7 +73,7 @@ class Likelihood:
         ValueError
             If the model does not give one for each.
         """
-        return jax.jit(self._each)(dict(theta), data)
+        return _jitted(self, "_each")(dict(theta), data)
 
     def _each(self, theta: dict[str, Any], data: PyTree) -> Float[Array, " n"]:
         values = self._along_examples(self.trace(theta, data))
@@ -101,13 +102,18 @@ class Likelihood:
 
     def total(self, theta: Mapping[str, Any], data: PyTree) -> Float[Array, ""]:
         """Log-likelihood of the dataset."""
-        return jax.jit(self._total)(dict(theta), data)
+        return _jitted(self, "_total")(dict(theta), data)
 
     def _total(self, theta: dict[str, Any], data: PyTree) -> Float[Array, ""]:
         if self.groups is not None:
             return jnp.sum(self.each(theta, data))
         sites = self.trace(theta, data)
         return jnp.sum(jnp.stack([jnp.sum(log_prob(sites[name])) for name in self.axes]))
+
+
+@lru_cache(maxsize=64)  # traced once for every shape
+def _jitted(likelihood: Likelihood, method: str) -> Any:
+    return jax.jit(getattr(likelihood, method))
 
 
 @dataclass(frozen=True, eq=False)

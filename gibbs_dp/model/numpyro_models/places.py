@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import chain, combinations
 from typing import Any
 
 import jax
@@ -11,12 +12,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp._jaxlib.dependence import reached
+from gibbs_dp.model.flat_coordinates import FlatCoordinates
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
-from gibbs_dp.model.numpyro_models.sites import Found, look
+from gibbs_dp.model.numpyro_models.sites import Found, log_prob, look
 from gibbs_dp.model.prior import Prior
 
-# Rows that are evaluated by themselves, and how much their values may differ from before.
-FEW, TOLERANCE = 5, 1e-3
+# How much losses may differ, in spreads of them and in the largest: more than rounding does.
+OF_SPREAD, OF_LARGEST = 1e-3, 1e-5
+NUM_POINTS = 2
 REMEDY = (
     "make all data and their number arguments of the model, or pass structured=True to replace "
     "examples in their places"
@@ -41,7 +44,8 @@ def check_places(
     """
     n = jax.tree.leaves(data)[0].shape[0]
     if structured:
-        likelihood, is_bound = has_places(likelihood, found, data)
+        _check_order(likelihood, prior, data)
+        likelihood, is_bound = has_places(likelihood, found, None, data)
         return dataclasses.replace(likelihood, places=n if is_bound else None)
     likelihood, trouble = _follow_length(likelihood, found, data, n)
     trouble = trouble or _labels(likelihood, found, data) or _values(likelihood, prior, data, n)
@@ -51,12 +55,18 @@ def check_places(
 
 
 def has_places(
-    likelihood: Likelihood, found: Found, data: dict[str, PyTree]
+    likelihood: Likelihood, found: Found, prior: Prior | None, data: dict[str, PyTree]
 ) -> tuple[Likelihood, bool]:
-    """Say whether a model has room for just so many examples as there are."""
+    """Say whether a model has room for just so many examples as there are.
+
+    With a prior, also whether their places or the others change their log-likelihoods.
+    """
     n = jax.tree.leaves(data)[0].shape[0]
     likelihood, trouble = _follow_length(likelihood, found, data, n)
-    return likelihood, bool(trouble or _labels(likelihood, found, data))
+    trouble = trouble or _labels(likelihood, found, data)
+    if prior is not None and not trouble and None not in likelihood.axes.values():
+        trouble = _values(likelihood, prior, data, n)
+    return likelihood, bool(trouble)
 
 
 def _follow_length(
@@ -65,10 +75,11 @@ def _follow_length(
     """Try one more example, also with integers equal to ``n`` as the number of examples."""
     wider = jax.tree.map(lambda a: jnp.concatenate([a, a[:1]]), data)
     values = likelihood.arguments.values
-    counts = tuple(k for k, v in values.items() if type(v) in (int, np.int64) and v == n)
+    counts = [k for k, v in values.items() if type(v) in (int, np.int64) and v == n]
     trouble = _trouble(likelihood, found, wider)
-    if trouble and counts:
-        arguments = dataclasses.replace(likelihood.arguments, counts=counts)
+    some = chain.from_iterable(combinations(counts, k) for k in range(1, len(counts) + 1))
+    for names in some if trouble else ():  # as few as will do: others may be equal by chance
+        arguments = dataclasses.replace(likelihood.arguments, counts=names)
         other = dataclasses.replace(likelihood, arguments=arguments)
         if not _trouble(other, found, wider):
             return other, ""
@@ -110,15 +121,65 @@ def _labels(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) -> st
 
 
 def _values(likelihood: Likelihood, prior: Prior, data: PyTree, n: int) -> str:
-    """Evaluate a few examples by themselves, in another order."""
-    few = np.arange(min(FEW, n - 1))[::-1]
+    """Evaluate examples in another order, and a part of them by itself; the prior too."""
+    rng = np.random.default_rng(0)
+    mixed = rng.permutation(n)
     each = jax.jit(likelihood.each)
-    theta = jax.jit(prior.initial)(jax.random.key(0))
-    whole = np.asarray(each(theta, data))[few]
-    alone = np.asarray(each(theta, jax.tree.map(lambda a: a[few], data)))
-    if np.allclose(whole, alone, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
-        return ""
-    return (
-        "the log-likelihood of an example depends on the others or on its place among them (a "
-        "column standardized inside the model, a time series)"
-    )
+    for theta in _points(prior):
+        whole = np.asarray(each(theta, data), np.float64)
+        for rows in (mixed, np.arange(n)[::-1], mixed[: max(1, n // 2)], mixed[:1]):
+            part = jax.tree.map(lambda a, rows=rows: a[rows], data)
+            if _differ(whole[rows], np.asarray(each(theta, part), np.float64), whole):
+                return (
+                    "the log-likelihood of an example depends on the others or on its place among "
+                    "them (a column standardized inside the model, a time series)"
+                )
+        half = jax.tree.map(lambda a: a[: max(1, n // 2)], data)
+        values = [np.asarray(_log_prior(likelihood, theta, d), np.float64) for d in (data, half)]
+        if _differ(values[0], values[1], values[0]):
+            return "the prior depends on the number of examples"
+    return ""
+
+
+def _log_prior(likelihood: Likelihood, theta: Any, data: PyTree) -> Any:
+    def total(theta: Any, data: PyTree) -> Any:
+        sites = likelihood.trace(theta, data)
+        return jnp.stack([jnp.sum(log_prob(sites[name])) for name in sorted(theta)])
+
+    return jax.jit(total)(theta, data)
+
+
+def _check_order(likelihood: Likelihood, prior: Prior, data: PyTree) -> None:
+    """Refuse groups whose rows cannot be moved together without changing the model."""
+    if likelihood.groups is None:
+        return
+    rows = likelihood.arguments.examples()
+    for theta in _points(prior):
+        ordered = np.asarray(jax.jit(likelihood.of_rows)(theta, rows), np.float64)
+        packed = np.asarray(likelihood.each(theta, data), np.float64)
+        if _differ(ordered.sum(keepdims=True), packed.sum(keepdims=True), ordered):
+            raise ValueError(
+                "group: the rows of a group are moved together and padded, and the model's "
+                "log-likelihood of a row depends on other rows or on their order; leave group out."
+            )
+
+
+def _points(prior: Prior) -> list[Any]:
+    """Draw from the prior, and where no prior is vague: within (-2, 2) of unconstrained space."""
+    flat = FlatCoordinates()
+    flat.prior = prior
+    found = []
+    for seed in range(NUM_POINTS):
+        key = jax.random.key(seed)
+        u = jax.random.uniform(key, (flat.dim,), minval=-2.0, maxval=2.0)
+        found += [jax.jit(prior.initial)(key), flat.constrain(u)]
+    return found
+
+
+def _differ(a: np.ndarray, b: np.ndarray, like: np.ndarray) -> bool:
+    finite = like[np.isfinite(like)]
+    if not finite.size:
+        return False
+    spread, largest = float(np.std(finite)), float(np.abs(finite).max())
+    slack = OF_SPREAD * spread + OF_LARGEST * largest * max(1.0, like.size / a.size) ** 0.5
+    return not np.allclose(a, b, rtol=0.0, atol=slack + 1e-6, equal_nan=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -65,7 +66,7 @@ class ModelPrior(Prior):
 
     def log_prob(self, theta: PyTree) -> Float[Array, ""]:
         """Log prior density (up to a constant for flat parts); ``theta`` must be on the support."""
-        return jax.jit(self._log_prob)(theta)
+        return _jitted(self, "_log_prob")(theta)
 
     def _log_prob(self, theta: PyTree) -> Float[Array, ""]:
         sites = self._trace(theta)
@@ -74,12 +75,17 @@ class ModelPrior(Prior):
 
     def initial(self, key: PRNGKeyArray) -> PyTree:
         """Draw from the model's prior; flat parts within (-2, 2) of unconstrained space."""
-        return jax.jit(self._initial)(key)
+        return _jitted(self, "_initial")(key)
 
     def _initial(self, key: PRNGKeyArray) -> PyTree:
         assert self.draw is not None
         sites = self.draw(key)
         return {name: site["value"] for name, site in sites.items() if is_latent(site)}
+
+
+@lru_cache(maxsize=64)  # traced once
+def _jitted(prior: ModelPrior, method: str) -> Any:
+    return jax.jit(getattr(prior, method))
 
 
 def make_prior(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) -> Prior:
@@ -99,11 +105,11 @@ def make_prior(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) ->
     Prior
         A :class:`ModelPrior`, where laws depend on each other.
     """
-    shapes = jax.tree.map(lambda a: (a.shape, a.dtype), data)
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), data)
     known = tuple(name for name in found.observed if name not in likelihood.axes)
 
     def nothing() -> Any:
-        return jax.tree.map(lambda s: jnp.zeros(*s), shapes, is_leaf=lambda s: isinstance(s, tuple))
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
     def run_model(theta: Mapping[str, Any]) -> Trace:
         return likelihood.trace(theta, nothing())

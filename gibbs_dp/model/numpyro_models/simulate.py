@@ -45,14 +45,16 @@ def find_sources(likelihood: Likelihood, data: PyTree, found: Found) -> dict[str
     theta = {name: jnp.zeros(shape) for name, shape in found.latent.items()}
     rows = data if likelihood.groups is None else likelihood.groups.rows(data)
 
-    def values(rows: PyTree) -> dict[str, Any]:
+    def values(rows: PyTree, theta: dict[str, Array]) -> dict[str, Any]:
         sites = likelihood.trace_rows(theta, rows)
+        for name in likelihood.axes:
+            _refuse_censored(name, sites[name]["fn"])
         return {
             name: (sites[name]["value"], jax.tree.leaves(sites[name]["fn"]))
             for name in likelihood.axes
         }
 
-    program, shapes = jax.make_jaxpr(values, return_shape=True)(rows)
+    program, shapes = jax.make_jaxpr(values, return_shape=True)(rows, theta)
     inputs, outputs = program.jaxpr.invars, program.jaxpr.outvars
     structure = jax.tree.structure(shapes)
     places = {variable: i for i, variable in enumerate(inputs)}
@@ -77,6 +79,16 @@ def find_sources(likelihood: Likelihood, data: PyTree, found: Found) -> dict[str
     return dict(at)
 
 
+def _refuse_censored(name: str, law: Any) -> None:
+    while hasattr(law, "base_dist"):
+        if type(law).__name__.endswith("CensoredDistribution"):
+            raise ValueError(
+                f"model: {name!r} has a censored law, which is drawn without its censoring; write "
+                "a simulator (key, n) -> examples."
+            )
+        law = law.base_dist
+
+
 def prior_draw(likelihood: Likelihood, data: PyTree, key: PRNGKeyArray) -> dict[str, Array]:
     """Draw the latent sites from the prior."""
     rows = data if likelihood.groups is None else likelihood.groups.rows(data)
@@ -99,6 +111,9 @@ def simulate(
     sites = traced(_Simulating(model, tuple(sources), key), args, kwargs)
     leaves = jax.tree.leaves(rows)
     for name, place in sources.items():
-        leaves[place] = sites[name]["value"].astype(leaves[place].dtype)
+        drawn = sites[name]["value"]
+        # Whole numbers may stand for those of a continuous law, which must not be cut to them.
+        is_cut = jnp.issubdtype(drawn.dtype, jnp.floating)
+        leaves[place] = drawn if is_cut else drawn.astype(leaves[place].dtype)
     new = jax.tree.unflatten(jax.tree.structure(rows), leaves)
     return new if groups is None else groups.stacked(new, data)

@@ -71,7 +71,7 @@ def temper(
     >>> round(float(log_density(temper(model, 2.0), (0.0,), {}, at)[0]), 4)
     -4.2568
     """
-    scale = check_gamma(gamma) if isinstance(gamma, (int, float, str)) else gamma
+    scale = check_gamma(gamma) if gamma is None or isinstance(gamma, (int, float, str)) else gamma
     names = (sites,) if isinstance(sites, str) else None if sites is None else tuple(sites)
 
     @functools.wraps(model)

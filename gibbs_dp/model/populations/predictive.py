@@ -13,6 +13,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from gibbs_dp.model.numpyro_models.build import read
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.places import has_places
+from gibbs_dp.model.numpyro_models.priors import make_prior
 from gibbs_dp.model.numpyro_models.simulate import find_sources, prior_draw, simulate
 from gibbs_dp.model.numpyro_models.sites import Model
 
@@ -145,7 +146,8 @@ def from_numpyro(
     data = likelihood.arguments.examples()
     if likelihood.groups is not None:
         data = likelihood.groups.pack(data)
-    likelihood, is_bound = has_places(likelihood, found, data)
+    prior = make_prior(likelihood, found, data)
+    likelihood, is_bound = has_places(likelihood, found, prior, data)
     if design not in (None, "resampled", "fixed"):
         raise ValueError(f"design: give 'resampled' or 'fixed', got {design!r}.")
     if design == "resampled" and is_bound:
