@@ -15,6 +15,7 @@ ROOMS = {
     "gibbs_dp.losses": gibbs_dp.losses,
     "gibbs_dp.populations": gibbs_dp.populations,
     "gibbs_dp.supports": gibbs_dp.supports,
+    "gibbs_dp.priors": gibbs_dp.priors,
     "gibbs_dp.problems": gibbs_dp.problems,
     "gibbs_dp.random": gibbs_dp.random,
     "gibbs_dp.privacy": gibbs_dp.privacy,
@@ -27,7 +28,7 @@ ROOMS = {
 """What users reach through ``import gibbs_dp``, and what extensions of it need."""
 # The front door in an order to read it in; all that it has must be here.
 DOOR = {
-    "Posteriors and populations": ("GibbsPosterior", "Flat", "Domain"),
+    "Posteriors and populations": ("GibbsPosterior", "Flat", "Domain", "temper"),
     "Audits": ("audit", "Report", "load_report", "compare", "Comparison", "Store"),
     "Audits of one posterior": (
         "audit_log_likelihood",
@@ -35,7 +36,7 @@ DOOR = {
         "OneDatasetReport",
         "load_one_dataset_report",
     ),
-    "Draws": ("sample", "Draws", "load_draws", "shard_examples"),
+    "Draws": ("sample", "Draws", "load_draws", "as_draws", "shard_examples"),
     "Samplers": ("HMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),
     "Errors": (
