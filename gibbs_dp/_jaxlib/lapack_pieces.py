@@ -21,13 +21,10 @@ from gibbs_dp._jaxlib.last_axis import bind
 from gibbs_dp._jaxlib.linalg import SHARED_OUT
 
 FIRST, LAST = (0, 10, 0), (0, 11, 0)  # jaxlib versions that share batches out
-# Operations on a matrix, over its rows times the entries of it or of the right-hand side; and how
-# many axes a matrix, a right-hand side or a vector of factors has.
+# Operations on a matrix, over its rows times the entries of it or of the right-hand side.
 COSTS = dict.fromkeys(("eig", "eigh", "svd", "schur", "hessenberg"), 10.0)
 COSTS |= dict.fromkeys(("cholesky", "lu", "qr", "geqrf", "geqp3", "householder_product"), 1.0)
 COSTS |= {"ormqr": 1.0, "triangular_solve": 1.0, "tridiagonal_solve": 5.0}
-VECTORS = {"householder_product": (2, 1), "tridiagonal_solve": (1, 1, 1, 2), "ormqr": (2, 1, 2)}
-VECTORS |= {"geqp3": (2, 1)}
 # Programs within an equation that can be evaluated in its place, by the parameter that holds them.
 INLINE = {
     "jit": "jaxpr",
@@ -125,7 +122,8 @@ def _cost(equation: JaxprEqn) -> float | None:
 
 
 def _lead(equation: JaxprEqn) -> tuple[int, ...]:
-    axes = VECTORS.get(equation.primitive.name, (2,))[0]
+    # A tridiagonal matrix comes as three vectors.
+    axes = 1 if equation.primitive.name == "tridiagonal_solve" else 2
     return _shape(equation.invars[0])[:-axes]
 
 

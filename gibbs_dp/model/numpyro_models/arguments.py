@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp.model.examples import as_examples
+from gibbs_dp.model.examples import as_examples, num_examples
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -77,7 +77,7 @@ class Arguments:
                 f"data: give a dict of the model's arguments {', '.join(wanted)}, as "
                 f"posterior.data is; got {got}."
             )
-        n = jax.tree.leaves(dict(data))[0].shape[0] if data else None
+        n = num_examples(dict(data)) if data else None
         full = {}
         for name, value in self.values.items():
             if name in self.counts:

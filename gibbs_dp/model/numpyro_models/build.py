@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from gibbs_dp._jaxlib.dependence import reached
@@ -59,9 +58,7 @@ def build(
 ) -> Built:
     """Take a model apart; see ``gibbs_dp.GibbsPosterior.from_numpyro``."""
     likelihood, found = read(model, observed, args, kwargs, group, structured, examples)
-    data = likelihood.arguments.examples()
-    if likelihood.groups is not None:
-        data = likelihood.groups.pack(data)
+    data = likelihood.examples()
     _check_dependence(likelihood, found, data)
     prior = make_prior(likelihood, found, data)
     likelihood = check_places(likelihood, found, prior, data, structured)
@@ -157,7 +154,7 @@ def _check_dependence(likelihood: Likelihood, found: Found, data: dict[str, PyTr
         values = {k: sites[k]["value"] for k in likelihood.axes}
         return {"laws": laws, "known": known, "values": values}
 
-    theta = {k: jnp.zeros(shape) for k, shape in found.latent.items()}
+    theta = found.zeros()
     try:
         program, shapes = jax.make_jaxpr(outputs, return_shape=True)(theta, data)
     except NEEDS_VALUES as error:

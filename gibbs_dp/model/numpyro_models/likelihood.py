@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.numpyro_models.arguments import Arguments
 from gibbs_dp.model.numpyro_models.groups import Groups
 from gibbs_dp.model.numpyro_models.sites import Model, Trace, log_prob, model_name, run
@@ -44,6 +45,19 @@ class Likelihood:
     groups: Groups | None = None
     places: int | None = None
 
+    def examples(self) -> dict[str, PyTree]:
+        """Return the examples that came as arguments, grouped where groups are the examples."""
+        found = self.arguments.examples()
+        return found if self.groups is None else self.groups.pack(found)
+
+    def rows(self, data: PyTree) -> PyTree:
+        """Return the rows of examples: these themselves, unless they are groups."""
+        return data if self.groups is None else self.groups.rows(data)
+
+    def call(self, data: PyTree) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the model's arguments with these examples."""
+        return self.arguments.call(self.rows(data))
+
     def trace(self, theta: Mapping[str, Any], data: PyTree) -> Trace:
         """Run the model at parameters and data.
 
@@ -52,13 +66,13 @@ class Likelihood:
         ValueError
             If the model has no room for so many examples.
         """
-        n = jax.tree.leaves(data)[0].shape[0]
+        n = num_examples(data)
         if self.places is not None and n != self.places:
             raise ValueError(
                 f"data: {n} examples, but the model has places for {self.places}; use n="
                 f"{self.places}."
             )
-        return self.trace_rows(theta, data if self.groups is None else self.groups.rows(data))
+        return self.trace_rows(theta, self.rows(data))
 
     def trace_rows(self, theta: Mapping[str, Any], rows: PyTree) -> Trace:
         """Run the model at parameters and rows, which are the data unless examples are groups."""
@@ -79,7 +93,7 @@ class Likelihood:
         values = self._along_examples(self.trace(theta, data))
         if self.groups is not None:
             values = self.groups.sums(values, data)
-        n = jax.tree.leaves(data)[0].shape[0]
+        n = num_examples(data)
         if values.shape != (n,):
             raise ValueError(
                 f"model: it has {values.shape[0]} log-likelihoods for {n} examples; take the size "

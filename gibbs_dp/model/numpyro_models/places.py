@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from itertools import chain, combinations
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp._jaxlib.dependence import reached
+from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.flat_coordinates import FlatCoordinates
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.sites import Found, log_prob, look
@@ -42,7 +44,7 @@ def check_places(
     ValueError
         If an example's log-likelihood depends on the others or on its place among them.
     """
-    n = jax.tree.leaves(data)[0].shape[0]
+    n = num_examples(data)
     if structured:
         _check_order(likelihood, prior, data)
         likelihood, is_bound = has_places(likelihood, found, None, data)
@@ -61,7 +63,7 @@ def has_places(
 
     With a prior, also whether their places or the others change their log-likelihoods.
     """
-    n = jax.tree.leaves(data)[0].shape[0]
+    n = num_examples(data)
     likelihood, trouble = _follow_length(likelihood, found, data, n)
     trouble = trouble or _labels(likelihood, found, data)
     if prior is not None and not trouble and None not in likelihood.axes.values():
@@ -87,11 +89,10 @@ def _follow_length(
 
 
 def _trouble(likelihood: Likelihood, found: Found, wider: PyTree) -> str:
-    rows = wider if likelihood.groups is None else likelihood.groups.rows(wider)
-    theta = {name: jnp.zeros(shape) for name, shape in found.latent.items()}
+    theta = found.zeros()
     evaluate = likelihood.total if None in likelihood.axes.values() else likelihood.each
     try:
-        latent = look(likelihood.model, *likelihood.arguments.call(rows)).latent
+        latent = look(likelihood.model, *likelihood.call(wider)).latent
         grown = [name for name, shape in latent.items() if shape != found.latent.get(name)]
         if grown:
             return f"the latent sites {', '.join(grown)} have an entry for every example"
@@ -113,7 +114,7 @@ def _labels(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) -> st
     def values(theta: Any, labels: Any) -> Any:
         return groups.sums(likelihood.of_rows(theta, rows | {groups.name: labels}), data)
 
-    theta = {name: jnp.zeros(shape) for name, shape in found.latent.items()}
+    theta = found.zeros()
     program = jax.make_jaxpr(values)(theta, labels)
     if any(reached(program.jaxpr, [False] * len(theta) + [True])):
         return f"a group has parameters of its own, by {groups.name!r}"
@@ -124,7 +125,7 @@ def _values(likelihood: Likelihood, prior: Prior, data: PyTree, n: int) -> str:
     """Evaluate examples in another order, and a part of them by itself; the prior too."""
     rng = np.random.default_rng(0)
     mixed = rng.permutation(n)
-    each = jax.jit(likelihood.each)
+    each, log_prior = likelihood.each, jax.jit(partial(_log_prior, likelihood))
     for theta in _points(prior):
         whole = np.asarray(each(theta, data), np.float64)
         for rows in (mixed, np.arange(n)[::-1], mixed[: max(1, n // 2)], mixed[:1]):
@@ -135,27 +136,24 @@ def _values(likelihood: Likelihood, prior: Prior, data: PyTree, n: int) -> str:
                     "them (a column standardized inside the model, a time series)"
                 )
         half = jax.tree.map(lambda a: a[: max(1, n // 2)], data)
-        values = [np.asarray(_log_prior(likelihood, theta, d), np.float64) for d in (data, half)]
+        values = [np.asarray(log_prior(theta, d), np.float64) for d in (data, half)]
         if _differ(values[0], values[1], values[0]):
             return "the prior depends on the number of examples"
     return ""
 
 
 def _log_prior(likelihood: Likelihood, theta: Any, data: PyTree) -> Any:
-    def total(theta: Any, data: PyTree) -> Any:
-        sites = likelihood.trace(theta, data)
-        return jnp.stack([jnp.sum(log_prob(sites[name])) for name in sorted(theta)])
-
-    return jax.jit(total)(theta, data)
+    sites = likelihood.trace(theta, data)
+    return jnp.stack([jnp.sum(log_prob(sites[name])) for name in sorted(theta)])
 
 
 def _check_order(likelihood: Likelihood, prior: Prior, data: PyTree) -> None:
     """Refuse groups whose rows cannot be moved together without changing the model."""
     if likelihood.groups is None:
         return
-    rows = likelihood.arguments.examples()
+    rows, of_rows = likelihood.arguments.examples(), jax.jit(likelihood.of_rows)
     for theta in _points(prior):
-        ordered = np.asarray(jax.jit(likelihood.of_rows)(theta, rows), np.float64)
+        ordered = np.asarray(of_rows(theta, rows), np.float64)
         packed = np.asarray(likelihood.each(theta, data), np.float64)
         if _differ(ordered.sum(keepdims=True), packed.sum(keepdims=True), ordered):
             raise ValueError(
@@ -168,11 +166,11 @@ def _points(prior: Prior) -> list[Any]:
     """Draw from the prior, and where no prior is vague: within (-2, 2) of unconstrained space."""
     flat = FlatCoordinates()
     flat.prior = prior
-    found = []
+    found, initial = [], jax.jit(prior.initial)
     for seed in range(NUM_POINTS):
         key = jax.random.key(seed)
         u = jax.random.uniform(key, (flat.dim,), minval=-2.0, maxval=2.0)
-        found += [jax.jit(prior.initial)(key), flat.constrain(u)]
+        found += [initial(key), flat.constrain(u)]
     return found
 
 

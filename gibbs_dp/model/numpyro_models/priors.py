@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.dependence import reached
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
-from gibbs_dp.model.numpyro_models.sites import Found, Trace, draw, is_latent, law_of, log_prob
+from gibbs_dp.model.numpyro_models.sites import Found, Trace, draw, latent_values, law_of, log_prob
 from gibbs_dp.model.prior import Flat, Prior
 
 
@@ -79,8 +79,7 @@ class ModelPrior(Prior):
 
     def _initial(self, key: PRNGKeyArray) -> PyTree:
         assert self.draw is not None
-        sites = self.draw(key)
-        return {name: site["value"] for name, site in sites.items() if is_latent(site)}
+        return latent_values(self.draw(key))
 
 
 @lru_cache(maxsize=64)  # traced once
@@ -115,8 +114,7 @@ def make_prior(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) ->
         return likelihood.trace(theta, nothing())
 
     def draw_model(key: PRNGKeyArray) -> Trace:
-        rows = nothing() if likelihood.groups is None else likelihood.groups.rows(nothing())
-        return draw(likelihood.model, key, *likelihood.arguments.call(rows))
+        return draw(likelihood.model, key, *likelihood.call(nothing()))
 
     laws = _laws(run_model, found)
     if not known and not any(isinstance(law, Depends) for law in laws.values()):
@@ -126,7 +124,7 @@ def make_prior(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) ->
 
 def _laws(run_model: Callable[[Mapping[str, Any]], Trace], found: Found) -> dict[str, Any]:
     """Return every latent site's law, where it depends on no other."""
-    theta = {name: jnp.zeros(shape) for name, shape in found.latent.items()}
+    theta = found.zeros()
 
     def laws(theta: dict[str, Any]) -> dict[str, Any]:
         sites = run_model(theta)

@@ -13,7 +13,7 @@ from numpyro.primitives import Messenger
 
 from gibbs_dp._jaxlib.dependence import reached
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
-from gibbs_dp.model.numpyro_models.sites import Found, Model, draw, is_latent, traced
+from gibbs_dp.model.numpyro_models.sites import Found, Model, draw, latent_values, traced
 
 
 class _Simulating(Messenger):  # type: ignore[misc]  # it has no types
@@ -42,8 +42,8 @@ def find_sources(likelihood: Likelihood, data: PyTree, found: Found) -> dict[str
     ValueError
         If they are no argument, but computed from some.
     """
-    theta = {name: jnp.zeros(shape) for name, shape in found.latent.items()}
-    rows = data if likelihood.groups is None else likelihood.groups.rows(data)
+    theta = found.zeros()
+    rows = likelihood.rows(data)
 
     def values(rows: PyTree, theta: dict[str, Array]) -> dict[str, Any]:
         sites = likelihood.trace_rows(theta, rows)
@@ -91,9 +91,7 @@ def _refuse_censored(name: str, law: Any) -> None:
 
 def prior_draw(likelihood: Likelihood, data: PyTree, key: PRNGKeyArray) -> dict[str, Array]:
     """Draw the latent sites from the prior."""
-    rows = data if likelihood.groups is None else likelihood.groups.rows(data)
-    sites = draw(likelihood.model, key, *likelihood.arguments.call(rows))
-    return {name: site["value"] for name, site in sites.items() if is_latent(site)}
+    return latent_values(draw(likelihood.model, key, *likelihood.call(data)))
 
 
 def simulate(
@@ -105,7 +103,7 @@ def simulate(
 ) -> PyTree:
     """Replace what is observed by what the model draws at ``theta``."""
     groups = likelihood.groups
-    rows = data if groups is None else groups.rows(data)
+    rows = likelihood.rows(data)
     args, kwargs = likelihood.arguments.call(rows)
     model = handlers.substitute(handlers.seed(likelihood.model, 0), theta)
     sites = traced(_Simulating(model, tuple(sources), key), args, kwargs)

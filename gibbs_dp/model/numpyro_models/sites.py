@@ -56,6 +56,10 @@ class Found(NamedTuple):
     latent: dict[str, tuple[int, ...]]
     observed: dict[str, Observed]
 
+    def zeros(self) -> dict[str, Array]:
+        """Return a value of every latent site, for its shape."""
+        return {name: jnp.zeros(shape) for name, shape in self.latent.items()}
+
 
 def model_name(model: Model) -> str:
     """Name the function that a model is, under NumPyro's handlers.
@@ -102,6 +106,11 @@ def draw(model: Model, key: PRNGKeyArray, args: tuple[Any, ...], kwargs: dict[st
 def is_latent(site: dict[str, Any]) -> bool:
     """Whether the site is to be sampled."""
     return site["type"] == "sample" and not site["is_observed"]
+
+
+def latent_values(sites: Trace) -> dict[str, Array]:
+    """Return the values of the latent sites of a run."""
+    return {name: site["value"] for name, site in sites.items() if is_latent(site)}
 
 
 def is_likelihood(site: dict[str, Any]) -> bool:

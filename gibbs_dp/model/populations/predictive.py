@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
+from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.numpyro_models.build import read
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.places import has_places
@@ -76,7 +77,7 @@ class Predictive:
 
     def _draw(self, key: PRNGKeyArray, theta: dict[str, Array], count: int) -> PyTree:
         row_key, own_key = jax.random.split(key)
-        size = jax.tree.leaves(self.data)[0].shape[0]
+        size = num_examples(self.data)
         if self.is_fixed and count != size:
             raise ValueError(f"population: its datasets have {size} examples, not {count}.")
         rows = jnp.arange(size)
@@ -143,9 +144,7 @@ def from_numpyro(
     (3.0, (5,))
     """
     likelihood, found = read(model, observed, args, kwargs, group, True, examples)
-    data = likelihood.arguments.examples()
-    if likelihood.groups is not None:
-        data = likelihood.groups.pack(data)
+    data = likelihood.examples()
     prior = make_prior(likelihood, found, data)
     likelihood, is_bound = has_places(likelihood, found, prior, data)
     if design not in (None, "resampled", "fixed"):
