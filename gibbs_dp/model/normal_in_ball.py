@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ class NormalInBall(dist.Distribution):  # type: ignore[misc]
     """
 
     pytree_aux_fields = ("dim", "radius", "scale")
-    reparametrized_params: list[str] = []
+    reparametrized_params: ClassVar[list[str]] = []
 
     def __init__(self, dim: int, radius: float, scale: float, *, validate_args: Any = None) -> None:
         if not (isinstance(dim, (int, np.integer)) and dim >= 1):
