@@ -19,6 +19,7 @@ from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.place import STORE, damage_told, make_store, remember
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
 from gibbs_dp.cli.session import start_session
+from gibbs_dp.cli.targets import BOUNDS, with_bounds
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Report, Store
@@ -43,6 +44,7 @@ COUNTS = options_of(
 )
 GROUPS = {
     "what to sample": COUNTS,
+    "what is declared, for the worst case": BOUNDS,
     "how to sample": KERNEL,
     "where to keep it": STORE,
     "where to run it": (DASK,),
@@ -106,7 +108,7 @@ def conduct(
     AuditIncomplete
         If blocks of other processes are missing.
     """
-    problem = make_problem(parsed, name)
+    problem = with_bounds(parsed, make_problem(parsed, name))
     kernel = make_kernel(parsed)
     for note in problem.notes:
         output.log(note, parsed.quiet)

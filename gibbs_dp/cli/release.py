@@ -27,19 +27,24 @@ SUMMARY = (
     "becomes zeros."
 )
 
-(DECIMAL,) = options_of(
+SPELLING = options_of(
     "gibbs_dp.privacy:read_table",
     decimal={"help": "decimal mark of its numbers, . or ,", "metavar": "MARK"},
+    sep={"help": "separator of its cells, tab for tabs", "metavar": "MARK"},
+    encoding={"help": "utf-8, or one with a byte a character, as latin-1", "metavar": "NAME"},
+    na_values={
+        "help": "texts that mean a missing value: their records become zeros",
+        "metavar": "TEXT",
+    },
 )
 TABLE = (
     Option(
         "data",
         "str",
-        "CSV file (private except for its header and number of lines); cells are separated by "
-        "comma, semicolon, tab or |, as the header is",
+        "CSV file (private except for its header and number of lines)",
         metavar="FILE",
     ),
-    DECIMAL,
+    *SPELLING,
     Option("target", "str", "column to predict", metavar="COLUMN"),
     Option(
         "features",
@@ -181,7 +186,7 @@ def _read(parsed: Any, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """Read the table; one without records gives one of zeros if their number is private."""
     from gibbs_dp.privacy import read_table
 
-    x, y = read_table(parsed.data, schema, **given(parsed, [DECIMAL]))
+    x, y = read_table(parsed.data, schema, **given(parsed, SPELLING))
     if len(y) == 0 and parsed.adjacency == "replace-one":
         raise UsageError("--data: the table has a header and no records.")
     if len(y) == 0:
