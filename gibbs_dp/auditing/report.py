@@ -34,7 +34,7 @@ class Report:
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
-    ``dp_epsilon`` is for one *exact* draw and replace-one neighbours; ``on_average_kl`` is an
+    ``dp_epsilon`` is for one *exact* draw and declared neighbours; ``on_average_kl`` is an
     estimate for the declared population and no worst-case guarantee.
 
     Parameters

@@ -42,9 +42,10 @@ COUNTS = options_of(
     sigma="subgaussian parameter of the loss",
     estimator=None,
 )
+(ADJACENCY,) = options_of("gibbs_dp:audit", adjacency="which datasets are neighbours")
 GROUPS = {
     "what to sample": COUNTS,
-    "what is declared, for the worst case": BOUNDS,
+    "what is declared, for the worst case": (ADJACENCY, *BOUNDS),
     "how to sample": KERNEL,
     "where to keep it": STORE,
     "where to run it": (DASK,),
@@ -127,7 +128,7 @@ def conduct(
                 store=store,
                 executor=executor,
                 progress=not parsed.quiet,
-                **(settings | given(parsed, COUNTS)),
+                **(settings | given(parsed, (*COUNTS, ADJACENCY))),
             )
     except AuditInterrupted as interrupt:
         kept = None if store is None else os.fspath(store.path)
