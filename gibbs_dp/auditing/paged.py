@@ -17,6 +17,8 @@ from gibbs_dp.io.page import Page
 from gibbs_dp.plotting import inline_svg
 from gibbs_dp.quantities.registry import COLUMNS
 
+# So many have a column each.
+FEW_GAMMAS = 6
 TITLE = "Privacy and generalization of a Gibbs posterior"
 NO_PROMISE = (
     "On-average KL is an average over datasets and people: it is no guarantee for any one person, "
@@ -137,19 +139,22 @@ def _is_number(value: Any) -> bool:
 
 
 def _table(rows: shown.Rows) -> str:
-    columns = shown.cells(rows[: page.MOST_ROWS])
+    """Make a table with a column a gamma where they are few, which fits a phone and paper."""
     if not rows:
         return page.paragraphs(["There are no rows."])
-    intervals = [_interval(row) for row in rows[: page.MOST_ROWS]]
-    headings = [Heading(COLUMNS[name].title or name) for name in columns]
-    if any(intervals):
-        place = 1 + list(columns).index("on_average_kl")
-        headings.insert(place, Heading("95% interval"))
-        texts = [*list(columns.values())[:place], intervals, *list(columns.values())[place:]]
-    else:
-        texts = list(columns.values())
+    columns: dict[str, list[str]] = {}
+    for name, texts in shown.cells(rows[: page.MOST_ROWS]).items():
+        columns[COLUMNS[name].title or name] = texts
+        intervals = [_interval(row) for row in rows[: page.MOST_ROWS]]
+        if name == "on_average_kl" and any(intervals):
+            columns["95% interval"] = intervals
     hidden = len(rows) - page.MOST_ROWS
-    return html.table(headings, zip(*texts, strict=True), hidden, "gammas")
+    if len(rows) > FEW_GAMMAS:
+        headings = [Heading(title) for title in columns]
+        return html.table(headings, zip(*columns.values(), strict=True), hidden, "gammas")
+    first, *others = columns.items()
+    headings = [Heading(first[0], is_text=True), *map(Heading, first[1])]
+    return html.table(headings, ([title, *texts] for title, texts in others))
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -39,6 +39,7 @@ def prepare_page(parsed: argparse.Namespace) -> None:
     """
     if parsed.html is None:
         return
+    from gibbs_dp import io
     from gibbs_dp.io.page import check_page_path
 
     path = Path(parsed.html)
@@ -46,13 +47,13 @@ def prepare_page(parsed: argparse.Namespace) -> None:
         check_page_path(path)
     except ValueError as error:
         raise UsageError(f"--html: {str(error).partition(': ')[2]}") from None
-    if path.is_dir():
-        raise UsageError(f"--html: {parsed.html!r} is a folder; name a file in it.")
     try:
+        if path.is_dir():
+            raise UsageError(f"--html: {parsed.html!r} is a folder; name a file in it.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent) as file:
-            file.write(b" " * ROOM)
-            file.flush()
+        with suppress(_TrialError), io.atomic_write(path) as temporary:
+            temporary.write_bytes(b" " * ROOM)
+            raise _TrialError  # what is there already stays
     except OSError as error:
         raise _unwritable(
             parsed.html, error, "give a file in a folder that you may write to"
@@ -91,6 +92,10 @@ def write_page(
         told = "everything else is finished and printed above"
         raise _unwritable(parsed.html, error, told) from error
     output.tell_saved([path], parsed.json, parsed.quiet)
+
+
+class _TrialError(Exception):
+    """Ends a trial of writing."""
 
 
 def _unwritable(path: str, error: OSError, remedy: str) -> UsageError:

@@ -227,7 +227,7 @@ def told(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.10g}"
+        return f"{value:.6g}"
     if isinstance(value, dict):
         return ", ".join(f"{k} {told(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):

@@ -43,7 +43,8 @@ footer { margin-top: 2.5rem; font-size: .9rem; }
     --card: #ffffff; --mark: #0072b2; --alarm: #b3401a; }
   body { padding: 0; max-width: none; font-size: 10pt; }
   div { overflow: visible !important; }
-  th, td { white-space: normal !important; padding: .15em .4em !important; }
+  table { font-size: 8pt; }
+  th, td { white-space: normal !important; overflow-wrap: normal; padding: .15em .4em !important; }
   .warning, figure, tr, dd { break-inside: avoid; }
   h2, dt { break-after: avoid; }
 }

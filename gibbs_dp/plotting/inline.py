@@ -60,8 +60,13 @@ def inline_svg(figure: Figure, label: str, prefix: str) -> str:
         for child in list(parent):
             if _local(child.tag) in ("metadata", "style"):
                 parent.remove(child)
+    known = set()
     for element in root.iter():
         element.tag = _local(element.tag)
+        name = element.attrib.get("id")
+        if name in known:  # marks of one kind have one name, which nothing refers to
+            del element.attrib["id"]
+        known.add(name)
         own = {_local(key): value for key, value in element.attrib.items()}
         element.attrib.clear()
         element.attrib.update({key: _adapted(key, own[key], prefix) for key in own})

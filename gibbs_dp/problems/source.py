@@ -218,7 +218,8 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
 def _check_one_column(path: str | os.PathLike[str], name: str, sep: str) -> None:
     """Refuse a table of one column whose name has another separator in it."""
     for mark, word in ((";", "';'"), ("\t", "tab"), ("|", "'|'"), (",", ",")):
-        if mark in name and mark != sep:
+        is_text = name.replace(mark, "").isprintable()
+        if mark in name and mark != sep and is_text:
             raise ValueError(
                 f"data: the header of {os.fspath(path)!r} is one column, {name!r:.60}; if its "
                 f"cells are separated by {word}, give sep={mark!r} (--sep {word})."

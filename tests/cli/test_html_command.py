@@ -7,7 +7,6 @@ import pytest
 from html_pages import seen
 
 import gibbs_dp as gdp
-from gibbs_dp.cli import pages
 
 AUDIT = (
     *("audit", "linear-regression", "--theta-bound", 2, "--n", 20, "--gammas", 1),
@@ -164,7 +163,7 @@ def test_the_page_of_a_release_has_what_is_public_and_no_record(run, table):
     for private in (SECRET, "77.125", "Atlantis", "t.csv"):
         assert private not in text
     numbers = [cell for row in found.rows for cell in row[1:]]
-    allowed = {"1", "0", "replace-one", "exact draw", "0.125", "0.03125", "0.6238925921"}
+    allowed = {"1", "0", "replace-one", "exact draw", "0.125", "0.03125", "0.623893"}
     plain = {x for x in numbers if x.replace(".", "").replace("-", "").isdigit()}
     assert plain - allowed <= set(printed.split())
 
@@ -173,20 +172,22 @@ def test_a_page_that_cannot_be_written_costs_no_budget(run, table, monkeypatch):
     for bad in ("t.csv", "t.csv/r.html", "."):
         assert refused(run, *RELEASE, "--html", bad).startswith("--html: ")
 
-    class Full:
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return None
-
-        def write(self, _):
-            raise OSError(28, "No space left on device")
+    def no_room(path, data):
+        raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(pages.tempfile, "TemporaryFile", lambda **_: Full())
+        full.setattr(Path, "write_bytes", no_room)
         told = refused(run, *RELEASE, "--html", "r.html")
     assert told.startswith("--html: cannot write 'r.html' (No space left on device)")
+    # A name that the folder has room for, and the temporary file beside it has not.
+    told = refused(run, *RELEASE, "--html", "r" * 245 + ".html")
+    assert "(File name too long)" in told
+    Path("old.html").write_text("kept")
+    Path("l").rename("m")
+    assert "l" in refused(run, *RELEASE, "--html", "old.html")
+    assert Path("old.html").read_text() == "kept"
+    Path("m").rename("l")
+    assert sorted(p.name for p in Path().iterdir()) == ["l", "old.html", "t.csv"]
     assert charges() == []
     assert SECRET in Path("t.csv").read_text()
     assert run(*RELEASE, "--html", "r.html").status == 0
