@@ -60,11 +60,13 @@ def inline_svg(figure: Figure, label: str, prefix: str) -> str:
         for child in list(parent):
             if _local(child.tag) in ("metadata", "style"):
                 parent.remove(child)
-    known = set()
+    known: set[str | None] = set()
     for element in root.iter():
         element.tag = _local(element.tag)
         name = element.attrib.get("id")
-        if name in known:  # marks of one kind have one name, which nothing refers to
+        if (
+            name is not None and name in known
+        ):  # marks of one kind have one name, which nothing refers to
             del element.attrib["id"]
         known.add(name)
         own = {_local(key): value for key, value in element.attrib.items()}
