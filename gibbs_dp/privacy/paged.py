@@ -39,6 +39,7 @@ HOLDS = {
     "exact draw": "for exact draws, which a Markov chain's draws only approximate",
     "approximate draw": "if the draws are as close to exact ones as is declared",
     "chain": "for the chain that was run, converged or not",
+    "direct draw": "for draws made from a law that is known in closed form",
 }
 NO_PROMISE = (
     "The guarantee is about what one record changes. It does not hide what the data say as a "
