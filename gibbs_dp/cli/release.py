@@ -53,7 +53,13 @@ TABLE = (
         is_list=True,
         metavar="COLUMN",
     ),
-    Option("loss", "str", "what to minimize", "logistic", ("logistic", "squared", "absolute")),
+    Option(
+        "loss",
+        "str",
+        "what to minimize (logistic, where the rule picks the prior: what suits two classes)",
+        "logistic",
+        ("logistic", "squared", "absolute", "huber"),
+    ),
 )
 OF_RELEASE = N, NUM_DRAWS, ACCEPT, TOTAL_VARIATION = options_of(
     "gibbs_dp:release",
@@ -66,7 +72,12 @@ PURPOSE = Option("purpose", "str", "for the ledger's record", "gibbs-dp release"
 PUBLIC = (
     ADJACENCY,
     N,
-    Option("theta_ball", "float", "flat prior on a ball of this radius"),
+    Option(
+        "theta_ball",
+        "float",
+        "flat prior on a ball of this radius",
+        shown="mechanism and prior by a rule, from rows, columns, bounds and the target alone",
+    ),
     Option("prior_scale", "float", "instead: Gaussian prior of this standard deviation"),
     NUM_DRAWS,
 )
@@ -102,8 +113,9 @@ def run(arguments: Sequence[str]) -> None:
 
     from gibbs_dp.privacy import Ledger, release, release_chain, release_proven
 
-    posterior = _posterior(parsed, len(schema.names))
     target = given(parsed, TARGETS)
+    by_rule = _is_by_rule(parsed, target)
+    posterior: Any = None if by_rule else _posterior(parsed, len(schema.names))
     settings = {
         "domain": schema.domain,
         "ledger": Ledger(parsed.ledger),
@@ -111,7 +123,20 @@ def run(arguments: Sequence[str]) -> None:
         **target,
     }
     data = _read(parsed, schema)
-    if parsed.chain or parsed.proven:
+    told = ""
+    if by_rule:
+        from gibbs_dp.sklearn.tables import release_by_rule
+
+        found, told = release_by_rule(
+            data,
+            schema=schema,
+            ledger=settings["ledger"],
+            epsilon=float(target.get("pure_epsilon") or target["epsilon"]),
+            delta=target.get("delta", 0.0),
+            loss=parsed.loss,
+            **given(parsed, (ADJACENCY, N, NUM_DRAWS, ACCEPT, PURPOSE)),
+        )
+    elif parsed.chain or parsed.proven:
         flag = "--chain" if parsed.chain else "--proven"
         if parsed.chain and parsed.proven:
             raise UsageError("--proven: choose it or --chain, not both.")
@@ -121,7 +146,7 @@ def run(arguments: Sequence[str]) -> None:
     else:
         found = release(posterior, data, **settings)
     rows = [dict(zip(schema.names, map(float, theta), strict=True)) for theta in found.theta]
-    told = _model(parsed, schema)
+    told = _model(parsed, schema, told)
     model = {"model": told, "rules": schema.rules(), "schema": schema.to_dict()}
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
     if parsed.json:
@@ -146,6 +171,8 @@ def run(arguments: Sequence[str]) -> None:
 
 def _about(parsed: Any, model: str) -> list[str]:
     """Say what was declared, all of it public, and how a draw is used."""
+    if parsed.theta_ball is None and parsed.prior_scale is None:
+        return [f"{model}."]
     prior = (
         f"Gaussian with standard deviation {parsed.prior_scale:g} of every weight"
         if parsed.theta_ball is None
@@ -154,7 +181,21 @@ def _about(parsed: Any, model: str) -> list[str]:
     return [f"{model}.", f"{parsed.loss.capitalize()} loss; prior: {prior}."]
 
 
-def _model(parsed: Any, schema: Schema) -> str:
+def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
+    """Whether no prior was given, and the rule can pick one."""
+    if not (parsed.theta_ball is None and parsed.prior_scale is None):
+        return False
+    has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
+    if parsed.chain or parsed.proven or parsed.total_variation is not None or not has_target:
+        raise UsageError(
+            "--theta-ball: give it or --prior-scale; without them a rule picks the prior, for "
+            "--pure-epsilon, or --epsilon with --delta, and no --chain, --proven or "
+            "--total-variation."
+        )
+    return True
+
+
+def _model(parsed: Any, schema: Schema, rule: str) -> str:
     """Say in words how a draw predicts."""
     label, bound = schema.label, schema.domain.x_bound
     if isinstance(label, Levels | Positive):
@@ -163,6 +204,8 @@ def _model(parsed: Any, schema: Schema) -> str:
     else:
         told = f"the {'median' if parsed.loss == 'absolute' else 'mean'} of {parsed.target} is s"
     total = "s is the sum of each number of a draw times its feature"
+    if rule:
+        return f"{told}; {total} ({rule})"
     if bound < schema.norm:
         total += f", divided by (norm of the features) / {bound:.12g} where that is above 1"
     return f"{told}; {total}"

@@ -41,6 +41,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Any
     accept: Any
     random_state: Any
+    # What a ledger records; the class by default.
+    purpose = ""
 
     # -- scikit-learn's habits ------------------------------------------------------------
 
@@ -125,7 +127,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         charge = None
         if self.ledger is not None:
             ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
-            charge = charge_guarantee(ledger, guarantee, purpose=f"fit of {type(self).__name__}")
+            charge = charge_guarantee(
+                ledger, guarantee, purpose=self.purpose or f"fit of {type(self).__name__}"
+            )
         try:
             thetas = draw(x, y, noise)
         except Exception:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import expit, logit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -178,12 +178,35 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
                 raise ValueError(
                     "y: a label is not among classes; declare all that there may be, or recode it."
                 )
-        self.classes_ = classes
-        place, size = np.searchsorted(classes, y).astype(np.float64), len(classes)
+        place = np.searchsorted(classes, y).astype(np.float64)
+        self.fit_classes(rows, place, classes, kept)
+        return self
+
+    def fit_classes(
+        self,
+        rows: Float[np.ndarray, "rows columns"],
+        place: Float[np.ndarray, " rows"],
+        classes: np.ndarray,
+        kept: list[str],
+        is_read: Bool[np.ndarray, " rows"] | None = None,
+    ) -> None:
+        """Fit to checked numbers: what `fit` does after it has looked at their form.
+
+        Parameters
+        ----------
+        rows, place
+            Features, and places of labels among the classes, from 0.
+        classes
+            The labels.
+        kept
+            Sentences about what was taken from the data.
+        is_read
+            Rows that count; all by default.
+        """
         if self.loss not in LOSSES:
             raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
-        self._fit_linear(rows, place, 1 if size == 2 else size, kept)
-        return self
+        self.classes_, size = classes, len(classes)
+        self._fit_linear(rows, place, 1 if size == 2 else size, kept, is_read)
 
     def _choose(self, facts: Facts) -> Choice:
         return choose_for_classes(facts, self.loss)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, get_args
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gibbs_dp.information import checks
@@ -39,6 +39,7 @@ class PrivateLinearModel(PrivateEstimator):
         y: Float[np.ndarray, " rows"],
         num_outputs: int,
         kept: list[str],
+        is_read: Bool[np.ndarray, " rows"] | None = None,
     ) -> None:
         """Plan, charge and draw, and set coefficients.
 
@@ -50,6 +51,8 @@ class PrivateLinearModel(PrivateEstimator):
             Columns of parameters.
         kept
             Sentences about what was taken from the data.
+        is_read
+            Rows that count; all by default. Others become zeros, the intercept too.
         """
         n, needs_proof = self._check_target(len(rows))
         if self.mechanism not in MECHANISMS:
@@ -79,7 +82,10 @@ class PrivateLinearModel(PrivateEstimator):
         )
         noise = self._noise(kept)
         y = self._labels(y, y_range)
-        thetas = self._release(plan.guarantee, plan.draw, scaling.features(rows), y, noise, kept)
+        features = scaling.features(rows)
+        if is_read is not None:
+            features = np.where(is_read[:, None], features, 0.0)
+        thetas = self._release(plan.guarantee, plan.draw, features, y, noise, kept)
         self.mechanism_, self.told_ = plan.mechanism, plan.told
         self.settled_, self.scaling_ = (facts, choice, loss, y_range), scaling
         thetas = self._rescaled(thetas, plan, facts)

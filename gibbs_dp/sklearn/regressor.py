@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
@@ -129,8 +129,6 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             If the chains fail; the charge stands.
         """
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
         kept: list[str] = []
         if self.y_bounds is None:
             low, high = float(np.min(y)), float(np.max(y))
@@ -143,13 +141,38 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         else:
             ends = declared_pair("y_bounds", self.y_bounds, 1)
             low, high = (float(end[0]) for end in ends)
-        self.y_range_ = low, high
+        self.fit_numbers(rows, np.asarray(y, np.float64), (low, high), kept)
+        return self
+
+    def fit_numbers(
+        self,
+        rows: Float[np.ndarray, "rows columns"],
+        y: Float[np.ndarray, " rows"],
+        y_range: tuple[float, float],
+        kept: list[str],
+        is_read: Bool[np.ndarray, " rows"] | None = None,
+    ) -> None:
+        """Fit to checked numbers: what `fit` does after it has looked at their form.
+
+        Parameters
+        ----------
+        rows, y
+            Features and labels.
+        y_range
+            Smallest and largest label.
+        kept
+            Sentences about what was taken from the data.
+        is_read
+            Rows that count; all by default.
+        """
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
+        low, high = self.y_range_ = y_range
         middle, half = (low + high) / 2, (high - low) / 2
-        unit = np.clip((np.asarray(y, np.float64) - middle) / half, -1.0, 1.0)
-        self._fit_linear(rows, unit, 1, kept)
+        unit = np.clip((y - middle) / half, -1.0, 1.0)
+        self._fit_linear(rows, unit, 1, kept, is_read)
         self.coef_ = half * self.coef_[0]
         self.intercept_: Any = float(half * self.intercept_[0] + middle)
-        return self
 
     def _choose(self, facts: Facts) -> Choice:
         return choose_for_numbers(facts, self.loss)

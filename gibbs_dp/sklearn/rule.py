@@ -29,7 +29,7 @@ from gibbs_dp.information.bounds import delta_from_gdp
 from gibbs_dp.sklearn.plan import Facts, Mechanism
 
 # r and t from which a loss with curvature is worth its noise, and from which noise is small.
-ENOUGH_PURE, ENOUGH, PLENTY = 25.0, 20.0, 200.0
+ENOUGH_PURE, ENOUGH, PLENTY, ABUNDANT = 25.0, 20.0, 200.0, 2000.0
 # Where the logistic loss is asked for: the same, largest log-odds, and their standard deviations.
 ENOUGH_LOGISTIC, MOST_LOG_ODDS, DEVIATIONS = 60.0, 8.0, 3.0
 
@@ -178,7 +178,9 @@ def choose_for_numbers(facts: Facts, loss_name: str = "huber") -> Choice:
     True
     """
     found = _signal(facts, 0.25)
-    norm = max(1.0, found.root) * (1.5 if found.ratio >= PLENTY else 1.0)
+    # What is cut off biases slopes, so that where noise is small, nothing is.
+    reach = 2.5 if found.ratio >= ABUNDANT else 1.5 if found.ratio >= PLENTY else 1.0
+    norm = max(2.0, reach * found.root)
     bend = 1 / 12 if loss_name == "huber" else None
     if facts.needs_proof:
         return Choice("direction" if facts.delta == 0 else "gaussian", norm)

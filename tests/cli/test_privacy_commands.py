@@ -120,7 +120,7 @@ CASES = {
     "no budget": (("ledger", "create", "--ledger", "l", *REPLACE), "budget: give either epsilon"),
     "no neighbours": (("ledger", "create", "--ledger", "l", "--zcdp", 1), "--adjacency: give"),
     "release nothing": (("release",), "--data: it is missing"),
-    "no prior": ((*RELEASE, "--pure-epsilon", 1), "--theta-ball: give either it or --prior-scale"),
+    "no prior": ((*RELEASE, "--zcdp", 1), "--theta-ball: give it or --prior-scale"),
     "no ledger yet": (
         (*RELEASE, "--pure-epsilon", 1, "--theta-ball", 1, *BOTH),
         "there is no file 'l'",

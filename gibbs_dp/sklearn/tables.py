@@ -1,0 +1,145 @@
+"""A private model of a declared table: what `gibbs-dp release` makes where no prior is given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.privacy.columns import Column, Levels, Number, Positive
+from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.releases.steps import Release
+from gibbs_dp.privacy.schema import Schema
+from gibbs_dp.sklearn.classifier import GibbsClassifier
+from gibbs_dp.sklearn.features import HALF_RANGE, Scaling
+from gibbs_dp.sklearn.regressor import GibbsRegressor
+
+
+def release_by_rule(
+    data: tuple[Float[np.ndarray, "rows features"], Float[np.ndarray, " rows"]],
+    *,
+    schema: Schema,
+    ledger: Ledger,
+    adjacency: Adjacency,
+    epsilon: float,
+    delta: float = 0.0,
+    loss: str = "logistic",
+    num_draws: int = 1,
+    n: int | None = None,
+    accept: Collection[str] = (),
+    purpose: str = "gibbs_dp release",
+) -> tuple[Release, str]:
+    """Release a linear model of a table whose mechanism and prior follow from public facts.
+
+    Parameters
+    ----------
+    data
+        What `gibbs_dp.privacy.read_table` read with this schema; records that could not be read
+        are zeros, and count for nothing.
+    schema
+        The declared columns, with an intercept.
+    ledger, adjacency, num_draws, n, accept, purpose
+        As in `gibbs_dp.release`.
+    epsilon, delta
+        The target; pure DP where ``delta`` is 0.
+    loss
+        "logistic" for two classes, which leaves the loss to the rule; "huber", "squared" or
+        "absolute" for numbers.
+
+    Returns
+    -------
+    tuple
+        The release, its draws being weights of the schema's names (for a probability, of
+        log-odds), and what was done and how draws are applied, in words.
+
+    Raises
+    ------
+    ValueError
+        For bad input, before anything is charged.
+    BudgetExceededError
+        If the budget does not suffice; nothing is charged.
+    ReleaseError
+        If the chains fail; the charge stands.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from gibbs_dp.privacy import Levels, Range
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "ledger"
+    >>> ledger = Ledger.create(path, epsilon=1.0, adjacency="replace-one")
+    >>> schema = Schema({"age": Range(0.0, 100.0)}, "ill", Levels(["no", "yes"]))
+    >>> x = np.stack([np.ones(50), np.linspace(0, 1, 50)], axis=1)
+    >>> out, told = release_by_rule((x, (x[:, 1] > 0.5) * 1.0), schema=schema, ledger=ledger,
+    ...     adjacency="replace-one", epsilon=1.0, accept=["exact-draw", "float-arithmetic"])
+    >>> out.theta.shape, told.split(";")[0]
+    ((1, 2), 'huber loss, flat prior on a ball of radius 2')
+    >>> folder.cleanup()
+    """
+    if not schema.intercept:
+        raise ValueError("schema: the rule needs an intercept; leave intercept=True.")
+    x, y = data
+    settings: dict[str, Any] = {
+        **_bounds(schema),
+        "ledger": ledger,
+        "adjacency": adjacency,
+        "num_draws": num_draws,
+        "n": n,
+        "accept": tuple(accept),
+    }
+    model: GibbsClassifier | GibbsRegressor
+    is_read, columns = x[:, 0] != 0, x[:, 1:]
+    if loss == "logistic":
+        model = GibbsClassifier(epsilon, delta, classes=[0, 1], **settings)
+        model.purpose = purpose
+        model.fit_classes(columns, y, np.array([0, 1]), [], is_read)
+        low, half = 0.0, 1.0
+    else:
+        ends = schema.domain.y_range
+        model = GibbsRegressor(epsilon, delta, loss=loss, y_bounds=ends, **settings)
+        model.purpose = purpose
+        model.fit_numbers(columns, y, ends, [], is_read)
+        low, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
+    draws = []
+    for theta in model.draws_:
+        coef, base = model.scaling_.coefficients(theta)
+        draws.append(np.concatenate([[low + half * base[0]], half * coef[0]]))
+    assert model.charge_ is not None
+    told = f"{model.told_}; {_shortened(model.scaling_)}"
+    return Release(np.stack(draws), model.guarantee_, model.charge_), told
+
+
+def _bounds(schema: Schema) -> dict[str, Any]:
+    """Declare columns by their ranges, or all of them by the norm where one has none."""
+    ends = [_ends(column) for name, column in schema.features.items() for _ in column.names(name)]
+    low, high = (np.array(side, np.float64) for side in zip(*ends, strict=True))
+    if schema.x_bound is None or (np.isfinite(low).all() and np.isfinite(high).all()):
+        high = np.where(high > low, high, low + 1.0)
+        return {"bounds": (low, high)}
+    square = schema.domain.x_bound**2 - 1.0
+    if square <= 0:
+        raise ValueError(
+            f"x_bound: {schema.x_bound:g} leaves nothing for the features beside the intercept's "
+            "1; declare a larger one."
+        )
+    return {"x_bound": float(np.sqrt(square))}
+
+
+def _ends(column: Column) -> tuple[float, float]:
+    """Range of a feature; indicators, half of them 1, vary by half of theirs and not by a fifth."""
+    if isinstance(column, Levels | Positive):
+        return 0.5 - 0.5 * HALF_RANGE, 0.5 + 0.5 * HALF_RANGE
+    return column.label_range if isinstance(column, Number) else (0.0, 1.0)
+
+
+def _shortened(scaling: Scaling) -> str:
+    if np.isinf(scaling.low).any():
+        return f"features are shortened to a norm of {scaling.norm:.6g} first"
+    return (
+        "features whose distance from the middle of their ranges, in units of a fifth of each "
+        f"range and half of an indicator's, is above {scaling.norm:.6g} are moved towards the "
+        "middle to it first"
+    )
