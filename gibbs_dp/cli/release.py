@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -166,7 +168,9 @@ def run(arguments: Sequence[str]) -> None:
         path = folder / "release.json"
         output.save_json({"draws": rows, **model, **promise}, path)
         output.tell_saved([path], parsed.json, parsed.quiet)
-    write_page(parsed, found, None, _about(parsed, told), schema=schema)
+    # The rule shortens features in its own way, which its words say.
+    shown = replace(schema, x_bound=None) if by_rule and math.isfinite(schema.norm) else schema
+    write_page(parsed, found, None, _about(parsed, told), schema=shown)
 
 
 def _about(parsed: Any, model: str) -> list[str]:

@@ -198,5 +198,7 @@ def _rules(schema: Schema | None) -> str:
     told = list(schema.rules().items())
     if schema.label is not None and schema.target is not None:
         told.append((f"{schema.target} (label)", schema.label.label_rule(schema.target)))
-    bound = f"at most {schema.domain.x_bound:.12g}; a longer feature vector is shortened to it"
-    return page.facts([*told, ("norm of the features", bound)])
+    if schema.domain.x_bound < schema.norm:
+        bound = f"at most {schema.domain.x_bound:.12g}; a longer feature vector is shortened to it"
+        told.append(("norm of the features", bound))
+    return page.facts(told)
