@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
+from private_accuracy_tables import TARGET_BOUND, Table
 from scipy.optimize import brentq
 from scipy.stats import norm
-from private_accuracy_tables import TARGET_BOUND, Table
 
 DELTA = 1e-5
 # Norms that features are clipped to, in units of sqrt(number of features).
@@ -56,7 +56,7 @@ def without_privacy(table: Table, epsilons: tuple, repetitions: int) -> Scored:
 
 
 def objective_perturbation(table: Table, epsilons: tuple, repetitions: int) -> Scored:
-    """diffprivlib's logistic regression.
+    """Logistic regression of diffprivlib.
 
     It takes the curvature ``X/4`` where ``X^2/4`` is needed, right at ``X = 1`` only: so rows are
     divided by their bound, intercept included.
@@ -86,7 +86,7 @@ def objective_perturbation(table: Table, epsilons: tuple, repetitions: int) -> S
 
 
 def naive_bayes(table: Table, epsilons: tuple, repetitions: int) -> Scored:
-    """diffprivlib's Gaussian naive Bayes."""
+    """Gaussian naive Bayes of diffprivlib."""
     from diffprivlib.models import GaussianNB
 
     for bound in (1.0, 2.0, 4.0):
@@ -104,7 +104,7 @@ def naive_bayes(table: Table, epsilons: tuple, repetitions: int) -> Scored:
 
 
 def functional_mechanism(table: Table, epsilons: tuple, repetitions: int) -> Scored:
-    """diffprivlib's linear regression, without an intercept: features and target are centred.
+    """Linear regression of diffprivlib, without an intercept: features and target are centred.
 
     It takes sensitivities of squares from lower bounds alone: so ranges are symmetric.
     """

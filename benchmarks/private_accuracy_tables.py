@@ -1,4 +1,4 @@
-"""Tables of `private_accuracy.py`: shipped with scikit-learn or made by it, so that none is fetched."""
+"""Tables of `private_accuracy.py`: those that scikit-learn ships or makes; none is fetched."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def labelled() -> Iterator[Table]:
     some = (digits == 3) | (digits == 8)
     yield _labels("digits, 3 or 8", images[some], digits[some] == 3, False)
     yield _labels("breast cancer, 10 worst", cells[:, 20:], benign, False)
-    x, y = datasets.make_friedman1(6_000, 10, noise=1.0, random_state=1)
+    x, y = datasets.make_friedman1(3_000, 10, noise=1.0, random_state=1)
     yield _labels("Friedman's first", x, y > np.quantile(y, 0.6), False)
 
 
