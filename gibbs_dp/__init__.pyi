@@ -5,6 +5,7 @@ from . import information as information
 from . import privacy as privacy
 from . import problems as problems
 from . import random as random
+from . import sklearn as sklearn
 from ._version import __version__ as __version__
 from .adaptive.thresholdout import Thresholdout as Thresholdout
 from .auditing import AuditIncomplete as AuditIncomplete

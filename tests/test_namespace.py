@@ -5,7 +5,7 @@ import gibbs_dp as gdp
 
 MODULES = (
     *("adaptive", "capacity", "exact", "information", "losses", "populations", "privacy"),
-    *("priors", "problems", "random", "supports"),
+    *("priors", "problems", "random", "sklearn", "supports"),
 )
 
 

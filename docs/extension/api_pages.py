@@ -20,6 +20,7 @@ ROOMS = {
     "gibbs_dp.random": gibbs_dp.random,
     "gibbs_dp.privacy": gibbs_dp.privacy,
     "gibbs_dp.adaptive": gibbs_dp.adaptive,
+    "gibbs_dp.sklearn": gibbs_dp.sklearn,
     "gibbs_dp.capacity": gibbs_dp.capacity,
     "gibbs_dp.exact": gibbs_dp.exact,
     "gibbs_dp.information": gibbs_dp.information,

@@ -13,7 +13,7 @@ import numpy as np
 from gibbs_dp.exact import FiniteChannel, FiniteProblem
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.exact.record import Record, equality, inequality
-from gibbs_dp.experiments.attained.composition import langevin, moved_response
+from gibbs_dp.experiments.attained.composition import langevin, moved_response, steep_pair
 from gibbs_dp.experiments.attained.hard_laws import (
     AGREE,
     matched_guess,
@@ -100,6 +100,7 @@ def gaussian_records() -> list[Record]:
     whole = bounds.langevin_trajectory_gdp(steps, h, gradient_sensitivity=s, gamma=gamma)
     flat = steps * h * gamma * s / math.sqrt(2 * h * steps)
     convex_delta = bounds.delta_from_gdp(convex_mu, eps)
+    steep_mu = bounds.bounded_convex_gdp(1.0, lipschitz=40.0, diameter=1.0)
     gopi, bok = "Gopi, Lee & Liu 2022, Thm 4", "Bok, Su & Altschuler 2024"
     bun = "Bun & Steinke 2016"
     return [
@@ -108,6 +109,9 @@ def gaussian_records() -> list[Record]:
         equality("mu-GDP is mu^2/2-zCDP", GDP, renyi, rho),
         inequality("delta(eps) of rho-zCDP", bun, tail, bounds.delta_from_zcdp(rho, 2.0)),
         equality("strongly convex: mu = gamma G / sqrt m", gopi, convex, convex_delta),
+        inequality(
+            "convex on a bounded set: mu = sqrt(2 gamma G D)", bok, steep_pair(40.0), steep_mu
+        ),
         equality("noisy gradient descent, last iterate", bok, last, chain),
         inequality("last iterate <= whole trajectory", bok, chain, whole),
         equality("whole trajectory: sqrt(K) Gaussian steps", "composition", flat, whole),

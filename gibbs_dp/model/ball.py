@@ -78,7 +78,7 @@ class BallChart(ParameterFreeTransform):  # type: ignore[misc]
 biject_to.register(L2Ball)(lambda c: BallChart(c.radius))
 
 
-def _end(dim: int) -> float:
+def longest_square(dim: int) -> float:
     """Square of a length that no normal vector exceeds, to double precision."""
     return float((np.sqrt(dim) + 9.0) ** 2)
 
@@ -92,16 +92,16 @@ def _stretch_table(dim: int) -> tuple[float, Float[np.ndarray, "cells 6"]]:
     """
     from scipy.interpolate import PPoly, make_interp_spline  # slow to import
 
-    end = _end(dim)
+    end = longest_square(dim)
     num_cells = int(np.ceil(end / (max(1.0, np.sqrt(dim)) / 24.0)))
     s = np.linspace(0.0, end, num_cells + 1)
-    spline = make_interp_spline(s, np.exp(_log_stretch(s, dim)), k=5)
+    spline = make_interp_spline(s, np.exp(log_stretch(s, dim)), k=5)
     pieces = PPoly.from_spline(spline)  # type: ignore[arg-type]  # its stub forgets splines
     powers = [pieces(s[:-1], nu=k) / special.factorial(k) for k in range(6)]
     return end / num_cells, np.stack(powers, axis=1)
 
 
-def _log_stretch(s: Float[np.ndarray, " points"], dim: int) -> Float[np.ndarray, " points"]:
+def log_stretch(s: Float[np.ndarray, " points"], dim: int) -> Float[np.ndarray, " points"]:
     """Logarithm of ``F(r)^(1/dim) / r`` with ``s = r^2``."""
     a, x = 0.5 * dim, 0.5 * s
     # F = x^a e^-x M / Gamma(a + 1), and so F / r^dim, with no 0 / 0, near the center.
@@ -131,7 +131,7 @@ def _quintic(rows: Float[Array, "*b 6"], t: Float[Array, "*b"]) -> Float[Array, 
 
 def _stretch(s: Float[Array, "*b"], dim: int) -> Float[Array, "*b"]:
     """``F(r)^(1/dim) / r`` with ``s = r^2``, so that points stay inside the unit ball."""
-    index, into, rows = _cell(jnp.minimum(s, _end(dim)), dim)
+    index, into, rows = _cell(jnp.minimum(s, longest_square(dim)), dim)
     inside = 1.0 - (4.0 + np.sqrt(dim)) * jnp.finfo(s.dtype).eps
     return jnp.minimum(_quintic(rows[index], into), inside * jax.lax.rsqrt(jnp.maximum(s, 1.0)))
 
@@ -149,7 +149,7 @@ def _square_of_length(y: Float[Array, "*b"], dim: int) -> Float[Array, "*b"]:
         is_low = image(middle) <= y
         return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
 
-    ends = jnp.zeros_like(y), jnp.full_like(y, _end(dim))
+    ends = jnp.zeros_like(y), jnp.full_like(y, longest_square(dim))
     num_halvings = 2 + jnp.finfo(y.dtype).nmant + 12
     low, high = jax.lax.fori_loop(0, num_halvings, halve, jax.lax.stop_gradient(ends))
     s = jax.lax.stop_gradient(0.5 * (low + high))

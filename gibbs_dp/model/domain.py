@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ class Domain:
     theta_bound
         Largest Euclidean norm of the parameter. By default that of the prior's
         support, where bounded.
+    num_parameters
+        Number of parameters, where constants are sharper for one; by default the prior's.
 
     Raises
     ------
@@ -42,6 +44,7 @@ class Domain:
     x_bound: float = np.inf
     y_range: tuple[float, float] = (-np.inf, np.inf)
     theta_bound: float | None = None
+    num_parameters: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_number("x_bound", self.x_bound)
@@ -237,9 +240,10 @@ class LossConstants(NamedTuple):
         lipschitz: float,
         smoothness: float,
         strong_convexity: float = 0.0,
+        exchange_lipschitz: float = np.inf,
     ) -> LossConstants:
-        """Fill in twice the constants of one example for an exchange."""
-        exchange = 2 * oscillation, 2 * lipschitz
+        """Fill in twice the constants of one example for an exchange, where that is less."""
+        exchange = 2 * oscillation, min(2 * lipschitz, exchange_lipschitz)
         return cls(range, oscillation, lipschitz, smoothness, strong_convexity, *exchange)
 
 

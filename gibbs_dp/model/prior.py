@@ -15,6 +15,7 @@ from numpyro.distributions import constraints
 
 from gibbs_dp.model import hierarchy
 from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
+from gibbs_dp.model.normal_in_ball import NormalInBall
 from gibbs_dp.model.supports import Support, as_shape
 
 _WRAPPERS = (dist.Independent, dist.ExpandedDistribution)
@@ -130,7 +131,7 @@ def leaf_curvature(leaf: Any) -> tuple[float, float]:
         return 0.0, 0.0
     if isinstance(leaf, (*_WRAPPERS, *_TRUNCATED)):
         return leaf_curvature(leaf.base_dist)
-    if isinstance(leaf, dist.Normal):
+    if isinstance(leaf, (dist.Normal, NormalInBall)):
         precision = np.asarray(leaf.scale, np.float64) ** -2.0
     elif isinstance(leaf, dist.MultivariateNormal):
         precision = np.linalg.eigvalsh(np.asarray(leaf.precision_matrix, np.float64))
@@ -220,6 +221,10 @@ class Prior:
     def l2_bound(self) -> float:
         """Largest Euclidean norm of the whole parameter on the support."""
         return float(sum(s.l2_bound() ** 2 for s in self.supports) ** 0.5)
+
+    def diameter(self) -> float:
+        """Largest Euclidean distance of two points of the support; infinite where unbounded."""
+        return float(sum(s.diameter() ** 2 for s in self.supports) ** 0.5)
 
     def curvature(self) -> tuple[float, float]:
         """Smallest and largest eigenvalue of the Hessian of ``-log prior`` on the support.

@@ -10,6 +10,8 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import PyTree
 
+from gibbs_dp.model.normal_in_ball import NormalInBall
+
 
 def normal_like(params: PyTree, scale: float | PyTree = 1.0) -> PyTree:
     """Independent normal priors around zero, in the shape of given parameters.
@@ -75,3 +77,33 @@ def _normal(path: Any, leaf: Any, scale: Any) -> dist.Distribution:
         raise ValueError(
             f"scale: shape {width.shape} does not fit {name} of shape {shape}."
         ) from None
+
+
+def normal_in_ball(dim: int, *, radius: float, scale: float) -> NormalInBall:
+    """Gaussian prior around zero, truncated to a ball: strongly log-concave, and bounded.
+
+    Parameters
+    ----------
+    dim
+        Number of parameters.
+    radius
+        Of the ball.
+    scale
+        Standard deviation before truncation.
+
+    Returns
+    -------
+    distribution
+        A NumPyro distribution of vectors ``[dim]``.
+
+    Raises
+    ------
+    ValueError
+        Unless ``dim`` is at least 1, and radius and scale are positive and finite.
+
+    Examples
+    --------
+    >>> normal_in_ball(3, radius=2.0, scale=0.5).shape()
+    (3,)
+    """
+    return NormalInBall(dim, radius, scale)

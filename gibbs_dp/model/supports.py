@@ -133,6 +133,16 @@ class Support:
         far = np.maximum(*(np.abs(np.asarray(limit)) for limit in self._limits()))
         return float(np.linalg.norm(np.broadcast_to(far, self.shape)))
 
+    def diameter(self) -> float:
+        """Largest Euclidean distance of two points of the support (infinite when unbounded)."""
+        c = self._elementwise()
+        if isinstance(c, L2Ball):
+            return 2 * self.l2_bound()
+        if type(c) is type(constraints.simplex):
+            return float(np.sqrt(2.0) * self.l2_bound())
+        low, high = (np.asarray(limit, np.float64) for limit in self._limits())
+        return float(np.linalg.norm(np.broadcast_to(high - low, self.shape)))
+
 
 def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     """Turn an integer or a sequence into a shape.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import methodcaller
 
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds import strongly_convex_gdp
+from gibbs_dp.information.bounds import bounded_convex_gdp, strongly_convex_gdp
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
@@ -17,6 +17,7 @@ from gibbs_dp.privacy.constants import PosteriorConstants, derive_constants
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP, Route
+from gibbs_dp.privacy.routes.gaussian import BOUNDED_CONVEX
 
 RENYI_ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0, 256.0)
 
@@ -211,15 +212,33 @@ def account(
         missing.append(
             ("location family", "declare GibbsPosterior(location_family=True) where it is one")
         )
-    convexity = constants.strong_convexity(gamma)
-    if math.isfinite(constants.lipschitz) and convexity > 0:
-        mu = 0.0
-        if gamma > 0:
-            mu = strongly_convex_gdp(
-                gamma, lipschitz=constants.lipschitz, strong_convexity=convexity
-            )
-        routes.append(GaussianDP(mu))
+    convex = _convex(constants, gamma)
+    if convex is not None:
+        routes.append(convex)
     else:
         reason = reasons.get("lipschitz") or reasons.get("convexity")
-        missing.append(("strongly convex", reason or "the potential is not strongly convex"))
+        missing.append(("convex", reason or "the potential is not strongly convex"))
     return Accountant(gamma, num_draws, constants, tuple(routes), tuple(missing))
+
+
+def _convex(constants: PosteriorConstants, gamma: float) -> GaussianDP | None:
+    """Gaussian DP of a convex potential: strongly so, or on a bounded set."""
+    pull, convexity = gamma * constants.lipschitz, constants.strong_convexity(gamma)
+    diameter = constants.diameter
+    if gamma == 0 and math.isfinite(constants.lipschitz):
+        return GaussianDP(0.0)
+    if not (math.isfinite(pull) and convexity >= 0):
+        return None
+    if math.isfinite(diameter) and pull >= convexity * diameter:
+        mu = bounded_convex_gdp(
+            gamma,
+            lipschitz=constants.lipschitz,
+            diameter=diameter,
+            strong_convexity=convexity,
+        )
+        return GaussianDP(mu, BOUNDED_CONVEX)
+    if convexity == 0:
+        return None
+    return GaussianDP(
+        strongly_convex_gdp(gamma, lipschitz=constants.lipschitz, strong_convexity=convexity)
+    )

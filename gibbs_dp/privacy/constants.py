@@ -35,6 +35,8 @@ class PosteriorConstants(NamedTuple):
         Extreme eigenvalues of the Hessian of one example's loss.
     prior_convexity, prior_smoothness
         The same of ``-log prior``.
+    diameter
+        Of the prior's support.
     reasons
         Why each missing constant is missing, and how to declare it.
     """
@@ -48,6 +50,7 @@ class PosteriorConstants(NamedTuple):
     example_smoothness: float
     prior_convexity: float
     prior_smoothness: float
+    diameter: float
     reasons: dict[str, str]
 
     def strong_convexity(self, gamma: float) -> float:
@@ -104,6 +107,7 @@ def derive_constants(
     checks.count("n", n)
     checks.adjacency(adjacency)
     convexity, smoothness = posterior.prior.curvature()
+    diameter = posterior.prior.diameter()
     if posterior.structured:
         return _structured(posterior, n, adjacency, convexity, smoothness)
     if domain is None or not isinstance(posterior.loss, Loss):
@@ -116,7 +120,7 @@ def derive_constants(
         reasons = dict.fromkeys(("range", "lipschitz", "convexity", "smoothness"), reason)
         inf = math.inf
         return PosteriorConstants(
-            adjacency, n, inf, inf, inf, -inf, inf, convexity, smoothness, reasons
+            adjacency, n, inf, inf, inf, -inf, inf, convexity, smoothness, diameter, reasons
         )
     domain = on_support(posterior, domain)
     found = posterior.loss.constants(domain)
@@ -131,6 +135,7 @@ def derive_constants(
         example_smoothness=found.smoothness,
         prior_convexity=convexity,
         prior_smoothness=smoothness,
+        diameter=diameter,
         reasons={},
     )
     reasons = _reasons(constants, posterior.loss, domain)
@@ -151,6 +156,7 @@ def on_support(posterior: GibbsPosterior, domain: Domain) -> Domain:
         When the domain bounds theta more tightly than the support does.
     """
     bound = posterior.prior.l2_bound()
+    domain = replace(domain, num_parameters=posterior.dim)
     if domain.theta_bound is None:
         return replace(domain, theta_bound=bound)
     if domain.theta_bound < bound * (1 - 1e-6):
@@ -195,7 +201,7 @@ def _structured(
         loss_range = 2 * largest
         shift = largest if posterior.location_family else inf
     return PosteriorConstants(
-        adjacency, n, loss_range, shift, inf, -inf, inf, convexity, smoothness, reasons
+        adjacency, n, loss_range, shift, inf, -inf, inf, convexity, smoothness, inf, reasons
     )
 
 
@@ -224,10 +230,10 @@ def _reasons(constants: PosteriorConstants, loss: Loss, domain: Domain) -> dict[
             "the curvature of the prior is not known; use a flat, uniform, Gaussian or truncated "
             "Gaussian prior"
         )
-    elif constants.strong_convexity(1.0) <= 0:
+    elif constants.strong_convexity(1.0) <= 0 and math.isinf(constants.diameter):
         found["convexity"] = (
             "the potential is convex but not strongly convex; use a Gaussian prior (its precision "
-            "is the constant)"
+            "is the constant) or a bounded support"
         )
     if math.isinf(constants.example_smoothness):
         found["smoothness"] = f"the loss has no finite smoothness constant; {unbounded}"

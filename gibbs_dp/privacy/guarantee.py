@@ -11,7 +11,7 @@ from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io import html
 
-Mechanism = Literal["exact draw", "approximate draw", "chain"]
+Mechanism = Literal["exact draw", "approximate draw", "chain", "direct draw"]
 
 FINITE_PRECISION = (
     "finite precision: floating-point arithmetic does not have the laws that are assumed here "
@@ -32,7 +32,8 @@ class Guarantee:
     mechanism
         "exact draw": holds for draws of the posterior itself, which a Markov chain only
         approximates. "approximate draw": the same plus a stated total variation. "chain": holds
-        for the chain that was run, converged or not.
+        for the chain that was run, converged or not. "direct draw": of a posterior whose law is
+        known in closed form, drawn from it without a chain.
     num_draws
         Draws that it covers together.
     gamma

@@ -267,10 +267,10 @@ def test_explain_shows_each_row_and_why_the_others_are_missing():
         posterior, gamma=0.5, n=50, adjacency="replace-one", domain=gdp.Domain(x_bound=1.0)
     )
     text = explain(found)
-    assert "strongly convex assumes" in text
+    assert "convex assumes" in text
     assert "bounded range does not apply: the range of the loss is infinite" in text
     values = {row.guarantee: row.value for row in rows(found)}
-    # G = 2 x_bound, m = 1 / prior variance: mu = 0.5 * 2 / 1.
+    # theta is unbounded, so G = 2 x_bound, and m = 1 / prior variance: mu = 0.5 * 2 / 1.
     assert values["Gaussian DP, mu"] == pytest.approx(1.0)
     assert values["zCDP, rho"] == pytest.approx(0.5)
     assert values["pure DP, eps"] == math.inf

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import ndtri_exp
 
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.experiments.attained.case import Case, equal, single
@@ -52,6 +53,15 @@ def langevin(
     return shift / math.sqrt(variance)
 
 
+def steep_pair(slope: float) -> float:
+    """``mu`` that laws ``∝ exp(± slope theta / 2)`` on an interval of length 1 need, exactly.
+
+    Their total variation is ``tanh(slope / 8)``.
+    """
+    log_miss = math.log(2) - np.logaddexp(0.0, slope / 4)
+    return -2 * float(ndtri_exp(log_miss - math.log(2)))
+
+
 def moved_response(tau: float = 0.01) -> float:
     """Randomized response after moving mass tau towards the worse event on both sides."""
     push = np.array([tau, -tau])
@@ -84,6 +94,13 @@ CASES: dict[str, list[Case]] = {
                 bounds.strongly_convex_gdp(0.7, lipschitz=0.5, strong_convexity=3.0), 0.1
             ),
         )
+    ),
+    "bounded_convex_gdp": single(
+        lambda: (
+            steep_pair(4000.0),
+            bounds.bounded_convex_gdp(1.0, lipschitz=4000.0, diameter=1.0),
+        ),
+        0.99,
     ),
     "gdp_composition": equal(
         lambda: (

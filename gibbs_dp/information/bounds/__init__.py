@@ -41,6 +41,7 @@ from gibbs_dp.information.bounds.composition import (
 )
 from gibbs_dp.information.bounds.composition import approximate_draw as approximate_draw
 from gibbs_dp.information.bounds.composition import basic_composition as basic_composition
+from gibbs_dp.information.bounds.gaussian_dp import bounded_convex_gdp as bounded_convex_gdp
 from gibbs_dp.information.bounds.gaussian_dp import delta_from_gdp as delta_from_gdp
 from gibbs_dp.information.bounds.gaussian_dp import delta_from_zcdp as delta_from_zcdp
 from gibbs_dp.information.bounds.gaussian_dp import gdp_composition as gdp_composition

@@ -42,6 +42,49 @@ def strongly_convex_gdp(gamma: float, *, lipschitz: float, strong_convexity: flo
     return gamma * lipschitz / math.sqrt(checks.positive("strong_convexity", strong_convexity))
 
 
+def bounded_convex_gdp(
+    gamma: float, *, lipschitz: float, diameter: float, strong_convexity: float = 0.0
+) -> float:
+    """``mu = sqrt(2 gamma G D - m D^2)`` for one exact draw on a convex set of diameter ``D``.
+
+    Where ``gamma G < m D``, the set is too wide to matter and `strongly_convex_gdp` holds instead.
+    It is the limit, for small steps and many of them, of the last iterate of projected Langevin
+    steps (shifted interpolation: Bok, Su & Altschuler 2024), minimized over how long ago both
+    chains are taken to have been anywhere in the set: ``min over a in [0, 1) of (a D + (1 - a)
+    gamma G / m) sqrt(m / (1 - a^2))``, at ``a = 1 - m D / (gamma G)``.
+
+    Parameters
+    ----------
+    gamma
+        Inverse temperature.
+    lipschitz
+        ``G``, as in `strongly_convex_gdp`.
+    diameter
+        ``D`` of the convex set, the prior's support.
+    strong_convexity
+        ``m`` of both potentials; 0 where they are only convex.
+
+    Returns
+    -------
+    float
+        The parameter ``mu`` of Gaussian DP.
+
+    Examples
+    --------
+    >>> bounded_convex_gdp(2.0, lipschitz=1.0, diameter=4.0)
+    4.0
+    >>> bounded_convex_gdp(1.0, lipschitz=2.0, diameter=4.0, strong_convexity=16.0)
+    0.5
+    """
+    checks.positive("gamma", gamma)
+    pull = gamma * checks.nonnegative("lipschitz", lipschitz)
+    diameter = checks.positive("diameter", diameter)
+    m = checks.nonnegative("strong_convexity", strong_convexity)
+    if pull < m * diameter:
+        return pull / math.sqrt(m)
+    return math.sqrt(diameter * (2 * pull - m * diameter))
+
+
 def gdp_composition(mus: ArrayLike) -> float:
     """Composition of Gaussian DP: ``sqrt(sum mu_i^2)`` (Dong, Roth & Su 2022, Cor. 3.3).
 

@@ -9,6 +9,7 @@ from gibbs_dp.model.losses.half_squared_distance import HalfSquaredDistance as H
 from gibbs_dp.model.losses.hinge import Hinge as Hinge
 from gibbs_dp.model.losses.huber import Huber as Huber
 from gibbs_dp.model.losses.kmeans import KMeans as KMeans
+from gibbs_dp.model.losses.linear import Linear as Linear
 from gibbs_dp.model.losses.logistic import Logistic as Logistic
 from gibbs_dp.model.losses.pinball import Pinball as Pinball
 from gibbs_dp.model.losses.poisson import Poisson as Poisson
@@ -23,3 +24,4 @@ huber = Huber()
 hinge = Hinge()
 poisson = Poisson()
 gaussian_nll = GaussianNLL()
+linear = Linear()

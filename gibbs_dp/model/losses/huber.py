@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss
+from gibbs_dp.model.losses.exchange import largest_gap
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,14 @@ class Huber(LinearLoss):
             oscillation=oscillation,
             lipschitz=lipschitz,
             smoothness=domain.x_bound**2 if gap < self.delta else 0.0,
+            exchange_lipschitz=product(_largest_gap(p, y, self.delta), domain.x_bound),
         )
 
     def _value(self, distance: float) -> float:
         cut = min(distance, self.delta)
         return cut * (distance - 0.5 * cut)
+
+
+@lru_cache(maxsize=256)
+def _largest_gap(prediction_bound: float, y_bound: float, delta: float) -> float:
+    return largest_gap(lambda p: np.clip(p + y_bound, 0.0, delta), prediction_bound)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
+from scipy.special import expit
 
 from gibbs_dp._jaxlib.elementary import log1p_of_share
 from gibbs_dp.model.domain import Domain, LossConstants, product
+from gibbs_dp.model.losses.exchange import largest_gap
 from gibbs_dp.model.losses.labels import TwoClassLoss
 
 
@@ -55,4 +58,10 @@ class Logistic(TwoClassLoss):
             oscillation=p,
             lipschitz=product(sigmoid, domain.x_bound),
             smoothness=domain.x_bound**2 / 4,
+            exchange_lipschitz=product(_largest_gap(p), domain.x_bound),
         )
+
+
+@lru_cache(maxsize=256)
+def _largest_gap(prediction_bound: float) -> float:
+    return largest_gap(expit, prediction_bound)

@@ -8,6 +8,9 @@ from typing import ClassVar
 
 from gibbs_dp.information.bounds import delta_from_gdp
 
+STRONGLY_CONVEX = "gamma G / sqrt(m) = {} (Gopi, Lee & Liu 2022, Thm 4)"
+BOUNDED_CONVEX = "sqrt(2 gamma G D - m D^2) = {} (Bok, Su & Altschuler 2024, in the limit)"
+
 
 @dataclass(frozen=True)
 class GaussianDP:
@@ -16,7 +19,9 @@ class GaussianDP:
     Parameters
     ----------
     mu
-        ``gamma G / sqrt(m)`` for one draw.
+        Of one draw.
+    source
+        The theorem that gives it.
 
     Examples
     --------
@@ -24,16 +29,16 @@ class GaussianDP:
     1.25
     """
 
-    name: ClassVar[str] = "strongly convex"
+    name: ClassVar[str] = "convex"
     mu: float
+    source: str = STRONGLY_CONVEX
 
     @property
     def assumption(self) -> str:
         """What it rests on."""
         return (
-            "exact draws; the potential is strongly convex and neighbours' losses differ by a "
-            f"Lipschitz function, mu = gamma G / sqrt(m) = {self.mu:.6g} (Gopi, Lee & Liu 2022, "
-            "Thm 4)"
+            "exact draws; the potential is convex and neighbours' losses differ by a Lipschitz "
+            f"function, mu = {self.source.format(f'{self.mu:.6g}')}"
         )
 
     def pure(self, num_draws: int) -> float:

@@ -1,0 +1,116 @@
+"""What all private estimators share: settle everything without values, charge, draw, promise."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from gibbs_dp.information import checks
+from gibbs_dp.privacy.charge import charge_guarantee
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.private_data import dataset_size
+from gibbs_dp.privacy.releases.checks import EXACT_DRAW, FLOAT_ARITHMETIC, require_accepted
+from gibbs_dp.privacy.releases.steps import ReleaseError
+from gibbs_dp.sklearn.leaks import Family, leak, warn_again
+from gibbs_dp.sklearn.plan import Draw
+from gibbs_dp.sklearn.secret import Noise, SecretNoise
+
+FAILED = (
+    "fit: the chains failed or did not agree, run as planned and up to 64 times longer; nothing is "
+    "released, and a charge stands. Lower epsilon, or choose another mechanism."
+)
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators; not for use by itself."""
+
+    # Parameters are whatever scikit-learn puts there; fits check them.
+    epsilon: Any
+    delta: Any
+    adjacency: Any
+    n: Any
+    ledger: Any
+    accept: Any
+    random_state: Any
+
+    # -- scikit-learn's habits ------------------------------------------------------------
+
+    def __sklearn_clone__(self) -> Any:
+        """Clone as scikit-learn does; clones count their fits together."""
+        family = self.__dict__.setdefault("_family", Family())
+        twin = type(self)(**{k: _copied(v) for k, v in self.get_params(deep=False).items()})
+        twin._family = family
+        return twin
+
+    def __sklearn_tags__(self) -> Any:
+        """Return tags; fits are random."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+    # -- what fits do ---------------------------------------------------------------------
+
+    def _check_target(self, rows: int) -> tuple[int, bool]:
+        """Check what is asked for; return the public ``n``, and whether draws must be proven."""
+        checks.adjacency(self.adjacency)
+        checks.positive("epsilon", self.epsilon)
+        checks.unit_interval("delta", self.delta)
+        require_accepted(self.accept, [FLOAT_ARITHMETIC])
+        return dataset_size(rows, self.adjacency, self.n), EXACT_DRAW not in self.accept
+
+    def _noise(self, kept: list[str]) -> Noise:
+        """Return the source of randomness; a seeded one voids the guarantee, and says so."""
+        if self.random_state is None:
+            return SecretNoise()
+        leak(
+            "random_state: the noise can be repeated by whoever knows it, which no guarantee "
+            "covers; it is for tests, so leave it out of a release.",
+            kept,
+        )
+        state = check_random_state(self.random_state)
+        return np.random.default_rng(state.randint(2**31, size=4))
+
+    def _release(
+        self, guarantee: Guarantee, draw: Draw, x: Any, y: Any, noise: Noise, kept: list[str]
+    ) -> Float[np.ndarray, "draws dim"]:
+        """Charge the ledger, then draw; set ``guarantee_``, ``gamma_`` and ``charge_``.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the ledger has less left; nothing is charged or drawn.
+        ReleaseError
+            If the draw fails; the charge stands.
+        """
+        family = self.__dict__.setdefault("_family", Family())
+        warn_again(family.fitted(), guarantee.epsilon, self.ledger is not None)
+        charge = None
+        if self.ledger is not None:
+            ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
+            charge = charge_guarantee(ledger, guarantee, purpose=f"fit of {type(self).__name__}")
+        try:
+            thetas = draw(x, y, noise)
+        except Exception:
+            thetas = None  # the error's message may quote the data
+        if thetas is None or not np.isfinite(thetas).all():
+            raise ReleaseError(FAILED)
+        voids = tuple(f"NOT COVERED: {sentence}" for sentence in kept)
+        self.guarantee_ = replace(guarantee, caveats=(*guarantee.caveats, *voids))
+        self.gamma_, self.charge_ = guarantee.gamma, charge
+        return thetas
+
+
+def _copied(value: Any) -> Any:
+    """Copy a parameter as ``sklearn.clone`` does; a ledger is its file, not a copy of it."""
+    from sklearn.base import clone
+
+    if isinstance(value, (Ledger, os.PathLike)):
+        return value
+    return clone(value, safe=False)

@@ -1,0 +1,270 @@
+"""A private linear classifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import expit, logit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from gibbs_dp.model import losses
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.sklearn.leaks import leak
+from gibbs_dp.sklearn.linear_model import PrivateLinearModel, as_classes
+from gibbs_dp.sklearn.plan import Facts, Plan
+from gibbs_dp.sklearn.posteriors import FlatSoftmax
+from gibbs_dp.sklearn.rule import Choice, choose_for_classes
+
+# Log-odds that a noisy sum, which says only where classes lie, is scaled to at most.
+REACH = 4.0
+LOSSES = ("auto", "logistic")
+
+
+class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Linear classifier that is one private draw from a Gibbs posterior.
+
+    The mechanism, its prior and gamma follow from public facts alone: rows, columns, bounds and
+    target (`gibbs_dp.sklearn.rule`). Everything is settled before a value is looked at.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The target, for all draws of one fit together; pure DP where ``delta`` is 0.
+    loss
+        "auto": what the rule picks, for two classes Huber's loss of labels -1 and 1, or a linear
+        one; for more, softmax cross-entropy or a linear one. "logistic": always logistic (softmax).
+    bounds
+        ``(low, high)`` of the columns, numbers or one a column, declared without looking at the
+        data; values beyond are moved there. Best where a range spans about five standard
+        deviations. Where neither this nor ``x_bound`` is given, they are taken from the data,
+        with a `PrivacyLeakWarning`.
+    x_bound
+        Instead: the largest Euclidean norm of a row of features; longer rows are shortened.
+    classes
+        All labels that there may be; taken from the data, with a warning, where not given.
+    theta_bound
+        Largest log-odds that the prior allows; chosen by the rule where not given. For mechanism
+        "posterior".
+    fit_intercept
+        Whether there is an intercept.
+    mechanism
+        "auto", or one of "gaussian", "direction" (a noisy sum, drawn exactly), "posterior" (the
+        loss itself, by chains), "chain" (one Langevin run with a guarantee of its own),
+        "rejection" (few features).
+    num_draws
+        Draws whose probabilities are averaged; all are paid for.
+    adjacency
+        Which tables count as neighbours: "replace-one" or "add-remove".
+    n
+        Under add-remove, a public upper bound on the number of rows.
+    ledger
+        A `gibbs_dp.Ledger`, or the path of one, which every fit is charged to.
+    accept
+        Idealizations that may be made: without "exact-draw" only mechanisms whose draws are exact
+        or proven are used.
+    random_state
+        For tests only: noise that can be repeated protects nobody, and a warning says so.
+
+    Attributes
+    ----------
+    guarantee_
+        A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
+    coef_, intercept_
+        Of log-odds in the columns as they came: ``[1, columns]`` for two classes, else one row a
+        class; the mean over draws. For rows within the bounds: others are moved and shortened
+        first, as in the fit.
+    gamma_
+        Inverse temperature.
+    classes_
+        The labels.
+    mechanism_, told_
+        What was done, as a name and in words.
+    charge_
+        Number of the charge in the ledger, if there is one.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2)); y = np.where(X[:, 0] > 0, "yes", "no")
+    >>> model = GibbsClassifier(epsilon=1.0, bounds=(-2.5, 2.5), classes=["no", "yes"])
+    >>> model.fit(X, y).score(X, y) > 0.8
+    True
+    >>> model.guarantee_.pure_epsilon, model.mechanism_
+    (1.0, 'posterior')
+    """
+
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        delta: Any = 0.0,
+        *,
+        loss: Any = "auto",
+        bounds: Any = None,
+        x_bound: Any = None,
+        classes: Any = None,
+        theta_bound: Any = None,
+        fit_intercept: Any = True,
+        mechanism: Any = "auto",
+        num_draws: Any = 1,
+        adjacency: Any = "replace-one",
+        n: Any = None,
+        ledger: Any = None,
+        accept: Any = ("exact-draw", "float-arithmetic"),
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.bounds = bounds
+        self.x_bound = x_bound
+        self.classes = classes
+        self.theta_bound = theta_bound
+        self.fit_intercept = fit_intercept
+        self.mechanism = mechanism
+        self.num_draws = num_draws
+        self.adjacency = adjacency
+        self.n = n
+        self.ledger = ledger
+        self.accept = accept
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Return tags; accuracy is limited by privacy."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> GibbsClassifier:
+        """Fit to examples ``X [rows, columns]`` and labels ``y [rows]``.
+
+        Parameters
+        ----------
+        X, y
+            Private examples: arrays or a pandas table.
+
+        Returns
+        -------
+        GibbsClassifier
+            This object.
+
+        Raises
+        ------
+        ValueError
+            For bad input, before anything is charged. That a label is not among the declared
+            classes, or a value missing, is itself a function of the data.
+        BudgetExceededError
+            If the ledger has less left; nothing is charged.
+        ReleaseError
+            If the chains fail; the charge stands.
+        """
+        rows, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        kept: list[str] = []
+        if self.classes is None:
+            leak(
+                "classes: taken from the data, which no guarantee covers; declare classes=[...].",
+                kept,
+            )
+            classes = np.unique(y)
+            if len(classes) < 2:
+                raise ValueError("y: there is only one class; a classifier needs at least two.")
+        else:
+            classes = as_classes(self.classes)
+            if not np.isin(y, classes).all():
+                raise ValueError(
+                    "y: a label is not among classes; declare all that there may be, or recode it."
+                )
+        self.classes_ = classes
+        place, size = np.searchsorted(classes, y).astype(np.float64), len(classes)
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
+        self._fit_linear(rows, place, 1 if size == 2 else size, kept)
+        return self
+
+    def _choose(self, facts: Facts) -> Choice:
+        return choose_for_classes(facts, self.loss)
+
+    def _loss_of(self, choice: Choice, facts: Facts) -> tuple[Loss, tuple[float, float]]:
+        if facts.num_outputs > 1:
+            return FlatSoftmax(facts.num_outputs), (0.0, facts.num_outputs - 1.0)
+        if choice.bend is None:
+            return losses.logistic, (0.0, 1.0)
+        return losses.Huber(delta=choice.bend), (-1.0, 1.0)
+
+    def _labels(
+        self, y: Float[np.ndarray, " rows"], y_range: tuple[float, float]
+    ) -> Float[np.ndarray, " rows"]:
+        return 2 * y - 1 if y_range[0] < 0 else y
+
+    def _rescaled(self, thetas: np.ndarray, plan: Plan, facts: Facts) -> np.ndarray:
+        if plan.noise_square == 0:
+            # Scores around -1 and 1 as log-odds, whose slope at 0 they have then.
+            return thetas if plan.domain.y_range[0] >= 0 else 2 * thetas
+        # Direction from the noisy sum; length by how far it stands out of the noise.
+        square = np.sum(thetas**2, axis=1, keepdims=True)
+        sure = np.maximum(1 - plan.noise_square / square, 0.05)
+        return np.asarray(REACH * sure * thetas / np.sqrt(square))
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, ...]:
+        """Log-odds of the second class, or scores ``[rows, classes]``.
+
+        Of several draws, those of the averaged probabilities.
+
+        Parameters
+        ----------
+        X
+            Features ``[rows, columns]``.
+
+        Returns
+        -------
+        array
+            ``[rows]`` for two classes.
+        """
+        scores = self._predictions(X)
+        if len(scores) > 1:
+            shares = self._shares(scores)
+            return logit(shares[:, 1]) if shares.shape[1] == 2 else np.log(shares)
+        return scores[0, :, 0] if len(self.classes_) == 2 else scores[0]
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """Probabilities of the classes, averaged over draws.
+
+        Parameters
+        ----------
+        X
+            Features ``[rows, columns]``.
+
+        Returns
+        -------
+        array
+            One column a class, in the order of ``classes_``.
+        """
+        return self._shares(self._predictions(X))
+
+    def _shares(
+        self, scores: Float[np.ndarray, "draws rows outputs"]
+    ) -> Float[np.ndarray, "rows classes"]:
+        if len(self.classes_) == 2:
+            one = expit(scores[:, :, 0]).mean(axis=0)
+            return np.stack([1 - one, one], axis=1)
+        return np.asarray(softmax(scores, axis=2).mean(axis=0))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class.
+
+        Parameters
+        ----------
+        X
+            Features ``[rows, columns]``.
+
+        Returns
+        -------
+        array
+            Labels ``[rows]``.
+        """
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[best])

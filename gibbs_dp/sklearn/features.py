@@ -1,0 +1,162 @@
+"""From declared bounds to features of norm at most 1, and back to coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.sklearn.leaks import leak
+
+Rows = Float[np.ndarray, "rows columns"]
+# A declared range of a column counts as this many standard deviations to either side of its middle.
+HALF_RANGE = 2.5
+# Room for rounding below a norm of 1.
+MARGIN = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Centres, scales and shortens rows, and puts the intercept before them.
+
+    Parameters
+    ----------
+    low, high
+        Bounds that columns are moved into; infinite where only the norm is bounded.
+    center, width
+        Subtracted from each column, and divided by.
+    norm
+        Longer rows are shortened to it, after that.
+    intercept
+        What stands for the intercept; 0 for none.
+    """
+
+    low: Float[np.ndarray, " columns"]
+    high: Float[np.ndarray, " columns"]
+    center: Float[np.ndarray, " columns"]
+    width: Float[np.ndarray, " columns"]
+    norm: float
+    intercept: float
+
+    @property
+    def total(self) -> float:
+        """Largest norm of a row with its intercept, which becomes 1."""
+        return float(np.hypot(self.norm, self.intercept))
+
+    def features(self, rows: Rows) -> Float[np.ndarray, "rows features"]:
+        """Features of norm at most 1; the intercept's column is first, where there is one."""
+        moved = (np.clip(rows, self.low, self.high) - self.center) / self.width
+        largest = np.max(np.abs(moved), axis=1, keepdims=True, initial=0.0)
+        safe = np.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
+        length = safe * np.linalg.norm(moved / safe, axis=1, keepdims=True)
+        limit = self.norm * (1 - MARGIN)
+        unit = np.where(length > 0, length / safe, 1.0)
+        shorter = np.where(length > limit, (moved / safe) * (limit / unit), moved)
+        if self.intercept:
+            first = np.full((len(rows), 1), self.intercept)
+            shorter = np.concatenate([first, shorter], axis=1)
+        return np.asarray(shorter / self.total)
+
+    def coefficients(
+        self, theta: Float[np.ndarray, "features outputs"]
+    ) -> tuple[Float[np.ndarray, "outputs columns"], Float[np.ndarray, " outputs"]]:
+        """Coefficients of the columns as they came, and intercepts."""
+        own = theta[1:] if self.intercept else theta
+        coef = own.T / (self.total * self.width)
+        base = theta[0] * self.intercept / self.total if self.intercept else np.zeros(len(coef))
+        return np.asarray(coef), np.asarray(base - coef @ self.center)
+
+
+def declared_scaling(
+    rows: Rows,
+    bounds: Any,
+    x_bound: float | None,
+    fit_intercept: bool,
+    norm: float,
+    kept: list[str],
+) -> Scaling:
+    """Make the scaling that was declared, or with a warning the one that the data suggest.
+
+    Parameters
+    ----------
+    rows
+        Features as they came; looked at only where nothing was declared.
+    bounds
+        ``(low, high)``, numbers or one a column.
+    x_bound
+        Instead: largest norm of a row.
+    fit_intercept
+        Whether there is an intercept.
+    norm
+        What standardized rows are shortened to.
+    kept
+        Sentences about what was taken from the data.
+
+    Returns
+    -------
+    Scaling
+        For this number of columns.
+
+    Raises
+    ------
+    ValueError
+        If both are given, or bounds make no sense.
+    """
+    size = rows.shape[1]
+    if bounds is not None and x_bound is not None:
+        raise ValueError("x_bound: give either it or bounds, not both.")
+    if x_bound is not None:
+        x_bound = _positive("x_bound", x_bound)
+        everywhere = np.full(size, np.inf)
+        # Standardized rows of that norm, in other units: the intercept counts as one feature.
+        unit = x_bound / norm
+        one = unit if fit_intercept else 0.0
+        return Scaling(-everywhere, everywhere, np.zeros(size), np.ones(size), x_bound, one)
+    if bounds is None:
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        high = np.where(high > low, high, low + 1.0)
+        leak(
+            "bounds: taken from the data, which no guarantee covers; declare bounds=(low, high) "
+            "of the columns, or x_bound, without looking at these data.",
+            kept,
+        )
+    else:
+        low, high = declared_pair("bounds", bounds, size)
+    width = (high - low) / (2 * HALF_RANGE)
+    reach = min(norm, HALF_RANGE * float(np.sqrt(size)))
+    return Scaling(low, high, (low + high) / 2, width, reach, 1.0 if fit_intercept else 0.0)
+
+
+def declared_pair(
+    name: str, bounds: Any, size: int
+) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
+    """Read ``(low, high)``, each a number or one a column.
+
+    Raises
+    ------
+    ValueError
+        If they are not two, not finite, of another length, or not in order.
+
+    Examples
+    --------
+    >>> declared_pair("bounds", (0.0, [1.0, 2.0]), 2)
+    (array([0., 0.]), array([1., 2.]))
+    """
+    try:
+        low, high = (np.broadcast_to(np.asarray(b, np.float64), (size,)) for b in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name}: give (low, high), each a number or {size} of them, one a column; got "
+            f"{bounds!r}."
+        ) from None
+    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
+        raise ValueError(f"{name}: low must be below high, and both finite; got {bounds!r}.")
+    return low, high
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, (bool, str)) or not np.isscalar(value) or not 0 < value < np.inf:  # type: ignore[operator]
+        raise ValueError(f"{name}: must be a positive, finite number, got {value!r}.")
+    return float(value)  # type: ignore[arg-type]

@@ -1,0 +1,65 @@
+"""Warnings of what a guarantee does not cover: bounds learnt from the data, fits done again."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something was taken from the data that the guarantee takes for public."""
+
+
+class RepeatedFitWarning(UserWarning):
+    """An estimator or its clones are fitted again: each fit on the same rows spends its target."""
+
+
+def leak(sentence: str, kept: list[str]) -> None:
+    """Warn, and keep the sentence for the guarantee.
+
+    >>> kept = []
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     leak("bounds: taken from the data.", kept)
+    >>> kept
+    ['bounds: taken from the data.']
+    """
+    kept.append(sentence)
+    warnings.warn(sentence, PrivacyLeakWarning, stacklevel=5)
+
+
+class Family:
+    """Counts fits of an estimator and of all its clones in this process."""
+
+    def __init__(self) -> None:
+        self._count = itertools.count(1)
+        self.num_fits = 0
+
+    def fitted(self) -> int:
+        """Count one more fit."""
+        self.num_fits = next(self._count)
+        return self.num_fits
+
+    def __deepcopy__(self, memo: Any) -> Family:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"num_fits": self.num_fits}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.num_fits = state["num_fits"]
+        self._count = itertools.count(self.num_fits + 1)
+
+
+def warn_again(num_fits: int, epsilon: float, has_ledger: bool) -> None:
+    """Say what fits beyond the first cost, unless a ledger counts them."""
+    if num_fits < 2 or has_ledger:
+        return
+    warnings.warn(
+        f"this is fit {num_fits} of one estimator and its clones: if all saw the same rows, they "
+        f"spent {num_fits * epsilon:.6g} in epsilon together, not {epsilon:.6g} (cross-validation "
+        "and grid searches fit many times). Choose settings on public data, or give a ledger.",
+        RepeatedFitWarning,
+        stacklevel=4,
+    )

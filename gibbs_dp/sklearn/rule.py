@@ -1,0 +1,190 @@
+"""The rule that picks a mechanism and its settings from public facts, before any value is seen.
+
+With ``D`` parameters, what counts is how far the rows' signal stands out of the noise: ``r = n
+epsilon / D`` under pure DP, and ``t = n mu / sqrt D`` under ``(epsilon, delta)``, ``mu`` being the
+Gaussian DP that is worth as much.
+
+- Few rows for their privacy want a linear loss, whose posterior is drawn exactly and is the most
+  forgiving.
+- Otherwise Huber's loss with a small bend, on labels -1 and 1 for two classes, needs the least
+  noise: its gradients are short, and its curvature is that of the squared loss near the fit.
+- Where there are few parameters, noise of uniform direction is less than Gaussian noise, and pure
+  DP serves ``(epsilon, delta)`` as well.
+- Rows are shortened to a norm that grows when there are more of them.
+
+Numbers were chosen on some public tables and confirmed on others
+(`benchmarks/private_accuracy.py`). They are in units of standardized features and of half the
+labels' declared range.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+from scipy.optimize import brentq
+
+from gibbs_dp.information.bounds import delta_from_gdp
+from gibbs_dp.sklearn.plan import Facts, Mechanism
+
+# r and t from which a loss with curvature is worth its noise, and from which noise is small.
+ENOUGH_PURE, ENOUGH, PLENTY = 25.0, 20.0, 200.0
+# Where the logistic loss is asked for: the same, largest log-odds, and their standard deviations.
+ENOUGH_LOGISTIC, MOST_LOG_ODDS, DEVIATIONS = 60.0, 8.0, 3.0
+
+
+class Choice(NamedTuple):
+    """A mechanism, and its settings.
+
+    Attributes
+    ----------
+    mechanism
+        Which one.
+    norm
+        What standardized rows of features are shortened to, without the intercept's 1.
+    radius, scale
+        Of a ball, and of a Gaussian, that the prior is; None for none.
+    bend
+        Residual from which Huber's loss is linear; None for another loss.
+    """
+
+    mechanism: Mechanism
+    norm: float
+    radius: float | None = None
+    scale: float | None = None
+    bend: float | None = None
+
+
+@lru_cache(maxsize=256)
+def gdp_worth(epsilon: float, delta: float) -> float:
+    """Find the ``mu`` whose Gaussian DP gives this ``(epsilon, delta)``.
+
+    >>> round(gdp_worth(1.0, 1e-5), 4)
+    0.2681
+    """
+    high = 1.0
+    while delta_from_gdp(high, epsilon) < delta:
+        high *= 2
+    return float(brentq(lambda mu: delta_from_gdp(mu, epsilon) - delta, 1e-9, high, xtol=1e-12))
+
+
+class _Signal(NamedTuple):
+    """``r`` and ``t`` of a fit, and whether pure DP needs less noise than Gaussian noise does.
+
+    Attributes
+    ----------
+    ratio
+        ``r``, or ``t`` where a Gaussian mechanism is used.
+    is_pure
+        Whether what is used is pure DP.
+    root
+        Root of the number of features, without the intercept.
+    """
+
+    ratio: float
+    is_pure: bool
+    root: float
+
+
+def _signal(facts: Facts, share: float) -> _Signal:
+    """Measure a fit; ``share`` is how much fewer parameters pure DP must have to be taken."""
+    root = math.sqrt(max(1, facts.num_features - 1))
+    ratio = facts.n * facts.epsilon / facts.dim
+    if facts.delta == 0:
+        return _Signal(ratio, True, root)
+    mu = gdp_worth(facts.epsilon, facts.delta) / math.sqrt(facts.num_draws)
+    can_be_pure = facts.adjacency == "replace-one" and facts.num_draws == 1
+    if can_be_pure and facts.dim < share * (facts.epsilon / mu) ** 2:
+        return _Signal(ratio, True, root)
+    return _Signal(facts.n * mu / math.sqrt(facts.dim), False, root)
+
+
+def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
+    """Pick for classification.
+
+    Parameters
+    ----------
+    facts
+        What is public.
+    loss_name
+        "auto", or "logistic" where no other loss may be used.
+
+    Returns
+    -------
+    Choice
+        The mechanism and its settings.
+
+    Examples
+    --------
+    >>> choose_for_classes(Facts(100, 10, 0.3, 0.0))
+    Choice(mechanism='direction', norm=1.5, radius=None, scale=None, bend=None)
+    >>> choose_for_classes(Facts(1000, 10, 1.0, 1e-5)).scale
+    0.15
+    """
+    sums = _signal(facts, 1.0)
+    short = max(1.5, 0.5 * sums.root)
+    can_add = loss_name != "logistic" or facts.needs_proof
+    is_logistic = loss_name == "logistic" or facts.num_outputs > 1
+    enough = ENOUGH_PURE if facts.delta == 0 else ENOUGH
+    if is_logistic and facts.delta == 0:
+        enough = ENOUGH_LOGISTIC
+    little = facts.needs_proof or (can_add and _evidence(facts) < enough)
+    if little and sums.is_pure and facts.adjacency == "replace-one":
+        return Choice("direction", short)
+    if little and facts.delta > 0:
+        return Choice("gaussian", short)
+    found = _signal(facts, 0.25)
+    is_wide = found.ratio >= PLENTY
+    norm = max(2.0, found.root * (1.0 if is_wide else 0.5))
+    if is_logistic and found.is_pure:
+        radius = min(MOST_LOG_ODDS, max(1.0, found.ratio ** (1 / 3)))
+        return Choice("posterior", norm, radius)
+    if is_logistic:
+        radius = min(found.ratio / 15, found.ratio ** (1 / 3), MOST_LOG_ODDS)
+        return Choice("posterior", norm, radius, radius / DEVIATIONS / math.sqrt(facts.dim))
+    bend = 1.0 if is_wide else 0.5
+    if found.is_pure:
+        return Choice("posterior", norm, found.ratio**0.25 if is_wide else 2.0, bend=bend)
+    return Choice("posterior", norm, None, 0.5 if is_wide else 0.15, bend)
+
+
+def _evidence(facts: Facts) -> float:
+    """``r`` under pure DP, else ``t``."""
+    if facts.delta == 0:
+        return facts.n * facts.epsilon / facts.dim
+    mu = gdp_worth(facts.epsilon, facts.delta) / math.sqrt(facts.num_draws)
+    return facts.n * mu / math.sqrt(facts.dim)
+
+
+def choose_for_numbers(facts: Facts, loss_name: str = "huber") -> Choice:
+    """Pick for regression; the labels run from -1 to 1, and span about six standard deviations.
+
+    Parameters
+    ----------
+    facts
+        What is public.
+    loss_name
+        "huber", "squared" or "absolute".
+
+    Returns
+    -------
+    Choice
+        The mechanism and its settings.
+
+    Examples
+    --------
+    >>> choose_for_numbers(Facts(1000, 11, 1.0, 1e-5)).radius is None
+    True
+    """
+    found = _signal(facts, 0.25)
+    norm = max(1.0, found.root) * (1.5 if found.ratio >= PLENTY else 1.0)
+    bend = 1 / 12 if loss_name == "huber" else None
+    if facts.needs_proof:
+        return Choice("direction" if facts.delta == 0 else "gaussian", norm)
+    if found.is_pure:
+        return Choice("posterior", norm, max(found.ratio, 1e-3) ** 0.25 / 3, bend=bend)
+    if loss_name == "squared":  # its slope is bounded on a ball only
+        radius = 2 / 3 if found.ratio < 100 else 4 / 3
+        return Choice("posterior", norm, radius, radius / 2 / math.sqrt(facts.dim))
+    return Choice("posterior", norm, None, 1 / 6, bend)

@@ -1,0 +1,281 @@
+"""Private estimators as scikit-learn's users meet them."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import gibbs_dp as gdp
+from gibbs_dp.sklearn import (
+    GibbsClassifier,
+    GibbsMean,
+    GibbsMedian,
+    GibbsRegressor,
+    PrivacyLeakWarning,
+    RepeatedFitWarning,
+)
+
+
+def blobs(n=400, dim=3, num_classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(num_classes, size=n)
+    x = rng.normal(size=(n, dim))
+    x[np.arange(n), y % dim] += 2.0
+    return x, y
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GibbsClassifier(),
+        GibbsClassifier(delta=1e-5, num_draws=3),
+        GibbsRegressor(),
+        GibbsRegressor(delta=1e-5, loss="squared"),
+        GibbsMean(),
+        GibbsMedian(delta=1e-6),
+    ],
+    ids=repr,
+)
+def test_scikit_learns_own_checks(estimator):
+    check_estimator(estimator)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize("epsilon", [0.5, 5.0, 50.0])
+def test_classifiers_learn_and_promise_what_was_asked(delta, num_classes, epsilon):
+    x, y = blobs(2000, num_classes=num_classes)
+    names = np.array(["no", "so", "yes"])[:num_classes]
+    model = GibbsClassifier(epsilon, delta, bounds=(-2.5, 4.0), classes=names, random_state=1)
+    with pytest.warns(PrivacyLeakWarning, match="random_state"):
+        model.fit(x, names[y])
+    assert model.score(x, names[y]) > (0.8 if num_classes == 2 else 0.6)
+    promise = model.guarantee_
+    assert promise.epsilon <= epsilon
+    assert promise.delta <= delta
+    assert promise.adjacency == "replace-one"
+    assert model.gamma_ == promise.gamma > 0
+    assert model.coef_.shape == ((1, 3) if num_classes == 2 else (3, 3))
+    shares = model.predict_proba(x)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert (model.predict(x) == names[np.argmax(shares, axis=1)]).all()
+
+
+def test_coefficients_predict_rows_within_the_bounds():
+    x, y = blobs(500)
+    x = np.clip(x, -0.6, 0.6)
+    model = GibbsClassifier(3.0, bounds=(-1.5, 1.5), classes=[0, 1]).fit(x, y)
+    inside = x[np.linalg.norm(x / 0.6, axis=1) < 1.5]
+    np.testing.assert_allclose(
+        model.decision_function(inside), inside @ model.coef_[0] + model.intercept_[0], atol=1e-9
+    )
+    regressor = GibbsRegressor(3.0, bounds=(-1.5, 1.5), y_bounds=(-50, 50)).fit(x, x[:, 0])
+    np.testing.assert_allclose(
+        regressor.predict(inside), inside @ regressor.coef_ + regressor.intercept_, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("loss", ["huber", "squared", "absolute"])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_regressors_learn(loss, delta):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 3))
+    y = 10 + x @ [2.0, -1.0, 0.0] + 0.3 * rng.normal(size=3000)
+    model = GibbsRegressor(3.0, delta, loss=loss, bounds=(-2.5, 2.5), y_bounds=(3, 17)).fit(x, y)
+    assert model.score(x, y) > 0.8
+    assert model.guarantee_.epsilon <= 3.0
+    assert np.ptp(model.predict(1e6 * x)) <= 14
+
+
+def test_means_and_medians_are_near():
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.uniform(0, 10, 2000), rng.exponential(2.0, 2000)], axis=1)
+    for delta in (0.0, 1e-6):
+        mean = GibbsMean(2.0, delta, bounds=(0, 20)).fit(x)
+        np.testing.assert_allclose(mean.mean_, np.clip(x, 0, 20).mean(axis=0), atol=0.5)
+        median = GibbsMedian(2.0, delta, bounds=(0, 20)).fit(x)
+        np.testing.assert_allclose(median.median_, np.median(x, axis=0), atol=0.5)
+        assert mean.score(x) < 0
+        assert median.score(x) < 0
+
+
+def test_what_is_taken_from_the_data_is_never_silent():
+    x, y = blobs()
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        model = GibbsClassifier().fit(x, y)
+    told = [str(w.message).split(":")[0] for w in caught if w.category is PrivacyLeakWarning]
+    assert told == ["classes", "bounds"]
+    assert sum("NOT COVERED" in caveat for caveat in model.guarantee_.caveats) == 2
+    with pytest.warns(PrivacyLeakWarning, match="y_bounds"):
+        GibbsRegressor(bounds=(-3, 3)).fit(x, y * 1.0)
+    for estimator in (GibbsMean(), GibbsMedian()):
+        with pytest.warns(PrivacyLeakWarning, match="bounds"):
+            estimator.fit(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        covered = GibbsClassifier(x_bound=4.0, classes=[0, 1]).fit(x, y)
+    assert not any("NOT COVERED" in caveat for caveat in covered.guarantee_.caveats)
+
+
+def test_a_declared_class_may_be_missing_and_another_may_not():
+    x, y = blobs()
+    model = GibbsClassifier(bounds=(-3, 3), classes=[0, 1, 7]).fit(x, y)
+    assert model.predict_proba(x).shape == (400, 3)
+    GibbsClassifier(bounds=(-3, 3), classes=[0, 1]).fit(x, np.zeros(400))
+    with pytest.raises(ValueError, match=r"y: a label is not among classes"):
+        GibbsClassifier(bounds=(-3, 3), classes=[0, 7]).fit(x, y)
+
+
+def test_pandas_names_pipelines_clones_and_pickles():
+    x, y = blobs()
+    table = pd.DataFrame(x, columns=["a", "b", "c"])
+    model = GibbsClassifier(2.0, bounds=([-2, -2, -2], 3.0), classes=["n", "y"])
+    labels = pd.Series(np.where(y == 1, "y", "n"))
+    pipe = make_pipeline(
+        FunctionTransformer(lambda t: t * 1.0, feature_names_out="one-to-one"), model
+    )
+    pipe.fit(table, labels)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    assert pipe.score(table, labels) > 0.8
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict(table) == model.predict(table)).all()
+    assert again.guarantee_ == model.guarantee_
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table[["c", "b", "a"]])
+    assert clone(model).get_params()["bounds"] == ([-2, -2, -2], 3.0)
+
+
+def test_a_ledger_is_charged_before_each_fit(tmp_path):
+    x, y = blobs()
+    ledger = gdp.Ledger.create(tmp_path / "ledger", epsilon=2.5, adjacency="replace-one")
+    model = GibbsClassifier(1.0, bounds=(-3, 3), classes=[0, 1], ledger=ledger)
+    for number in (1, 2):
+        assert model.fit(x, y).charge_ == number
+    with pytest.raises(gdp.privacy.BudgetExceededError):
+        clone(model).fit(x, y)
+    assert ledger.spent()["epsilon"] == pytest.approx(2.0)
+    by_path = GibbsMean(0.5, bounds=(-3, 3), ledger=str(tmp_path / "ledger")).fit(x)
+    assert by_path.charge_ == 3
+    assert ledger.charges()[-1].purpose == "fit of GibbsMean"
+
+
+def test_grid_searches_say_that_each_fit_spends(tmp_path):
+    x, y = blobs()
+    model = GibbsClassifier(1.0, bounds=(-3, 3), classes=[0, 1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GridSearchCV(model, {"epsilon": [0.5]}, cv=2).fit(x, y)
+    told = [str(w.message) for w in caught if w.category is RepeatedFitWarning]
+    assert ["spent 1 in epsilon" in told[0], "spent 1.5 in epsilon" in told[1]] == [True, True]
+    ledger = gdp.Ledger.create(tmp_path / "ledger", epsilon=100.0, adjacency="replace-one")
+    model.set_params(ledger=ledger)
+    GridSearchCV(model, {"epsilon": [0.5]}, cv=2).fit(x, y)
+    assert ledger.spent()["epsilon"] == pytest.approx(3 * 0.5)
+    assert copy.deepcopy(model).ledger is not None
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "direction", "posterior", "chain", "rejection"])
+def test_every_mechanism_fits(mechanism):
+    x, y = blobs(200, dim=2)
+    delta = 0.0 if mechanism == "direction" else 1e-5
+    accept = ["float-arithmetic"] + ["exact-draw"] * (mechanism == "posterior")
+    model = GibbsClassifier(
+        1.0, delta, bounds=(-3, 3), classes=[0, 1], mechanism=mechanism, accept=accept
+    ).fit(x, y)
+    assert model.mechanism_ == mechanism
+    assert model.guarantee_.is_idealized == (mechanism == "posterior")
+    assert "gamma" not in model.told_ or mechanism == "gaussian"
+    assert np.isfinite(model.coef_).all()
+
+
+def test_without_exact_draws_no_chain_runs():
+    x, y = blobs(5000)
+    for delta in (0.0, 1e-5):
+        model = GibbsClassifier(
+            10.0, delta, bounds=(-3, 3), classes=[0, 1], accept=["float-arithmetic"]
+        ).fit(x, y)
+        assert model.mechanism_ in ("gaussian", "direction")
+        assert model.guarantee_.mechanism == "direct draw"
+    with pytest.raises(ValueError, match="'posterior' takes a chain's draws for exact ones"):
+        GibbsClassifier(
+            bounds=(-3, 3), classes=[0, 1], mechanism="posterior", accept=["float-arithmetic"]
+        ).fit(x, y)
+
+
+def test_several_draws_are_paid_for():
+    x, y = blobs(1000)
+    one, four = (
+        GibbsClassifier(
+            1.0, 1e-5, bounds=(-3, 3), classes=[0, 1], num_draws=m, mechanism="posterior"
+        ).fit(x, y)
+        for m in (1, 4)
+    )
+    assert four.gamma_ < one.gamma_
+    assert four.draws_.shape == (4, 4, 1)
+    assert four.guarantee_.num_draws == 4
+
+
+def test_add_remove_needs_a_public_number_of_rows():
+    x, y = blobs()
+    model = GibbsClassifier(1.0, 1e-5, bounds=(-3, 3), classes=[0, 1], adjacency="add-remove")
+    with pytest.raises(ValueError, match="n: under add-remove"):
+        model.fit(x, y)
+    assert model.set_params(n=1000).fit(x, y).guarantee_.adjacency == "add-remove"
+    with pytest.raises(ValueError, match="replace-one"):
+        GibbsMean(bounds=(0, 1), adjacency="add-remove").fit(x)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"epsilon": float("nan")}, "epsilon must be"),
+        ({"delta": 1.5}, "delta must"),
+        ({"bounds": (3, -3)}, "bounds: low must be below high"),
+        ({"bounds": (0, [1, 2])}, r"bounds: give \(low, high\)"),
+        ({"bounds": 3.0}, r"bounds: give \(low, high\)"),
+        ({"x_bound": 1.0}, "x_bound: give either it or bounds"),
+        ({"bounds": None, "x_bound": -1.0}, "x_bound: must be a positive"),
+        ({"classes": [1]}, "classes: declare two or more"),
+        ({"mechanism": "magic"}, "mechanism: 'magic' is none of"),
+        ({"mechanism": "gaussian"}, "delta: mechanism 'gaussian' needs one above 0"),
+        ({"num_draws": 0}, "num_draws must"),
+        ({"accept": ["exact-draw"]}, "accept: the guarantee is idealized"),
+        ({"adjacency": "swap"}, "adjacency must be"),
+        ({"theta_bound": -1.0, "mechanism": "posterior"}, "theta_bound must"),
+    ],
+)
+def test_bad_settings_get_one_sentence_and_cost_nothing(settings, sentence, tmp_path):
+    ledger = gdp.Ledger.create(tmp_path / "ledger", epsilon=9.0, delta=0.5, adjacency="replace-one")
+    x, y = blobs(50)
+    given = {"bounds": (-3, 3), "classes": [0, 1], "ledger": ledger, **settings}
+    with pytest.raises(ValueError, match=sentence):
+        GibbsClassifier(**given).fit(x, y)
+    assert ledger.spent()["epsilon"] == 0
+
+
+def test_plans_depend_on_public_facts_alone():
+    """Two tables of one shape: same mechanism, gamma, scaling and promise."""
+    found = []
+    for seed in (0, 1):
+        x, y = blobs(300, seed=seed)
+        model = GibbsClassifier(1.0, 1e-5, bounds=(-3, 3), classes=[0, 1]).fit(10 * x, 1 - y)
+        found.append((model.guarantee_, model.told_, model.settled_, model.scaling_.total))
+    assert found[0] == found[1]
+
+
+def test_no_row_counts_for_more_than_one():
+    """Rows that are not, huge or at the bounds: features have norm at most 1."""
+    rows = np.array([[1e300, -1e300], [0.0, 0.0], [3.0, 3.0], [-1e-300, 2.9]])
+    for given in ({"bounds": (-3, 3)}, {"x_bound": 0.5}):
+        model = GibbsClassifier(5.0, classes=[0, 1], **given).fit(rows, [0, 1, 0, 1])
+        assert np.linalg.norm(model.scaling_.features(rows), axis=1).max() <= 1.0
