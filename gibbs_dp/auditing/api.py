@@ -27,6 +27,7 @@ from gibbs_dp.engine.store.configuration import configuration, request
 from gibbs_dp.engine.store.open import as_store, open_archive, stored_configuration
 from gibbs_dp.engine.sweep import SweepInterruptedError, explore, run_sweep
 from gibbs_dp.engine.workers import Workers
+from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
@@ -65,6 +66,7 @@ def audit(
     rel_error: float | None = None,
     max_datasets: int | None = None,
     domain: Domain | None = None,
+    adjacency: Adjacency = "replace-one",
     estimator: str = "auto",
     block_size: int | None = None,
     num_information: int | None = None,
@@ -118,6 +120,8 @@ def audit(
         Where ``rel_error`` stops trying; 64 times ``num_datasets`` by default.
     domain
         Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses.
+    adjacency
+        Which datasets are neighbours for ``dp_epsilon``. On-average KL is of replaced examples.
     estimator
         Of on-average KL. "one-sided" takes normalizer ratios from the posterior's own draws;
         "two-sided" also samples the posterior with examples replaced, which is unbiased for any
@@ -232,7 +236,7 @@ def audit(
         max_datasets=counts.max_datasets,
         block_size=positive_count("block_size", block_size),
         leading=leading,
-        others=others(num_information, sigma, domain),
+        others=others(num_information, sigma, domain, adjacency),
     )
     identity = Identity(settings)
     if held is None:  # what a store holds has been checked

@@ -9,7 +9,15 @@ import numpy as np
 
 from gibbs_dp.auditing.panels import PANELS, asked_panels, draw_panel, unit_of
 from gibbs_dp.auditing.plotted import Plotted
-from gibbs_dp.plotting import COLORS, Picture, explained, legend_below, panels, styled
+from gibbs_dp.plotting import (
+    COLORS,
+    Picture,
+    explained,
+    legend_below,
+    literal,
+    panels,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +25,10 @@ if TYPE_CHECKING:
 
 DEFAULT = ("privacy", "risk")
 GID = "report "
+# Inches of one panel.
+PANEL_SIZE = (4.2, 4.1)
+# Of a panel that is a picture: without a legend, and each line of that.
+BARE_HEIGHT, LINE_HEIGHT = 3.5, 0.19
 
 
 @styled()
@@ -47,18 +59,44 @@ def plot_report(
     names = asked_panels(report, shown)
     columns = min(2, len(names))
     rows = -(-len(names) // 2)
-    figure, grid = panels((4.2 * columns, 4.1 * rows), rows, columns)
+    width, height = PANEL_SIZE
+    figure, grid = panels((width * columns, height * rows), rows, columns)
     for axes in grid.ravel()[len(names) :]:
         axes.remove()
     for axes, name in zip(grid.ravel(), names, strict=False):
-        draw_panel(axes, report, name)
-        if name == "information":
-            _draw_ceiling(axes, report)
-        legend_below(axes)
+        _draw(axes, report, name)
     settings = report.settings
     size = f", n = {settings['n']}" if "n" in settings else ""
-    figure.suptitle(title or f"{settings.get('loss', 'Gibbs posterior')}{size}")
+    figure.suptitle(title or literal(f"{settings.get('loss', 'Gibbs posterior')}{size}"))
     return figure
+
+
+@styled()
+def plot_panels(report: Plotted) -> dict[str, Picture]:
+    """Draw every panel that a report has numbers for as a picture of its own, without a title.
+
+    Returns
+    -------
+    dict
+        Figures, by the panels' names.
+    """
+    found = {}
+    for name in asked_panels(report, "all"):
+        figure, grid = panels(PANEL_SIZE)
+        _draw(grid[0, 0], report, name)
+        legend = grid[0, 0].get_legend()
+        told = [] if legend is None else legend.get_texts()
+        lines = sum(1 + text.get_text().count("\n") for text in told)
+        figure.set_size_inches(PANEL_SIZE[0], BARE_HEIGHT + LINE_HEIGHT * lines)
+        found[name] = figure
+    return found
+
+
+def _draw(axes: Axes, report: Plotted, name: str) -> None:
+    draw_panel(axes, report, name)
+    if name == "information":
+        _draw_ceiling(axes, report)
+    legend_below(axes)
 
 
 def _draw_ceiling(axes: Axes, report: Plotted) -> None:

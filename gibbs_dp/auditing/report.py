@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ class Report:
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
-    ``dp_epsilon`` is for one *exact* draw and replace-one neighbours; ``on_average_kl`` is an
+    ``dp_epsilon`` is for one *exact* draw and declared neighbours; ``on_average_kl`` is an
     estimate for the declared population and no worst-case guarantee.
 
     Parameters
@@ -207,6 +207,34 @@ class Report:
         return plot_report(self, title, DEFAULT if panels is None else panels)
 
     # -- files ----------------------------------------------------------------------------
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        about: Iterable[str] = (),
+    ) -> None:
+        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what was audited, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so.
+        OSError
+            If the folder cannot be written.
+        """
+        from gibbs_dp.auditing.paged import report_page
+
+        report_page(self, self.warnings, self.notes, title, about).save(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to NetCDF, whole or not at all.

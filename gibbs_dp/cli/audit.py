@@ -14,10 +14,12 @@ from gibbs_dp.cli.cluster import DASK, executor_of
 from gibbs_dp.cli.errors import Stopped, UsageError
 from gibbs_dp.cli.kernel import KERNEL, make_kernel
 from gibbs_dp.cli.options import CHAINS, OUTPUT
+from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.place import STORE, damage_told, make_store, remember
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
 from gibbs_dp.cli.session import start_session
+from gibbs_dp.cli.targets import BOUNDS, with_bounds
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Report, Store
@@ -40,13 +42,15 @@ COUNTS = options_of(
     sigma="subgaussian parameter of the loss",
     estimator=None,
 )
+(ADJACENCY,) = options_of("gibbs_dp:audit", adjacency="which datasets are neighbours")
 GROUPS = {
     "what to sample": COUNTS,
+    "what is declared, for the worst case": (ADJACENCY, *BOUNDS),
     "how to sample": KERNEL,
     "where to keep it": STORE,
     "where to run it": (DASK,),
     "one posterior, from a file": (idata.DOOR,),
-    "output": OUTPUT,
+    "output": (*OUTPUT, HTML),
 }
 
 
@@ -58,12 +62,14 @@ def run(arguments: Sequence[str]) -> None:
     parsed, name = parse_with_problem("audit", SUMMARY, arguments, GROUPS)
     store = make_store(parsed, os.environ)
     is_shared = store is not None and store.num_processes > 1
-    if is_shared and parsed.out is not None:
-        raise UsageError(
-            "--out: none of several processes makes the report; leave it out and run 'gibbs-dp "
-            f"merge {parsed.store} --out {parsed.out}' at the end."
-        )
+    for flag, value in (("--out", parsed.out), ("--html", parsed.html)):
+        if is_shared and value is not None:
+            raise UsageError(
+                f"{flag}: none of several processes makes the report; leave it out and run "
+                f"'gibbs-dp merge {parsed.store} {flag} {value}' at the end."
+            )
     folder = start_session(parsed)
+    prepare_page(parsed)
 
     from gibbs_dp.auditing import AuditIncomplete
 
@@ -80,7 +86,7 @@ def run(arguments: Sequence[str]) -> None:
     if report is None or is_shared:
         output.log(f"this process is done; {told}", parsed.quiet)
     else:
-        show_and_save(report, parsed, folder, problem.name)
+        show_and_save(report, parsed, folder, problem)
     return None
 
 
@@ -103,7 +109,7 @@ def conduct(
     AuditIncomplete
         If blocks of other processes are missing.
     """
-    problem = make_problem(parsed, name)
+    problem = with_bounds(parsed, make_problem(parsed, name))
     kernel = make_kernel(parsed)
     for note in problem.notes:
         output.log(note, parsed.quiet)
@@ -122,18 +128,18 @@ def conduct(
                 store=store,
                 executor=executor,
                 progress=not parsed.quiet,
-                **(settings | given(parsed, COUNTS)),
+                **(settings | given(parsed, (*COUNTS, ADJACENCY))),
             )
     except AuditInterrupted as interrupt:
         kept = None if store is None else os.fspath(store.path)
-        raise Stopped(_save_partial(interrupt.report, folder, kept)) from None
+        raise Stopped(_save_partial(interrupt.report, parsed, folder, kept, problem)) from None
     return problem, report
 
 
 def show_and_save(
-    report: Report, parsed: argparse.Namespace, folder: Path | None, title: str
+    report: Report, parsed: argparse.Namespace, folder: Path | None, problem: Problem
 ) -> None:
-    """Print a report, and save it if a folder was given."""
+    """Print a report, and save it if a folder was given, or a page."""
     if parsed.json:
         for row in report.to_json_rows():
             output.emit(row)
@@ -141,18 +147,34 @@ def show_and_save(
     else:
         output.show(report.summary())
     if folder is not None:
+        from gibbs_dp.plotting import literal
+
         path = folder / "audit.nc"
         report.save(path)
-        figure = report.plot(f"{title}, n = {report.settings['n']}")
+        title = literal(f"{problem.name}, n = {report.settings['n']}")
+        figure = report.plot(title)
         paths = [path, *output.save_figures({"audit": figure}, folder)]
         output.tell_saved(paths, parsed.json, parsed.quiet)
+    _write(report, parsed, problem)
 
 
-def _save_partial(report: Report | None, folder: Path | None, store: str | None) -> str:
+def _write(report: Report, parsed: argparse.Namespace, problem: Problem) -> None:
+    about = (problem.description, *problem.notes)
+    write_page(parsed, report, f"Audit of {problem.name}", about)
+
+
+def _save_partial(
+    report: Report | None,
+    parsed: argparse.Namespace,
+    folder: Path | None,
+    store: str | None,
+    problem: Problem,
+) -> str:
     kept = "" if store is None else f" Finished blocks are kept in {store}: run again to continue."
     if report is None:
         return f"no dataset was finished, nothing was saved.{kept}"
     finished = ", ".join(f"{row['gamma']:g} ({row['num_datasets']})" for row in report.rows)
+    _write(report, parsed, problem)
     if folder is None:
         return f"no report was saved (no --out); finished gammas (datasets): {finished}.{kept}"
     path = folder / "audit.nc"

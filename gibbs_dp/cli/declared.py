@@ -8,7 +8,9 @@ from typing import Any
 
 from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.io.dates import ISO
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive, Range
+from gibbs_dp.privacy.date_column import Date
 from gibbs_dp.privacy.schema import Schema
 
 FEATURES = (
@@ -28,6 +30,20 @@ FEATURES = (
         metavar=("COLUMN", "LEVEL"),
     ),
     Option(
+        "date",
+        "str",
+        "feature whose days from FIRST to LAST are mapped to 0 to 1; may be repeated",
+        is_repeatable=True,
+        metavar=("COLUMN", "FIRST", "LAST"),
+    ),
+    Option(
+        "date_format",
+        "str",
+        "how the table spells dates, as DD/MM/YYYY",
+        shown=ISO,
+        metavar="FORMAT",
+    ),
+    Option(
         "numbers",
         "str",
         "features whose numbers are used as they are, with --x-bound",
@@ -38,7 +54,7 @@ FEATURES = (
         "x_bound",
         "float",
         "largest norm of a feature vector, the intercept's 1 included: longer ones are shortened",
-        shown="what --range and --levels allow, the root of 1 + their number",
+        shown="what --range, --levels and --date allow, the root of 1 + their number",
     ),
 )
 LABELS = (
@@ -79,8 +95,8 @@ def schema_of(parsed: argparse.Namespace) -> Schema:
         what = f"not declared: {', '.join(map(repr, undeclared))}" if names else "there are none"
         raise UsageError(
             f"--features: {what}; nothing about a column is learnt from the table, so give --range "
-            f"{first} LOW HIGH, or --levels {first} FIRST SECOND, or --numbers {first} with "
-            "--x-bound."
+            f"{first} LOW HIGH, or --levels {first} FIRST SECOND, or --date {first} FIRST LAST, or "
+            f"--numbers {first} with --x-bound."
         )
     for name in columns:
         if name == parsed.target:
@@ -100,7 +116,7 @@ def schema_of(parsed: argparse.Namespace) -> Schema:
 
 
 def _feature_columns(parsed: argparse.Namespace) -> dict[str, Column]:
-    """Collect the declared features: ranges, levels, numbers, each in the order given."""
+    """Collect the declared features: ranges, levels, dates, numbers, each in the order given."""
     found: dict[str, Column] = {}
 
     def add(flag: str, name: str, column: Column) -> None:
@@ -116,6 +132,11 @@ def _feature_columns(parsed: argparse.Namespace) -> dict[str, Column]:
         add("--range", name, _declared(f"--range {name}", Range, *ends))
     for name, *levels in parsed.levels or ():
         add("--levels", name, _declared(f"--levels {name}", Levels, levels))
+    if parsed.date_format is not None and not parsed.date:
+        raise UsageError("--date-format: it is of the columns that --date declares; leave it out.")
+    for name, *days in parsed.date or ():
+        spelled = [] if parsed.date_format is None else [parsed.date_format]
+        add("--date", name, _declared(f"--date {name}", Date, *days, *spelled))
     for name in parsed.numbers or ():
         add("--numbers", name, Number())
     return found

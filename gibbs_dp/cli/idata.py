@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 
 SUMMARY = "What one example changes in a posterior whose draws and log-likelihoods are in a file."
@@ -43,7 +45,7 @@ CHOICES = (
         gamma={"help": "inverse temperature of these draws", "metavar": "G", "shown": "1"},
     ),
 )
-GROUPS = {"one posterior, from a file": (IDATA, *CHOICES), "output": CHECK_OUTPUT}
+GROUPS = {"one posterior, from a file": (IDATA, *CHOICES), "output": (*CHECK_OUTPUT, HTML)}
 
 
 def is_asked_for(arguments: Sequence[str]) -> bool:
@@ -89,6 +91,7 @@ def run(arguments: Sequence[str], other_flags: set[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     folder = output.prepare_folder(parsed.out)
+    prepare_page(parsed)
 
     from gibbs_dp.one_dataset import audit_inference_data
 
@@ -104,3 +107,5 @@ def run(arguments: Sequence[str], other_flags: set[str]) -> None:
         report.save(path)
         saved = output.save_figures({"one_dataset": report.plot()}, folder)
         output.tell_saved([path, *saved], parsed.json, parsed.quiet)
+    names = ", ".join(Path(path).name for path in paths)
+    write_page(parsed, report, f"Audit of {names}", [f"Draws and log-likelihoods of {names}."])

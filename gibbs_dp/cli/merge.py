@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from gibbs_dp.cli.audit import conduct, show_and_save
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT, PROBLEM
+from gibbs_dp.cli.pages import HTML, prepare_page
 from gibbs_dp.cli.parser import parse, split_name
 from gibbs_dp.cli.place import recalled
 from gibbs_dp.cli.session import start_session
 
 SUMMARY = "Report on a store if all its blocks are there; otherwise say which are missing."
-GROUPS = {"options": (PROBLEM, *CHECK_OUTPUT)}
+GROUPS = {"options": (PROBLEM, *CHECK_OUTPUT, HTML)}
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -32,6 +33,7 @@ def run(arguments: Sequence[str]) -> None:
         )
     parsed = argparse.Namespace(**{**asked, **vars(here), "problem": asked.get("problem")})
     folder = start_session(parsed)
+    prepare_page(parsed)
 
     from gibbs_dp.auditing import AuditIncomplete, Store
 
@@ -40,4 +42,4 @@ def run(arguments: Sequence[str]) -> None:
         problem, report = conduct(parsed, name, store, folder)
     except AuditIncomplete as incomplete:
         raise UsageError(str(incomplete)) from None
-    show_and_save(report, parsed, folder, problem.name)
+    show_and_save(report, parsed, folder, problem)

@@ -15,6 +15,7 @@ from gibbs_dp.cli import output
 from gibbs_dp.cli.cluster import DASK
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.cli.pages import HTML
 from gibbs_dp.cli.parser import given
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ STORE = (
 )
 REQUEST = "request.json"
 # Options about output and about who does the work are no part of what was asked for.
-_NOT_ASKED = {o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT)}
+_NOT_ASKED = {o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT, HTML)}
 
 
 def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Store | None:

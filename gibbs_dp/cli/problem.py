@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from gibbs_dp.problems.base import Problem
 
 
+A_TABLE = "your own table ('--data FILE --help' shows its other options)"
+EXAMPLE = """example:
+  # your own table, its column ill predicted from all others
+  gibbs-dp {command} --data patients.csv --target ill
+
+"""
+
+
 def problem_options() -> tuple[Option, ...]:
     """Return every option that some built-in problem has, and ``--problem``."""
     found = {o.keyword: o for entry in PROBLEMS.values() for o in entry.options}
@@ -69,7 +77,9 @@ def parse_with_problem(
     if name is not None:
         _refuse_foreign(flags, name, has, {option.flag for option in own})
     of_problem: dict[str, Sequence[Option]] = {f"options of {name}": has} if has else {}
-    if name is None or name == PROBLEM.flag:
+    if name is None:
+        of_problem = {A_TABLE: PROBLEMS["table"].options[:2], "your own problem": [PROBLEM]}
+    elif name == PROBLEM.flag:
         of_problem = {"your own problem": [PROBLEM]}
     listing = "\n".join(f"  {key:<22}{entry.summary}" for key, entry in PROBLEMS.items())
     parsed = parse(
@@ -78,7 +88,8 @@ def parse_with_problem(
         rest,
         {**of_problem, **groups},
         usage=f"gibbs-dp {command} {name or 'PROBLEM'} [options]",
-        epilog=f"problems ('gibbs-dp {command} PROBLEM --help' shows their options):\n{listing}",
+        epilog=EXAMPLE.format(command=command)
+        + f"problems ('gibbs-dp {command} PROBLEM --help' shows their options):\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if name is None:

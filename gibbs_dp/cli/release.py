@@ -13,6 +13,7 @@ from gibbs_dp.cli import output
 from gibbs_dp.cli.declared import FEATURES, LABELS, schema_of
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64
+from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse
 from gibbs_dp.cli.session import start_session
 from gibbs_dp.cli.targets import TARGETS, require_adjacency
@@ -26,19 +27,24 @@ SUMMARY = (
     "becomes zeros."
 )
 
-(DECIMAL,) = options_of(
+SPELLING = options_of(
     "gibbs_dp.privacy:read_table",
     decimal={"help": "decimal mark of its numbers, . or ,", "metavar": "MARK"},
+    sep={"help": "separator of its cells, tab for tabs", "metavar": "MARK"},
+    encoding={"help": "utf-8, or one with a byte a character, as latin-1", "metavar": "NAME"},
+    na_values={
+        "help": "texts that mean a missing value: their records become zeros",
+        "metavar": "TEXT",
+    },
 )
 TABLE = (
     Option(
         "data",
         "str",
-        "CSV file (private except for its header and number of lines); cells are separated by "
-        "comma, semicolon, tab or |, as the header is",
+        "CSV file (private except for its header and number of lines)",
         metavar="FILE",
     ),
-    DECIMAL,
+    *SPELLING,
     Option("target", "str", "column to predict", metavar="COLUMN"),
     Option(
         "features",
@@ -79,7 +85,7 @@ GROUPS = {
     "posterior": PUBLIC,
     "target": TARGETS,
     "release": RELEASE,
-    "output": CHECK_OUTPUT,
+    "output": (*CHECK_OUTPUT, HTML),
 }
 
 
@@ -92,6 +98,7 @@ def run(arguments: Sequence[str]) -> None:
     require_adjacency(parsed)
     schema = schema_of(parsed)
     folder = start_session(parsed)
+    prepare_page(parsed)
 
     from gibbs_dp.privacy import Ledger, release, release_chain, release_proven
 
@@ -114,7 +121,8 @@ def run(arguments: Sequence[str]) -> None:
     else:
         found = release(posterior, data, **settings)
     rows = [dict(zip(schema.names, map(float, theta), strict=True)) for theta in found.theta]
-    model = {"model": _model(parsed, schema), "rules": schema.rules(), "schema": schema.to_dict()}
+    told = _model(parsed, schema)
+    model = {"model": told, "rules": schema.rules(), "schema": schema.to_dict()}
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
     if parsed.json:
         for row in rows:
@@ -124,7 +132,7 @@ def run(arguments: Sequence[str]) -> None:
     else:
         for row in rows:
             output.emit("  ".join(f"{name} {value:.6g}" for name, value in row.items()))
-        output.emit(f"{model['model']}:")
+        output.emit(f"{told}:")
         width = max(map(len, schema.rules()))
         for name, rule in schema.rules().items():
             output.emit(f"  {name:<{width}}  {rule}")
@@ -133,6 +141,17 @@ def run(arguments: Sequence[str]) -> None:
         path = folder / "release.json"
         output.save_json({"draws": rows, **model, **promise}, path)
         output.tell_saved([path], parsed.json, parsed.quiet)
+    write_page(parsed, found, None, _about(parsed, told), schema=schema)
+
+
+def _about(parsed: Any, model: str) -> list[str]:
+    """Say what was declared, all of it public, and how a draw is used."""
+    prior = (
+        f"Gaussian with standard deviation {parsed.prior_scale:g} of every weight"
+        if parsed.theta_ball is None
+        else f"flat on a ball of radius {parsed.theta_ball:g}"
+    )
+    return [f"{model}.", f"{parsed.loss.capitalize()} loss; prior: {prior}."]
 
 
 def _model(parsed: Any, schema: Schema) -> str:
@@ -167,7 +186,7 @@ def _read(parsed: Any, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """Read the table; one without records gives one of zeros if their number is private."""
     from gibbs_dp.privacy import read_table
 
-    x, y = read_table(parsed.data, schema, **given(parsed, [DECIMAL]))
+    x, y = read_table(parsed.data, schema, **given(parsed, SPELLING))
     if len(y) == 0 and parsed.adjacency == "replace-one":
         raise UsageError("--data: the table has a header and no records.")
     if len(y) == 0:

@@ -10,6 +10,7 @@ from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.kernel import KERNEL, make_kernel
 from gibbs_dp.cli.options import CHAINS, OUTPUT
+from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
 from gibbs_dp.cli.session import start_session
@@ -26,7 +27,7 @@ NUM_EXAMPLES = Option(
 GROUPS = {
     "what to sample": (NUM_EXAMPLES, *SETTINGS),
     "how to sample": KERNEL,
-    "output": OUTPUT,
+    "output": (*OUTPUT, HTML),
 }
 
 
@@ -34,6 +35,7 @@ def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     parsed, name = parse_with_problem("sample", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
+    prepare_page(parsed)
     problem = make_problem(parsed, name)
     kernel = make_kernel(parsed)
     for note in problem.notes:
@@ -59,6 +61,8 @@ def run(arguments: Sequence[str]) -> None:
         path = folder / "draws.nc"
         draws.save(path)
         output.tell_saved([path], parsed.json, parsed.quiet)
+    about = (problem.description, *problem.notes)
+    write_page(parsed, draws, f"Draws of {problem.name}", about)
 
 
 def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:

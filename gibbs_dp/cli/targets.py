@@ -24,15 +24,14 @@ TARGETS = options_of(
     gdp="target: mu of Gaussian DP",
 )
 (NUM_DRAWS,) = options_of("gibbs_dp:calibrate", num_draws="draws released together")
-DOMAIN = (
-    ADJACENCY,
+BOUNDS = (
     Option("x_bound", "float", "declared largest norm of a feature vector, intercept included"),
     Option("y_range", "float", "declared smallest and largest label", metavar=("LOW", "HIGH")),
     Option(
         "theta_ball", "float", "flat prior on a ball of this radius instead of the problem's prior"
     ),
-    NUM_DRAWS,
 )
+DOMAIN = (ADJACENCY, *BOUNDS, NUM_DRAWS)
 
 
 def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosterior, Domain | None]:
@@ -52,17 +51,69 @@ def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosteri
     from gibbs_dp.model.supports import l2_ball
 
     posterior, domain = problem.posterior, problem.domain
-    if parsed.x_bound is not None:
-        domain = replace(domain or Domain(), x_bound=parsed.x_bound)
-    if parsed.y_range is not None:
-        domain = replace(domain or Domain(), y_range=tuple(parsed.y_range))
-    if parsed.theta_ball is not None:
-        if posterior.structured or not posterior.prior.is_euclidean:
+    # Absent from the request of a store that is older than they are.
+    bounds = {option.keyword: getattr(parsed, option.keyword, None) for option in BOUNDS}
+    if bounds["x_bound"] is not None:
+        domain = replace(domain or Domain(), x_bound=bounds["x_bound"])
+    if bounds["y_range"] is not None:
+        domain = replace(domain or Domain(), y_range=tuple(bounds["y_range"]))
+    radius = bounds["theta_ball"]
+    if radius is not None:
+        shapes = [support.shape for support in posterior.prior.supports]
+        if posterior.structured or not posterior.prior.is_euclidean or len(shapes) != 1:
             raise UsageError("--theta-ball: it is for losses per example and unbounded priors.")
-        if not (parsed.theta_ball > 0 and math.isfinite(parsed.theta_ball)):
-            raise UsageError(f"--theta-ball: must be positive, got {parsed.theta_ball:g}.")
-        posterior = GibbsPosterior(posterior.loss, Flat(l2_ball(posterior.dim, parsed.theta_ball)))
+        if len(shapes[0]) != 1:
+            raise UsageError(
+                f"--theta-ball: it is for one vector of parameters, and these are {shapes[0]}."
+            )
+        if not (radius > 0 and math.isfinite(radius)):
+            raise UsageError(f"--theta-ball: must be positive, got {radius:g}.")
+        posterior = GibbsPosterior(posterior.loss, Flat(l2_ball(posterior.dim, radius)))
     return posterior, domain
+
+
+def with_bounds(parsed: argparse.Namespace, problem: Problem) -> Problem:
+    """Put the bounds of the command line in place of a problem's own, and move a table into them.
+
+    Returns
+    -------
+    Problem
+        The same where no bound is given. The rows of a table are clipped, so that what holds on
+        the domain holds for them, and a note says in which units the bounds are.
+
+    Raises
+    ------
+    UsageError
+        If a bound does not fit the problem.
+    """
+    from gibbs_dp.model.populations import Table
+    from gibbs_dp.privacy.private_data import clip_data
+
+    if all(getattr(parsed, option.keyword, None) is None for option in BOUNDS):
+        return problem
+    posterior, domain = declared(parsed, problem)
+    changed = replace(problem, posterior=posterior, domain=domain)
+    population = problem.population
+    if not isinstance(population, Table) or domain is None or domain == problem.domain:
+        return changed
+    try:
+        num_outside = int(domain.is_outside(population.data).sum())
+    except ValueError:  # examples that the bounds do not describe; the audit refuses what it must
+        return changed
+    moved = population.with_data(clip_data(posterior, population.data, domain))
+    notes = [MOVED.format(count=num_outside, total=population.num_rows), STANDARDIZED]
+    return replace(changed, population=moved, notes=(*problem.notes, *notes))
+
+
+MOVED = (
+    "{count} of {total} rows were outside the declared bounds and are moved into them, as a "
+    "release would move them."
+)
+STANDARDIZED = (
+    "the bounds are of the rows as they are fitted (features in standard deviations from the mean "
+    "or indicators, with the intercept's 1; labels as the note on the target says): dp_epsilon "
+    "takes means, spreads and levels for known, and 'gibbs-dp release' does not."
+)
 
 
 def require_adjacency(parsed: argparse.Namespace) -> None:

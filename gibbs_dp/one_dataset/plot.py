@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gibbs_dp import plotting
+from gibbs_dp.io.html import plain
 from gibbs_dp.plotting import BLUE, GREEN, VERMILION
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 SIZE = (9.0, 4.6)
 # Above so many examples, markers are small and without error bars.
 MANY = 400
+# Letters of a unit's name.
+WIDTH = 40
 
 
 def plot_report(
@@ -28,15 +31,44 @@ def plot_report(
     """Draw exposures in the order of their size, and the tail shapes of weights beside them."""
     figure, grid = plotting.panels(SIZE, columns=2)
     with plotting.styled():
-        order = np.argsort(-examples["exposure"], kind="stable")
-        _exposures(grid[0, 0], averages, examples, order, str(settings["unit"]))
-        _shapes(grid[0, 1], examples["k_hat"][order], settings)
-        for axes in grid.ravel():
-            axes.set_xlabel(f"{settings['unit']}s, most exposed first")
-            plotting.legend_below(axes)
+        _draw(grid[0, 0], grid[0, 1], averages, examples, settings)
         if title is not None:
             figure.suptitle(title)
     return figure
+
+
+def plot_panels(
+    averages: Mapping[str, float], examples: Mapping[str, np.ndarray], settings: Mapping[str, Any]
+) -> dict[str, Figure]:
+    """Draw the two panels as pictures of their own.
+
+    Returns
+    -------
+    dict
+        ``exposure`` and ``k_hat``.
+    """
+    width, height = SIZE
+    (one, left), (other, right) = (plotting.panels((width / 2, height)) for _ in range(2))
+    with plotting.styled():
+        _draw(left[0, 0], right[0, 0], averages, examples, settings)
+    return {"exposure": one, "k_hat": other}
+
+
+def _draw(
+    left: Axes,
+    right: Axes,
+    averages: Mapping[str, float],
+    examples: Mapping[str, np.ndarray],
+    settings: Mapping[str, Any],
+) -> None:
+    # The unit is a name from a file.
+    unit = plotting.literal(plain(str(settings["unit"]), WIDTH))
+    order = np.argsort(-examples["exposure"], kind="stable")
+    _exposures(left, averages, examples, order, unit)
+    _shapes(right, examples["k_hat"][order], settings)
+    for axes in (left, right):
+        axes.set_xlabel(f"{unit}s, most exposed first")
+        plotting.legend_below(axes)
 
 
 def _exposures(

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +198,38 @@ class OneDatasetReport:
         return plot_report(self.averages, self.examples, self.settings, title)
 
     # -- files ----------------------------------------------------------------------------
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        about: Iterable[str] = (),
+    ) -> None:
+        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what was audited, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so.
+        OSError
+            If the folder cannot be written.
+        """
+        from gibbs_dp.one_dataset.paged import LISTED, one_dataset_page
+
+        exposed = self.most_exposed(LISTED)
+        rows = zip(exposed.index, exposed["exposure"], exposed["k_hat"], strict=True)
+        one_dataset_page(
+            self.averages, self.examples, self.settings, self.warnings, rows, title, about
+        ).save(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to NetCDF, whole or not at all; :func:`gibbs_dp.load_one_dataset_report` reads it.

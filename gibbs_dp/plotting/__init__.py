@@ -5,10 +5,11 @@ pictures of one's own. Matplotlib's global settings are left as they are, and py
 """
 
 from gibbs_dp.plotting.estimates import Points, draw_estimate
+from gibbs_dp.plotting.inline import inline_svg
 from gibbs_dp.plotting.labels import label_ends
 from gibbs_dp.plotting.legends import explained, legend_below, legend_of_figure
 from gibbs_dp.plotting.marks import mark_edge, mark_selected, note
-from gibbs_dp.plotting.picture import Picture, one_panel, panels
+from gibbs_dp.plotting.picture import Picture, literal, one_panel, panels
 from gibbs_dp.plotting.save import FORMATS, save
 from gibbs_dp.plotting.style import (
     BLACK,
@@ -37,9 +38,11 @@ __all__ = [
     "Points",
     "draw_estimate",
     "explained",
+    "inline_svg",
     "label_ends",
     "legend_below",
     "legend_of_figure",
+    "literal",
     "mark_edge",
     "mark_selected",
     "note",

@@ -42,6 +42,15 @@ class Picture(Figure):
         return file.getvalue()
 
 
+def literal(text: str) -> str:
+    r"""Escape dollars, between which Matplotlib reads formulas: for names from files.
+
+    >>> literal("a$b")
+    'a\\$b'
+    """
+    return text.replace("$", r"\$")
+
+
 def one_panel(
     size: tuple[float, float], title: str, xlabel: str, ylabel: str
 ) -> tuple[Picture, Axes]:

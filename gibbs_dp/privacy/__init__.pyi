@@ -16,6 +16,7 @@ from .columns import Number as Number
 from .columns import Positive as Positive
 from .columns import Range as Range
 from .composition import compose as compose
+from .date_column import Date as Date
 from .explanation import explain as explain
 from .explanation import rows as rows
 from .guarantee import Guarantee as Guarantee

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -180,6 +182,34 @@ class Guarantee:
         told += [("caveat:", text) for text in self.caveats]
         head = [("mechanism", self.mechanism), *figures]
         return html.block(self._head(), html.facts(head), html.remarks(told))
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        about: Iterable[str] = (),
+    ) -> None:
+        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what it is of, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so.
+        OSError
+            If the folder cannot be written.
+        """
+        from gibbs_dp.privacy.paged import guarantee_page
+
+        guarantee_page(self.to_dict(), title, about).save(path)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; what is absent is left out, infinity is ``"inf"``."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive, Range
+from gibbs_dp.privacy.date_column import Date
 
 INTERCEPT = "intercept"
 
@@ -20,18 +21,18 @@ class Schema:
     Parameters
     ----------
     features
-        Column name to declaration: `Range`, `Levels`, `Positive` or `Number`. They become the
-        features in this order.
+        Column name to declaration: `Range`, `Levels`, `Positive`, `Date` or `Number`. They become
+        the features in this order.
     target
         Column of the label; None for a table without one.
     label
         Its declaration, with ``target``: ``Levels(["no", "yes"])`` or ``Positive("yes")`` for
-        classes, ``Number(low, high)`` or ``Range(low, high)`` for numbers.
+        classes, ``Number(low, high)``, ``Range(low, high)`` or `Date` for numbers.
     x_bound
         Largest norm of a feature vector, the 1 of the intercept included; longer ones are
         shortened to it by the release. By default what the declarations allow: the root of the
-        sum of 1 for the intercept, 1 for each `Range`, `Levels` and `Positive` column, and the
-        square of the larger end of each `Number`. Needed where a `Number` has no ends.
+        sum of 1 for the intercept, 1 for each `Range`, `Levels`, `Positive` and `Date` column,
+        and the square of the larger end of each `Number`. Needed where a `Number` has no ends.
     intercept
         Begin each feature vector with a 1.
 
@@ -164,4 +165,6 @@ def _column(saved: Mapping[str, Any]) -> Column:
         return Levels(saved["levels"])
     if kind == Positive.kind:
         return Positive(saved["level"])
+    if kind == Date.kind:
+        return Date(saved["first"], saved["last"], saved["spelled"])
     raise ValueError(f"saved: there is no column of kind {kind!r}.")

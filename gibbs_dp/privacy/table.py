@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.io.text_tables import UTF_8, byte_encoding, decimal_mark, separator
 from gibbs_dp.privacy.cells import lines, read_line, split_cells
+from gibbs_dp.privacy.declared_cells import missing_cells, transcoder
 from gibbs_dp.privacy.schema import Schema
 
 SEPARATORS = (b",", b";", b"\t", b"|")
@@ -29,7 +31,13 @@ Labels = Float[np.ndarray, " rows"]
 
 
 def read_table(
-    path: str | os.PathLike[str], schema: Schema, *, decimal: str = "."
+    path: str | os.PathLike[str],
+    schema: Schema,
+    *,
+    decimal: str = ".",
+    sep: str | None = None,
+    encoding: str = UTF_8,
+    na_values: Sequence[str] = (),
 ) -> tuple[Features, Labels] | Features:
     r"""Read a private CSV file record by record, as declared.
 
@@ -41,24 +49,35 @@ def read_table(
       inside quotes, at a lone ``\r``, or at any of the breaks that Unicode knows. Each line after
       the header is a record, a blank one too; a last line without ``\n`` is one if it has a byte.
       So the number of rows is the number of lines, which is public under replace-one.
-    - *Cells* are separated by the first of comma, semicolon, tab and ``|`` that finds all declared
-      columns in the header (tab first for ``.tsv``), and may be quoted as in RFC 4180.
+    - *Cells* are separated by ``sep`` or, without it, by the first of comma, semicolon, tab and
+      ``|`` that finds all declared columns in the header (tab first for ``.tsv``), and may be
+      quoted as in RFC 4180.
     - *Numbers* are finite decimal numbers in ASCII, such as ``-1``, ``.5`` or ``1e-3``, with
       spaces or tabs around them: not ``nan``, ``inf``, ``1e999``, ``0x10``, ``1_000``, ``1,000``.
-    - *Texts* are compared byte by byte, as UTF-8, without spaces and tabs around them.
+    - *Texts* are compared byte by byte, as UTF-8 or in ``encoding``, without spaces and tabs around
+      them.
+    - *Dates* are days of the calendar, as the column's `Date` spells them.
     - *A record that cannot be read* becomes zeros, the intercept too, with the label nearest to 0:
       it still counts in n, and no linear prediction depends on it. That is one with another number
       of cells than the header, broken quotes, over a mebibyte, or any declared column without a
-      number or a declared level. What is in other columns does not matter.
+      number, a date or a declared level, or with one of ``na_values``. What is in other columns
+      does not matter.
 
     Parameters
     ----------
     path
-        Comma-, semicolon-, tab- or bar-separated text, in UTF-8, with a header; not compressed.
+        Comma-, semicolon-, tab- or bar-separated text with a header; not compressed.
     schema
         What the columns are.
     decimal
         Decimal mark of the numbers, "." or ",".
+    sep
+        Separator of the cells, one character. None: the one that finds the columns.
+    encoding
+        UTF-8, or an encoding with a byte a character that contains ASCII, such as "latin-1" or
+        "cp1252".
+    na_values
+        Texts that mean a missing value, compared as levels are: "?" or "-9".
 
     Returns
     -------
@@ -70,7 +89,7 @@ def read_table(
     ------
     ValueError
         If there is no such file, it is no plain text, or its header does not have each declared
-        column once.
+        column once; if an argument makes no sense, or a declared level means a missing value.
 
     Examples
     --------
@@ -87,23 +106,30 @@ def read_table(
     ([[1.0, 0.5, 1.0], [0.0, 0.0, 0.0]], [0.0, 0.0])
     >>> folder.cleanup()
     """
-    if decimal not in (".", ","):
-        raise ValueError(f"decimal: give '.' or ',', got {decimal!r}.")
+    decimal_mark(decimal)
+    marks = None if sep is None else (separator(sep, decimal).encode(),)
+    to_utf_8 = transcoder(byte_encoding(encoding))
+    absent = missing_cells(na_values, schema, decimal)
     _check_kind(Path(path))
     with Path(path).open("rb") as file:
-        header = _header(file)
-        separator, places, width = _places(header, schema, Path(path), decimal)
-        read_row = _row_reader(schema, separator, places, width, decimal.encode())
+        header = _header(file, encoding)
+        mark, places, width = _places(header, schema, Path(path), decimal, marks)
+        read_row = _row_reader(schema, mark, places, width, decimal.encode(), absent)
         values = array("d")
         for line in lines(file):
-            values.extend(read_row(line))
+            values.extend(read_row(to_utf_8(line)))
     width = len(schema.names)
     table = np.array(values, dtype=np.float64).reshape(-1, width + (schema.label is not None))
     return table if schema.label is None else (table[:, :width], table[:, width])
 
 
 def _row_reader(
-    schema: Schema, separator: bytes, places: Sequence[int], width: int, decimal: bytes
+    schema: Schema,
+    mark: bytes,
+    places: Sequence[int],
+    width: int,
+    decimal: bytes,
+    is_absent: Callable[[bytes], bool] | None,
 ) -> Callable[[bytes], Row]:
     """Return the function that reads a record from its line, and from nothing else in the file."""
     columns = list(zip(places, schema.features.values(), strict=False))
@@ -112,8 +138,10 @@ def _row_reader(
     start = (1.0,) if schema.intercept else ()
 
     def read_row(line: bytes) -> Row:
-        cells = split_cells(line, separator)
+        cells = split_cells(line, mark)
         if cells is None or len(cells) != width:
+            return unreadable
+        if is_absent is not None and any(is_absent(cells[place]) for place in places):
             return unreadable
         row: Row = start
         for place, column in columns:
@@ -152,15 +180,18 @@ def _check_kind(path: Path) -> None:
         )
 
 
-def _header(file: BufferedIOBase) -> bytes:
+def _header(file: BufferedIOBase, encoding: str) -> bytes:
+    """Return the header in UTF-8."""
     header = (read_line(file) or b"").removeprefix(BYTE_ORDER_MARK)
     try:
-        is_text = "\0" not in header.decode()
+        header = header.decode(encoding).encode()
+        is_text = b"\0" not in header
     except UnicodeDecodeError:
         is_text = False
     if not is_text:
         raise ValueError(
-            "data: the header is not UTF-8 text; save the table as CSV in UTF-8, not compressed."
+            f"data: the header is not {encoding.upper()} text; give the file's own encoding "
+            "(--encoding latin-1, say), or save the table as CSV in UTF-8, not compressed."
         )
     if b"\r" in header:
         raise ValueError(
@@ -170,10 +201,10 @@ def _header(file: BufferedIOBase) -> bytes:
 
 
 def _places(
-    header: bytes, schema: Schema, path: Path, decimal: str
+    header: bytes, schema: Schema, path: Path, decimal: str, given: Sequence[bytes] | None
 ) -> tuple[bytes, list[int], int]:
     """Find the separator, the place of each declared column, and how many columns there are."""
-    marks = [mark for mark in SEPARATORS if mark != decimal.encode()]
+    marks = [mark for mark in given or SEPARATORS if mark != decimal.encode()]
     if path.suffix.lower() == ".tsv":
         marks.sort(key=lambda mark: mark != b"\t")
     wanted = [column.strip() for column in schema.columns]
@@ -189,7 +220,8 @@ def _places(
                 raise ValueError(f"data: two columns are called {column!r}; rename one.")
         return mark, [names.index(column) for column in wanted], len(names)
     missing = next((column for column in wanted if column not in first), wanted[0])
+    by = "one of comma, semicolon, tab and |" if given is None else repr(given[0].decode())
     raise ValueError(
         f"data: the header has no column {missing!r}; the first line must hold the names of the "
-        "columns, separated by one of comma, semicolon, tab and |."
+        f"columns, separated by {by}."
     )

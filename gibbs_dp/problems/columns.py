@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from gibbs_dp.problems.remedies import also, refuse_dates, remedy
 from gibbs_dp.problems.source import Source
 from gibbs_dp.problems.survey import MAX_LEVELS, Column, Missing, Survey, few, survey
 
@@ -119,7 +120,7 @@ def encode(
             f"dropped {found.num_dropped} rows ({share:.1%}) with missing values: the rest may "
             "differ from them."
         )
-    kept, note = _varying([found.columns[name] for name in used])
+    kept, note = _varying([found.columns[name] for name in used], categorical)
     notes += note
     to_target, num_classes, how = _target(found.columns[target], loss)
     design, y, extra = _write(found, kept, target, to_target, [weights, group])
@@ -158,22 +159,32 @@ def _chosen_columns(
     return chosen
 
 
-def _varying(columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
-    """Find features with more than one value; return notes on the others."""
+def _varying(
+    columns: Sequence[Column], categorical: Sequence[str]
+) -> tuple[list[Column], list[str]]:
+    """Find features with more than one value; return notes on the others, and on odd ones."""
     kept = [column for column in columns if len(column.levels) > 1]
     constant = [column.name for column in columns if len(column.levels) < 2]
     if not kept:
         raise ValueError(f"features: none of {few(constant)} varies; nothing can be learned.")
     for column in kept:
+        if column.name not in categorical:
+            refuse_dates(column)
         if column.is_text and (column.has_many_levels or len(column.levels) == column.count):
             size = f"over {MAX_LEVELS}" if column.has_many_levels else str(len(column.levels))
             raise ValueError(
                 f"features: the text column {column.name!r} has {size} different values in "
                 f"{column.count} rows (at most {MAX_LEVELS}, each repeated, make categories); "
-                "group them or leave the column out."
+                f"{remedy(column)}."
             )
     told = f"dropped features with a single value: {', '.join(constant)}."
-    return kept, [told] if constant else []
+    notes = [told] if constant else []
+    notes += [
+        f"feature {column.name!r} is used as text{also(column)}."
+        for column in kept
+        if column.name not in categorical and also(column)
+    ]
+    return kept, notes
 
 
 def _target(column: Column, loss: LossName) -> tuple[Any, int, str]:
@@ -190,9 +201,10 @@ def _target(column: Column, loss: LossName) -> tuple[Any, int, str]:
         count = len(levels) if loss == "softmax" else 0
         return to_class, count, f"target {name!r}: {classes}."
     if column.is_text:
+        refuse_dates(column, "target")
         raise ValueError(
             f"target: column {name!r} holds text, but the {loss} loss needs numbers; "
-            "for classes use the logistic or softmax loss."
+            f"for classes use the logistic or softmax loss{also(column)}."
         )
     if column.std == 0:
         raise ValueError(f"target: every row of {name!r} is {column.mean:g}; nothing to predict.")

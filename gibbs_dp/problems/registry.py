@@ -76,6 +76,24 @@ PROBLEMS: dict[str, Entry] = {
                 "help": "column of groups that stay on one side (with --split)",
                 "metavar": "COLUMN",
             },
+            "sep": {
+                "help": "separator of a CSV file's cells, tab for tabs",
+                "metavar": "MARK",
+                "shown": ", or by --decimal and .tsv",
+            },
+            "decimal": {"help": "decimal mark of a CSV file, . or ,", "metavar": "MARK"},
+            "encoding": {"help": "of a CSV file, such as latin-1 or cp1252", "metavar": "NAME"},
+            "na_values": {
+                "help": "texts that mean a missing value, beside NA, NaN and the empty one",
+                "metavar": "TEXT",
+            },
+            "date": {
+                "help": "use a column of dates as days since a day; may be repeated",
+                "metavar": ("COLUMN", "DAY"),
+                "is_list": False,
+                "is_repeatable": True,
+            },
+            "date_format": {"help": "how dates are spelled, as DD/MM/YYYY", "metavar": "FORMAT"},
         },
     ),
 }

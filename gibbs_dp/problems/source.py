@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from gibbs_dp._extras import install_hint
+from gibbs_dp.io import text_tables
 
 # Rows of a file in memory at once.
 CHUNK_ROWS = 65_536
@@ -34,8 +35,75 @@ class Source:
     chunks: Callable[[Sequence[str], frozenset[str]], Iterator[pd.DataFrame]]
 
 
-def open_table(data: str | os.PathLike[str] | pd.DataFrame) -> Source:
+@dataclass(frozen=True)
+class Spelling:
+    """How a table is written down.
+
+    Parameters
+    ----------
+    sep
+        Separator of a CSV file's cells. None: tab where the name ends in ``.tsv``, else semicolon
+        where the decimal mark is a comma, else comma.
+    decimal
+        Its decimal mark, "." or ",".
+    encoding
+        Its encoding.
+    na_values
+        Texts that mean a missing value, beside an empty cell, NA, NaN, null and pandas' others.
+
+    Raises
+    ------
+    ValueError
+        If one of them makes no sense.
+    """
+
+    sep: str | None = None
+    decimal: str = "."
+    encoding: str = text_tables.UTF_8
+    na_values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        text_tables.decimal_mark(self.decimal)
+        text_tables.text_encoding(self.encoding)
+        if self.sep is not None:
+            text_tables.separator(self.sep, self.decimal)
+
+    def separator(self, path: str | os.PathLike[str]) -> str:
+        """Return the separator of a file of that name."""
+        if self.sep is not None:
+            return text_tables.separator(self.sep, self.decimal)
+        if ".tsv" in Path(path).suffixes:
+            return "\t"
+        return ";" if self.decimal == "," else ","
+
+    def options(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """Return what pandas needs to know."""
+        return {
+            "sep": self.separator(path),
+            "decimal": self.decimal,
+            "encoding": self.encoding,
+            "na_values": list(self.na_values),
+        }
+
+    def refuse_for(self, kind: str) -> None:
+        """Raise a ValueError if something is declared that only text has."""
+        default = Spelling()
+        for name in ("sep", "decimal", "encoding"):
+            if getattr(self, name) != getattr(default, name):
+                raise ValueError(f"{name}: it is of CSV files, and {kind} has none; leave it out.")
+
+
+def open_table(
+    data: str | os.PathLike[str] | pd.DataFrame, spelling: Spelling | None = None
+) -> Source:
     """Open a CSV or Parquet file, or wrap a data frame.
+
+    Parameters
+    ----------
+    data
+        A path, or a frame.
+    spelling
+        How it is written down.
 
     Returns
     -------
@@ -47,14 +115,17 @@ def open_table(data: str | os.PathLike[str] | pd.DataFrame) -> Source:
     ValueError
         If a file is missing, empty, or not a table, or two columns share a name.
     """
+    spelling = spelling or Spelling()
     if isinstance(data, pd.DataFrame):
-        source = _of_frame(data)
+        spelling.refuse_for("a data frame")
+        source = _without(_of_frame(data), spelling.na_values)
     elif not Path(data).exists():
         raise ValueError(f"data: there is no file {os.fspath(data)!r}.")
     elif Path(data).suffix.lower() in PARQUET:
-        source = _of_parquet(data)
+        spelling.refuse_for("a Parquet file")
+        source = _without(_of_parquet(data), spelling.na_values)
     else:
-        source = _of_csv(data)
+        source = _of_csv(data, spelling)
     twice = [name for name in source.columns if source.columns.count(name) > 1]
     if twice:
         raise ValueError(f"data: two columns are called {twice[0]!r}; rename one.")
@@ -71,14 +142,48 @@ def _of_frame(frame: pd.DataFrame) -> Source:
     return Source(tuple(renamed.columns), chunks)
 
 
-def _of_csv(path: str | os.PathLike[str]) -> Source:
+def _without(source: Source, na_values: Sequence[str]) -> Source:
+    """Make values missing that are one of these texts, or the number that one is."""
+    if not na_values:
+        return source
+    numbers = [float(text) for text in na_values if is_number(text)]
+
+    def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
+        for frame in source.chunks(columns, text):
+            yield frame.apply(
+                lambda one: one.mask(
+                    one.isin(numbers if pd.api.types.is_numeric_dtype(one) else list(na_values))
+                )
+            )
+
+    return Source(source.columns, chunks)
+
+
+def is_number(text: str, decimal: str = ".") -> bool:
+    """Say whether a text is a number.
+
+    >>> is_number("-9"), is_number("1,5"), is_number("1,5", ","), is_number("?")
+    (True, False, True, False)
+    """
+    try:
+        float(text.replace(decimal, "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
+    options = spelling.options(path)
+    names = _guarded(path, lambda: pd.read_csv(path, nrows=0, **options).columns)
+    if len(names) == 1 and spelling.sep is None:
+        _check_one_column(path, str(names[0]), options["sep"])
     # With some rows: a header alone does not show whether a file is text.
-    header = _guarded(path, lambda: pd.read_csv(path, sep=_separator(path), nrows=100))
+    header = _guarded(path, lambda: pd.read_csv(path, nrows=100, **options))
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
         reader = pd.read_csv(
             path,
-            sep=_separator(path),
+            **options,
             usecols=list(columns),
             dtype=dict.fromkeys(text & set(columns), "str"),
             chunksize=CHUNK_ROWS,
@@ -110,8 +215,15 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
     return Source(tuple(names), chunks)
 
 
-def _separator(path: str | os.PathLike[str]) -> str:
-    return "\t" if ".tsv" in Path(path).suffixes else ","
+def _check_one_column(path: str | os.PathLike[str], name: str, sep: str) -> None:
+    """Refuse a table of one column whose name has another separator in it."""
+    for mark, word in ((";", "';'"), ("\t", "tab"), ("|", "'|'"), (",", ",")):
+        is_text = name.replace(mark, "").isprintable()
+        if mark in name and mark != sep and is_text:
+            raise ValueError(
+                f"data: the header of {os.fspath(path)!r} is one column, {name!r:.60}; if its "
+                f"cells are separated by {word}, give sep={mark!r} (--sep {word})."
+            )
 
 
 def _while_readable(
@@ -138,6 +250,14 @@ def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
     shown = repr(os.fspath(path))
     if isinstance(error, pd.errors.EmptyDataError):
         return ValueError(f"data: the file {shown} is empty.")
+    if isinstance(error, UnicodeError):
+        return ValueError(
+            f"data: {shown} cannot be read as a CSV table in this encoding ({error.encoding}); "
+            "give the file's own with encoding (--encoding latin-1, or cp1252 for one from "
+            "Windows)."
+            if isinstance(error, UnicodeDecodeError)
+            else f"data: {shown} cannot be read as a CSV table in this encoding ({error})."
+        )
     kind = "Parquet" if Path(path).suffix.lower() in PARQUET else "CSV"
     reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
     return ValueError(f"data: {shown} cannot be read as a {kind} table ({reason}).")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,11 +13,14 @@ import numpyro.distributions as dist
 import pandas as pd
 from jaxtyping import Float
 
+from gibbs_dp.io.dates import ISO, DateFormat
+from gibbs_dp.io.text_tables import UTF_8
 from gibbs_dp.model import GibbsPosterior, losses, populations
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.problems.base import Problem, normal_prior
 from gibbs_dp.problems.columns import LossName, encode
-from gibbs_dp.problems.source import open_table
+from gibbs_dp.problems.dates import as_pairs, with_days
+from gibbs_dp.problems.source import Spelling, open_table
 from gibbs_dp.problems.survey import Missing
 
 # Largest default dataset size: half the rows of a large table would take too long to sample.
@@ -35,6 +38,12 @@ def table(
     categorical: Sequence[str] | None = None,
     weights: str | None = None,
     group: str | None = None,
+    sep: str | None = None,
+    decimal: str = ".",
+    encoding: str = UTF_8,
+    na_values: Sequence[str] = (),
+    date: Mapping[str, str] | Sequence[Sequence[str]] = (),
+    date_format: str = ISO,
 ) -> Problem:
     """Regression or classification on the rows of a table.
 
@@ -48,8 +57,8 @@ def table(
     Parameters
     ----------
     data
-        A CSV file (tab-separated where its name ends in ``.tsv``), a Parquet file (``.parquet``,
-        ``.pq``) or a data frame.
+        A CSV file (``sep``, ``decimal`` and ``encoding`` say how it is written), a Parquet file
+        (``.parquet``, ``.pq``) or a data frame.
     target
         The column to predict.
     loss
@@ -73,6 +82,21 @@ def table(
     group
         With ``split``: a column that says which rows belong together (a person, a household);
         rows of one group stay on one side. Audits then need ``group_size = n``.
+    sep
+        Separator of a CSV file's cells. None: tab where the name ends in ``.tsv``, else semicolon
+        where the decimal mark is a comma, else comma.
+    decimal
+        Decimal mark of a CSV file, "." or ",".
+    encoding
+        Encoding of a CSV file, such as "latin-1" or "cp1252".
+    na_values
+        Texts that mean a missing value, beside an empty cell, NA, NaN, null and pandas' others.
+    date
+        Columns of dates, each with a day: they become numbers of days since then. Other columns of
+        dates are refused, unless ``categorical`` names them.
+    date_format
+        How dates are spelled, with YYYY, MM and DD: "DD/MM/YYYY". A time of day behind a date is
+        dropped.
 
     Returns
     -------
@@ -98,9 +122,14 @@ def table(
         raise ValueError(f"loss: {loss!r} is not one of {', '.join(get_args(LossName))}.")
     if isinstance(data, pd.DataFrame) and data.shape[0] == 0:
         raise ValueError("data: the table has no rows; give at least two.")
-    encoded = encode(
-        open_table(data), target, loss, features, missing, categorical or (), weights, group
-    )
+    days = as_pairs(date, categorical or ())
+    if date_format != ISO and not days:
+        raise ValueError(
+            "date_format: it is of the columns that date names; name one, or leave it."
+        )
+    source = open_table(data, Spelling(sep, decimal, encoding, tuple(na_values)))
+    source = with_days(source, days, DateFormat(date_format))
+    encoded = encode(source, target, loss, features, missing, categorical or (), weights, group)
     width = encoded.design.shape[1]
     if loss == "softmax":
         function: Loss = losses.SoftmaxCrossEntropy(encoded.num_classes)
@@ -108,7 +137,9 @@ def table(
     else:
         function, prior = getattr(losses, loss), normal_prior(width, prior_scale)
     rows = len(encoded.y)
-    notes = list(encoded.notes)
+    used = {target, *(features or source.columns)}
+    notes = [f"column {k!r} is days since {day}." for k, day in days.items() if k in used]
+    notes += encoded.notes
     if rows // 2 > MAX_N:
         notes.append(f"the table has {rows} rows; datasets have n = {MAX_N} unless n says so.")
     return Problem(

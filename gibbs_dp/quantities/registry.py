@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gibbs_dp.engine.quantity import Column, Quantity
+from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.quantities.discretization import Discretization
 from gibbs_dp.quantities.lattice import Lattice
@@ -32,12 +33,13 @@ def others(
     num_information: int = 0,
     sigma: float | Literal["empirical"] | None = None,
     domain: Domain | None = None,
+    adjacency: Adjacency = "replace-one",
 ) -> tuple[Quantity, ...]:
     """Return what an audit learns beside on-average KL, in the order of a report's columns.
 
     Parameters
     ----------
-    num_information, sigma, domain
+    num_information, sigma, domain, adjacency
         As in ``gibbs_dp.audit``.
 
     Returns
@@ -48,7 +50,7 @@ def others(
     return (
         Risks(),
         MutualInformation(num_information, sigma, domain),
-        WorstCase(domain),
+        WorstCase(domain, adjacency),
         Mixing(),
         Lattice(),
         Discretization(),

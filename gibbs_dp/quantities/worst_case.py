@@ -12,6 +12,8 @@ from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.examples import reported_examples
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.information.checks import adjacency as check_adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy import pure_dp_epsilon
 
@@ -28,22 +30,34 @@ OUTSIDE_DOMAIN = Caution(
 
 @dataclass(frozen=True)
 class WorstCase(Quantity):
-    """Pure differential privacy of an exact draw; replace-one, for a whole group.
+    """Pure differential privacy of an exact draw, for a whole group.
 
     Parameters
     ----------
     domain
         Declared bounds on examples; None: only what losses and posteriors promise themselves.
+    adjacency
+        Which datasets are neighbours.
+
+    Raises
+    ------
+    ValueError
+        If there is no such adjacency.
     """
 
     domain: Domain | None = None
+    adjacency: Adjacency = "replace-one"
+
+    def __post_init__(self) -> None:
+        check_adjacency(self.adjacency)
 
     name = "worst_case"
     columns = (
         Column(
             "dp_epsilon",
-            "Worst-case pure-DP epsilon of one exact draw for replace-one neighbours (times the "
-            "group size) on the declared domain; it says nothing about a chain's draws.",
+            "Worst-case pure-DP epsilon of one exact draw for replace-one neighbours, unless "
+            "adjacency says add-remove (times the group size), on the declared domain; it says "
+            "nothing about a chain's draws.",
             "nats",
             "DP eps",
             Style(
@@ -60,7 +74,7 @@ class WorstCase(Quantity):
         """Epsilon, where the loss has constants on the domain."""
         s = result.settings
         epsilon = pure_dp_epsilon(
-            s.posterior, result.gamma, s.n, self.domain, adjacency="replace-one"
+            s.posterior, result.gamma, s.n, self.domain, adjacency=self.adjacency
         )
         if epsilon is None:
             return {}, []
@@ -87,20 +101,22 @@ class WorstCase(Quantity):
         if not any(math.isfinite(row.get("dp_epsilon", math.inf)) for row in rows):
             return []
         return [
-            "dp_epsilon holds for one exact draw and replace-one neighbours on the declared "
+            f"dp_epsilon holds for one exact draw and {self.adjacency} neighbours on the declared "
             "domain; the chains' draws are approximate."
         ]
 
     def request(self, settings: Asked) -> list[Any]:
         """Return the domain, and what losses and posteriors promise on it."""
         s, sensitivity = settings, settings.posterior.sensitivity
-        epsilon = pure_dp_epsilon(s.posterior, 1.0, s.n, self.domain, adjacency="replace-one")
-        return [
+        epsilon = pure_dp_epsilon(s.posterior, 1.0, s.n, self.domain, adjacency=self.adjacency)
+        found = [
             repr(self.domain),
             None if sensitivity is None else float(sensitivity(s.n)),
             None if epsilon is None else float(epsilon),
         ]
+        # Stores that are older than the choice know of replace-one alone.
+        return found if self.adjacency == "replace-one" else [*found, self.adjacency]
 
     def settings(self) -> dict[str, Any]:
-        """Show the domain."""
-        return {"domain": repr(self.domain)}
+        """Show the domain and the adjacency."""
+        return {"domain": repr(self.domain), "adjacency": self.adjacency}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -279,6 +279,38 @@ class Draws:
         if self.source is None or not self.source[0].has_example_losses:
             return False
         return self.log_density.size * num_examples(self.source[1]) <= MOST_LIKELIHOODS
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        about: Iterable[str] = (),
+    ) -> None:
+        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what was sampled, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so.
+        OSError
+            If the folder cannot be written.
+        """
+        from gibbs_dp.io.page import MOST_ROWS
+        from gibbs_dp.sampling.paged import draws_page
+
+        total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
+        rows, warnings = self._rows(MOST_ROWS), self.warnings
+        what = f"{repr(self)[len('Draws(') : -1]}"
+        draws_page(what, self._how(), rows, total, warnings, self.settings, title, about).save(path)
 
     def save(self, path: str | os.PathLike[str], log_likelihood: bool = False) -> None:
         """Write to NetCDF, whole or not at all.

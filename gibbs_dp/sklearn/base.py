@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.charge import charge_guarantee
@@ -54,6 +56,35 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         return tags
+
+    def to_html(
+        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
+    ) -> None:
+        """Save what was fitted and what it promises as one HTML file, which needs nothing else.
+
+        Nothing of the data is in it beyond what the fit released.
+
+        Parameters
+        ----------
+        path
+            Ending in ``.html``.
+        title
+            Its heading.
+        about
+            Further sentences.
+
+        Raises
+        ------
+        ValueError
+            For another ending, and before `fit`.
+        """
+        check_is_fitted(self, "guarantee_")
+        told = [*self._told(), *about]
+        self.guarantee_.to_html(path, title or f"A private {type(self).__name__}", told)
+
+    def _told(self) -> list[str]:
+        """Say in sentences what was released."""
+        return []
 
     # -- what fits do ---------------------------------------------------------------------
 

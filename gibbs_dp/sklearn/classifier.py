@@ -188,6 +188,9 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     def _choose(self, facts: Facts) -> Choice:
         return choose_for_classes(facts, self.loss)
 
+    def _output_name(self, index: int) -> str:
+        return str(self.classes_[index])
+
     def _loss_of(self, choice: Choice, facts: Facts) -> tuple[Loss, tuple[float, float]]:
         if facts.num_outputs > 1:
             return FlatSoftmax(facts.num_outputs), (0.0, facts.num_outputs - 1.0)

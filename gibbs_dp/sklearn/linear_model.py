@@ -86,6 +86,24 @@ class PrivateLinearModel(PrivateEstimator):
         self.draws_ = thetas.reshape(len(thetas), facts.num_features, num_outputs)
         self.coef_, self.intercept_ = scaling.coefficients(self.draws_.mean(axis=0))
 
+    def _told(self) -> list[str]:
+        names = getattr(
+            self, "feature_names_in_", [f"column {i}" for i in range(self.n_features_in_)]
+        )
+        outputs = np.atleast_2d(self.coef_)
+        bases = np.atleast_1d(self.intercept_)
+        found = [f"{self.told_}."]
+        for i, (coef, base) in enumerate(zip(outputs, bases, strict=True)):
+            which = "" if len(outputs) == 1 else f" of class {self._output_name(i)}"
+            parts = ", ".join(
+                f"{name} {value:.6g}" for name, value in zip(names, coef, strict=True)
+            )
+            found.append(f"Coefficients{which}: intercept {base:.6g}, {parts}.")
+        return found
+
+    def _output_name(self, index: int) -> str:
+        return str(index)
+
     @property
     def posterior_(self) -> GibbsPosterior:
         """The Gibbs posterior that was drawn from, on features of norm at most 1."""

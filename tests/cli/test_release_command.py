@@ -98,7 +98,42 @@ def test_an_empty_table_is_told_only_where_its_size_is_public(seen, run):
     assert (x.tolist(), y.tolist()) == ([[0.0, 0.0]], [0.0])
 
 
+DAYS = "größe;tag;stadt;ill\n50,5;1/7/2020;Köln;no\n?;1/7/2020;Köln;yes\n" + (
+    "20;31/12/2025;Ulm;yes\n" * 20
+)
+SPELLED = (
+    *("--range", "größe", 0, 101, "--date", "tag", "2020-01-01", "2022-01-01"),
+    *("--date-format", "DD/MM/YYYY", "--levels", "stadt", "Ulm", "Köln", *LABEL, "--decimal", ","),
+)
+
+
+def test_dates_encodings_separators_and_missing_values(seen):
+    rest = ("--encoding", "latin-1", "--na-values", "?", "-9")
+    dim, domain, x, y = seen(DAYS.encode("latin-1"), *SPELLED, *rest)
+    assert (dim, domain.x_bound) == (4, 2.0)
+    assert x[:3] == pytest.approx(
+        np.array([[1.0, 0.5, 1.0, 182 / 731], [0.0] * 4, [1.0, 20 / 101, 0.0, 1.0]]), rel=1e-5
+    )
+    assert y[:3].tolist() == [0.0, 0.0, 1.0]
+    caret = DAYS.replace(";", "^").encode("cp1252")
+    _, _, again, _ = seen(caret, *SPELLED, "--sep", "^", "--encoding", "cp1252")
+    assert np.array_equal(again, x)
+    assert "not UTF-8 text; give the file's own encoding" in seen(caret, *SPELLED).error
+    assert "'u16' is not read line by line" in seen(caret, *SPELLED, "--encoding", "u16").error
+
+
 CASES = {
+    "date in words": (
+        ("--date", "age", "May", "June", *LABEL),
+        "--date age: 'May' is no day; give one as YYYY-MM-DD.",
+    ),
+    "date twice": ((*AGE, "--date", "age", "2020-01-01", "2021-01-01"), "'age' is declared twice"),
+    "format of nothing": (
+        (*AGE, *LABEL, "--date-format", "DD/MM/YYYY"),
+        "--date-format: it is of the columns that --date declares; leave it out.",
+    ),
+    "odd separator": ((*AGE, *LABEL, "--sep", ";;"), "sep: ';;' cannot separate cells; give one"),
+    "level and missing": ((*AGE, *LABEL, "--na-values", "no"), "'no' is a declared level of 'ill'"),
     "no label": (AGE, "--label: the logistic loss needs its two labels declared; give --label"),
     "numeric label": ((*AGE, "--y-range", 0, 1), "--label: the logistic loss needs"),
     "both labels": ((*AGE, *LABEL, "--positive", "yes"), "one of them and no --y-range"),
@@ -114,8 +149,8 @@ CASES = {
     "undeclared": (
         (*AGE, *LABEL, "--features", "age", "dose", "smoker", "--x-bound", 1),
         "--features: not declared: 'dose', 'smoker'; nothing about a column is learnt from the "
-        "table, so give --range dose LOW HIGH, or --levels dose FIRST SECOND, or --numbers dose "
-        "with --x-bound.",
+        "table, so give --range dose LOW HIGH, or --levels dose FIRST SECOND, or --date dose FIRST "
+        "LAST, or --numbers dose with --x-bound.",
     ),
     "no bound": (("--numbers", "dose", *LABEL), "--x-bound: 'dose' is used as it is, so declare"),
     "bad bound": ((*AGE, *LABEL, "--x-bound", -1), "x_bound: must be positive and finite, got -1"),

@@ -279,3 +279,23 @@ def test_no_row_counts_for_more_than_one():
     for given in ({"bounds": (-3, 3)}, {"x_bound": 0.5}):
         model = GibbsClassifier(5.0, classes=[0, 1], **given).fit(rows, [0, 1, 0, 1])
         assert np.linalg.norm(model.scaling_.features(rows), axis=1).max() <= 1.0
+
+
+def test_a_fit_is_saved_as_a_page(tmp_path):
+    x, y = blobs()
+    table = pd.DataFrame(x, columns=["<script>a", "b", "c"])
+    page = tmp_path / "model.html"
+    for model in (
+        GibbsClassifier(bounds=(-3, 3), classes=[0, 1]),
+        GibbsClassifier(bounds=(-3, 3), classes=[0, 1, 2]),
+        GibbsRegressor(bounds=(-3, 3), y_bounds=(-1, 2)),
+        GibbsMean(bounds=(-3, 3)),
+        GibbsMedian(bounds=(-3, 3)),
+    ):
+        with pytest.raises(ValueError, match="not fitted"):
+            model.to_html(page)
+        model.fit(table, y * 1.0).to_html(page)
+        text = page.read_text()
+        assert "&lt;script&gt;a" in text
+        assert "<script" not in text
+        assert "Replacing any one record" in text

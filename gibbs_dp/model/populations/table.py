@@ -93,6 +93,22 @@ class Table:
         """Number of rows."""
         return num_examples(self.data)
 
+    def with_data(self, data: PyTree) -> Table:
+        """Return a table of other rows, one for each, with the weights and groups of these.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer rows, or they are ragged or hold NaN.
+        """
+        examples = as_examples(data, "table")
+        if num_examples(examples) != self.num_rows:
+            raise ValueError(
+                f"data: {num_examples(examples)} rows for {self.num_rows}; give one for each."
+            )
+        static = self.replace, self._group_sizes
+        return _unflatten(static, (examples, self.weights, self.groups))
+
     @property
     def is_conditional(self) -> bool:
         """Whether standard errors are conditional on the table."""

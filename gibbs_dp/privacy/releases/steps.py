@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.paged import release_page
 from gibbs_dp.privacy.private_data import clip_data, dataset_size
 from gibbs_dp.privacy.releases.arguments import check_kinds, check_program
 from gibbs_dp.privacy.releases.checks import (
@@ -28,6 +30,7 @@ from gibbs_dp.privacy.releases.checks import (
     require_accepted,
 )
 from gibbs_dp.privacy.releases.unchecked import without_checks
+from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
 
 TIMING_CAVEAT = "running time is not protected; do not let an adversary measure it."
@@ -61,6 +64,38 @@ class Release:
     def _repr_html_(self) -> str:
         head = f"Release of {draws_in_words(self.theta)}, charge {self.charge}"
         return html.block(head, draws_as_html(self.theta), self.guarantee._repr_html_())
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        about: Iterable[str] = (),
+        schema: Schema | None = None,
+    ) -> None:
+        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+
+        There is nothing in it about the data but what is released, and what is declared.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what was released, to be shown with it; they must be public.
+        schema
+            What the table was declared to hold: it names the numbers of a draw.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so.
+        OSError
+            If the folder cannot be written.
+        """
+        promise = self.guarantee.to_dict()
+        release_page(self.theta, promise, self.charge, schema, title, about).save(path)
 
 
 def check_request(

@@ -1,0 +1,251 @@
+"""A result as one HTML file that needs nothing else: no script, font, style or picture from afar.
+
+Results say what their sections are; a page puts them below a verdict and gives them a style. Every
+text is escaped: columns, levels and paths may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from gibbs_dp._cautions import Caution
+from gibbs_dp._version import __version__
+from gibbs_dp.io import html
+from gibbs_dp.io.atomic import atomic_write
+from gibbs_dp.io.html import safe
+from gibbs_dp.io.page_style import STYLE
+
+ENDINGS = (".html", ".htm")
+# A browser that reads this loads nothing and runs nothing, whatever the page says.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# Rows of one table, and warnings.
+MOST_ROWS = 1000
+PACKAGES = ("jax", "numpyro", "numpy", "scipy")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it.
+
+    Parameters
+    ----------
+    title
+        Plain text.
+    parts
+        HTML, from this module and from `gibbs_dp.io.html`; empty ones are left out, and so is a
+        section of nothing else.
+    """
+
+    title: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page says.
+
+    Parameters
+    ----------
+    title
+        Its heading.
+    what
+        What it is of, in less than a line.
+    verdict
+        One plain sentence.
+    sections
+        In this order.
+    is_warned
+        Whether the verdict is marked as one that has warnings below it.
+    """
+
+    title: str
+    what: str
+    verdict: str
+    sections: tuple[Section, ...]
+    is_warned: bool = False
+
+    def render(self) -> str:
+        """Return the whole file; the same results give the same text."""
+        sections = "".join(map(_rendered, self.sections))
+        mark = "verdict warned" if self.is_warned else "verdict"
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f"<title>{safe(self.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+            f'<h1>{safe(self.title)}</h1>\n<p class="what">{safe(self.what)}</p>\n'
+            f'<p class="{mark}">{safe(self.verdict)}</p>\n{sections}</main>\n'
+            f"<footer>Written by gibbs-dp {safe(__version__)}. This page loads nothing and runs "
+            "nothing.</footer>\n</body>\n</html>\n"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page, whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            Unless the name ends as those of HTML files do.
+        OSError
+            If the folder cannot be written.
+        """
+        check_page_path(path)
+        with atomic_write(path) as temporary:
+            temporary.write_text(self.render(), encoding="utf-8", newline="\n")
+
+
+def check_page_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that is not a page's: a slip should not overwrite a table.
+
+    Raises
+    ------
+    ValueError
+        Unless it ends in ``.html`` or ``.htm``.
+    """
+    if Path(path).suffix.lower() not in ENDINGS:
+        raise ValueError(
+            f"path: {os.fspath(path)!r} is no name of a page; let it end in {ENDINGS[0]}."
+        )
+
+
+def section(title: str, *parts: str) -> Section:
+    """Make a section of parts, some of which may be empty."""
+    return Section(title, parts)
+
+
+def paragraphs(texts: Iterable[str], kind: str = "") -> str:
+    r"""Make a paragraph of every text.
+
+    >>> paragraphs(["a < b"])
+    '<p>a &lt; b</p>\n'
+    """
+    mark = f' class="{kind}"' if kind else ""
+    return "".join(f"<p{mark}>{safe(text)}</p>\n" for text in texts)
+
+
+def bullets(texts: Iterable[str]) -> str:
+    """Make a list; nothing of no texts."""
+    items = "".join(f"<li>{safe(text)}</li>\n" for text in texts)
+    return f"<ul>\n{items}</ul>\n" if items else ""
+
+
+def meanings(named: Iterable[tuple[str, str]]) -> str:
+    """Make a list of names and of what they mean; nothing of no names."""
+    items = "".join(f"<dt>{safe(name)}</dt><dd>{safe(text)}</dd>\n" for name, text in named)
+    return f"<dl>\n{items}</dl>\n" if items else ""
+
+
+def facts(named: Iterable[tuple[str, str]]) -> str:
+    """Make a table of names and values whose lines are broken where a screen is narrow."""
+    found = list(named)
+    return f'<div class="facts">{html.facts(found)}</div>\n' if found else ""
+
+
+def pictures(drawn: Iterable[tuple[str, str]]) -> str:
+    """Put pictures beside each other, or below where there is no room.
+
+    Parameters
+    ----------
+    drawn
+        An SVG element and a caption each.
+
+    Returns
+    -------
+    str
+        HTML; nothing of no pictures.
+    """
+    found = "".join(
+        f"<figure>{svg}<figcaption>{safe(caption)}</figcaption></figure>\n"
+        for svg, caption in drawn
+    )
+    return f'<div class="pictures">\n{found}</div>\n' if found else ""
+
+
+def warned(warnings: Sequence[str], cautions: Iterable[Caution]) -> Section:
+    """Make the section of warnings, each with its meaning and its remedy.
+
+    Parameters
+    ----------
+    warnings
+        Sentences that end with the name of a caution in brackets; others are shown alone.
+    cautions
+        The kinds that may be among them.
+
+    Returns
+    -------
+    Section
+        Without parts if there are no warnings.
+    """
+    known = {caution.name: caution for caution in cautions}
+    parts = []
+    for text in warnings[:MOST_ROWS]:
+        name = re.search(r"\[([\w-]+)\]$", text)
+        caution = known.get(name[1]) if name else None
+        told = f"<p><strong>{safe(text)}</strong></p>"
+        if caution is not None:
+            told += f"<p>{safe(caution.meaning)}</p><p>What to do: {safe(caution.remedy)}</p>"
+        parts.append(f'<div class="warning">{told}</div>\n')
+    if len(warnings) > MOST_ROWS:
+        parts.append(paragraphs([f"… and {len(warnings) - MOST_ROWS:,} more."]))
+    return Section("Warnings: read these first", tuple(parts))
+
+
+def settings(found: Iterable[tuple[str, Any]], versions: Iterable[tuple[str, str]]) -> Section:
+    """Make the section of settings and versions.
+
+    Parameters
+    ----------
+    found
+        Names and values; those that are None are left out.
+    versions
+        Of what computed the results, such as `installed`.
+
+    Returns
+    -------
+    Section
+        A table.
+    """
+    lines = [(name.replace("_", " "), told(value)) for name, value in found if value is not None]
+    of = ", ".join(f"{name} {number}" for name, number in versions)
+    return Section("Settings and versions", (facts([*lines, *([("versions", of)] if of else [])]),))
+
+
+def told(value: Any) -> str:
+    """Say a setting in words.
+
+    >>> told([0.1, 1.0]), told(True), told({"a": 1e-6}), told("none")
+    ('0.1, 1', 'yes', 'a 1e-06', 'none')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {told(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(told, value))
+    return str(value)
+
+
+def installed() -> list[tuple[str, str]]:
+    """Return the versions of what runs here: this library, Python, and what computes for it."""
+    found = [("gibbs_dp", __version__), ("Python", platform.python_version())]
+    for name in PACKAGES:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:  # a copy that no package manager knows
+            continue
+    return found
+
+
+def _rendered(part: Section) -> str:
+    inner = "".join(part.parts)
+    return f"<section>\n<h2>{safe(part.title)}</h2>\n{inner}\n</section>\n" if inner else ""

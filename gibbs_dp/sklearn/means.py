@@ -1,0 +1,157 @@
+"""Private means of columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from sklearn.utils.validation import validate_data
+
+from gibbs_dp.adaptive.noise import gaussian_release
+from gibbs_dp.model import losses, supports
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.prior import Flat
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.sklearn.location import PrivateLocation, Rows
+from gibbs_dp.sklearn.plan import Facts, direct
+from gibbs_dp.sklearn.rule import gdp_worth
+from gibbs_dp.sklearn.secret import Noise, SecretNoise, gamma_length
+
+
+class GibbsMean(PrivateLocation):
+    """Means of columns, drawn exactly from a Gibbs posterior around them.
+
+    Pure DP: the density falls exponentially with the largest deviation of a column, in units of
+    its range (Hardt & Talwar 2010 with the maximum norm); for one column this is the Laplace
+    mechanism, for ``d`` its standard deviation is smaller by ``sqrt 6``. With ``delta``: the
+    posterior of half the squared distance under a flat prior, a Gaussian.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The target, for all columns together; pure DP where ``delta`` is 0.
+    bounds
+        ``(low, high)`` of the columns, numbers or one a column, declared without looking at the
+        data; values beyond are moved there. Where not given they are taken from the data, with a
+        `PrivacyLeakWarning`.
+    adjacency
+        "replace-one": the number of rows is public.
+    ledger
+        A `gibbs_dp.Ledger`, or the path of one, which every fit is charged to.
+    accept
+        Must name "float-arithmetic".
+    random_state
+        For tests only: noise that can be repeated protects nobody, and a warning says so.
+
+    Attributes
+    ----------
+    mean_
+        The means, moved into the bounds.
+    guarantee_, gamma_, charge_
+        As of `GibbsClassifier`.
+
+    Examples
+    --------
+    >>> ages = np.random.default_rng(0).uniform(20, 60, size=(1000, 1))
+    >>> found = GibbsMean(epsilon=1.0, bounds=(0, 100)).fit(ages)
+    >>> bool(abs(found.mean_[0] - ages.mean()) < 3)
+    True
+    """
+
+    def fit(self, X: Any, y: Any = None) -> GibbsMean:
+        """Draw the means of ``X [rows, columns]``; ``y`` is ignored.
+
+        Parameters
+        ----------
+        X
+            Private rows.
+        y
+            For pipelines.
+
+        Returns
+        -------
+        GibbsMean
+            This object.
+
+        Raises
+        ------
+        ValueError
+            For bad input, before anything is charged.
+        BudgetExceededError
+            If the ledger has less left; nothing is charged.
+        """
+        del y
+        kept: list[str] = []
+        rows, low, high = self._mapped(X, kept)
+        facts = self._facts(rows)
+        guarantee, draw = _plan_mean(facts)
+        noise = self._noise(kept)
+        found = self._release(guarantee, draw, rows, None, noise, kept)[0]
+        self.mean_ = low + (high - low) * np.clip(found, 0.0, 1.0)
+        return self
+
+    def _told(self) -> list[str]:
+        return [f"Means: {self._listed(self.mean_)}."]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean squared distance of rows from ``mean_``, in units of the columns.
+
+        Parameters
+        ----------
+        X
+            Rows ``[rows, columns]``.
+        y
+            For pipelines.
+
+        Returns
+        -------
+        float
+            At most 0. Of private rows it is not private.
+        """
+        del y
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        return -float(np.mean(np.sum((rows - self.mean_) ** 2, axis=1)))
+
+
+def _plan_mean(facts: Facts) -> tuple[Guarantee, Any]:
+    """Settle gamma and the noise for means of columns in [0, 1]."""
+    n, dim = facts.n, facts.dim
+    # Variances of a column: (d + 1)(d + 2) / 3 over (n epsilon)^2, and d / (n mu)^2.
+    pure = (dim + 1) * (dim + 2) / 3 / facts.epsilon**2
+    if facts.delta == 0 or pure <= dim / gdp_worth(facts.epsilon, facts.delta) ** 2:
+
+        def farthest(theta: Array, data: Array) -> Array:
+            return n * jnp.max(jnp.abs(theta - data.mean(axis=0)))
+
+        posterior = GibbsPosterior(
+            total_loss=farthest,
+            prior=Flat(supports.real(dim)),
+            sensitivity=lambda n: 1.0,
+            location_family=True,
+        )
+        found = replace(facts, delta=0.0).calibrate(posterior, None)
+        gamma = found.gamma
+
+        def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
+            # Density exp(-r) of the norm r in dim dimensions: a Gamma(dim + 1) times a cube.
+            length = gamma_length(dim + 1, noise) / (gamma * n)
+            return np.asarray([rows.mean(axis=0) + length * (2 * noise.random(dim) - 1)])
+
+    else:
+        # Rows less the middle of the cube differ by at most 2 * sqrt(dim) / 2.
+        posterior = GibbsPosterior(losses.half_squared_distance, Flat(supports.real(dim)))
+        found = facts.calibrate(posterior, Domain(x_bound=0.5 * math.sqrt(dim)))
+        gamma = found.gamma
+
+        def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
+            mean, deviation = rows.mean(axis=0), 1 / math.sqrt(n * gamma)
+            if isinstance(noise, SecretNoise):
+                return np.asarray([gaussian_release(mean, deviation)])
+            return np.asarray([mean + deviation * noise.standard_normal(dim)])
+
+    return direct(found.guarantee), draw
