@@ -119,7 +119,7 @@ def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
     --------
     >>> choose_for_classes(Facts(100, 10, 0.3, 0.0))
     Choice(mechanism='direction', norm=1.5, radius=None, scale=None, bend=None)
-    >>> choose_for_classes(Facts(500, 10, 1.0, 1e-5)).scale
+    >>> choose_for_classes(Facts(1000, 10, 1.0, 1e-5)).scale
     0.15
     """
     sums = _signal(facts, 1.0)
@@ -143,10 +143,10 @@ def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
     if is_logistic:
         radius = min(found.ratio / 15, found.ratio ** (1 / 3), MOST_LOG_ODDS)
         return Choice("posterior", norm, radius, radius / DEVIATIONS / math.sqrt(facts.dim))
+    bend = 1.0 if is_wide else 0.5
     if found.is_pure:
-        return Choice("posterior", norm, found.ratio**0.25 if is_wide else 2.0, bend=1.0)
-    # A smaller bend needs less noise yet, but leaves rare classes to the common one.
-    return Choice("posterior", norm, None, min(max(0.15, found.ratio / 400), 0.5), bend=1.0)
+        return Choice("posterior", norm, found.ratio**0.25 if is_wide else 2.0, bend=bend)
+    return Choice("posterior", norm, None, 0.5 if is_wide else 0.15, bend)
 
 
 def _evidence(facts: Facts) -> float:
