@@ -61,6 +61,12 @@ def rows_of_others(name, column, values, out=None):
     return [_numbers(row) for row in found if row[column] not in values]
 
 
+def settings_of_others(name, out=None):
+    """Return settings of an earlier run; empty where there was none."""
+    path = _path(name, out)
+    return json.loads(path.read_text())["settings"] if path.exists() else {}
+
+
 def _numbers(row):
     return {k: float(v) if v in ("inf", "-inf", "nan") else v for k, v in row.items()}
 
