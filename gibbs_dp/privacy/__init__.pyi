@@ -16,6 +16,7 @@ from .columns import Number as Number
 from .columns import Positive as Positive
 from .columns import Range as Range
 from .composition import compose as compose
+from .dependent_rows import DependentRows as DependentRows
 from .explanation import explain as explain
 from .explanation import rows as rows
 from .guarantee import Guarantee as Guarantee
