@@ -1,5 +1,6 @@
 from .accountant import Accountant as Accountant
 from .accountant import account as account
+from .beta_bernoulli import BetaBernoulli as BetaBernoulli
 from .calibrate import Calibration as Calibration
 from .calibrate import Target as Target
 from .calibrate import calibrate_gamma as calibrate_gamma
