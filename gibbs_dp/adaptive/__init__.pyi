@@ -41,6 +41,8 @@ from .promise import thresholdout_promise as thresholdout_promise
 from .queries import HoldoutAnswers as HoldoutAnswers
 from .queries import HoldoutSpentError as HoldoutSpentError
 from .quilt_mechanism import MarkovQuiltMechanism as MarkovQuiltMechanism
+from .row_law import ChainLaw as ChainLaw
+from .row_law import RowLaw as RowLaw
 from .rows import DeclaredRows as DeclaredRows
 from .rows import IndependentRows as IndependentRows
 from .rows import ReversibleChainRows as ReversibleChainRows

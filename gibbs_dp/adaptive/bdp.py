@@ -15,12 +15,10 @@ from jaxtyping import Float
 
 from gibbs_dp.adaptive.chain_influence import ChainInfluence, Form, spectral_side
 from gibbs_dp.adaptive.enumerated import adversaries, max_influence
-from gibbs_dp.adaptive.markov_chain import MarkovChain, NodeSet
-from gibbs_dp.adaptive.network import BayesianNetwork
+from gibbs_dp.adaptive.row_law import ChainLaw, NodeSet, RowLaw
 from gibbs_dp.information import checks
 
 Lemma = Literal[2, 3, 4]
-Model = MarkovChain | BayesianNetwork
 REACH = 128
 
 
@@ -54,7 +52,7 @@ class QuiltProfile:
 
 def bdp_epsilon(
     dp_epsilon: float,
-    model: Model,
+    model: RowLaw,
     *,
     lemma: Lemma | None = None,
     form: Form = "exact",
@@ -90,6 +88,7 @@ def bdp_epsilon(
 
     Examples
     --------
+    >>> from gibbs_dp.adaptive import MarkovChain
     >>> chain = MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100)
     >>> round(bdp_epsilon(0.01, chain), 6), round(bdp_epsilon(0.01, chain, form="spectral"), 6)
     (0.132938, 0.206297)
@@ -99,7 +98,7 @@ def bdp_epsilon(
 
 
 def quilt_profile(
-    model: Model,
+    model: RowLaw,
     *,
     lemma: Lemma | None = None,
     form: Form = "exact",
@@ -126,13 +125,13 @@ def quilt_profile(
     ValueError
         As in `bdp_epsilon`.
     """
-    is_chain = isinstance(model, MarkovChain)
+    is_chain = isinstance(model, ChainLaw)
     chosen = lemma or (4 if is_chain else 2)
     if chosen not in (2, 3, 4):
         raise ValueError(f"lemma must be 2, 3 or 4, got {lemma}.")
     if form not in ("exact", "spectral"):
         raise ValueError(f"form must be 'exact' or 'spectral', got {form!r}.")
-    if chosen == 4 and isinstance(model, MarkovChain):
+    if chosen == 4 and isinstance(model, ChainLaw):
         checks.count("reach", reach)
         return _stack(_chain_groups(model, form, reach, knows_others))
     if chosen == 4 or form == "spectral":
@@ -141,7 +140,7 @@ def quilt_profile(
 
 
 def _enumerated_groups(
-    model: Model, only_blanket: bool, knows_others: bool
+    model: RowLaw, only_blanket: bool, knows_others: bool
 ) -> Iterator[list[tuple[float, float]]]:
     law = model.joint()
     pairs: Iterable[tuple[int, NodeSet]] = adversaries(model.length)
@@ -159,7 +158,7 @@ def _enumerated_groups(
 
 
 def _chain_groups(
-    chain: MarkovChain, form: Form, reach: int, knows_others: bool
+    chain: ChainLaw, form: Form, reach: int, knows_others: bool
 ) -> Iterator[list[tuple[float, float]]]:
     """One group per kind of row; rows far from both ends of a stationary chain are one kind."""
     n = chain.length
@@ -190,7 +189,7 @@ def _chain_groups(
         yield _row_group(n, row, both, past, future, is_inner=before == near == after)
 
 
-def _kinds_of_rows(chain: MarkovChain, near: int) -> Iterable[int]:
+def _kinds_of_rows(chain: ChainLaw, near: int) -> Iterable[int]:
     """Rows to look at: all, or of a long stationary chain the two ends and one row between."""
     n = chain.length
     if not chain.is_stationary or n <= 2 * near + 1:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.adaptive.markov_chain import MarkovChain
+from gibbs_dp.adaptive.row_law import ChainLaw
 
 Form = Literal["exact", "spectral"]
 Pairs = Float[np.ndarray, "states states"]
@@ -35,12 +35,13 @@ class ChainInfluence:
 
     Examples
     --------
+    >>> from gibbs_dp.adaptive import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 4)
     >>> round(float(ChainInfluence(chain, 3).two_sided(1)[0, 0]), 6)  # 2 log 9 + log(0.82/0.18)
     5.910797
     """
 
-    def __init__(self, chain: MarkovChain, reach: int, knows_others: bool = True) -> None:
+    def __init__(self, chain: ChainLaw, reach: int, knows_others: bool = True) -> None:
         self.chain = chain
         self.knows_others = knows_others
         self.reach = max(1, min(reach, chain.length - 1))
@@ -89,7 +90,7 @@ class ChainInfluence:
         return np.asarray(np.where(both, sides, 0.0).max(axis=(-2, -1), initial=0.0))
 
 
-def spectral_side(chain: MarkovChain, lag: int, *, knows_others: bool, is_past: bool) -> float:
+def spectral_side(chain: ChainLaw, lag: int, *, knows_others: bool, is_past: bool) -> float:
     """Bound of one side by the absolute spectral gap, for long reversible chains, nats.
 
     ``2 ln(1/(1 - D))``, ``D = e^{-g lag}/pi_min``: any start and anything known. Only for an
@@ -120,6 +121,7 @@ def spectral_side(chain: MarkovChain, lag: int, *, knows_others: bool, is_past: 
 
     Examples
     --------
+    >>> from gibbs_dp.adaptive import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 100)
     >>> round(spectral_side(chain, 20, knows_others=True, is_past=False), 6)
     0.074638

@@ -10,16 +10,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from gibbs_dp.adaptive.bdp import QuiltProfile, quilt_profile
+from gibbs_dp.adaptive.row_law import ChainLaw, NodeSet
 from gibbs_dp.exact.dependent import markov_chain_probs
 from gibbs_dp.information import checks
 
-NodeSet = frozenset[int]
 # Detailed balance and stationarity hold to this.
 TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class MarkovChain:
+class MarkovChain(ChainLaw):
     """The first ``length`` states of a homogeneous Markov chain, one a row.
 
     Rows may hold more than their state, as long as what they add depends on the state alone.
@@ -165,6 +166,28 @@ class MarkovChain:
         """
         probs = markov_chain_probs(self.start_law, self.matrix, self.length)
         return probs.reshape((self.num_states,) * self.length)
+
+    @cached_property
+    def _quilt_profile(self) -> QuiltProfile:
+        return quilt_profile(self)
+
+    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
+        """Bayesian DP, on these ``n`` rows, of a ``dp_epsilon``-DP (replace-one) mechanism.
+
+        As `gibbs_dp.adaptive.bdp_epsilon`, by Lemma 4. For ``rows=`` of
+        `gibbs_dp.privacy.account`.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is not the number of these rows.
+        """
+        if n != self.length:
+            raise ValueError(
+                f"rows: the chain has {self.length} rows and the dataset {n}; give one of the "
+                "dataset's length."
+            )
+        return self._quilt_profile.bdp_epsilon(dp_epsilon)
 
 
 def _require_primitive(table: Float[np.ndarray, "states states"]) -> None:

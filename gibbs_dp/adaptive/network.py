@@ -13,14 +13,14 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gibbs_dp._extras import require
+from gibbs_dp.adaptive.bdp import QuiltProfile, quilt_profile
+from gibbs_dp.adaptive.row_law import NodeSet, RowLaw
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
 
-NodeSet = frozenset[int]
-
 
 @dataclass(frozen=True, eq=False)
-class BayesianNetwork:
+class BayesianNetwork(RowLaw):
     """A directed acyclic graph with a table per node; each node is a row.
 
     Needs networkx (extra ``adaptive``).
@@ -159,6 +159,28 @@ class BayesianNetwork:
             operands += [self._table(node), [*parents, numbers[node]]]
         found = np.einsum(*operands, list(range(self.length)), optimize=self.length > 2)
         return np.asarray(found / found.sum())
+
+    @cached_property
+    def _quilt_profile(self) -> QuiltProfile:
+        return quilt_profile(self)
+
+    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
+        """Bayesian DP, on these ``n`` rows, of a ``dp_epsilon``-DP (replace-one) mechanism.
+
+        As `gibbs_dp.adaptive.bdp_epsilon`, by Lemma 2. For ``rows=`` of
+        `gibbs_dp.privacy.account`.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is not the number of these rows, or they are too many to enumerate.
+        """
+        if n != self.length:
+            raise ValueError(
+                f"rows: the network has {self.length} rows and the dataset {n}; give one of the "
+                "dataset's length."
+            )
+        return self._quilt_profile.bdp_epsilon(dp_epsilon)
 
     def _table(self, node: Hashable) -> Float[np.ndarray, ...]:
         return np.asarray(self.tables[node], dtype=np.float64)

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.adaptive.bdp import REACH, Model, quilt_profile
+from gibbs_dp.adaptive.bdp import REACH, quilt_profile
 from gibbs_dp.adaptive.chain_influence import Form
 from gibbs_dp.adaptive.noise import laplace_release
+from gibbs_dp.adaptive.row_law import RowLaw
 from gibbs_dp.information import checks
 
 
@@ -53,7 +54,7 @@ class MarkovQuiltMechanism:
     (6.7236, 14.081, 100.0)
     """
 
-    model: Model
+    model: RowLaw
     epsilon: float
     lipschitz: float = 1.0
     form: Form = "exact"

@@ -18,6 +18,7 @@ from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Calibration, Target, calibrate_gamma
+from gibbs_dp.privacy.dependent_rows import DependentRows
 
 Sweep = Callable[[Sequence[float]], Report]
 
@@ -83,17 +84,19 @@ def calibrate(
     delta: float | None = None,
     zcdp: float | None = None,
     gdp: float | None = None,
+    bayesian_epsilon: float | None = None,
     on_average_kl: float | None = None,
     adjacency: Adjacency | None = None,
     domain: Domain | None = None,
     population: Any = None,
+    rows: DependentRows | Any | None = None,
     **audit_settings: Any,
 ) -> Calibration | AverageCalibration:
     """Find the largest gamma that meets one target.
 
-    A worst-case target (pure DP, ``(epsilon, delta)``, zCDP, Gaussian DP) is for exact draws and
-    needs ``adjacency`` and a ``domain``; a target on-average KL needs a ``population`` and is
-    found by root finding on audits with common random numbers. For a chain that is private
+    A worst-case target (pure, ``(epsilon, delta)``, zCDP, Gaussian or Bayesian DP) is for exact
+    draws and needs ``adjacency`` and a ``domain``; a target on-average KL needs a ``population``
+    and is found by root finding on audits with common random numbers. For a chain that is private
     without convergence see `gibbs_dp.privacy.calibrate_chain`.
 
     Parameters
@@ -104,14 +107,18 @@ def calibrate(
         Examples per dataset; under add/remove, the most that one may have.
     num_draws
         Independent draws that are released together.
-    pure_epsilon, epsilon, delta, zcdp, gdp
-        Worst-case targets, one of them (``epsilon`` with ``delta``); nats.
+    pure_epsilon, epsilon, delta, zcdp, gdp, bayesian_epsilon
+        Worst-case targets, one of them (``epsilon`` with ``delta``, ``bayesian_epsilon`` with
+        ``rows``); nats.
     on_average_kl
         Target for on-average KL-privacy of all draws together, nats; replace-one.
     adjacency, domain
         For a worst-case target.
     population
         For a target on-average KL: as in `gibbs_dp.audit`.
+    rows
+        Law of examples that depend on each other, as in `gibbs_dp.privacy.account`; for a
+        worst-case target, which other than ``bayesian_epsilon`` stays one of DP.
     audit_settings
         Anything else that `gibbs_dp.audit` takes, such as ``num_datasets``, ``key``, ``kernel``.
 
@@ -133,7 +140,13 @@ def calibrate(
     ...               domain=gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0))).gamma
     0.03125
     """
-    worst = {"pure_epsilon": pure_epsilon, "epsilon": epsilon, "zcdp": zcdp, "gdp": gdp}
+    worst = {
+        "pure_epsilon": pure_epsilon,
+        "epsilon": epsilon,
+        "zcdp": zcdp,
+        "gdp": gdp,
+        "bayesian_epsilon": bayesian_epsilon,
+    }
     if on_average_kl is None:
         if adjacency is None:
             raise ValueError("adjacency: a worst-case target needs 'replace-one' or 'add-remove'.")
@@ -142,10 +155,21 @@ def calibrate(
             raise ValueError(f"{extra}: for a target on_average_kl only; leave it out.")
         target = Target(**worst, delta=delta)
         return calibrate_gamma(
-            posterior, target, n=n, adjacency=adjacency, domain=domain, num_draws=num_draws
+            posterior,
+            target,
+            n=n,
+            adjacency=adjacency,
+            domain=domain,
+            num_draws=num_draws,
+            rows=rows,
         )
     if any(value is not None for value in (*worst.values(), delta)):
         raise ValueError("on_average_kl: give one target, not a worst-case one beside it.")
+    if rows is not None:
+        raise ValueError(
+            "rows: for a worst-case target only; for on-average KL the population says how "
+            "examples depend on each other."
+        )
     if population is None:
         raise ValueError("population: on-average KL is an average over it; give one.")
     if adjacency not in (None, "replace-one"):

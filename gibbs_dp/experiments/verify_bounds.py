@@ -13,7 +13,12 @@ import numpy as np
 from gibbs_dp.exact import FiniteChannel, FiniteProblem
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.exact.record import Record, equality, inequality
-from gibbs_dp.experiments.attained.composition import langevin, moved_response, steep_pair
+from gibbs_dp.experiments.attained.composition import (
+    langevin,
+    moved_response,
+    steep_chains,
+    steep_pair,
+)
 from gibbs_dp.experiments.attained.hard_laws import (
     AGREE,
     matched_guess,
@@ -101,6 +106,15 @@ def gaussian_records() -> list[Record]:
     flat = steps * h * gamma * s / math.sqrt(2 * h * steps)
     convex_delta = bounds.delta_from_gdp(convex_mu, eps)
     steep_mu = bounds.bounded_convex_gdp(1.0, lipschitz=40.0, diameter=1.0)
+    projected = bounds.projected_langevin_gdp(
+        2,
+        0.5,
+        gradient_sensitivity=20.0,
+        gamma=4.0,
+        diameter=1.0,
+        strong_convexity=0.0,
+        smoothness=0.0,
+    )
     gopi, bok = "Gopi, Lee & Liu 2022, Thm 4", "Bok, Su & Altschuler 2024"
     bun = "Bun & Steinke 2016"
     return [
@@ -113,6 +127,7 @@ def gaussian_records() -> list[Record]:
             "convex on a bounded set: mu = sqrt(2 gamma G D)", bok, steep_pair(40.0), steep_mu
         ),
         equality("noisy gradient descent, last iterate", bok, last, chain),
+        equality("projected on an interval, last iterate", bok, steep_chains(), projected),
         inequality("last iterate <= whole trajectory", bok, chain, whole),
         equality("whole trajectory: sqrt(K) Gaussian steps", "composition", flat, whole),
     ]

@@ -1,5 +1,6 @@
 from .accountant import Accountant as Accountant
 from .accountant import account as account
+from .beta_bernoulli import BetaBernoulli as BetaBernoulli
 from .calibrate import Calibration as Calibration
 from .calibrate import Target as Target
 from .calibrate import calibrate_gamma as calibrate_gamma
@@ -17,6 +18,7 @@ from .columns import Positive as Positive
 from .columns import Range as Range
 from .composition import compose as compose
 from .date_column import Date as Date
+from .dependent_rows import DependentRows as DependentRows
 from .explanation import explain as explain
 from .explanation import rows as rows
 from .guarantee import Guarantee as Guarantee

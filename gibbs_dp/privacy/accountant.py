@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import methodcaller
+from typing import Any
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import bounded_convex_gdp, strongly_convex_gdp
@@ -14,7 +15,16 @@ from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import PosteriorConstants, derive_constants
-from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.dependent_rows import (
+    ASSUMPTION,
+    NO_PURE,
+    ONLY_DP,
+    DependentRows,
+    bayesian_epsilon,
+    check_rows,
+    in_words,
+)
+from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP, Route
 from gibbs_dp.privacy.routes.gaussian import BOUNDED_CONVEX
@@ -47,6 +57,8 @@ class Accountant:
         The routes that apply.
     missing
         Name of every other route, and the constant it lacks.
+    rows
+        The declared law of dependent rows; None where none was declared.
     """
 
     gamma: float
@@ -54,6 +66,7 @@ class Accountant:
     constants: PosteriorConstants
     routes: tuple[Route, ...]
     missing: tuple[tuple[str, str], ...]
+    rows: DependentRows | None = None
 
     def __repr__(self) -> str:
         routes = ", ".join(route.name for route in self.routes) or "none"
@@ -61,17 +74,22 @@ class Accountant:
 
     def _head(self) -> str:
         draws = html.counted(self.num_draws, "exact draw")
-        return f"{draws} at gamma = {self.gamma:.6g}, {self.constants.adjacency} neighbours"
+        head = f"{draws} at gamma = {self.gamma:.6g}, {self.constants.adjacency} neighbours"
+        return head if self.rows is None else f"{head}, dependent rows: {in_words(self.rows)}"
 
     def _repr_html_(self) -> str:
         rows = []
         for text, name in FIGURES.items():
             value, route = self.best(methodcaller(name, self.num_draws))
             rows.append([text, f"{value:.6g}", route.name if route else "none"])
+        if self.rows is not None:
+            shown = f"{self.bayesian():.6g}"
+            rows.append(["Bayesian DP, epsilon", shown, "influence of rows"])
         headings = [html.Heading("notion", is_text=True), html.Heading("value, nats")]
         headings.append(html.Heading("route", "The theorem that it is from.", is_text=True))
         told = [("assumes:", route.assumption) for route in self.routes]
         told += [("no route:", f"{name}: {reason}") for name, reason in self.missing]
+        told += [("dependent rows:", text) for text in self.of_dependent_rows()]
         return html.block(self._head(), html.table(headings, rows), html.remarks(told))
 
     def best(self, figure: Callable[[Route], float]) -> tuple[float, Route | None]:
@@ -115,6 +133,33 @@ class Accountant:
         """Largest total variation between neighbours."""
         return min(1.0, self.best(lambda r: r.tv(self.num_draws))[0])
 
+    def bayesian(self) -> float:
+        """Bayesian DP ``epsilon`` under the declared law of rows, against all adversaries.
+
+        From pure DP (`gibbs_dp.adaptive.bdp_epsilon`), which is the only notion here that has a
+        counterpart for dependent rows: every other figure compares datasets that differ in one
+        row, however rows depend on each other.
+
+        Raises
+        ------
+        ValueError
+            If no law of rows was declared.
+        """
+        if self.rows is None:
+            raise ValueError(
+                "rows: no law of dependent rows was declared; give account(rows=...), such as a "
+                "gibbs_dp.adaptive.MarkovChain."
+            )
+        return bayesian_epsilon(self.rows, self.constants.n, self.pure())
+
+    def of_dependent_rows(self) -> tuple[str, ...]:
+        """Say what Bayesian DP rests on and what lacks it; nothing where no law was declared."""
+        if self.rows is None:
+            return ()
+        if math.isinf(self.pure()):
+            return (NO_PURE,)
+        return ASSUMPTION.format(in_words(self.rows)), ONLY_DP
+
     def guarantee(self, delta: float = 0.0) -> Guarantee:
         """Collect everything in one object, at a given ``delta``.
 
@@ -129,6 +174,8 @@ class Accountant:
             raise ValueError(f"domain: no guarantee of {what}: {self.why_none(delta == 0)}")
         pure = self.pure()
         curve = tuple((alpha, self.renyi(alpha)) for alpha in RENYI_ORDERS)
+        told = self.of_dependent_rows()
+        rests = told[:1] if math.isfinite(pure) else ()
         return Guarantee(
             adjacency=self.constants.adjacency,
             mechanism="exact draw",
@@ -140,7 +187,9 @@ class Accountant:
             zcdp=self.zcdp(),
             gdp=self.gdp(),
             renyi=curve,
-            assumptions=tuple(r.assumption for r in self.routes),
+            assumptions=(*(r.assumption for r in self.routes), *rests),
+            caveats=(FINITE_PRECISION, *told[len(rests) :]),
+            bayesian_epsilon=None if self.rows is None else self.bayesian(),
         )
 
     def why_none(self, pure: bool = False) -> str:
@@ -159,6 +208,7 @@ def account(
     adjacency: Adjacency,
     domain: Domain | None = None,
     num_draws: int = 1,
+    rows: DependentRows | Any | None = None,
 ) -> Accountant:
     """Derive the constants of a posterior and every guarantee that follows from them.
 
@@ -176,6 +226,11 @@ def account(
         Bounds that the data are clipped to.
     num_draws
         Independent exact draws that are released together.
+    rows
+        Law of examples that depend on each other, such as a `gibbs_dp.adaptive.MarkovChain` of
+        length ``n`` or a `gibbs_dp.adaptive.BayesianNetwork`; then `Accountant.bayesian` tells
+        what all draws together say about one row to an adversary who knows any others. Without
+        it nothing is claimed about examples that depend on each other but DP itself.
 
     Returns
     -------
@@ -198,6 +253,7 @@ def account(
     """
     checks.inverse_temperature(gamma)
     checks.count("num_draws", num_draws)
+    check_rows(rows, n, adjacency)
     constants = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
     routes: list[Route] = []
     missing: list[tuple[str, str]] = []
@@ -218,7 +274,7 @@ def account(
     else:
         reason = reasons.get("lipschitz") or reasons.get("convexity")
         missing.append(("convex", reason or "the potential is not strongly convex"))
-    return Accountant(gamma, num_draws, constants, tuple(routes), tuple(missing))
+    return Accountant(gamma, num_draws, constants, tuple(routes), tuple(missing), rows)
 
 
 def _convex(constants: PosteriorConstants, gamma: float) -> GaussianDP | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scipy.optimize import brentq
 
@@ -14,16 +15,18 @@ from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.accountant import Accountant, account
+from gibbs_dp.privacy.dependent_rows import DependentRows
 from gibbs_dp.privacy.guarantee import Guarantee
 
 # A target that needs an inverse temperature outside counts as one that cannot be met.
 SMALLEST, LARGEST = 1e-12, 1e15
 SMALLEST_DELTA = 1e-280
+CURRENCIES = ("pure_epsilon", "epsilon", "zcdp", "gdp", "bayesian_epsilon")
 
 
 @dataclass(frozen=True)
 class Target:
-    """One privacy target: exactly one of the four currencies.
+    """One privacy target: exactly one of the five currencies.
 
     Parameters
     ----------
@@ -35,6 +38,8 @@ class Target:
         ``rho`` of zero-concentrated DP.
     gdp
         ``mu`` of Gaussian DP.
+    bayesian_epsilon
+        Bayesian DP under a declared law of dependent rows, nats.
 
     Raises
     ------
@@ -52,16 +57,15 @@ class Target:
     delta: float | None = None
     zcdp: float | None = None
     gdp: float | None = None
+    bayesian_epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        given = [
-            k for k in ("pure_epsilon", "epsilon", "zcdp", "gdp") if getattr(self, k) is not None
-        ]
+        given = [k for k in CURRENCIES if getattr(self, k) is not None]
         if len(given) != 1:
             shown = ", ".join(given) or "none"
             raise ValueError(
-                "target: give exactly one of pure_epsilon, epsilon (with delta), zcdp and gdp; "
-                f"got {shown}."
+                "target: give exactly one of pure_epsilon, epsilon (with delta), zcdp, gdp and "
+                f"bayesian_epsilon (with rows); got {shown}."
             )
         checks.positive(given[0], getattr(self, given[0]))
         if (self.delta is None) != (self.epsilon is None):
@@ -79,7 +83,7 @@ class Target:
         """Its currency."""
         if self.epsilon is not None:
             return "(epsilon, delta)"
-        return next(k for k in ("pure_epsilon", "zcdp", "gdp") if getattr(self, k) is not None)
+        return next(k for k in CURRENCIES if getattr(self, k) is not None)
 
     def spent(self, accountant: Accountant) -> float:
         """Share of the target that an accountant's guarantee uses; at most 1 where it is met."""
@@ -89,6 +93,8 @@ class Target:
             return accountant.zcdp() / self.zcdp
         if self.gdp is not None:
             return accountant.gdp() / self.gdp
+        if self.bayesian_epsilon is not None:
+            return accountant.bayesian() / self.bayesian_epsilon
         assert self.epsilon is not None
         assert self.delta is not None
         return accountant.delta(self.epsilon) / self.delta
@@ -124,6 +130,7 @@ def calibrate_gamma(
     adjacency: Adjacency,
     domain: Domain | None = None,
     num_draws: int = 1,
+    rows: DependentRows | Any | None = None,
 ) -> Calibration:
     """Find the largest ``gamma`` at which ``num_draws`` exact draws meet a target.
 
@@ -132,8 +139,9 @@ def calibrate_gamma(
 
     Parameters
     ----------
-    posterior, n, adjacency, domain, num_draws
-        As in `gibbs_dp.privacy.account`.
+    posterior, n, adjacency, domain, num_draws, rows
+        As in `gibbs_dp.privacy.account`; ``rows`` with a target ``bayesian_epsilon``, and with any
+        other to be told the Bayesian DP that comes with it.
     target
         What is allowed.
 
@@ -160,12 +168,23 @@ def calibrate_gamma(
 
     def at(gamma: float) -> Accountant:
         return account(
-            posterior, gamma=gamma, n=n, adjacency=adjacency, domain=domain, num_draws=num_draws
+            posterior,
+            gamma=gamma,
+            n=n,
+            adjacency=adjacency,
+            domain=domain,
+            num_draws=num_draws,
+            rows=rows,
         )
 
+    if target.bayesian_epsilon is not None and rows is None:
+        raise ValueError(
+            "rows: a target bayesian_epsilon is for a declared law of dependent rows; give one, "
+            "such as a gibbs_dp.adaptive.MarkovChain, or ask for pure_epsilon."
+        )
     delta = 0.0 if target.delta is None else target.delta
     trial = at(1.0)
-    is_pure = target.pure_epsilon is not None
+    is_pure = target.pure_epsilon is not None or target.bayesian_epsilon is not None
     if not trial.routes or (is_pure and math.isinf(trial.pure())):
         raise ValueError(f"domain: no guarantee of {target.name}: {trial.why_none(is_pure)}")
     if target.pure_epsilon is not None:

@@ -6,7 +6,11 @@ import math
 from typing import Any, NamedTuple
 
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds import langevin_last_iterate_gdp, langevin_trajectory_gdp
+from gibbs_dp.information.bounds import (
+    langevin_last_iterate_gdp,
+    langevin_trajectory_gdp,
+    projected_langevin_gdp,
+)
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
@@ -94,15 +98,16 @@ def chain_guarantee(
 ) -> Guarantee:
     """Guarantee of ``num_draws`` chains run by `gibbs_dp.privacy.private_chain`.
 
-    ULA: the last iterate on a strongly convex and smooth potential with ``h < 2/M`` has the
-    Gaussian DP of Bok, Su & Altschuler (2024); any loss with bounded gradient differences (clip to
-    get one) has that of its whole trajectory, by composition. The smaller is taken. SGLD: the
+    ULA: the last iterate on a strongly convex and smooth potential with ``h < 2/M``, or on a
+    convex and smooth one on a box or a ball (where each step is projected, and ``h <= 2/M``), has
+    the Gaussian DP of Bok, Su & Altschuler (2024); any loss with bounded gradient differences (clip
+    to get one) has that of its whole trajectory, by composition. The smaller is taken. SGLD: the
     Poisson-subsampled Gaussian mechanism, whole trajectory, add/remove.
 
     Parameters
     ----------
     posterior
-        A per-example loss and a prior on all of Euclidean space.
+        A per-example loss and a prior on all of Euclidean space, a box or a ball.
     kernel
         `gibbs_dp.ULA` or `gibbs_dp.SGLD`.
     gamma
@@ -155,7 +160,7 @@ def chain_guarantee(
             "chain has no guarantee; set ULA(clip=...), or declare Domain(x_bound=..., "
             "y_range=...) for a loss that is Lipschitz there."
         )
-    mu, how = _best_mu(form, found, gamma)
+    mu, how = _best_mu(form, found, gamma, set_of(posterior))
     total = GaussianDP(mu).gdp(num_draws)
     return Guarantee(
         adjacency=adjacency,
@@ -180,27 +185,67 @@ def _form(kernel: Any) -> PlainForm:
     return kernel.plain_form()
 
 
-def _best_mu(form: PlainForm, found: ChainConstants, gamma: float) -> tuple[float, str]:
+def set_of(posterior: GibbsPosterior) -> float | None:
+    """Diameter of the set that steps are projected onto; None where they are not.
+
+    >>> import gibbs_dp as gdp
+    >>> set_of(gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.5))))
+    3.0
+    """
+    return None if posterior.prior.is_euclidean else posterior.prior.diameter()
+
+
+def last_iterate_gdp(
+    found: ChainConstants, num_steps: int, step_size: float, gamma: float, diameter: float | None
+) -> float:
+    """``mu`` of the last iterate; infinite where no theorem covers it.
+
+    Parameters
+    ----------
+    found
+        Constants at this gamma.
+    num_steps, step_size, gamma
+        The run.
+    diameter
+        As `set_of` gives it.
+
+    Returns
+    -------
+    float
+        ``mu`` of Gaussian DP.
+    """
+    is_covered = found.strong_convexity > 0 and step_size * found.smoothness < 2
+    if diameter is not None:
+        is_covered = found.strong_convexity >= 0 and step_size * found.smoothness <= 2
+    if not is_covered:
+        return math.inf
+    settings = {
+        "gradient_sensitivity": found.gradient_sensitivity,
+        "gamma": gamma,
+        "strong_convexity": found.strong_convexity,
+        "smoothness": found.smoothness,
+    }
+    if diameter is None:
+        return langevin_last_iterate_gdp(num_steps, step_size, **settings)
+    return projected_langevin_gdp(num_steps, step_size, diameter=diameter, **settings)
+
+
+def _best_mu(
+    form: PlainForm, found: ChainConstants, gamma: float, diameter: float | None
+) -> tuple[float, str]:
     h, sensitivity = form.step_size, found.gradient_sensitivity
     trajectory = langevin_trajectory_gdp(
         form.num_steps, h, gradient_sensitivity=sensitivity, gamma=gamma
     )
     shown = f"S = {sensitivity:.6g}"
-    if found.strong_convexity > 0 and h * found.smoothness < 2:
-        last = langevin_last_iterate_gdp(
-            form.num_steps,
-            h,
-            gradient_sensitivity=sensitivity,
-            gamma=gamma,
-            strong_convexity=found.strong_convexity,
-            smoothness=found.smoothness,
+    last = last_iterate_gdp(found, form.num_steps, h, gamma, diameter)
+    if last <= trajectory:
+        where = "" if diameter is None else f" on a convex set of diameter {diameter:.6g}"
+        return last, (
+            f"only the last iterate is released; the potential is {found.strong_convexity:.6g}"
+            f"-strongly convex and {found.smoothness:.6g}-smooth{where}, {shown} (Bok, Su & "
+            "Altschuler 2024)"
         )
-        if last <= trajectory:
-            return last, (
-                f"only the last iterate is released; the potential is {found.strong_convexity:.6g}"
-                f"-strongly convex and {found.smoothness:.6g}-smooth, {shown} (Bok, Su & "
-                "Altschuler 2024)"
-            )
     return trajectory, f"composition of {form.num_steps} Gaussian mechanisms with {shown}"
 
 

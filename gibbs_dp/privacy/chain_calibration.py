@@ -5,22 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from scipy.optimize import brentq, minimize_scalar
 
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds import langevin_last_iterate_gdp
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.privacy.chain import ChainConstants, chain_constants, chain_guarantee
+from gibbs_dp.model.projection import in_theta
+from gibbs_dp.privacy.chain import (
+    ChainConstants,
+    chain_constants,
+    chain_guarantee,
+    last_iterate_gdp,
+    set_of,
+)
+from gibbs_dp.privacy.chain_accuracy import (
+    Accounts,
+    excess_loss_bound,
+    prior_cost_bound,
+    projected_excess_loss_bound,
+)
 from gibbs_dp.privacy.constants import gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at, meaningful_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.sampling.kernels import ULA
+from gibbs_dp.sampling.langevin_run import require_langevin
 
 Accuracy = Callable[[ULA, float], float]
 
@@ -56,67 +68,6 @@ class ChainCalibration:
         return f"gamma={self.gamma:.10g}, {self.kernel!r}, inaccuracy {self.inaccuracy:.4g}"
 
 
-class Accounts(NamedTuple):
-    """What the default inaccuracy needs besides the chain's constants.
-
-    Attributes
-    ----------
-    n, dim
-        Examples and parameters.
-    lipschitz
-        Largest gradient of one example at zero.
-    prior_pull
-        Norm of the gradient of ``-log prior`` at zero.
-    prior_precision
-        Largest curvature of ``-log prior``.
-    prior_offset
-        Largest distance of the prior's mode from zero.
-    radius
-        Norm of the parameters that the run is compared with.
-    """
-
-    n: int
-    dim: int
-    lipschitz: float
-    prior_pull: float
-    prior_precision: float
-    prior_offset: float
-    radius: float
-
-
-def excess_loss_bound(
-    found: ChainConstants, kernel: ULA, gamma: float, accounts: Accounts
-) -> float:
-    """Bound the expected excess of the last iterate's mean loss over that of any small parameter.
-
-    Small is a norm up to ``accounts.radius``. With ``theta*`` the mode, a gradient step is a
-    contraction by ``c`` towards it, so ``E |theta_K - theta*|^2 <= c^{2K} D^2 + 2 h d (1 - c^{2K})
-    / (1 - c^2)`` from a start at zero, ``D = |grad U(0)| / m``; smoothness turns that into a loss,
-    and the prior's pull away from the other parameter costs ``precision (radius + offset)^2 / 2``.
-    A worst case over data: rarely near the truth, but free of the data and explicit.
-
-    Parameters
-    ----------
-    found, kernel, gamma
-        The run, at that gamma; gradients must not be cut by the clip.
-    accounts
-        The rest.
-
-    Returns
-    -------
-    float
-        Bound on the excess loss of one example.
-    """
-    form = kernel.plain_form()
-    h, m, a = form.step_size, found.strong_convexity, accounts
-    c2 = max(abs(1 - h * m), abs(1 - h * found.smoothness)) ** 2
-    decay = c2**form.num_steps
-    start = (gamma * a.n * a.lipschitz + a.prior_pull) / m
-    spread = decay * start**2 + 2 * h * a.dim * (1 - decay) / (1 - c2)
-    prior = a.prior_precision * (a.radius + a.prior_offset) ** 2
-    return (found.smoothness * spread + prior) / (2 * a.n * gamma)
-
-
 def calibrate_chain(
     posterior: GibbsPosterior,
     *,
@@ -127,13 +78,14 @@ def calibrate_chain(
     domain: Domain,
     clip: float | None = None,
     max_steps: int = 1000,
-    radius: float = 1.0,
+    radius: float | None = None,
     accuracy: Accuracy | None = None,
 ) -> ChainCalibration:
     """Find the most accurate ULA run among those that are ``(epsilon, delta)``-DP.
 
     For every number of steps (powers of two) and step size, the largest gamma that the last
-    iterate's Gaussian DP allows; then the settings of least inaccuracy.
+    iterate's Gaussian DP allows; then the settings of least inaccuracy. On a box or a ball steps
+    are projected, and a loss that is only convex will do.
 
     Parameters
     ----------
@@ -146,10 +98,12 @@ def calibrate_chain(
     max_steps
         Most steps.
     radius
-        Norm of the parameters that the bound compares with (default 1).
+        Norm of the parameters that the bound compares with; by default 1, or that of all
+        parameters where the prior is on a box or a ball.
     accuracy
         ``(kernel, gamma) -> number``, smaller is better: measured on public data or a simulated
-        population, never on the private data. By default `excess_loss_bound`.
+        population, never on the private data. By default a bound on the excess loss, for a worst
+        case of data: `excess_loss_bound`, `projected_excess_loss_bound`.
 
     Returns
     -------
@@ -159,7 +113,8 @@ def calibrate_chain(
     Raises
     ------
     ValueError
-        If the problem is not strongly convex and smooth, naming the constant that is missing.
+        If the problem is not strongly convex and smooth (convex and smooth, on a box or a ball),
+        naming the constant that is missing.
 
     Examples
     --------
@@ -173,7 +128,10 @@ def calibrate_chain(
     meaningful_epsilon(epsilon)
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("max_steps", max_steps)
-    checks.positive("radius", radius)
+    if radius is not None:
+        checks.positive("radius", radius)
+    require_langevin(posterior)
+    diameter = set_of(posterior)
     mu = _largest_mu(epsilon, delta)
 
     def constants(gamma: float) -> ChainConstants:
@@ -181,23 +139,28 @@ def calibrate_chain(
             posterior, gamma=gamma, clip=clip, n=n, adjacency=adjacency, domain=domain
         )
 
-    _require_theorem(constants(1.0))
+    _require_theorem(constants(1.0), diameter)
+    radius = _radius(posterior, radius)
     measure = _default_accuracy(posterior, constants, n, domain, clip, radius)
     if accuracy is not None:
         measure = accuracy
+    # Steps are a share of 1 / M. On a set, none above its own size squared is of use, and what
+    # is known of the excess ends at 1; elsewhere the contraction gets worse again beyond 1.
+    floor = 0.0 if diameter is None else radius**-2
+    highest = 1.9 if diameter is None else 0.99
 
     def settings(num_steps: int, log_reach: float) -> tuple[float, ULA, float]:
-        gamma, step_size = _largest_gamma(constants, mu, num_steps, math.exp(log_reach))
+        reach = math.exp(log_reach)
+        gamma, step_size = _largest_gamma(constants, mu, num_steps, reach, diameter, floor)
         kernel = ULA(step_size, num_steps, clip)
         return measure(kernel, gamma), kernel, gamma
 
     best: tuple[float, ULA, float] | None = None
     num_steps = 1
     while num_steps <= max_steps:
-        # The step size as a share of 1 / M; beyond 1 the contraction gets worse again.
         found = minimize_scalar(
             lambda x, k=num_steps: settings(k, x)[0],
-            bounds=(math.log(1e-4), math.log(1.9)),
+            bounds=(math.log(1e-4), math.log(highest)),
             method="bounded",
             options={"xatol": 1e-3},
         )
@@ -227,8 +190,15 @@ def _largest_mu(epsilon: float, delta: float) -> float:
     return mu
 
 
-def _require_theorem(found: ChainConstants) -> None:
-    if not (found.strong_convexity > 0 and math.isfinite(found.smoothness)):
+def _require_theorem(found: ChainConstants, diameter: float | None) -> None:
+    is_bounded = diameter is not None and math.isfinite(diameter)
+    if is_bounded and not (found.strong_convexity >= 0 and math.isfinite(found.smoothness)):
+        raise ValueError(
+            "posterior: the chain's potential is not known to be convex and smooth; use a convex "
+            "loss with a finite smoothness constant on the domain, and a flat, uniform, Gaussian "
+            "or truncated Gaussian prior."
+        )
+    if not is_bounded and not (found.strong_convexity > 0 and math.isfinite(found.smoothness)):
         raise ValueError(
             "posterior: the chain's potential is not known to be strongly convex and smooth; use a "
             "Gaussian prior and a convex loss with a finite smoothness constant on the domain."
@@ -241,22 +211,20 @@ def _require_theorem(found: ChainConstants) -> None:
 
 
 def _largest_gamma(
-    constants: Callable[[float], ChainConstants], mu: float, num_steps: int, reach: float
+    constants: Callable[[float], ChainConstants],
+    mu: float,
+    num_steps: int,
+    reach: float,
+    diameter: float | None,
+    floor: float,
 ) -> tuple[float, float]:
-    """Gamma, and the step size ``reach / M``, at which the last iterate has this ``mu``."""
+    """Gamma, and the step size ``reach / max(M, floor)``, of a last iterate with this ``mu``."""
 
     def excess(log_gamma: float) -> float:
         gamma = math.exp(log_gamma)
         found = constants(gamma)
-        value = langevin_last_iterate_gdp(
-            num_steps,
-            reach / found.smoothness,
-            gradient_sensitivity=found.gradient_sensitivity,
-            gamma=gamma,
-            strong_convexity=found.strong_convexity,
-            smoothness=found.smoothness,
-        )
-        return math.log(value / mu)
+        step_size = reach / max(found.smoothness, floor)
+        return math.log(last_iterate_gdp(found, num_steps, step_size, gamma, diameter) / mu)
 
     low, high = math.log(1e-9), math.log(1e9)
     if excess(high) < 0:
@@ -265,7 +233,15 @@ def _largest_gamma(
     while excess(log_gamma) > 0:
         log_gamma -= 1e-12
     gamma = math.exp(log_gamma)
-    return gamma, reach / constants(gamma).smoothness
+    return gamma, reach / max(constants(gamma).smoothness, floor)
+
+
+def _radius(posterior: GibbsPosterior, radius: float | None) -> float:
+    """Norm of the parameters to compare with: no more than the prior's support has."""
+    farthest = posterior.prior.l2_bound()
+    if radius is None:
+        return farthest if math.isfinite(farthest) else 1.0
+    return radius if posterior.prior.is_euclidean else min(radius, farthest)
 
 
 def _default_accuracy(
@@ -276,6 +252,17 @@ def _default_accuracy(
     clip: float | None,
     radius: float,
 ) -> Accuracy:
+    if not posterior.prior.is_euclidean:
+        cost = prior_cost_bound(posterior, radius)
+        return lambda kernel, gamma: projected_excess_loss_bound(
+            constants(gamma),
+            kernel,
+            gamma,
+            n=n,
+            dim=in_theta(posterior).dim,
+            radius=radius,
+            prior_cost=cost,
+        )
     reach, pull = gradients_at_zero(posterior, domain)
     low, high = posterior.prior.curvature()
     accounts = Accounts(

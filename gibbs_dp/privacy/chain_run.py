@@ -12,6 +12,7 @@ from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.projection import in_theta
 from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
@@ -80,7 +81,7 @@ def private_chain(
     n
         Under add/remove, the public upper bound on the number of examples; needed there.
     start
-        Where all chains begin; zeros by default.
+        Where all chains begin; zeros by default, or the nearest point of the support.
     key
         A fixed key, which voids the guarantee since anyone can repeat the noise; by default the
         operating system's entropy.
@@ -133,5 +134,5 @@ def private_chain(
         num_draws=num_draws,
         key=secret_key() if key is None else key,
     )
-    theta = jax.vmap(posterior.constrain)(flat)
+    theta = jax.vmap(in_theta(posterior).constrain)(flat)
     return PrivateChainDraws(theta, None if reason else guarantee, reason)

@@ -30,7 +30,8 @@ def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
     Returns
     -------
     list of Row
-        One per guarantee; ``inf`` where it does not hold.
+        One per guarantee; ``inf`` where it does not hold. Bayesian DP is among them where a law of
+        dependent rows was declared; the others are then of DP alone.
 
     Examples
     --------
@@ -59,6 +60,10 @@ def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
             table.append(Row(name, math.inf, f"no: {accountant.why_none(name.startswith('pure'))}"))
         else:
             table.append(Row(name, value, f"{route.name}: {route.assumption}"))
+    if accountant.rows is not None:
+        value, why = accountant.bayesian(), accountant.of_dependent_rows()[0]
+        reason = f"no: {why}." if math.isinf(value) else f"influence of rows: {why}"
+        table.append(Row("Bayesian DP, eps", value, reason))
     return table
 
 
@@ -92,6 +97,7 @@ def explain(accountant: Accountant, *, delta: float = 1e-5) -> str:
     lines += [f"  {name:<31} {value:.9g}" for name, value in constants.items()]
     lines += [f"{r.name} assumes: {r.assumption}." for r in accountant.routes]
     lines += [f"{name} does not apply: {reason}." for name, reason in accountant.missing]
+    lines += [f"{text}." for text in accountant.of_dependent_rows()]
     lines.append(
         "All of it is for exact draws in exact arithmetic; a Markov chain's draws are approximate."
     )

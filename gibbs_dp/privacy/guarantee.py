@@ -12,6 +12,8 @@ from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io import html
+from gibbs_dp.privacy.dependent_rows import NO_PURE
+from gibbs_dp.privacy.dependent_rows import PREFIX as BAYESIAN
 
 Mechanism = Literal["exact draw", "approximate draw", "chain", "direct draw"]
 
@@ -53,6 +55,10 @@ class Guarantee:
         What it does not cover.
     total_variation
         Declared distance of the draws' law from the posterior; of "approximate draw" only.
+    bayesian_epsilon
+        Bayesian DP under a declared law of dependent rows, nats: against an adversary who knows
+        any other rows. None where no law was declared (all else is DP, about datasets that differ
+        in one row), infinite where the release has none.
 
     Examples
     --------
@@ -76,6 +82,7 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     caveats: tuple[str, ...] = (FINITE_PRECISION,)
     total_variation: float | None = None
+    bayesian_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         checks.adjacency(self.adjacency)
@@ -86,6 +93,8 @@ class Guarantee:
         for name in ("pure_epsilon", "zcdp", "gdp"):
             if getattr(self, name) is not None:
                 checks.nonnegative(name, getattr(self, name))
+        if self.bayesian_epsilon is not None:
+            checks.nonnegative("bayesian_epsilon", self.bayesian_epsilon, allow_infinite=True)
 
     @property
     def is_idealized(self) -> bool:
@@ -96,7 +105,7 @@ class Guarantee:
         """Guarantee draws whose law is within ``tau`` of an exact draw's, for *every* dataset.
 
         ``m`` such draws are within ``m tau`` of ``m`` exact ones: ``(epsilon, delta + (1 +
-        e^epsilon) m tau)``-DP. Pure, zero-concentrated and Gaussian DP are lost.
+        e^epsilon) m tau)``-DP. Pure, zero-concentrated, Gaussian and Bayesian DP are lost.
 
         Parameters
         ----------
@@ -130,6 +139,11 @@ class Guarantee:
             f"the law of each draw is within total variation {total_variation:g} of the posterior "
             "for every dataset of the domain (declared, not measured)"
         )
+        kept = [a.removeprefix("exact draws; ") for a in self.assumptions]
+        caveats = self.caveats
+        if self.bayesian_epsilon is not None:
+            kept = [a for a in kept if not a.startswith(BAYESIAN)]
+            caveats = (*(c for c in caveats if not c.startswith(BAYESIAN)), NO_PURE)
         return replace(
             self,
             mechanism="approximate draw",
@@ -138,8 +152,10 @@ class Guarantee:
             zcdp=None,
             gdp=None,
             renyi=(),
-            assumptions=(*(a.removeprefix("exact draws; ") for a in self.assumptions), text),
+            assumptions=(*kept, text),
+            caveats=caveats,
             total_variation=total_variation,
+            bayesian_epsilon=None if self.bayesian_epsilon is None else math.inf,
         )
 
     def summary(self) -> str:
@@ -154,10 +170,13 @@ class Guarantee:
 
     def _head(self) -> str:
         draws = "1 draw" if self.num_draws == 1 else f"{self.num_draws} draws"
-        return (
+        head = (
             f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours, {draws} at "
             f"gamma = {self.gamma:.6g}"
         )
+        if self.bayesian_epsilon is None:
+            return head
+        return f"{head}; {self.bayesian_epsilon:.6g}-Bayesian DP of dependent rows"
 
     def _currencies(self) -> list[tuple[str, float]]:
         named = ((text, getattr(self, name)) for name, text in CURRENCIES.items())

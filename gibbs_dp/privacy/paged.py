@@ -27,6 +27,7 @@ NAMES = {
     "epsilon": "epsilon",
     "delta": "delta",
     "pure_epsilon": "pure epsilon",
+    "bayesian_epsilon": "Bayesian DP epsilon, for the declared law of the rows",
     "zcdp": "zCDP rho",
     "gdp": "Gaussian DP mu",
     "total_variation": "declared total variation",

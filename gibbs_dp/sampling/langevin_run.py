@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -12,6 +13,7 @@ from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.projection import in_theta, is_projectable, project
 from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.sgld import SGLD
 from gibbs_dp.sampling.kernels.ula import ULA
@@ -31,12 +33,13 @@ def run_langevin(
     """Run independent chains and keep the last iterate of each.
 
     Nothing but the gradients sees the data: start, step, length, gamma and clip are the caller's,
-    there is no preconditioner, no adaptation and no acceptance step.
+    there is no preconditioner, no adaptation and no acceptance step. On a box or a ball each step
+    ends at the nearest point of it, in theta's own coordinates: draws may lie on the boundary.
 
     Parameters
     ----------
     posterior
-        A per-example loss and a prior on all of Euclidean space.
+        A per-example loss and a prior on all of Euclidean space, a box or a ball.
     data
         Examples, a pytree whose leaves have leading axis ``n``.
     gamma
@@ -45,7 +48,8 @@ def run_langevin(
         `gibbs_dp.ULA` (full batch) or `gibbs_dp.SGLD` (Poisson minibatches), with a fixed step and
         no preconditioner.
     start
-        Where all chains begin; zeros by default. For a guarantee it must be free of the data.
+        Where all chains begin; zeros by default, or the nearest point to them. For a guarantee it
+        must be free of the data.
     num_draws
         Independent chains.
     key
@@ -54,13 +58,13 @@ def run_langevin(
     Returns
     -------
     Array
-        Last iterates, flat, ``[draws, dim]``.
+        Last iterates, flat, ``[draws, dim]``, in theta's own coordinates.
 
     Raises
     ------
     ValueError
-        For a structured loss, a prior whose support is not all of Euclidean space, or a kernel
-        outside the form that the theorems cover.
+        For a structured loss, a prior on another support, or a kernel outside the form that the
+        theorems cover.
 
     Examples
     --------
@@ -73,7 +77,8 @@ def run_langevin(
     num_draws = positive_count("num_draws", num_draws)
     if not 0 <= gamma < float("inf"):
         raise ValueError(f"gamma: {gamma:g} is not a finite number >= 0.")
-    position = jnp.zeros(posterior.dim) if start is None else posterior.unconstrain(start)
+    flat = in_theta(posterior)
+    position = jnp.zeros(flat.dim) if start is None else flat.unconstrain(start)
     keys = jax.random.split(as_key(key), num_draws)
     return run_form(
         posterior, kernel.plain_form(), as_examples(data), jnp.asarray(float(gamma)), position, keys
@@ -87,10 +92,10 @@ def require_langevin(posterior: GibbsPosterior) -> None:
             "posterior: Langevin steps clip gradients per example, but a total_loss has none; use "
             "a per-example loss."
         )
-    if not posterior.prior.is_euclidean:
+    if not is_projectable(posterior.prior):
         raise ValueError(
-            "posterior: Langevin steps leave a bounded support; use a prior on all of Euclidean "
-            "space, such as a Gaussian one."
+            "posterior: Langevin steps leave this support, and only a box or a ball is projected "
+            "onto; use a prior on one of them or on all of Euclidean space, such as a Gaussian one."
         )
 
 
@@ -106,6 +111,7 @@ def run_form(
 ) -> Float[Array, "draws dim"]:
     """Run the chains of `run_langevin` from checked arguments, in a form that can be traced."""
     n = num_examples(data)
+    flat, pull = in_theta(posterior), theta_prior_gradient(posterior)
 
     def chain(key: PRNGKeyArray) -> Float[Array, " dim"]:
         def one(index: Array, state: ula.ULAState) -> ula.ULAState:
@@ -116,11 +122,27 @@ def run_form(
                 batch = langevin.poisson_batch(batch_key, data, n, rate, start.dtype)
 
             def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
-                loss = langevin.loss_gradient(posterior, theta, batch, form.clip)
-                return gamma * loss + langevin.prior_gradient(posterior, theta)
+                loss = langevin.loss_gradient(flat, theta, batch, form.clip)
+                return gamma * loss + pull(theta)
 
-            return ula.step(noise_key, state, gradient, form.step_size)
+            moved = ula.step(noise_key, state, gradient, form.step_size)
+            return ula.ULAState(project(posterior.prior, moved.position))
 
-        return jax.lax.fori_loop(0, form.num_steps, one, ula.init(start)).position
+        first = ula.init(project(posterior.prior, start))
+        return jax.lax.fori_loop(0, form.num_steps, one, first).position
 
     return jax.vmap(chain)(keys)
+
+
+def theta_prior_gradient(
+    posterior: GibbsPosterior,
+) -> Callable[[Float[Array, " dim"]], Float[Array, " dim"]]:
+    """Gradient of ``-log prior`` in theta's own coordinates."""
+    if posterior.prior.is_euclidean:
+        return partial(langevin.prior_gradient, posterior)
+    flat = in_theta(posterior)
+
+    def cost(theta: Float[Array, " dim"]) -> Float[Array, ""]:
+        return -posterior.prior.log_prob(flat.constrain(theta))
+
+    return jax.grad(cost)

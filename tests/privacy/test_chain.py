@@ -261,13 +261,9 @@ REFUSED = {
         {"posterior": gdp.GibbsPosterior(total_loss=lambda t, z: t, prior=dist.Normal(0.0, 1.0))},
         "a total_loss has none",
     ),
-    "bounded support": (
-        {
-            "posterior": gdp.GibbsPosterior(
-                gdp.losses.logistic, gdp.Flat(gdp.supports.box(-1.0, 1.0, 2))
-            )
-        },
-        "leave a bounded support",
+    "a simplex": (
+        {"posterior": gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.simplex(2)))},
+        "only a box or a ball is projected onto",
     ),
     "delta": ({"delta": 1.0}, "delta must lie in"),
     "no delta": ({"delta": 0.0}, "delta must lie in"),

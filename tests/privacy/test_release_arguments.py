@@ -116,7 +116,7 @@ PROVEN = {
     "text": ({"epsilon": "1"}, "epsilon must be a number"),
     "huge": ({"epsilon": 1e300}, "epsilon: one above 600"),
     "tiny": ({"delta": 1e-300}, "delta: below 1e-280"),
-    "bounded": ({"posterior": MEAN}, "Langevin steps leave a bounded support"),
+    "bounded": ({"posterior": MEAN}, "proven draws are proposed on all of Euclidean space"),
     "ledger": ({"ledger": None}, "ledger: give a gibbs_dp.Ledger"),
 }
 WAYS = {

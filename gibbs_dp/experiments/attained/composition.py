@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtri_exp
+from scipy.special import log_ndtr, ndtri_exp
 
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.experiments.attained.case import Case, equal, single
@@ -62,6 +62,16 @@ def steep_pair(slope: float) -> float:
     return -2 * float(ndtri_exp(log_miss - math.log(2)))
 
 
+def steep_chains(diameter: float = 1.0, deviation: float = 1.0, shift: float = 40.0) -> float:
+    """``mu`` that two steps of projected chains need whose slopes press them to opposite ends.
+
+    After one step, from the middle, each is at its end but for a chance below ``1e-80``; the second
+    step is on the other half with the tail of a Gaussian, which projection does not touch.
+    """
+    at_end = log_ndtr((shift - diameter) / 2 / deviation)
+    return -2 * float(ndtri_exp(at_end + log_ndtr(-(shift + diameter) / 2 / deviation)))
+
+
 def moved_response(tau: float = 0.01) -> float:
     """Randomized response after moving mass tau towards the worse event on both sides."""
     push = np.array([tau, -tau])
@@ -113,6 +123,20 @@ CASES: dict[str, list[Case]] = {
             langevin(),
             bounds.langevin_last_iterate_gdp(
                 7, 0.3, gradient_sensitivity=1.7, gamma=0.8, strong_convexity=0.5, smoothness=0.5
+            ),
+        )
+    ),
+    "projected_langevin_gdp": equal(
+        lambda: (
+            steep_chains(),
+            bounds.projected_langevin_gdp(
+                2,
+                0.5,
+                gradient_sensitivity=40.0,
+                gamma=2.0,
+                diameter=1.0,
+                strong_convexity=0.0,
+                smoothness=0.0,
             ),
         )
     ),

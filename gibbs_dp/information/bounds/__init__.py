@@ -45,12 +45,6 @@ from gibbs_dp.information.bounds.gaussian_dp import bounded_convex_gdp as bounde
 from gibbs_dp.information.bounds.gaussian_dp import delta_from_gdp as delta_from_gdp
 from gibbs_dp.information.bounds.gaussian_dp import delta_from_zcdp as delta_from_zcdp
 from gibbs_dp.information.bounds.gaussian_dp import gdp_composition as gdp_composition
-from gibbs_dp.information.bounds.gaussian_dp import (
-    langevin_last_iterate_gdp as langevin_last_iterate_gdp,
-)
-from gibbs_dp.information.bounds.gaussian_dp import (
-    langevin_trajectory_gdp as langevin_trajectory_gdp,
-)
 from gibbs_dp.information.bounds.gaussian_dp import strongly_convex_gdp as strongly_convex_gdp
 from gibbs_dp.information.bounds.gaussian_dp import zcdp_from_gdp as zcdp_from_gdp
 from gibbs_dp.information.bounds.generalization import (
@@ -81,6 +75,15 @@ from gibbs_dp.information.bounds.generalization import (
     generalization_subexponential as generalization_subexponential,
 )
 from gibbs_dp.information.bounds.generalization import selection_bias as selection_bias
+from gibbs_dp.information.bounds.langevin import (
+    langevin_last_iterate_gdp as langevin_last_iterate_gdp,
+)
+from gibbs_dp.information.bounds.langevin import (
+    langevin_trajectory_gdp as langevin_trajectory_gdp,
+)
+from gibbs_dp.information.bounds.langevin import (
+    projected_langevin_gdp as projected_langevin_gdp,
+)
 from gibbs_dp.information.bounds.max_information import (
     composed_max_information as composed_max_information,
 )

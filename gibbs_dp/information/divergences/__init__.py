@@ -1,5 +1,8 @@
-"""Divergences between two laws: finite, Gaussian, Laplace, and densities by quadrature."""
+"""Divergences of two laws: finite, Gaussian, Laplace, of one family, densities by quadrature."""
 
+from gibbs_dp.information.divergences.exponential_family import (
+    exponential_family_renyi as exponential_family_renyi,
+)
 from gibbs_dp.information.divergences.finite import alpha_divergence as alpha_divergence
 from gibbs_dp.information.divergences.finite import (
     approximate_max_divergence as approximate_max_divergence,

@@ -18,6 +18,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 from gibbs_dp.privacy.chain import GENERATOR
+from gibbs_dp.privacy.dependent_rows import DependentRows
 from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
@@ -63,9 +64,11 @@ def release(
     delta: float | None = None,
     zcdp: float | None = None,
     gdp: float | None = None,
+    bayesian_epsilon: float | None = None,
     total_variation: float | None = None,
     num_draws: int = 1,
     n: int | None = None,
+    rows: DependentRows | Any | None = None,
     kernel: Kernel | Any | None = None,
     num_warmup: int = 500,
     num_samples: int = 1000,
@@ -96,7 +99,7 @@ def release(
     accept
         The idealizations that you accept, by name: "exact-draw" (not needed with
         ``total_variation``) and "float-arithmetic".
-    pure_epsilon, epsilon, delta, zcdp, gdp
+    pure_epsilon, epsilon, delta, zcdp, gdp, bayesian_epsilon
         One target, as in `gibbs_dp.calibrate`.
     total_variation
         A distance of each chain's law from the posterior that you can vouch for, for every
@@ -105,6 +108,9 @@ def release(
         Draws to release.
     n
         Under add/remove: a public upper bound on the number of examples.
+    rows
+        Law of examples that depend on each other, chosen without looking at them, as in
+        `gibbs_dp.privacy.account`; it is for ``bayesian_epsilon``. The ledger is charged in DP.
     kernel, num_warmup, num_samples
         How each chain runs, as in `gibbs_dp.sample`. A kernel without an acceptance step (ULA,
         SGLD) needs ``total_variation``: its draws are biased and do not count as exact.
@@ -151,11 +157,11 @@ def release(
     num_warmup, num_samples = check_run(
         posterior.dim, num_draws, num_chains, num_warmup, num_samples
     )
-    target = Target(pure_epsilon, epsilon, delta, zcdp, gdp)
+    target = Target(pure_epsilon, epsilon, delta, zcdp, gdp, bayesian_epsilon)
     with finite_figures():
         check_proper(posterior, domain)
         guarantee = _guarantee(
-            posterior, target, size, adjacency, domain, num_draws, total_variation
+            posterior, target, size, adjacency, domain, num_draws, total_variation, rows
         )
 
     def draw(unchecked: GibbsPosterior, examples: PyTree) -> PyTree | None:
@@ -194,6 +200,7 @@ def _guarantee(
     domain: Domain,
     num_draws: int,
     total_variation: float | None,
+    rows: DependentRows | Any | None,
 ) -> Guarantee:
     """Calibrate, so that the target is met together with a declared total variation."""
     asked = target
@@ -214,7 +221,13 @@ def _guarantee(
             )
         asked = replace(target, delta=target.delta - lost)
     found = calibrate_gamma(
-        posterior, asked, n=n, adjacency=adjacency, domain=domain, num_draws=num_draws
+        posterior,
+        asked,
+        n=n,
+        adjacency=adjacency,
+        domain=domain,
+        num_draws=num_draws,
+        rows=rows,
     ).guarantee
     if total_variation is not None and target.delta is not None:
         found = replace(found.within_total_variation(total_variation), delta=target.delta)

@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.projection import in_theta
 from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
 from gibbs_dp.privacy.entropy import secret_key
@@ -55,7 +56,8 @@ def release_chain(
 
     Either ``epsilon``, for which `calibrate_chain` finds a single ULA run, or the ``kernel`` and
     ``gamma`` to run, all free of the data. Start at zero, full batch (or Poisson minibatches), no
-    preconditioner: the form that the theorems cover.
+    preconditioner, each step projected where the prior is on a box or a ball: the form that the
+    theorems cover.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ def release_chain(
         check_fits("clip", form.clip)
     if form.num_steps > MOST:
         raise ValueError(f"num_steps: {form.num_steps} are more than one loop counts; lower it.")
-    start, keys = jnp.zeros(posterior.dim), jax.random.split(jax.random.key(0), num_draws)
+    start, keys = jnp.zeros(in_theta(posterior).dim), jax.random.split(jax.random.key(0), num_draws)
 
     def program(unchecked: GibbsPosterior, examples: PyTree) -> Any:
         return run_form(unchecked, form, examples, jnp.asarray(gamma), start, keys)
@@ -150,7 +152,7 @@ def release_chain(
             num_draws=num_draws,
             key=secret_key(),
         )
-        return finite_draws(posterior, flat)
+        return finite_draws(in_theta(posterior), flat)
 
     guarantee = replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT))
     return charge_and_draw(

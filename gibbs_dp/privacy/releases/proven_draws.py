@@ -97,6 +97,11 @@ def release_proven(
         posterior, data, domain, adjacency, ledger, num_draws, n, accept, [FLOAT_ARITHMETIC]
     )
     require_langevin(posterior)
+    if not posterior.prior.is_euclidean:
+        raise ValueError(
+            "posterior: proven draws are proposed on all of Euclidean space; use a prior there, "
+            "such as a Gaussian one."
+        )
     with finite_figures():
         guarantee, plan = plan_proven(
             posterior,
