@@ -77,7 +77,11 @@ def guarantee_page(
     """
     before = page.section("What it is of", page.bullets(about))
     sections = (before, *_sections(promise), page.settings((), page.installed()))
-    return Page(title or TITLE, _what(promise), verdict(promise), sections)
+    is_void = any(text.startswith("NOT COVERED") for text in promise.get("caveats", ()))
+    said = verdict(promise)
+    if is_void:
+        said += " It does NOT cover what was taken from the data: see the caveats."
+    return Page(title or TITLE, _what(promise), said, sections, is_warned=is_void)
 
 
 def release_page(

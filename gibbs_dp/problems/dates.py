@@ -39,6 +39,8 @@ def as_pairs(
         if isinstance(pair, str) or len(pair) != 2:
             raise ValueError(f"date: give columns with a day each, got {pair!r}.")
         name, day = pair
+        if not isinstance(day, str):
+            raise ValueError(f"date: give the day of {name!r} as a text, got {day!r}.")
         if name in found or name in categorical:
             what = "twice" if name in found else "also as categorical"
             raise ValueError(f"date: {name!r} is named {what}; once is enough.")

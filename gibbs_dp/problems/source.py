@@ -64,6 +64,12 @@ class Spelling:
 
     def __post_init__(self) -> None:
         text_tables.decimal_mark(self.decimal)
+        for name in ("sep", "decimal", "encoding"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) or (name == "sep" and value is None)):
+                raise ValueError(f"{name}: give a text, got {value!r}.")
+        if not all(isinstance(text, str) for text in self.na_values):
+            raise ValueError(f"na_values: give texts, got {list(self.na_values)!r}.")
         text_tables.text_encoding(self.encoding)
         if self.sep is not None:
             text_tables.separator(self.sep, self.decimal)

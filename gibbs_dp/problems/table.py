@@ -127,6 +127,8 @@ def table(
         raise ValueError(
             "date_format: it is of the columns that date names; name one, or leave it."
         )
+    if isinstance(na_values, str):
+        raise ValueError(f"na_values: give a list of texts, such as [{na_values!r}].")
     source = open_table(data, Spelling(sep, decimal, encoding, tuple(na_values)))
     source = with_days(source, days, DateFormat(date_format))
     encoded = encode(source, target, loss, features, missing, categorical or (), weights, group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,7 +22,7 @@ from gibbs_dp.privacy.private_data import dataset_size
 from gibbs_dp.privacy.releases.checks import EXACT_DRAW, FLOAT_ARITHMETIC, require_accepted
 from gibbs_dp.privacy.releases.steps import ReleaseError
 from gibbs_dp.sklearn.leaks import Family, leak, warn_again
-from gibbs_dp.sklearn.plan import Draw
+from gibbs_dp.sklearn.plan import SECRET, Draw
 from gibbs_dp.sklearn.secret import Noise, SecretNoise
 
 FAILED = (
@@ -51,6 +52,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         family = self.__dict__.setdefault("_family", Family())
         twin = type(self)(**{k: _copied(v) for k, v in self.get_params(deep=False).items()})
         twin._family = family
+        # What scikit-learn's own clone keeps besides parameters: routing, and set_output.
+        for name in ("_metadata_request", "_sklearn_output_config"):
+            if hasattr(self, name):
+                setattr(twin, name, copy.deepcopy(getattr(self, name)))
         return twin
 
     def __sklearn_tags__(self) -> Any:
@@ -87,6 +92,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _told(self) -> list[str]:
         """Say in sentences what was released."""
         return []
+
+    @property
+    def _columns(self) -> list[str] | None:
+        """Names of the columns that were fitted, where they have any."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
 
     # -- what fits do ---------------------------------------------------------------------
 
@@ -137,7 +148,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if thetas is None or not np.isfinite(thetas).all():
             raise ReleaseError(FAILED)
         voids = tuple(f"NOT COVERED: {sentence}" for sentence in kept)
-        self.guarantee_ = replace(guarantee, caveats=(*guarantee.caveats, *voids))
+        caveats = guarantee.caveats
+        if self.random_state is not None:
+            caveats = tuple(text for text in caveats if text != SECRET)
+        self.guarantee_ = replace(guarantee, caveats=(*caveats, *voids))
         self.gamma_, self.charge_ = guarantee.gamma, charge
         return thetas
 

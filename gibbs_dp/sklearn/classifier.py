@@ -38,17 +38,17 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         "auto": what the rule picks, for two classes Huber's loss of labels -1 and 1, or a linear
         one; for more, softmax cross-entropy or a linear one. "logistic": always logistic (softmax).
     bounds
-        ``(low, high)`` of the columns, numbers or one a column, declared without looking at the
-        data; values beyond are moved there. Best where a range spans about five standard
-        deviations. Where neither this nor ``x_bound`` is given, they are taken from the data,
-        with a `PrivacyLeakWarning`.
+        ``(low, high)`` of the columns, numbers or one a column, or a dict of them by column,
+        declared without looking at the data; values beyond are moved there. Best where a range
+        spans about five standard deviations. Where neither this nor ``x_bound`` is given, they are
+        taken from the data, with a `PrivacyLeakWarning`.
     x_bound
         Instead: the largest Euclidean norm of a row of features; longer rows are shortened.
     classes
         All labels that there may be; taken from the data, with a warning, where not given.
     theta_bound
         Largest log-odds that the prior allows; chosen by the rule where not given. For mechanism
-        "posterior".
+        "posterior" only.
     fit_intercept
         Whether there is an intercept.
     mechanism
@@ -205,8 +205,9 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         """
         if self.loss not in LOSSES:
             raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
-        self.classes_, size = classes, len(classes)
+        size = len(classes)
         self._fit_linear(rows, place, 1 if size == 2 else size, kept, is_read)
+        self.classes_ = classes  # a fit that fails leaves the last one whole
 
     def _choose(self, facts: Facts) -> Choice:
         return choose_for_classes(facts, self.loss)
@@ -220,6 +221,9 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         if choice.bend is None:
             return losses.logistic, (0.0, 1.0)
         return losses.Huber(delta=choice.bend), (-1.0, 1.0)
+
+    def _unit(self, choice: Choice, facts: Facts) -> float:
+        return 2.0 if self._loss_of(choice, facts)[1][0] < 0 else 1.0
 
     def _labels(
         self, y: Float[np.ndarray, " rows"], y_range: tuple[float, float]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.information import checks
 from gibbs_dp.sklearn.leaks import leak
 
 Rows = Float[np.ndarray, "rows columns"]
@@ -76,6 +78,7 @@ def declared_scaling(
     fit_intercept: bool,
     norm: float,
     kept: list[str],
+    columns: Sequence[str] | None = None,
 ) -> Scaling:
     """Make the scaling that was declared, or with a warning the one that the data suggest.
 
@@ -84,7 +87,7 @@ def declared_scaling(
     rows
         Features as they came; looked at only where nothing was declared.
     bounds
-        ``(low, high)``, numbers or one a column.
+        ``(low, high)``, numbers or one a column, or a dict of them by column.
     x_bound
         Instead: largest norm of a row.
     fit_intercept
@@ -93,6 +96,8 @@ def declared_scaling(
         What standardized rows are shortened to.
     kept
         Sentences about what was taken from the data.
+    columns
+        Names of the columns, where they have any.
 
     Returns
     -------
@@ -123,37 +128,93 @@ def declared_scaling(
             kept,
         )
     else:
-        low, high = declared_pair("bounds", bounds, size)
+        low, high = declared_pair("bounds", bounds, size, columns)
     width = (high - low) / (2 * HALF_RANGE)
     reach = min(norm, HALF_RANGE * float(np.sqrt(size)))
     return Scaling(low, high, (low + high) / 2, width, reach, 1.0 if fit_intercept else 0.0)
 
 
 def declared_pair(
-    name: str, bounds: Any, size: int
+    name: str, bounds: Any, size: int, columns: Sequence[str] | None = None
 ) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
-    """Read ``(low, high)``, each a number or one a column.
+    """Read ``(low, high)``, each a number or one a column, or ``{column: (low, high)}``.
+
+    Parameters
+    ----------
+    name
+        Of the argument, for messages.
+    bounds
+        What was declared. A pandas Series is taken by its index, where columns have names.
+    size
+        Number of columns.
+    columns
+        Their names, where they have any.
+
+    Returns
+    -------
+    tuple
+        Lower and upper bounds ``[size]``.
 
     Raises
     ------
     ValueError
-        If they are not two, not finite, of another length, or not in order.
+        If they are not two, not finite, of another length or other names, or not in order.
 
     Examples
     --------
     >>> declared_pair("bounds", (0.0, [1.0, 2.0]), 2)
     (array([0., 0.]), array([1., 2.]))
+    >>> declared_pair("bounds", {"b": (0, 1), "a": (2, 3)}, 2, ["a", "b"])
+    (array([2., 0.]), array([3., 1.]))
     """
+    if isinstance(bounds, Mapping):
+        bounds = _by_name(name, bounds, columns)
     try:
-        low, high = (np.broadcast_to(np.asarray(b, np.float64), (size,)) for b in bounds)
-    except (TypeError, ValueError):
+        sides = [_in_order(name, side, columns) for side in bounds]
+        low, high = (np.broadcast_to(np.asarray(s, np.float64), (size,)) for s in sides)
+    except (TypeError, ValueError) as error:
+        if str(error).startswith(name):
+            raise
         raise ValueError(
             f"{name}: give (low, high), each a number or {size} of them, one a column; got "
-            f"{bounds!r}."
+            f"{checks.shown(bounds)}."
         ) from None
-    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
-        raise ValueError(f"{name}: low must be below high, and both finite; got {bounds!r}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_wide = np.isfinite(low) & np.isfinite(high) & (low < high) & np.isfinite(high - low)
+    if not is_wide.all():
+        raise ValueError(
+            f"{name}: low must be below high, both finite, and so their difference; got "
+            f"{checks.shown(bounds)}."
+        )
     return low, high
+
+
+def _by_name(
+    name: str, bounds: Mapping[Any, Any], columns: Sequence[str] | None
+) -> tuple[list[Any], list[Any]]:
+    """Put bounds of named columns in the columns' order."""
+    if columns is None or set(bounds) != set(columns):
+        raise ValueError(
+            f"{name}: a dict needs a table whose columns have names, and all of them; got bounds "
+            f"of {checks.shown(list(bounds))}."
+        )
+    try:
+        low, high = zip(*(bounds[column] for column in columns), strict=True)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: give (low, high) of every column.") from None
+    return list(low), list(high)
+
+
+def _in_order(name: str, side: Any, columns: Sequence[str] | None) -> Any:
+    """Put a Series in the columns' order: its index says which is which."""
+    index = getattr(side, "index", None)
+    if not hasattr(side, "reindex") or columns is None or index is None:
+        return side
+    if set(index) == set(columns) and len(index) == len(columns):
+        return side.reindex(columns)
+    if list(index) == list(range(len(columns))):
+        return side
+    raise ValueError(f"{name}: a Series needs the columns' names as its index, or is a list.")
 
 
 def _positive(name: str, value: Any) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any
 
@@ -30,26 +29,18 @@ def leak(sentence: str, kept: list[str]) -> None:
 
 
 class Family:
-    """Counts fits of an estimator and of all its clones in this process."""
+    """Counts the fits of one estimator and of its clones, in this process."""
 
     def __init__(self) -> None:
-        self._count = itertools.count(1)
         self.num_fits = 0
 
     def fitted(self) -> int:
         """Count one more fit."""
-        self.num_fits = next(self._count)
+        self.num_fits += 1
         return self.num_fits
 
     def __deepcopy__(self, memo: Any) -> Family:
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"num_fits": self.num_fits}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.num_fits = state["num_fits"]
-        self._count = itertools.count(self.num_fits + 1)
 
 
 def warn_again(num_fits: int, epsilon: float, has_ledger: bool) -> None:

@@ -74,11 +74,22 @@ class PrivateLinearModel(PrivateEstimator):
             choice = self._settings_of(self.mechanism, facts)
         if self.theta_bound is not None:
             bound = checks.positive("theta_bound", self.theta_bound)
-            choice = choice._replace(radius=bound) if choice.mechanism == "posterior" else choice
+            if choice.mechanism != "posterior":
+                raise ValueError(
+                    f"theta_bound: mechanism {choice.mechanism!r} has no ball; leave it out, or "
+                    "use mechanism='posterior'."
+                )
+            choice = choice._replace(radius=bound / self._unit(choice, facts))
         loss, y_range = self._loss_of(choice, facts)
         plan = make_plan(facts, choice, loss, y_range)
         scaling = declared_scaling(
-            rows, self.bounds, self.x_bound, self.fit_intercept, choice.norm, kept
+            rows,
+            self.bounds,
+            self.x_bound,
+            self.fit_intercept,
+            choice.norm,
+            kept,
+            self._columns,
         )
         noise = self._noise(kept)
         y = self._labels(y, y_range)
@@ -93,9 +104,7 @@ class PrivateLinearModel(PrivateEstimator):
         self.coef_, self.intercept_ = scaling.coefficients(self.draws_.mean(axis=0))
 
     def _told(self) -> list[str]:
-        names = getattr(
-            self, "feature_names_in_", [f"column {i}" for i in range(self.n_features_in_)]
-        )
+        names = self._columns or [f"column {i}" for i in range(self.n_features_in_)]
         outputs = np.atleast_2d(self.coef_)
         bases = np.atleast_1d(self.intercept_)
         found = [f"{self.told_}."]
@@ -125,6 +134,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _choose(self, facts: Facts) -> Choice:
         """Apply the rule."""
         raise NotImplementedError
+
+    def _unit(self, choice: Choice, facts: Facts) -> float:
+        """Predictions, as users count them, of 1 in the loss's units."""
+        return 1.0
 
     def _loss_of(self, choice: Choice, facts: Facts) -> tuple[Loss, tuple[float, float]]:
         """Return the loss of a choice, and the range of labels as it takes them."""
@@ -224,7 +237,10 @@ def as_classes(classes: Any) -> np.ndarray:
     >>> as_classes(["yes", "no"]).tolist()
     ['no', 'yes']
     """
-    found = np.unique(np.asarray(classes))
+    try:
+        found = np.unique(np.asarray(list(classes)))
+    except TypeError:
+        found = np.array([])
     if len(found) < 2:
         raise ValueError(f"classes: declare two or more different ones, got {classes!r}.")
     return found

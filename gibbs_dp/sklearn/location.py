@@ -58,12 +58,12 @@ class PrivateLocation(PrivateEstimator):
             low, high = rows.min(axis=0), rows.max(axis=0)
             high = np.where(high > low, high, low + 1.0)
         else:
-            low, high = declared_pair("bounds", self.bounds, rows.shape[1])
+            low, high = declared_pair("bounds", self.bounds, rows.shape[1], self._columns)
         return (np.clip(rows, low, high) - low) / (high - low), low, high
 
     def _facts(self, rows: Rows) -> Facts:
         return Facts(len(rows), rows.shape[1], float(self.epsilon), float(self.delta))
 
     def _listed(self, values: Columns) -> str:
-        names = getattr(self, "feature_names_in_", [f"column {i}" for i in range(len(values))])
+        names = self._columns or [f"column {i}" for i in range(len(values))]
         return ", ".join(f"{name} {value:.6g}" for name, value in zip(names, values, strict=True))

@@ -17,6 +17,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.sklearn.lattice import FINENESS, add_noise, on_lattice
 from gibbs_dp.sklearn.location import PrivateLocation, Rows
 from gibbs_dp.sklearn.plan import Facts, direct
 from gibbs_dp.sklearn.rule import gdp_worth
@@ -139,8 +140,9 @@ def _plan_mean(facts: Facts) -> tuple[Guarantee, Any]:
 
         def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
             # Density exp(-r) of the norm r in dim dimensions: a Gamma(dim + 1) times a cube.
-            length = gamma_length(dim + 1, noise) / (gamma * n)
-            return np.asarray([rows.mean(axis=0) + length * (2 * noise.random(dim) - 1)])
+            length = gamma_length(dim + 1, noise) / gamma
+            moved = length * (2 * noise.random(dim) - 1)
+            return np.asarray([add_noise(on_lattice(rows).sum(axis=0), moved) / n])
 
     else:
         # Rows less the middle of the cube differ by at most 2 * sqrt(dim) / 2.
@@ -149,9 +151,9 @@ def _plan_mean(facts: Facts) -> tuple[Guarantee, Any]:
         gamma = found.gamma
 
         def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
-            mean, deviation = rows.mean(axis=0), 1 / math.sqrt(n * gamma)
+            total, deviation = on_lattice(rows).sum(axis=0), math.sqrt(n / gamma)
             if isinstance(noise, SecretNoise):
-                return np.asarray([gaussian_release(mean, deviation)])
-            return np.asarray([mean + deviation * noise.standard_normal(dim)])
+                return np.asarray([gaussian_release(total / FINENESS, deviation)]) / n
+            return np.asarray([add_noise(total, deviation * noise.standard_normal(dim))]) / n
 
     return direct(found.guarantee), draw

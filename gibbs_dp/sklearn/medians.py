@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from gibbs_dp.information.bounds import zcdp_from_range
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
+from gibbs_dp.sklearn.lattice import FINENESS, on_lattice
 from gibbs_dp.sklearn.location import PrivateLocation, Rows
 from gibbs_dp.sklearn.plan import SECRET, Facts
 from gibbs_dp.sklearn.secret import Noise
@@ -21,9 +22,10 @@ class GibbsMedian(PrivateLocation):
     """Medians of columns by the exponential mechanism, drawn exactly.
 
     The loss of a candidate is how far the number of values below it is from half; replacing a row
-    changes it by at most 1. The density is constant between data points, so a draw is an interval
-    and a uniform place in it. Columns are drawn independently and share the target: ``epsilon``
-    is divided under pure DP, zCDP (Cesar & Rogers 2021) under ``(epsilon, delta)``.
+    changes it by at most 1. The density is constant between data points, so a draw is a gap
+    between them and a uniform place in it, on a lattice of 2^30 steps over the range. Columns are
+    drawn independently and share the target: ``epsilon`` is divided under pure DP, zCDP (Cesar &
+    Rogers 2021) under ``(epsilon, delta)``.
 
     Parameters
     ----------
@@ -135,7 +137,10 @@ def _median_guarantee(facts: Facts) -> Guarantee:
 
 
 def draw_median(values: Float[np.ndarray, " rows"], gamma: float, noise: Noise) -> float:
-    """Draw from the density ``∝ exp(-gamma |number of values below - n / 2|)`` on [0, 1].
+    """Draw a multiple of ``2^-30`` in [0, 1], ``∝ exp(-gamma |number of values below - n / 2|)``.
+
+    Values are rounded to the same lattice first, so that every multiple can be drawn from every
+    table, and the last bits of one tell nothing.
 
     Parameters
     ----------
@@ -149,19 +154,20 @@ def draw_median(values: Float[np.ndarray, " rows"], gamma: float, noise: Noise) 
     Returns
     -------
     float
-        Exact draw: an interval between values, and a uniform place in it.
+        Exact draw: a gap between values, and a uniform place in it.
 
     Examples
     --------
     >>> 0.4 < draw_median(np.linspace(0, 1, 1001), 1.0, np.random.default_rng(0)) < 0.6
     True
     """
-    edges = np.concatenate([[0.0], np.sort(values), [1.0]])
-    width = np.diff(edges)
-    rank = np.arange(len(width))
+    # Candidates c with k values below: from the k-th value, not included, to the next, included.
+    places = np.concatenate([[-1], np.sort(on_lattice(values)), [FINENESS]])
+    sizes = np.diff(places)
     with np.errstate(divide="ignore"):
-        log_mass = np.log(width) - gamma * np.abs(rank - 0.5 * len(values))
+        log_mass = np.log(sizes) - gamma * np.abs(np.arange(len(sizes)) - 0.5 * len(values))
     share = np.cumsum(np.exp(log_mass - logsumexp(log_mass)))
     where, inside = noise.random(2)
-    place = min(int(np.searchsorted(share, where * share[-1])), len(width) - 1)
-    return float(edges[place] + inside * width[place])
+    gap = min(int(np.searchsorted(share, where * share[-1], side="right")), len(sizes) - 1)
+    step = places[gap] + 1 + min(int(inside * sizes[gap]), int(sizes[gap]) - 1)
+    return float(step / FINENESS)

@@ -29,6 +29,9 @@ from gibbs_dp.sklearn.plan import SECRET, UNPROTECTED, Facts, Plan
 from gibbs_dp.sklearn.potentials import TotalLoss
 from gibbs_dp.sklearn.secret import Noise, SecretNoise
 
+# Draws are rounded to multiples of its inverse.
+COARSENESS = 2.0**24
+
 Thetas = Float[np.ndarray, "draws dim"]
 
 
@@ -106,7 +109,9 @@ def plan_posterior(
 
     def draw(x: np.ndarray, y: np.ndarray, noise: Noise) -> Thetas | None:
         total = TotalLoss(loss, found.gamma, x, y)
-        return draw_posterior(Potential(total, chart), facts.num_draws, noise)
+        drawn = draw_posterior(Potential(total, chart), facts.num_draws, noise)
+        # The last bits of a draw would tell of its arithmetic.
+        return None if drawn is None else np.rint(drawn * COARSENESS) / COARSENESS
 
     caveats = (*found.guarantee.caveats, SECRET, UNPROTECTED)
     return Plan(

@@ -167,10 +167,11 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         """
         if self.loss not in LOSSES:
             raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
-        low, high = self.y_range_ = y_range
+        low, high = y_range
         middle, half = (low + high) / 2, (high - low) / 2
         unit = np.clip((y - middle) / half, -1.0, 1.0)
         self._fit_linear(rows, unit, 1, kept, is_read)
+        self.y_range_ = y_range  # a fit that fails leaves the last one whole
         self.coef_ = half * self.coef_[0]
         self.intercept_: Any = float(half * self.intercept_[0] + middle)
 

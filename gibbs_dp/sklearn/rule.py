@@ -63,10 +63,16 @@ def gdp_worth(epsilon: float, delta: float) -> float:
     >>> round(gdp_worth(1.0, 1e-5), 4)
     0.2681
     """
-    high = 1.0
-    while delta_from_gdp(high, epsilon) < delta:
+    low, high = 1.0, 1.0
+    while delta_from_gdp(high, epsilon) < delta and high < 1e9:
         high *= 2
-    return float(brentq(lambda mu: delta_from_gdp(mu, epsilon) - delta, 1e-9, high, xtol=1e-12))
+    while delta_from_gdp(low, epsilon) > delta and low > 1e-9:
+        low /= 2
+    if not delta_from_gdp(low, epsilon) <= delta <= delta_from_gdp(high, epsilon):
+        raise ValueError(
+            f"epsilon: no useful noise gives ({epsilon:g}, {delta:g})-DP; choose a moderate target."
+        )
+    return float(brentq(lambda mu: delta_from_gdp(mu, epsilon) - delta, low, high, xtol=1e-12))
 
 
 class _Signal(NamedTuple):

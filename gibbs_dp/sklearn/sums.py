@@ -12,13 +12,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gibbs_dp.adaptive.noise import gaussian_release
 from gibbs_dp.model import losses, supports
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
+from gibbs_dp.sklearn.lattice import FINENESS, add_noise, on_lattice
 from gibbs_dp.sklearn.plan import Facts, Plan, direct, repeated
 from gibbs_dp.sklearn.secret import Noise, SecretNoise, direction, gamma_length
 
@@ -29,19 +30,21 @@ Labels = Float[np.ndarray, " rows"]
 SCALE = 1.0
 
 
-def coded_sum(x: Features, y: Labels, num_outputs: int) -> Float[np.ndarray, " dim"]:
-    """Sum of features times coded label, one column an output, flattened.
+def coded_sum(x: Features, y: Labels, num_outputs: int) -> Int[np.ndarray, " dim"]:
+    """Sum of features times coded label, one column an output, flattened, in lattice steps.
 
     Two classes are coded as -1/2 and 1/2, more as indicators around their mean, and numbers as
-    they are: a row then has a Frobenius norm of at most ``norm_of_a_row``.
+    they are: a row then has a Frobenius norm of at most ``norm_of_a_row``. Rounding a row to the
+    lattice (`gibbs_dp.sklearn.lattice`) moves it by less than features are below their bound.
 
-    >>> coded_sum(np.ones((3, 1)), np.array([0.0, 0.0, 1.0]), 2).tolist()
+    >>> (coded_sum(np.ones((3, 1)), np.array([0.0, 0.0, 1.0]), 2) / 2**30).tolist()
     [0.5, -0.5]
     """
     if num_outputs == 1:
-        return np.asarray(y @ x)
-    is_class = np.arange(num_outputs) == y[:, None]
-    return np.asarray((x.T @ (is_class - 1 / num_outputs)).reshape(-1))
+        return on_lattice(y[:, None] * x).sum(axis=0)
+    code = (np.arange(num_outputs) == y[:, None]) - 1 / num_outputs
+    columns = [on_lattice(c[:, None] * x).sum(axis=0) for c in code.T]
+    return np.stack(columns, axis=1).reshape(-1)
 
 
 def norm_of_a_row(num_outputs: int, y_bound: float) -> float:
@@ -101,9 +104,9 @@ def plan_gaussian(facts: Facts, y_range: tuple[float, float]) -> Plan:
         total = coded_sum(x, y if num_outputs > 1 else y - middle, num_outputs)
         deviation = 1 / (gamma * SCALE)  # of the sum, so that theta has SCALE
         if isinstance(noise, SecretNoise):
-            noisy = gaussian_release(total, deviation)
+            noisy = gaussian_release(total / FINENESS, deviation)
         else:
-            noisy = total + deviation * noise.standard_normal(total.shape)
+            noisy = add_noise(total, deviation * noise.standard_normal(total.shape))
         return np.asarray(gamma * SCALE**2 * noisy)
 
     return Plan(
@@ -158,7 +161,7 @@ def plan_direction(facts: Facts, y_range: tuple[float, float]) -> Plan:
     def one(x: Features, y: Labels, noise: Noise) -> Float[np.ndarray, " dim"]:
         length = gamma_length(dim, noise) / gamma
         total = coded_sum(x, y if num_outputs > 1 else y - middle, num_outputs)
-        return np.asarray(total + length * direction(dim, noise))
+        return add_noise(total, length * direction(dim, noise))
 
     return Plan(
         "direction",

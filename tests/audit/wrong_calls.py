@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 import pandas as pd
 
 import gibbs_dp as gdp
+from gibbs_dp.sklearn import GibbsClassifier
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
 X = np.linspace(-1.0, 1.0, 12)[:, None]
@@ -28,6 +29,11 @@ def numpy_population(key, n):
 def audit(posterior=POSTERIOR, population=population, n=5, **settings):
     given = {"gammas": 1.0, "num_datasets": 4, "progress": False, "num_information": 0}
     return gdp.audit(posterior, population, n, **(given | settings))
+
+
+def table(**settings):
+    rows = pd.DataFrame({"a": X[:, 0], "y": [0, 1] * 6, "when": ["2010-01-02"] * 12})
+    return gdp.problems.build_problem("table", data=rows, target="y", **settings)
 
 
 def model(x, y):
@@ -80,6 +86,10 @@ CALLS = {
     "population: its examples do not depend on the key ": lambda: audit(
         population=jax.jit(numpy_population, static_argnums=1)
     ),
+    "sep: give a text, got 5": lambda: table(sep=5),
+    "encoding: give a text, got None": lambda: table(encoding=None),
+    "date: give the day of 'when' as a text": lambda: table(date={"when": 20100101}),
+    "classes: declare two or more": lambda: GibbsClassifier(bounds=(0, 1), classes=5).fit(X, X > 0),
 }
 
 if __name__ == "__main__":

@@ -212,16 +212,16 @@ def test_without_exact_draws_no_chain_runs():
 
 
 def test_several_draws_are_paid_for():
-    x, y = blobs(1000)
+    """Gaussian DP of four draws is that of one: each at half the gamma under the same prior."""
+    x, _ = blobs(1000)
     one, four = (
-        GibbsClassifier(
-            1.0, 1e-5, bounds=(-3, 3), classes=[0, 1], num_draws=m, mechanism="posterior"
-        ).fit(x, y)
+        GibbsRegressor(1.0, 1e-5, bounds=(-3, 3), y_bounds=(-3, 5), num_draws=m).fit(x, x[:, 0])
         for m in (1, 4)
     )
-    assert four.gamma_ < one.gamma_
+    assert four.gamma_ == pytest.approx(one.gamma_ / 2, rel=1e-6)
     assert four.draws_.shape == (4, 4, 1)
     assert four.guarantee_.num_draws == 4
+    assert four.guarantee_.gdp == pytest.approx(one.guarantee_.gdp, rel=1e-6)
 
 
 def test_add_remove_needs_a_public_number_of_rows():
@@ -243,6 +243,10 @@ def test_add_remove_needs_a_public_number_of_rows():
         ({"bounds": (3, -3)}, "bounds: low must be below high"),
         ({"bounds": (0, [1, 2])}, r"bounds: give \(low, high\)"),
         ({"bounds": 3.0}, r"bounds: give \(low, high\)"),
+        ({"bounds": (-1e308, 1e308)}, "bounds: low must be below high, both finite, and so"),
+        ({"bounds": {"a": (0, 1)}}, "bounds: a dict needs a table"),
+        ({"epsilon": 1e-10, "delta": 1e-12}, "epsilon: no useful noise"),
+        ({"epsilon": 0.01, "theta_bound": 1.0}, "theta_bound: mechanism 'direction' has no ball"),
         ({"x_bound": 1.0}, "x_bound: give either it or bounds"),
         ({"bounds": None, "x_bound": -1.0}, "x_bound: must be a positive"),
         ({"classes": [1]}, "classes: declare two or more"),
@@ -299,3 +303,58 @@ def test_a_fit_is_saved_as_a_page(tmp_path):
         assert "&lt;script&gt;a" in text
         assert "<script" not in text
         assert "Replacing any one record" in text
+
+
+def test_bounds_go_by_name_where_columns_have_names():
+    x, y = blobs(300, dim=2)
+    table = pd.DataFrame(x, columns=["a", "b"])
+    low, high = pd.Series({"b": -9.0, "a": -3.0}), pd.Series({"b": 9.0, "a": 3.0})
+    for bounds in ({"b": (-9, 9), "a": (-3, 3)}, (low, high), ([-3, -9], [3, 9])):
+        for estimator in (GibbsClassifier(classes={0, 1}), GibbsMean()):
+            model = estimator.set_params(bounds=bounds).fit(table, y)
+            found = model.scaling_.high if hasattr(model, "scaling_") else [3, 9]
+            np.testing.assert_array_equal(found, [3, 9])
+    with pytest.raises(ValueError, match="bounds: a Series needs the columns' names"):
+        GibbsMean(bounds=(pd.Series({"a": 0, "c": 0}), 5)).fit(table)
+
+
+def test_theta_bound_is_in_log_odds():
+    """The ball of Huber's loss, whose scores count twice, and of the logistic loss."""
+    x, y = blobs(5000)
+    for loss, radius in (("auto", 1.5), ("logistic", 3.0)):
+        model = GibbsClassifier(
+            3.0, bounds=(-3, 3), classes=[0, 1], loss=loss, mechanism="posterior", theta_bound=3.0
+        ).fit(x, y)
+        assert f"radius {radius:g}" in model.told_
+        assert np.abs(model.decision_function(x)).max() <= 3.0
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.3])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 700.0])
+def test_worth_in_gaussian_dp_is_exact(epsilon, delta):
+    from gibbs_dp.information.bounds import delta_from_gdp
+    from gibbs_dp.sklearn.rule import gdp_worth
+
+    assert delta_from_gdp(gdp_worth(epsilon, delta), epsilon) == pytest.approx(delta, rel=1e-6)
+
+
+def test_a_fit_that_fails_leaves_the_last_one_whole(tmp_path):
+    x, y = blobs()
+    ledger = gdp.Ledger.create(tmp_path / "ledger", epsilon=1.0, adjacency="replace-one")
+    model = GibbsClassifier(1.0, bounds=(-3, 3), classes=[0, 1], ledger=ledger).fit(x, y)
+    names = np.array(["a", "b"])[y]
+    with pytest.raises(gdp.privacy.BudgetExceededError):
+        model.set_params(classes=["a", "b"]).fit(x, names)
+    assert set(model.predict(x)) <= {0, 1}
+
+
+def test_a_page_says_what_is_not_covered(tmp_path):
+    x, y = blobs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        model = GibbsClassifier(random_state=0).fit(x, y)
+    model.to_html(tmp_path / "model.html")
+    text = (tmp_path / "model.html").read_text()
+    assert "It does NOT cover what was taken from the data" in text
+    assert "verdict warned" in text
+    assert not any("cryptographic" in caveat for caveat in model.guarantee_.caveats)

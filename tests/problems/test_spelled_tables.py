@@ -233,3 +233,8 @@ def test_separators_and_encodings_are_what_a_line_can_be_cut_by():
     for name in ("", "\x00", "unicode_escape", "punycode", "base64", "../utf-8"):
         with pytest.raises(ValueError, match="encoding: there is no encoding of text"):
             text_encoding(name)
+
+
+def test_missing_values_are_a_list_of_texts():
+    with pytest.raises(ValueError, match=r"na_values: give a list of texts, such as \['-9'\]"):
+        table(pd.DataFrame({"a": np.arange(4.0), "y": [0, 1, 0, 1]}), target="y", na_values="-9")
