@@ -49,7 +49,12 @@ DOOR = {
     ),
 }
 # Bases whose methods nobody looks for here.
-BASES = "tuple, str, Generic, Protocol"
+BASES = "tuple, str, Generic, Protocol, BaseEstimator, ClassifierMixin, RegressorMixin"
+# What scikit-learn sets on every estimator, and describes itself.
+FOREIGN = (
+    "get_metadata_routing, get_params, set_params, score, set_fit_request, set_score_request, "
+    "set_predict_request"
+)
 
 
 def is_own(value):
@@ -86,7 +91,8 @@ def entry(path, value):
     """The directive that documents a name."""
     if inspect.isclass(value):
         inherited = "" if issubclass(value, Exception) else f"   :inherited-members: {BASES}\n"
-        return f".. autoclass:: {path}\n   :members:\n{inherited}"
+        foreign = f"   :exclude-members: {FOREIGN}\n" if hasattr(value, "__sklearn_tags__") else ""
+        return f".. autoclass:: {path}\n   :members:\n{inherited}{foreign}"
     if inspect.isroutine(value):
         return f".. autofunction:: {path}\n"
     if isinstance(value, dict):  # names, and what they mean

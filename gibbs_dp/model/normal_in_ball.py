@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax
@@ -10,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray
-from scipy import special
 
-from gibbs_dp.model.ball import L2Ball
+from gibbs_dp.model.ball import L2Ball, log_stretch, longest_square
+
+NUM_QUANTILES = 4096
 
 
 class NormalInBall(dist.Distribution):  # type: ignore[misc]
@@ -60,16 +62,16 @@ class NormalInBall(dist.Distribution):  # type: ignore[misc]
         return L2Ball(self.radius)
 
     @property
-    def _inside(self) -> float:
-        """Probability of the ball before truncation."""
-        return float(special.gammainc(0.5 * self.dim, 0.5 * (self.radius / self.scale) ** 2))
+    def _log_inside(self) -> float:
+        """Log probability of the ball before truncation."""
+        return float(_log_law(np.array([self.radius / self.scale]), self.dim)[0])
 
     def log_prob(
         self, value: Float[Array, "*b d"], intermediates: Any = None
     ) -> Float[Array, "*b"]:
         """Log density inside the ball."""
         del intermediates
-        normalizer = 0.5 * self.dim * math.log(2 * math.pi * self.scale**2) + math.log(self._inside)
+        normalizer = 0.5 * self.dim * math.log(2 * math.pi * self.scale**2) + self._log_inside
         return -0.5 * jnp.sum((value / self.scale) ** 2, axis=-1) - normalizer
 
     def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Array:
@@ -77,15 +79,26 @@ class NormalInBall(dist.Distribution):  # type: ignore[misc]
         way, far = jax.random.split(key)
         normal = jax.random.normal(way, (*sample_shape, self.dim))
         unit = normal / jnp.linalg.norm(normal, axis=-1, keepdims=True)
-        share = jax.random.uniform(far, sample_shape) * self._inside
+        share = jax.random.uniform(far, sample_shape) ** (1 / self.dim)
+        roots, lengths = _quantiles(self.dim, self.radius / self.scale)
+        length = self.scale * jnp.interp(share, jnp.asarray(roots), jnp.asarray(lengths))
+        return jnp.minimum(length, self.radius * (1 - 1e-6))[..., None] * unit
 
-        def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-            low, high = ends
-            middle = 0.5 * (low + high)
-            is_low = jax.scipy.special.gammainc(0.5 * self.dim, 0.5 * middle**2) < share
-            return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
 
-        ends = jnp.zeros_like(share), jnp.full_like(share, self.radius / self.scale)
-        low, high = jax.lax.fori_loop(0, 50, halve, ends)
-        inside = jnp.minimum(0.5 * (low + high) * self.scale, self.radius * (1 - 1e-6))
-        return inside[..., None] * unit
+def _log_law(length: Float[np.ndarray, " points"], dim: int) -> Float[np.ndarray, " points"]:
+    """Log probability that a standard normal vector is shorter, also where it underflows."""
+    square = length**2
+    is_far = square > longest_square(dim)
+    inside = dim * (log_stretch(np.where(is_far, 1.0, square), dim) + np.log(length))
+    return np.where(is_far, 0.0, inside)
+
+
+@lru_cache(maxsize=64)
+def _quantiles(
+    dim: int, longest: float
+) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+    """Lengths, and the ``dim``-th roots of the shares of draws that are shorter."""
+    lengths = longest * np.linspace(0.0, 1.0, NUM_QUANTILES + 1)[1:]
+    log_shares = _log_law(lengths, dim)
+    roots = np.exp((log_shares - log_shares[-1]) / dim)
+    return np.append(0.0, roots), np.append(0.0, lengths)

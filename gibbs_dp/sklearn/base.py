@@ -136,6 +136,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         family = self.__dict__.setdefault("_family", Family())
         warn_again(family.fitted(), guarantee.epsilon, self.ledger is not None)
         charge = None
+        if not isinstance(self.ledger, (Ledger, str, os.PathLike, type(None))):
+            raise ValueError(
+                "ledger: give a gibbs_dp.Ledger or the path of one, got "
+                f"{checks.shown(self.ledger)}."
+            )
         if self.ledger is not None:
             ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
             charge = charge_guarantee(

@@ -73,16 +73,20 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     ----------
     guarantee_
         A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
-    coef_, intercept_
+    coef_
         Of log-odds in the columns as they came: ``[1, columns]`` for two classes, else one row a
         class; the mean over draws. For rows within the bounds: others are moved and shortened
         first, as in the fit.
+    intercept_
+        One a row of coefficients.
     gamma_
         Inverse temperature.
     classes_
         The labels.
-    mechanism_, told_
-        What was done, as a name and in words.
+    mechanism_
+        What was done.
+    told_
+        The same in words.
     charge_
         Number of the charge in the ledger, if there is one.
 

@@ -15,6 +15,8 @@ from gibbs_dp.sklearn.leaks import leak
 Rows = Float[np.ndarray, "rows columns"]
 # A declared range of a column counts as this many standard deviations to either side of its middle.
 HALF_RANGE = 2.5
+# Narrower ranges cannot be divided by.
+TINY = 1e-290
 # Room for rounding below a norm of 1.
 MARGIN = 1e-7
 
@@ -180,7 +182,9 @@ def declared_pair(
             f"{checks.shown(bounds)}."
         ) from None
     with np.errstate(over="ignore", invalid="ignore"):
-        is_wide = np.isfinite(low) & np.isfinite(high) & (low < high) & np.isfinite(high - low)
+        is_wide = (
+            np.isfinite(low) & np.isfinite(high) & (high - low > TINY) & np.isfinite(high - low)
+        )
     if not is_wide.all():
         raise ValueError(
             f"{name}: low must be below high, both finite, and so their difference; got "

@@ -21,6 +21,8 @@ from gibbs_dp.sklearn.rule import Choice
 from gibbs_dp.sklearn.sums import plan_direction, plan_gaussian
 
 MECHANISMS = ("auto", *get_args(Mechanism))
+# Log-odds, or half ranges of labels, beyond which no prior is meant.
+MOST_THETA = 100.0
 
 
 class PrivateLinearModel(PrivateEstimator):
@@ -74,6 +76,8 @@ class PrivateLinearModel(PrivateEstimator):
             choice = self._settings_of(self.mechanism, facts)
         if self.theta_bound is not None:
             bound = checks.positive("theta_bound", self.theta_bound)
+            if bound > MOST_THETA:
+                raise ValueError(f"theta_bound: give at most {MOST_THETA:g}, got {bound:g}.")
             if choice.mechanism != "posterior":
                 raise ValueError(
                     f"theta_bound: mechanism {choice.mechanism!r} has no ball; leave it out, or "

@@ -53,8 +53,12 @@ class GibbsMean(PrivateLocation):
     ----------
     mean_
         The means, moved into the bounds.
-    guarantee_, gamma_, charge_
-        As of `GibbsClassifier`.
+    guarantee_
+        A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
+    gamma_
+        Inverse temperature.
+    charge_
+        Number of the charge in the ledger, if there is one.
 
     Examples
     --------

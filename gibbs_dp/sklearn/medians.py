@@ -36,8 +36,12 @@ class GibbsMedian(PrivateLocation):
     ----------
     median_
         The medians.
-    guarantee_, gamma_, charge_
-        As of `GibbsClassifier`.
+    guarantee_
+        A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
+    gamma_
+        Inverse temperature.
+    charge_
+        Number of the charge in the ledger, if there is one.
 
     Examples
     --------

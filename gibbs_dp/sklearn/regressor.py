@@ -50,11 +50,21 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_, intercept_
-        In the units of columns and labels as they came: ``[columns]`` and a number; the mean over
-        draws. For rows within the bounds: others are moved and shortened first, as in the fit.
-    guarantee_, gamma_, mechanism_, told_, charge_
-        As of `GibbsClassifier`.
+    coef_
+        In the units of columns and labels as they came, ``[columns]``; the mean over draws. For
+        rows within the bounds: others are moved and shortened first, as in the fit.
+    intercept_
+        A number.
+    guarantee_
+        A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
+    gamma_
+        Inverse temperature.
+    charge_
+        Number of the charge in the ledger, if there is one.
+    mechanism_
+        What was done.
+    told_
+        The same in words.
 
     Examples
     --------

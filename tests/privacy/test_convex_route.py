@@ -113,7 +113,10 @@ def test_a_linear_loss_is_the_gaussian_mechanism():
     np.testing.assert_allclose(np.diff(ours), np.diff(exact), rtol=2e-5)
 
 
-@pytest.mark.parametrize(("dim", "radius", "scale"), [(1, 1.0, 2.0), (3, 2.0, 0.8), (20, 1.0, 0.5)])
+@pytest.mark.parametrize(
+    ("dim", "radius", "scale"),
+    [(1, 1.0, 2.0), (3, 2.0, 0.8), (20, 1.0, 0.5), (60, 1.0, 1.0), (400, 8.0, 1.0)],
+)
 def test_a_gaussian_in_a_ball_is_one(dim, radius, scale):
     """Lengths against rejection from the Gaussian: KS at a false-alarm rate of 1e-4."""
     law = gdp.priors.normal_in_ball(dim, radius=radius, scale=scale)
@@ -122,8 +125,8 @@ def test_a_gaussian_in_a_ball_is_one(dim, radius, scale):
     assert lengths.max() < radius
 
     def law_of_length(r):
-        tail = stats.chi2(dim).cdf
-        return tail((r / scale) ** 2) / tail((radius / scale) ** 2)
+        tail = stats.chi2(dim).logcdf
+        return np.exp(tail((r / scale) ** 2) - tail((radius / scale) ** 2))
 
     assert stats.kstest(lengths, law_of_length).pvalue > 1e-4
     assert np.all(np.abs(draws.mean(axis=0)) < 4.5 * draws.std(axis=0) / math.sqrt(4000))
@@ -133,6 +136,7 @@ def test_a_gaussian_in_a_ball_is_one(dim, radius, scale):
         assert total == pytest.approx(1.0, abs=2e-3)
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, law)
     assert posterior.prior.curvature() == pytest.approx((scale**-2, scale**-2))
+    assert np.isfinite(float(law.log_prob(jnp.zeros(dim))))
     for bad in ({"radius": 0.0, "scale": 1.0}, {"radius": 1.0, "scale": math.nan}):
         with pytest.raises(ValueError, match="must be positive and finite"):
             gdp.priors.normal_in_ball(dim, **bad)

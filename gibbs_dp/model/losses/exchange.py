@@ -20,7 +20,7 @@ def largest_gap(slope: Slope, prediction_bound: float) -> float:
 
     For losses ``phi(prediction, y)``, convex in the prediction, that are the same for ``(x, y)``
     and a mirrored example ``(-x, y*)``. Then all that matters is the steepest upward slope at each
-    prediction, ``g(p) = sup_y phi'(p, y)``, and with ``P`` the largest prediction the supremum is
+    prediction, ``g(p) = sup_y phi'(p, y)``, and with ``P`` the largest prediction the supremum is::
 
         max over A, B in [0, pi] of |g(P cos A) (cos A, sin A) + g(P cos B) (-cos B, sin B)|:
 
