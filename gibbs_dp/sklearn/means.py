@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from sklearn.utils.validation import validate_data
 
+from gibbs_dp._extras import require
 from gibbs_dp.adaptive.noise import gaussian_release
 from gibbs_dp.model import losses, supports
 from gibbs_dp.model.domain import Domain
@@ -150,6 +151,7 @@ def _plan_mean(facts: Facts) -> tuple[Guarantee, Any]:
 
     else:
         # Rows less the middle of the cube differ by at most 2 * sqrt(dim) / 2.
+        require("opendp.prelude")  # whose absence must not be found after a charge
         posterior = GibbsPosterior(losses.half_squared_distance, Flat(supports.real(dim)))
         found = facts.calibrate(posterior, Domain(x_bound=0.5 * math.sqrt(dim)))
         gamma = found.gamma

@@ -14,6 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int
 
+from gibbs_dp._extras import require
 from gibbs_dp.adaptive.noise import gaussian_release
 from gibbs_dp.model import losses, supports
 from gibbs_dp.model.domain import Domain
@@ -87,6 +88,7 @@ def plan_gaussian(facts: Facts, y_range: tuple[float, float]) -> Plan:
     """
     middle, y_bound = 0.5 * (y_range[0] + y_range[1]), 0.5 * (y_range[1] - y_range[0])
     reach = norm_of_a_row(facts.num_outputs, y_bound)
+    require("opendp.prelude")  # whose absence must not be found after a charge
     prior = dist.Normal(jnp.zeros(facts.dim), SCALE).to_event(1)
     if facts.num_outputs == 1:
         domain, loss = Domain(x_bound=1.0, y_range=(-y_bound, y_bound)), losses.linear

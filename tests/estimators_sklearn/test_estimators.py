@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -361,3 +362,19 @@ def test_a_page_says_what_is_not_covered(tmp_path):
     assert "It does NOT cover what was taken from the data" in text
     assert "verdict warned" in text
     assert not any("cryptographic" in caveat for caveat in model.guarantee_.caveats)
+
+
+@pytest.mark.parametrize("estimator", [GibbsClassifier(0.1, 1e-5), GibbsMean(0.1, 1e-5)])
+def test_a_missing_library_is_found_before_the_charge(estimator, tmp_path, monkeypatch):
+    from gibbs_dp.sklearn.linear_model import make_plan
+
+    make_plan.cache_clear()
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    ledger = gdp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=0.1, adjacency="replace-one")
+    x, y = blobs(60, dim=60)
+    estimator.set_params(ledger=ledger, bounds=(-3, 3))
+    if isinstance(estimator, GibbsClassifier):
+        estimator.set_params(classes=[0, 1])
+    with pytest.raises(ValueError, match="opendp"):
+        estimator.fit(x, y)
+    assert ledger.spent()["epsilon"] == 0
