@@ -184,8 +184,11 @@ def choose_for_numbers(facts: Facts, loss_name: str = "huber") -> Choice:
     True
     """
     found = _signal(facts, 0.25)
-    # What is cut off biases slopes, so that where noise is small, nothing is.
-    reach = 2.5 if found.ratio >= ABUNDANT else 1.5 if found.ratio >= PLENTY else 1.0
+    # What is cut off biases slopes, so that where noise is small, nothing is; on a ball, whose
+    # radius is for the longest rows, more would be lost to it.
+    reach = 1.5 if found.ratio >= PLENTY else 1.0
+    if found.ratio >= ABUNDANT and not found.is_pure:
+        reach = 2.5
     norm = max(2.0, reach * found.root)
     bend = 1 / 12 if loss_name == "huber" else None
     if facts.needs_proof:
