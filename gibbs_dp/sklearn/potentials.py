@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 from scipy.stats import norm
 
 from gibbs_dp.model import losses
@@ -123,27 +123,27 @@ class TotalLoss:
         if self.num_classes is None:
             return np.asarray(self.gamma * self.phi.value(self.x @ theta.T, self.y).sum(axis=0))
         scores = self._scores(theta)
-        own = np.sum(scores * self.is_class[:, None, :], axis=(0, 2))
-        return np.asarray(self.gamma * (logsumexp(scores, axis=2).sum(axis=0) - own))
+        top = scores.max(axis=0)
+        log_sum = top + np.log(np.exp(scores - top).sum(axis=0))
+        own = (scores * self.is_class.T[:, :, None]).sum(axis=(0, 1))
+        return np.asarray(self.gamma * (log_sum.sum(axis=0) - own))
 
     def gradient(self, theta: Thetas) -> Thetas:
         """Gradient of ``gamma L`` at every theta."""
         if self.num_classes is None:
             slope = self.phi.slope(self.x @ theta.T, self.y)
             return np.asarray(self.gamma * (slope.T @ self.x))
-        scores = self._scores(theta)
-        share = np.exp(scores - logsumexp(scores, axis=2, keepdims=True))
-        slope = (share - self.is_class[:, None, :]).reshape(len(self.x), -1)
-        gradient = (self.x.T @ slope).reshape(self.x.shape[1], len(theta), -1)
-        return np.asarray(self.gamma * gradient.transpose(1, 0, 2).reshape(len(theta), -1))
+        share = self._shares(theta)
+        share -= self.is_class.T[:, :, None]
+        gradient = np.stack([slope.T @ self.x for slope in share], axis=2)
+        return np.asarray(self.gamma * gradient.reshape(len(theta), -1))
 
     def curvature(self, theta: Float[np.ndarray, " dim"]) -> Float[np.ndarray, "dim dim"]:
         """Hessian of ``gamma L`` at one theta, or what stands in for it."""
         if self.num_classes is None:
             weight = self.phi.curvature(self.x @ theta[:, None], self.y)
             return np.asarray(self.gamma * (self.x.T * weight[:, 0]) @ self.x)
-        scores = self._scores(theta[None])[:, 0]
-        share = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+        share = self._shares(theta[None])[:, :, 0].T
         k = self.num_classes
         blocks = np.empty((self.x.shape[1], k, self.x.shape[1], k))
         for i in range(k):
@@ -152,7 +152,14 @@ class TotalLoss:
                 blocks[:, i, :, j] = (self.x.T * weight) @ self.x
         return self.gamma * blocks.reshape(self.dim, self.dim)
 
-    def _scores(self, theta: Thetas) -> Float[np.ndarray, "rows chains classes"]:
-        matrices = theta.reshape(len(theta), self.x.shape[1], -1).transpose(1, 0, 2)
-        scores = self.x @ matrices.reshape(self.x.shape[1], -1)
-        return np.asarray(scores.reshape(len(self.x), len(theta), -1))
+    def _scores(self, theta: Thetas) -> Float[np.ndarray, "classes rows chains"]:
+        """Scores with classes first, so that sums over few classes are of long rows."""
+        matrices = theta.reshape(len(theta), self.x.shape[1], -1)
+        return np.stack([self.x @ column.T for column in np.moveaxis(matrices, 2, 0)])
+
+    def _shares(self, theta: Thetas) -> Float[np.ndarray, "classes rows chains"]:
+        scores = self._scores(theta)
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=0)
+        return scores
