@@ -46,8 +46,11 @@ Y = np.array([1.0, 1.0])
 Route = Callable[[int, float], tuple[np.ndarray, np.ndarray]]
 
 
-def lower_bound(first: np.ndarray, second: np.ndarray, delta: float) -> float:
-    """Lower bound on epsilon with 95%, from draws ``[draws, dim]`` of two neighbours."""
+def lower_bound(first: np.ndarray, second: np.ndarray, delta: float, level: float = 0.025) -> float:
+    """Lower bound on epsilon from draws ``[draws, dim]`` of two neighbours.
+
+    It is above the truth with a probability of at most twice the level.
+    """
     half = len(first) // 2
     ways = np.eye(first.shape[1])
     best = (-np.inf, ways[0], 0.0)
@@ -55,17 +58,19 @@ def lower_bound(first: np.ndarray, second: np.ndarray, delta: float) -> float:
         a, b = np.sort(first[:half] @ way), np.sort(second[:half] @ way)
         for cut in np.quantile(np.concatenate([a, b]), np.linspace(0.0005, 0.9995, 400)):
             hits, false = half - np.searchsorted(a, cut), half - np.searchsorted(b, cut)
-            best = max(best, (_bound(hits, false, half, delta), way, cut), key=lambda t: t[0])
+            best = max(
+                best, (_bound(hits, false, half, delta, level), way, cut), key=lambda t: t[0]
+            )
     _, way, cut = best
     rest = len(first) - half
     hits = int(np.sum(first[half:] @ way >= cut))
     false = int(np.sum(second[half:] @ way >= cut))
-    return max(0.0, _bound(hits, false, rest, delta))
+    return max(0.0, _bound(hits, false, rest, delta, level))
 
 
-def _bound(hits: int, false: int, count: int, delta: float) -> float:
-    least = beta.ppf(0.025, hits, count - hits + 1) if hits else 0.0
-    most = beta.ppf(0.975, false + 1, count - false) if false < count else 1.0
+def _bound(hits: int, false: int, count: int, delta: float, level: float) -> float:
+    least = beta.ppf(level, hits, count - hits + 1) if hits else 0.0
+    most = beta.ppf(1 - level, false + 1, count - false) if false < count else 1.0
     return float(np.log((least - delta) / most)) if least > delta else -np.inf
 
 

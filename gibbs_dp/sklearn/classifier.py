@@ -95,7 +95,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 2)); y = np.where(X[:, 0] > 0, "yes", "no")
     >>> model = GibbsClassifier(epsilon=1.0, bounds=(-2.5, 2.5), classes=["no", "yes"])
-    >>> model.fit(X, y).score(X, y) > 0.8
+    >>> model.fit(X, y).score(X, y) > 0.6
     True
     >>> model.guarantee_.pure_epsilon, model.mechanism_
     (1.0, 'posterior')

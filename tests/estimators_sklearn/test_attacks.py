@@ -6,17 +6,16 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NUM_DRAWS = 3000
+NUM_DRAWS, LEVEL = 3000, 1e-4
 
 
 @pytest.mark.parametrize(
     "name", ["direction", "gaussian", "posterior: Huber on a ball", "mean, pure", "median, pure"]
 )
 def test_no_attack_exceeds_the_claim_and_a_broken_copy_is_caught(name, monkeypatch):
-    """Each bound is exceeded by a right release at most once in 20 times, and these claim more
-    than Clopper and Pearson's bounds reach with so few draws."""
+    """A right release exceeds its claim here at most once in 5,000 runs; noise is not seeded."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     attacks = importlib.import_module("private_attacks")
     delta, draw = next((delta, draw) for route, delta, draw in attacks.routes() if route == name)
-    assert attacks.lower_bound(*draw(NUM_DRAWS, 1.0), delta) <= attacks.EPSILON
-    assert attacks.lower_bound(*draw(NUM_DRAWS, attacks.TOO_LARGE), delta) > attacks.EPSILON
+    assert attacks.lower_bound(*draw(NUM_DRAWS, 1.0), delta, LEVEL) <= attacks.EPSILON
+    assert attacks.lower_bound(*draw(NUM_DRAWS, attacks.TOO_LARGE), delta, LEVEL) > attacks.EPSILON

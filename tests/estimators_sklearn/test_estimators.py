@@ -92,7 +92,8 @@ def test_regressors_learn(loss, delta):
     x = rng.normal(size=(3000, 3))
     y = 10 + x @ [2.0, -1.0, 0.0] + 0.3 * rng.normal(size=3000)
     model = GibbsRegressor(3.0, delta, loss=loss, bounds=(-2.5, 2.5), y_bounds=(3, 17)).fit(x, y)
-    assert model.score(x, y) > 0.8
+    # Over 40 fits .92 +- .04 for the squared loss, .97 +- .002 for the others.
+    assert model.score(x, y) > (0.6 if loss == "squared" else 0.9)
     assert model.guarantee_.epsilon <= 3.0
     assert np.ptp(model.predict(1e6 * x)) <= 14
 
