@@ -182,26 +182,23 @@ def rejection(count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def location(estimator: type, delta: float) -> Route:
-    """Means and medians of one column of five rows, one of which moves from end to end."""
+def location(estimator: type) -> Route:
+    """Means and medians of one column of five rows, one of which moves from end to end; pure DP."""
     tables = (
         np.array([[0.0], [0.3], [0.5], [0.7], [1.0]]),
         np.array([[1.0], [0.3], [0.5], [0.7], [1.0]]),
     )
 
     def draw(count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
-        found = estimator(EPSILON, delta, bounds=(0, 1)).fit(tables[0])
+        found = estimator(EPSILON, bounds=(0, 1)).fit(tables[0])
         gamma, noise = factor * found.gamma_, SecretNoise()
         if estimator is GibbsMedian:
             return tuple(  # type: ignore[return-value]
                 np.array([[draw_median(t[:, 0], gamma, noise)] for _ in range(count)])
                 for t in tables
             )
-        if delta == 0:
-            sizes = -np.log(noise.random((2, count, 2))).sum(axis=2) / (gamma * 5)
-            moved = sizes * (2 * noise.random((2, count)) - 1)
-        else:
-            moved = noise.standard_normal((2, count)) / np.sqrt(5 * gamma)
+        sizes = -np.log(noise.random((2, count, 2))).sum(axis=2) / (gamma * 5)
+        moved = sizes * (2 * noise.random((2, count)) - 1)
         return tuple((t.mean() + m)[:, None] for t, m in zip(tables, moved, strict=True))  # type: ignore[return-value]
 
     return draw
@@ -227,8 +224,8 @@ def routes() -> Iterator[tuple[str, float, Route]]:
     )
     yield "chain", DELTA, langevin
     yield "rejection", DELTA, rejection
-    yield "mean, pure", 0.0, location(GibbsMean, 0.0)
-    yield "median, pure", 0.0, location(GibbsMedian, 0.0)
+    yield "mean, pure", 0.0, location(GibbsMean)
+    yield "median, pure", 0.0, location(GibbsMedian)
 
 
 def main() -> None:

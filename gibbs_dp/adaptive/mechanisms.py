@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from scipy.optimize import brentq
 
 from gibbs_dp.adaptive.guarantee import MechanismGuarantee, PureMechanism, declared
 from gibbs_dp.adaptive.noise import gaussian_release, laplace_release
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.privacy.inverse import epsilon_at
+from gibbs_dp.privacy.inverse import epsilon_at, gdp_at
 from gibbs_dp.privacy.routes import GaussianDP
 
 
@@ -136,11 +134,5 @@ def gaussian_for(
     """
     checks.positive("epsilon", epsilon)
     checks.unit_interval("delta", delta, open_left=True)
-
-    def excess(log_mu: float) -> float:
-        reached = delta_from_gdp(math.exp(log_mu), epsilon)
-        return math.log(max(reached, 1e-300)) - math.log(delta)
-
-    log_mu = float(brentq(excess, math.log(1e-9), math.log(1e3), xtol=1e-13))
-    mu = math.exp(log_mu) * (1 - 1e-10)
+    mu = gdp_at(epsilon, delta) * (1 - 1e-10)
     return GaussianMechanism(sensitivity, sensitivity / mu, adjacency)

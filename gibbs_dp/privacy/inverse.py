@@ -1,12 +1,14 @@
-"""From ``delta(epsilon)`` to ``epsilon(delta)``, always from above."""
+"""From ``delta(epsilon)`` to ``epsilon(delta)``, always from above, and to Gaussian DP."""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from scipy.optimize import brentq
 
 from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import delta_from_gdp
 from gibbs_dp.privacy.routes import Route
 
 # Relative amount by which a root is raised, so that delta(epsilon) <= delta survives rounding.
@@ -75,3 +77,40 @@ def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
     while route.delta(root, num_draws) > delta:
         root, step = min(root * (1 + step) + step, high), 4 * step
     return root
+
+
+@lru_cache(maxsize=256)
+def gdp_at(epsilon: float, delta: float) -> float:
+    """``mu`` of the Gaussian DP that is worth ``(epsilon, delta)``-DP.
+
+    Parameters
+    ----------
+    epsilon, delta
+        Both above 0.
+
+    Returns
+    -------
+    float
+        To a relative 1e-13, from either side.
+
+    Raises
+    ------
+    ValueError
+        If it is not between 1e-9 and 1000.
+
+    Examples
+    --------
+    >>> round(gdp_at(1.0, 1e-5), 4)
+    0.2681
+    """
+
+    def excess(log_mu: float) -> float:
+        reached = delta_from_gdp(math.exp(log_mu), epsilon)
+        return math.log(max(reached, 1e-300)) - math.log(delta)
+
+    low, high = math.log(1e-9), math.log(1e3)
+    if not excess(low) <= 0 <= excess(high):
+        raise ValueError(
+            f"epsilon: no useful noise gives ({epsilon:g}, {delta:g})-DP; choose a moderate target."
+        )
+    return math.exp(float(brentq(excess, low, high, xtol=1e-13)))

@@ -18,10 +18,10 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.inverse import gdp_at
 from gibbs_dp.sklearn.lattice import FINENESS, add_noise, on_lattice
 from gibbs_dp.sklearn.location import PrivateLocation, Rows
 from gibbs_dp.sklearn.plan import Facts, direct
-from gibbs_dp.sklearn.rule import gdp_worth
 from gibbs_dp.sklearn.secret import Noise, SecretNoise, gamma_length
 
 
@@ -129,7 +129,7 @@ def _plan_mean(facts: Facts) -> tuple[Guarantee, Any]:
     n, dim = facts.n, facts.dim
     # Variances of a column: (d + 1)(d + 2) / 3 over (n epsilon)^2, and d / (n mu)^2.
     pure = (dim + 1) * (dim + 2) / 3 / facts.epsilon**2
-    if facts.delta == 0 or pure <= dim / gdp_worth(facts.epsilon, facts.delta) ** 2:
+    if facts.delta == 0 or pure <= dim / gdp_at(facts.epsilon, facts.delta) ** 2:
 
         def farthest(theta: Array, data: Array) -> Array:
             return n * jnp.max(jnp.abs(theta - data.mean(axis=0)))

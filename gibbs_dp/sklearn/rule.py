@@ -20,12 +20,10 @@ labels' declared range.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from dataclasses import replace
 from typing import NamedTuple
 
-from scipy.optimize import brentq
-
-from gibbs_dp.information.bounds import delta_from_gdp
+from gibbs_dp.privacy.inverse import gdp_at
 from gibbs_dp.sklearn.plan import Facts, Mechanism
 
 # r and t from which a loss with curvature is worth its noise, and from which noise is small.
@@ -56,25 +54,6 @@ class Choice(NamedTuple):
     bend: float | None = None
 
 
-@lru_cache(maxsize=256)
-def gdp_worth(epsilon: float, delta: float) -> float:
-    """Find the ``mu`` whose Gaussian DP gives this ``(epsilon, delta)``.
-
-    >>> round(gdp_worth(1.0, 1e-5), 4)
-    0.2681
-    """
-    low, high = 1.0, 1.0
-    while delta_from_gdp(high, epsilon) < delta and high < 1e9:
-        high *= 2
-    while delta_from_gdp(low, epsilon) > delta and low > 1e-9:
-        low /= 2
-    if not delta_from_gdp(low, epsilon) <= delta <= delta_from_gdp(high, epsilon):
-        raise ValueError(
-            f"epsilon: no useful noise gives ({epsilon:g}, {delta:g})-DP; choose a moderate target."
-        )
-    return float(brentq(lambda mu: delta_from_gdp(mu, epsilon) - delta, low, high, xtol=1e-12))
-
-
 class _Signal(NamedTuple):
     """``r`` and ``t`` of a fit, and whether pure DP needs less noise than Gaussian noise does.
 
@@ -93,17 +72,25 @@ class _Signal(NamedTuple):
     root: float
 
 
+def _evidence(facts: Facts) -> float:
+    """``r`` under pure DP, else ``t``."""
+    if facts.delta == 0:
+        return facts.n * facts.epsilon / facts.dim
+    return facts.n * _mu(facts) / math.sqrt(facts.dim)
+
+
+def _mu(facts: Facts) -> float:
+    """Gaussian DP of one draw of those that the target pays for."""
+    return gdp_at(facts.epsilon, facts.delta) / math.sqrt(facts.num_draws)
+
+
 def _signal(facts: Facts, share: float) -> _Signal:
     """Measure a fit; ``share`` is how much fewer parameters pure DP must have to be taken."""
     root = math.sqrt(max(1, facts.num_features - 1))
-    ratio = facts.n * facts.epsilon / facts.dim
-    if facts.delta == 0:
-        return _Signal(ratio, True, root)
-    mu = gdp_worth(facts.epsilon, facts.delta) / math.sqrt(facts.num_draws)
-    can_be_pure = facts.adjacency == "replace-one" and facts.num_draws == 1
-    if can_be_pure and facts.dim < share * (facts.epsilon / mu) ** 2:
-        return _Signal(ratio, True, root)
-    return _Signal(facts.n * mu / math.sqrt(facts.dim), False, root)
+    can_be_pure = facts.delta > 0 and facts.adjacency == "replace-one" and facts.num_draws == 1
+    if can_be_pure and facts.dim < share * (facts.epsilon / _mu(facts)) ** 2:
+        facts = replace(facts, delta=0.0)
+    return _Signal(_evidence(facts), facts.delta == 0, root)
 
 
 def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
@@ -153,14 +140,6 @@ def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
         return Choice("posterior", norm, found.ratio**0.25 if is_wide else 2.0, bend=1.0)
     # A smaller bend needs less noise yet, but leaves rare classes to the common one.
     return Choice("posterior", norm, None, min(max(0.15, found.ratio / 400), 0.5), bend=1.0)
-
-
-def _evidence(facts: Facts) -> float:
-    """``r`` under pure DP, else ``t``."""
-    if facts.delta == 0:
-        return facts.n * facts.epsilon / facts.dim
-    mu = gdp_worth(facts.epsilon, facts.delta) / math.sqrt(facts.num_draws)
-    return facts.n * mu / math.sqrt(facts.dim)
 
 
 def choose_for_numbers(facts: Facts, loss_name: str = "huber") -> Choice:

@@ -338,9 +338,9 @@ def test_theta_bound_is_in_log_odds():
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 700.0])
 def test_worth_in_gaussian_dp_is_exact(epsilon, delta):
     from gibbs_dp.information.bounds import delta_from_gdp
-    from gibbs_dp.sklearn.rule import gdp_worth
+    from gibbs_dp.privacy.inverse import gdp_at
 
-    assert delta_from_gdp(gdp_worth(epsilon, delta), epsilon) == pytest.approx(delta, rel=1e-6)
+    assert delta_from_gdp(gdp_at(epsilon, delta), epsilon) == pytest.approx(delta, rel=1e-6)
 
 
 def test_a_fit_that_fails_leaves_the_last_one_whole(tmp_path):
