@@ -59,7 +59,7 @@ class Case:
         zero = jnp.zeros((self.posterior.dim,))
         inputs = Inputs(
             jnp.asarray(self.gamma), make_schedule((1.0, 1), 0, 0), jnp.asarray(0), zero,
-            jnp.asarray(False), zero, zero, zero, zero, zero,
+            jnp.asarray(False), zero, zero, zero, zero, zero, zero,
         )  # fmt: skip
         num_ghosts = jax.tree.leaves(ghosts)[0].shape[0] - self.fresh(0)
         plan = Plan(self.n, num_ghosts, 1, 4, count // 4)

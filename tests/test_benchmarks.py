@@ -11,6 +11,8 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 HELPERS = {"machine", "peers_problems", "gpu_audits", "gpu_phases", "gpu_compiler"}
 HELPERS |= {"posteriordb_cases", "posteriordb_models"}
+HELPERS |= {"multimodal_cases", "quadrature"}
+HELPERS |= {f"hard_targets_{part}" for part in ("models", "modes", "shapes", "truth")}
 HELPERS |= {"private_accuracy_peers", "private_accuracy_tables"}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 

@@ -38,7 +38,7 @@ DOOR = {
         "load_one_dataset_report",
     ),
     "Draws": ("sample", "Draws", "load_draws", "as_draws", "shard_examples"),
-    "Samplers": ("HMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
+    "Samplers": ("HMC", "SMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),
     "Errors": (
         "AuditInterrupted",

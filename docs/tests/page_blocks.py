@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -63,7 +64,8 @@ def run_page(page: Path) -> dict[str, object]:
     module = sys.modules["page"] = ModuleType("page")
     namespace = module.__dict__
     found = blocks(page)
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    # A page may be all text and tables.
+    for block, after in zip_longest(found, found[1:]):
         where = f"{page.name}:{block.line}"
         if block.kind == "python":
             printed = run_python(block, namespace, where)

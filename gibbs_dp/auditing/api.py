@@ -10,8 +10,11 @@ from typing import Any, Literal
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing.assemble import make_report, partial_report
+from gibbs_dp.auditing.cautions import CHANGED_TO_SMC
 from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
+from gibbs_dp.auditing.instead import settings_with_smc
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine import interrupt
 from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
@@ -25,7 +28,12 @@ from gibbs_dp.engine.store import Store
 from gibbs_dp.engine.store.archive import Archive
 from gibbs_dp.engine.store.configuration import configuration, request
 from gibbs_dp.engine.store.open import as_store, open_archive, stored_configuration
-from gibbs_dp.engine.sweep import SweepInterruptedError, explore, run_sweep
+from gibbs_dp.engine.sweep import (
+    SeveralModesError,
+    SweepInterruptedError,
+    explore,
+    run_sweep,
+)
 from gibbs_dp.engine.workers import Workers
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
@@ -38,6 +46,7 @@ from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import others
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
 
 
@@ -103,8 +112,11 @@ def audit(
         Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
         block size or device count.
     kernel
-        ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, or ``gibbs_dp.Grid(...)`` for posteriors
-        summed exactly over candidates or a lattice (chains, samples and warm-up are then unused).
+        ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, ``gibbs_dp.SMC()`` for posteriors with
+        several modes, or ``gibbs_dp.Grid(...)`` for posteriors summed exactly over candidates or a
+        lattice (of the last two, chains, samples and warm-up are unused). If it is left out, there
+        is no ``store`` and the prior can be drawn from, an audit whose pilots find several modes
+        goes on with SMC, and says so.
         ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column ``variance_inflation``
         estimates by how much.
     num_chains, num_samples
@@ -246,7 +258,7 @@ def audit(
     workers = None if executor is None else Remote(executor, _kept(place))
     if archive is None:
         with identity.known():
-            return _run(settings, progress, None, workers)
+            return _run(settings, progress, None, workers, settings_with_smc(settings, kernel))
     stored = archive.report(asked)
     if stored is not None:
         return _restored(stored)
@@ -283,15 +295,26 @@ def _kept(store: Store | None) -> str:
 
 
 def _run(
-    settings: Settings, progress: bool, archive: Archive | None, workers: Workers | None
+    settings: Settings,
+    progress: bool,
+    archive: Archive | None,
+    workers: Workers | None,
+    with_smc: Settings | None = None,
 ) -> Report:
+    told: tuple[Warned, ...] = ()
     with interrupt.noted(), Progress(progress) as bar:
         try:
-            tracks = run_sweep(settings, bar, archive, workers)
+            try:
+                tracks = run_sweep(settings, bar, archive, workers, with_smc is not None)
+            except SeveralModesError as found:
+                assert with_smc is not None
+                told = (CHANGED_TO_SMC(gamma=found.gamma, found=summary_of(found.modes)),)
+                settings = with_smc
+                tracks = run_sweep(settings, bar, archive, workers)
         except SweepInterruptedError as stopped:
-            raise AuditInterrupted(partial_report(settings, stopped.tracks)) from None
+            raise AuditInterrupted(partial_report(settings, stopped.tracks, told)) from None
         try:
             results = explore(settings, tracks, bar, archive)
         except KeyboardInterrupt:
-            raise AuditInterrupted(partial_report(settings, tracks)) from None
-    return make_report(settings, results)
+            raise AuditInterrupted(partial_report(settings, tracks, told)) from None
+    return make_report(settings, results, told)

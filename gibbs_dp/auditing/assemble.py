@@ -16,6 +16,7 @@ from gibbs_dp.auditing.cautions import (
     REL_ERROR_MISSED,
 )
 from gibbs_dp.auditing.report import Report
+from gibbs_dp.auditing.trust import verdict
 from gibbs_dp.engine.health import why_failed
 from gibbs_dp.engine.quantity import Means, Row
 from gibbs_dp.engine.result import Result
@@ -60,12 +61,14 @@ def make_report(
     )
 
 
-def partial_report(settings: Settings, tracks: Sequence[Track]) -> Report | None:
+def partial_report(
+    settings: Settings, tracks: Sequence[Track], extra: tuple[Warned, ...] = ()
+) -> Report | None:
     """Report on what an interrupted sweep finished; None where that is too little."""
     usable = [t for t in tracks if t.summary() is not None and t.reported()[1].sum() >= 2]
     if not usable:
         return None
-    return make_report(settings, [track.result() for track in usable], extra=(INTERRUPTED(),))
+    return make_report(settings, [track.result() for track in usable], (INTERRUPTED(), *extra))
 
 
 def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Row, list[Warned]]:
@@ -97,7 +100,9 @@ def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Ro
         row |= more
         told += warnings
     row["failed_datasets"] = total - count
-    return row, told + _missed(settings, result, row)
+    told += _missed(settings, result, row)
+    row["trust"] = verdict(settings, result, row, told)
+    return row, told
 
 
 def dataset_values(settings: Settings, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:

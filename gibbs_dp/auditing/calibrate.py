@@ -19,6 +19,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Calibration, Target, calibrate_gamma
 from gibbs_dp.privacy.dependent_rows import DependentRows
+from gibbs_dp.sampling.kernels.hmc import HMC
 
 Sweep = Callable[[Sequence[float]], Report]
 
@@ -120,7 +121,8 @@ def calibrate(
         Law of examples that depend on each other, as in `gibbs_dp.privacy.account`; for a
         worst-case target, which other than ``bayesian_epsilon`` stays one of DP.
     audit_settings
-        Anything else that `gibbs_dp.audit` takes, such as ``num_datasets``, ``key``, ``kernel``.
+        Anything else that `gibbs_dp.audit` takes, such as ``num_datasets``, ``key``, ``kernel``
+        (HMC where it is left out, also where an audit would go on with SMC: see its warnings).
 
     Returns
     -------
@@ -175,6 +177,8 @@ def calibrate(
     if adjacency not in (None, "replace-one"):
         raise ValueError("adjacency: on-average KL is a replace-one notion; leave it out.")
     settings = {"num_information": 0} | audit_settings
+    if settings.get("kernel") is None:
+        settings["kernel"] = HMC()  # one sampler for the whole curve, whatever pilots find
     run = partial(audit, posterior, population, n, **settings)
     return calibrate_on_average_kl(run, on_average_kl, num_draws=num_draws)
 

@@ -27,6 +27,17 @@ PARTLY_UNDEFINED = Caution(
     "One estimate overflowed or was undefined on some datasets; the other columns have them all.",
     "Use float64; bound the loss; or do not use this column.",
 )
+CHANGED_TO_SMC = Caution(
+    "changed-to-smc",
+    "at gamma={gamma:g}, {found}: chains do not pass from one mode to the other, and the audit "
+    "went on with gibbs_dp.SMC() for all gammas.",
+    "Pilots found several modes that matter. Chains of HMC stay in one of them; the particles of "
+    "SMC come from the prior and are in all that they met, with masses as noisy as counts. The "
+    "numbers of this report are SMC's.",
+    "Nothing, if the symmetry or the modes are meant. kernel=gdp.HMC() keeps to chains, which are "
+    "right for what is the same in all modes (losses of a mixture whose labels switch); "
+    "kernel=gdp.SMC(num_particles=1024) is less noisy.",
+)
 REL_ERROR_MISSED = Caution(
     "rel-error-missed",
     "rel_error={rel_error:g} was not reached with max_datasets={most} (standard error {se:.2g}).",

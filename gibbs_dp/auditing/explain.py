@@ -13,17 +13,24 @@ from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
 from gibbs_dp.quantities.registry import COLUMNS
 from gibbs_dp.sampling import cautions as draws
+from gibbs_dp.sampling import modes
 
 CAUTIONS: dict[str, tuple[Caution, ...]] = {
     "Of an audit": (
         report.FAILED_DATASETS,
         kl.ROUTES_DISAGREE,
         mixing.STARTS_DISAGREE,
+        report.CHANGED_TO_SMC,
+        modes.SEVERAL_MODES,
+        modes.NESTED_SCALES,
         health.DRIFTING,
         mixing.SLOW_MIXING,
         mixing.UNEVEN_MIXING,
         health.LOW_ACCEPTANCE,
         mixing.VIRIAL,
+        mixing.PATHS_DISAGREE,
+        mixing.FEW_PARTICLES,
+        mixing.POOR_PATH,
         kl.HEAVY_TAILS,
         kl.SKEWED_DATASETS,
         risks.DOMINANT_DATASET,
@@ -44,10 +51,13 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     "Of sums on a grid": (lattice.TOO_NARROW, lattice.TOO_COARSE),
     "Of draws from one posterior": (
         draws.R_HAT,
+        draws.ISLANDS_DISAGREE,
         draws.FEW_EFFECTIVE_DRAWS,
         draws.STUCK_CHAINS,
         draws.DIVERGED_CHAINS,
         draws.BIASED_STEPS,
+        draws.ROUNDED_LOSSES,
+        draws.DRAWS_AT_AN_END,
     ),
     "Of the audit of one posterior": (
         one_dataset.HIGH_K_HAT,

@@ -72,6 +72,7 @@ def report_page(
             page.section("What was audited", page.bullets(about)),
             page.section("Results", _table(report.rows)),
             page.section("Pictures", page.pictures(_pictures(report))),
+            page.section("What was checked", page.bullets(_checked(report.rows))),
             page.section("What the numbers rest on", page.bullets(notes)),
             page.section("What it does not promise", page.bullets([*NO_PROMISE, *of_table])),
             page.section("What the columns are", page.meanings(_meanings(report.rows))),
@@ -183,3 +184,8 @@ def _meanings(rows: shown.Rows) -> list[tuple[str, str]]:
         also = f": {name}" if name != known else ""
         found.append((f"{known}{unit}{also}", column.meaning))
     return found
+
+
+def _checked(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Verdicts of all rows that have one."""
+    return [f"gamma={row['gamma']:g}: {row['trust']}" for row in rows if "trust" in row]

@@ -90,6 +90,17 @@ class Report:
             names |= dict.fromkeys(row)
         return tuple(names)
 
+    @property
+    def trust(self) -> tuple[str, ...]:
+        """One verdict a row: "checked" or "doubtful", what was checked, and what it showed.
+
+        Examples
+        --------
+        >>> Report(({"gamma": 1.0, "trust": "checked: R-hat 1.001"},), {}).trust
+        ('gamma=1: checked: R-hat 1.001',)
+        """
+        return tuple(f"gamma={row['gamma']:g}: {row.get('trust', 'unknown')}" for row in self.rows)
+
     # -- views ----------------------------------------------------------------------------
 
     def to_dataframe(self) -> pd.DataFrame:

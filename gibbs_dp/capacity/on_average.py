@@ -205,6 +205,11 @@ def on_average_capacity_kl(
     if not grid or not all(math.isfinite(g) and g > 0 for g in grid):
         raise ValueError(f"gammas: must be positive and finite, got {grid}; give at least one.")
     sampler = as_sampler(kernel, also="")
+    if sampler.traits.is_path:
+        raise ValueError(
+            f"kernel: critics are trained on chains, and {type(kernel).__name__} runs none; give "
+            "gibbs_dp.HMC()."
+        )
     sampler.check(posterior)
     source = as_population(population)
     if source.is_dependent:

@@ -1,4 +1,4 @@
-"""Markov kernels on the command line: their names and settings, and the kernel described."""
+"""Kernels and samplers on the command line: names and settings, and the one described."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gibbs_dp.cli.parser import given
 
 if TYPE_CHECKING:
     from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+    from gibbs_dp.sampling.smc.sampler import SMC
 
 # Kernels by the names of their files; the package names those that there are, the default first.
 KERNELS = {
@@ -22,6 +23,9 @@ KERNELS = {
     for name, module in exports("gibbs_dp.sampling.kernels").items()
     if name not in ("Kernel", "Unadjusted")  # bases of the others
 }
+KERNELS["smc"] = "gibbs_dp.sampling.smc.sampler:SMC"
+DEFAULT = "hmc"
+SHOWN = "hmc; an audit without --store goes on with smc where it finds several modes"
 # Help where that of the fields does not suit a terminal.
 HELP = {
     "step_size": "step in posterior standard deviations; for ula and sgld, h (default: tuned)",
@@ -36,16 +40,24 @@ HELP = {
     "sampling_rate": "probability that an example enters a minibatch",
     "batch_size": "examples per minibatch, drawn with replacement",
     "control_variate": "gradients relative to those at the mode",
+    "num_particles": "particles of a dataset",
+    "num_islands": "groups of particles that never meet",
+    "least_ess": "share of the particles that count after a step",
 }
+
+
+def _fields(where: str) -> dict[str, Option]:
+    """Fields of a kernel; what moves particles is SMC's own choice."""
+    return {name: option for name, option in parameters(where).items() if name != "kernel"}
 
 
 def kernel_options() -> tuple[Option, ...]:
     """Make one option of each field that any kernel has, after ``--kernel``."""
-    fields = {name: parameters(where) for name, where in KERNELS.items()}
+    fields = {name: _fields(where) for name, where in KERNELS.items()}
     keywords = dict.fromkeys(keyword for of_one in fields.values() for keyword in of_one)
     names = tuple(KERNELS)
     return (
-        Option("kernel", "str", "Markov kernel", names[0], names),
+        Option("kernel", "str", "what draws", None, names, shown=SHOWN),
         *(
             _merged({name: of_one[keyword] for name, of_one in fields.items() if keyword in of_one})
             for keyword in keywords
@@ -73,21 +85,22 @@ SETTINGS = kernel_options()[1:]
 KERNEL = (*kernel_options(), FLOAT64)
 
 
-def make_kernel(parsed: argparse.Namespace) -> Kernel | Unadjusted:
-    """Build the kernel that ``--kernel`` and the options of kernels describe.
+def make_kernel(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None:
+    """Build what ``--kernel`` and the options of kernels describe; None: nothing was said.
 
     Raises
     ------
     ValueError
         If a setting is out of range or does not belong to the kernel.
     """
-    settings = given(parsed, SETTINGS)
+    settings, chosen = given(parsed, SETTINGS), parsed.kernel or DEFAULT
     for option in SETTINGS:
-        has = [name for name, where in KERNELS.items() if option.keyword in parameters(where)]
-        if option.keyword in settings and parsed.kernel not in has:
+        has = [name for name, where in KERNELS.items() if option.keyword in _fields(where)]
+        if option.keyword in settings and chosen not in has:
             raise UsageError(
-                f"{option.flag}: {parsed.kernel} has no such setting; use --kernel "
-                f"{' or '.join(has)}."
+                f"{option.flag}: {chosen} has no such setting; use --kernel {' or '.join(has)}."
             )
-    module, _, name = KERNELS[parsed.kernel].partition(":")
+    if parsed.kernel is None and not settings:
+        return None
+    module, _, name = KERNELS[chosen].partition(":")
     return getattr(importlib.import_module(module), name)(**settings)

@@ -26,7 +26,12 @@ SPARE, LEAST_GROWTH, MOST_GROWTH = 1.1, 1.2, 8.0
 
 def must_rerun(settings: Settings, track: Track) -> bool:
     """Whether the chains of one gamma drift and a longer burn-in may be tried."""
-    if settings.is_exact or settings.num_warmup is not None or track.num_reruns >= MAX_RERUNS:
+    if (
+        settings.is_exact
+        or settings.sampler.traits.is_path
+        or settings.num_warmup is not None
+        or track.num_reruns >= MAX_RERUNS
+    ):
         return False
     if int(track.tuned.inputs.schedule.num_burn_in) >= MAX_BURN_IN:
         return False

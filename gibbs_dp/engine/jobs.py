@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Array, Int, Key
 
@@ -49,6 +50,12 @@ class Job(NamedTuple):
         chains = np.arange(self.first, self.first + self.size, dtype=np.int32)
         return np.stack([chains % self.period if self.period else chains, chains])
 
+    @property
+    def datasets(self) -> tuple[Any, ...]:
+        """What jobs on the same datasets have in common."""
+        roots = np.asarray(jax.random.key_data(self.roots)).tobytes()
+        return roots, self.first, self.size, self.period
+
 
 class Sheet(NamedTuple):
     """Jobs that one call of a program does: the same datasets, a gamma each.
@@ -61,11 +68,14 @@ class Sheet(NamedTuple):
         Of the program.
     width
         Gammas that the program is for: at least as many as there are jobs.
+    path
+        Of a sampler that goes along a path: inputs at all of its gammas, increasing.
     """
 
     jobs: tuple[Job, ...]
     plan: Plan
     width: int = 1
+    path: tuple[Inputs, ...] = ()
 
     @property
     def name(self) -> tuple[Any, ...]:
@@ -83,20 +93,36 @@ def arranged(jobs: Iterable[Job]) -> list[Sheet]:
 
     A program is for a power of two of gammas, so that few are compiled while gammas finish.
     """
+    groups = _on_same_datasets((job, with_counts(job.plan, job.inputs)) for job in jobs)
+    return [Sheet(found, plan, power_of_two(len(found))) for plan, found in groups]
+
+
+def along(path: Sequence[Inputs], jobs: Iterable[Job]) -> list[Sheet]:
+    """Put jobs on the same datasets together, with the whole path to each of their gammas.
+
+    At gammas that no job asks for, particles pass.
+    """
+    sheets = []
+    for plan, found in _on_same_datasets((job, job.plan) for job in jobs):
+        asked = {float(job.inputs.gamma): job.inputs for job in found}
+        whole = tuple(asked.get(float(inputs.gamma), inputs) for inputs in path)
+        sheets.append(Sheet(found, plan, len(path), whole))
+    return sheets
+
+
+def _on_same_datasets(jobs: Iterable[tuple[Job, Plan]]) -> list[tuple[Plan, tuple[Job, ...]]]:
+    """Group jobs by their datasets and plans, in order."""
     together: dict[Any, list[Job]] = {}
-    for job in jobs:
-        plan = with_counts(job.plan, job.inputs)
-        key = (id(job.roots), job.first, job.size, job.period, plan)
-        together.setdefault(key, []).append(job)
-    return [
-        Sheet(tuple(found), key[-1], power_of_two(len(found))) for key, found in together.items()
-    ]
+    for job, plan in jobs:
+        together.setdefault((job.datasets, plan), []).append(job)
+    return [(plan, tuple(found)) for (_, plan), found in together.items()]
 
 
 def with_counts(plan: Plan, inputs: Inputs) -> Plan:
     """Fix a plan's counts at what the inputs say."""
     (_, num_inner), num_burn_in, num_rounds = inputs.schedule.on_host
-    newton = NEWTON_FROM_ANYWHERE if bool(inputs.is_dispersed) else NEWTON_FROM_NEAR
+    is_far = bool(inputs.is_dispersed) or bool(np.any(inputs.spread))
+    newton = NEWTON_FROM_ANYWHERE if is_far else NEWTON_FROM_NEAR
     counts = Counts(num_inner, num_burn_in, num_rounds, newton)
     return plan._replace(counts=counts, num_pairs=int(inputs.num_pairs))
 

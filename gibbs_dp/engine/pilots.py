@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import jax
 
+from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.jobs import Job
 from gibbs_dp.engine.plan import Inputs, Plan
@@ -23,13 +24,16 @@ def num_pilots(settings: Settings) -> int:
     return NUM_PILOTS if settings.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
 
 
-def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int) -> Summary:
-    """Run the pilot datasets, and over again from other starts, ``total`` in all."""
+def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int, begin: int = 0) -> Summary:
+    """Run the pilot datasets, and over again from other starts, ``total`` in all.
+
+    ``begin``: how many of these there were before, so that others follow.
+    """
     s, count = runner.settings, num_pilots(runner.settings)
     keys = roots(s.key, Stream.PILOTS)
     # On a CPU the program of the main run serves; an accelerator has one for either anyway.
-    size = power_of_two(total) if runner.is_wide else s.block_size
-    blocks = range(0, total, size)
+    size = power_of_two(total) if is_accelerator(platform()) else s.block_size
+    blocks = range(begin, begin + total, size)
     jobs = [Job(first, keys, first, size, plan, inputs, period=count) for first in blocks]
     # The sweep searches for the best parameter beside the first of them.
     done = {job.tag: block.summary for job, block in runner.run(jobs, num_beside=1)}

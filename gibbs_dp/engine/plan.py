@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int
 
+from gibbs_dp.sampling.modes import Modes
 from gibbs_dp.sampling.schedule import Counts, Schedule
+from gibbs_dp.sampling.smc.path import Segment
 
 
 class Plan(NamedTuple):
@@ -50,6 +52,9 @@ class Inputs(NamedTuple):
         Where mode searches begin, in flat coordinates.
     is_dispersed
         Begin them at overdispersed random points instead.
+    spread
+        Standard deviations in flat coordinates; where they are not 0, searches begin as far from
+        the start as :func:`gibbs_dp.engine.modes.far_away` says.
     reference
         The control variate's parameter, free of every dataset it is used on.
     optimum
@@ -61,6 +66,8 @@ class Inputs(NamedTuple):
         Standard deviations that whiten posteriors without a usable Laplace fit (NaN: unknown).
     anchor
         A parameter that total losses are taken relative to, one for the whole sweep.
+    segment
+        Of the path that ends at this gamma, for a sampler that follows one.
     """
 
     gamma: Float[Array, ""]
@@ -68,11 +75,13 @@ class Inputs(NamedTuple):
     num_pairs: Int[Array, ""] | int
     start: Float[Array, " dim"]
     is_dispersed: Bool[Array, ""]
+    spread: Float[Array, " dim"]
     reference: Float[Array, " dim"]
     optimum: Float[Array, " dim"]
     proposal_scale: Float[Array, " dim"]
     scale: Float[Array, " dim"]
     anchor: Float[Array, " dim"]
+    segment: Segment | None = None
 
     def fixed(self, plan: Plan) -> Inputs:
         """Put a plan's static counts in place of traced ones, where it has any."""
@@ -93,8 +102,11 @@ class Tuned(NamedTuple):
     r_hat_starts
         R-hat between two runs from different overdispersed starts: above its limit, the posterior
         has several modes or the mode search fails.
+    modes
+        What a search for other modes found.
     """
 
     inputs: Inputs
     estimator: str
     r_hat_starts: float
+    modes: Modes

@@ -2,7 +2,8 @@
 
 A CPU's program takes a block of datasets at one gamma, and most that may change is traced. An
 accelerator's takes a sheet, datasets x gammas, with static counts: each dataset is drawn once for
-all gammas, and no loop asks the host whether to go on.
+all gammas, and no loop asks the host whether to go on. So does any device's of a sampler that goes
+along a path of all gammas.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import program
+from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
 from gibbs_dp.engine.datasets import draw_dataset, keys_of
 from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.losses import per_example_losses, structured_losses
+from gibbs_dp.engine.modes import far_away, log_mass
 from gibbs_dp.engine.neighbours import Pairs, sample_with_pairs
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.quantity import Quantity
@@ -25,7 +28,7 @@ from gibbs_dp.engine.summary import Block, Health
 from gibbs_dp.engine.view import View
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import spread
-from gibbs_dp.sampling.sampler import ChainDraws, Sampler
+from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.target import Target
 
 
@@ -40,9 +43,11 @@ def summarize_dataset(
     inputs: Inputs,
 ) -> Block:
     """Sample one dataset's posterior, and reduce the draws."""
+    assert isinstance(sampler, GammaSampler)
     inputs = inputs.fixed(plan)
     chain_key, start_key = jax.random.split(chain_key)
     start = jnp.where(inputs.is_dispersed, posterior.initial(start_key), inputs.start)
+    start = start + far_away(start_key, inputs.spread)
 
     # One draw a chain is too few for the jackknife to allow for chains that share noise.
     is_joint = plan.num_samples > 1 and not any(q.needs_independent_chains for q in quantities)
@@ -67,6 +72,52 @@ def summarize_dataset(
         draws, pairs = sample_with_pairs(
             chain_key, sample, posterior, train, ghosts, inputs, plan, quantities
         )
+    return _reduced(draws, pairs, train, ghosts, chain_key, posterior, plan, quantities, inputs)
+
+
+def summarize_path(
+    train: PyTree,
+    ghosts: PyTree,
+    chain_key: PRNGKeyArray,
+    posterior: GibbsPosterior,
+    sampler: Sampler,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+    inputs: Inputs,
+) -> Block:
+    """Sample one dataset's posteriors at all gammas in one go; ``[gammas]``, like ``inputs``."""
+    assert isinstance(sampler, PathSampler)
+    assert inputs.segment is not None
+    path, segment = sampler, inputs.segment
+
+    def sample(data: PyTree) -> ChainDraws:
+        return path.draw_path(chain_key, posterior, data, segment)
+
+    draws, pairs = sample_with_pairs(
+        chain_key, sample, posterior, train, ghosts, inputs, plan, quantities
+    )
+
+    def one(at_gamma: tuple[ChainDraws, Pairs, Inputs]) -> Block:
+        d, p, i = at_gamma
+        return _reduced(d, p, train, ghosts, chain_key, posterior, plan, quantities, i)
+
+    # On CPUs one gamma after another: caches hold the losses of all particles at one.
+    at_once = segment.num_steps.shape[0] if is_accelerator(target_platform()) else None
+    return jax.lax.map(one, (draws, pairs, inputs), batch_size=at_once)
+
+
+def _reduced(
+    draws: ChainDraws,
+    pairs: Pairs,
+    train: PyTree,
+    ghosts: PyTree,
+    chain_key: PRNGKeyArray,
+    posterior: GibbsPosterior,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+    inputs: Inputs,
+) -> Block:
+    """Let quantities reduce the draws of one dataset at one gamma."""
     losses_of = structured_losses if posterior.structured else per_example_losses
     losses = losses_of(posterior, draws.u, train, ghosts, inputs, plan)
     views = {
@@ -78,20 +129,22 @@ def summarize_dataset(
     values, kept = values_kind(quantities), kept_kind(quantities)
     named = {q.name: q for q in quantities}
     return Block(
-        _health(draws, pairs),
+        _health(draws, pairs, log_mass(draws, Target(posterior, train, inputs.gamma), inputs)),
         values(*(named[name].per_dataset(views[name]) for name in values._fields)),
         kept(*(named[name].keep(views[name]) for name in kept._fields)) if kept._fields else None,
     )
 
 
-def _health(draws: ChainDraws, pairs: Pairs) -> Health:
+def _health(draws: ChainDraws, pairs: Pairs, mass: Float[Array, ""]) -> Health:
     weight = draws.weight
     mean_u = jnp.mean(jnp.sum(draws.u * weight[..., None], axis=1), axis=0)
     return Health(
         accept_prob=jnp.mean(draws.accept_prob),
+        worst_ess=draws.worst_ess,
         mean_u=mean_u,
         var_u=jnp.mean(jnp.sum((draws.u - mean_u) ** 2 * weight[..., None], axis=1), axis=0),
         square_v=jnp.mean(jnp.sum(draws.v**2 * weight[..., None], axis=1), axis=0),
+        log_mass=mass,
         spread=spread(draws),
         is_curved=draws.is_curved,
         is_improper=pairs.is_improper,
@@ -133,6 +186,8 @@ def _sheet(
 
     def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
         data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
+        if sampler.traits.is_path:
+            return summarize_path(*data, keys[1], posterior, sampler, plan, quantities, inputs)
 
         def at(inputs: Inputs) -> Block:
             return summarize_dataset(*data, keys[1], posterior, sampler, plan, quantities, inputs)

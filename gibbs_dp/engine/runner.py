@@ -13,9 +13,10 @@ import numpy as np
 
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.engine import interrupt
-from gibbs_dp.engine.jobs import Job, Sheet, arranged, each_alone, searching_longer
+from gibbs_dp.engine.jobs import Job, Sheet, along, arranged, each_alone, searching_longer
 from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.memory import Room
+from gibbs_dp.engine.plan import Inputs
 from gibbs_dp.engine.program import block_program
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sheets import Sheets, home
@@ -38,13 +39,17 @@ class Runner:
     workers
         What calls :meth:`work`: threads of this process, or other processes.
     is_wide
-        Whether all gammas of a block are sampled in one call, as suits accelerators.
+        Whether all gammas of a block are sampled in one call, as suits accelerators and samplers
+        that go along a path.
+    path
+        Of such a sampler: inputs at all gammas, increasing; pilots decide on it.
     """
 
     settings: Settings
     on_compile: Callable[[], AbstractContextManager[Any]] = nullcontext
     workers: Workers = field(default_factory=Threads)
     is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
+    path: tuple[Inputs, ...] = ()
     _room: Room = field(default_factory=Room)
     _ready: set[Any] = field(default_factory=set)
     _in_vain: set[Any] = field(default_factory=set)
@@ -53,6 +58,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._sheets = Sheets(self.settings, self.on_compile)
+        self.is_wide |= self.settings.sampler.traits.is_path
 
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
@@ -61,7 +67,10 @@ class Runner:
 
         ``num_beside`` programs may run at the same time. Close it if the loop may be left early.
         """
-        sheets = arranged(jobs) if self.is_wide else each_alone(jobs)
+        if self.path:
+            sheets: Iterable[Sheet] = along(self.path, jobs)
+        else:
+            sheets = arranged(jobs) if self.is_wide else each_alone(jobs)
         with closing(self.workers.run(sheets, self, num_beside)) as finished:
             for sheet, blocks in finished:
                 interrupt.check()
@@ -75,6 +84,8 @@ class Runner:
         """
         if not self.is_wide:
             return tuple(self._block(job, device) for job in sheet.jobs)
+        if sheet.path:
+            return self._sheet(sheet, device)
         if sheet.plan.counts is None:
             (sheet,) = arranged(sheet.jobs)
         blocks = self._sheet(sheet, device)
@@ -88,6 +99,8 @@ class Runner:
 
     def _sheet(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:
         size = sheet.jobs[0].size
+        if sheet.path and not is_accelerator(device.platform):
+            size = min(size, self.settings.num_at_once)
         found = self._room.fit(
             sheet.name, size, lambda size: self._sheets.begin(sheet, device, size)
         )

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp._jaxlib.devices import is_accelerator
 from gibbs_dp.engine.executor import IN_FLIGHT
 from gibbs_dp.engine.jobs import Sheet
 from gibbs_dp.engine.kinds import kept_kind, values_kind
@@ -40,16 +41,27 @@ class Sheets:
             If the program is larger than the device.
         """
         s, first = self.settings, sheet.jobs[0]
+        kinds = values_kind(s.traced), kept_kind(s.traced)
+        static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
+        program = sheet_program(device.platform)
         arguments = jax.device_put(
             (s.population, first.roots, first.numbers, stacked(sheet)), device
         )
         name = (sheet.name, at_once, device)
+        if sheet.path and not is_accelerator(device.platform):
+            # Plainly called: no memory is to be measured, and compiling ahead would put users'
+            # populations together from placeholders.
+            if name not in self._compiled:
+                with self._lock:  # as below
+                    if name not in self._compiled:
+                        with self._on_compile():
+                            found = program(*static, *arguments, kinds=kinds)
+                        self._compiled[name] = program
+                        return found
+            return program(*static, *arguments, kinds=kinds)
         if name not in self._compiled:
             with self._lock:  # two threads that meet a new program must not both compile it
                 if name not in self._compiled:
-                    static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
-                    kinds = values_kind(s.traced), kept_kind(s.traced)
-                    program = sheet_program(device.platform)
                     with self._on_compile():
                         compiled, run = program.compiled(*static, *arguments, kinds=kinds)
                     check_memory(compiled, device, IN_FLIGHT)
@@ -60,14 +72,15 @@ class Sheets:
 def home(sheet: Sheet, found: Block) -> tuple[Block, ...]:
     """Bring what a sheet found from the device, a block for each of its jobs."""
     whole = unpack(np.asarray(pack(found)), found)
-    return tuple(
-        jax.tree.map(lambda a, i=i: np.ascontiguousarray(a[:, i]), whole)
-        for i in range(len(sheet.jobs))
-    )
+    places = list(range(len(sheet.jobs)))
+    if sheet.path:
+        gammas = [float(inputs.gamma) for inputs in sheet.path]
+        places = [gammas.index(float(job.inputs.gamma)) for job in sheet.jobs]
+    return tuple(jax.tree.map(lambda a, i=i: np.ascontiguousarray(a[:, i]), whole) for i in places)
 
 
 def stacked(sheet: Sheet) -> PyTree[np.ndarray]:
     """Stack the inputs of a sheet's jobs, the last ones again where the program is for more."""
-    inputs = [job.inputs for job in sheet.jobs]
+    inputs = list(sheet.path) or [job.inputs for job in sheet.jobs]
     inputs += inputs[-1:] * (sheet.width - len(inputs))
     return jax.tree.map(lambda *a: np.stack(a), *inputs)

@@ -18,10 +18,15 @@ class Health(NamedTuple):
     ----------
     accept_prob
         Mean acceptance probability.
+    worst_ess
+        Smallest share of particles that were effective on the way to the posterior; 1: no such way.
     mean_u, var_u
         Mean and variance of the draws in flat coordinates.
     square_v
         Mean square of the whitened draws.
+    log_mass
+        Of the mode that was sampled: log of the integral of ``exp(-U)`` over it, as the draws'
+        energy and entropy have it, with the potential relative to that at the inputs' reference.
     spread
         For R-hat, effective draws and the drift test.
     is_curved
@@ -33,9 +38,11 @@ class Health(NamedTuple):
     """
 
     accept_prob: Float[Array, "*b"]
+    worst_ess: Float[Array, "*b"]
     mean_u: Float[Array, "*b dim"]
     var_u: Float[Array, "*b dim"]
     square_v: Float[Array, "*b dim"]
+    log_mass: Float[Array, "*b"]
     spread: Spread
     is_curved: Bool[Array, "*b"]
     is_improper: Bool[Array, "*b"]

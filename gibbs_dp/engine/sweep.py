@@ -25,6 +25,7 @@ from gibbs_dp.engine.store.share import collect, recall, save
 from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.tune_all import tune_all, with_pairs
 from gibbs_dp.engine.workers import Threads, Workers
+from gibbs_dp.sampling.modes import Modes, warn_of
 
 
 class SweepInterruptedError(Exception):
@@ -35,11 +36,20 @@ class SweepInterruptedError(Exception):
         self.tracks = tracks
 
 
+class SeveralModesError(Exception):
+    """Pilots found modes that chains do not pass between; ``modes`` are of the worst gamma."""
+
+    def __init__(self, gamma: float, modes: Modes) -> None:
+        super().__init__("several modes")
+        self.gamma, self.modes = gamma, modes
+
+
 def run_sweep(
     settings: Settings,
     progress: Progress,
     archive: Archive | None = None,
     workers: Workers | None = None,
+    stops_at_modes: bool = False,
 ) -> list[Track]:
     """Tune every gamma, then sample datasets until counts and ``rel_error`` are met.
 
@@ -48,6 +58,8 @@ def run_sweep(
 
     Raises
     ------
+    SeveralModesError
+        With ``stops_at_modes``, where pilots find several modes: before datasets are sampled.
     SweepInterruptedError
         On Ctrl-C, with what was finished.
     ImproperPosteriorError
@@ -64,6 +76,8 @@ def run_sweep(
         tune_all(settings, runner, tracks, search, progress, archive)
         if rehearsal is not None:
             rehearsal.result()  # workers take the room that it had
+        if stops_at_modes:
+            _stop_at_modes(tracks)
         pending = list(tracks)
         while pending:
             _run_missing(settings, runner, pending, progress, archive)
@@ -104,6 +118,13 @@ def explore(
         replace(result, found={name: each[i] for name, each in found.items()})
         for i, result in enumerate(results)
     ]
+
+
+def _stop_at_modes(tracks: Sequence[Track]) -> None:
+    found = [track for track in tracks if warn_of(track.tuned.modes)]
+    if found:
+        worst = max(found, key=lambda track: track.tuned.modes.share_of_datasets)
+        raise SeveralModesError(worst.gamma, worst.tuned.modes)
 
 
 def _rehearse(settings: Settings) -> None:

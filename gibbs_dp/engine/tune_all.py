@@ -11,48 +11,58 @@ from gibbs_dp.engine.origin import OriginSearch
 from gibbs_dp.engine.pilots import num_pilots, run_pilots
 from gibbs_dp.engine.plan import Inputs, Plan, Tuned
 from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.store.archive import Archive, Origin
 from gibbs_dp.engine.store.share import nothing_tuned
 from gibbs_dp.engine.together import Runs, side_by_side
 from gibbs_dp.engine.track import Track
+from gibbs_dp.engine.tune_path import path_inputs, tune_on_path
 from gibbs_dp.engine.tuning import tune
 
 
 def tune_all(
     settings: Settings,
-    runner: Runs,
+    runner: Runner,
     tracks: list[Track],
     search: OriginSearch,
     progress: Progress,
     archive: Archive | None,
 ) -> None:
-    """Pilots of every gamma: one after another, or side by side on an accelerator."""
+    """Pilots of every gamma: one after another, or side by side where that is one call."""
     tune_them = _tune_side_by_side if runner.is_wide else _tune_in_turn
     tune_them(settings, runner, tracks, search, progress, archive)
 
 
 def _tune_side_by_side(
     settings: Settings,
-    runner: Runs,
+    runner: Runner,
     tracks: list[Track],
     search: OriginSearch,
     progress: Progress,
     archive: Archive | None,
 ) -> None:
-    progress.stage("tuning", len(settings.gammas), "gamma")
     stored = [_stored(archive, gamma) for gamma in settings.gammas]
     new = [i for i, found in enumerate(stored) if found is None]
     plan, made = settings.plan, dict[int, Tuned]()
+    if settings.sampler.traits.is_path:
+        held = [found[0].inputs for found in stored if found is not None]
+        runner.path = path_inputs(settings, progress) if new else tuple(held)
+        stored, new = _of_one_path(stored)
+    progress.stage("tuning", len(settings.gammas), "gamma")
     progress.skip(len(stored) - len(new))
 
-    def tune_one(runner: Runs, gamma: float) -> Tuned:
-        tuned = tune(runner, gamma, plan, None)
+    def tune_one(runner: Runs, number: int) -> Tuned:
+        if path:
+            tuned = tune_on_path(runner, path[number])
+        else:
+            tuned = tune(runner, settings.gammas[number], plan, None)
         progress.advance(1)
         return tuned
 
     if new:
-        found = side_by_side(runner, [settings.gammas[i] for i in new], tune_one)
+        path = runner.path
+        found = side_by_side(runner, new, tune_one)
         origin = search.known or search.result(found[0].inputs.reference)
         if archive is not None and search.known is None:
             origin = archive.publish_origin(origin)
@@ -63,6 +73,17 @@ def _tune_side_by_side(
         if i in made and archive is not None:
             tuned = archive.publish_tuned(gamma, 0, tuned)
         tracks.append(Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns))
+    if settings.sampler.traits.is_path:
+        runner.path = tuple(track.tuned.inputs for track in tracks)
+
+
+def _of_one_path(
+    stored: list[tuple[Tuned, int] | None],
+) -> tuple[list[tuple[Tuned, int] | None], list[int]]:
+    """Keep a store's tunings only where all gammas' are there: segments fit one path alone."""
+    if None not in stored:
+        return stored, []
+    return [None] * len(stored), list(range(len(stored)))
 
 
 def _stored(archive: Archive | None, gamma: float) -> tuple[Tuned, int] | None:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp.engine.health import believed, is_believed, is_drifting, is_slow
+from gibbs_dp.engine.look import find_modes
 from gibbs_dp.engine.pilots import run_pilots_twice
 from gibbs_dp.engine.plan import Inputs, Plan, Tuned
 from gibbs_dp.engine.settings import Settings
@@ -15,6 +16,7 @@ from gibbs_dp.engine.together import Runs
 from gibbs_dp.engine.track import fitted
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.errors import ImproperPosteriorError
+from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 from gibbs_dp.sampling.schedule import Schedule, make_schedule
 
 DEFAULT_BURN_IN = 16
@@ -49,10 +51,10 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
         burn_in = max(burn_in, longest)
     zeros = jnp.zeros((dim,), dtype)
     if s.is_exact:
-        return _tune_grid(runner, plan, _first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
+        return _tune_grid(runner, plan, first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
     can_adapt = s.sampler.traits.is_adjusted
     for _ in range(MAX_ATTEMPTS):
-        inputs = _first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
+        inputs = first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
         if guess is not None:
             inputs = inputs._replace(reference=guess.reference)
         first, second = run_pilots_twice(runner, plan, inputs)
@@ -85,12 +87,15 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
             continue
         break
     good = believed(first)
+    settled = with_reference(inputs, good)
+    # With the pilots' own schedule: on an accelerator another one is another program.
+    modes = find_modes(runner, plan, settled._replace(reference=inputs.reference), first, second)
     if not int(inputs.schedule.num_adapt_rounds):
-        inputs = inputs._replace(schedule=_eased(s, good, inputs.schedule))
-    return Tuned(_with_reference(inputs, good), _chosen(s, good), _r_hat_of_starts(first, second))
+        settled = settled._replace(schedule=_eased(s, good, inputs.schedule))
+    return Tuned(settled, chosen(s, good), r_hat_of_starts(first, second), modes)
 
 
-def _chosen(settings: Settings, pilots: Summary) -> str:
+def chosen(settings: Settings, pilots: Summary) -> str:
     """Estimator of the leading quantity."""
     leading = settings.leading
     return leading.choose(getattr(fitted(settings, pilots).values, leading.name), settings)
@@ -140,13 +145,15 @@ def _eased(settings: Settings, good: Summary, schedule: Schedule) -> Schedule:
     return make_schedule(tuning, burn_in, 0)
 
 
-def _first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule) -> Inputs:
+def first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule) -> Inputs:
+    """Make inputs of the first pilots of a gamma, which know nothing yet."""
     return Inputs(
         gamma=jnp.asarray(gamma, zeros.dtype),
         schedule=schedule,
         num_pairs=jnp.zeros((), jnp.int32),
         start=zeros,
         is_dispersed=jnp.asarray(True),
+        spread=zeros,
         reference=zeros,
         optimum=jnp.full_like(zeros, jnp.nan),
         proposal_scale=jnp.ones_like(zeros),
@@ -155,7 +162,7 @@ def _first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule)
     )
 
 
-def _with_reference(inputs: Inputs, good: Summary) -> Inputs:
+def with_reference(inputs: Inputs, good: Summary) -> Inputs:
     """Put the pilots' mean parameter in: the control variate, and where mode searches start.
 
     Also how wide the posteriors are in whitened coordinates; a Gaussian somewhat wider than they
@@ -177,7 +184,8 @@ def _tune_grid(runner: Runs, plan: Plan, inputs: Inputs) -> Tuned:
     """Exact posteriors need no tuning, only a control variate; their KL is a sum."""
     first, _ = run_pilots_twice(runner, plan, inputs)
     good = believed(first)
-    return Tuned(_with_reference(inputs, good), _chosen(runner.settings, good), r_hat_starts=1.0)
+    settled = with_reference(inputs, good)
+    return Tuned(settled, chosen(runner.settings, good), r_hat_starts=1.0, modes=NOT_LOOKED_FOR)
 
 
 def _refuse_improper(summary: Summary, gamma: float) -> None:
@@ -186,11 +194,11 @@ def _refuse_improper(summary: Summary, gamma: float) -> None:
         raise ImproperPosteriorError(
             f"posterior: improper at gamma={gamma:g} for {share:.0%} of pilot datasets (it does "
             "not decay along some direction); use a proper prior, a bounded support, more data "
-            "or a larger gamma."
+            "or a larger gamma, or double precision where columns are nearly equal."
         )
 
 
-def _r_hat_of_starts(first: Summary, second: Summary) -> float:
+def r_hat_of_starts(first: Summary, second: Summary) -> float:
     """R-hat of two runs on the same datasets, pooled over datasets; worst coordinate."""
     both = is_believed(first) & is_believed(second)
     if both.sum() < 4:

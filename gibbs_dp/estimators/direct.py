@@ -46,7 +46,11 @@ class DirectKL(NamedTuple):
     tail: Float[Array, ""]
 
 
-def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, "*pairs"]) -> Array:
+def _correction(
+    excess: Float[Array, "chains draws *pairs"],
+    mean: Float[Array, "*pairs"],
+    weight: Float[Array, "chains draws"],
+) -> Array:
     """Bias that the two-way jackknife removes from ``log1p(mean)``, per pair.
 
     Draws of a chain depend on each other, and chains may share the noise of their steps
@@ -57,27 +61,37 @@ def _correction(excess: Float[Array, "chains draws *pairs"], mean: Float[Array, 
     num_chains, num_draws = excess.shape[:2]
     if num_chains == 1:
         return jnp.zeros_like(mean)
-    chains = _leave_one_out(jnp.mean(excess, axis=1), mean)
+    share = jnp.sum(weight, axis=1) / num_chains
+    chains = _leave_one_out(jnp.mean(excess, axis=1), mean, share)
     if num_draws == 1:
         return chains
-    draws = _leave_one_out(jnp.mean(excess, axis=0), mean)
+    alike = jnp.full((num_draws,), 1.0 / num_draws, mean.dtype)
+    draws = _leave_one_out(
+        jnp.einsum("c,cd...->d...", share, excess, precision="highest"), mean, alike
+    )
     # Each is one of many, so second order is enough.
     total = num_chains * num_draws
     # Divided before squaring: no draw exceeds the sum of all draws, which fits in a float32.
-    square = jnp.sum(((excess - mean) / (1.0 + mean)) ** 2, axis=(0, 1))
+    apart = ((excess - mean) / (1.0 + mean)) ** 2
+    square = jnp.einsum("c,cd...->...", num_chains * share, apart, precision="highest")
     singles = 0.5 * square / (total * (total - 1))
     c, t = num_chains - 1, num_draws - 1
     return chains * num_draws / t + draws * num_chains / c - singles * (total - 1) / (c * t)
 
 
-def _leave_one_out(excess: Float[Array, "groups ..."], mean: Float[Array, "*pairs"]) -> Array:
+def _leave_one_out(
+    excess: Float[Array, "groups ..."], mean: Float[Array, "*pairs"], share: Float[Array, " groups"]
+) -> Array:
     """Bias that leaving groups of draws out removes from ``log1p(mean)``, per pair.
 
-    Leaving out group g of G divides ``1 + mean`` by ``1 + r_g``,
-    ``r_g = (mean - mean_g) / ((G - 1)(1 + mean))``.
+    Leaving out group g of G divides ``1 + mean`` by ``1 + r_g``, ``r_g = (mean - mean_g) G s_g /
+    ((G - 1)(1 + mean))``, with ``s_g`` its share of the weight, 1 / G where all weigh alike. Where
+    they do not, this is the influence of the group: what leaving it out does to the others'
+    weights is left aside, which would be mostly noise.
     """
     num = excess.shape[0]
-    r = (mean - excess) / ((num - 1) * (1.0 + mean))
+    change = (mean - excess) / ((num - 1) * (1.0 + mean))
+    r = num * share.reshape(-1, *[1] * mean.ndim) * change
     return -(num - 1) / num * jnp.sum(jnp.log1p(bounded(r)), axis=0)
 
 
@@ -138,7 +152,7 @@ def direct_kl(
     train, ghost
         Losses of the draws on training examples and on ghosts.
     weight
-        Weights of the draws, summing to one within each chain.
+        Weights of the draws, summing to the number of chains.
     gamma
         Inverse temperature.
     group_size
@@ -160,8 +174,8 @@ def direct_kl(
     if x.shape[0] == 1:
         return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in))
     few = _each_draw(draws)
-    mean = bounded(jnp.mean(few, axis=(0, 1)))
-    correction = _correction(few, mean)
+    mean = _mean_over_draws(few, weight)
+    correction = _correction(few, mean, weight)
     tail = _tail(jnp.log1p(mean) + correction, correction)
     return DirectKL(plug_in + jnp.mean(correction), plug_in, tail)
 
@@ -249,7 +263,7 @@ def log_mean_ratio(delta: Float[Array, "chains draws pairs"]) -> Float[Array, " 
     weight = jnp.full(delta.shape[:2], 1.0 / delta.shape[1], delta.dtype)
     excess = _excess_of(delta - center)
     mean = _mean_over_draws(excess, weight)
-    return jnp.log1p(mean) + _correction(excess, mean) - center
+    return jnp.log1p(mean) + _correction(excess, mean, weight) - center
 
 
 def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -270,6 +284,6 @@ def direct_kl_of_pairs(
     mean = _mean_over_draws(excess, weight)
     plug_in = jnp.log1p(mean)
     few = slice(_JACKKNIFED[0])
-    correction = _correction(excess[..., few], mean[few])
+    correction = _correction(excess[..., few], mean[few], weight)
     tail = _tail(plug_in[few] + correction, correction)
     return DirectKL(jnp.mean(plug_in) + jnp.mean(correction), jnp.mean(plug_in), tail)

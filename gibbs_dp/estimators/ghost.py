@@ -13,7 +13,7 @@ def risk(
 ) -> Float[Array, ""]:
     """Posterior mean of the average loss over examples: ``E_theta mean_i loss(theta, z_i)``.
 
-    Each chain counts equally; ``weight`` sums to one within a chain.
+    ``weight`` sums to the number of chains.
     """
     mean = total(losses) / losses.shape[-1]
     return jnp.mean(jnp.sum(mean * weight, axis=-1))

@@ -10,6 +10,7 @@ def two_sided_kl(
     delta: Float[Array, "chains draws pairs"],
     delta_replaced: Float[Array, "chains draws pairs"],
     weight: Float[Array, "chains draws"],
+    weight_replaced: Float[Array, "chains draws"] | None = None,
 ) -> Float[Array, ""]:
     """Half the symmetrized KL, ``(E_p[delta] - E_p'[delta]) / 2``, averaged over pairs.
 
@@ -25,5 +26,6 @@ def two_sided_kl(
     Drawing ``p`` and ``p'`` with the same random numbers couples the chains and makes the
     difference far less noisy than either mean.
     """
-    difference = jnp.sum((delta - delta_replaced) * weight[..., None], axis=1)
+    other = weight if weight_replaced is None else weight_replaced
+    difference = jnp.sum(delta * weight[..., None] - delta_replaced * other[..., None], axis=1)
     return 0.5 * jnp.mean(difference)

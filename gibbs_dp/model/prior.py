@@ -78,6 +78,22 @@ def _sample_leaf(leaf: Any, key: PRNGKeyArray) -> Array:
     return s.constrain(jax.random.uniform(key, s.unconstrained_shape, minval=-2.0, maxval=2.0))
 
 
+def _draw_leaf(leaf: Any, key: PRNGKeyArray) -> Array:
+    """Draw one part exactly: a flat one is a standard normal in its chart."""
+    if not isinstance(leaf, Flat):
+        return leaf.sample(key)
+    s = leaf.support
+    return s.constrain(jax.random.normal(key, s.unconstrained_shape))
+
+
+def _has_draws(leaf: Any) -> bool:
+    while isinstance(leaf, _WRAPPERS):
+        leaf = leaf.base_dist
+    if isinstance(leaf, Flat):
+        return chart_of(leaf.support.constraint) is not None
+    return not isinstance(leaf, dist.ImproperUniform)
+
+
 def _support_of(leaf: Any) -> Support:
     if isinstance(leaf, Flat):
         support = leaf.support
@@ -271,6 +287,30 @@ class Prior:
         keys = [jax.random.fold_in(key, i) for i in range(len(self.leaves))]
         draws = [_sample_leaf(leaf, k) for leaf, k in zip(self.leaves, keys, strict=True)]
         return self.treedef.unflatten(draws)
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether it can be drawn from: proper, and flat parts on boxes, simplexes or balls."""
+        return all(_has_draws(law) for law in self._laws_at_a_draw(0))
+
+    def sample(self, key: PRNGKeyArray) -> PyTree:
+        """Draw from it; needs :attr:`has_draws`."""
+        if self.is_hierarchical:
+            return hierarchy.draw(self.tree, key, _draw_leaf)
+        keys = [jax.random.fold_in(key, i) for i in range(len(self.leaves))]
+        draws = [_draw_leaf(leaf, k) for leaf, k in zip(self.leaves, keys, strict=True)]
+        return self.treedef.unflatten(draws)
+
+    @property
+    def log_mass(self) -> Float[Array, ""]:
+        """Log of its integral: 0, plus the log volume of every flat part's support."""
+        total = jnp.zeros(())
+        for leaf, s in zip(self.leaves, self.supports, strict=True):
+            if isinstance(leaf, Flat):
+                # Under its chart a flat law is a standard normal times its volume.
+                zeros = jnp.zeros(s.unconstrained_shape)
+                total += s.log_det(zeros) - jnp.sum(jax.scipy.stats.norm.logpdf(zeros))
+        return total
 
     def check(self, theta: PyTree) -> None:
         """Raise a ValueError unless ``theta`` has this prior's structure and shapes."""

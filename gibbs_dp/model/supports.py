@@ -118,6 +118,15 @@ class Support:
             return 0.0, 1.0
         return getattr(c, "lower_bound", -np.inf), getattr(c, "upper_bound", np.inf)
 
+    def ends(self) -> tuple[Any, Any]:
+        """Return the bounds that single entries are held by, infinite if there are none.
+
+        Numbers or arrays; unlike those of :meth:`bounds` they are where the support ends, which is
+        not where any one coordinate of a ball does.
+        """
+        is_ball = isinstance(self._elementwise(), L2Ball)
+        return (-np.inf, np.inf) if is_ball else self._limits()
+
     def bounds(self) -> tuple[float, float]:
         """Return the smallest and largest value any entry may take (infinite when unbounded)."""
         low, high = self._limits()

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro.distributions import constraints
 
-from gibbs_dp.model import Domain, Flat, GibbsPosterior, losses
+from gibbs_dp.model import Domain, Flat, GibbsPosterior, losses, supports
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.random import normal
 
@@ -43,11 +43,12 @@ def slabs(num_clusters: int) -> Flat:
     return Flat(constraints.interval(jnp.asarray(low), jnp.asarray(high)), (num_clusters, 2))
 
 
-def k_means(num_clusters: int = 2, spread: float = 0.15) -> Problem:
-    """Squared distance to the nearest center, each center uniform on a slab of its own.
+def k_means(num_clusters: int = 2, spread: float = 0.15, is_boxed: bool = False) -> Problem:
+    """Squared distance to the nearest center, every center uniform on the square ``[-1, 1]^2``.
 
-    The loss ignores the order of the centers. On a common support the posterior would have
-    ``num_clusters!`` equal modes, between which no chain moves; slabs leave one of them.
+    The loss ignores the order of the centers: the posterior has ``num_clusters!`` equal modes, at
+    least. Single centers have no meaning then; risks, generalization error and on-average KL, which
+    are functions of losses, do.
 
     Parameters
     ----------
@@ -55,6 +56,9 @@ def k_means(num_clusters: int = 2, spread: float = 0.15) -> Problem:
         Clusters in the data, and centers.
     spread
         Standard deviation of a cluster.
+    is_boxed
+        Center ``k`` stays in the ``k``-th of equal upright slabs, which leaves one of the equal
+        modes.
 
     Returns
     -------
@@ -79,9 +83,11 @@ def k_means(num_clusters: int = 2, spread: float = 0.15) -> Problem:
         raise ValueError(f"num_clusters: must be at least 2, got {num_clusters}.")
     if not 0 < spread < float("inf"):
         raise ValueError(f"spread: must be positive and finite, got {spread:g}.")
+    square = Flat(supports.box(-1.0, 1.0, (num_clusters, 2)))
+    prior = slabs(num_clusters) if is_boxed else square
     return Problem(
         name="k-means",
-        posterior=GibbsPosterior(losses.KMeans(num_clusters), slabs(num_clusters)),
+        posterior=GibbsPosterior(losses.KMeans(num_clusters), prior),
         population=Clusters(num_clusters, spread),
         n=50,
         gammas=(0.1, 1.0, 10.0),

@@ -51,6 +51,11 @@ PROBLEMS: dict[str, Entry] = {
     ),
     "private-median": Entry("private_median", "exponential mechanism on a median"),
     "k-means": Entry("k_means", "centers of clusters in a square"),
+    "mixture": Entry(
+        "mixture",
+        "means of a Gaussian mixture",
+        {"prior_scale": "standard deviation of the Gaussian prior, finite"},
+    ),
     "diabetes": Entry("diabetes", "scikit-learn's table, squared loss"),
     "breast-cancer": Entry("breast_cancer", "scikit-learn's table, logistic loss"),
     "neural-network": Entry("neural_network", "simulated classes that no linear rule separates"),

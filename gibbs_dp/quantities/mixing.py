@@ -15,6 +15,7 @@ from gibbs_dp.engine.quantity import Column, Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View
 from gibbs_dp.estimators import average
+from gibbs_dp.sampling.modes import warn_of
 
 R_HAT_STARTS_LIMIT = 1.1
 # Effective draws per dataset below which the chains' starts may still show.
@@ -24,6 +25,8 @@ EXCEED_LIMIT = 0.15
 # The virial identity's: significant, and larger than what a burn-in may leave.
 VIRIAL_Z = 4.0
 VIRIAL_SIZE = 0.02
+# Share of particles that count after a step, and of the datasets on which it may be smaller.
+LEAST_PATH_ESS, MOST_POOR = 0.05, 0.01
 
 STARTS_DISAGREE = Caution(
     "starts-disagree",
@@ -63,6 +66,33 @@ VIRIAL = Caution(
     "too wide (above 1) or too narrow (below 1), or gradients are not those of the loss.",
     "Raise num_warmup; lower the step size of kernels without an acceptance step. A loss that "
     "jumps, or whose gradient is not its own (stop_gradient, rounding), breaks the identity too.",
+)
+
+
+PATHS_DISAGREE = Caution(
+    "paths-disagree",
+    "two runs of SMC on the same pilots reach different answers (R-hat between them {r_hat:.2f}): "
+    "modes are found by some particles and lost by others; raise SMC's num_particles.",
+    "On pilot datasets, particles were run twice along the same path. Where the two runs differ by "
+    "as much as this, masses of modes, or whether a mode is there at all, are left to chance.",
+    "Raise num_particles, as in kernel=gdp.SMC(num_particles=1024), and least_ess; look at smaller "
+    "gammas; give a prior that is less wide.",
+)
+FEW_PARTICLES = Caution(
+    "few-particles",
+    "SMC's islands differ so much that a dataset's particles are worth {ess:.1f} independent "
+    "draws; raise SMC's num_particles.",
+    "Islands of particles that never met tell different stories on each dataset: masses of modes "
+    "are as noisy as so few counts.",
+    "Raise num_particles, as in kernel=gdp.SMC(num_particles=1024).",
+)
+POOR_PATH = Caution(
+    "poor-path",
+    "on {share:.0%} of the datasets less than {least:.0%} of SMC's particles counted after some "
+    "step of the path: it was found on pilots that are unlike these; raise SMC's least_ess.",
+    "The steps of the path were frozen on pilot datasets. On these datasets one of them was too "
+    "long: few particles carried nearly all of the weight, and modes may have been lost there.",
+    "Raise least_ess, as in kernel=gdp.SMC(least_ess=0.8), for shorter steps, and num_particles.",
 )
 
 
@@ -127,9 +157,15 @@ class Mixing(Quantity):
 
 
 def _warnings(result: Result, row: Row) -> list[Warned]:
-    found, pooled, tuned = [], result.pooled, result.tuned
+    found: list[Warned] = []
+    pooled, tuned = result.pooled, result.tuned
+    is_off = abs(row["virial"] - 1.0) > max(VIRIAL_SIZE, VIRIAL_Z * row["virial_se"])
+    if result.settings.sampler.traits.is_path:
+        found += _path_warnings(result)
+        return [*found, VIRIAL(value=row["virial"], se=row["virial_se"])] if is_off else found
     if tuned.r_hat_starts > R_HAT_STARTS_LIMIT:
         found.append(STARTS_DISAGREE(r_hat=tuned.r_hat_starts))
+    found += warn_of(tuned.modes)
     if is_drifting(pooled):
         found.append(DRIFTING(z=pooled.drift_z, size=pooled.drift_size))
     if pooled.ess_min < ESS_LIMIT:
@@ -138,6 +174,19 @@ def _warnings(result: Result, row: Row) -> list[Warned]:
         found.append(UNEVEN_MIXING(share=pooled.r_hat_exceed))
     if row.get("accept_rate", 1.0) < LOW_ACCEPT_SHARE * result.settings.sampler.least_accept:
         found.append(LOW_ACCEPTANCE(accept=row["accept_rate"]))
-    if abs(row["virial"] - 1.0) > max(VIRIAL_SIZE, VIRIAL_Z * row["virial_se"]):
+    if is_off:
         found.append(VIRIAL(value=row["virial"], se=row["virial_se"]))
+    return found
+
+
+def _path_warnings(result: Result) -> list[Warned]:
+    """Warn of particles, which no burn-in or step size of a user's is to blame for."""
+    found: list[Warned] = []
+    if result.tuned.r_hat_starts > R_HAT_STARTS_LIMIT:
+        found.append(PATHS_DISAGREE(r_hat=result.tuned.r_hat_starts))
+    if result.pooled.ess_min < ESS_LIMIT:
+        found.append(FEW_PARTICLES(ess=result.pooled.ess_min))
+    poor = float(np.mean(result.good.health.worst_ess < LEAST_PATH_ESS))
+    if poor > MOST_POOR:
+        found.append(POOR_PATH(share=poor, least=LEAST_PATH_ESS))
     return found

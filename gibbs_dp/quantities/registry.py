@@ -26,6 +26,11 @@ FRAME = (
         "Datasets left out, as their chains failed: the means are conditional on the others.",
         title="failed",
     ),
+    Column(
+        "trust",
+        "One verdict in words: warnings by name, then every check that was made and what it "
+        "showed. That no second mode was found does not say that there is none.",
+    ),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted
+from gibbs_dp.sampling.kernels.check import check_own
 from gibbs_dp.sampling.langevin_sampler import LangevinSampler
 from gibbs_dp.sampling.markov import MarkovSampler
 from gibbs_dp.sampling.sampler import Sampler
@@ -36,9 +37,9 @@ def as_sampler(kernel: Any, also: str = "") -> Sampler:
     >>> as_sampler("hmc")
     Traceback (most recent call last):
         ...
-    ValueError: kernel: 'hmc' is text; give a kernel, such as gibbs_dp.HMC(), MALA() or SGLD().
+    ValueError: kernel: 'hmc' is text; give a kernel, such as gibbs_dp.HMC(), SMC() or SGLD().
     """
-    given = f"such as gibbs_dp.HMC(), MALA() or SGLD(){also}"
+    given = f"such as gibbs_dp.HMC(), SMC() or SGLD(){also}"
     if isinstance(kernel, str):
         raise ValueError(f"kernel: {kernel!r} is text; give a kernel, {given}.")
     if isinstance(kernel, type):
@@ -47,7 +48,7 @@ def as_sampler(kernel: Any, also: str = "") -> Sampler:
     if kernel is None:
         return MarkovSampler(HMC())
     if isinstance(kernel, Kernel):
-        _check_own(kernel)
+        check_own(kernel)
         return MarkovSampler(kernel)
     if isinstance(kernel, Unadjusted):
         return LangevinSampler(kernel)
@@ -60,21 +61,3 @@ def as_sampler(kernel: Any, also: str = "") -> Sampler:
         name = type(kernel).__name__
         raise ValueError(f"kernel: {name} is no Markov kernel that suits here; give one, {given}.")
     return kernel
-
-
-def _check_own(kernel: Kernel) -> None:
-    """Refuse a kernel of the user's that cannot be compiled for."""
-    name = type(kernel).__name__
-    for method in ("default_tuning", "step"):
-        if getattr(type(kernel), method) is getattr(Kernel, method):
-            raise ValueError(
-                f"kernel: {name} has no method {method}; a subclass of gibbs_dp.Kernel gives "
-                "default_tuning and step."
-            )
-    try:
-        hash(kernel)
-    except TypeError as error:
-        raise ValueError(
-            f"kernel: {name} cannot be hashed ({error}), so that nothing can be compiled for it; "
-            "make it a frozen dataclass of plain settings."
-        ) from error

@@ -58,7 +58,7 @@ def run_chains(
         uniform = jax.random.uniform(radius_key, (num_chains,), starts.dtype)
         noise = spread_radii(noise, uniform, jax.random.uniform(turn_key, (), starts.dtype))
     positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
-    potential = target.around(laplace.center, reference)
+    potential = target.around(laplace.center, reference, laplace)
     run = move(walk_key, potential, positions, found)
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
     return ChainDraws(
@@ -67,6 +67,8 @@ def run_chains(
         weight=jnp.full(run.v.shape[:2], 1.0 / run.v.shape[1], starts.dtype),
         potential=run.potential,
         log_normalizer=None,
+        log_normalizer_se=None,
+        worst_ess=jnp.ones((), starts.dtype),
         accept_prob=run.accept_prob,
         virial=jax.vmap(lambda v: jax.jvp(pulled, (v,), (v,))[1])(last),
         is_stuck=run.is_stuck,

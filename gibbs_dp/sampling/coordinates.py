@@ -59,15 +59,27 @@ def coordinates(
             )
 
 
-def describe(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
-    """Moments, quantiles and diagnostics of one coordinate."""
+def describe(values: Float[np.ndarray, "chain draw"], is_path: bool = False) -> dict[str, float]:
+    """Moments, quantiles and diagnostics of one coordinate.
+
+    Particles of SMC (``is_path``) have no order in time: how many draws they are worth is what
+    their islands' means say.
+    """
     low, high = np.quantile(values, [0.05, 0.95])
     moving = values.std() > 0
+    worth = _island_worth if is_path else diagnostics.effective_sample_size
     return {
         "mean": float(values.mean()),
         "sd": float(values.std(ddof=1)),
         "5%": float(low),
         "95%": float(high),
-        "ess": float(diagnostics.effective_sample_size(values)) if moving else float("nan"),
+        "ess": float(worth(values)) if moving else float("nan"),
         "r_hat": float(diagnostics.split_gelman_rubin(values)) if moving else float("nan"),
     }
+
+
+def _island_worth(values: Float[np.ndarray, "island particle"]) -> float:
+    """Independent draws whose mean is as noisy as the islands' means are; at most all particles."""
+    within = values.var(axis=1, ddof=1).mean()
+    between = values.mean(axis=1).var(ddof=1)
+    return values.size * min(1.0, within / max(values.shape[1] * between, np.finfo(float).tiny))

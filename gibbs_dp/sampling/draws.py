@@ -24,7 +24,9 @@ from gibbs_dp.sampling.cautions import judge
 from gibbs_dp.sampling.containers import as_arviz, as_xarray
 from gibbs_dp.sampling.coordinates import coordinates, describe, named_leaves
 from gibbs_dp.sampling.likelihoods import log_likelihoods
+from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Modes
 from gibbs_dp.sampling.shown import as_html
+from gibbs_dp.sampling.trust import verdict_on_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,13 +91,14 @@ class Draws:
 
     def _rows(self, most: int | None) -> list[dict[str, Any]]:
         """Describe the first coordinates, or all of them."""
+        is_path = self.num_particles is not None
         every = (
             (i, name, values)
             for i, tree in enumerate(self._datasets())
             for name, values in coordinates(tree)
         )
         return [
-            {"dataset": i, "parameter": name, **describe(values)}
+            {"dataset": i, "parameter": name, **describe(values, is_path)}
             for i, name, values in islice(every, most)
         ]
 
@@ -117,13 +120,35 @@ class Draws:
         return None if value is None else float(value)
 
     @property
+    def modes(self) -> Modes:
+        """What was tried to find other modes, and what was found."""
+        found = self.settings.get("modes")
+        return NOT_LOOKED_FOR if found is None else Modes.of_plain(found)
+
+    @property
     def warnings(self) -> tuple[Warned, ...]:
         """One sentence for everything that makes these draws less than they seem."""
         return self._warnings(self._rows(None))
 
     def _warnings(self, rows: Sequence[dict[str, Any]]) -> tuple[Warned, ...]:
         """Warn of the chains, and of what these rows say of them."""
-        return judge(self.is_stuck, self.log_density, self.variance_inflation, rows)
+        found = {name: float(self.settings.get(name, 0.0)) for name in ("rounding", "at_ends")}
+        inflation, is_path = self.variance_inflation, self.num_particles is not None
+        return judge(self.is_stuck, self.log_density, inflation, rows, self.modes, is_path, **found)
+
+    @property
+    def num_particles(self) -> int | None:
+        """Particles that SMC followed; None for draws of chains."""
+        found = self.settings.get("num_particles")
+        return None if found is None else int(found)
+
+    @property
+    def trust(self) -> str:
+        """One verdict: "checked" or "doubtful", what was checked, and what it showed."""
+        rows = self._rows(None)
+        r_hat = float(np.fmax.reduce([row["r_hat"] for row in rows]))
+        ess = float(np.fmin.reduce([row["ess"] for row in rows]))
+        return verdict_on_draws(self._warnings(rows), self.modes, self.num_particles, r_hat, ess)
 
     def summary(self) -> str:
         """Return the diagnostics table as text, then the warnings."""

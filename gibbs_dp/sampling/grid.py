@@ -214,6 +214,8 @@ class Grid:
             weight=weight[None],
             potential=potential[None],
             log_normalizer=jax.scipy.special.logsumexp(-potential),
+            log_normalizer_se=None,
+            worst_ess=one[0],
             accept_prob=one,
             virial=jnp.nan * one,  # sums have no gradient to check
             is_stuck=false[None],

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from gibbs_dp._jaxlib.linalg import eigh
+from gibbs_dp._jaxlib.linalg import eigh, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.sampling.kernels.base import Potential
 from gibbs_dp.sampling.target import Target, Terms
@@ -24,6 +24,8 @@ from gibbs_dp.sampling.target import Target, Terms
 NEAR, FAR = 1e5, 1e7
 # Of a density that decays as slowly as 1 / t, over a ray of a thousand of its units: 6.9 nats.
 LEAST_RISE = math.log(1e3)
+# Nats, two standard deviations along a ray.
+LEAST_PROMISE = 2.0
 
 
 class _Rays(NamedTuple):
@@ -37,7 +39,12 @@ class _Rays(NamedTuple):
 
 
 def is_improper(
-    target: Target, mode: Float[Array, " dim"], reference: Terms, hessian: Float[Array, "dim dim"]
+    target: Target,
+    mode: Float[Array, " dim"],
+    reference: Terms,
+    hessian: Float[Array, "dim dim"],
+    scale: Float[Array, "dim dim"],
+    is_curved: Bool[Array, ""],
 ) -> Bool[Array, ""]:
     """Whether the potential fails to rise along some ray from the mode.
 
@@ -54,6 +61,8 @@ def is_improper(
         The posterior.
     mode, reference, hessian
         Where the search ended, its energy terms, and the Hessian of the potential there.
+    scale, is_curved
+        Of the Gaussian fitted there, whether there is one.
 
     Returns
     -------
@@ -64,7 +73,13 @@ def is_improper(
     found = jnp.zeros((), bool)
     prior = target.posterior.prior
     if prior.is_flat:
-        found |= _fails_to_rise(potential, mode, _rays(target, mode, hessian))
+        rays = _rays(target, mode, hessian)
+        # Where the Hessian in flat coordinates is rounding that of the fit need not be: what rises
+        # half as much as that promises rises. A fit to rounding promises nothing.
+        promised = 0.5 * jnp.sum(solve_lower(scale, rays.vectors.T) ** 2, axis=0)
+        is_known = is_curved & ~rays.is_resolved & (promised > LEAST_PROMISE)
+        least = jnp.where(is_known, jnp.minimum(0.5 * promised, LEAST_RISE), LEAST_RISE)
+        found |= _fails_to_rise(potential, mode, rays, least)
     if any(prior.is_bounded_flat):
         found |= _is_pinned(potential, mode, jnp.asarray(prior.is_bounded_flat))
     return found
@@ -105,7 +120,7 @@ def _rays(target: Target, mode: Float[Array, " dim"], hessian: Float[Array, "dim
 
 
 def _fails_to_rise(
-    potential: Potential, mode: Float[Array, " dim"], rays: _Rays
+    potential: Potential, mode: Float[Array, " dim"], rays: _Rays, least: Float[Array, " rays"]
 ) -> Bool[Array, ""]:
     """Look at two points of each ray; at the one that can be reached where it is not resolved."""
     factor = jnp.where(rays.is_resolved, NEAR, 1.0)
@@ -113,7 +128,7 @@ def _fails_to_rise(
     far = jax.vmap(lambda v: potential(mode + FAR * v))(rays.vectors)
     # At its ceiling a loss neither rises nor falls; the difference of large numbers is rounding.
     rounding = 64 * jnp.finfo(near.dtype).eps * jnp.abs(far)
-    stays_low = _is_low(near, LEAST_RISE)
+    stays_low = _is_low(near, least)
     stays_flat = _is_low(jnp.abs(far - near), math.log(FAR / NEAR) + rounding)
     exists = jnp.sum(rays.vectors**2, axis=1) > 0
     return jnp.any(exists & (stays_low | (rays.is_resolved & stays_flat)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
 from gibbs_dp import io
 from gibbs_dp.sampling.draws import Draws
+from gibbs_dp.sampling.modes import Modes
 
 
 def load_draws(path: str | os.PathLike[str]) -> Draws:
@@ -34,6 +36,8 @@ def load_draws(path: str | os.PathLike[str]) -> Draws:
         numbers = (gamma,) if inflation is None else (gamma, inflation)
         if not all(isinstance(x, (int, float)) for x in numbers):
             raise ValueError("gamma or variance_inflation is no number")
+        if "modes" in settings:
+            _check_modes(settings["modes"])
     except (KeyError, ValueError) as error:
         raise io.DamagedFileError(
             f"path: {os.fspath(path)!r} holds damaged draws ({io.reason(error)})."
@@ -46,6 +50,12 @@ def load_draws(path: str | os.PathLike[str]) -> Draws:
         gamma=float(gamma),
         settings=settings,
     )
+
+
+def _check_modes(found: Any) -> None:
+    if not isinstance(found, dict):
+        raise ValueError("what it says of other modes is no table")
+    Modes.of_plain(found)
 
 
 def _check_shapes(leaves: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> None:

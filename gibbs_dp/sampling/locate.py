@@ -85,7 +85,9 @@ def locate(
         reference=fit.reference,
         gaps=gaps[best] - gaps,
         is_curved=fit.is_curved & fit.is_converged,
-        is_improper=is_improper(target, fit.mode, fit.reference, fit.hessian),
+        is_improper=is_improper(
+            target, fit.mode, fit.reference, fit.hessian, fit.scale, fit.is_curved
+        ),
     )
 
 

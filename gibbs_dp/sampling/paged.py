@@ -10,7 +10,7 @@ import numpy as np
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
 from gibbs_dp.io.page import Page
-from gibbs_dp.sampling import cautions
+from gibbs_dp.sampling import cautions, modes
 
 TITLE = "Draws from a Gibbs posterior"
 KINDS = (
@@ -19,6 +19,8 @@ KINDS = (
     cautions.STUCK_CHAINS,
     cautions.DIVERGED_CHAINS,
     cautions.BIASED_STEPS,
+    modes.SEVERAL_MODES,
+    modes.NESTED_SCALES,
 )
 COLUMNS = {
     "mean": "Mean of the draws.",

@@ -27,10 +27,14 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.spread import on_every_device
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
+from gibbs_dp.sampling.ends import share_at_ends
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS
-from gibbs_dp.sampling.sampler import ChainDraws, Sampler
+from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.look import look_around
+from gibbs_dp.sampling.sample_path import sample_path
+from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.schedule import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.target import Target
 
@@ -42,7 +46,7 @@ UNIT_SCALE = 1.4
 
 def _sample_batch_of(
     posterior: GibbsPosterior,
-    sampler: Sampler,
+    sampler: GammaSampler,
     num_chains: int,
     num_samples: int,
     data: PyTree,
@@ -51,14 +55,17 @@ def _sample_batch_of(
     starts: Array,
     schedule: Schedule,
     counts: Counts | None,
-) -> tuple[ChainDraws, PyTree]:
+) -> tuple[ChainDraws, PyTree, Float[Array, " datasets"]]:
     if counts is not None:
         schedule = schedule.fixed(counts)
 
-    def one(key: PRNGKeyArray, data: PyTree, starts: Array) -> tuple[ChainDraws, PyTree]:
+    def one(
+        key: PRNGKeyArray, data: PyTree, starts: Array
+    ) -> tuple[ChainDraws, PyTree, Float[Array, ""]]:
         target = Target(posterior, data, gamma)
         draws = sampler.draw(key, target, starts, schedule, num_chains, num_samples)
-        return draws, jax.vmap(jax.vmap(posterior.constrain))(draws.u)
+        rounding = target.rounding(draws.mode, draws.reference)
+        return draws, jax.vmap(jax.vmap(posterior.constrain))(draws.u), rounding
 
     return jax.vmap(one)(keys, data, starts)
 
@@ -114,9 +121,11 @@ def sample(
     key
         Integer seed or JAX key.
     kernel
-        ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``; ``gibbs_dp.ULA()`` and
-        ``gibbs_dp.SGLD()`` for long or large-``n`` chains without an acceptance step, whose draws
-        are biased: the summary estimates by how much.
+        ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``; ``gibbs_dp.SMC()`` for posteriors
+        with several modes, whose islands are the chains and whose particles the draws, however
+        many chains and samples are asked for; ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` for long
+        or large-``n`` chains without an acceptance step, whose draws are biased: the summary
+        estimates by how much.
     num_chains, num_samples
         Chains (at least 2, for R-hat) and draws kept per chain (at least 4).
     num_warmup
@@ -174,6 +183,16 @@ def sample(
         posterior, batch = masked(posterior), (batch, jnp.asarray(kept))
 
     sampler.check(posterior)
+    if isinstance(sampler, PathSampler):
+        if init is not None:
+            raise ValueError("init: SMC begins at draws of the prior; leave it out.")
+        found = sample_path(posterior, batch, gamma, sampler, as_key(key))
+        settings = _describe(sampler, 0, examples) | {
+            "num_particles": found[0].u[0, ..., 0].size,
+            "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(found[1])),
+        }
+        return _pack(*found, gamma, is_batch, settings, source)
+    assert isinstance(sampler, GammaSampler)
     keys, starts = _begin(posterior, num_examples(batch), num_chains, as_key(key))
     if init is not None:
         starts = jnp.broadcast_to(_point(posterior, init), starts.shape)
@@ -189,11 +208,12 @@ def sample(
 
     tuning = sampler.default_tuning(posterior.dim)
     temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
-    draws, theta = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
+    draws, theta, rounding = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
     if bool(draws.is_improper.any()):
         raise ImproperPosteriorError(
             f"posterior: improper at gamma={gamma:g} (it does not decay along some direction); "
-            "use a proper prior, a bounded support, more data or a larger gamma."
+            "use a proper prior, a bounded support, more data or a larger gamma, or double "
+            "precision where columns are nearly equal."
         )
     if not sampler.traits.is_adjusted:
         draws = draws._replace(accept_prob=jnp.full_like(draws.accept_prob, jnp.nan))
@@ -202,10 +222,27 @@ def sample(
         return _pack(draws, theta, gamma, is_batch, settings, source)
     is_adapted = not _is_whitened(draws, sampler.least_accept)
     if is_adapted:
-        draws, theta = run(
+        draws, theta, rounding = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
         )
-    settings = _describe(sampler, num_warmup, examples) | {"is_adapted": is_adapted}
+    settings = _describe(sampler, num_warmup, examples) | {
+        "is_adapted": is_adapted,
+        "rounding": float(rounding.max()),
+        "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(theta)),
+    }
+
+    def run_far(starts: Array, num_last: int) -> ChainDraws:
+        """Run chains that are as short as the compiled program allows."""
+        steps = 2 * num_last
+        if is_accelerator(platform()):
+            steps = max(steps, num_warmup + num_samples)  # which are static there
+        # The last draws are kept: before those, fewer steps leave blanks.
+        schedule = make_schedule(tuning, steps - num_samples, ADAPT_ROUNDS * is_adapted)
+        return run(temperature, keys, starts, schedule)[0]
+
+    if posterior.dim <= MAX_LAPLACE_DIM:
+        modes = look_around(draws, run_far, posterior, batch, gamma, as_key(key))
+        settings["modes"] = modes.plain
     return _pack(draws, theta, gamma, is_batch, settings, source)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.schedule import Schedule
+from gibbs_dp.sampling.smc.path import Segment
 from gibbs_dp.sampling.target import Target, Terms
 from gibbs_dp.sampling.traits import Traits
 from gibbs_dp.sampling.whitening import Whitening
@@ -26,11 +28,18 @@ class ChainDraws(NamedTuple):
     v
         The same draws whitened, ``[chains, draws, dim]``.
     weight
-        Weights of the draws, ``[chains, draws]``, summing to one within each chain.
+        Weights of the draws, ``[chains, draws]``, summing to the number of chains: to one within
+        each chain, but for islands of SMC, which count by their normalizers.
     potential
         Potential energy relative to ``reference``, ``[chains, draws]``.
     log_normalizer
-        Of ``exp(-potential)``, from a sampler that sums over the posterior; None: unknown.
+        Of ``exp(-potential)``, from a sampler that sums over the posterior or follows a path to
+        it; None: unknown.
+    log_normalizer_se
+        Its standard error; None where it is exact or unknown.
+    worst_ess
+        Smallest share of particles that were effective after weighing on the way from gamma = 0;
+        1 where there is no such way.
     accept_prob
         Mean acceptance probability per chain.
     virial
@@ -62,6 +71,8 @@ class ChainDraws(NamedTuple):
     weight: Float[Array, "chains draws"]
     potential: Float[Array, "chains draws"]
     log_normalizer: Float[Array, ""] | None
+    log_normalizer_se: Float[Array, ""] | None
+    worst_ess: Float[Array, ""]
     accept_prob: Float[Array, " chains"]
     virial: Float[Array, " chains"]
     is_stuck: Bool[Array, " chains"]
@@ -78,7 +89,7 @@ class ChainDraws(NamedTuple):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Anything that turns a target and a key into weighted draws.
+    """What engine and reports ask of a sampler; it draws as one of the two classes below says.
 
     Hashable, as what it is decides what is compiled; ``repr`` is shown to users.
     """
@@ -126,6 +137,11 @@ class Sampler(Protocol):
         """Return the only parameters there are, in flat coordinates; None for a continuum."""
         ...
 
+
+@runtime_checkable
+class GammaSampler(Sampler, Protocol):
+    """A sampler that turns a target, at one gamma, and a key into weighted draws."""
+
     def draw(
         self,
         key: PRNGKeyArray,
@@ -167,6 +183,45 @@ class Sampler(Protocol):
         ...
 
 
+@runtime_checkable
+class PathSampler(Sampler, Protocol):
+    """A sampler that draws at all gammas of a grid in one go, along a path frozen on pilots."""
+
+    def find_path(
+        self,
+        key: PRNGKeyArray,
+        posterior: GibbsPosterior,
+        data: PyTree,
+        gammas: Sequence[float],
+        on_gamma: Callable[[], None] = lambda: None,
+    ) -> Segment:
+        """Find what is frozen: a segment for each gamma (leading axis), on pilot datasets.
+
+        Parameters
+        ----------
+        key
+            Random key of the pilots.
+        posterior, data
+            Loss and prior; datasets (leading axis).
+        gammas
+            The grid, increasing.
+        on_gamma
+            Called when a gamma is reached.
+
+        Returns
+        -------
+        Segment
+            The path.
+        """
+        ...
+
+    def draw_path(
+        self, key: PRNGKeyArray, posterior: GibbsPosterior, data: PyTree, segments: Segment
+    ) -> ChainDraws:
+        """Draw from one dataset's posteriors (leading axis: gammas); traced, and vmapped."""
+        ...
+
+
 def log_ratios(
     draws: ChainDraws,
     target: Target,
@@ -193,7 +248,7 @@ def log_ratios(
     """
     whitening = draws.whitening
     assert whitening is not None
-    pulled = whitening.pull_back(target.around(draws.mode, draws.reference))
+    pulled = whitening.pull_back(target.around(draws.mode, draws.reference, whitening))
     points = scale * jnp.asarray(proposals, scale.dtype)
 
     def log_ratio(value: Float[Array, ""], v: Float[Array, " dim"]) -> Float[Array, ""]:

@@ -11,7 +11,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp._jaxlib.elementary import total
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.whitening import Whitening
 
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
@@ -53,26 +55,54 @@ class Target(NamedTuple):
 
         return potential
 
-    def around(self, u: Float[Array, " dim"], reference: Terms) -> Potential:
+    def _has_statistics(self, size: int) -> bool:
+        """Whether ``d^2`` numbers say what the examples say, and are fewer."""
+        num_examples = jax.tree.leaves(self.data)[0].shape[0]
+        return self.posterior.is_quadratic and size <= num_examples
+
+    def rounding(self, u: Float[Array, " dim"], reference: Terms) -> Float[Array, ""]:
+        """Nats by which the potential of :meth:`around` jumps at random: its losses are rounded.
+
+        A loss is off by up to half the gap between floating-point numbers of its size, and losses
+        are independently so. Whole numbers are not, while there is one for every digit.
+        """
+        losses = reference.losses
+        if self._has_statistics(ravel_pytree(self.posterior.constrain(u))[0].size):
+            return jnp.zeros((), losses.dtype)
+        eps = jnp.finfo(losses.dtype).eps
+        is_whole = (losses == jnp.round(losses)) & (jnp.abs(losses) < 0.25 / eps)
+        share = self.gamma * eps * jnp.where(is_whole, 0.0, losses)
+        return 0.3 * jnp.linalg.norm(share)  # 1/sqrt(12) of an even law
+
+    def around(self, u: Float[Array, " dim"], reference: Terms, whitening: Whitening) -> Potential:
         """Potential relative to ``reference``, the terms at ``u``, in the cheapest exact form.
 
         A quadratic loss is known from its gradient and Hessian at ``u``: with more examples than
-        parameters these say in ``d^2`` operations what takes ``n d`` over the examples.
+        parameters these say in ``d^2`` operations what takes ``n d`` over the examples. The
+        Hessian is taken in coordinates whitened by the scale of ``whitening``, its centre aside:
+        in others a float32 has lost the smallest of two curvatures once they are 1e7 apart.
         """
         theta, unravel = ravel_pytree(self.posterior.constrain(u))
-        num_examples = jax.tree.leaves(self.data)[0].shape[0]
-        if not self.posterior.is_quadratic or theta.size > num_examples:
+        if not self._has_statistics(theta.size):
             return self.relative_to(reference)
 
         def whole(flat: Float[Array, " size"]) -> Float[Array, ""]:
             return self.posterior.empirical_loss(unravel(flat), self.data)
 
-        slope, curvature = jax.grad(whole)(theta), jax.hessian(whole)(theta)
+        slope = jax.grad(whole)(theta)
+        # Any coordinates would do for parameters that have more numbers than the posterior has
+        # dimensions, or whose chart is bent: these are right where it matters, on real lines.
+        own = whitening if theta.size == u.size else Whitening(theta, jnp.ones_like(theta))
+        own = own._replace(center=theta)
+        curvature = jax.hessian(lambda v: whole(own.color(v)))(jnp.zeros_like(theta))
+        whiten = own.inverse
+        # Of the two factors of a product one is whitened, the other its gradient: one product.
+        both = jnp.concatenate([whiten, matmul(curvature, whiten)])
 
         def potential(u: Float[Array, " dim"]) -> Float[Array, ""]:
             shift = ravel_pytree(self.posterior.constrain(u))[0] - theta
-            bend = jnp.einsum("d,ed->e", shift, curvature, precision="highest")
-            change = jnp.sum(shift * (slope + 0.5 * bend))
+            v, bend = jnp.split(jnp.einsum("d,ed->e", shift, both, precision="highest"), 2)
+            change = jnp.sum(shift * slope) + 0.5 * jnp.sum(v * bend)
             log_prior = self.posterior.log_prior_unconstrained(u)
             return self.gamma * change - (log_prior - reference.log_prior)
 

@@ -18,6 +18,9 @@ class Traits(NamedTuple):
         no burn-in, tuning or convergence to diagnose.
     is_discretized
         It is exact for points that stand for a continuum, which may be too few or too narrow.
+    is_path
+        One run gives draws and normalizers at all gammas of a grid: a
+        :class:`~gibbs_dp.sampling.sampler.PathSampler`.
     has_joint_noise
         It can draw the noise of several chains together (see ``Kernel.step_all``).
     needs_examples
@@ -29,6 +32,7 @@ class Traits(NamedTuple):
     is_adjusted: bool = True
     is_exact: bool = False
     is_discretized: bool = False
+    is_path: bool = False
     has_joint_noise: bool = False
     needs_examples: bool = False
     needs_hessian: bool = False

@@ -19,7 +19,7 @@ class Whitening(NamedTuple):
     """
 
     center: Float[Array, " dim"]
-    scale: Float[Array, ...]
+    scale: Float[Array, "*shape"]
 
     def color(self, v: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Whitened to flat."""
@@ -36,6 +36,13 @@ class Whitening(NamedTuple):
         if self.scale.ndim == 1:
             return (u - self.center) / self.scale
         return solve_lower(self.scale, u - self.center)
+
+    @property
+    def inverse(self) -> Float[Array, "dim dim"]:
+        """Matrix that takes differences of flat coordinates to those of whitened ones."""
+        if self.scale.ndim == 1:
+            return jnp.diag(1.0 / self.scale)
+        return solve_lower(self.scale, jnp.eye(self.scale.shape[0], dtype=self.scale.dtype))
 
     def pull_back(self, potential: Potential) -> Potential:
         """Express the potential as a function of whitened coordinates."""

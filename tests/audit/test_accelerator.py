@@ -19,7 +19,7 @@ from gibbs_dp.engine.memory import OUT_OF_MEMORY, Room, SmallerBlocksWarning, To
 from gibbs_dp.engine.packing import pack, unpack
 from gibbs_dp.engine.plan import Plan
 from gibbs_dp.engine.program import block_program, sheet_program
-from gibbs_dp.engine.tuning import _first_inputs
+from gibbs_dp.engine.tuning import first_inputs
 from gibbs_dp.problems.build import build_problem
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import others
@@ -37,7 +37,7 @@ def arguments(name, kernel=None, counts=COUNTS, num_pairs=0, num_gammas=2):
     problem = build_problem(name)
     plan = Plan(30, 16, 1, 4, 4, counts, num_pairs)
     schedule = make_schedule((0.5, counts.num_inner), counts.num_burn_in, counts.num_adapt_rounds)
-    one = _first_inputs(1.0, jnp.zeros((problem.posterior.dim,)), schedule)
+    one = first_inputs(1.0, jnp.zeros((problem.posterior.dim,)), schedule)
     inputs = jax.tree.map(lambda a: jnp.stack([a] * num_gammas), one)
     static = (problem.posterior, as_sampler(kernel), plan, QUANTITIES, 8)
     keys = roots(jax.random.key(0), Stream.MAIN)
@@ -196,7 +196,7 @@ def test_pilots_that_fail_fail_alike(wide):
 
 
 def job(gamma, first=0, num_burn_in=16, keys=None):
-    inputs = _first_inputs(gamma, jnp.zeros((2,)), make_schedule((0.5, 3), num_burn_in, 0))
+    inputs = first_inputs(gamma, jnp.zeros((2,)), make_schedule((0.5, 3), num_burn_in, 0))
     return Job(gamma, keys, first, 8, Plan(5, 4, 1, 2, 4), inputs)
 
 

@@ -20,7 +20,7 @@ def inputs(dtype):
     zero = jnp.zeros((3,), dtype)
     return Inputs(
         jnp.asarray(1.0, dtype), make_schedule((1.0, 1), 0, 0), jnp.asarray(0), zero,
-        jnp.asarray(False), zero, zero, zero, zero, zero,
+        jnp.asarray(False), zero, zero, zero, zero, zero, zero,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def test_options_are_those_of_the_problem(offered):
 
 
 def test_choices_and_files(offered):
-    kernels = {"hmc", "mala", "sgld", "ula", "underdamped"}
+    kernels = {"hmc", "mala", "sgld", "smc", "ula", "underdamped"}
     assert offered("audit", "--kernel", "") == kernels
     assert offered("audit", "digits", "--n", "50", "--kernel", "u") == {"ula", "underdamped"}
     assert offered("release", "--adjacency", "") == {"replace-one", "add-remove"}

@@ -29,9 +29,9 @@ def make_draws(theta, *, batch=(), seed=0, **changed):
 def count_diagnostics(monkeypatch):
     seen, plain = [], coordinates.describe
 
-    def describe(values):
+    def describe(values, is_path):
         seen.append(values.shape)
-        return plain(values)
+        return plain(values, is_path)
 
     monkeypatch.setattr("gibbs_dp.sampling.draws.describe", describe)
     return seen

@@ -20,7 +20,7 @@ def fitter(posterior):
     def fit(data, gamma, start):
         target = Target(posterior, data, gamma)
         found = find_mode(target, start)
-        return found, is_improper(target, found.mode, found.reference, found.hessian)
+        return found, is_improper(target, *found[:5])
 
     return lambda data, gamma, start: fit(data, jnp.asarray(gamma), jnp.asarray(start))
 

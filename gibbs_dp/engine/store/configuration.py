@@ -16,7 +16,7 @@ from gibbs_dp.engine.settings import Settings, identities
 from gibbs_dp.engine.store.fingerprint import DIGITS, fingerprints
 from gibbs_dp.model.populations.own import population_name
 
-FORMAT = 4
+FORMAT = 5
 _TRACED = ("loss", "prior", "population")
 # Settings that traces depend on: where one of them differs, other traces say nothing new.
 _SHAPING = ("format", "versions", "random", "dtype", "n", "num_ghosts")
@@ -25,8 +25,8 @@ _SHAPING = ("format", "versions", "random", "dtype", "n", "num_ghosts")
 def configuration(settings: Settings) -> dict[str, Any]:
     """Everything that a block of datasets at one gamma depends on.
 
-    Gammas, numbers of datasets, ``rel_error`` and the like are not in it: they say which blocks
-    are needed and what is made of them.
+    Gammas (but for samplers that go along a path of them), numbers of datasets, ``rel_error`` and
+    the like are not in it: they say which blocks are needed and what is made of them.
     """
     s = settings
     fresh = num_fresh(s.posterior, s.n, s.num_ghosts)
@@ -43,6 +43,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "group_size": s.group_size,
         "num_ghosts": s.num_ghosts,
         "kernel": s.sampler.identity,
+        # Where one run serves all gammas, their numbers depend on each other.
+        **({"gammas": list(s.gammas)} if s.sampler.traits.is_path else {}),
         "num_chains": s.num_chains,
         "num_warmup": "auto" if s.num_warmup is None else s.num_warmup,
         "num_samples": s.num_samples,

@@ -77,6 +77,15 @@ class ModelPrior(Prior):
         """Draw from the model's prior; flat parts within (-2, 2) of unconstrained space."""
         return _jitted(self, "_initial")(key)
 
+    @property
+    def has_draws(self) -> bool:
+        """Whether no site is flat."""
+        return not any(isinstance(leaf, Flat) for leaf in self.leaves)
+
+    def sample(self, key: PRNGKeyArray) -> PyTree:
+        """Draw from the model's prior; needs :attr:`has_draws`."""
+        return self.initial(key)
+
     def _initial(self, key: PRNGKeyArray) -> PyTree:
         assert self.draw is not None
         return latent_values(self.draw(key))

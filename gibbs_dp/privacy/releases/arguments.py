@@ -52,6 +52,11 @@ def check_kernel(kernel: Any, is_exact: bool) -> None:
             "from a finite class with gibbs_dp.adaptive.ExponentialMechanism."
         )
     sampler = as_sampler(kernel)
+    if sampler.traits.is_path:
+        raise ValueError(
+            f"kernel: particles of {type(kernel).__name__} share ancestors, and draws of one run "
+            "are not independent draws of the posterior; use gibbs_dp.HMC()."
+        )
     if is_exact and not sampler.traits.is_adjusted:
         raise ValueError(
             f"kernel: {type(kernel).__name__} has no acceptance step, so its draws are biased and "

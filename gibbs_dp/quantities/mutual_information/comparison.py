@@ -34,6 +34,7 @@ from gibbs_dp.quantities.mutual_information.kept import Kept
 from gibbs_dp.quantities.mutual_information.tables import (
     Look,
     has_statistics,
+    is_resolved,
     look_at,
     pair_losses,
     point_losses,
@@ -90,7 +91,7 @@ class Shared:
     def losses(self, points: Points, datasets: Int[np.ndarray, " columns"]) -> Losses:
         """Total loss of datasets at every point, less that at the anchor; left on the device."""
         known, posterior = self.look().statistics, self.settings.posterior
-        if known is None:
+        if known is None or not is_resolved(posterior, known, self.anchor, points):
             return self._all_losses(points)[:, datasets]
         return jnp.asarray(quadratic_losses(posterior, known, self.anchor, points, datasets))
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from gibbs_dp import estimators
 from gibbs_dp.engine.view import View
 from gibbs_dp.sampling.sampler import log_ratios
+from gibbs_dp.sampling.smc.particles import evenly
 from gibbs_dp.sampling.target import Target
 
 # Points of the proposal that normalizers are bridged from.
@@ -62,8 +63,8 @@ def keep_draws(view: View) -> Kept:
     relative = jax.vmap(jax.vmap(lambda u: jnp.sum(total(u) - base)))(draws.u)
     mean = jnp.mean(jnp.sum(relative * draws.weight, axis=1))
     variance = jnp.mean(jnp.sum((relative - mean) ** 2 * draws.weight, axis=1))
-    value = draws.log_normalizer
-    if value is not None:
+    value, value_se = draws.log_normalizer, draws.log_normalizer_se
+    if value is not None and value_se is None:
         found = estimators.Normalizer(value, jnp.zeros_like(value), jnp.ones_like(value))
         log_weight = -draws.potential[0] - value
         key = jax.random.fold_in(view.key, 1)
@@ -75,7 +76,13 @@ def keep_draws(view: View) -> Kept:
         target = Target(posterior, view.train, inputs.gamma)
         ratios = log_ratios(draws, target, proposals, inputs.proposal_scale)
         found = estimators.bridge(*ratios, worth)
+        if value is not None and value_se is not None:
+            found = _more_precise(found, value, value_se)
         u, log_density = draws.u, -draws.potential - found.value
+        if value is not None:
+            # Islands weigh differently, and particles are more than the comparison is made for.
+            rows = evenly(jnp.log(draws.weight), GRID_DRAWS, is_dealt=True)
+            u, log_density = u.reshape(-1, u.shape[-1])[rows], log_density.ravel()[rows]
     return Kept(
         u=u,
         log_density=log_density,
@@ -84,4 +91,15 @@ def keep_draws(view: View) -> Kept:
         overlap=found.overlap,
         mean_loss=mean,
         loss_variance=variance,
+    )
+
+
+def _more_precise(bridged: estimators.Normalizer, value: Array, se: Array) -> estimators.Normalizer:
+    """Take a path's normalizer where a Gaussian over all modes says less than the path does."""
+    is_path = ~(bridged.se < se)
+    one = jnp.ones_like(bridged.overlap)
+    return estimators.Normalizer(
+        jnp.where(is_path, value, bridged.value),
+        jnp.where(is_path, se, bridged.se),
+        jnp.where(is_path, one, bridged.overlap),
     )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
@@ -19,6 +20,8 @@ from gibbs_dp.model.posterior import GibbsPosterior
 
 # Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
 MAX_QUADRATIC_DIM = 32
+# Relative rounding of a quadratic form above which examples are asked one by one.
+LARGEST_ROUNDING = 0.01
 # Enough for loops to be few, few enough for caches.
 DATASETS_AT_ONCE = 16
 
@@ -90,6 +93,24 @@ def _quadratic_losses(
     features = (shift[:, :, None] * shift[:, None, :]).reshape(points.shape[0], -1)
     curvature = statistics.curvature.reshape(statistics.curvature.shape[0], -1)
     return matmul(shift, statistics.slope.T) + 0.5 * matmul(features, curvature.T)
+
+
+def is_resolved(
+    posterior: GibbsPosterior,
+    statistics: Statistics,
+    anchor: Float[Array, " dim"],
+    points: Float[np.ndarray, "points dim"],
+) -> bool:
+    """Whether rounding leaves what quadratic forms say of these points.
+
+    Where columns are nearly equal, large terms cancel: a float32 has lost the rest.
+    """
+    flat = jax.vmap(lambda u: _flat(posterior, u))(jnp.asarray(points))
+    shift = np.asarray(flat - _flat(posterior, anchor), np.float64)
+    curvature = np.asarray(statistics.curvature).mean(axis=0, dtype=np.float64)
+    terms = np.sum(np.abs(shift) @ np.abs(curvature) * np.abs(shift))
+    rounding = np.finfo(statistics.curvature.dtype).eps * terms
+    return bool(rounding <= LARGEST_ROUNDING * np.abs(np.sum(shift @ curvature * shift)))
 
 
 def _pair_losses(

@@ -42,6 +42,14 @@ def shift_limit(num_draws: int) -> float:
     return ONE_SIDED_LIMIT * (LIMIT_DRAWS / num_draws) ** 0.25
 
 
+def is_small(values: OneSidedValues) -> bool:
+    """Whether one posterior's draws may say what the replaced one's normalizer is.
+
+    Of a KL of many nats the jackknife sees nothing: all its weight is on one draw either way.
+    """
+    return not float(np.mean(values.value)) > LARGE_KL
+
+
 def choose_estimator(values: Any, num_draws: int) -> str:
     """One side while its draws can tell the KL; else ghosts where steady, or both sides.
 
@@ -49,9 +57,9 @@ def choose_estimator(values: Any, num_draws: int) -> str:
     """
     if not values.one_sided.value.shape[0]:
         return "one-sided"
-    # Of a KL of many nats the jackknife sees nothing: all its weight is on one draw either way.
-    is_large = float(np.mean(values.one_sided.value)) > LARGE_KL
-    if not is_large and jackknife_shift(values.one_sided, num_draws) <= shift_limit(num_draws):
+    if is_small(values.one_sided) and jackknife_shift(values.one_sided, num_draws) <= shift_limit(
+        num_draws
+    ):
         return "one-sided"
     ghost = np.asarray(values.ghost.value, np.float64)
     is_steady = ghost.mean() > 0 and ghost.var() < GHOST_LIMIT * ghost.mean() ** 2

@@ -17,6 +17,7 @@ from gibbs_dp.engine.view import PairView, View
 from gibbs_dp.estimators import mean_interval
 from gibbs_dp.quantities.on_average_kl.choice import (
     choose_estimator,
+    is_small,
     jackknife_shift,
     shift_limit,
 )
@@ -118,7 +119,13 @@ class OnAverageKL(LeadingQuantity):
             return OneSided.name
         if self.estimator != AUTO:
             return self.estimator
-        return choose_estimator(pilots, settings.num_draws)
+        return self._choice(pilots, settings)
+
+    def _choice(self, values: Any, settings: Asked) -> str:
+        # How noisy masses of modes are says nothing of the KL, and pairs of paths have it twice.
+        if settings.sampler.traits.is_path and is_small(values.one_sided):
+            return OneSided.name
+        return choose_estimator(values, settings.num_draws)
 
     def reconsider(self, values: Any, choice: str, settings: Asked) -> str | None:
         """Leave one side where finished datasets show that it fails on them.
@@ -128,7 +135,7 @@ class OnAverageKL(LeadingQuantity):
         """
         if self.estimator != AUTO or settings.is_exact or choice != OneSided.name:
             return None
-        chosen = choose_estimator(values, settings.num_draws)
+        chosen = self._choice(values, settings)
         return None if chosen == choice else chosen
 
     def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:

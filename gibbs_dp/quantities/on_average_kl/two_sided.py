@@ -47,7 +47,8 @@ class TwoSided(Estimator):
     def of_pair(self, pair: PairView) -> Float[Array, ""]:
         """Half the symmetrized KL of one pair, nats."""
         at_base, at_replaced = pair.delta(pair.base.u), pair.delta(pair.replaced.u)
-        return estimators.two_sided_kl(at_base, at_replaced, pair.base.weight)
+        weights = pair.base.weight, pair.replaced.weight
+        return estimators.two_sided_kl(at_base, at_replaced, *weights)
 
     def per_dataset(self, view: View) -> TwoSidedValues:
         """Reduce the pairs that were sampled."""

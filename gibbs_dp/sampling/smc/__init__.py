@@ -1,0 +1,1 @@
+"""Sequential Monte Carlo along gamma: particles from the prior to the coldest posterior."""

@@ -1,0 +1,312 @@
+"""Particles of one dataset's posterior: drawn, weighed, resampled and moved."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
+from gibbs_dp.sampling.noise import step_key
+from gibbs_dp.sampling.smc.path import Point, log_origin
+from gibbs_dp.sampling.target import Target, Terms
+from gibbs_dp.sampling.whitening import Whitening
+
+# Flat coordinates at which ends of supports are, to a double's last digit.
+FARTHEST = 40.0
+# Of the iterations that find in which direction particles lie apart.
+POWER_STEPS = 6
+
+
+class Energies(NamedTuple):
+    """What the path is made of, at every particle, relative to a reference."""
+
+    loss: Float[Array, "islands each"]
+    log_prior: Float[Array, "islands each"]
+    log_origin: Float[Array, "islands each"]
+
+
+class Particles(NamedTuple):
+    """Equally weighted particles of a law on the path.
+
+    Attributes
+    ----------
+    u
+        Where they are, in flat coordinates.
+    energies
+        There, relative to ``reference``.
+    best
+        The particle of largest density.
+    reference
+        Energy terms at it: what losses, the prior and normalizers are relative to, so that
+        single precision resolves their differences.
+    log_normalizer
+        Of each island, of the law over its density at ``best`` (without the origin's).
+    """
+
+    u: Float[Array, "islands each dim"]
+    energies: Energies
+    best: Float[Array, " dim"]
+    reference: Terms
+    log_normalizer: Float[Array, " islands"]
+
+
+class Landscape(NamedTuple):
+    """A dataset, and what the path to its posterior begins with."""
+
+    posterior: GibbsPosterior
+    data: PyTree
+    origin: Whitening
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether paths begin at the prior."""
+        return self.posterior.prior.has_draws
+
+    def _loss(self, reference: Terms, whitening: Whitening) -> Potential:
+        """Total loss minus that at the whitening's center, in the cheapest exact form."""
+        one = jnp.ones((), whitening.center.dtype)
+        plain = Target(self.posterior, self.data, one)
+        without = Terms(reference.losses, jnp.zeros_like(one))
+        with_prior = plain.around(whitening.center, without, whitening)
+        return lambda u: with_prior(u) + self.posterior.log_prior_unconstrained(u)
+
+    def energies(
+        self, u: Float[Array, "islands each dim"], reference: Terms, whitening: Whitening
+    ) -> Energies:
+        """Evaluate them at particles, relative to the whitening's center."""
+        loss = self._loss(reference, whitening)
+
+        def one(point: Float[Array, " dim"]) -> Energies:
+            log_prior = self.posterior.log_prior_unconstrained(point) - reference.log_prior
+            nothing = jnp.zeros((), u.dtype)
+            start = nothing if self.is_proper else log_origin(self.origin, point)
+            return Energies(loss(point), log_prior, start)
+
+        return jax.vmap(jax.vmap(one))(u)
+
+    def potential(self, at: Point, reference: Terms, whitening: Whitening) -> Potential:
+        """Minus log density of a law on the path, relative to that at the whitening's center."""
+        whole = Target(self.posterior, self.data, at.gamma)
+        target = whole.around(whitening.center, reference, whitening)
+        if self.is_proper:
+            return target
+
+        def tempered(u: Float[Array, " dim"]) -> Float[Array, ""]:
+            log_prior = self.posterior.log_prior_unconstrained(u) - reference.log_prior
+            return target(u) + (1.0 - at.share) * (log_prior - log_origin(self.origin, u))
+
+        return tempered
+
+    def begin(self, key: PRNGKeyArray, num_islands: int, num_each: int) -> Particles:
+        """Draw particles of the law that paths begin with."""
+        posterior = self.posterior
+        dtype = jnp.zeros(()).dtype
+        if self.is_proper:
+            keys = jax.random.split(key, num_islands * num_each)
+            u = jax.vmap(lambda k: posterior.unconstrain(posterior.prior.sample(k)))(keys)
+            # A draw that rounds to an end of the support is beyond what a number tells from it.
+            u = jnp.nan_to_num(u, nan=jnp.nan, posinf=FARTHEST, neginf=-FARTHEST)
+        else:
+            noise = jax.random.normal(key, (num_islands * num_each, posterior.dim), dtype)
+            u = jax.vmap(self.origin.color)(noise)
+        best = _finite_one(u, self.origin.center)
+        reference = Target(posterior, self.data, jnp.ones((), dtype)).terms(best)
+        islands = u.reshape(num_islands, num_each, -1)
+        energies = self.energies(islands, reference, Whitening(best, jnp.ones_like(best)))
+        zero = jnp.zeros((num_islands,), dtype)
+        if self.is_proper:  # the prior over its density at best
+            zero = zero + posterior.prior.log_mass - reference.log_prior
+        return Particles(islands, energies, best, reference, zero)
+
+
+def _finite_one(u: Float[Array, "particles dim"], other: Float[Array, " dim"]) -> Array:
+    """Return the first particle with finite coordinates; ``other`` where there is none."""
+    is_finite = jnp.all(jnp.isfinite(u), axis=1)
+    return jnp.where(jnp.any(is_finite), u[jnp.argmax(is_finite)], other)
+
+
+def log_weights(energies: Energies, at: Point, to: Point) -> Float[Array, "islands each"]:
+    """Log of the ratio of two laws on the path; minus infinity where the later one has none."""
+    more = -(to.gamma - at.gamma) * energies.loss
+    prior = jnp.where(
+        to.share == at.share,
+        0.0,
+        (to.share - at.share) * (energies.log_prior - energies.log_origin),
+    )
+    return jnp.where(jnp.isnan(more + prior), -jnp.inf, more + prior)
+
+
+def cess(log_weight: Float[Array, "islands each"]) -> Float[Array, ""]:
+    """Share of the particles that are effective after weighing: (sum w)^2 / (N sum w^2)."""
+    flat = log_weight.ravel()
+    first = jax.scipy.special.logsumexp(flat)
+    second = jax.scipy.special.logsumexp(2.0 * flat)
+    return jnp.exp(2.0 * first - second) / flat.size
+
+
+class Weighed(NamedTuple):
+    """Particles weighed for the next law, resampled, and not yet moved.
+
+    Attributes
+    ----------
+    particles
+        With the best of all as their reference; energies are still relative to the one before.
+    log_weight
+        Before resampling.
+    """
+
+    particles: Particles
+    log_weight: Float[Array, "islands each"]
+
+
+def reweigh(
+    key: PRNGKeyArray, particles: Particles, landscape: Landscape, at: Point, to: Point
+) -> Weighed:
+    """Weigh particles of one law for the next; resample every island by itself.
+
+    Systematically, in the order along the direction in which particles lie farthest apart: modes
+    are then neighbours in the order, and keep their share of the particles but for one or two.
+    """
+    log_weight = log_weights(particles.energies, at, to)
+    num_each = log_weight.shape[1]
+    grown = jax.scipy.special.logsumexp(log_weight, axis=1) - jnp.log(num_each)
+    uniform, turn = jax.random.uniform(key, (2, log_weight.shape[0]), log_weight.dtype)
+    order = jnp.argsort(_along(particles.u), axis=1)
+    sorted_weight = jnp.take_along_axis(log_weight, order, axis=1)
+    parents = jax.vmap(systematic)(uniform, sorted_weight)
+    # Even ones first, and from anywhere on: no place in an island is one of the order.
+    parents = jnp.concatenate([parents[:, ::2], parents[:, 1::2]], axis=1)
+    places = jnp.arange(num_each) + jnp.floor(turn * num_each).astype(int)[:, None]
+    parents = jnp.take_along_axis(parents, places % num_each, axis=1)
+    parents = jnp.take_along_axis(order, parents, axis=1)
+    u = jnp.take_along_axis(particles.u, parents[..., None], axis=1)
+
+    e = particles.energies
+    height = -to.gamma * e.loss + to.share * e.log_prior + (1.0 - to.share) * e.log_origin
+    height = jnp.where(jnp.isfinite(log_weight) & jnp.isfinite(height), height, -jnp.inf)
+    index = jnp.argmax(height)
+    is_any = height.ravel()[index] > -jnp.inf
+    best = jnp.where(is_any, particles.u.reshape(-1, u.shape[-1])[index], particles.best)
+    loss = jnp.where(is_any, e.loss.ravel()[index], 0.0)
+    log_prior = jnp.where(is_any, e.log_prior.ravel()[index], 0.0)
+    rise = to.gamma * loss - to.share * log_prior
+    reference = Target(landscape.posterior, landscape.data, to.gamma).terms(best)
+    log_normalizer = particles.log_normalizer + grown + rise
+    found = Particles(u, particles.energies, best, reference, log_normalizer)
+    return Weighed(found, log_weight)
+
+
+def _along(u: Float[Array, "islands each dim"]) -> Float[Array, "islands each"]:
+    """Coordinate of all particles along their first principal direction, in units of their own."""
+    flat = u.reshape(-1, u.shape[-1])
+    centred = flat - jnp.mean(flat, axis=0)
+    unit = jnp.sqrt(jnp.mean(centred**2, axis=0)) + jnp.finfo(u.dtype).tiny
+    standard = jnp.nan_to_num(centred / unit)
+
+    def power(_: Any, direction: Array) -> Array:
+        found = matmul(matmul(standard, direction), standard)
+        return found / (jnp.linalg.norm(found) + jnp.finfo(u.dtype).tiny)
+
+    # Unequal entries: orthogonal to no direction that a symmetry of the model would have.
+    begin = 1.0 + jnp.arange(u.shape[-1], dtype=u.dtype) * jnp.sqrt(jnp.asarray(2.0, u.dtype)) % 1
+    direction = jax.lax.fori_loop(0, POWER_STEPS, power, begin)
+    return matmul(standard, direction).reshape(u.shape[:2])
+
+
+def systematic(uniform: Float[Array, ""], log_weight: Float[Array, " each"]) -> Array:
+    """Numbers of the chosen particles: each as often as its weight says, but for rounding."""
+    count = log_weight.shape[0]
+    share = jax.nn.softmax(log_weight)
+    # Where no particle has any density, all stay: the island is lost, and says so.
+    share = jnp.where(jnp.isnan(share), 1.0 / count, share)
+    edges = jnp.cumsum(share)
+    at = (jnp.arange(count, dtype=share.dtype) + uniform) / count * edges[-1]
+    return jnp.clip(jnp.searchsorted(edges, at), 0, count - 1)
+
+
+def evenly(
+    log_weight: Float[Array, "islands each"], shape: tuple[int, int], is_dealt: bool = False
+) -> Int[Array, "chains draws"]:
+    """Numbers of particles, of all islands together, that stand for weighted ones with no weights.
+
+    As many of each as its weight says: in order, so that chains are islands as far as these weigh
+    alike, or dealt out to chains like cards.
+    """
+    num_chains, num_draws = shape
+    count = num_chains * num_draws
+    share = jax.nn.softmax(log_weight.ravel())
+    at = (jnp.arange(count, dtype=share.dtype) + 0.5) / count
+    edges = jnp.cumsum(share)
+    rows = jnp.clip(jnp.searchsorted(edges, at * edges[-1]), 0, share.size - 1)
+    return rows.reshape(num_draws, num_chains).T if is_dealt else rows.reshape(shape)
+
+
+class Moved(NamedTuple):
+    """Particles after some transitions of a kernel.
+
+    Attributes
+    ----------
+    u, v
+        In flat, and in whitened coordinates.
+    potential
+        There.
+    accept_prob
+        Mean over transitions, of every particle.
+    has_moved
+        Whether any proposal was accepted.
+    """
+
+    u: Float[Array, "islands each dim"]
+    v: Float[Array, "islands each dim"]
+    potential: Float[Array, "islands each"]
+    accept_prob: Float[Array, "islands each"]
+    has_moved: Any
+
+
+def move(
+    streams: Array,
+    first: Any,
+    count: Any,
+    u: Float[Array, "islands each dim"],
+    potential: Potential,
+    whitening: Whitening,
+    kernel: Kernel,
+    tuning: Tuning,
+) -> Moved:
+    """Move every particle ``count`` times; ``streams`` and ``first`` number the random keys."""
+    dim, dtype = u.shape[-1], u.dtype
+    pulled = whitening.pull_back(potential)
+
+    def keys_at(step: Any) -> Array:
+        return jax.vmap(jax.vmap(lambda words: step_key(words, step)))(streams)
+
+    def begin(key: Array, point: Array) -> Any:
+        return kernel.init(key, whitening.whiten(point), pulled)
+
+    def of_island(keys: Array, states: Any) -> tuple[Any, StepInfo]:
+        if kernel.traits.has_joint_noise:
+            noise = kernel.noise_of_all(keys, dim, dtype)
+            return kernel.step_all(noise, states, pulled, tuning)
+        return jax.vmap(lambda k, s: kernel.step(k, s, pulled, tuning))(keys, states)
+
+    def one(i: Any, carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+        states, accept, has_moved = carry
+        states, info = jax.vmap(of_island)(keys_at(first + 1 + i), states)
+        return states, accept + info.accept_prob, has_moved | info.is_accepted
+
+    states = jax.vmap(jax.vmap(begin))(keys_at(first), u)
+    none = jnp.zeros(u.shape[:2], dtype), jnp.zeros(u.shape[:2], bool)
+    states, accept, has_moved = jax.lax.fori_loop(0, count, one, (states, *none))
+    v = states.position
+    return Moved(
+        u=jax.vmap(jax.vmap(whitening.color))(v),
+        v=v,
+        potential=states.potential,
+        accept_prob=accept / jnp.maximum(count, 1),
+        has_moved=has_moved,
+    )

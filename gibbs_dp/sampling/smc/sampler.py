@@ -1,0 +1,193 @@
+"""SMC along gamma, as users ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray, PyTree
+
+from gibbs_dp.model.check import positive_count
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import Kernel
+from gibbs_dp.sampling.kernels.check import check_own
+from gibbs_dp.sampling.kernels.hmc import HMC
+from gibbs_dp.sampling.sampler import ChainDraws
+from gibbs_dp.sampling.smc.find import find_path
+from gibbs_dp.sampling.smc.frozen import run_path
+from gibbs_dp.sampling.smc.origin import wide_origin
+from gibbs_dp.sampling.smc.particles import Landscape
+from gibbs_dp.sampling.smc.path import Segment
+from gibbs_dp.sampling.traits import Traits
+
+# Numbers that pilots of one call may need: losses of all particles.
+PILOT_NUMBERS = 2**22
+
+
+@dataclass(frozen=True)
+class SMC:
+    """Sequential Monte Carlo along gamma (Del Moral, Doucet & Jasra 2006): for several modes.
+
+    Particles are drawn from the prior, weighed for a slightly larger gamma, resampled and moved,
+    again and again up to the largest gamma: a mode that has its share of the mass at small gammas
+    keeps it. One run serves all gammas of an audit, and gives their normalizers: without bias
+    whatever the kernel, as temperatures, coordinates and step sizes are frozen before, on pilot
+    datasets (`gibbs_dp.sample`: on particles of their own) that enter no estimate.
+
+    What it finds: modes that hold more than about ``1 / num_particles`` of the mass where the path
+    meets them. Their masses are noisier than counts among so many particles, the more so the more
+    steps the path has. A mode that is seen by no particle is lost, without a sign.
+
+    Where the prior is flat and unbounded there is nothing to draw from, and paths begin at a wide
+    normal over the modes that searches from dispersed starts found: modes far from it are lost.
+
+    Parameters
+    ----------
+    num_particles
+        Particles of a dataset, in all islands together.
+    num_islands
+        Groups of particles that never meet: errors come from how they differ.
+    kernel
+        What moves particles: ``gibbs_dp.HMC(...)``, ``gibbs_dp.MALA()`` or a kernel of one's own.
+        None: HMC with the plain leapfrog integrator, as there is no one mode to follow a Gaussian
+        around. Its step size is the longest; pilots shorten it.
+    least_ess
+        Share of the particles that are to be effective after weighing, on average over pilots, in
+        (0, 1): how far apart temperatures are.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> def loss(theta, z):                                        # modes near -2 and 2
+    ...     return (jnp.abs(theta) - z) ** 2 / 2
+    >>> posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 3.0))
+    >>> draws = gdp.sample(posterior, jnp.full(20, 2.0), kernel=gdp.SMC())
+    >>> 0.3 < float((draws.theta > 0).mean()) < 0.7
+    True
+    """
+
+    num_particles: int = 256
+    num_islands: int = 8
+    kernel: Kernel | None = None
+    least_ess: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_particles", 16), ("num_islands", 2)):
+            value = positive_count(f"SMC({name})", getattr(self, name), least)
+            object.__setattr__(self, name, value)
+        if self.num_particles % self.num_islands or self.num_particles < 4 * self.num_islands:
+            raise ValueError(
+                f"SMC(num_particles): {self.num_particles} particles do not make "
+                f"{self.num_islands} islands of one size, at least 4 each; give a multiple."
+            )
+        if self.kernel is not None:
+            if not isinstance(self.kernel, Kernel):
+                raise ValueError(
+                    f"SMC(kernel): {self.kernel!r} is no kernel with an acceptance step; give "
+                    "gibbs_dp.HMC() or gibbs_dp.MALA()."
+                )
+            check_own(self.kernel)
+        if getattr(self.kernel, "fused", False):
+            raise ValueError("SMC(kernel): a fused kernel moves whole chains; leave `fused` out.")
+        least_ess: Any = self.least_ess
+        if not isinstance(least_ess, (int, float)) or not 0 < least_ess < 1:
+            raise ValueError(f"SMC(least_ess): must be a number in (0, 1), got {least_ess!r}.")
+
+    @property
+    def mover(self) -> Kernel:
+        """The kernel, or what stands in for None."""
+        return HMC(integrator="leapfrog") if self.kernel is None else self.kernel
+
+    @property
+    def num_each(self) -> int:
+        """Particles of an island."""
+        return self.num_particles // self.num_islands
+
+    @property
+    def traits(self) -> Traits:
+        """All gammas at once, with normalizers."""
+        return Traits(is_path=True)
+
+    @property
+    def identity(self) -> str:
+        """The settings."""
+        return repr(self)
+
+    @property
+    def least_accept(self) -> float:
+        """Below it particles hardly move."""
+        return 0.25
+
+    def check(self, posterior: GibbsPosterior) -> None:
+        """Accept every posterior."""
+
+    def shape(
+        self, posterior: GibbsPosterior, num_chains: int, num_samples: int
+    ) -> tuple[int, int]:
+        """Islands are the chains, their particles the draws."""
+        del posterior, num_chains, num_samples
+        return self.num_islands, self.num_each
+
+    def default_tuning(self, dim: int) -> tuple[float, int]:
+        """Those of the kernel; what is used is found on pilots."""
+        return self.mover.default_tuning(dim)
+
+    def eased(self, accept_rate: float, tuning: tuple[float, int]) -> None:
+        """Return None: paths are not eased."""
+
+    def points(self, posterior: GibbsPosterior) -> None:
+        """Return None: draws are all there is."""
+
+    def finite_class(self, posterior: GibbsPosterior) -> None:
+        """Return None: the parameters are a continuum."""
+
+    def find_path(
+        self,
+        key: PRNGKeyArray,
+        posterior: GibbsPosterior,
+        data: PyTree,
+        gammas: Sequence[float],
+        on_gamma: Callable[[], None] = lambda: None,
+    ) -> Segment:
+        """Find a path that serves all pilot datasets (leading axis of ``data``).
+
+        Raises
+        ------
+        ValueError
+            If a gamma is out of reach.
+        ImproperPosteriorError
+            If there is nothing to begin with: a flat prior, and no mode with curvature at the
+            smallest gamma.
+        """
+        origin_key, path_key = jax.random.split(key)
+        origin = wide_origin(origin_key, posterior, data, gammas[0])
+        rows = jax.tree.leaves(data)[0].shape[1]
+        at_once = max(1, PILOT_NUMBERS // (self.num_particles * (rows + posterior.dim)))
+        return find_path(
+            path_key,
+            posterior,
+            data,
+            gammas,
+            origin,
+            self.mover,
+            self.num_islands,
+            self.num_each,
+            self.least_ess,
+            at_once,
+            on_gamma,
+        )
+
+    def draw_path(
+        self, key: PRNGKeyArray, posterior: GibbsPosterior, data: PyTree, segments: Segment
+    ) -> ChainDraws:
+        """Draws at the gammas of all segments (leading axis), of one dataset; traced."""
+        origin: Any = jax.tree.map(lambda a: a[0], segments.origin)
+        landscape = Landscape(posterior, data, origin)
+        return run_path(key, landscape, segments, self.mover, self.num_islands, self.num_each)
