@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, Literal
 
+import numpy as np
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
@@ -21,6 +22,7 @@ from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
 from gibbs_dp.engine.examples import check_examples
 from gibbs_dp.engine.identity import Identity
 from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.quantity import Curves
 from gibbs_dp.engine.remote import Remote, check_executor
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sizes import default_block_size
@@ -41,6 +43,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.quantities.attacker.quantity import check_releases
 from gibbs_dp.quantities.mutual_information.quantity import check_information
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import others
@@ -80,6 +83,7 @@ def audit(
     block_size: int | None = None,
     num_information: int | None = None,
     sigma: float | Literal["empirical"] | None = None,
+    num_releases: int = 1,
     store: Store | str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     progress: bool = True,
@@ -150,6 +154,9 @@ def audit(
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
         of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
         "empirical": the largest standard deviation seen over draws, which guarantees nothing.
+    num_releases
+        Independent draws of one posterior that the attacker of ``on_average_tv`` and the columns
+        beside it sees together; at most ``num_chains``.
     store
         Folder that keeps every finished block of datasets: killed at any moment, the same call
         continues and ends with the same numbers, and further datasets, gammas or a smaller
@@ -228,6 +235,7 @@ def audit(
             is_stored=place is not None,
             num_gammas=len(checked),
         )
+    releases = check_releases(num_releases, num_chains, sampler.traits.is_exact)
     num_information = check_information(
         num_information, counts.num_datasets, posterior.dim, getattr(source, "is_mixture", False)
     )
@@ -248,7 +256,7 @@ def audit(
         max_datasets=counts.max_datasets,
         block_size=positive_count("block_size", block_size),
         leading=leading,
-        others=others(num_information, sigma, domain, adjacency),
+        others=others(num_information, sigma, domain, adjacency, releases),
     )
     identity = Identity(settings)
     if held is None:  # what a store holds has been checked
@@ -265,13 +273,25 @@ def audit(
     with identity.known():
         report = _run(settings, progress, archive, workers)
     parts = ("rows", "settings", "warnings", "notes")
-    archive.save_report(asked, {name: getattr(report, name) for name in parts})
+    held = {name: getattr(report, name) for name in parts}
+    archive.save_report(asked, held | {"curves": _as_lists(report.curves)})
     return report
 
 
 def _restored(held: dict[str, Any]) -> Report:
     rows, warnings, notes = (tuple(held[name]) for name in ("rows", "warnings", "notes"))
-    return Report(rows, held["settings"], warnings, notes)
+    curves = tuple(
+        {name: {k: np.array(v) for k, v in curve.items()} for name, curve in of_row.items()}
+        for of_row in held["curves"]
+    )
+    return Report(rows, held["settings"], warnings, notes, curves=curves)
+
+
+def _as_lists(curves: Sequence[Curves]) -> list[dict[str, dict[str, list[float]]]]:
+    return [
+        {name: {k: v.tolist() for k, v in curve.items()} for name, curve in of_row.items()}
+        for of_row in curves
+    ]
 
 
 def _describe(settings: Settings) -> dict[str, Any]:

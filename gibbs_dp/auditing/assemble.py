@@ -43,7 +43,7 @@ def make_report(
     Report
         A row for every gamma.
     """
-    rows, values = [], []
+    rows, values, curves = [], [], []
     warnings: list[str] = [*extra, *(w for q in settings.quantities for w in q.cautions(settings))]
     for result in results:
         of_datasets = dataset_values(settings, result)
@@ -51,6 +51,7 @@ def make_report(
         rows.append(row)
         warnings += [f"gamma={result.gamma:g}: {text}" for text in told]
         values.append(of_datasets)
+        curves.append({k: v for q in settings.quantities for k, v in q.curves(result).items()})
     notes = [note for q in settings.quantities for note in q.notes(settings, rows)]
     return Report(
         tuple(rows),
@@ -58,6 +59,7 @@ def make_report(
         tuple(warnings),
         tuple(_of_population(settings) + notes),
         tuple(values),
+        tuple(curves),
     )
 
 

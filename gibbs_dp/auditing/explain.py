@@ -9,6 +9,7 @@ from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import cautions as one_dataset
 from gibbs_dp.quantities import lattice, mixing, risks, worst_case
+from gibbs_dp.quantities.attacker import columns as attacker
 from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
 from gibbs_dp.quantities.registry import COLUMNS
@@ -32,6 +33,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         mixing.FEW_PARTICLES,
         mixing.POOR_PATH,
         kl.HEAVY_TAILS,
+        attacker.ATTACK_TOO_WEAK,
         kl.SKEWED_DATASETS,
         risks.DOMINANT_DATASET,
         report.PARTLY_UNDEFINED,

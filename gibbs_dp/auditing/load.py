@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp import io
-from gibbs_dp.auditing.report import PER_DATASET, Report
+from gibbs_dp.auditing.report import OF_CURVE, PER_DATASET, Report
 from gibbs_dp.quantities.registry import COLUMNS
 
 
@@ -31,11 +31,12 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         warnings = _sentences(contents.attributes["warnings"])
         notes = _sentences(contents.attributes["notes"])
         rows, values = _rows(contents), _per_dataset(contents)
+        curves = _curves(contents)
     except (KeyError, ValueError) as error:
         raise io.DamagedFileError(
             f"path: {os.fspath(path)!r} is a damaged report ({io.reason(error)})."
         ) from error
-    return Report(rows, settings, warnings, notes, values)
+    return Report(rows, settings, warnings, notes, values, curves)
 
 
 def _sentences(text: Any) -> tuple[str, ...]:
@@ -49,7 +50,11 @@ def _rows(contents: io.Contents) -> tuple[dict[str, Any], ...]:
     gammas = contents.coordinates["gamma"]
     if gammas.ndim != 1 or gammas.dtype.kind != "f" or not gammas.size or contents.groups:
         raise ValueError("its gammas are no list of numbers")
-    columns = {k: v for k, v in contents.variables.items() if not k.endswith(PER_DATASET)}
+    columns = {
+        k: v
+        for k, v in contents.variables.items()
+        if not k.endswith(PER_DATASET) and OF_CURVE not in k
+    }
     for name, column in columns.items():
         if column.shape != gammas.shape:
             raise ValueError(f"{name!r} has not one value for every gamma")
@@ -86,3 +91,20 @@ def _per_dataset(contents: io.Contents) -> tuple[dict[str, Float[np.ndarray, " _
         {name.removesuffix(PER_DATASET): table[i] for name, table in tables.items()}
         for i in range(gammas)
     )
+
+
+def _curves(
+    contents: io.Contents,
+) -> tuple[dict[str, dict[str, Float[np.ndarray, " _points"]]], ...]:
+    tables = {k: v for k, v in contents.variables.items() if OF_CURVE in k}
+    gammas = contents.coordinates["gamma"].size
+    found: list[dict[str, dict[str, Any]]] = [{} for _ in range(gammas if tables else 0)]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, table in tables.items():
+        curve, _, column = name.partition(OF_CURVE)
+        is_table = table.dtype.kind == "f" and table.ndim == 2 and table.shape[0] == gammas
+        if not is_table or shapes.setdefault(curve, table.shape) != table.shape:
+            raise ValueError(f"{name!r} is no table of numbers over gamma")
+        for held, line in zip(found, table, strict=True):
+            held.setdefault(curve, {})[column] = line
+    return tuple(found)

@@ -44,10 +44,11 @@ class Panel:
 PANELS = {
     "privacy": Panel("privacy", "its audit found no number of privacy"),
     "risk": Panel("risk", "its audit found no risk", is_log=False),
+    "attack": Panel("attacker", "its audit found nothing of the attacker"),
     "information": Panel("information", "audit with num_information of 2 or more"),
     "generalization": Panel("generalization error", "audit with num_information of 2 or more"),
 }
-UNITS = {"nats": "nats", "loss": "units of the loss"}
+UNITS = {"nats": "nats", "loss": "units of the loss", "": "probability"}
 GAMMA = "gamma (inverse temperature)"
 # Numbers this many times apart are drawn on a logarithmic axis.
 WIDE = 10.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # What the values of single datasets are called in files, after the name of their mean.
 PER_DATASET = "_per_dataset"
+# Between the name of a curve and of its column.
+OF_CURVE = "_curve_"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Report:
     per_dataset
         Per row, one number per dataset for every estimate that is a mean over datasets (NaN:
         failed), so that reports on the same datasets can be compared pair by pair.
+    curves
+        Per row, functions of something else than gamma: what `privacy_profile` reads.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -64,6 +69,9 @@ class Report:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     per_dataset: tuple[dict[str, Float[np.ndarray, " _datasets"]], ...] = field(
+        default=(), repr=False, compare=False
+    )
+    curves: tuple[dict[str, dict[str, Float[np.ndarray, " _points"]]], ...] = field(
         default=(), repr=False, compare=False
     )
 
@@ -126,6 +134,10 @@ class Report:
             for line, column in zip(padded, columns, strict=True):
                 line[: len(column)] = column
             variables[name + PER_DATASET] = (("gamma", "dataset"), padded, {})
+        for name, curve in (self.curves[0] if self.curves else {}).items():
+            for part in curve:
+                table = np.stack([found[name][part] for found in self.curves])
+                variables[f"{name}{OF_CURVE}{part}"] = (("gamma", name), table, {})
         attributes = {
             "gibbs_dp_kind": "report",
             "gibbs_dp_version": __version__,
@@ -216,6 +228,83 @@ class Report:
         if label is not None:
             raise ValueError("label: it names this report among others on the same ax; pass ax=.")
         return plot_report(self, title, DEFAULT if panels is None else panels)
+
+    # -- the attacker -----------------------------------------------------------------------
+
+    def privacy_profile(self, epsilon: ArrayLike) -> pd.DataFrame:
+        """Average privacy profile ``d(epsilon) = E H``, the hockey-stick divergence of a pair.
+
+        For a mean over datasets and replaced examples what ``delta`` is for the worst case: an
+        average ``(epsilon, delta)`` curve, no guarantee for any one person. At 0 it is
+        ``on_average_tv``; ``int d(e) (1 + exp(-e)) de`` over all ``e > 0`` is ``on_average_kl``.
+
+        Parameters
+        ----------
+        epsilon
+            Nats, at least 0: one number or several.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``delta`` and ``delta_se``, indexed by gamma and epsilon. Where no draw's privacy loss
+            reached epsilon, delta is 0 and its error NaN: it is too small to be seen.
+
+        Raises
+        ------
+        ValueError
+            For epsilons that are negative or not finite, and reports without a profile.
+        """
+        from gibbs_dp.auditing.attack import profile_table
+
+        return profile_table(self, epsilon)
+
+    def attack_roc(self, fpr: ArrayLike) -> pd.DataFrame:
+        """Tabulate the average attacker's ROC, pooled over datasets and replaced examples.
+
+        Parameters
+        ----------
+        fpr
+            False positive rates, on average: one or several in [0, 1].
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``tpr`` and ``tpr_se``, indexed by gamma and fpr.
+
+        Raises
+        ------
+        ValueError
+            For rates that are none, and reports without a profile.
+        """
+        from gibbs_dp.auditing.attack import attack_table
+
+        return attack_table(self, fpr)
+
+    def plot_attack(
+        self, gammas: Sequence[float] | None = None, title: str | None = None
+    ) -> Figure:
+        """Draw the average attacker's ROC with 95% bands, and what DP epsilon allows over it.
+
+        Parameters
+        ----------
+        gammas
+            Some of the report's; by default up to five of them.
+        title
+            Of the figure.
+
+        Returns
+        -------
+        Figure
+            Two panels: all rates, and few false alarms on logarithmic axes.
+
+        Raises
+        ------
+        ValueError
+            For gammas that the report has not, and reports without a profile.
+        """
+        from gibbs_dp.auditing.plot_attack import plot_attack
+
+        return plot_attack(self, gammas, title)
 
     # -- files ----------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ COUNTS = options_of(
     num_information="datasets compared for mutual information, 0 for none",
     block_size="datasets per compiled call (default: by the device)",
     sigma="subgaussian parameter of the loss",
+    num_releases="independent draws that the attacker sees together",
     estimator=None,
 )
 (ADJACENCY,) = options_of("gibbs_dp:audit", adjacency="which datasets are neighbours")

@@ -22,6 +22,8 @@ from gibbs_dp.engine.view import PairView, View
 
 Row = dict[str, Any]
 Means = dict[str, Float[np.ndarray, " datasets"]]
+Curves = dict[str, dict[str, Float[np.ndarray, " points"]]]
+"""By name, columns of equal length: functions of something else than gamma."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Style:
     line, marker
         As Matplotlib names them.
     panel
-        "privacy", "risk", "information" or "generalization". All columns of a panel have one unit.
+        "privacy", "attack", "risk", "information" or "generalization". All columns of a panel have
+        one unit.
     is_points
         Drawn as bare points with error bars: a second route to what a line shows. Left out where
         several reports share a panel.
@@ -163,6 +166,11 @@ class Quantity:
 
     def means(self, result: Result) -> Means:
         """Columns that are means over datasets: one number for each dataset."""
+        del result
+        return {}
+
+    def curves(self, result: Result) -> Curves:
+        """Return functions of something else than gamma, such as a profile over epsilon."""
         del result
         return {}
 

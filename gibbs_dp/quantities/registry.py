@@ -7,6 +7,7 @@ from typing import Literal
 from gibbs_dp.engine.quantity import Column, Quantity
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.discretization import Discretization
 from gibbs_dp.quantities.lattice import Lattice
 from gibbs_dp.quantities.mixing import Mixing
@@ -39,12 +40,13 @@ def others(
     sigma: float | Literal["empirical"] | None = None,
     domain: Domain | None = None,
     adjacency: Adjacency = "replace-one",
+    num_releases: int = 1,
 ) -> tuple[Quantity, ...]:
     """Return what an audit learns beside on-average KL, in the order of a report's columns.
 
     Parameters
     ----------
-    num_information, sigma, domain, adjacency
+    num_information, sigma, domain, adjacency, num_releases
         As in ``gibbs_dp.audit``.
 
     Returns
@@ -56,6 +58,7 @@ def others(
         Risks(),
         MutualInformation(num_information, sigma, domain),
         WorstCase(domain, adjacency),
+        Attacker(num_releases),
         Mixing(),
         Lattice(),
         Discretization(),

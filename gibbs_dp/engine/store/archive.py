@@ -33,7 +33,7 @@ Record = TypeVar("Record")
 
 CONFIGURATION = "configuration.json"
 # Parts of a report.
-REPORTED = ("rows", "settings", "warnings", "notes")
+REPORTED = ("rows", "settings", "warnings", "notes", "curves")
 # Age, in seconds, beyond which a temporary file was left by a process that was killed.
 STALE = 3600.0
 

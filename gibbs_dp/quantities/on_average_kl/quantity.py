@@ -139,9 +139,13 @@ class OnAverageKL(LeadingQuantity):
         return None if chosen == choice else chosen
 
     def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
-        """Pairs that the two-sided estimate is worth; none for the others."""
+        """Pairs that the two-sided estimate is worth; none for the others.
+
+        Where pilots chose ghosts the KL is large: one pair, as only draws of both posteriors tell
+        what an attacker sees.
+        """
         if choice != TwoSided.name:
-            return 0
+            return int(choice == Ghost.name and self.estimator == AUTO)
         most = min(settings.n, settings.num_ghosts) // settings.group_size
         return choose_pairs(most, pilots)
 

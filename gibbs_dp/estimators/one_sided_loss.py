@@ -1,0 +1,141 @@
+"""The law of the privacy loss from draws of one posterior, which tell the other's level too."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from gibbs_dp._jaxlib.elementary import expm1_and_exp
+from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.estimators.leaving_out import LeavingOut
+from gibbs_dp.estimators.privacy_loss import ORDERS, Loss, released, tails
+
+# Pairs whose losses make the tails, and (they cost more) ranks; and the first of them, on which
+# groups of draws are left out to find the bias of all.
+MOST_LOSSES, RANKED, LEFT_OUT = 32, 8, 2
+# exp(80) is still a float32.
+_CLIP = 80.0
+
+
+def one_sided_loss(
+    delta: Float[Array, "pairs chains draws"],
+    weight: Float[Array, "chains draws"],
+    num_releases: int = 1,
+) -> Loss:
+    """Estimate from draws of one posterior, jackknifed.
+
+    Parameters
+    ----------
+    delta
+        ``log p/p'`` up to a constant of each pair, nats.
+    weight
+        Weights of the draws, summing to the number of chains.
+    num_releases
+        Independent draws that are seen together; at most the number of chains.
+
+    Returns
+    -------
+    Loss
+        Biases of order one over draws are removed by leaving out chains, steps and both
+        (:class:`~gibbs_dp.estimators.leaving_out.LeavingOut`).
+    """
+    num_pairs, *shape = delta.shape
+    share = weight.reshape(-1) / jnp.sum(weight)
+    flat = delta.reshape(num_pairs, -1)
+    flat = flat - matmul(flat, share)[:, None]
+    flat = jnp.clip(flat, -_CLIP, _CLIP)
+    small, _ = expm1_and_exp(-flat)
+    level = jnp.log1p(_bounded(matmul(small, share)))
+
+    left = LeavingOut.of(*shape)
+    few = slice(min(LEFT_OUT, num_pairs))
+    kept = left.kept * share  # [selections, draws]
+    kept = kept / jnp.sum(kept, axis=1, keepdims=True)
+    levels = jnp.log1p(_bounded(matmul(kept, small[few].T)))  # [selections, pairs]
+
+    def together(loss: Array, shares: Array) -> tuple[Array, Array]:
+        return released(loss, shares, (shape[0], shape[1]), num_releases)
+
+    whole = together(flat + level[:, None], jnp.broadcast_to(share, flat.shape))
+    parts = together(
+        flat[few] + levels[..., None],
+        jnp.broadcast_to(kept[:, None], (*levels.shape, share.size)),
+    )
+    fewer = (whole[0][few], whole[1][few])
+    count = fewer[0].shape[0]
+    above, excess = _tails(
+        (whole[0], whole[1] / num_pairs),
+        (fewer[0], fewer[1] * (left.whole / count)),
+        (parts[0], parts[1] * (left.parts[:, None, None] / count)),
+    )
+
+    auc = _auc_of_pairs(whole, parts, left)
+    renyi, largest = _renyi(flat, level, share)
+    correction = [
+        left.whole * jnp.mean(of_few) + left.parts @ jnp.mean(of_parts, axis=-1)
+        for of_few, of_parts in zip(
+            _renyi(flat[few], level[few], share)[0],
+            _renyi(flat[few], levels, kept[:, None])[0],
+            strict=True,
+        )
+    ]
+    means = jnp.stack([jnp.mean(r) + c for r, c in zip(renyi, correction, strict=True)])
+    return Loss(above, excess, auc, num_releases * means, jnp.mean(largest, axis=1))
+
+
+def _bounded(mean: Array) -> Array:
+    return jnp.maximum(mean, jnp.finfo(mean.dtype).eps - 1.0)
+
+
+def _tails(*parts: tuple[Array, Array]) -> tuple[Float[Array, " bins"], Float[Array, " bins"]]:
+    """Tails of losses with weights, in one pass over all of them."""
+    loss, weight = (jnp.concatenate([jnp.ravel(p[i]) for p in parts]) for i in (0, 1))
+    lost, _ = expm1_and_exp(-jnp.clip(loss, 0.0, _CLIP))
+    return tails(loss, weight, -lost * weight)
+
+
+def _auc_of_pairs(
+    whole: tuple[Float[Array, "pairs draws"], Float[Array, "pairs draws"]],
+    parts: tuple[Float[Array, "selections few draws"], Float[Array, "selections few draws"]],
+    left: LeavingOut,
+) -> Float[Array, ""]:
+    """Mean over pairs, jackknifed; losses of selections differ by constants from those of all."""
+    loss, share = (a[:RANKED] for a in whole)
+    order = jnp.argsort(loss, axis=-1)  # slow on CPUs: once
+
+    def ordered(values: Float[Array, "*lead pairs draws"]) -> Float[Array, "*lead pairs draws"]:
+        chosen = order[: values.shape[-2]]
+        return jnp.take_along_axis(values, jnp.broadcast_to(chosen, values.shape), axis=-1)
+
+    found = _auc(ordered(loss), ordered(share))
+    fewer = jnp.mean(found[: parts[0].shape[1]])
+    of_parts = jnp.mean(_auc(ordered(parts[0]), ordered(parts[1])), axis=-1)
+    return jnp.mean(found) + left.whole * fewer + left.parts @ of_parts
+
+
+def _auc(
+    loss: Float[Array, "*lead draws"], weight: Float[Array, "*lead draws"]
+) -> Float[Array, "*lead"]:
+    """``1/2 + E abs(r - r~)/4`` over two different draws, ``r = e^-L``; from the least loss up."""
+    ratio = jnp.exp(-loss)
+    below = jnp.cumsum(weight, axis=-1) - weight
+    above = 1.0 - below - weight
+    # A smaller loss is a larger ratio.
+    spread = 2.0 * jnp.sum(weight * ratio * (above - below), axis=-1)
+    return 0.5 + 0.25 * spread / (1.0 - jnp.sum(weight**2, axis=-1))
+
+
+def _renyi(
+    delta: Float[Array, "pairs draws"],
+    level: Float[Array, "*lead pairs"],
+    share: Float[Array, "*lead #pairs draws"] | Float[Array, " draws"],
+) -> tuple[list[Float[Array, "*lead pairs"]], Float[Array, "orders *lead pairs"]]:
+    """``D_a(p || p') = log E_p e^((a-1) L) / (a-1)``, and the largest share of a draw in that."""
+    found, largest = [], []
+    for a in ORDERS:
+        power = (a - 1.0) * delta
+        total = jax.nn.logsumexp(power, axis=-1, b=share)
+        found.append(total / (a - 1.0) + level)
+        largest.append(jnp.max(share * jnp.exp(power - total[..., None]), axis=-1))
+    return found, jnp.stack(largest)

@@ -1,0 +1,81 @@
+"""The law of the privacy loss ``L = log p(theta)/p'(theta)`` of pairs of posteriors, from draws.
+
+Of a pair ``p, p'`` (a dataset, and the same with a group replaced), whoever knows both and sees a
+draw is told by ``L`` all there is to know (Neyman & Pearson 1933).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+PER_DECADE, FIRST_DECADE, NUM_STEPS = 5, -4, 28
+EPSILONS: Float[np.ndarray, " bins"] = np.concatenate(
+    [[0.0], 10.0 ** (FIRST_DECADE + np.arange(NUM_STEPS) / PER_DECADE)]
+)
+"""Nats at which tails are known: 0, then five to a decade from 1e-4 to 25."""
+
+ORDERS = (2.0, 8.0)
+"""Rényi orders."""
+
+
+class Loss(NamedTuple):
+    """What one dataset's draws say of the privacy loss, averaged over its pairs.
+
+    Attributes
+    ----------
+    above
+        ``P_p(L > eps)`` at :data:`EPSILONS`: true positives of the test with that threshold.
+    excess
+        ``E_p[(1 - e^-L) 1(L > eps)]`` there: true positives less false ones; at 0, total variation.
+    auc
+        Area under the ROC of each pair, a mean over pairs.
+    renyi
+        ``D_a(p || p')`` of :data:`ORDERS`, a mean over pairs, nats.
+    weight
+        Largest share of one draw in ``E_p e^((a - 1) L)``, a mean over pairs, of these orders.
+    """
+
+    above: Float[Any, "*b bins"]
+    excess: Float[Any, "*b bins"]
+    auc: Float[Any, "*b"]
+    renyi: Float[Any, "*b orders"]
+    weight: Float[Any, "*b orders"]
+
+
+def released(
+    loss: Float[Array, "*lead draws"],
+    share: Float[Array, "*lead draws"],
+    shape: tuple[int, int],
+    num_releases: int,
+) -> tuple[Float[Array, "*lead draws"], Float[Array, "*lead draws"]]:
+    """Loss of several draws together, each of another chain and step than the others."""
+    if num_releases == 1:
+        return loss, share
+    square = [a.reshape(*a.shape[:-1], *shape) for a in (loss, share)]
+    total, product = square
+    for k in range(1, num_releases):
+        moved = [jnp.roll(a, (k, k), axis=(-2, -1)) for a in square]
+        total, product = total + moved[0], product * moved[1]
+    product = product / jnp.sum(product, axis=(-2, -1), keepdims=True)
+    return total.reshape(loss.shape), product.reshape(share.shape)
+
+
+def tails(
+    loss: Float[Array, " draws"], weight: Float[Array, " draws"], excess: Float[Array, " draws"]
+) -> tuple[Float[Array, " bins"], Float[Array, " bins"]]:
+    """Sum two weights over the draws whose loss is beyond each of :data:`EPSILONS`."""
+    held = jnp.zeros((EPSILONS.size + 1, 2), weight.dtype)
+    held = held.at[_bin_of(loss)].add(jnp.stack([weight, excess], axis=1))
+    beyond = jnp.cumsum(held[::-1], axis=0)[::-1][1:]
+    return beyond[:, 0], beyond[:, 1]
+
+
+def _bin_of(loss: Float[Array, " draws"]) -> Int[Array, " draws"]:
+    """How many of :data:`EPSILONS` a loss exceeds."""
+    steps = PER_DECADE * (jnp.log10(jnp.maximum(loss, 1e-30)) - FIRST_DECADE)
+    beyond = jnp.clip(jnp.ceil(steps), 0, NUM_STEPS) + 1
+    return jnp.where(loss > 0, beyond, 0).astype(jnp.int32)

@@ -1,0 +1,248 @@
+"""The on-average privacy profile: what the best attacker makes of a draw, on average over pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from gibbs_dp._cautions import Warned
+from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.quantity import Curves, Quantity, Row
+from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.sizes import MOST_PAIRS
+from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.estimators import average
+from gibbs_dp.estimators.direct import group_sums
+from gibbs_dp.estimators.one_sided_loss import MOST_LOSSES, one_sided_loss
+from gibbs_dp.estimators.privacy_loss import EPSILONS, Loss
+from gibbs_dp.estimators.roc import Roc, linearized
+from gibbs_dp.estimators.two_sided_loss import two_sided_loss
+from gibbs_dp.model.check import positive_count
+from gibbs_dp.quantities.attacker.columns import ATTACK_TOO_WEAK, COLUMNS, FPRS, RENYI
+from gibbs_dp.quantities.on_average_kl.choice import is_small, jackknife_shift, shift_limit
+
+# Mean share of one draw in the mean of e^((a-1) L) above which that mean is too small: measured on
+# Gaussians, where the divergence is then 2% off or more.
+HEAVY_SHARE = 0.1
+PROFILE = "privacy_profile"
+
+
+class AttackerValues(NamedTuple):
+    """Of each dataset: the privacy loss by both routes; NaN where no pair was sampled."""
+
+    one_sided: Loss
+    two_sided: Loss
+
+
+@dataclass(frozen=True)
+class Attacker(Quantity):
+    """What whoever knows all but one example makes of a draw, on average.
+
+    Parameters
+    ----------
+    num_releases
+        Independent draws that the attacker sees together.
+
+    Notes
+    -----
+    The best test is one of the privacy loss ``L = log p(theta | Z) - log p(theta | Z')`` (Neyman &
+    Pearson 1933). Its mean over pairs is Wang, Lei & Fienberg's on-average KL (2016, Definition 2);
+    what is reported here are its tails. Averages over pairs are no bound for any one of them.
+    """
+
+    num_releases: int = 1
+
+    name = "attacker"
+    Values = AttackerValues
+    columns = COLUMNS
+
+    # -- of one dataset -------------------------------------------------------------------
+
+    def of_pair(self, pair: PairView) -> Loss:
+        """Let draws of both posteriors speak."""
+        base, replaced = pair.base, pair.replaced
+        here, there = (pair.delta(draws.u)[..., 0] for draws in (base, replaced))
+        return two_sided_loss(here, there, base.weight, replaced.weight, self.num_releases)
+
+    def per_dataset(self, view: View) -> AttackerValues:
+        """Take tails of the privacy loss by both routes."""
+        found = one_sided_loss(_deltas(view), view.draws.weight, self.num_releases)
+        return AttackerValues(found, _mean_of_pairs(view, found))
+
+    # -- of all datasets ------------------------------------------------------------------
+
+    def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+        """Advantage, ROC and divergences; of pooled numbers, linearized over datasets."""
+        loss, is_good = _chosen(result)
+        found: dict[str, Any] = {
+            "on_average_tv": loss.excess[:, 0],
+            "attack_auc": _pooled(loss, is_good, Roc.auc),
+            "attack_auc_per_pair": loss.auc,
+        }
+        for name, fpr in FPRS.items():
+            found[name] = _pooled(loss, is_good, lambda roc, fpr=fpr: roc.tpr(fpr))
+        return found | {name: loss.renyi[:, k] for k, name in enumerate(RENYI)}
+
+    def curves(self, result: Result) -> Curves:
+        """Return the profile at the thresholds, and what its ROC is made of."""
+        loss, is_good = _chosen(result)
+        above, excess = loss.above[is_good], loss.excess[is_good]
+        profile = excess - np.expm1(EPSILONS) * (above - excess)
+        errors = [average(column).se for column in profile.T]
+        return {
+            PROFILE: {
+                "epsilon": EPSILONS,
+                "delta": profile.mean(axis=0),
+                "delta_se": np.array(errors),
+                "above": above.mean(axis=0),
+                "excess": excess.mean(axis=0),
+            }
+        }
+
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+        """Where the numbers come from, and what they cannot be."""
+        is_exact = result.settings.is_exact
+        both = _uses_pairs(result)
+        more: Row = {}
+        if is_exact:
+            more["renyi_tail_flag"] = "none"
+        else:
+            shares = _of(result, both).weight[result.is_good]
+            heavy = np.nanmean(shares, axis=0) > HEAVY_SHARE
+            orders = [
+                name.rpartition("_")[2]
+                for name, is_heavy in zip(RENYI, heavy, strict=True)
+                if is_heavy
+            ]
+            more["renyi_tail_flag"] = " and ".join(orders) or "none"
+        more["attack_estimator"] = "exact sum" if is_exact else "two-sided" if both else "one-sided"
+        epsilon = row.get("dp_epsilon")
+        if epsilon is not None:
+            more["attack_advantage_limit"] = math.tanh(0.5 * self.num_releases * epsilon)
+        is_weak = not is_exact and not both and not _is_one_sided_right(result)
+        told = [ATTACK_TOO_WEAK(kl=row["on_average_kl"])] if is_weak else []
+        return more, told
+
+    # -- what was asked for -----------------------------------------------------------------
+
+    def identity(self) -> int | None:
+        """How many draws are seen together."""
+        return self.num_releases if self.num_releases > 1 else None
+
+    def request(self, settings: Asked) -> int:
+        """Return the same."""
+        del settings
+        return self.num_releases
+
+    def settings(self) -> dict[str, Any]:
+        """Return the same."""
+        return {"num_releases": self.num_releases}
+
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+        """Say how many draws the attacker sees, where that is not one."""
+        del settings, rows
+        if self.num_releases == 1:
+            return []
+        return [
+            f"the attacker's columns are for {self.num_releases} independent draws seen together; "
+            "on_average_kl is that of one, and theirs is so many times as large."
+        ]
+
+
+def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
+    """``log p/p'`` up to a constant, of pairs of a training group and a ghost group."""
+    losses, gamma, size = view.losses, view.inputs.gamma, view.plan.group_size
+    if view.posterior.structured:
+        delta = gamma * (losses.ghost[..., :MOST_LOSSES] - losses.train)
+        return jnp.moveaxis(delta, -1, 0)
+    train, ghost = (group_sums(a, size) for a in (losses.train, losses.ghost))
+    a, b = train.shape[-1], ghost.shape[-1]
+    pair = np.arange(min(MOST_LOSSES, a * b))
+    # Different ones of both as long as there are any.
+    other = (pair + pair // math.lcm(a, b)) % b
+    return jnp.moveaxis(gamma * (ghost[..., other] - train[..., pair % a]), -1, 0)
+
+
+def _mean_of_pairs(view: View, like: Loss) -> Loss:
+    """Mean over the pairs that were sampled; NaN for none."""
+    if view.pairs is None:
+        return Loss(*(jnp.full_like(a, jnp.nan) for a in like))
+    num_pairs = view.inputs.num_pairs
+    is_used = jnp.arange(MOST_PAIRS) < num_pairs
+
+    def mean(values: Float[Array, all * shape]) -> Float[Array, "*shape"]:
+        used = is_used.reshape(-1, *[1] * (values.ndim - 1))
+        total = jnp.sum(jnp.where(used, values, 0.0), axis=0)
+        return jnp.where(num_pairs > 0, total / jnp.maximum(num_pairs, 1), jnp.nan)
+
+    return Loss(*(mean(a) for a in view.pairs))
+
+
+def _is_one_sided_right(result: Result) -> bool:
+    """Whether the jackknife copes: the law of the one-sided on-average KL."""
+    settings, values = result.settings, result.good.values.on_average_kl.one_sided
+    if settings.is_exact:
+        return True
+    if settings.sampler.traits.is_path:  # its weights are uneven in any case
+        return is_small(values)
+    limit = shift_limit(settings.num_draws)
+    return is_small(values) and jackknife_shift(values, settings.num_draws) <= limit
+
+
+def _uses_pairs(result: Result) -> bool:
+    return int(result.tuned.inputs.num_pairs) > 0 and not _is_one_sided_right(result)
+
+
+def _of(result: Result, both: bool) -> Loss:
+    values: AttackerValues = result.summary.values.attacker
+    chosen = values.two_sided if both else values.one_sided
+    return Loss(*(np.asarray(a, np.float64) for a in chosen))
+
+
+def _chosen(result: Result) -> tuple[Loss, Bool[np.ndarray, " datasets"]]:
+    """Every dataset's values by the route that is right, and which of them count."""
+    loss = _of(result, _uses_pairs(result))
+    finite = [np.isfinite(a.reshape(a.shape[0], -1)).all(axis=1) for a in (loss.above, loss.excess)]
+    return loss, result.is_good & finite[0] & finite[1]
+
+
+def _pooled(
+    loss: Loss, is_good: Bool[np.ndarray, " datasets"], function: Any
+) -> Float[np.ndarray, " datasets"]:
+    """Numbers whose mean is a function of the pooled ROC; NaN for datasets that do not count."""
+    found = np.full(is_good.size, np.nan)
+    if is_good.sum() < 2:
+        return found
+    size = EPSILONS.size
+    tails = np.concatenate([loss.above, loss.excess], axis=1)[is_good]
+    found[is_good] = linearized(
+        lambda mean: float(function(Roc(EPSILONS, mean[:size], mean[size:]))), tails
+    )
+    return found
+
+
+def check_releases(value: int, num_chains: int, is_exact: bool) -> int:
+    """Return how many draws the attacker sees together; see ``gibbs_dp.audit``.
+
+    Raises
+    ------
+    ValueError
+        If they are more than chains, or several where posteriors are summed exactly.
+    """
+    value = positive_count("num_releases", value)
+    if value > 1 and is_exact:
+        raise ValueError(
+            f"num_releases: exact sums know the attacker of one draw only, got {value}; use chains."
+        )
+    if value > num_chains:
+        raise ValueError(
+            f"num_releases: must be at most num_chains ({num_chains}), as draws of one chain are "
+            f"not independent, got {value}; raise num_chains."
+        )
+    return value
