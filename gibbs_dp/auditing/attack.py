@@ -45,7 +45,7 @@ def roc_of(curve: Curve) -> Roc:
     return Roc(curve["epsilon"], curve["above"], curve["excess"])
 
 
-def profile_table(report: Plotted, epsilon: ArrayLike) -> pd.DataFrame:
+def profile_table(report: Plotted, epsilon: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
     """Tabulate average hockey-stick divergences; see ``Report.privacy_profile``."""
     import pandas as pd  # slow to import
 
@@ -58,16 +58,15 @@ def profile_table(report: Plotted, epsilon: ArrayLike) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for gamma, curve in profiles(report):
         roc = roc_of(curve)
-        for e in asked:
-            value = roc.profile(float(e))
+        for e, value in zip(asked, np.asarray(roc.profile(asked)), strict=True):
             se = float(np.interp(e, curve["epsilon"], curve["delta_se"], right=0.0))
             # Nothing was seen so far out: how much there is, the draws do not say.
-            seen = {"delta": value, "delta_se": se if se > 0 else np.nan}
+            seen = {"delta": float(value), "delta_se": se if se > 0 else np.nan}
             rows.append({"gamma": gamma, "epsilon": float(e), **seen})
     return pd.DataFrame(rows).set_index(["gamma", "epsilon"])
 
 
-def attack_table(report: Plotted, fpr: ArrayLike) -> pd.DataFrame:
+def attack_table(report: Plotted, fpr: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
     """Tabulate the pooled ROC; see ``Report.attack_roc``."""
     import pandas as pd  # slow to import
 
@@ -89,11 +88,8 @@ def curve_with_errors(curve: Curve, fpr: Sequence[float] | np.ndarray) -> list[t
     """
     roc = roc_of(curve)
     rates = np.asarray(fpr, np.float64)
-    values = roc.curve(rates)
-    # Over the mirror line the same thresholds serve.
-    near = np.minimum(rates, 1.0 - values)
-    step = np.maximum(1e-3 * near, 1e-12)
-    rise = roc.curve(near + step) - roc.curve(np.maximum(near - step, 0.0))
-    slope = np.maximum(rise / (near + step - np.maximum(near - step, 0.0)), 1.0)
-    errors = np.interp(np.log(slope), curve["epsilon"], curve["delta_se"])
+    values, best = roc.best(rates)
+    # Over the mirror line the same thresholds serve, turned.
+    errors = np.interp(np.abs(best), curve["epsilon"], curve["delta_se"])
+    errors *= np.exp(np.minimum(best, 0.0))
     return [(float(v), float(e)) for v, e in zip(values, errors, strict=True)]

@@ -231,7 +231,7 @@ class Report:
 
     # -- the attacker -----------------------------------------------------------------------
 
-    def privacy_profile(self, epsilon: ArrayLike) -> pd.DataFrame:
+    def privacy_profile(self, epsilon: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
         """Average privacy profile ``d(epsilon) = E H``, the hockey-stick divergence of a pair.
 
         For a mean over datasets and replaced examples what ``delta`` is for the worst case: an
@@ -258,7 +258,7 @@ class Report:
 
         return profile_table(self, epsilon)
 
-    def attack_roc(self, fpr: ArrayLike) -> pd.DataFrame:
+    def attack_roc(self, fpr: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
         """Tabulate the average attacker's ROC, pooled over datasets and replaced examples.
 
         Parameters

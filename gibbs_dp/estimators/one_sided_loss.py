@@ -14,6 +14,8 @@ from gibbs_dp.estimators.privacy_loss import ORDERS, Loss, released, tails
 # Pairs whose losses make the tails, and (they cost more) ranks; and the first of them, on which
 # groups of draws are left out to find the bias of all.
 MOST_LOSSES, RANKED, LEFT_OUT = 32, 8, 2
+# Draws that are ranked: two of them at a time.
+MOST_RANKED = 256
 # exp(80) is still a float32.
 _CLIP = 80.0
 
@@ -70,7 +72,7 @@ def one_sided_loss(
         (parts[0], parts[1] * (left.parts[:, None, None] / count)),
     )
 
-    auc = _auc_of_pairs(whole, parts, left)
+    auc = _auc_of_pairs(whole, parts, left, is_exact=shape[0] == 1)
     renyi, largest = _renyi(flat, level, share)
     correction = [
         left.whole * jnp.mean(of_few) + left.parts @ jnp.mean(of_parts, axis=-1)
@@ -99,31 +101,42 @@ def _auc_of_pairs(
     whole: tuple[Float[Array, "pairs draws"], Float[Array, "pairs draws"]],
     parts: tuple[Float[Array, "selections few draws"], Float[Array, "selections few draws"]],
     left: LeavingOut,
+    is_exact: bool,
 ) -> Float[Array, ""]:
-    """Mean over pairs, jackknifed; losses of selections differ by constants from those of all."""
-    loss, share = (a[:RANKED] for a in whole)
-    order = jnp.argsort(loss, axis=-1)  # slow on CPUs: once
+    """``1/2 + E abs(r - r~)/4`` with ``r = e^-L``, a mean over pairs, jackknifed.
 
-    def ordered(values: Float[Array, "*lead pairs draws"]) -> Float[Array, "*lead pairs draws"]:
-        chosen = order[: values.shape[-2]]
-        return jnp.take_along_axis(values, jnp.broadcast_to(chosen, values.shape), axis=-1)
-
-    found = _auc(ordered(loss), ordered(share))
-    fewer = jnp.mean(found[: parts[0].shape[1]])
-    of_parts = jnp.mean(_auc(ordered(parts[0]), ordered(parts[1])), axis=-1)
-    return jnp.mean(found) + left.whole * fewer + left.parts @ of_parts
-
-
-def _auc(
-    loss: Float[Array, "*lead draws"], weight: Float[Array, "*lead draws"]
-) -> Float[Array, "*lead"]:
-    """``1/2 + E abs(r - r~)/4`` over two different draws, ``r = e^-L``; from the least loss up."""
+    Over two different draws; or over two points of an exact sum, which may be the same. Losses of
+    selections differ by constants from those of all.
+    """
+    thin = slice(None) if is_exact else slice(None, None, -(-whole[0].shape[-1] // MOST_RANKED))
+    loss, share = (a[:RANKED, thin] for a in whole)
+    share = share / jnp.sum(share, axis=-1, keepdims=True)
     ratio = jnp.exp(-loss)
-    below = jnp.cumsum(weight, axis=-1) - weight
-    above = 1.0 - below - weight
-    # A smaller loss is a larger ratio.
-    spread = 2.0 * jnp.sum(weight * ratio * (above - below), axis=-1)
-    return 0.5 + 0.25 * spread / (1.0 - jnp.sum(weight**2, axis=-1))
+
+    def spread(r: Float[Array, " draws"], w: Float[Array, " draws"]) -> Float[Array, ""]:
+        if r.size <= MOST_RANKED:
+            return jnp.sum(w[:, None] * w * jnp.abs(r[:, None] - r))
+        # Points of an exact sum: there may be many.
+        order = jnp.argsort(r)
+        r, w = r[order], w[order]
+        below = jnp.cumsum(w) - w
+        return 2.0 * jnp.sum(w * r * (2.0 * below + w - jnp.sum(w)))
+
+    def auc(distance: Array, shares: Array) -> Array:
+        same = 0.0 if is_exact else jnp.sum(shares**2, axis=-1)
+        return 0.5 + 0.25 * distance / (1.0 - same)
+
+    found = auc(jax.vmap(spread)(ratio, share), share)
+    count = parts[0].shape[1]
+    if not parts[0].shape[0]:
+        return jnp.mean(found)
+    shares = parts[1][..., thin]
+    shares = shares / jnp.sum(shares, axis=-1, keepdims=True)
+    apart = jnp.abs(ratio[:count, :, None] - ratio[:count, None])
+    between = jnp.einsum("gps,pst,gpt->gp", shares, apart, shares, precision="highest")
+    change = jnp.exp(whole[0][:count, 0] - parts[0][..., 0])
+    of_parts = jnp.mean(auc(change * between, shares), axis=-1)
+    return jnp.mean(found) + left.whole * jnp.mean(found[:count]) + left.parts @ of_parts
 
 
 def _renyi(

@@ -12,14 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-PER_DECADE, FIRST_DECADE, NUM_STEPS = 5, -4, 28
+from gibbs_dp._jaxlib.precision import matmul
+
+PER_DECADE, FIRST_DECADE, NUM_STEPS = 8, -4, 44
 EPSILONS: Float[np.ndarray, " bins"] = np.concatenate(
     [[0.0], 10.0 ** (FIRST_DECADE + np.arange(NUM_STEPS) / PER_DECADE)]
 )
-"""Nats at which tails are known: 0, then five to a decade from 1e-4 to 25."""
+"""Nats at which tails are known: 0, then eight to a decade from 1e-4 to 24."""
 
 ORDERS = (2.0, 8.0)
 """Rényi orders."""
+
+_BEYOND = np.triu(np.ones((EPSILONS.size, EPSILONS.size + 1), np.float32), 1)
 
 
 class Loss(NamedTuple):
@@ -70,7 +74,9 @@ def tails(
     """Sum two weights over the draws whose loss is beyond each of :data:`EPSILONS`."""
     held = jnp.zeros((EPSILONS.size + 1, 2), weight.dtype)
     held = held.at[_bin_of(loss)].add(jnp.stack([weight, excess], axis=1))
-    beyond = jnp.cumsum(held[::-1], axis=0)[::-1][1:]
+    beyond = matmul(
+        jnp.asarray(_BEYOND, held.dtype), held
+    )  # compiles in less time than a cumulative sum
     return beyond[:, 0], beyond[:, 1]
 
 

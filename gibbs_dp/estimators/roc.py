@@ -8,13 +8,14 @@ under both hypotheses, so the curve is its own mirror image, and thresholds abov
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 Bins = Float[np.ndarray, " bins"]
-_HALVINGS = 60
+# Points between two thresholds that the least of ``c alpha + E H_c`` is looked for at.
+PER_BIN = 16
 
 
 class Roc(NamedTuple):
@@ -39,26 +40,32 @@ class Roc(NamedTuple):
         """False positive rates."""
         return self.above - self.excess
 
-    def profile(self, epsilon: float) -> float:
-        """Average hockey-stick divergence ``E H``, between thresholds by a cubic.
+    def profile(self, epsilon: float | Float[np.ndarray, " points"]) -> Any:
+        """Average hockey-stick divergence ``E H``.
+
+        Between thresholds by a cubic with the slopes that are known there, of its logarithm where
+        it has one: its tails are near Gaussian.
 
         Parameters
         ----------
         epsilon
-            Nats, at least 0.
+            Nats, at least 0; one or several.
 
         Returns
         -------
-        float
+        float or Float[np.ndarray, " points"]
             0 beyond the last threshold.
         """
-        if epsilon > self.epsilon[-1]:
-            return 0.0
-        i = min(int(np.searchsorted(self.epsilon, epsilon, side="right")), self.epsilon.size - 1)
-        c = np.exp(self.epsilon[i - 1 : i + 1])
-        # The profile falls in c at the rate of false positives.
-        values = self.profiles[i - 1 : i + 1]
-        return float(_cubic(np.exp(epsilon), c, values, -self.fpr[i - 1 : i + 1]))
+        at = np.asarray(epsilon, np.float64)
+        i = np.clip(np.searchsorted(self.epsilon, at, side="right"), 1, self.epsilon.size - 1)
+        values, slopes = self.profiles, -np.exp(self.epsilon) * self.fpr
+        is_log = (values[i - 1] > 0) & (values[i] > 0) & (slopes[i - 1] < 0) & (slopes[i] < 0)
+        safe = np.where(values > 0, values, 1.0)
+        plain = _cubic(at, self.epsilon, values, slopes, i)
+        logs = _cubic(at, self.epsilon, np.log(safe), slopes / safe, i)
+        found = np.where(is_log, np.exp(np.minimum(np.where(is_log, logs, 0.0), 0.0)), plain)
+        found = np.where(at > self.epsilon[-1], 0.0, found)
+        return found if found.ndim else float(found)
 
     @property
     def profiles(self) -> Bins:
@@ -93,18 +100,22 @@ class Roc(NamedTuple):
         Float[np.ndarray, " points"]
             In [0, 1].
         """
+        return self.best(fpr)[0]
+
+    def best(
+        self, fpr: Float[np.ndarray, " points"]
+    ) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+        """Return true positive rates, and the thresholds that give them: below 0 too, nats."""
+        steps = np.arange(PER_BIN * (self.epsilon.size - 1) + 1) / PER_BIN
+        epsilon = np.interp(steps, np.arange(self.epsilon.size), self.epsilon)
+        high = np.asarray(self.profile(epsilon))
+        # E H_c = 1 - c + c E H_{1/c}, as the pair is exchangeable.
+        at = np.concatenate([-epsilon[::-1], epsilon])
+        c = np.exp(at)
+        low = 1.0 - c[: high.size] + c[: high.size] * high[::-1]
         alpha = np.asarray(fpr, np.float64)
-        s, d, slope = self._turned()
-        s = s / max(1.0, s[-1])  # it may pass the mirror line by noise
-        s, d = np.concatenate([s, 2.0 - s[::-1]]), np.concatenate([d, d[::-1]])
-        slope = np.concatenate([slope, -slope[::-1]])
-        false = np.maximum.accumulate((s - d) / 2)
-        last = np.searchsorted(false, alpha, side="right").clip(1, false.size - 1)
-        found = [
-            a + _solve(a, s[i - 1 : i + 1], d[i - 1 : i + 1], slope[i - 1 : i + 1])
-            for a, i in zip(alpha, last, strict=True)
-        ]
-        return np.clip(found, alpha, 1.0)
+        allowed = c * alpha[:, None] + np.concatenate([low, high])
+        return np.clip(allowed.min(axis=1), alpha, 1.0), at[allowed.argmin(axis=1)]
 
     def _turned(self) -> tuple[Bins, Bins, Bins]:
         """``T + F``, ``T - F``, and the latter's slope, from (0, 0) to the threshold 0."""
@@ -115,40 +126,22 @@ class Roc(NamedTuple):
 
 
 def _cubic(
-    x: float,
-    ends: Float[np.ndarray, 2],
-    values: Float[np.ndarray, 2],
-    slopes: Float[np.ndarray, 2],
-) -> float:
-    """Hermite's cubic through two points with slopes."""
-    h = ends[1] - ends[0]
-    if not h > 0:
-        return float(values[0])
-    t = (x - ends[0]) / h
+    x: Float[np.ndarray, "*points"],
+    ends: Bins,
+    values: Bins,
+    slopes: Bins,
+    i: Int[np.ndarray, "*points"] | np.intp,
+) -> Float[np.ndarray, "*points"] | np.float64:
+    """Hermite's cubic through points ``i - 1`` and ``i``, with their slopes."""
+    h = ends[i] - ends[i - 1]
+    t = (x - ends[i - 1]) / h
     square, cube = t * t, t * t * t
-    return float(
-        (2 * cube - 3 * square + 1) * values[0]
-        + (cube - 2 * square + t) * h * slopes[0]
-        + (3 * square - 2 * cube) * values[1]
-        + (cube - square) * h * slopes[1]
+    return (
+        (2 * cube - 3 * square + 1) * values[i - 1]
+        + (cube - 2 * square + t) * h * slopes[i - 1]
+        + (3 * square - 2 * cube) * values[i]
+        + (cube - square) * h * slopes[i]
     )
-
-
-def _solve(
-    fpr: float,
-    s: Float[np.ndarray, 2],
-    d: Float[np.ndarray, 2],
-    slope: Float[np.ndarray, 2],
-) -> float:
-    """``T - F`` where ``F = (s - (T - F)) / 2`` is as asked, by halving an interval."""
-    low, high = s
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if middle - _cubic(middle, s, d, slope) < 2 * fpr:
-            low = middle
-        else:
-            high = middle
-    return _cubic(0.5 * (low + high), s, d, slope)
 
 
 def linearized(

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gibbs_dp.estimators.one_sided_loss import MOST_RANKED
 from gibbs_dp.estimators.privacy_loss import ORDERS, Loss, released, tails
 
 _HALVINGS = 40
@@ -48,7 +49,8 @@ def two_sided_loss(
     loss, half = jnp.concatenate(at, axis=1)[0], 0.5 * jnp.concatenate(share, axis=1)[0]
     size = jnp.abs(loss)
     above, excess = tails(size, half * jax.nn.sigmoid(size), half * jnp.tanh(0.5 * size))
-    auc = 0.5 + _win(at[0][0], share[0][0], at[1][0], share[1][0])
+    thin = slice(None, None, -(-at[0].shape[1] // MOST_RANKED))
+    auc = 0.5 + _win(at[0][0, thin], share[0][0, thin], at[1][0, thin], share[1][0, thin])
     renyi, largest = [], []
     for a in ORDERS:
         both = []
@@ -87,7 +89,7 @@ def log_ratio(
     low = -jnp.maximum(jnp.max(delta), jnp.max(other)) - 1.0
     high = -jnp.minimum(jnp.min(delta), jnp.min(other)) + 1.0
 
-    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         middle = 0.5 * (ends[0] + ends[1])
         surplus = share @ jax.nn.sigmoid(-(delta + middle)) - other_share @ jax.nn.sigmoid(
             other + middle
@@ -107,4 +109,5 @@ def _win(
 ) -> Float[Array, ""]:
     """``P(L_p > L_p') - 1/2``, ties counting half."""
     sign = jnp.sign(loss[:, None] - other[None])
-    return 0.5 * jnp.einsum("i,ij,j->", share, sign, other_share, precision="highest")
+    won = jnp.einsum("i,ij,j->", share, sign, other_share, precision="highest")
+    return 0.5 * won / (jnp.sum(share) * jnp.sum(other_share))

@@ -86,7 +86,7 @@ class Attacker(Quantity):
             "attack_auc_per_pair": loss.auc,
         }
         for name, fpr in FPRS.items():
-            found[name] = _pooled(loss, is_good, lambda roc, fpr=fpr: roc.tpr(fpr))
+            found[name] = _at_rate(loss, is_good, fpr)
         return found | {name: loss.renyi[:, k] for k, name in enumerate(RENYI)}
 
     def curves(self, result: Result) -> Curves:
@@ -224,6 +224,26 @@ def _pooled(
     found[is_good] = linearized(
         lambda mean: float(function(Roc(EPSILONS, mean[:size], mean[size:]))), tails
     )
+    return found
+
+
+def _at_rate(
+    loss: Loss, is_good: Bool[np.ndarray, " datasets"], fpr: float
+) -> Float[np.ndarray, " datasets"]:
+    """Numbers whose mean is the pooled true positive rate; NaN for datasets that do not count.
+
+    It is the least ``c fpr + E H_c``, and varies as ``H_c`` of the best ``c`` does.
+    """
+    found = np.full(is_good.size, np.nan)
+    if is_good.sum() < 2:
+        return found
+    above, excess = loss.above[is_good], loss.excess[is_good]
+    value, best = Roc(EPSILONS, above.mean(axis=0), excess.mean(axis=0)).best(np.array([fpr]))
+    own = (excess - np.expm1(EPSILONS) * (above - excess)).T
+    place = np.interp(max(float(best[0]), 0.0), EPSILONS, np.arange(EPSILONS.size))
+    left = min(int(place), EPSILONS.size - 2)
+    there = own[left] + (place - left) * (own[left + 1] - own[left])
+    found[is_good] = value[0] + there - there.mean()
     return found
 
 

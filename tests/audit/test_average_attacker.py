@@ -1,0 +1,292 @@
+"""The average attacker in audits: closed forms, exact sums, files, and refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import gaussian_examples, gaussian_mean, private_mean, truncated_normals
+from scipy import stats
+
+import gibbs_dp as gdp
+
+GAMMAS, N = [0.05, 1.0, 20.0], 30
+THETA = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+Z, PROBS = np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
+# theory: the finite fixture, by enumeration; gammas .2, 1, 3
+FIXTURE = {
+    "on_average_tv": [0.023722, 0.093571, 0.184430],
+    "attack_auc_per_pair": [0.515703, 0.561922, 0.617264],
+    "attack_auc": [0.519348, 0.576724, 0.650414],
+    "on_average_renyi_2": [0.005614, 0.092251, 0.391688],
+}
+FIXTURE_PROFILE = {0.1: [0.004185, 0.069592, 0.162468], 1.0: [0.0, 0.001324, 0.042882]}
+
+
+def z_scores(value, se, truth):
+    return np.abs(np.asarray(value) - truth) / np.maximum(np.asarray(se), 1e-12)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), N, GAMMAS, 1024, num_information=0, progress=False
+    )
+
+
+def test_gaussian_mean(report):
+    """Closed forms of all columns; 24 numbers at 4 standard errors: 1.5e-3 false alarms."""
+    s = np.sqrt(2 * np.array(GAMMAS) / N)
+    truths = {
+        "on_average_tv": 2 / np.pi * np.arctan(s / 2),
+        "attack_auc_per_pair": stats.t.cdf(s / np.sqrt(2), 1),
+        "attack_auc": stats.t.cdf(s / np.sqrt(2), 2),
+        "on_average_renyi_2": s**2,
+    }
+    for name, truth in truths.items():
+        light = report["renyi_tail_flag"] == "none" if "renyi" in name else np.ones(3, bool)
+        assert (z_scores(report[name], report[f"{name}_se"], truth)[light] < 4).all(), name
+        if "renyi" not in name:
+            assert (report[f"{name}_se"] < 0.02 * truth).all(), name
+    known = np.array([0.012445, 0.024437, 0.152273])
+    tpr, se = report["attack_tpr_1pct"], report["attack_tpr_1pct_se"]
+    assert (z_scores(tpr, np.hypot(se, 0.005 * (known - 0.01)), known) < 4).all()
+    profile = report.privacy_profile([0.1, 1.0])
+    for epsilon, delta in (
+        (0.1, [0.002241, 0.050126, 0.303958]),
+        (1.0, [None, 0.001401, 0.155035]),
+    ):
+        for gamma, truth in zip(GAMMAS, delta, strict=True):
+            found = profile.loc[(gamma, epsilon)]
+            if truth is None:  # 2.6e-10: no draw is so far out
+                assert found["delta"] == 0
+                assert np.isnan(found["delta_se"])
+            else:
+                assert z_scores(found["delta"], found["delta_se"], truth) < 4
+
+
+def test_kl_is_an_integral_of_the_profile(report):
+    """``eps_KL = int d(e) (1 + exp(-e)) de`` (Sason & Verdu 2016): two routes to one number."""
+    for gamma, kl, se in zip(
+        GAMMAS, report["on_average_kl"], report["on_average_kl_se"], strict=True
+    ):
+        grid = np.concatenate([[0.0], np.geomspace(1e-4, 20, 400)])
+        delta = report.privacy_profile(grid).loc[gamma]["delta"].to_numpy()
+        integral = np.trapezoid(delta * (1 + np.exp(-grid)), grid)
+        assert abs(integral - kl) < 4 * se + 0.02 * kl
+
+
+def test_inequalities(report):
+    tv, kl = report["on_average_tv"], report["on_average_kl"]
+    assert (tv <= np.sqrt(kl / 2)).all()
+    assert (tv <= np.sqrt(1 - np.exp(-kl))).all()
+    for auc in (report["attack_auc"], report["attack_auc_per_pair"]):
+        slack = 4 * report["attack_auc_se"]
+        assert (auc >= 0.5 + tv / 2 - slack).all()
+        assert (auc <= 0.5 + tv - tv**2 / 2 + slack).all()
+    assert (report["attack_auc"] >= report["attack_auc_per_pair"]).all()
+    roc = report.attack_roc(np.linspace(0, 1, 101))
+    for gamma in GAMMAS:
+        tpr = roc.loc[gamma]["tpr"].to_numpy()
+        gain = tpr - np.linspace(0, 1, 101)
+        assert (gain > -1e-9).all()
+        assert gain.max() <= report["on_average_tv"][GAMMAS.index(gamma)] + 1e-9
+
+
+def test_which_route(report):
+    assert report["attack_estimator"].tolist() == ["one-sided", "one-sided", "two-sided"]
+    assert "8" in report["renyi_tail_flag"][2]
+    assert not [w for w in report.warnings if "attack" in w]
+
+
+def test_one_side_at_a_large_kl_is_told():
+    weak = gdp.audit(
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        [200.0],
+        128,
+        estimator="one-sided",
+        num_information=0,
+        progress=False,
+    )
+    assert [w for w in weak.warnings if "attack-too-weak" in w]
+
+
+def test_several_draws_seen_together():
+    """Three draws are one of three times the gamma, as far as ``L`` goes."""
+    several = gdp.audit(
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        [1.0],
+        1024,
+        num_releases=3,
+        num_information=0,
+        progress=False,
+    )
+    s = np.sqrt(3 * 2 / N)
+    truth = 2 / np.pi * np.arctan(s / 2)
+    assert z_scores(several["on_average_tv"], several["on_average_tv_se"], truth) < 4
+    assert any("3 independent draws" in note for note in several.notes)
+    with pytest.raises(ValueError, match="num_releases: must be at most num_chains"):
+        gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [1.0], num_releases=9)
+
+
+@pytest.fixture(scope="module")
+def finite():
+    posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
+    population = gdp.populations.Finite(Z, PROBS)
+    return gdp.audit(
+        posterior,
+        population,
+        4,
+        [0.2, 1.0, 3.0],
+        4096,
+        kernel=gdp.Grid(THETA),
+        num_information=0,
+        progress=False,
+    )
+
+
+def test_finite_fixture(finite):
+    """By enumeration; 18 numbers at 4 standard errors."""
+    for name, truth in FIXTURE.items():
+        assert (z_scores(finite[name], finite[f"{name}_se"], np.array(truth)) < 4).all(), name
+    profile = finite.privacy_profile(list(FIXTURE_PROFILE))
+    for epsilon, truths in FIXTURE_PROFILE.items():
+        for gamma, truth in zip([0.2, 1.0, 3.0], truths, strict=True):
+            found = profile.loc[(gamma, epsilon)]
+            if truth:
+                assert z_scores(found["delta"], found["delta_se"], truth) < 4
+            else:
+                assert found["delta"] == 0
+    pooled = finite.attack_roc(0.1)
+    for gamma, truth in zip([0.2, 1.0, 3.0], [0.114666, 0.168758, 0.258513], strict=True):
+        found = pooled.loc[(gamma, 0.1)]
+        assert abs(found["tpr"] - truth) < 4 * found["tpr_se"] + 0.02 * (truth - 0.1)
+    assert set(finite["attack_estimator"]) == {"exact sum"}
+    assert "one draw only" in str(
+        pytest.raises(
+            ValueError,
+            gdp.audit,
+            gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real())),
+            gdp.populations.Finite(Z, PROBS),
+            4,
+            [1.0],
+            kernel=gdp.Grid(THETA),
+            num_releases=2,
+        ).value
+    )
+
+
+def test_laplace_mechanism():
+    """Figure 2a: structured losses, atoms of the loss, and the worst case beside it."""
+    found = gdp.audit(
+        private_mean(),
+        truncated_normals,
+        100,
+        [10.0, 100.0],
+        1024,
+        num_information=0,
+        progress=False,
+    )
+    for name, truth in (
+        ("on_average_tv", [0.048449, 0.357735]),
+        ("attack_auc_per_pair", [0.525052, 0.702925]),
+    ):
+        assert (z_scores(found[name], found[f"{name}_se"], np.array(truth)) < 4).all(), name
+    profile = found.privacy_profile([0.1, 1.0])
+    for key, truth in (((10.0, 0.1), 0.014628), ((100.0, 0.1), 0.326371), ((100.0, 1.0), 0.116678)):
+        assert z_scores(profile.loc[key]["delta"], profile.loc[key]["delta_se"], truth) < 4
+
+
+def test_groups():
+    """Two examples replaced at once: the mean moves by the sum of two differences."""
+    found = gdp.audit(
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        [1.0],
+        1024,
+        group_size=2,
+        num_information=0,
+        progress=False,
+    )
+    s = np.sqrt(2 * 2 / N)
+    truth = 2 / np.pi * np.arctan(s / 2)
+    assert z_scores(found["on_average_tv"], found["on_average_tv_se"], truth) < 4
+
+
+def test_worst_case_is_never_below():
+    posterior = gdp.GibbsPosterior(gdp.losses.absolute, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
+
+    def population(key, n):
+        return jnp.ones((n, 1)), jax.random.uniform(key, (n,), minval=-1.0, maxval=1.0)
+
+    domain = gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0))
+    found = gdp.audit(
+        posterior,
+        population,
+        10,
+        [0.3, 3.0],
+        256,
+        domain=domain,
+        num_information=0,
+        progress=False,
+    )
+    limit = np.tanh(found["dp_epsilon"] / 2)
+    np.testing.assert_allclose(found["attack_advantage_limit"], limit)
+    assert (found["on_average_tv"] < limit).all()
+
+
+def test_files_keep_the_profile(report, tmp_path):
+    report.save(tmp_path / "audit.nc")
+    loaded = gdp.load_report(tmp_path / "audit.nc")
+    asked = [0.0, 0.05, 0.1, 2.0]
+    assert loaded.privacy_profile(asked).equals(report.privacy_profile(asked))
+    assert loaded.attack_roc([0.01]).equals(report.attack_roc([0.01]))
+
+
+def test_stores_keep_the_profile(tmp_path):
+    def run():
+        return gdp.audit(
+            gaussian_mean(1),
+            gaussian_examples(1),
+            N,
+            [1.0],
+            64,
+            num_information=0,
+            store=tmp_path / "store",
+            progress=False,
+        )
+
+    first, again = run(), run()
+    assert again.privacy_profile([0.1]).equals(first.privacy_profile([0.1]))
+
+
+def test_pictures(report):
+    figure = report.plot_attack(gammas=[1.0, 20.0], title="two gammas")
+    left, right = figure.axes
+    assert left.get_xlabel() == "false positive rate"
+    assert right.get_xscale() == "log"
+    assert "gamma = 20" in {line.get_label() for line in left.get_lines()}
+    with pytest.raises(ValueError, match=r"gammas: choose some of the report's, 0\.05, 1, 20"):
+        report.plot_attack(gammas=[2.0])
+    assert report.plot(panels="attack").axes
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, np.nan, np.inf, [], [[0.1]]])
+def test_wrong_epsilons(report, epsilon):
+    with pytest.raises(ValueError, match="epsilon: must be"):
+        report.privacy_profile(epsilon)
+
+
+@pytest.mark.parametrize("fpr", [-0.1, 1.5, np.nan, []])
+def test_wrong_rates(report, fpr):
+    with pytest.raises(ValueError, match="fpr: must be"):
+        report.attack_roc(fpr)
+
+
+def test_reports_without_a_profile():
+    with pytest.raises(ValueError, match="no privacy profile"):
+        gdp.Report(({"gamma": 1.0},), {}).privacy_profile(0.1)

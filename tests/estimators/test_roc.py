@@ -1,0 +1,74 @@
+"""The pooled ROC and the profile between thresholds: Gaussians, and pairs of atoms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from gibbs_dp.estimators.privacy_loss import EPSILONS
+from gibbs_dp.estimators.roc import Roc, linearized
+
+
+def gaussian_roc(mu):
+    above = stats.norm.sf((EPSILONS - mu**2 / 2) / mu)
+    return Roc(EPSILONS, above, above - stats.norm.sf((EPSILONS + mu**2 / 2) / mu))
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0, 4.0])
+def test_gaussian(mu):
+    roc = gaussian_roc(mu)
+    gain = stats.norm.cdf(mu / np.sqrt(2)) - 0.5
+    assert abs(roc.auc() - 0.5 - gain) < 2e-3 * gain
+    fpr = np.array([1e-3, 0.01, 0.1, 0.5, 0.9, 0.99])
+    truth = stats.norm.cdf(mu + stats.norm.ppf(fpr))
+    np.testing.assert_allclose(roc.curve(fpr) - fpr, truth - fpr, rtol=0.02)
+    for epsilon in (0.0, 0.03, 0.3, 1.7):
+        h = stats.norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * stats.norm.cdf(
+            -mu / 2 - epsilon / mu
+        )
+        assert abs(roc.profile(epsilon) - h) < 0.01 * h + 1e-9
+
+
+def test_ends():
+    roc = gaussian_roc(1.0)
+    np.testing.assert_allclose(roc.curve(np.array([0.0, 1.0])), [0.0, 1.0], atol=1e-3)
+    assert roc.profile(1e3) == 0.0
+    same = Roc(EPSILONS, np.zeros(EPSILONS.size), np.zeros(EPSILONS.size))
+    assert same.auc() == 0.5
+    np.testing.assert_allclose(same.curve(np.array([0.2, 0.7])), [0.2, 0.7])
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6),
+    st.lists(st.floats(1e-3, 5.0), min_size=1, max_size=4),
+)
+def test_area_and_advantage_of_atoms(weights, losses):
+    """Losses with atoms, symmetric as exchangeable pairs are: ``1/2 + TV/2 <= AUC <= ...``."""
+    size = np.array(losses)
+    mass = np.array((weights * 4)[: size.size])
+    mass = mass / mass.sum()
+    true, false = mass / (1 + np.exp(-size)), mass / (1 + np.exp(size))
+    above = np.array([true[size > e].sum() for e in EPSILONS])
+    roc = Roc(EPSILONS, above, above - np.array([false[size > e].sum() for e in EPSILONS]))
+    tv = roc.profile(0.0)
+    assert abs(tv - (true - false).sum()) < 1e-12
+    # Within a step of thresholds atoms are taken for a spread.
+    assert 0.5 + tv / 2 - 0.01 <= roc.auc() <= 0.5 + tv - tv**2 / 2 + 0.01
+    rates = np.linspace(0, 1, 21)
+    curve = roc.curve(rates)
+    assert (np.diff(curve) > -1e-9).all()
+    assert (curve - rates).max() <= tv + 1e-9
+
+
+def test_errors_of_functions_of_means():
+    """The delta method: intervals cover a ratio of means about as often as they say."""
+    rng = np.random.default_rng(7)
+    covered = []
+    for _ in range(400):
+        x = rng.normal([2.0, 4.0], [1.0, 0.5], size=(200, 2))
+        values = linearized(lambda mean: float(mean[0] / mean[1]), x)
+        se = values.std(ddof=1) / np.sqrt(200)
+        covered.append(abs(values.mean() - 0.5) < 1.96 * se)
+    assert 0.91 < np.mean(covered) < 0.985  # four binomial errors
