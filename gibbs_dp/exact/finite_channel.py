@@ -10,7 +10,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gibbs_dp.exact import ladder, laws
+from gibbs_dp.exact.attacker import Attacker
 from gibbs_dp.exact.channel_table import ChannelTable
+from gibbs_dp.exact.finite_pairs import FinitePairs
 from gibbs_dp.exact.type_table import Neighbours
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
@@ -62,6 +64,26 @@ class FiniteChannel(ChannelTable):
         return sum(
             laws.average(pair.log_weight, batched.kl(pair.log_p, pair.log_q))
             for pair in self.replacements(positions)
+        )
+
+    def attacker(self, positions: Sequence[int] | None = None) -> Attacker:
+        """Attack figures, the rest of the dataset known: ghosts at ``positions``, on average.
+
+        By default one ghost, at a place drawn at random (and known to the attacker).
+
+        Examples
+        --------
+        >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
+        >>> round(channel.attacker().attack_auc, 6)
+        0.65625
+        """
+        groups = [[i] for i in range(self.n)] if positions is None else [positions]
+        return Attacker.of(
+            FinitePairs.of(
+                pair._replace(log_weight=pair.log_weight - math.log(len(groups)))
+                for group in groups
+                for pair in self.replacements(group)
+            )
         )
 
     def dp_epsilon(self) -> float:
