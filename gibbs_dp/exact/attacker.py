@@ -43,7 +43,7 @@ class Attacker:
     >>> from gibbs_dp.exact import FiniteChannel
     >>> attacker = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1).attacker()
     >>> attacker.on_average_tv, attacker.privacy_profile([0.0, 1.0]).round(6)
-    (0.25, array([0.25     , 0.0352147]))
+    (0.25, array([0.25    , 0.035215]))
     """
 
     on_average_kl: float
@@ -71,7 +71,7 @@ class Attacker:
             pairs=pairs,
         )
 
-    def privacy_profile(self, epsilon: ArrayLike) -> Float[np.ndarray, "*epsilon"]:
+    def privacy_profile(self, epsilon: ArrayLike | float) -> Float[np.ndarray, "*epsilon"]:
         """On-average hockey-stick divergence ``E sup_A [p(A) - e^epsilon p'(A)]``.
 
         Parameters
@@ -94,7 +94,7 @@ class Attacker:
             raise ValueError("epsilon must be finite; drop the other entries.")
         return _each(self.pairs.hockey_stick, values)
 
-    def roc(self, fpr: ArrayLike) -> Float[np.ndarray, "*fpr"]:
+    def roc(self, fpr: ArrayLike | float) -> Float[np.ndarray, "*fpr"]:
         """Pooled ROC: largest true positive rate at false positive rates on average over pairs.
 
         Dual to the profile: ``roc(a) = min_eps [e^eps a + privacy_profile(eps)]``.
@@ -114,15 +114,15 @@ class Attacker:
         ValueError
             If a rate lies outside ``[0, 1]``.
         """
-        return _each(self.pairs.true_positive_rate, _rates(fpr))
+        return at_rates(self.pairs.true_positive_rate, fpr)
 
-    def vertical_roc(self, fpr: ArrayLike) -> Float[np.ndarray, "*fpr"]:
+    def vertical_roc(self, fpr: ArrayLike | float) -> Float[np.ndarray, "*fpr"]:
         """Mean over pairs of the true positive rate, where every pair keeps the same ``fpr``.
 
         Never above `roc`, whose attacker may raise more alarms on some pairs than on others. The
         area under it is `attack_auc_per_pair`. Parameters are those of `roc`.
         """
-        return _each(self.pairs.vertical_true_positive_rate, _rates(fpr))
+        return at_rates(self.pairs.vertical_true_positive_rate, fpr)
 
     def pooled_renyi(self, order: float) -> float:
         """``log E exp((a - 1) D_a(p || p')) / (a - 1)`` in nats: never below ``E D_a`` for a > 1.
@@ -147,11 +147,18 @@ class Attacker:
         return self.pairs.pooled_renyi(checks.positive("order", order))
 
 
-def _rates(fpr: ArrayLike) -> Float[np.ndarray, "*fpr"]:
+def at_rates(rate: Callable[[float], float], fpr: ArrayLike | float) -> Float[np.ndarray, "*fpr"]:
+    """Take a true positive rate at every false positive rate, which must lie in ``[0, 1]``.
+
+    Examples
+    --------
+    >>> at_rates(lambda fpr: fpr, [0.0, 0.5])
+    array([0. , 0.5])
+    """
     rates = np.asarray(fpr, dtype=np.float64)
     if not np.all((rates >= 0) & (rates <= 1)):
         raise ValueError("fpr must lie in [0, 1]; pass false positive rates.")
-    return rates
+    return _each(rate, rates)
 
 
 def _each(

@@ -13,6 +13,7 @@ from gibbs_dp.exact import ladder, laws
 from gibbs_dp.exact.attacker import Attacker
 from gibbs_dp.exact.channel_table import ChannelTable
 from gibbs_dp.exact.finite_pairs import FinitePairs
+from gibbs_dp.exact.membership import Membership, membership_of_table
 from gibbs_dp.exact.type_table import Neighbours
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
@@ -75,7 +76,7 @@ class FiniteChannel(ChannelTable):
         --------
         >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
         >>> round(channel.attacker().attack_auc, 6)
-        0.65625
+        0.6875
         """
         groups = [[i] for i in range(self.n)] if positions is None else [positions]
         return Attacker.of(
@@ -85,6 +86,20 @@ class FiniteChannel(ChannelTable):
                 for pair in self.replacements(group)
             )
         )
+
+    def membership(self, position: int) -> Membership:
+        """Membership figures of the example at ``position``, the rest unknown.
+
+        Examples
+        --------
+        >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
+        >>> round(channel.membership(0).individual_information, 6)
+        0.130812
+        """
+        table, group, rest = self._split([position])
+        with np.errstate(divide="ignore"):
+            averaged = np.log(np.einsum("gro,r->go", np.exp(table), np.exp(rest)))
+        return membership_of_table(group, averaged)
 
     def dp_epsilon(self) -> float:
         """Exact pure DP ``epsilon``, replace-one, in nats; ``inf`` when a support differs."""

@@ -219,7 +219,7 @@ class _PrivateMeanPairs(_LaplacePairs):
         return 1 - self._reach(0.0) ** 2 / 2 - shared / 4
 
     def _alarms(self, level: float) -> tuple[float, float]:
-        """False and true positive rate of the threshold ``L > level``."""
+        """Return false and true positive rate of the threshold ``L > level``."""
         far = abs(level)
         d, weight = self._quadrature(far)
         # Pairs closer than the level never raise an alarm, or always.

@@ -20,6 +20,7 @@ from gibbs_dp.exact.groups import (
     group_privacy,
     worst_group_divergence,
 )
+from gibbs_dp.exact.membership import Membership, membership_of_table
 from gibbs_dp.exact.type_table import Neighbours, TypeTable
 from gibbs_dp.exact.types import enumerate_types, num_types, require_cells
 from gibbs_dp.information import checks
@@ -169,6 +170,12 @@ class TypeProblem(abc.ABC):
         """Attack figures, the rest of the dataset known: replace-one, on average over pairs."""
         checks.count("n", n)
         return Attacker.of(FinitePairs.of(self.table(gamma, n).replacements()))
+
+    def membership(self, gamma: float, n: int) -> Membership:
+        """Membership figures from one draw, the rest of the dataset unknown."""
+        checks.count("n", n)
+        table = self.table(gamma, n)
+        return membership_of_table(table.log_data_probs, table.laws_given_one())
 
     def group_privacy(self, gamma: float, n: int) -> GroupPrivacy:
         """DP and on-average KL of groups of every size ``1..n``, replace-one."""
