@@ -17,4 +17,5 @@ from .laplace_attacker import private_mean_attacker as private_mean_attacker
 from .membership import Membership as Membership
 from .problem import TypeProblem as TypeProblem
 from .record import Record as Record
+from .supersample import SupersampleInformation as SupersampleInformation
 from .types import ordered_datasets as ordered_datasets
