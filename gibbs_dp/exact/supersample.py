@@ -51,9 +51,7 @@ class SupersampleInformation(NamedTuple):
     given_others: float
 
 
-def of_types(
-    table: TypeTable, loss: Float[np.ndarray, "outputs values"]
-) -> SupersampleInformation:
+def of_types(table: TypeTable, loss: Float[np.ndarray, "outputs values"]) -> SupersampleInformation:
     """Figures of a symmetric algorithm, by types of supersamples.
 
     Parameters
@@ -90,7 +88,7 @@ def of_types(
     kinds = np.array([np.repeat(np.arange(probs.size), row) for row in counts])
     size = table.data_probs.size
 
-    def rows(values: Int[np.ndarray, "supersamples selections n"]) -> Int[np.ndarray, "..."]:
+    def rows(values: Int[np.ndarray, "supersamples selections n"]) -> Int[np.ndarray, ...]:
         chosen = (values[..., None] == np.arange(size)).sum(axis=2)
         return type_index(chosen.reshape(-1, size)).reshape(chosen.shape[:2])
 
@@ -137,7 +135,7 @@ def of_channel(
     kinds = ordered_datasets(n, probs.size)
     place = size ** np.arange(n - 1, -1, -1)
 
-    def rows(values: Int[np.ndarray, "supersamples selections n"]) -> Int[np.ndarray, "..."]:
+    def rows(values: Int[np.ndarray, "supersamples selections n"]) -> Int[np.ndarray, ...]:
         return np.asarray(values @ place)
 
     weight = np.asarray(np.log(probs)[kinds].sum(axis=1))
@@ -212,7 +210,7 @@ def _information(
 
 
 def _same_losses(loss: Float[np.ndarray, "outputs present"]) -> Int[np.ndarray, " outputs"]:
-    """Number the outputs such that those with the same losses share a number."""
+    """Give outputs with the same losses the same number."""
     unit = max(float(np.ptp(loss)), 1e-300) * _SAME_LOSS
     _, label = np.unique(np.round(loss / unit), axis=0, return_inverse=True)
     return np.asarray(label).ravel()

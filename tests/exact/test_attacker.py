@@ -176,7 +176,7 @@ def test_a_channel_is_the_problem_and_knows_its_places():
 def test_disjoint_supports():
     found = exact.FiniteChannel([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5], 1).attacker()
     assert (found.on_average_tv, found.attack_auc_per_pair) == pytest.approx((0.5, 0.75))
-    assert found.attack_auc == pytest.approx(0.875)  # only where nothing changed does the attacker guess
+    assert found.attack_auc == pytest.approx(0.875)  # a guess where nothing changed
     assert found.on_average_renyi_2 == found.pooled_renyi(8.0) == math.inf
     profile = [0.5 + 0.5 * (1 - math.exp(-1)), 0.5]
     assert found.privacy_profile([-1.0, 50.0]).tolist() == pytest.approx(profile)
