@@ -211,6 +211,6 @@ def _information(
 
 def _same_losses(loss: Float[np.ndarray, "outputs present"]) -> Int[np.ndarray, " outputs"]:
     """Give outputs with the same losses the same number."""
-    unit = max(float(np.ptp(loss)), 1e-300) * _SAME_LOSS
+    unit = float(np.ptp(loss)) * _SAME_LOSS or 1.0
     _, label = np.unique(np.round(loss / unit), axis=0, return_inverse=True)
     return np.asarray(label).ravel()
