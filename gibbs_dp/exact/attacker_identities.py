@@ -47,7 +47,7 @@ def profile_integral(attacker: Attacker, turns: Sequence[float] = ()) -> float:
     True
     """
     last = 1.0
-    while float(attacker.privacy_profile(last)) > 1e-14 and last < 500:
+    while float(attacker.privacy_profile(last)) > 1e-14 and last < 1e9:
         last *= 2
     ends = [x for x in turns if 0 < x < last]
     edges = np.unique([*ends, *np.linspace(0, last, 33), *(last * 2.0 ** np.arange(-12, -5))])

@@ -68,7 +68,7 @@ def gaussian_mean_membership(
     def rate(fpr: float) -> float:
         if fpr in (0.0, 1.0):
             return fpr
-        reach = 1.0
+        reach = rho * size
         while alarms(other, reach) > fpr or alarms(other, -reach) < fpr:
             reach *= 2
         level = brentq(lambda x: alarms(other, x) - fpr, -reach, reach, xtol=1e-12 * reach)

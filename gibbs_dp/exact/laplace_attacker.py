@@ -104,22 +104,27 @@ class _LaplacePairs(PairLaws):
         return 1 - self.mean(lambda d: np.exp(-d) * (2 + d)) / 4
 
     def renyi(self, order: float) -> float:
-        return self.mean(
-            lambda d: np.array([laplace_renyi(0.0, float(x), 1.0, order) for x in d.ravel()])
+        # Rounding leaves a tiny negative number of two laws that hardly differ.
+        return max(
+            0.0,
+            self.mean(
+                lambda d: np.array([laplace_renyi(0.0, float(x), 1.0, order) for x in d.ravel()])
+            ),
         )
 
     def pooled_renyi(self, order: float) -> float:
         if order == 1:
             return self.kl()
 
-        def excess(d: Values) -> Values:
-            value = [laplace_renyi(0.0, float(x), 1.0, order) for x in d.ravel()]
-            return np.asarray(np.expm1((order - 1) * (np.array(value) - largest)))
+        def exponent(d: Values) -> Values:
+            each = (laplace_renyi(0.0, float(x), 1.0, order) for x in d.ravel())
+            return (order - 1) * np.array(list(each))
 
-        # The largest exponent is taken out; where it is small nothing cancels.
         top = (order - 1) * laplace_renyi(0.0, self.farthest, 1.0, order)
-        largest = top / (order - 1) if top > 1 else 0.0
-        return largest + math.log1p(self.mean(excess)) / (order - 1)
+        if top < 1:  # nothing overflows, and small values keep their digits
+            return math.log1p(self.mean(lambda d: np.expm1(exponent(d)))) / (order - 1)
+        total = self.mean(lambda d: np.exp(exponent(d) - top))
+        return (top + math.log(total)) / (order - 1)
 
     @property
     @abc.abstractmethod
@@ -128,9 +133,9 @@ class _LaplacePairs(PairLaws):
 
     def hockey_stick(self, epsilon: float) -> float:
         def excess(d: Values) -> Values:
-            inside = -np.expm1((epsilon - d) / 2)
+            inside = -np.expm1(np.minimum((epsilon - d) / 2, 0.0)) + 0.0
             below = -math.expm1(min(epsilon, 0.0))
-            return np.asarray(np.where(epsilon < -d, below, np.maximum(0.0, inside)))
+            return np.asarray(np.where(epsilon < -d, below, inside))
 
         return self.mean(excess, abs(epsilon))
 
@@ -186,13 +191,14 @@ class _PrivateMeanPairs(_LaplacePairs):
         return float(weight @ function(d))
 
     def _panels(self, low: float, turn: float) -> tuple[Values, Values]:
-        """Nodes in ``(low, farthest)``, finer beyond ``low`` and ``turn``, and their widths."""
+        """Nodes in ``(low, farthest)``, finer by the ends and ``turn``, and their widths."""
         near = 2.0 ** np.arange(-3, 60)
         edges = np.concatenate(
             [
                 [low, turn],
                 np.linspace(0, self.farthest, 17),
                 *(start + near for start in (low, turn)),
+                self.farthest - near,  # where high Renyi orders have their weight
             ]
         )
         edges = np.unique(np.clip(edges, min(low, self.farthest), self.farthest))

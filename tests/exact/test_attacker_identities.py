@@ -122,3 +122,28 @@ def test_a_perturbed_profile_is_caught(monkeypatch):
     problem = fixture()
     found = failures(attacker_records(problem.attacker(1.0, 4)))
     assert {"eps_KL = int d(eps) (1 + e^-eps) deps", "d(0) = E TV"} <= found
+
+
+EXTREMES = {
+    "nearly no privacy loss": (lambda: exact.gaussian_mean_attacker(1e-6, 30, 1000, 1.0), ()),
+    "nothing private": (lambda: exact.gaussian_mean_attacker(1.0, 30, 1000, 1.0), ()),
+    "far apart": (lambda: exact.private_mean_attacker(1e4, 100), (400.0,)),
+    "hardly apart": (lambda: exact.private_mean_attacker(1e-3, 100), (4e-5,)),
+    "the same": (lambda: exact.laplace_attacker(0.0), ()),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_claims_hold_at_extremes(name):
+    make, turns = EXTREMES[name]
+    assert not failures(attacker_records(make(), turns=turns, tolerance=1e-6))
+
+
+def test_a_structured_loss_that_is_a_sum():
+    problem = fixture()
+    same = exact.StructuredProblem(
+        lambda counts: counts @ problem.loss_matrix.T, problem.data_probs, problem.prior_probs
+    )
+    attacker, single = same.attacker(1.0, 4), same.membership(1.0, 4)
+    assert attacker.attack_auc == problem.attacker(1.0, 4).attack_auc
+    assert single.advantage == problem.membership(1.0, 4).advantage

@@ -135,6 +135,16 @@ def test_risk_of_an_algorithm_that_fits_every_example(seed, n):
     assert risk <= bounds.interpolating_risk_from_cmi(cmi, n) + 1e-12
 
 
+@pytest.mark.parametrize("alpha", [1.25, 2.0, math.inf])
+def test_the_tail_as_printed(alpha):
+    share = 1.0 if math.isinf(alpha) else (alpha - 1) / alpha
+    printed = 2**share * math.exp(-share * (100 * 0.25**2 / (2 * 0.5**2) - 0.7))
+    found = bounds.generalization_tail_from_alpha_information(
+        0.25, 0.7, 100, alpha=alpha, sigma=0.5
+    )
+    assert found == pytest.approx(printed)
+
+
 @settings(max_examples=40, deadline=None)
 @given(SEEDS)
 def test_relations_of_two_laws(seed):
