@@ -161,13 +161,18 @@ def _advantage(attacker: Attacker) -> tuple[float, float]:
     def rise(rate: float) -> float:
         return float(attacker.roc(rate)) - rate
 
-    for _ in range(45):  # concave: golden sections
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        if rise(left) < rise(right):
-            low = left
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = rise(left), rise(right)
+    for _ in range(44):  # concave: golden sections
+        if at_left < at_right:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = rise(right)
         else:
-            high = right
-    return rise((low + high) / 2), attacker.on_average_tv
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = rise(left)
+    return max(at_left, at_right), attacker.on_average_tv
 
 
 def privacy_losses(problem: FiniteProblem, gamma: float, n: int) -> Float[np.ndarray, " losses"]:
