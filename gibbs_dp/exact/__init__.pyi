@@ -5,10 +5,17 @@ from . import composition as composition
 from . import counterexamples as counterexamples
 from . import dependent as dependent
 from . import identities as identities
+from .attacker import Attacker as Attacker
 from .finite_channel import FiniteChannel as FiniteChannel
 from .finite_problem import FiniteProblem as FiniteProblem
 from .finite_problem import StructuredProblem as StructuredProblem
+from .gaussian_attacker import gaussian_mean_attacker as gaussian_mean_attacker
+from .gaussian_membership import gaussian_mean_membership as gaussian_mean_membership
 from .groups import GroupPrivacy as GroupPrivacy
+from .laplace_attacker import laplace_attacker as laplace_attacker
+from .laplace_attacker import private_mean_attacker as private_mean_attacker
+from .membership import Membership as Membership
 from .problem import TypeProblem as TypeProblem
 from .record import Record as Record
+from .supersample import SupersampleInformation as SupersampleInformation
 from .types import ordered_datasets as ordered_datasets

@@ -9,8 +9,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from gibbs_dp.exact import ladder, laws
+from gibbs_dp.exact import ladder, laws, supersample
+from gibbs_dp.exact.attacker import Attacker
 from gibbs_dp.exact.channel_table import ChannelTable
+from gibbs_dp.exact.finite_pairs import FinitePairs
+from gibbs_dp.exact.membership import Membership, membership_of_table
+from gibbs_dp.exact.supersample import SupersampleInformation
 from gibbs_dp.exact.type_table import Neighbours
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
@@ -63,6 +67,40 @@ class FiniteChannel(ChannelTable):
             laws.average(pair.log_weight, batched.kl(pair.log_p, pair.log_q))
             for pair in self.replacements(positions)
         )
+
+    def attacker(self, positions: Sequence[int] | None = None) -> Attacker:
+        """Attack figures, the rest of the dataset known: ghosts at ``positions``, on average.
+
+        By default one ghost, at a place drawn at random (and known to the attacker).
+
+        Examples
+        --------
+        >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
+        >>> round(channel.attacker().attack_auc, 6)
+        0.6875
+        """
+        groups = [[i] for i in range(self.n)] if positions is None else [positions]
+        return Attacker.of(
+            FinitePairs.of(
+                pair._replace(log_weight=pair.log_weight - math.log(len(groups)))
+                for group in groups
+                for pair in self.replacements(group)
+            )
+        )
+
+    def membership(self, position: int) -> Membership:
+        """Membership figures of the example at ``position``, the rest unknown.
+
+        Examples
+        --------
+        >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
+        >>> round(channel.membership(0).individual_information, 6)
+        0.130812
+        """
+        table, group, rest = self._split([position])
+        with np.errstate(divide="ignore"):
+            averaged = np.log(np.einsum("gro,r->go", np.exp(table), np.exp(rest)))
+        return membership_of_table(group, averaged)
 
     def dp_epsilon(self) -> float:
         """Exact pure DP ``epsilon``, replace-one, in nats; ``inf`` when a support differs."""
@@ -129,12 +167,7 @@ class FiniteChannel(ChannelTable):
         ValueError
             If the shape is not ``[outputs, values]``.
         """
-        loss = np.asarray(loss_matrix, dtype=np.float64)
-        if loss.shape != (self.num_outputs, self.data_probs.size):
-            raise ValueError(
-                f"loss_matrix must have shape [outputs, values] = "
-                f"{[self.num_outputs, self.data_probs.size]}, got {list(loss.shape)}."
-            )
+        loss = self._loss(loss_matrix)
         gaps = []
         for i in range(self.n):
             table, group, rest = self._split([i])
@@ -142,6 +175,38 @@ class FiniteChannel(ChannelTable):
             product = np.exp(group)[:, None] * joint.sum(axis=0)
             gaps.append(_masked_sum(product, loss.T) - _masked_sum(joint, loss.T))
         return math.fsum(gaps) / self.n
+
+    def supersample_information(self, loss_matrix: ArrayLike) -> SupersampleInformation:
+        """Conditional mutual information by supersamples, and its kin, in nats.
+
+        Parameters
+        ----------
+        loss_matrix
+            Loss ``[outputs, values]`` by which the output is evaluated.
+
+        Returns
+        -------
+        SupersampleInformation
+            By enumeration of supersamples and selections, for small ``n``.
+
+        Raises
+        ------
+        ValueError
+            If the shape is not ``[outputs, values]``, a loss is not finite, or ``n`` is too large.
+        """
+        loss = self._loss(loss_matrix)
+        if not np.all(np.isfinite(loss)):
+            raise ValueError("loss_matrix must be finite; clip it.")
+        return supersample.of_channel(self, loss)
+
+    def _loss(self, loss_matrix: ArrayLike) -> Float[np.ndarray, "outputs values"]:
+        loss = np.asarray(loss_matrix, dtype=np.float64)
+        if loss.shape != (self.num_outputs, self.data_probs.size):
+            raise ValueError(
+                f"loss_matrix must have shape [outputs, values] = "
+                f"{[self.num_outputs, self.data_probs.size]}, got {list(loss.shape)}; transpose it."
+            )
+        return loss
 
     def guessing_accuracy(self, position: int, *, others_known: bool) -> float:
         """Success probability of the best guess of one example from the output.

@@ -12,12 +12,15 @@ from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 
 from gibbs_dp.exact import ladder
+from gibbs_dp.exact.attacker import Attacker
+from gibbs_dp.exact.finite_pairs import FinitePairs
 from gibbs_dp.exact.groups import (
     GroupPrivacy,
     expected_gap,
     group_privacy,
     worst_group_divergence,
 )
+from gibbs_dp.exact.membership import Membership, membership_of_table
 from gibbs_dp.exact.type_table import Neighbours, TypeTable
 from gibbs_dp.exact.types import enumerate_types, num_types, require_cells
 from gibbs_dp.information import checks
@@ -162,6 +165,17 @@ class TypeProblem(abc.ABC):
         """``eps_KL = E KL(A(Z) || A(Z^(1)))`` in nats (Wang, Lei & Fienberg 2016, Def. 2)."""
         checks.count("n", n)
         return self.table(gamma, n).on_average_kl()
+
+    def attacker(self, gamma: float, n: int) -> Attacker:
+        """Attack figures, the rest of the dataset known: replace-one, on average over pairs."""
+        checks.count("n", n)
+        return Attacker.of(FinitePairs.of(self.table(gamma, n).replacements()))
+
+    def membership(self, gamma: float, n: int) -> Membership:
+        """Membership figures from one draw, the rest of the dataset unknown."""
+        checks.count("n", n)
+        table = self.table(gamma, n)
+        return membership_of_table(table.log_data_probs, table.laws_given_one())
 
     def group_privacy(self, gamma: float, n: int) -> GroupPrivacy:
         """DP and on-average KL of groups of every size ``1..n``, replace-one."""

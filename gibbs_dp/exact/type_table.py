@@ -133,6 +133,13 @@ class TypeTable(WeightedLaws):
             for pair in self.removals(given_rest)
         )
 
+    def laws_given_one(self) -> Float[np.ndarray, "values outputs"]:
+        """Log-laws of the output given one example, the others averaged out."""
+        current = self.log_laws
+        for size in range(self.n, 1, -1):
+            current = self._averaged_over_one(current, size)
+        return current  # types of one example are the values, in order
+
     def subset_information(self) -> Float[np.ndarray, " sizes"]:
         """``I(W; Z_1..Z_k)`` for ``k = 0..n``, in nats, ``[n + 1]``.
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from gibbs_dp.exact import laws
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences import approximate_max_divergence_of_logs, batched
+from gibbs_dp.information.leakage import alpha_information_of_laws
 
 
 class WeightedLaws(abc.ABC):
@@ -58,3 +59,13 @@ class WeightedLaws(abc.ABC):
         joint = (weight + self.log_laws).ravel()
         product = (weight + laws.mixture(self.log_weight, self.log_laws)).ravel()
         return approximate_max_divergence_of_logs(joint, product, beta) / math.log(2)
+
+    def alpha_mutual_information(self, alpha: float) -> float:
+        """Sibson's alpha-mutual information in nats; see `information.leakage`."""
+        if alpha == 1:
+            return self.mutual_information()
+        return alpha_information_of_laws(self.log_weight, self.log_laws, alpha)
+
+    def maximal_leakage(self) -> float:
+        """Maximal leakage ``log sum_w max_s P(w | s)`` in nats, over datasets that can occur."""
+        return alpha_information_of_laws(self.log_weight, self.log_laws, math.inf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gibbs_dp import io
+from gibbs_dp.experiments.verify_attacker import attacker_checks
 from gibbs_dp.experiments.verify_attained import attained_checks
 from gibbs_dp.experiments.verify_bounds import bound_checks
 from gibbs_dp.experiments.verify_check import Check
@@ -44,6 +45,8 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
     checks += attained_checks()
     say("checking closed forms against each other")
     checks += closed_form_checks()
+    say("checking attackers")
+    checks += attacker_checks()
     say("checking dependent examples")
     checks += dependent_exact_checks()
     if sampled:

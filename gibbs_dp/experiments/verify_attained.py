@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import math
 
-from gibbs_dp.experiments.attained import composition, generalization, max_information, privacy
+from gibbs_dp.experiments.attained import (
+    composition,
+    conditional,
+    generalization,
+    max_information,
+    privacy,
+)
 from gibbs_dp.experiments.attained.case import Case
 from gibbs_dp.experiments.verify_check import Check
 
@@ -13,6 +19,7 @@ CASES: dict[str, list[Case]] = {
     **composition.CASES,
     **generalization.CASES,
     **max_information.CASES,
+    **conditional.CASES,
 }
 # The share of its bound that the best known case reaches, where that is not 1 (name and number of
 # the case); where a total eps is spent, the share of delta, whatever the bound is on.
@@ -30,6 +37,11 @@ REACHED = {
     ("generalization_from_dp", 0): 0.24875,
     ("generalization_from_dp", 1): 0.98,
     ("erasure_information_from_on_average_kl", 0): 0.9599,
+    ("generalization_tail_from_alpha_information", 0): 0.67957,
+    ("generalization_from_cmi", 0): 0.8348,
+    ("generalization_from_individual_cmi", 0): 0.8348,
+    ("generalization_from_jensen_shannon", 0): 0.8348,
+    ("generalization_from_on_average_kl_bounded", 0): 0.7071,
     ("dp_approx_max_information_bits_published", 0): 0.9804,
     ("dp_approx_max_information_bits_published", 1): 0.2458,
     ("dp_approx_max_information_bits", 0): 0.9888,

@@ -1,3 +1,4 @@
 from . import bounds as bounds
 from . import dependence as dependence
 from . import divergences as divergences
+from . import leakage as leakage

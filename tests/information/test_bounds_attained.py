@@ -12,13 +12,19 @@ import pytest
 
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.exact.finite_problem import FiniteProblem
-from gibbs_dp.experiments.attained import composition, generalization, max_information, privacy
+from gibbs_dp.experiments.attained import (
+    composition,
+    conditional,
+    generalization,
+    max_information,
+    privacy,
+)
 from gibbs_dp.experiments.attained.hard_laws import COIN, REPLACE
 from gibbs_dp.experiments.verify_attained import CASES as TABLE
 from gibbs_dp.experiments.verify_attained import REACHED, attained_check
 from gibbs_dp.information import bounds
 
-FILES = (privacy, composition, generalization, max_information)
+FILES = (privacy, composition, generalization, max_information, conditional)
 # Orders of magnitude of a theorem whose constants are not known: nothing to make smaller.
 WITHOUT_CONSTANTS = {"approximate_dp_max_information_rate"}
 ROWS = [(name, i) for name, cases in TABLE.items() for i in range(len(cases))]

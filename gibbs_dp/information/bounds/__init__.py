@@ -41,6 +41,30 @@ from gibbs_dp.information.bounds.composition import (
 )
 from gibbs_dp.information.bounds.composition import approximate_draw as approximate_draw
 from gibbs_dp.information.bounds.composition import basic_composition as basic_composition
+from gibbs_dp.information.bounds.conditional_information import (
+    generalization_from_alpha_information as generalization_from_alpha_information,
+)
+from gibbs_dp.information.bounds.conditional_information import (
+    generalization_from_cmi as generalization_from_cmi,
+)
+from gibbs_dp.information.bounds.conditional_information import (
+    generalization_from_individual_cmi as generalization_from_individual_cmi,
+)
+from gibbs_dp.information.bounds.conditional_information import (
+    generalization_from_jensen_shannon as generalization_from_jensen_shannon,
+)
+from gibbs_dp.information.bounds.conditional_information import (
+    generalization_from_on_average_kl_bounded as generalization_from_on_average_kl_bounded,
+)
+from gibbs_dp.information.bounds.conditional_information import (
+    generalization_from_t_information as generalization_from_t_information,
+)
+from gibbs_dp.information.bounds.conditional_information import (
+    generalization_tail_from_alpha_information as generalization_tail_from_alpha_information,
+)
+from gibbs_dp.information.bounds.conditional_information import (
+    interpolating_risk_from_cmi as interpolating_risk_from_cmi,
+)
 from gibbs_dp.information.bounds.gaussian_dp import bounded_convex_gdp as bounded_convex_gdp
 from gibbs_dp.information.bounds.gaussian_dp import delta_from_gdp as delta_from_gdp
 from gibbs_dp.information.bounds.gaussian_dp import delta_from_zcdp as delta_from_zcdp
@@ -142,10 +166,20 @@ from gibbs_dp.information.bounds.post_selection import (
     statistical_query_tail_root as statistical_query_tail_root,
 )
 from gibbs_dp.information.bounds.relations import (
+    auc_from_total_variation as auc_from_total_variation,
+)
+from gibbs_dp.information.bounds.relations import (
+    auc_lower_from_total_variation as auc_lower_from_total_variation,
+)
+from gibbs_dp.information.bounds.relations import (
     epsilon_from_approximate_max_divergence as epsilon_from_approximate_max_divergence,
 )
 from gibbs_dp.information.bounds.relations import (
     hockey_stick_lower_from_total_variation as hockey_stick_lower_from_total_variation,
 )
+from gibbs_dp.information.bounds.relations import jensen_shannon_from_kl as jensen_shannon_from_kl
 from gibbs_dp.information.bounds.relations import kl_from_max_divergence as kl_from_max_divergence
 from gibbs_dp.information.bounds.relations import total_variation_from_kl as total_variation_from_kl
+from gibbs_dp.information.bounds.relations import (
+    total_variation_from_kl_large as total_variation_from_kl_large,
+)
