@@ -246,7 +246,9 @@ def _unit_log_normalizer(log_normalizer: float, n: int, gamma: float, a: float) 
     return found + gamma * n * a
 
 
-def _unit_risk(empirical_risk: float, loss_range: tuple[float, float]) -> tuple[float, float, float]:
+def _unit_risk(
+    empirical_risk: float, loss_range: tuple[float, float]
+) -> tuple[float, float, float]:
     a, width = _range(loss_range)
     risk = checks.real("empirical_risk", empirical_risk)
     if not a <= risk <= a + width:
@@ -261,7 +263,9 @@ def _range(loss_range: tuple[float, float]) -> tuple[float, float]:
     """Smallest loss, and the range's length."""
     a, b = (checks.real("loss_range", end) for end in loss_range)
     if not (math.isfinite(a) and math.isfinite(b) and a < b):
-        raise ValueError(f"loss_range must be finite (low, high), got {loss_range}; bound the loss.")
+        raise ValueError(
+            f"loss_range must be finite (low, high), got {loss_range}; bound the loss."
+        )
     return a, b - a
 
 
