@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
+from gibbs_dp.auditing.purposes import cautions as purposes
 from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.certificates import cautions as certificates
 from gibbs_dp.engine import health, memory
@@ -68,6 +69,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     ),
     "Of certificates": (certificates.VACUOUS, certificates.NOISY_NORMALIZER),
     "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
+    "Of gammas found for a purpose": (purposes.MINIMUM_AT_END, purposes.FLAT_CURVE),
     "Of files and of the machine": (
         archive.DAMAGED_STORE,
         memory.OUT_OF_MEMORY,
