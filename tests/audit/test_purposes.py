@@ -116,14 +116,20 @@ def test_a_level_curve_is_told():
     assert found.gamma_high / found.gamma_low > 2
 
 
-def test_polynomials_are_fitted_exactly():
+@pytest.mark.parametrize("bend", [0.0, 1e-15, 0.1, -0.1])
+def test_polynomials_are_fitted_exactly(bend):
     x = np.linspace(-1.0, 2.0, 7)
-    values = np.stack([(x - c) ** 2 + 0.1 * (x - c) ** 3 for c in (0.4, 0.6)])
-    found = fitted_minimum(x, np.repeat(values, 50, axis=0))
+    values = (x - 0.4) ** 2 + bend * (x - 0.4) ** 3 + np.linspace(-0.1, 0.1, 50)[:, None] * x
+    found = fitted_minimum(x, values)
     assert found.is_curved
-    mean = np.polynomial.Polynomial.fit(x, values.mean(axis=0), 3)
-    assert mean.deriv()(found.place) == pytest.approx(0.0, abs=1e-9)
-    assert found.value == pytest.approx(mean(found.place))
+    assert found.place == pytest.approx(0.4, abs=1e-9)
+    assert found.value == pytest.approx(0.0, abs=1e-9)
+    # A dataset moves the place by its slope over the curvature 2, and the value by its slope.
+    slopes = np.linspace(-0.1, 0.1, 50)
+    error = slopes.std(ddof=1) / math.sqrt(50)
+    assert found.place_se == pytest.approx(error / 2, rel=1e-6)
+    assert found.value_se == pytest.approx(0.4 * error, rel=1e-6)
+    assert not fitted_minimum(x, -values).is_curved or bend
 
 
 def test_refusals_of_the_least_risk():

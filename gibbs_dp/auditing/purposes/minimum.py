@@ -131,15 +131,9 @@ def fitted_minimum(x: Float[np.ndarray, " gammas"], values: Values) -> Minimum:
     center, half = 0.5 * (x[0] + x[-1]), 0.5 * (x[-1] - x[0])
     powers = np.vander((x - center) / half, DEGREE + 1, increasing=True)
     each = values @ np.linalg.pinv(powers).T  # coefficients, a row a dataset
-    mean = np.polynomial.Polynomial(each.mean(axis=0))
-    inside = [
-        float(r.real)
-        for r in mean.deriv().roots()
-        if abs(r.imag) < 1e-9 and abs(r.real) <= 1 and mean.deriv(2)(r.real) > 0
-    ]
-    if not inside:
+    t, root = _least_point(each.mean(axis=0)), math.sqrt(len(values))
+    if not abs(t) <= 1:
         return Minimum(center, math.nan, math.nan, math.nan, False)
-    t, root = inside[0], math.sqrt(len(values))
     basis = np.array([t**k for k in range(DEGREE + 1)])
     slope = np.array([k * t ** (k - 1) if k else 0.0 for k in range(DEGREE + 1)])
     bend = np.array([k * (k - 1) * t ** (k - 2) if k > 1 else 0.0 for k in range(DEGREE + 1)])
@@ -152,6 +146,20 @@ def fitted_minimum(x: Float[np.ndarray, " gammas"], values: Values) -> Minimum:
         value_se=float((each @ basis).std(ddof=1) / root),
         is_curved=is_curved,
     )
+
+
+def _least_point(c: Float[np.ndarray, " powers"]) -> float:
+    """Return where a cubic has its minimum; NaN where it has none.
+
+    The formula that loses no digits when the cubic is nearly a parabola.
+    """
+    inner = float(4 * c[2] ** 2 - 12 * c[1] * c[3])
+    if inner < 0 or (c[2] <= 0 and c[3] == 0):
+        return math.nan
+    bend = math.sqrt(inner)
+    if c[2] > 0:
+        return float(-2 * c[1] / (2 * c[2] + bend))
+    return float((bend - 2 * c[2]) / (6 * c[3]))
 
 
 def calibrate_lowest(
