@@ -99,7 +99,8 @@ def test_a_domain_declares_the_range():
     assert found.rows == by_hand.rows
 
 
-POSTERIOR, SAMPLER = on_an_interval(), gdp.SMC(num_particles=32, num_islands=4)
+POSTERIOR = gdp.GibbsPosterior(squared, gdp.Flat(gdp.supports.box(-0.1, 1.1, ())))
+SAMPLER = gdp.SMC(num_particles=32, num_islands=4)
 
 
 @pytest.fixture(scope="module")

@@ -82,6 +82,29 @@ def test_one_hypothesis_covers_as_often_as_enumeration_says():
     assert coverage(1 - 1e-12) == pytest.approx(0.921149, abs=6e-7)
 
 
+def chance_to_fail(factors, probs):
+    """Of Catoni's bound with C times a random factor: one hypothesis, R = .3, exactly."""
+    law = stats.binom.pmf(COUNTS, N, 0.3)
+    found = [
+        [
+            bounds.catoni_bound(-float(k) + math.log(f), N, gamma=1.0, delta=DELTA) < 0.3
+            for f in factors
+        ]
+        for k in COUNTS
+    ]
+    return float(law @ np.array(found) @ probs)
+
+
+def test_an_unbiased_normalizer_does_as_well_as_the_exact_one():
+    """Whatever its noise: Markov's inequality is for the product. A biased one does not."""
+    assert chance_to_fail([1.0], [1.0]) == pytest.approx(1 - 0.992736, abs=6e-7)
+    most = 0.0
+    for share in np.geomspace(1e-3, 0.9, 40):
+        most = max(most, chance_to_fail([1e-300, 1 / share], [1 - share, share]))
+    assert 0.007264 < most <= DELTA
+    assert chance_to_fail([20.0], [1.0]) > DELTA  # of mean 20
+
+
 @pytest.mark.parametrize("q", [0.0, 0.2, 0.97, 1.0])
 @pytest.mark.parametrize("budget", [0.0, 0.01, 0.5, 40.0])
 def test_the_largest_risk_is_where_the_divergence_is_spent(q, budget):
