@@ -19,6 +19,8 @@ from .auditing import load_report as load_report
 from .auditing.calibrate import calibrate as calibrate
 from .auditing.compare import Comparison as Comparison
 from .auditing.compare import compare as compare
+from .certificates import Certificate as Certificate
+from .certificates import certify as certify
 from .model import Domain as Domain
 from .model import Flat as Flat
 from .model import GibbsPosterior as GibbsPosterior

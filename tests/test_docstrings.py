@@ -13,7 +13,7 @@ HOUSE = Path(gibbs_dp.__file__).parent
 ROOMS = (
     *("information", "io", "model", "estimators", "exact", "sampling", "engine", "problems"),
     *("privacy", "adaptive", "capacity", "quantities", "one_dataset", "auditing"),
-    "experiments",
+    *("certificates", "experiments"),
 )
 
 

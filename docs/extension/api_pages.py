@@ -37,6 +37,7 @@ DOOR = {
         "OneDatasetReport",
         "load_one_dataset_report",
     ),
+    "Certificates of one posterior": ("certify", "Certificate"),
     "Draws": ("sample", "Draws", "load_draws", "as_draws", "shard_examples"),
     "Samplers": ("HMC", "SMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),

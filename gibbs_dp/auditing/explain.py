@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
+from gibbs_dp.auditing.purposes import cautions as purposes
 from gibbs_dp.capacity import on_average as capacity
+from gibbs_dp.certificates import cautions as certificates
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import cautions as one_dataset
@@ -67,7 +69,9 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         one_dataset.FEW_EFFECTIVE,
         one_dataset.ROUTES_DISAGREE,
     ),
+    "Of certificates": (certificates.VACUOUS, certificates.NOISY_NORMALIZER),
     "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
+    "Of gammas found for a purpose": (purposes.MINIMUM_AT_END, purposes.FLAT_CURVE),
     "Of files and of the machine": (
         archive.DAMAGED_STORE,
         memory.OUT_OF_MEMORY,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from gibbs_dp import io
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
@@ -15,7 +16,7 @@ from gibbs_dp.cli.problem import make_problem, parse_with_problem
 from gibbs_dp.cli.session import start_session
 from gibbs_dp.cli.targets import DOMAIN, NUM_DRAWS, TARGETS, declared, require_adjacency
 
-SUMMARY = "The largest gamma that meets one privacy target, and why each guarantee holds or not."
+SUMMARY = "The gamma that meets one privacy target or has the least risk, and why guarantees hold."
 
 NUM_DATASETS = 512
 (MAX_STEPS,) = options_of("gibbs_dp.privacy:calibrate_chain", max_steps="most steps of --chain")
@@ -24,14 +25,20 @@ COUNTS = (
         "gibbs_dp:calibrate",
         n="examples per dataset (default: the problem's)",
         on_average_kl="target: on-average KL on the problem's population",
+        attack_advantage="target: on-average advantage of the best attacker on one draw",
     ),
+    Option("lowest", "str", "what is to be least on the population", choices=("population_risk",)),
     Option(
-        "num_datasets", "int", "datasets per audit for --on-average-kl", shown=str(NUM_DATASETS)
+        "num_datasets",
+        "int",
+        "datasets per audit for targets on average and --lowest",
+        shown=str(NUM_DATASETS),
     ),
     Option("chain", "flag", "settings of a private ULA run instead of exact draws"),
     MAX_STEPS,
     FLOAT64,
 )
+PURPOSES = tuple(o for o in COUNTS if o.keyword in ("attack_advantage", "lowest"))
 GROUPS = {"target": (*TARGETS, *COUNTS), "what is declared": DOMAIN, "output": OUTPUT}
 
 
@@ -42,12 +49,18 @@ def run(arguments: Sequence[str]) -> None:
     problem = make_problem(parsed, name)
     posterior, domain = declared(parsed, problem)
     n = problem.n if parsed.n is None else parsed.n
-    if parsed.num_datasets is not None and parsed.on_average_kl is None:
-        raise UsageError("--num-datasets: it belongs to --on-average-kl; leave it out.")
+    purpose = given(parsed, PURPOSES)
+    if parsed.num_datasets is not None and parsed.on_average_kl is None and not purpose:
+        raise UsageError(
+            "--num-datasets: it belongs to --on-average-kl, --attack-advantage and --lowest; leave "
+            "it out."
+        )
     if parsed.max_steps is not None and not parsed.chain:
         raise UsageError("--max-steps: it belongs to --chain; leave it out.")
     if parsed.on_average_kl is not None:
         text, row = _on_average(parsed, problem, posterior, n)
+    elif purpose:
+        text, row = _purpose(parsed, problem, posterior, n, purpose)
     elif parsed.chain:
         text, row = _chain(parsed, posterior, domain, n)
     else:
@@ -109,20 +122,40 @@ def _chain(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, dict[
     return text, row
 
 
-def _on_average(parsed: Any, problem: Any, posterior: Any, n: int) -> tuple[str, dict[str, Any]]:
+def _find(parsed: Any, problem: Any, posterior: Any, n: int, **wanted: Any) -> Any:
+    """Calibrate by audits."""
     from gibbs_dp.auditing.calibrate import calibrate
 
     found: Any = calibrate(
         posterior,
         n=n,
-        on_average_kl=parsed.on_average_kl,
         population=problem.population,
         num_datasets=NUM_DATASETS if parsed.num_datasets is None else parsed.num_datasets,
         key=parsed.seed,
         progress=not parsed.quiet,
+        **wanted,
         **given(parsed, (*TARGETS, ADJACENCY, NUM_DRAWS)),
     )
     output.warn(found.warnings, parsed.quiet)
+    return found
+
+
+def _purpose(
+    parsed: Any, problem: Any, posterior: Any, n: int, purpose: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    found = _find(parsed, problem, posterior, n, **purpose)
+    names = ("purpose", "gamma", "gamma_se", "gamma_low", "gamma_high", "value", "value_se")
+    row = {"n": n, **{k: getattr(found, k) for k in names}}
+    text = (
+        f"gamma = {found.gamma:.6g}, 95% interval {found.gamma_low:.4g} to {found.gamma_high:.4g}\n"
+        f"{found.purpose.replace('_', ' ')} there: {found.value:.6g} ± {found.value_se:.2g} "
+        "(standard error); an average over the population, no worst case"
+    )
+    return text, io.json_row(row)
+
+
+def _on_average(parsed: Any, problem: Any, posterior: Any, n: int) -> tuple[str, dict[str, Any]]:
+    found = _find(parsed, problem, posterior, n, on_average_kl=parsed.on_average_kl)
     names = ("gamma", "gamma_se", "on_average_kl", "on_average_kl_se", "num_draws")
     row = {"n": n, **{k: getattr(found, k) for k in names}}
     text = (

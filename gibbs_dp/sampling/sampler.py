@@ -64,6 +64,9 @@ class ChainDraws(NamedTuple):
         Estimated relative excess of the draws' variance, per chain; 0 for adjusted samplers.
     kl_inflation
         The same of on-average KL.
+    island_log_normalizer
+        Of every island of SMC by itself, as ``log_normalizer`` is of all: their exponentials are
+        independent and unbiased. None: no islands.
     """
 
     u: Float[Array, "chains draws dim"]
@@ -85,6 +88,7 @@ class ChainDraws(NamedTuple):
     edge_weight: Float[Array, ""]
     inflation: Float[Array, " chains"]
     kl_inflation: Float[Array, ""]
+    island_log_normalizer: Float[Array, " chains"] | None = None
 
 
 @runtime_checkable

@@ -141,3 +141,28 @@ def test_release_asks_for_the_opt_in(run, files):
     ran = run(*RELEASE, "--pure-epsilon", 1, "--theta-ball", 1)
     assert "accept: the guarantee is idealized" in ran.error
     assert gdp.Ledger("l").charges() == ()
+
+
+def test_calibrate_for_a_purpose(run, monkeypatch):
+    """The command's part of it: TV = gamma / 100, and a risk that is least at gamma = 2."""
+
+    def closed_form(posterior, population, n, gammas, **settings):
+        rows, each = [], []
+        for g in gammas:
+            tv = {"on_average_tv": g / 100, "on_average_tv_se": 1e-3 * g}
+            rows.append({"gamma": float(g), "population_risk": 1.0, **tv})
+            bend = 1 + np.log(g / 2) ** 2 + 0.1 * np.linspace(-1, 1, 9) * np.log(g)
+            each.append({"population_risk": bend})
+        return gdp.Report(tuple(rows), {}, per_dataset=tuple(each))
+
+    monkeypatch.setattr(calibrate_module, "audit", closed_form)
+    words = ("calibrate", "gaussian-mean", "--n", 10)
+    (row,) = run(*words, "--attack-advantage", 0.02, "--num-datasets", 256, "--json").rows
+    assert row["gamma"] == pytest.approx(2.0, rel=0.02)
+    assert row["purpose"] == "attack_advantage"
+    (row,) = run(*words, "--lowest", "population_risk", "--json").rows
+    assert row["gamma"] == pytest.approx(2.0, rel=1e-3)
+    assert row["gamma_low"] < 2 < row["gamma_high"]
+    assert "gamma = 2" in run(*words, "--lowest", "population_risk").out
+    refused = run(*words, "--num-datasets", 5, "--pure-epsilon", 1)
+    assert refused.status == 2

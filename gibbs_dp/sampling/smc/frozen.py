@@ -161,6 +161,7 @@ def _as_draws(walk: Walk, landscape: Landscape, whitening: Whitening) -> ChainDr
         edge_weight=zeros[0],
         inflation=zeros,
         kl_inflation=zeros[0],
+        island_log_normalizer=particles.log_normalizer,
     )
 
 

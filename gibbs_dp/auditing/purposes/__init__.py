@@ -1,0 +1,1 @@
+"""Gamma for a purpose: what ``gdp.calibrate`` finds from audits, draws and certificates."""

@@ -1,0 +1,137 @@
+"""The gamma of a target on-average KL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gibbs_dp.auditing.purposes.result import CurvePoint, PurposeCalibration, interval
+from gibbs_dp.auditing.purposes.root import Sweep, find_root
+from gibbs_dp.auditing.report import Report
+from gibbs_dp.auditing.shown import with_error
+from gibbs_dp.information import checks
+from gibbs_dp.io import html
+
+
+@dataclass(frozen=True)
+class AverageCalibration:
+    """The gamma of a target on-average KL, as well as a sweep knows it.
+
+    On-average KL is an average over the population, no guarantee for any one person or dataset.
+
+    Parameters
+    ----------
+    gamma, gamma_se
+        Inverse temperature and its standard error: that of the estimate over the slope of the
+        curve, to first order.
+    on_average_kl, on_average_kl_se
+        Estimate at that gamma for all ``num_draws`` draws together, nats.
+    num_draws
+        Independent draws that are released together.
+    report
+        The last audit, at that gamma.
+    warnings
+        Warnings of every audit on the way.
+    curve
+        On-average KL of one draw at every gamma that was looked at, nats.
+    """
+
+    gamma: float
+    gamma_se: float
+    on_average_kl: float
+    on_average_kl_se: float
+    num_draws: int
+    report: Report
+    warnings: tuple[str, ...]
+    curve: tuple[CurvePoint, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        told = f", {html.counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        return f"AverageCalibration({self._head()}{told})"
+
+    def _repr_html_(self) -> str:
+        named = [("WARNING", text) for text in self.warnings]
+        named.append(("note:", "an average over the population is no guarantee for any person."))
+        return html.block(self._head(), html.remarks(named), self.report._repr_html_())
+
+    def _head(self) -> str:
+        draws = html.counted(self.num_draws, "draw")
+        kl = with_error(self.on_average_kl, self.on_average_kl_se)
+        return f"gamma={with_error(self.gamma, self.gamma_se)}, on-average KL of {draws} {kl} nats"
+
+
+def calibrate_on_average_kl(
+    sweep: Sweep, target: float, *, num_draws: int = 1
+) -> AverageCalibration:
+    """Find gamma by root finding on a sweep.
+
+    Parameters
+    ----------
+    sweep
+        From gammas to a report; always with the same key, so that its curve is smooth.
+    target
+        On-average KL of ``num_draws`` independent draws together, which cost ``num_draws`` times
+        that of one; nats.
+    num_draws
+        As above.
+
+    Returns
+    -------
+    AverageCalibration
+        The gamma with its standard error, and the last audit.
+
+    Raises
+    ------
+    ValueError
+        If no gamma between 1e-12 and 1e10 reaches the target, or the curve is not increasing
+        around it.
+    """
+    goal = checks.positive("target", target) / checks.count("num_draws", num_draws)
+    found = find_root(sweep, "on_average_kl", goal, "on_average_kl")
+    return AverageCalibration(
+        gamma=found.gamma,
+        gamma_se=found.gamma_se,
+        on_average_kl=num_draws * found.value,
+        on_average_kl_se=num_draws * found.value_se,
+        num_draws=num_draws,
+        report=found.report,
+        warnings=found.warnings,
+        curve=found.curve,
+    )
+
+
+def calibrate_attack_advantage(sweep: Sweep, target: float) -> PurposeCalibration:
+    """Find the gamma of a target advantage of the best attacker, on average, of one draw.
+
+    The advantage is the true minus the false positive rate, at its best, of somebody who sees one
+    draw and knows all but one example: the mean total variation, column ``on_average_tv``.
+
+    Parameters
+    ----------
+    sweep
+        As of `calibrate_on_average_kl`.
+    target
+        In (0, 1).
+
+    Returns
+    -------
+    PurposeCalibration
+        The gamma with its standard error, and the last audit.
+
+    Raises
+    ------
+    ValueError
+        If the target is no such probability or out of reach, or audits lack the column.
+    """
+    goal = checks.unit_interval("attack_advantage", target, open_left=True)
+    found = find_root(sweep, "on_average_tv", goal, "attack_advantage", levels_off=True)
+    return PurposeCalibration(
+        "attack_advantage",
+        found.gamma,
+        found.gamma_se,
+        *interval(found.gamma, found.gamma_se),
+        found.value,
+        found.value_se,
+        found.curve,
+        found.warnings,
+        found.report,
+    )

@@ -1,0 +1,274 @@
+"""PAC-Bayes bounds on the risk of one Gibbs posterior, from its normalizer or its KL to the prior.
+
+Catoni 2007; Maurer 2004; McAllester 2003; Alquier 2024. Examples are independent draws of one law,
+losses lie in a declared range, and the prior, gamma and the range do not depend on the data. Each
+bound holds with probability ``1 - delta`` over the data; nats.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gibbs_dp.information import checks
+
+UNIT = (0.0, 1.0)
+# Halvings of an interval of length one: its ends are then neighbouring doubles.
+HALVINGS = 60
+
+
+def catoni_bound(
+    log_normalizer: float,
+    n: int,
+    *,
+    gamma: float,
+    delta: float,
+    loss_range: tuple[float, float] = UNIT,
+) -> float:
+    """``E R <= (1 - (C delta)^(1/n)) / (1 - e^-gamma)`` (Catoni 2007, Thm 1.2.6).
+
+    The parameter of the theorem is ``lambda = n gamma``; losses of another range are mapped to
+    ``[0, 1]`` first.
+
+    Parameters
+    ----------
+    log_normalizer
+        ``log C``, the log of the prior mean of ``exp(-gamma L)``, ``L`` the total loss; nats. For
+        an estimate of ``C`` that is nonnegative and unbiased given the data, the bound holds as it
+        stands, with probability ``1 - delta`` over data and estimate: its proof takes the mean of
+        ``C`` times a function of the data, and then Markov's inequality.
+    n
+        Number of independent examples.
+    gamma
+        Inverse temperature, fixed before the data.
+    delta
+        Probability that the bound may fail.
+    loss_range
+        ``(a, b)``: the smallest and the largest loss.
+
+    Returns
+    -------
+    float
+        Bound on the posterior mean of the risk, at most ``b``; units of the loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> round(catoni_bound(-9.303031, 50, gamma=1.0, delta=0.05), 6)
+    0.344963
+    """
+    a, width = _range(loss_range)
+    gamma, n = checks.positive("gamma", gamma), checks.count("n", n)
+    confidence = _confidence(delta)
+    unit = gamma * width
+    exponent = _unit_log_normalizer(log_normalizer, n, gamma, a) - confidence
+    return a + width * min(1.0, max(0.0, math.expm1(exponent / n) / math.expm1(-unit)))
+
+
+def linear_bound(
+    log_normalizer: float,
+    n: int,
+    *,
+    gamma: float,
+    delta: float,
+    loss_range: tuple[float, float] = UNIT,
+) -> float:
+    """``E R <= (log(1/delta) - log C) / (n gamma) + gamma / 8`` (Alquier 2024, Thm 2.1).
+
+    Never below `catoni_bound`; in its form for losses in ``[0, 1]``, to which others are mapped.
+
+    Parameters
+    ----------
+    log_normalizer, n, gamma, delta, loss_range
+        As of `catoni_bound`, also where the normalizer is an unbiased estimate.
+
+    Returns
+    -------
+    float
+        Bound on the posterior mean of the risk, at most ``b``; units of the loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> round(linear_bound(-9.303031, 50, gamma=1.0, delta=0.05), 6)
+    0.370975
+    """
+    a, width = _range(loss_range)
+    gamma, n = checks.positive("gamma", gamma), checks.count("n", n)
+    confidence = _confidence(delta)
+    unit = gamma * width
+    value = (confidence - _unit_log_normalizer(log_normalizer, n, gamma, a)) / (n * unit) + unit / 8
+    return a + width * min(1.0, max(0.0, value))
+
+
+def maurer_bound(
+    empirical_risk: float,
+    kl: float,
+    n: int,
+    *,
+    delta: float,
+    loss_range: tuple[float, float] = UNIT,
+) -> float:
+    """``kl(E Rhat || E R) <= (KL + log(2 sqrt n) + log(1/delta)) / n`` (Maurer 2004, Thm 5).
+
+    Holds for all posteriors at once, so gamma may be chosen after the data.
+
+    Parameters
+    ----------
+    empirical_risk
+        Posterior mean of the mean loss on the data, units of the loss.
+    kl
+        Divergence of the posterior from the prior, nats.
+    n
+        Number of independent examples. The theorem states it for ``n >= 8``; below, the moment
+        that it bounds is at most ``2 sqrt n`` as well, by enumeration.
+    delta, loss_range
+        As of `catoni_bound`.
+
+    Returns
+    -------
+    float
+        Bound on the posterior mean of the risk: the largest that the inequality allows; units of
+        the loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> round(maurer_bound(0.167164, 0.944844, 50, delta=0.05), 6)
+    0.404653
+    """
+    a, width, unit_risk = _unit_risk(empirical_risk, loss_range)
+    return a + width * largest_with_binary_kl(unit_risk, _budget(kl, n, delta))
+
+
+def mcallester_bound(
+    empirical_risk: float,
+    kl: float,
+    n: int,
+    *,
+    delta: float,
+    loss_range: tuple[float, float] = UNIT,
+) -> float:
+    """``E R <= E Rhat + sqrt((KL + log(2 sqrt n) + log(1/delta)) / (2 n))`` (McAllester 2003).
+
+    `maurer_bound` weakened by Pinsker's inequality.
+
+    Parameters
+    ----------
+    empirical_risk, kl, n, delta, loss_range
+        As of `maurer_bound`.
+
+    Returns
+    -------
+    float
+        Bound on the posterior mean of the risk, at most ``b``; units of the loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> round(mcallester_bound(0.167164, 0.944844, 50, delta=0.05), 6)
+    0.423869
+    """
+    a, width, unit_risk = _unit_risk(empirical_risk, loss_range)
+    return a + width * min(1.0, unit_risk + math.sqrt(_budget(kl, n, delta) / 2))
+
+
+def largest_with_binary_kl(q: float, budget: float) -> float:
+    """Largest ``p >= q`` with ``kl(q || p) <= budget``, of two Bernoulli laws.
+
+    Parameters
+    ----------
+    q
+        Probability in [0, 1].
+    budget
+        Nats, at least 0.
+
+    Returns
+    -------
+    float
+        Rounded upwards.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> round(largest_with_binary_kl(0.0, 0.5), 6)  # 1 - e^-0.5
+    0.393469
+    """
+    checks.nonnegative("budget", budget, allow_infinite=True)
+    if not 0 <= checks.real("q", q) <= 1:
+        raise ValueError(f"q must lie in [0, 1], got {q}; pass a probability.")
+    low, high = q, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if _binary_kl(q, middle) <= budget else (low, middle)
+    return high
+
+
+def _binary_kl(q: float, p: float) -> float:
+    """KL of Bernoulli laws, ``0 < p < 1``."""
+    first = q * math.log(q / p) if q > 0 else 0.0
+    return first + ((1 - q) * math.log((1 - q) / (1 - p)) if q < 1 else 0.0)
+
+
+def _budget(kl: float, n: int, delta: float) -> float:
+    """``(KL + log(2 sqrt n) + log(1/delta)) / n``."""
+    checks.nonnegative("kl", kl, allow_infinite=True)
+    size = checks.count("n", n)
+    return (kl + math.log(2 * math.sqrt(size)) + _confidence(delta)) / size
+
+
+def _unit_log_normalizer(log_normalizer: float, n: int, gamma: float, a: float) -> float:
+    """Log normalizer for losses less ``a``."""
+    found = checks.real("log_normalizer", log_normalizer)
+    if math.isnan(found) or found == math.inf:
+        raise ValueError(f"log_normalizer must be a number below infinity, got {found}; pass nats.")
+    return found + gamma * n * a
+
+
+def _unit_risk(
+    empirical_risk: float, loss_range: tuple[float, float]
+) -> tuple[float, float, float]:
+    a, width = _range(loss_range)
+    risk = checks.real("empirical_risk", empirical_risk)
+    if not a <= risk <= a + width:
+        raise ValueError(
+            f"empirical_risk must lie in the loss range [{a:g}, {a + width:g}], got {risk:g}; "
+            "declare a range that holds every loss."
+        )
+    return a, width, min(1.0, (risk - a) / width)
+
+
+def _range(loss_range: tuple[float, float]) -> tuple[float, float]:
+    """Smallest loss, and the range's length."""
+    a, b = (checks.real("loss_range", end) for end in loss_range)
+    if not (math.isfinite(a) and math.isfinite(b) and a < b):
+        raise ValueError(
+            f"loss_range must be finite (low, high), got {loss_range}; bound the loss."
+        )
+    return a, b - a
+
+
+def _confidence(delta: float) -> float:
+    """``log(1/delta)``."""
+    return -math.log(checks.unit_interval("delta", delta, open_left=True))

@@ -1,0 +1,246 @@
+"""Gamma for a purpose, against closed forms of the Gaussian mean."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import gibbs_dp as gdp
+from gibbs_dp.auditing.purposes.average import calibrate_attack_advantage
+from gibbs_dp.auditing.purposes.coverage import calibrate_coverage
+from gibbs_dp.auditing.purposes.minimum import GAMMAS, calibrate_lowest, fitted_minimum
+from gibbs_dp.auditing.report import Report
+
+N = 4
+
+
+def advantage(gammas):
+    """Flat prior, n = 4, variance 1: TV = (2 / pi) arctan(s / 2), s^2 = 2 gamma / n; 3% errors."""
+    rows = []
+    for g in gammas:
+        value = 2 / math.pi * math.atan(math.sqrt(2 * g / N) / 2)
+        rows.append({"gamma": float(g), "on_average_tv": value, "on_average_tv_se": 0.03 * value})
+    return Report(tuple(rows), {}, ("a warning",))
+
+
+@pytest.mark.parametrize("goal", [0.01, 0.2, 0.6])
+def test_an_attackers_advantage(goal):
+    found = calibrate_attack_advantage(advantage, goal)
+    root = math.tan(math.pi * goal / 2)
+    assert found.gamma == pytest.approx(N * (2 * root) ** 2 / 2, rel=0.02)
+    # d log TV / d log gamma = root / ((1 + root^2) 2 arctan root)
+    slope = root / ((1 + root**2) * 2 * math.atan(root))
+    assert found.gamma_se / found.gamma == pytest.approx(0.03 / slope, rel=0.05)
+    assert found.gamma_low < found.gamma < found.gamma_high
+    assert found.value == pytest.approx(goal, rel=0.0031)
+    assert [p.gamma for p in found.curve] == sorted(p.gamma for p in found.curve)
+    assert found.warnings == ("a warning",)
+    assert "advantage of the best attacker" in repr(found)
+    assert found._repr_html_().count("<tr") == len(found.curve) + 1
+
+
+def test_audits_without_the_column_are_told():
+    def sweep(gammas):
+        return Report(tuple({"gamma": float(g), "on_average_kl": 1.0} for g in gammas), {})
+
+    with pytest.raises(
+        ValueError, match=r"attack_advantage: the audit .* has no column on_average_tv"
+    ):
+        calibrate_attack_advantage(sweep, 0.1)
+    with pytest.raises(ValueError, match="attack_advantage must lie in"):
+        calibrate_attack_advantage(advantage, 1.5)
+
+
+# -- the least risk ---------------------------------------------------------------------------
+
+
+def risks(seed, num_datasets=512, mean=0.3, prior_variance=0.2, noise=0.0):
+    """A sweep of the exact risks of datasets of a normal of variance 1, prior N(0, t^2)."""
+    rng = np.random.default_rng(seed)
+    zbar = mean + rng.normal(size=num_datasets) / math.sqrt(N)
+
+    def sweep(gammas):
+        rows, each = [], []
+        for g in gammas:
+            precision = N * g + 1 / prior_variance
+            center = N * g * zbar / precision
+            values = ((center - mean) ** 2 + 1 + 1 / precision) / 2
+            values = values + noise * rng.normal(size=num_datasets)
+            values[0] = np.nan  # a dataset that failed
+            rows.append({"gamma": float(g), "population_risk": float(np.nanmean(values))})
+            each.append({"population_risk": values})
+        return Report(tuple(rows), {}, per_dataset=tuple(each))
+
+    return sweep
+
+
+def truth(mean=0.3, prior_variance=0.2):
+    """Least gamma: a = n gamma / P minimizes (1-a)^2 mu^2 + a^2 / n + (1-a) t^2; and its risk."""
+    a = (2 * mean**2 + prior_variance) / (2 * (mean**2 + 1 / N))
+    risk = ((1 - a) ** 2 * mean**2 + a**2 / N + (1 - a) * prior_variance + 1) / 2
+    return a / (1 - a) / prior_variance / N, risk
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.003])
+def test_the_least_risk_and_its_error_bars(noise):
+    """Pulls of 40 repetitions: their squares average 1 within 4 standard errors (sqrt(2/40))."""
+    gamma, risk = truth()
+    pulls = []
+    for seed in range(40):
+        found = calibrate_lowest(risks(seed, noise=noise))
+        assert not found.warnings
+        assert math.isfinite(found.gamma_se)
+        pulls.append(
+            ((found.gamma - gamma) / found.gamma_se, (found.value - risk) / found.value_se)
+        )
+    squares = (np.array(pulls) ** 2).mean(axis=0)
+    assert (np.abs(squares - 1) < 4 * math.sqrt(2 / 40)).all()
+    assert (np.abs(np.mean(pulls, axis=0)) < 4 / math.sqrt(40)).all()
+
+
+def test_the_least_risk_of_audits():
+    """Sums on a lattice, 256 datasets: within 4 standard errors (false alarm 6e-5)."""
+    law = dist.Normal(jnp.zeros(1), math.sqrt(0.2))
+    found = gdp.calibrate(
+        gdp.GibbsPosterior(gdp.losses.half_squared_distance, law),
+        lowest="population_risk",
+        population=lambda key, n: 0.3 + jax.random.normal(key, (n, 1)),
+        n=N,
+        gammas=[0.1, 0.5, 2.0, 10.0],
+        num_datasets=256,
+        kernel=gdp.Grid(low=-3.0, high=3.0, num_points=201),
+        progress=False,
+    )
+    gamma, risk = truth()
+    assert abs(found.gamma - gamma) < 4 * found.gamma_se
+    assert abs(found.value - risk) < 4 * found.value_se
+    assert 0.01 < found.gamma_se / found.gamma < 0.7
+    assert found.detail.settings["n"] == N
+
+
+def test_a_minimum_that_is_not_inside_is_told():
+    """t^2 > 2 v / n: the risk falls for ever."""
+    found = calibrate_lowest(risks(0, prior_variance=5.0, noise=0.01))
+    assert found.warnings[0].endswith("[minimum-at-end]")
+    assert found.gamma == pytest.approx(GAMMAS[-1])
+    assert math.isnan(found.gamma_se)
+    assert found.gamma_low < found.gamma_high == found.gamma
+    assert "between" in repr(found)
+
+
+def test_a_level_curve_is_told():
+    found = calibrate_lowest(risks(0, num_datasets=64, noise=5.0))
+    assert any(w.endswith(("[flat-curve]", "[minimum-at-end]")) for w in found.warnings)
+    assert found.gamma_high / found.gamma_low > 2
+
+
+@pytest.mark.parametrize("bend", [0.0, 1e-15, 0.1, -0.1])
+def test_polynomials_are_fitted_exactly(bend):
+    x = np.linspace(-1.0, 2.0, 7)
+    values = (x - 0.4) ** 2 + bend * (x - 0.4) ** 3 + np.linspace(-0.1, 0.1, 50)[:, None] * x
+    found = fitted_minimum(x, values)
+    assert found.is_curved
+    assert found.place == pytest.approx(0.4, abs=1e-9)
+    assert found.value == pytest.approx(0.0, abs=1e-9)
+    # A dataset moves the place by its slope over the curvature 2, and the value by its slope.
+    slopes = np.linspace(-0.1, 0.1, 50)
+    error = slopes.std(ddof=1) / math.sqrt(50)
+    assert found.place_se == pytest.approx(error / 2, rel=1e-6)
+    assert found.value_se == pytest.approx(0.4 * error, rel=1e-6)
+    assert not fitted_minimum(x, -values).is_curved or bend
+
+
+def test_refusals_of_the_least_risk():
+    with pytest.raises(ValueError, match="gammas: give at least three"):
+        calibrate_lowest(risks(0), [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"lowest: the audit .* has no population_risk"):
+        calibrate_lowest(lambda g: Report(tuple({"gamma": x} for x in g), {}, (), (), ({},) * 13))
+
+
+# -- coverage ---------------------------------------------------------------------------------
+
+
+def test_the_gamma_of_a_coverage():
+    """Predictive N(zbar, 0.64 + 1 / (n gamma)) is calibrated at 1 / (n gamma) = 0.36 + 1 / n.
+
+    Within 4 standard errors: a false alarm in 16,000.
+    """
+    n = 10
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
+    found = calibrate_coverage(
+        posterior,
+        lambda key, count: jax.random.normal(key, (count, 1)),
+        n,
+        coverage=0.8,
+        predictive_cdf=lambda theta, z: jax.scipy.stats.norm.cdf((z - theta)[0] / 0.8),
+        gammas=[0.03, 0.2, 2.0],
+        num_datasets=256,
+        num_ghosts=32,
+        num_chains=2,
+        num_warmup=8,
+        num_samples=64,
+        key=1,
+    )
+    assert abs(found.gamma - 1 / (n * (0.36 + 1 / n))) < 4 * found.gamma_se
+    assert 0.01 < found.gamma_se / found.gamma < 0.3
+    assert found.value == pytest.approx(0.8, abs=2 * found.value_se)
+    # At 0.2 and 2: of the normal N(0, 1.1) inside quantiles of the predictive normal.
+    quantile = 1.2815515655446004
+    for point in found.curve:
+        ratio = math.sqrt((0.64 + 1 / (n * point.gamma)) / 1.1)
+        exact = math.erf(quantile * ratio / math.sqrt(2))
+        assert abs(point.value - exact) < 4 * point.se + 0.01  # of finitely many draws
+
+
+def test_refusals_of_coverage():
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
+    settings = {"population": lambda key, count: jax.random.normal(key, (count, 1)), "n": 5}
+    with pytest.raises(ValueError, match="coverage must lie in"):
+        calibrate_coverage(posterior, coverage=1.0, predictive_cdf=lambda theta, z: 0.5, **settings)
+    with pytest.raises(ValueError, match="predictive_cdf: coverage needs"):
+        gdp.calibrate(posterior, coverage=0.9, **settings)
+    with pytest.raises(ValueError, match="predictive_cdf: it belongs to coverage"):
+        gdp.calibrate(posterior, on_average_kl=0.9, predictive_cdf=lambda theta, z: 0.5, **settings)
+
+
+# -- certificates, and what does not go together ----------------------------------------------
+
+INTERVAL = gdp.GibbsPosterior(
+    lambda theta, z: (theta - z) ** 2, gdp.Flat(gdp.supports.box(0.0, 1.0, ()))
+)
+DATA = jnp.repeat(jnp.array([0.0, 0.5, 1.0]), jnp.array([25, 15, 10]), total_repeat_length=50)
+
+
+def test_the_least_certificate():
+    found = gdp.calibrate(INTERVAL, lowest="certificate", data=DATA, loss_range=(0.0, 1.0))
+    assert len(found.curve) == 13
+    assert found.value == min(point.value for point in found.curve) == found.detail.bound
+    assert found.gamma_low < found.gamma < found.gamma_high
+    again = gdp.certify(INTERVAL, DATA, [p.gamma for p in found.curve], loss_range=(0.0, 1.0))
+    assert again.bound == found.value
+    strict = gdp.calibrate(
+        INTERVAL, lowest="certificate", data=DATA, loss_range=(0.0, 1.0), delta=1e-6, gammas=[1.0]
+    )
+    assert strict.value > found.value
+    assert strict.gamma == strict.gamma_low == strict.gamma_high == 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"attack_advantage": 0.1, "lowest": "population_risk"}, "attack_advantage: give one"),
+        ({"attack_advantage": 0.1, "n": 5}, "population: an attacker's advantage"),
+        ({"attack_advantage": 0.1, "n": 5, "num_draws": 2}, "num_draws: attack_advantage is of"),
+        ({"lowest": "population_risk", "n": 5, "zcdp": 1.0}, "lowest: give one target"),
+        ({"lowest": "population_risk"}, "n: how many examples"),
+        ({"lowest": "certificate"}, "data: a certificate is of one dataset"),
+        ({"lowest": "certificate", "data": DATA, "n": 3}, "n: the data have 50 examples"),
+        ({"zcdp": 1.0, "n": 5, "data": DATA}, "data: for lowest='certificate' only"),
+    ],
+)
+def test_what_does_not_go_together(asked, said):
+    with pytest.raises(ValueError, match=said):
+        gdp.calibrate(INTERVAL, **asked)
