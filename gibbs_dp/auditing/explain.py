@@ -8,7 +8,7 @@ from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import cautions as one_dataset
-from gibbs_dp.quantities import lattice, mixing, risks, worst_case
+from gibbs_dp.quantities import attack, lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
 from gibbs_dp.quantities.registry import COLUMNS
@@ -66,6 +66,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         one_dataset.ROUTES_DISAGREE,
     ),
     "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
+    "Of attacks that are run": (attack.ATTACK_MISSES, attack.ATTACK_ABOVE_DP),
     "Of files and of the machine": (
         archive.DAMAGED_STORE,
         memory.OUT_OF_MEMORY,

@@ -1,0 +1,306 @@
+"""Attacks that are actually run: train on one of two datasets, release a draw, let others guess."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from gibbs_dp._cautions import Warned
+from gibbs_dp.auditing import Report
+from gibbs_dp.auditing.cautions import FAILED_DATASETS
+from gibbs_dp.auditing.checks import check_gammas
+from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
+from gibbs_dp.engine.examples import check_examples
+from gibbs_dp.engine.health import (
+    DRIFTING,
+    LOW_ACCEPT_SHARE,
+    LOW_ACCEPTANCE,
+    is_drifting,
+    why_failed,
+)
+from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.sizes import default_block_size
+from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
+from gibbs_dp.experiments.attack_measured import allowed, measure, threshold_between
+from gibbs_dp.experiments.attack_pair import FixedPair
+from gibbs_dp.experiments.attack_result import AttackResult
+from gibbs_dp.experiments.tables import Row
+from gibbs_dp.model.check import as_key, check_posterior, positive_count
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.populations import HasSample, as_population
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy import pure_dp_epsilon
+from gibbs_dp.quantities.attack import ATTACK_ABOVE_DP, ATTACK_MISSES, AttackTrial
+from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.sampler import Sampler
+
+ATTACKERS = ("optimal", "loss", "lira")
+# Standard errors beyond which a warning is due: 6 false alarms in 100,000.
+MOST_Z = 4.0
+# Further trials in which the attackers that need a threshold find it, at least and by share.
+LEAST_SEPARATE, SEPARATE_SHARE = 64, 0.25
+
+
+def attack(
+    posterior: GibbsPosterior,
+    population: HasSample | Callable[[PRNGKeyArray, int], Any],
+    n: int,
+    gammas: ArrayLike | float | Sequence[float],
+    num_trials: int = 4096,
+    key: int | PRNGKeyArray = 0,
+    kernel: Kernel | Sampler | None = None,
+    attackers: Sequence[str] = ATTACKERS,
+    domain: Domain | None = None,
+    pair: tuple[Any, Any] | None = None,
+    report: Report | None = None,
+    num_chains: int = 8,
+    num_warmup: int | None = None,
+    num_samples: int = 16,
+    progress: bool = True,
+) -> AttackResult:
+    """Attack thousands of posteriors, and compare what is reached with what is computed.
+
+    In every trial a dataset ``Z`` is drawn and a fresh example that replaces its first one, which
+    makes ``Z'``. A fair coin says which of the two is trained on, and **one** draw of that
+    posterior is released. Attackers know both datasets and the draw, but not the coin, and guess:
+
+    - "optimal": by the ratio of the two densities (Neyman & Pearson 1933), with the ratio of
+      normalizers from draws of its own of both posteriors (Bennett 1976), or exactly on a
+      `gibbs_dp.Grid`; guesses ``Z`` where the ratio is above 1.
+    - "loss": by the loss of the fresh example minus that of the replaced one, with one threshold
+      for all datasets, found on separate trials (Yeom et al. 2018). For a structured loss these are
+      losses of the two datasets.
+    - "lira": by the ratio of normals fitted to the same difference at shadow draws of both
+      posteriors, without densities or normalizers (Carlini et al. 2022).
+
+    No attacker's advantage, true minus false positive rate, can exceed the mean total variation
+    of the pairs in expectation, and the optimal one reaches it (Hajek & Kang 2022). A pure
+    ``epsilon`` allows ``(e^epsilon - 1) / (e^epsilon + 1)``. Replace-one throughout.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior.
+    population
+        ``(key, n) -> examples``, or an object of ``gibbs_dp.populations``, of independent examples.
+    n
+        Examples per dataset.
+    gammas
+        Inverse temperatures, positive.
+    num_trials
+        Trials per gamma, each with a dataset, a coin and two trained posteriors of its own; the
+        same datasets and coins for every gamma. A quarter more (at least 64) find thresholds.
+    key
+        Integer seed or JAX key.
+    kernel
+        ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, or ``gibbs_dp.Grid(...)`` for posteriors
+        summed exactly.
+    attackers
+        Any of "optimal", "loss" and "lira".
+    domain
+        Declared bounds on examples: supplies the worst-case epsilon of the built-in losses.
+    pair
+        The example and the one that replaces it, the same in every trial: the worst that you know,
+        to be compared with the worst case. By default both are drawn from the population.
+    report
+        An audit of the same posterior, population and n, whose ``on_average_tv`` is then what is
+        computed, from other datasets. By default it is from the attackers' draws of the same pairs.
+    num_chains, num_samples
+        Chains per posterior (at least 3, one of them released from) and draws kept per chain.
+    num_warmup
+        Burn-in steps. None: 16, lengthened where pilots or the drift test ask for it.
+    progress
+        Tell on stderr what is done.
+
+    Returns
+    -------
+    AttackResult
+        A row for every gamma and attacker.
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense.
+    KeyboardInterrupt
+        On Ctrl-C; nothing is kept.
+
+    Examples
+    --------
+    >>> import jax, gibbs_dp as gdp
+    >>> posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
+    ...                                gdp.Flat(gdp.supports.real(1)))
+    >>> found = attack(posterior, lambda key, n: jax.random.normal(key, (n, 1)), n=30, gammas=20.0,
+    ...                num_trials=1024, attackers=["optimal"], progress=False)
+    >>> row = found.rows()[0]
+    >>> abs(row["advantage"] - 1 / 3) < 4 * row["advantage_se"]    # the exact advantage is 1/3
+    True
+    """
+    check_posterior(posterior)
+    n, num_trials = positive_count("n", n), positive_count("num_trials", num_trials, least=2)
+    names = _check_attackers(attackers)
+    grid = check_gammas(gammas)
+    if not grid[0] > 0:
+        raise ValueError("gammas: at gamma=0 nothing is learnt; give positive ones.")
+    sampler = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
+    if sampler.traits.is_path or not sampler.traits.is_adjusted:
+        raise ValueError(
+            "kernel: attacks need draws of the posterior itself from separate chains; give "
+            "gibbs_dp.HMC(), gibbs_dp.MALA() or gibbs_dp.Grid(...)."
+        )
+    sampler.check(posterior)
+    source = as_population(population)
+    if source.is_dependent:
+        raise ValueError(
+            "population: its examples are dependent; give one of independent examples."
+        )
+    if pair is not None:
+        source = as_population(FixedPair(source, pair))
+    shape = sampler.shape(
+        posterior,
+        positive_count("num_chains", num_chains, least=3),
+        positive_count("num_samples", num_samples, least=4),
+    )
+    root, separate = as_key(key), max(LEAST_SEPARATE, math.ceil(SEPARATE_SHARE * num_trials))
+    count = num_trials + separate
+    settings = Settings(
+        posterior=posterior,
+        population=source,
+        n=n,
+        gammas=grid,
+        num_datasets=count,
+        num_ghosts=1,
+        key=root,
+        sampler=sampler,
+        num_chains=shape[0],
+        num_warmup=None if num_warmup is None else positive_count("num_warmup", num_warmup, 0),
+        num_samples=shape[1],
+        group_size=1,
+        rel_error=None,
+        max_datasets=count,
+        block_size=default_block_size(posterior, n, 1, *shape, count, num_gammas=len(grid)),
+        leading=AttackTrial(),
+    )
+    fresh = num_fresh(posterior, n, 1)
+    check_examples(posterior, source, n, fresh, stream_key(root, Stream.TRIAL))
+    epsilons = [
+        pure_dp_epsilon(posterior, gamma, n, domain, adjacency="replace-one") for gamma in grid
+    ]
+    try:
+        with Progress(enabled=progress) as bar:
+            tracks = run_sweep(settings, bar)
+    except SweepInterruptedError:
+        raise KeyboardInterrupt from None
+    rows: list[Row] = []
+    warnings: list[str] = []
+    for track, epsilon in zip(tracks, epsilons, strict=True):
+        result = track.result()
+        found = _rows(result, separate, names, epsilon, _audited(report, track.gamma))
+        told = [*_health(result), *_refuted(found)]
+        rows += found
+        warnings += [f"gamma={track.gamma:g}: {text}" for text in told]
+    about = settings.describe() | {
+        "num_trials": num_trials,
+        "num_separate_trials": separate,
+        "pair": "drawn" if pair is None else "given",
+        "domain": repr(domain),
+    }
+    return AttackResult(tuple(rows), about, tuple(warnings))
+
+
+def _check_attackers(attackers: Sequence[str]) -> tuple[str, ...]:
+    names = (attackers,) if isinstance(attackers, str) else tuple(attackers)
+    if not names or not set(names) <= set(ATTACKERS):
+        raise ValueError(f"attackers: give some of {', '.join(ATTACKERS)}; got {names}.")
+    return tuple(name for name in ATTACKERS if name in names)
+
+
+def _audited(report: Report | None, gamma: float) -> Row:
+    """Return what a report has computed at a gamma."""
+    if report is None:
+        return {}
+    names = ("on_average_tv", "attack_auc", "attack_tpr_1pct")
+    for row in report.rows:
+        if math.isclose(row["gamma"], gamma) and row.get("on_average_tv") is not None:
+            both = [name for one in names for name in (one, f"{one}_se")]
+            return {"computed_from": "audit"} | {k: row[k] for k in both if k in row}
+    raise ValueError(f"report: it has no on_average_tv at gamma={gamma:g}; audit that gamma.")
+
+
+def _rows(
+    result: Result, separate: int, names: tuple[str, ...], epsilon: float | None, audited: Row
+) -> list[Row]:
+    """Measure every attacker at one gamma."""
+    values, is_good = result.summary.values.attack, result.is_good
+    is_reported = np.arange(is_good.size) >= separate
+    is_member = np.asarray(values.coin) > 0.5
+    kept, before = is_good & is_reported, is_good & ~is_reported
+    computed = allowed(
+        np.asarray(values.total_variation, np.float64)[kept], np.asarray(values.log_ratios)[kept]
+    )
+    shared: Row = {"computed_from": "the same pairs"} | computed._asdict() | audited
+    if epsilon is not None:
+        shared |= {
+            "dp_epsilon": float(epsilon),
+            "dp_advantage": math.tanh(epsilon / 2),
+            "dp_tpr_1pct": min(math.exp(min(epsilon, 10.0)) / 100, 1 - 0.99 * math.exp(-epsilon)),
+        }
+    rows: list[Row] = []
+    for name in names:
+        scores = np.asarray(getattr(values, name), np.float64)
+        threshold = 0.0
+        if name == "loss":
+            threshold = threshold_between(scores[before], is_member[before])
+        measured = measure(scores[kept], is_member[kept], threshold)
+        error = math.hypot(measured.advantage_se, shared["on_average_tv_se"])
+        rows.append(
+            {
+                "gamma": result.gamma,
+                "n": result.settings.n,
+                "attacker": name,
+                "num_trials": int(kept.sum()),
+                "failed_trials": int((is_reported & ~is_good).sum()),
+                "threshold": threshold,
+                **measured._asdict(),
+                **shared,
+                "z": (measured.advantage - shared["on_average_tv"]) / error,
+            }
+        )
+    return rows
+
+
+def _health(result: Result) -> list[Warned]:
+    kept, found = result.is_good, []
+    if not kept.all():
+        why = why_failed(result.summary, kept)
+        found.append(FAILED_DATASETS(failed=int((~kept).sum()), total=kept.size, why=why))
+    if not kept.any() or result.settings.is_exact:
+        return found
+    accept = float(np.mean(result.good.health.accept_prob))
+    if accept < LOW_ACCEPT_SHARE * result.settings.sampler.least_accept:
+        found.append(LOW_ACCEPTANCE(accept=accept))
+    if kept.sum() > 1 and is_drifting(result.pooled):
+        found.append(DRIFTING(z=result.pooled.drift_z, size=result.pooled.drift_size))
+    return found
+
+
+def _refuted(rows: list[Row]) -> list[Warned]:
+    """Say where what was measured and what was computed cannot both be right."""
+    found = []
+    for row in rows:
+        names = {"attacker": row["attacker"], "advantage": row["advantage"]}
+        if row["z"] > MOST_Z or (row["z"] < -MOST_Z and row["attacker"] == "optimal"):
+            side = "above" if row["z"] > 0 else "below"
+            allowed_tv = row["on_average_tv"]
+            found.append(ATTACK_MISSES(**names, allowed=allowed_tv, z=abs(row["z"]), side=side))
+        z = (row["advantage"] - row.get("dp_advantage", math.inf)) / row["advantage_se"]
+        if z > MOST_Z:
+            found.append(ATTACK_ABOVE_DP(**names, allowed=row["dp_advantage"], z=z))
+    return found
