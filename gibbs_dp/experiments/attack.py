@@ -4,47 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing import Report
-from gibbs_dp.auditing.cautions import FAILED_DATASETS
 from gibbs_dp.auditing.checks import check_gammas
 from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
 from gibbs_dp.engine.examples import check_examples
-from gibbs_dp.engine.health import (
-    DRIFTING,
-    LOW_ACCEPT_SHARE,
-    LOW_ACCEPTANCE,
-    is_drifting,
-    why_failed,
-)
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sizes import default_block_size
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
-from gibbs_dp.experiments.attack_measured import allowed, measure, threshold_between
-from gibbs_dp.experiments.attack_pair import FixedPair
+from gibbs_dp.experiments.attack_pair import FixedPair, worst_pair
 from gibbs_dp.experiments.attack_result import AttackResult
+from gibbs_dp.experiments.attack_rows import audited, measured_rows, warned, worst_case
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.privacy import pure_dp_epsilon
-from gibbs_dp.quantities.attack import ATTACK_ABOVE_DP, ATTACK_MISSES, AttackTrial
+from gibbs_dp.privacy import Guarantee
+from gibbs_dp.quantities.attack import AttackTrial
 from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.sampler import Sampler
 
 ATTACKERS = ("optimal", "loss", "lira")
-# Standard errors beyond which a warning is due: 6 false alarms in 100,000.
-MOST_Z = 4.0
 # Further trials in which the attackers that need a threshold find it, at least and by share.
 LEAST_SEPARATE, SEPARATE_SHARE = 64, 0.25
 
@@ -56,10 +43,11 @@ def attack(
     gammas: ArrayLike | float | Sequence[float],
     num_trials: int = 4096,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Sampler | None = None,
+    kernel: Kernel | Unadjusted | Sampler | None = None,
     attackers: Sequence[str] = ATTACKERS,
     domain: Domain | None = None,
-    pair: tuple[Any, Any] | None = None,
+    pair: tuple[Any, Any] | Literal["worst"] | None = None,
+    guarantee: Guarantee | None = None,
     report: Report | None = None,
     num_chains: int = 8,
     num_warmup: int | None = None,
@@ -108,8 +96,12 @@ def attack(
     domain
         Declared bounds on examples: supplies the worst-case epsilon of the built-in losses.
     pair
-        The example and the one that replaces it, the same in every trial: the worst that you know,
-        to be compared with the worst case. By default both are drawn from the population.
+        The example and the one that replaces it, the same in every trial, to be compared with the
+        worst case; "worst": the pair of 64 fresh examples whose losses differ in the most uneven
+        way over a posterior. None: both are drawn anew.
+    guarantee
+        Of a release from this posterior at this gamma, to be compared with instead of the domain's
+        epsilon; one for added or removed examples counts twice.
     report
         An audit of the same posterior, population and n, whose ``on_average_tv`` is then what is
         computed, from other datasets. By default it is from the attackers' draws of the same pairs.
@@ -138,7 +130,7 @@ def attack(
     >>> posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
     ...                                gdp.Flat(gdp.supports.real(1)))
     >>> found = attack(posterior, lambda key, n: jax.random.normal(key, (n, 1)), n=30, gammas=20.0,
-    ...                num_trials=1024, attackers=["optimal"], progress=False)
+    ...                num_trials=1024, kernel=gdp.Grid(low=-1.0, high=1.0), progress=False)
     >>> row = found.rows()[0]
     >>> abs(row["advantage"] - 1 / 3) < 4 * row["advantage_se"]    # the exact advantage is 1/3
     True
@@ -161,14 +153,25 @@ def attack(
         raise ValueError(
             "population: its examples are dependent; give one of independent examples."
         )
+    if guarantee is not None and not all(math.isclose(g, guarantee.gamma) for g in grid):
+        raise ValueError(
+            f"gammas: the guarantee is of gamma={guarantee.gamma:g}; attack that gamma alone."
+        )
+    root = as_key(key)
+    fresh, trial_key = num_fresh(posterior, n, 1), stream_key(root, Stream.TRIAL)
+    check_examples(posterior, source, n, fresh, trial_key)
+    beside = [worst_case(posterior, n, gamma, domain, guarantee) for gamma in grid]
+    if pair == "worst":
+        pair = worst_pair(posterior, source, n, grid[len(grid) // 2], trial_key)
     if pair is not None:
         source = as_population(FixedPair(source, pair))
-    shape = sampler.shape(
+        check_examples(posterior, source, n, fresh, trial_key)
+    num_chains, num_samples = sampler.shape(
         posterior,
         positive_count("num_chains", num_chains, least=3),
         positive_count("num_samples", num_samples, least=4),
     )
-    root, separate = as_key(key), max(LEAST_SEPARATE, math.ceil(SEPARATE_SHARE * num_trials))
+    separate = max(LEAST_SEPARATE, math.ceil(SEPARATE_SHARE * num_trials))
     count = num_trials + separate
     settings = Settings(
         posterior=posterior,
@@ -179,20 +182,18 @@ def attack(
         num_ghosts=1,
         key=root,
         sampler=sampler,
-        num_chains=shape[0],
+        num_chains=num_chains,
         num_warmup=None if num_warmup is None else positive_count("num_warmup", num_warmup, 0),
-        num_samples=shape[1],
+        num_samples=num_samples,
         group_size=1,
         rel_error=None,
         max_datasets=count,
-        block_size=default_block_size(posterior, n, 1, *shape, count, num_gammas=len(grid)),
+        block_size=default_block_size(
+            posterior, n, 1, num_chains, num_samples, count, num_gammas=len(grid)
+        ),
         leading=AttackTrial(),
     )
-    fresh = num_fresh(posterior, n, 1)
-    check_examples(posterior, source, n, fresh, stream_key(root, Stream.TRIAL))
-    epsilons = [
-        pure_dp_epsilon(posterior, gamma, n, domain, adjacency="replace-one") for gamma in grid
-    ]
+    computed = [audited(report, gamma) for gamma in grid]
     try:
         with Progress(enabled=progress) as bar:
             tracks = run_sweep(settings, bar)
@@ -200,16 +201,15 @@ def attack(
         raise KeyboardInterrupt from None
     rows: list[Row] = []
     warnings: list[str] = []
-    for track, epsilon in zip(tracks, epsilons, strict=True):
+    for track, allows, found in zip(tracks, beside, computed, strict=True):
         result = track.result()
-        found = _rows(result, separate, names, epsilon, _audited(report, track.gamma))
-        told = [*_health(result), *_refuted(found)]
-        rows += found
-        warnings += [f"gamma={track.gamma:g}: {text}" for text in told]
+        own = measured_rows(result, separate, names, allows, found)
+        warnings += [f"gamma={track.gamma:g}: {text}" for text in warned(result, own)]
+        rows += own
     about = settings.describe() | {
         "num_trials": num_trials,
         "num_separate_trials": separate,
-        "pair": "drawn" if pair is None else "given",
+        "pair": "drawn" if pair is None else "the same in every trial",
         "domain": repr(domain),
     }
     return AttackResult(tuple(rows), about, tuple(warnings))
@@ -220,87 +220,3 @@ def _check_attackers(attackers: Sequence[str]) -> tuple[str, ...]:
     if not names or not set(names) <= set(ATTACKERS):
         raise ValueError(f"attackers: give some of {', '.join(ATTACKERS)}; got {names}.")
     return tuple(name for name in ATTACKERS if name in names)
-
-
-def _audited(report: Report | None, gamma: float) -> Row:
-    """Return what a report has computed at a gamma."""
-    if report is None:
-        return {}
-    names = ("on_average_tv", "attack_auc", "attack_tpr_1pct")
-    for row in report.rows:
-        if math.isclose(row["gamma"], gamma) and row.get("on_average_tv") is not None:
-            both = [name for one in names for name in (one, f"{one}_se")]
-            return {"computed_from": "audit"} | {k: row[k] for k in both if k in row}
-    raise ValueError(f"report: it has no on_average_tv at gamma={gamma:g}; audit that gamma.")
-
-
-def _rows(
-    result: Result, separate: int, names: tuple[str, ...], epsilon: float | None, audited: Row
-) -> list[Row]:
-    """Measure every attacker at one gamma."""
-    values, is_good = result.summary.values.attack, result.is_good
-    is_reported = np.arange(is_good.size) >= separate
-    is_member = np.asarray(values.coin) > 0.5
-    kept, before = is_good & is_reported, is_good & ~is_reported
-    computed = allowed(
-        np.asarray(values.total_variation, np.float64)[kept], np.asarray(values.log_ratios)[kept]
-    )
-    shared: Row = {"computed_from": "the same pairs"} | computed._asdict() | audited
-    if epsilon is not None:
-        shared |= {
-            "dp_epsilon": float(epsilon),
-            "dp_advantage": math.tanh(epsilon / 2),
-            "dp_tpr_1pct": min(math.exp(min(epsilon, 10.0)) / 100, 1 - 0.99 * math.exp(-epsilon)),
-        }
-    rows: list[Row] = []
-    for name in names:
-        scores = np.asarray(getattr(values, name), np.float64)
-        threshold = 0.0
-        if name == "loss":
-            threshold = threshold_between(scores[before], is_member[before])
-        measured = measure(scores[kept], is_member[kept], threshold)
-        error = math.hypot(measured.advantage_se, shared["on_average_tv_se"])
-        rows.append(
-            {
-                "gamma": result.gamma,
-                "n": result.settings.n,
-                "attacker": name,
-                "num_trials": int(kept.sum()),
-                "failed_trials": int((is_reported & ~is_good).sum()),
-                "threshold": threshold,
-                **measured._asdict(),
-                **shared,
-                "z": (measured.advantage - shared["on_average_tv"]) / error,
-            }
-        )
-    return rows
-
-
-def _health(result: Result) -> list[Warned]:
-    kept, found = result.is_good, []
-    if not kept.all():
-        why = why_failed(result.summary, kept)
-        found.append(FAILED_DATASETS(failed=int((~kept).sum()), total=kept.size, why=why))
-    if not kept.any() or result.settings.is_exact:
-        return found
-    accept = float(np.mean(result.good.health.accept_prob))
-    if accept < LOW_ACCEPT_SHARE * result.settings.sampler.least_accept:
-        found.append(LOW_ACCEPTANCE(accept=accept))
-    if kept.sum() > 1 and is_drifting(result.pooled):
-        found.append(DRIFTING(z=result.pooled.drift_z, size=result.pooled.drift_size))
-    return found
-
-
-def _refuted(rows: list[Row]) -> list[Warned]:
-    """Say where what was measured and what was computed cannot both be right."""
-    found = []
-    for row in rows:
-        names = {"attacker": row["attacker"], "advantage": row["advantage"]}
-        if row["z"] > MOST_Z or (row["z"] < -MOST_Z and row["attacker"] == "optimal"):
-            side = "above" if row["z"] > 0 else "below"
-            allowed_tv = row["on_average_tv"]
-            found.append(ATTACK_MISSES(**names, allowed=allowed_tv, z=abs(row["z"]), side=side))
-        z = (row["advantage"] - row.get("dp_advantage", math.inf)) / row["advantage_se"]
-        if z > MOST_Z:
-            found.append(ATTACK_ABOVE_DP(**names, allowed=row["dp_advantage"], z=z))
-    return found

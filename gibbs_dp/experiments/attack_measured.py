@@ -140,9 +140,7 @@ class Allowed(NamedTuple):
     attack_auc_se: float
 
 
-def allowed(
-    total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 draws"]
-) -> Allowed:
+def allowed(total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 draws"]) -> Allowed:
     """Compute what the best attacker reaches, without a coin.
 
     Parameters
@@ -171,7 +169,7 @@ def _pooled(log_ratios: Float[np.ndarray, "trials 2 draws"]) -> tuple[float, flo
     inside = 1.0 / (1.0 + np.exp(-ratio))
     rates = [np.concatenate([[0.0], np.cumsum(w) / np.sum(w)]) for w in (1.0 - inside, inside)]
     area = float(np.sum(np.diff(rates[0]) * (rates[1][1:] + rates[1][:-1]) / 2))
-    return float(np.interp(FALSE_POSITIVES, *rates)), area
+    return float(np.interp(FALSE_POSITIVES, rates[0], rates[1])), area
 
 
 def _rate_se(is_hit: Bool[np.ndarray, " trials"]) -> float:
@@ -182,14 +180,16 @@ def _rate_se(is_hit: Bool[np.ndarray, " trials"]) -> float:
 
 
 def _auc(inside: Scores, outside: Float[np.ndarray, " others"]) -> tuple[float, float]:
-    def share_below(values: Scores, others: Scores) -> Scores:
-        others = np.sort(others)
-        below = np.searchsorted(others, values), np.searchsorted(others, values, "right")
-        return 0.5 * (below[0] + below[1]) / others.size
-
-    of_inside, of_outside = share_below(inside, outside), 1.0 - share_below(outside, inside)
+    of_inside, of_outside = _share_below(inside, outside), 1.0 - _share_below(outside, inside)
     means = average(of_inside), average(of_outside)
     return means[0].value, math.hypot(means[0].se, means[1].se)
+
+
+def _share_below(values: Scores, others: Float[np.ndarray, " others"]) -> Scores:
+    others = np.sort(others)
+    below = np.searchsorted(others, values), np.searchsorted(others, values, "right")
+    share: Scores = 0.5 * (below[0] + below[1]) / others.size
+    return share
 
 
 def _tpr_at(curve: Curve, rate: float, num_inside: int, num_outside: int) -> tuple[float, float]:

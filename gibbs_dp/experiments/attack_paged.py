@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from gibbs_dp.auditing.explain import CAUTIONS
-from gibbs_dp.experiments.attack_result import NOTES
+from gibbs_dp.experiments.attack_plot import plot_attack
+from gibbs_dp.experiments.attack_shown import NOTES, cells
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
 from gibbs_dp.io.page import Page
 from gibbs_dp.plotting import inline_svg
-
-if TYPE_CHECKING:
-    from gibbs_dp.experiments.attack_result import AttackResult
 
 TITLE = "Attacks on a Gibbs posterior"
 CAPTION = (
@@ -23,13 +21,19 @@ CAPTION = (
 )
 
 
-def attack_page(found: AttackResult, title: str | None = None, about: Iterable[str] = ()) -> Page:
+def attack_page(
+    rows: Sequence[Row],
+    settings: Mapping[str, Any],
+    warnings: Sequence[str],
+    title: str | None = None,
+    about: Iterable[str] = (),
+) -> Page:
     """Say on a page what attacks reached.
 
     Parameters
     ----------
-    found
-        The result.
+    rows, settings, warnings
+        Of the result.
     title
         Its heading.
     about
@@ -40,28 +44,30 @@ def attack_page(found: AttackResult, title: str | None = None, about: Iterable[s
     Page
         To be saved.
     """
-    cells = found.cells()
-    headings = [Heading(name, is_text=name == "attacker") for name in cells[0]]
-    settings = dict(found.settings)
-    versions = settings.pop("versions", None)
-    picture = inline_svg(found.plot(), "Advantage and true positive rate over gamma", "attack-")
+    told = cells(rows)
+    headings = [Heading(name, is_text=name == "attacker") for name in told[0]]
+    asked = dict(settings)
+    versions = asked.pop("versions", None) or dict(page.installed())
+    picture = inline_svg(
+        plot_attack(rows), "Advantage and true positive rate over gamma", "attack-"
+    )
     return Page(
         title or TITLE,
-        f"n={settings['n']}, {settings['num_trials']:,} trials a gamma",
-        verdict(found.rows(), len(found.warnings)),
+        f"n={asked['n']}, {asked['num_trials']:,} trials a gamma",
+        verdict(rows, len(warnings)),
         (
-            page.warned(found.warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
+            page.warned(warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
             page.section("What was attacked", page.bullets(about)),
-            page.section("Results", html.table(headings, [list(row.values()) for row in cells])),
+            page.section("Results", html.table(headings, [list(row.values()) for row in told])),
             page.section("Picture", page.pictures([(picture, CAPTION)])),
             page.section("What the numbers mean", page.bullets(NOTES)),
-            page.settings(settings.items(), (versions or dict(page.installed())).items()),
+            page.settings(asked.items(), versions.items()),
         ),
-        is_warned=bool(found.warnings),
+        is_warned=bool(warnings),
     )
 
 
-def verdict(rows: list[Row], num_warnings: int = 0) -> str:
+def verdict(rows: Sequence[Row], num_warnings: int = 0) -> str:
     """Say in one sentence how often the most successful attacker was right.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,18 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from gibbs_dp.auditing.shown import with_error
+from gibbs_dp import io
+from gibbs_dp.experiments.attack_shown import NOTES, cells
 from gibbs_dp.experiments.tables import Row
 
 if TYPE_CHECKING:
     from gibbs_dp.plotting import Picture
-
-NOTES = (
-    "advantage is true minus false positive rate; on_average_tv is what the best attacker reaches "
-    "on average over datasets and examples, and z the difference in standard errors.",
-    "attackers know the other examples and one draw; several draws tell more.",
-    "an attack that fails is no guarantee, and on-average numbers are none for any one person.",
-)
 
 
 @dataclass(frozen=True)
@@ -52,26 +47,13 @@ class AttackResult:
         """
         return [dict(row) for row in self.table]
 
-    def cells(self) -> list[dict[str, str]]:
-        """Rows as texts, under the titles that people read."""
-        return [
-            {
-                "gamma": f"{row['gamma']:g}",
-                "attacker": row["attacker"],
-                "advantage": with_error(row["advantage"], row["advantage_se"]),
-                "computed": with_error(row["on_average_tv"], row["on_average_tv_se"]),
-                "z": f"{row['z']:+.1f}",
-                "right": with_error(row["success_rate"], row["success_rate_se"]),
-                "AUC": with_error(row["auc"], row["auc_se"]),
-                "TPR at 1%": with_error(row["tpr_1pct"], row["tpr_1pct_se"]),
-                "DP allows": f"{row['dp_advantage']:.4g}" if "dp_advantage" in row else "-",
-            }
-            for row in self.table
-        ]
+    def to_json_rows(self) -> list[str]:
+        """One JSON object per row; infinite is the string ``"inf"``, absent stays absent."""
+        return [json.dumps(io.json_row(row)) for row in self.table]
 
     def summary(self) -> str:
         """Return the numbers as a table, then warnings and notes."""
-        text = pd.DataFrame(self.cells()).to_string(index=False)
+        text = pd.DataFrame(cells(self.table)).to_string(index=False)
         told = [f"WARNING  {w}" for w in self.warnings] + [f"note  {note}" for note in NOTES]
         return "\n".join([text, *told])
 
@@ -113,4 +95,4 @@ class AttackResult:
         """
         from gibbs_dp.experiments.attack_paged import attack_page
 
-        attack_page(self, title, about).save(path)
+        attack_page(self.table, self.settings, self.warnings, title, about).save(path)

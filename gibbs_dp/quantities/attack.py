@@ -26,8 +26,8 @@ LEAST_SPREAD = 1e-3
 
 ATTACK_MISSES = Caution(
     "attack-misses",
-    "the {attacker} attack has an advantage of {advantage:.3g} and the posteriors allow {allowed:.3g}"
-    " on average: {z:.1f} standard errors {side}.",
+    "the {attacker} attack has an advantage of {advantage:.3g}, {z:.1f} standard errors {side} the "
+    "{allowed:.3g} that the posteriors allow on average.",
     "The best attack and the total variation of the same pairs of posteriors are two routes to one "
     "number, and no attack may have more: chains that have not arrived, or too few draws for the "
     "ratio of normalizers, or a loss that is not what was sampled.",
