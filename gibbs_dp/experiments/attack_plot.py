@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +44,43 @@ def plot_attack(rows: Sequence[Row], title: str | None = None) -> Picture:
     if title is not None:
         figure.suptitle(title)
     legend_of_figure(figure, (left, right), columns=3)
+    return figure
+
+
+@styled()
+def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
+    """Draw several attacks beside each other: advantages above true positive rates at 1%.
+
+    Parameters
+    ----------
+    found
+        Rows by title. Where they have ``on_average_tv_exact``, that is a cross.
+
+    Returns
+    -------
+    Picture
+        A column each.
+    """
+    figure, grid = panels((4.2 * len(found), 7.0), 2, len(found), sharex="col", sharey="row")
+    for (top, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
+        draw_advantage(top, rows)
+        draw_rate(bottom, rows)
+        exact = column(rows, "on_average_tv_exact")
+        if np.isfinite(exact).any():
+            top.plot(
+                *(column(rows, "gamma"), exact),
+                ls="none",
+                marker="x",
+                ms=8,
+                mew=1.2,
+                color=BLACK,
+                label="best possible, by quadrature",
+                zorder=4,
+            )
+        top.set(title=title, xlabel="")
+    for axes in grid[:, 1:].ravel():
+        axes.set(ylabel="")
+    legend_of_figure(figure, grid.ravel(), columns=3)
     return figure
 
 
