@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ LARGEST_EPSILON = 600.0
 Rates = Float[np.ndarray, " rates"]
 
 
-def largest_tpr(guarantee: Guarantee, fpr: ArrayLike) -> Rates:
+def largest_tpr(guarantee: Guarantee, fpr: ArrayLike | float | Sequence[float]) -> Rates:
     """Bound the true positive rate of every attacker, at given false positive rates.
 
     The attacker tells two neighbouring datasets apart from everything that the guarantee covers;

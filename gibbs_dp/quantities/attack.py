@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution
@@ -179,13 +179,11 @@ def _on_points(
     log_weight = jnp.log(weight)
     log_both = log_weight, log_weight - delta
     log_ratio = jax.scipy.special.logsumexp(log_both[1])  # of weights that sum to 1
+    both = weight, jax.nn.softmax(log_both[1])
     keys = jax.random.split(draw_key, 3)
     coin = jax.random.bernoulli(coin_key)
-    place = jax.random.categorical(keys[0], jnp.where(coin, *log_both))
-    shadow = [
-        delta[jax.random.categorical(k, law, shape=(NUM_SHADOWS,))]
-        for k, law in zip(keys[1:], log_both, strict=True)
-    ]
+    place = _places(keys[0], jnp.where(coin, *both), 1)[0]
+    shadow = [delta[_places(k, law, NUM_SHADOWS)] for k, law in zip(keys[1:], both, strict=True)]
     ratio = delta + log_ratio
     return TrialValues(
         coin=coin.astype(delta.dtype),
@@ -195,3 +193,10 @@ def _on_points(
         total_variation=jnp.sum(weight * jnp.maximum(-jnp.expm1(-ratio), 0.0)),
         log_ratios=jnp.stack([s[:NUM_LOG_RATIOS] for s in shadow]) + log_ratio,
     )
+
+
+def _places(key: PRNGKeyArray, law: Float[Array, " points"], count: int) -> Int[Array, " draws"]:
+    """Draw points by inversion: a random number a draw, not one a point."""
+    reached = jnp.cumsum(law)
+    below = jax.random.uniform(key, (count,), law.dtype) * reached[-1]
+    return jnp.searchsorted(reached, below, side="right").clip(0, law.size - 1)

@@ -19,7 +19,7 @@ from gibbs_dp.experiments.attack_rows import measured_rows, warned
 from gibbs_dp.problems.gaussian_mean import gaussian_mean
 from gibbs_dp.problems.private_mean import private_mean
 
-GAMMAS, N, COUNT = (0.05, 1.0, 20.0), 30, 3072
+GAMMAS, N, COUNT = (0.05, 1.0, 20.0), 30, 2048
 FEW = {"num_trials": COUNT, "num_chains": 4, "num_samples": 8, "progress": False}
 # theory of the Gaussian mean, n = 30, v = 1, flat prior: pooled TPR at 1%.
 TPR = {1: (0.012445, 0.024437, 0.152273), 4: (0.014243, 0.040936, 0.452765)}
@@ -64,7 +64,14 @@ def run():
 @pytest.fixture(scope="module")
 def on_a_lattice(run):
     p = gaussian_mean(1)
-    return run(p.posterior, p.population, N, GAMMAS, key=5, kernel=gdp.Grid(low=-5.0, high=5.0))
+    return run(
+        p.posterior,
+        p.population,
+        N,
+        GAMMAS,
+        key=5,
+        kernel=gdp.Grid(low=-4.0, high=4.0, num_points=256),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +164,7 @@ def test_the_worst_pair_against_the_worst_case_and_a_promise_that_is_false(run):
     p, n, gamma = private_mean(), 20, 5.0
     promise = gdp.Guarantee("replace-one", "exact draw", 1, gamma, epsilon=0.2, delta=0.0)
     settings = {
-        "kernel": gdp.Grid(low=-3.0, high=3.0, num_points=1024),
+        "kernel": gdp.Grid(low=-3.0, high=3.0, num_points=512),
         "pair": (jnp.float32(-2.0), jnp.float32(2.0)),
         "attackers": ["optimal"],
         "key": 8,
