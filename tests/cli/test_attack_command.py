@@ -9,6 +9,9 @@ from html_pages import seen
 
 import gibbs_dp as gdp
 from gibbs_dp.cli.main import main
+from gibbs_dp.experiments import attack as module
+from gibbs_dp.experiments.attack_result import AttackResult
+from gibbs_dp.privacy import load_guarantee
 
 FEW = ("--num-trials", 600, "--num-chains", 3, "--num-samples", 4, "--num-warmup", 16)
 PROBLEM = ("attack", "linear-regression", "--theta-bound", 2, "--n", 20, *FEW)
@@ -49,29 +52,40 @@ def test_a_problem_prints_a_table_and_saves_it_with_a_picture_and_a_page(run, he
     assert page.tags.count("svg") >= 1
 
 
-def test_a_guarantee_beside_a_problem_is_what_is_compared_with(run, guarantee):
+def test_a_guarantee_beside_a_problem_is_what_is_compared_with(run, guarantee, monkeypatch):
+    """The command's part of it: the attack is replaced by one that notes what it is asked."""
+    asked = {}
+
+    def noted(posterior, population, **settings):
+        asked.update(settings)
+        return AttackResult((), {}, ())
+
+    monkeypatch.setattr(module, "attack", noted)
     words = ("--guarantee", guarantee, "--attackers", "optimal", "--worst-pair", "--json")
-    ran = run(*PROBLEM, *words)
-    assert ran.status == 0
-    (row,) = ran.rows
-    assert (row["gamma"], row["attacker"], row["dp_from"]) == (1.0, "optimal", "guarantee")
-    # Added or removed twice: (1, (1 + e^0.5) 1e-6) and rho = 0.04, of which rho is the smaller.
-    assert row["dp_epsilon"] == pytest.approx(1.0)
-    assert 0.04 < row["dp_advantage"] < math.sqrt(0.04 / 2) + 1e-3
+    assert run(*PROBLEM, *words).status == 0
+    assert asked["guarantee"] == load_guarantee(guarantee)
+    told = {name: asked[name] for name in ("gammas", "pair", "attackers", "n", "num_trials")}
+    assert told == {
+        "gammas": (1.0,),
+        "pair": "worst",
+        "attackers": ["optimal"],
+        "n": 20,
+        "num_trials": 600,
+    }
 
 
-def test_a_guarantee_alone_says_what_it_allows_and_that_nothing_was_run(run, guarantee):
+def test_a_guarantee_alone_says_what_it_allows_and_that_nothing_was_run(run, here, guarantee):
     text = run("attack", "--guarantee", guarantee).out
     assert text.startswith("(0.5, 1e-06)-DP, add-remove neighbours, 1 draw at gamma = 1\n")
     assert "IDEALIZED" in text
     assert "note  no attack was run: the file holds a guarantee, not the posterior" in text
     (found,) = run("attack", "--guarantee", guarantee, "--json", "--out", "a").rows
-    assert found == json.loads(open("a/attack.json").read())  # noqa: PTH123, SIM115
+    assert found == json.loads((here / "a" / "attack.json").read_text())
     assert found["attacks_run"] == 0
     assert found["largest_success_rate"] == pytest.approx(0.5 + found["largest_advantage"] / 2)
     assert 0.01 < found["largest_tpr"]["0.01"] < 0.01 * math.exp(0.5) + 1e-6 + 1e-12
     assert run("attack", "--guarantee", guarantee, "--html", "g.html").status == 0
-    page = seen(open("g.html").read())  # noqa: PTH123, SIM115
+    page = seen((here / "g.html").read_text(encoding="utf-8"))
     assert page.headings[0] == "What a guarantee allows an attacker"
 
 

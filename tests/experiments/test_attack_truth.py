@@ -7,6 +7,7 @@ Seeds were fixed before the numbers were seen.
 import math
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp.experiments import attack as module
 from gibbs_dp.experiments.attack import attack
+from gibbs_dp.experiments.attack_pair import NUM_CANDIDATES, worst_pair
 from gibbs_dp.experiments.attack_rows import measured_rows, warned
 from gibbs_dp.problems.gaussian_mean import gaussian_mean
 from gibbs_dp.problems.private_mean import private_mean
@@ -180,6 +182,15 @@ def test_the_worst_pair_against_the_worst_case_and_a_promise_that_is_false(run):
     honest = seen[-1][3] | {"dp_advantage": math.tanh(gamma * 4 / n / 2)}
     result, separate, names, _, computed = seen[-1]
     assert warned(result, measured_rows(result, separate, names, honest, computed)) == []
+
+
+def test_the_worst_pair_of_a_mean_is_the_widest():
+    # delta = gamma theta . (z - z'), up to a constant: in one dimension it varies most for the
+    # two fresh examples that are farthest apart.
+    p, key = gaussian_mean(1), jax.random.key(2)
+    first, second = worst_pair(p.posterior, p.population, 10, 1.0, key)
+    _, fresh = p.population.sample(key, 10, NUM_CANDIDATES)
+    assert {float(first[0]), float(second[0])} == {float(fresh.min()), float(fresh.max())}
 
 
 def test_what_an_audit_computed_is_taken(on_chains):
