@@ -29,8 +29,8 @@ MARKS = {
     "loss": ("loss threshold", ORANGE, "s", 0),
     "lira": ("shadow draws (LiRA)", GREEN, "^", 1),
 }
-# Points of one gamma stand beside each other, a factor of it apart.
-APART = 1.09
+# Points of one gamma stand beside each other, this share of the axis' decades apart.
+APART, LEAST_DECADES = 0.025, 1.5
 CHANCE = 0.01
 
 
@@ -71,8 +71,8 @@ def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
                 *(column(rows, "gamma"), exact),
                 ls="none",
                 marker="x",
-                ms=8,
-                mew=1.2,
+                ms=6,
+                mew=1.0,
                 color=BLACK,
                 label="best possible, by quadrature",
                 zorder=4,
@@ -104,6 +104,7 @@ def _draw(axes: Axes, rows: Sequence[Row], measured: str, computed: str, bound: 
     value, error = column(first, computed), 1.96 * column(first, f"{computed}_se")
     axes.plot(gamma, value, color=BLACK, lw=1.8, label="best possible, computed")
     axes.fill_between(gamma, value - error, value + error, color=BLACK, alpha=0.15, lw=0)
+    decades = max(LEAST_DECADES, float(np.log10(gamma.max() / gamma.min())))
     limit = column(first, bound)
     if np.isfinite(limit).any():
         axes.plot(gamma, limit, "--", color=VERMILION, lw=1.5, label="DP epsilon allows")
@@ -111,7 +112,7 @@ def _draw(axes: Axes, rows: Sequence[Row], measured: str, computed: str, bound: 
         own = [row for row in rows if row["attacker"] == name]
         if own:
             axes.errorbar(
-                column(own, "gamma") * APART**place,
+                column(own, "gamma") * 10 ** (place * APART * decades),
                 column(own, measured),
                 1.96 * column(own, f"{measured}_se"),
                 ls="none",
