@@ -46,7 +46,7 @@ def attack(
     kernel: Kernel | Unadjusted | Sampler | None = None,
     attackers: Sequence[str] = ATTACKERS,
     domain: Domain | None = None,
-    pair: tuple[Any, Any] | Literal["worst"] | None = None,
+    pair: Sequence[Any] | Literal["worst"] | None = None,
     guarantee: Guarantee | None = None,
     report: Report | None = None,
     num_chains: int = 8,
@@ -161,7 +161,7 @@ def attack(
     fresh, trial_key = num_fresh(posterior, n, 1), stream_key(root, Stream.TRIAL)
     check_examples(posterior, source, n, fresh, trial_key)
     beside = [worst_case(posterior, n, gamma, domain, guarantee) for gamma in grid]
-    if pair == "worst":
+    if isinstance(pair, str) and pair == "worst":
         pair = worst_pair(posterior, source, n, grid[len(grid) // 2], trial_key)
     if pair is not None:
         source = as_population(FixedPair(source, pair))

@@ -64,6 +64,11 @@ class AttackResult:
         ----------
         title
             Of the whole picture.
+
+        Returns
+        -------
+        Picture
+            Two panels, with 95% intervals over trials; points of one gamma are moved sideways.
         """
         from gibbs_dp.experiments.attack_plot import plot_attack
 
