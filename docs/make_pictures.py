@@ -1,17 +1,20 @@
 """Draw the pictures of README and of the documentation: ``make pictures``.
 
 They are kept in the repository, since README is read before anything runs; SVG of the same numbers
-has the same bytes.
+has the same bytes. Attacks take minutes: theirs is of the saved numbers of a benchmark.
 """
 
+import json
 from pathlib import Path
 
 import jax
 
 import gibbs_dp as gdp
+from gibbs_dp.experiments.attack_plot import plot_attack_panels
 from gibbs_dp.experiments.figure2 import figure2
 
 FOLDER = Path(__file__).parent / "pictures"
+ATTACKS = Path(__file__).parent.parent / "benchmarks" / "results" / "attack_measured.json"
 
 
 def population(key, n):
@@ -29,9 +32,17 @@ def start():
     return gdp.audit(posterior, population, gammas=gammas, domain=domain, **counts).plot()
 
 
+def attacks():
+    """Attacks on 20,000 posteriors a gamma, as `benchmarks/attack_measured.py` saved them."""
+    rows = json.loads(ATTACKS.read_text())["rows"]
+    titles = dict.fromkeys(row["panel"] for row in rows)
+    return plot_attack_panels({t: [row for row in rows if row["panel"] == t] for t in titles})
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
-    for name, figure in {"start": start(), "figure2": figure2().plot()}.items():
+    pictures = {"start": start(), "figure2": figure2().plot(), "attack": attacks()}
+    for name, figure in pictures.items():
         figure.savefig(FOLDER / f"{name}.svg")
         print(f"{name}.svg: {(FOLDER / f'{name}.svg').stat().st_size / 1e3:.0f} kB")
 

@@ -10,7 +10,7 @@ from gibbs_dp.certificates import cautions as certificates
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import cautions as one_dataset
-from gibbs_dp.quantities import lattice, mixing, risks, worst_case
+from gibbs_dp.quantities import attack, lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.attacker import columns as attacker
 from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
@@ -72,6 +72,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     "Of certificates": (certificates.VACUOUS, certificates.NOISY_NORMALIZER),
     "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
     "Of gammas found for a purpose": (purposes.MINIMUM_AT_END, purposes.FLAT_CURVE),
+    "Of attacks that are run": (attack.ATTACK_MISSES, attack.ATTACK_ABOVE_DP),
     "Of files and of the machine": (
         archive.DAMAGED_STORE,
         memory.OUT_OF_MEMORY,

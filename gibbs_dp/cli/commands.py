@@ -5,6 +5,7 @@ from __future__ import annotations
 # Command -> (module with a function `run(arguments)`, one line for the help).
 COMMANDS = {
     "audit": ("audit", "privacy and generalization of a posterior over gamma"),
+    "attack": ("attack", "attacks that are run, or what a guarantee allows them"),
     "merge": ("merge", "the report of an audit that several processes sampled"),
     "sample": ("sample", "draws from one posterior, with diagnostics"),
     "calibrate": ("calibrate", "the gamma of a privacy target, worst case or on average"),

@@ -18,7 +18,7 @@ from gibbs_dp.cli.parser import Parser, add_options, parse, split_name
 SUMMARY = "A script on stdout with which a shell completes commands, problems and options."
 SHELLS = ("bash", "zsh", "tcsh")
 GROUPS = {"options": (QUIET, DEBUG)}
-OF_PROBLEMS = ("audit", "sample", "calibrate")
+OF_PROBLEMS = ("audit", "attack", "sample", "calibrate")
 
 
 def run(arguments: Sequence[str]) -> None:

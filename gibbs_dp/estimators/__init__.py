@@ -8,6 +8,7 @@ from gibbs_dp.estimators.average import Average as Average
 from gibbs_dp.estimators.average import average as average
 from gibbs_dp.estimators.average import control_share as control_share
 from gibbs_dp.estimators.average import is_tame as is_tame
+from gibbs_dp.estimators.bennett import log_normalizer_ratio as log_normalizer_ratio
 from gibbs_dp.estimators.consistency import ConsistencySums as ConsistencySums
 from gibbs_dp.estimators.contrastive import Baseline as Baseline
 from gibbs_dp.estimators.contrastive import Contrast as Contrast

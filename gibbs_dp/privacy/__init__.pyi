@@ -22,6 +22,8 @@ from .dependent_rows import DependentRows as DependentRows
 from .explanation import explain as explain
 from .explanation import rows as rows
 from .guarantee import Guarantee as Guarantee
+from .guarantee_file import guarantee_from_dict as guarantee_from_dict
+from .guarantee_file import load_guarantee as load_guarantee
 from .ledger import BudgetExceededError as BudgetExceededError
 from .ledger import Ledger as Ledger
 from .ledger_file import DamagedLedgerError as DamagedLedgerError
@@ -38,3 +40,6 @@ from .releases.steps import Release as Release
 from .releases.steps import ReleaseError as ReleaseError
 from .schema import Schema as Schema
 from .table import read_table as read_table
+from .tradeoff import as_replace_one as as_replace_one
+from .tradeoff import largest_advantage as largest_advantage
+from .tradeoff import largest_tpr as largest_tpr

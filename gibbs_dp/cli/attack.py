@@ -1,0 +1,192 @@
+"""``gibbs-dp attack``: attacks that are run on posteriors, and what a guarantee allows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gibbs_dp._options import Option, options_of
+from gibbs_dp.cli import output
+from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.kernel import KERNEL, make_kernel
+from gibbs_dp.cli.options import CHAINS, CHECK_OUTPUT, OUTPUT
+from gibbs_dp.cli.pages import HTML, prepare_page, write_page
+from gibbs_dp.cli.parser import given, parse, split_name
+from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
+from gibbs_dp.cli.session import start_session
+from gibbs_dp.cli.targets import BOUNDS, with_bounds
+
+if TYPE_CHECKING:
+    from gibbs_dp.privacy import Guarantee
+    from gibbs_dp.problems.base import Problem
+
+SUMMARY = (
+    "Attacks that are run: posteriors of a dataset or of its neighbour, one draw of each, and "
+    "attackers who guess which; measured against what is computed and what the worst case allows."
+)
+OF_GUARANTEE = "What a guarantee allows an attacker, whoever it is. No attack is run."
+ATTACK = "gibbs_dp.experiments.attack:attack"
+COUNTS = options_of(
+    ATTACK,
+    n="examples per dataset (default: the problem's)",
+    gammas={"help": "inverse temperatures (default: the problem's)", "metavar": "G"},
+    num_trials="datasets, coins and draws per gamma",
+    attackers={"help": "optimal, loss, lira (default: all)", "shown": "", "metavar": "NAME"},
+    **CHAINS,
+)
+WORST_PAIR = Option(
+    "is_worst_pair", "flag", "replace one example by another, the worst found among 64 fresh ones"
+)
+GUARANTEE = Option(
+    "guarantee",
+    "str",
+    "JSON file of a release: compare with what it allows; without a problem, only say that",
+    metavar="FILE",
+)
+GROUPS = {
+    "what to attack": (*COUNTS, WORST_PAIR),
+    "what is declared, for the worst case": (*BOUNDS, GUARANTEE),
+    "how to sample": KERNEL,
+    "output": (*OUTPUT, HTML),
+}
+RATES = (0.001, 0.01, 0.1)
+NOT_RUN = (
+    "no attack was run: the file holds a guarantee, not the posterior and the population. "
+    "'gibbs-dp attack PROBLEM --guarantee FILE' attacks a problem that you name, at its gamma."
+)
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    if _is_of_guarantee_alone(arguments):
+        return _show_guarantee(arguments)
+    parsed, name = parse_with_problem("attack", SUMMARY, arguments, GROUPS)
+    folder = start_session(parsed)
+    prepare_page(parsed)
+    guarantee = None if parsed.guarantee is None else _load(parsed.guarantee)
+    problem = with_bounds(parsed, make_problem(parsed, name))
+    kernel = make_kernel(parsed)
+    for note in problem.notes:
+        output.log(note, parsed.quiet)
+
+    from gibbs_dp.experiments.attack import attack
+
+    found = attack(
+        problem.posterior,
+        problem.population,
+        key=parsed.seed,
+        kernel=kernel,
+        domain=problem.domain,
+        pair="worst" if parsed.is_worst_pair else None,
+        guarantee=guarantee,
+        progress=not parsed.quiet,
+        **(_defaults(problem, guarantee) | given(parsed, COUNTS)),
+    )
+    if parsed.json:
+        for row in found.to_json_rows():
+            output.emit(row)
+        output.warn(found.warnings, parsed.quiet)
+    else:
+        output.show(found.summary())
+    if folder is not None:
+        from gibbs_dp import io
+        from gibbs_dp.plotting import literal
+
+        path = folder / "attack.csv"
+        io.save_rows(path, found.rows())
+        title = literal(f"{problem.name}, n = {found.settings['n']}")
+        saved = output.save_figures({"attack": found.plot(title)}, folder)
+        output.tell_saved([path, *saved], parsed.json, parsed.quiet)
+    write_page(parsed, found, f"Attacks on {problem.name}", (problem.description, *problem.notes))
+    return None
+
+
+def _defaults(problem: Problem, guarantee: Guarantee | None) -> dict[str, Any]:
+    gammas = problem.gammas if guarantee is None else (guarantee.gamma,)
+    return {"n": problem.n, "gammas": gammas}
+
+
+def _is_of_guarantee_alone(arguments: Sequence[str]) -> bool:
+    """Whether a guarantee is named and nothing to attack."""
+    flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    if GUARANTEE.flag not in flags or not flags.isdisjoint({"--problem", "--data"}):
+        return False
+    known = [option for options in GROUPS.values() for option in options]
+    return split_name(arguments, [*known, *problem_options()])[0] is None
+
+
+def _load(path: str) -> Guarantee:
+    from gibbs_dp.privacy import load_guarantee
+
+    try:
+        return load_guarantee(path)
+    except OSError as error:
+        raise UsageError(
+            f"--guarantee: cannot read {path!r} ({error.strerror}); name a JSON file."
+        ) from error
+
+
+def _show_guarantee(arguments: Sequence[str]) -> None:
+    of_file = replace(GUARANTEE, help="JSON file of a release")
+    parsed = parse(
+        "attack",
+        OF_GUARANTEE,
+        arguments,
+        {"a guarantee": (of_file,), "output": (*CHECK_OUTPUT, HTML)},
+        usage="gibbs-dp attack --guarantee FILE [options]",
+    )
+    folder = output.prepare_folder(parsed.out)
+    prepare_page(parsed)
+    guarantee = _load(parsed.guarantee)
+    found = allowed_by(guarantee)
+    if parsed.json:
+        output.emit(json.dumps(found))
+    else:
+        output.show(in_words(guarantee, found))
+    if folder is not None:
+        path = folder / "attack.json"
+        output.save_json(found, path)
+        output.tell_saved([path], parsed.json, parsed.quiet)
+    lines = in_words(guarantee, found).splitlines()
+    write_page(parsed, guarantee, "What a guarantee allows an attacker", lines[1:])
+
+
+def allowed_by(guarantee: Guarantee) -> dict[str, Any]:
+    """Return the largest advantage and rates that a guarantee allows; plain numbers."""
+    from gibbs_dp.privacy import largest_advantage, largest_tpr
+
+    advantage = largest_advantage(guarantee)
+    return {
+        "kind": "allowed",
+        **{key: value for key, value in guarantee.to_dict().items() if key in _SHOWN},
+        "largest_advantage": advantage,
+        "largest_success_rate": 0.5 + 0.5 * advantage,
+        "largest_tpr": {
+            f"{rate:g}": float(tpr)
+            for rate, tpr in zip(RATES, largest_tpr(guarantee, RATES), strict=True)
+        },
+        "attacks_run": 0,
+    }
+
+
+_SHOWN = ("adjacency", "num_draws", "gamma", "epsilon", "delta", "pure_epsilon", "zcdp", "gdp")
+
+
+def in_words(guarantee: Guarantee, found: dict[str, Any]) -> str:
+    """Say what is allowed, and what was not done."""
+    rates = ", ".join(
+        f"{tpr:.2%} at {float(rate):.1%}" for rate, tpr in found["largest_tpr"].items()
+    )
+    lines = [
+        *guarantee.summary().splitlines()[:1],
+        f"advantage (true minus false positive rate): at most {found['largest_advantage']:.4g}",
+        f"right guesses of a fair coin: at most {found['largest_success_rate']:.2%}",
+        f"true positive rate at a false positive rate: at most {rates}",
+        f"of every attacker who tells {guarantee.adjacency} neighbours apart from all "
+        f"{guarantee.num_draws} draws, and knows everything else.",
+    ]
+    if guarantee.is_idealized:
+        lines.append("IDEALIZED: of exact draws; the draws of a Markov chain are approximate")
+    return "\n".join([*lines, f"note  {NOT_RUN}"])

@@ -1,0 +1,118 @@
+"""What guarantees allow attackers, against pairs of laws that attain them."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gibbs_dp.information.divergences import gaussian_total_variation
+from gibbs_dp.privacy import (
+    Guarantee,
+    as_replace_one,
+    guarantee_from_dict,
+    largest_advantage,
+    largest_tpr,
+    load_guarantee,
+)
+
+RATES = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1.0])
+
+
+def promise(epsilon=math.inf, delta=0.0, **currencies):
+    return Guarantee("replace-one", "chain", 1, 1.0, epsilon, delta, **currencies)
+
+
+def test_randomized_response_attains_pure_privacy():
+    # One bit told truly with probability e^eps / (1 + e^eps): the ROC has one corner.
+    eps = 0.7
+    corner = 1 / (1 + math.exp(eps))
+    roc = np.interp(RATES, [0, corner, 1], [0, 1 - corner, 1])
+    for g in (promise(eps), promise(pure_epsilon=eps)):
+        assert largest_tpr(g, RATES) == pytest.approx(roc, abs=1e-14)
+        assert largest_advantage(g) == pytest.approx(1 - 2 * corner, abs=1e-14)
+
+
+def test_leaky_randomized_response_attains_approximate_privacy():
+    # With probability delta the data are told outright (Kairouz, Oh & Viswanath 2015).
+    eps, delta = 0.7, 0.05
+    corner = 1 / (1 + math.exp(eps))
+    low, high = (1 - delta) * corner, (1 - delta) * (1 - corner) + delta
+    roc = np.interp(RATES, [0, low, 1 - delta, 1], [delta, high, 1, 1])
+    assert largest_tpr(promise(eps, delta), RATES) == pytest.approx(roc, abs=1e-14)
+    assert largest_advantage(promise(eps, delta)) == pytest.approx(high - low, abs=1e-14)
+
+
+def test_two_normals_attain_gaussian_privacy():
+    mu = 1.3
+    truth = stats.norm.sf(stats.norm.isf(RATES) - mu)
+    assert largest_tpr(promise(gdp=mu), RATES) == pytest.approx(truth, abs=1e-14)
+    tv = gaussian_total_variation([0.0], [[1.0]], [mu], [[1.0]])
+    assert largest_advantage(promise(gdp=mu)) == pytest.approx(tv, abs=1e-12)
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.02, 0.5, 8.0])
+def test_zcdp_allows_what_normals_of_that_rho_reach_and_not_much_more(rho):
+    mu = math.sqrt(2 * rho)
+    reached = stats.norm.sf(stats.norm.isf(RATES) - mu)
+    allowed = largest_tpr(promise(zcdp=rho), RATES)
+    assert (allowed >= reached - 1e-12).all()
+    tv = 2 * stats.norm.cdf(mu / 2) - 1
+    # Data processing loses at most this much here; Pinsker's is the bound of order 1.
+    assert (
+        tv <= largest_advantage(promise(zcdp=rho)) <= min(1.0, 1.3 * tv, math.sqrt(rho / 2) + 1e-3)
+    )
+
+
+def test_advantage_is_the_largest_gap_of_the_rates():
+    fine = np.linspace(0, 1, 4001)
+    for g in (
+        promise(0.7, 0.05),
+        promise(gdp=0.8),
+        promise(zcdp=0.3),
+        promise(renyi=((4.0, 0.5),)),
+    ):
+        gap = (largest_tpr(g, fine) - fine).max()
+        assert largest_advantage(g) == pytest.approx(gap, abs=2e-4)
+        assert largest_advantage(g) >= gap - 1e-12
+
+
+def test_the_smallest_bound_counts_and_no_promise_is_no_bound():
+    both = promise(3.0, 1e-6, gdp=0.1)
+    assert largest_advantage(both) == largest_advantage(promise(gdp=0.1))
+    assert largest_advantage(promise()) == 1.0
+    assert largest_tpr(promise(), [0.0, 0.5]).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="fpr: rates must be"):
+        largest_tpr(both, [1.5])
+
+
+def test_replacing_is_removing_and_adding():
+    g = Guarantee("add-remove", "chain", 1, 1.0, 0.5, 1e-6, 0.4, zcdp=0.1, gdp=0.3)
+    twice = as_replace_one(g)
+    assert (twice.adjacency, twice.epsilon, twice.pure_epsilon) == ("replace-one", 1.0, 0.8)
+    assert twice.delta == pytest.approx((1 + math.exp(0.5)) * 1e-6)
+    assert (twice.zcdp, twice.gdp) == (pytest.approx(0.4), 0.6)
+    # Two normals that are mu apart from a third on both sides are 2 mu apart.
+    assert largest_advantage(as_replace_one(promise(gdp=0.3))) == largest_advantage(
+        promise(gdp=0.3)
+    )
+    void = Guarantee("add-remove", "chain", 1, 1.0, 2.0, 0.5)
+    assert largest_advantage(as_replace_one(void)) == 1.0
+
+
+def test_files(tmp_path):
+    g = promise(1.0, 1e-6, zcdp=0.1, assumptions=("one", "two"), caveats=("three",))
+    path = tmp_path / "release.json"
+    wrapped = {"draws": [{"a": 1.0}], "kind": "guarantee", "charge": 3, **g.to_dict()}
+    path.write_text(json.dumps(wrapped, indent=2))
+    assert load_guarantee(path) == g
+    path.write_text('{"kind": "draw", "a": 1.0}\n' + json.dumps(wrapped) + "\n")
+    assert load_guarantee(path) == g
+    path.write_text('{"epsilon": 1}')
+    with pytest.raises(ValueError, match=r"guarantee: '.*release\.json' holds none; give"):
+        load_guarantee(path)
+    with pytest.raises(ValueError, match="guarantee: it has no 'gamma'; give all of"):
+        guarantee_from_dict({k: v for k, v in g.to_dict().items() if k != "gamma"})
+    with pytest.raises(ValueError, match="guarantee: its 'epsilon' is 'much', which is no number"):
+        guarantee_from_dict(g.to_dict() | {"epsilon": "much"})
