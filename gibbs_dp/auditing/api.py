@@ -41,6 +41,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.quantities.information.names import DEFAULT, InformationName, check_names
 from gibbs_dp.quantities.mutual_information.quantity import check_information
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import others
@@ -80,6 +81,7 @@ def audit(
     block_size: int | None = None,
     num_information: int | None = None,
     sigma: float | Literal["empirical"] | None = None,
+    information: Sequence[InformationName] = DEFAULT,
     store: Store | str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     progress: bool = True,
@@ -150,6 +152,11 @@ def audit(
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
         of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
         "empirical": the largest standard deviation seen over draws, which guarantees nothing.
+    information
+        What is learnt from the comparison of datasets, () for nothing: "mutual" information, and
+        on request Sibson's "alpha" information of orders 2 and 8, maximal "leakage", T-information
+        ("tv"), "conditional" information by supersamples, and "membership", what a draw says about
+        one example where the others are unknown; each with its bound of the generalization error.
     store
         Folder that keeps every finished block of datasets: killed at any moment, the same call
         continues and ends with the same numbers, and further datasets, gammas or a smaller
@@ -228,9 +235,11 @@ def audit(
             is_stored=place is not None,
             num_gammas=len(checked),
         )
+    names = check_names(information)
     num_information = check_information(
         num_information, counts.num_datasets, posterior.dim, getattr(source, "is_mixture", False)
     )
+    num_information = num_information if names else 0
     settings = Settings(
         posterior=posterior,
         population=source,
@@ -248,7 +257,7 @@ def audit(
         max_datasets=counts.max_datasets,
         block_size=positive_count("block_size", block_size),
         leading=leading,
-        others=others(num_information, sigma, domain, adjacency),
+        others=others(num_information, sigma, domain, adjacency, names),
     )
     identity = Identity(settings)
     if held is None:  # what a store holds has been checked

@@ -82,9 +82,7 @@ def alpha_information_upper(sums: Grouped, alpha: float) -> Average | None:
         log_ratio = np.minimum(mine - (alpha - 1.0) * guess - mixture, _LARGEST_LOG)
         powers.append(sums.mean(np.exp(log_ratio), is_mine))
         norms.append(sums.mean(_ratio_to_mixture(sums, alpha, half), is_mine))
-    found = left_out(
-        _above_log(*powers) / (alpha - 1.0) + _above_log(*norms), sums.num_datasets
-    )
+    found = left_out(_above_log(*powers) / (alpha - 1.0) + _above_log(*norms), sums.num_datasets)
     return found if found.se < found.value else None
 
 
