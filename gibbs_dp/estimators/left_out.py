@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,7 +13,8 @@ from gibbs_dp.estimators.average import Average
 MAX_GROUPS = 64
 
 
-class Groups(NamedTuple):
+@dataclass(frozen=True)
+class Groups:
     """Datasets in groups; a group lies in one half of :func:`~gibbs_dp.estimators.fold_of`.
 
     Attributes

@@ -43,8 +43,8 @@ class MembershipScores:
     """Accumulates log odds of membership, a block of draws at a time.
 
     For a draw ``theta`` and an example ``z`` the score is ``log mean_k p(theta | Z_k with z as its
-    first example) / mean_k p(theta | Z_k)``, an estimate of ``log p(theta | z_i = z) / p(theta)`` (Yeom
-    et al. 2018 have the setting). Draw and example are of one half of the datasets, ``Z_k`` of the
+    first example) / mean_k p(theta | Z_k)``, an estimate of ``log p(theta | z_i = z) / p(theta)``
+    (Yeom et al. 2018 have the setting). Draw and example are of one half of the datasets, ``Z_k`` of the
     other: whatever these and their normalizers are, the score is a rule found without the draw and
     the example. So what is measured of it, at a threshold of 0 that was set beforehand, bounds
     the best attacker from below on average. What the rule's own luck does to it is of second

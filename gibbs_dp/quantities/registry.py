@@ -67,10 +67,7 @@ def others(
     )
 
 
-_LEARNT = [
-    column
-    for quantity in (OnAverageKL(), *others(information=NAMES))
-    for column in quantity.columns
-]
+_QUANTITIES = (OnAverageKL(), *others(information=NAMES))
+_LEARNT = [column for quantity in _QUANTITIES for column in quantity.columns]
 COLUMNS: dict[str, Column] = {c.name: c for c in (*FRAME[:3], *_LEARNT, *FRAME[3:])}
 """Every column, by name, in the order of a report."""
