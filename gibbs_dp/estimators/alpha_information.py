@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gibbs_dp.estimators.average import Average
-from gibbs_dp.estimators.group_sums import Grouped, Out, Rows
+from gibbs_dp.estimators.group_sums import Columns, Grouped, Out
 from gibbs_dp.estimators.left_out import left_out
 
 # A logarithm this large is of a mean that draws do not determine; it only has to stay finite.
@@ -79,14 +79,17 @@ def alpha_information_upper(sums: Grouped, alpha: float) -> Average | None:
         mixture = np.logaddexp(sums.log_sum(1.0, half), 0.0) - np.log(size)
         mine = np.logaddexp(sums.log_sum(alpha, half), 0.0) - np.log(size)
         guess = (sums.log_sum(alpha, 1 - half) - np.log(sums.size(1 - half))) / alpha
-        log_ratio = np.minimum(mine - (alpha - 1.0) * guess - mixture, _LARGEST_LOG)
+        log_ratio = mine - (alpha - 1.0) * guess - mixture
+        if np.max(log_ratio[is_mine > 0, 0]) > _LARGEST_LOG:
+            return None
+        log_ratio = np.minimum(log_ratio, _LARGEST_LOG)
         powers.append(sums.mean(np.exp(log_ratio), is_mine))
         norms.append(sums.mean(_ratio_to_mixture(sums, alpha, half), is_mine))
     found = left_out(_above_log(*powers) / (alpha - 1.0) + _above_log(*norms), sums.num_datasets)
     return found if found.se < found.value else None
 
 
-def _above_log(one: Rows, two: Rows) -> Rows:
+def _above_log(one: Columns, two: Columns) -> Columns:
     """Average of two logarithms of means, each from above, with the other as where to touch."""
     touch = 0.5 * (one / two + two / one) - 1.0
     return np.asarray(touch + 0.5 * (np.log(one) + np.log(two)))

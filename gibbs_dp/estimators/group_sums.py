@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from gibbs_dp.estimators.left_out import Groups, groups_of
 
 Rows = Float[np.ndarray, " rows"]
+Columns = Float[np.ndarray, " columns"]
 Out = Float[np.ndarray, "rows columns"]
 
 
@@ -174,7 +175,7 @@ class Grouped(NamedTuple):
         columns = [found[:, kept > 0].max(axis=1) for kept in fold.T]
         return np.stack(columns, axis=1)
 
-    def mean(self, values: Out, is_used: Float[np.ndarray, " rows"] | None = None) -> Rows:
+    def mean(self, values: Out, is_used: Rows | None = None) -> Columns:
         """Mean over the draws that are there, of those that are used; one a column."""
         weight = self.weight if is_used is None else self.weight * is_used[:, None]
         there = weight * np.where(weight > 0, values, 0.0)

@@ -44,9 +44,9 @@ class MembershipScores:
 
     For a draw ``theta`` and an example ``z`` the score is ``log mean_k p(theta | Z_k with z as its
     first example) / mean_k p(theta | Z_k)``, an estimate of ``log p(theta | z_i = z) / p(theta)``
-    (Yeom et al. 2018 have the setting). Draw and example are of one half of the datasets, ``Z_k`` of the
-    other: whatever these and their normalizers are, the score is a rule found without the draw and
-    the example. So what is measured of it, at a threshold of 0 that was set beforehand, bounds
+    (Yeom et al. 2018 have the setting). Draw and example are of one half of the datasets, ``Z_k``
+    of the other: whatever these and their normalizers are, the score is a rule found without them.
+    So what is measured of it, at a threshold of 0 that was set beforehand, bounds
     the best attacker from below on average. What the rule's own luck does to it is of second
     order, as the rule is nearly the best, and not in the errors.
 
