@@ -88,7 +88,7 @@ def divergence(p, datasets, weight):
 
 
 def gaussian_truth():
-    """Closed forms, and quadrature over the normal laws of draw and example or dataset mean."""
+    """Take closed forms, and quadrature over normal laws of draw and example or dataset mean."""
     n, gamma = GAUSSIAN_N, 1.0
     within, between = 1 / (n * gamma), 1 / n  # of a draw, and of datasets' means
     of_rest = within + (n - 1) / n**2  # of a draw given one example, whose mean is z / n

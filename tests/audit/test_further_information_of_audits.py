@@ -27,13 +27,13 @@ TRUTH = {
 
 @pytest.fixture(scope="module")
 def finite():
-    # A loss that knows its range: 2 (theta - z)^2 / 2 at half the gammas is the same posterior.
+    # A loss that knows its range: (theta - z)^2 / 2 at twice the gammas is the same posterior.
     posterior = gdp.GibbsPosterior(
-        gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(0.0, 1.0, 1))
+        gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(-0.1, 1.1, 1))
     )
     return gdp.audit(
         posterior, gdp.populations.Finite(Z[:, None], PROBS), 4, [0.4, 2.0, 6.0], 256,
-        kernel=gdp.Grid(THETA[:, None]), domain=gdp.Domain(z=(0.0, 1.0)), information=NAMES,
+        kernel=gdp.Grid(THETA[:, None]), domain=gdp.Domain(x_bound=1.0), information=NAMES,
         progress=False,
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_a_gaussian_mean_has_its_closed_forms():
 def test_dependent_examples_have_no_membership():
     posterior = gdp.GibbsPosterior(
         total_loss=lambda theta, z: jax.numpy.abs(jax.numpy.mean(z) - theta),
-        prior=gdp.Flat(gdp.supports.box(0.0, 1.0)),
+        prior=gdp.Flat(gdp.supports.box(-0.1, 1.1)),
     )
     report = gdp.audit(
         posterior, gdp.populations.Finite(Z, PROBS), 4, [1.0], 32, kernel=gdp.Grid(THETA),

@@ -79,6 +79,11 @@ class FurtherInformation(Quantity):
                     f"{upper} is absent at gamma={', '.join(missing)}: too few datasets for so "
                     "much information; raise num_information."
                 )
+        if "conditional" in self.asked and settings.group_size != 1:
+            found.append(
+                "conditional_information_upper is absent: it is of single examples replaced; pass "
+                "group_size=1."
+            )
         wanted = "membership" in self.asked and self.mutual.num_datasets > 0
         if wanted and not any("membership_advantage_lower" in row for row in rows):
             found.append(

@@ -156,7 +156,7 @@ def _conditional(result: Result, row: Row, found: Further | None, width: float |
         return out
     upper = {"n log 2": Average(n * math.log(2.0), 0.0, 0)}
     if "jensen_shannon" in row and (settings.is_exact or row["on_average_kl"] <= LARGE_KL):
-        upper["n jensen_shannon"] = _times(row, "jensen_shannon", n)
+        upper["n jensen_shannon"] = _times(row, "jensen_shannon", float(n))
     else:
         upper["n on_average_kl / 4"] = _times(row, "on_average_kl", 0.25 * n)
     if "mutual_information_upper" in row:
