@@ -241,8 +241,8 @@ def log_product(
 
     Examples
     --------
-    >>> float(log_product(np.zeros((1, 3)), np.zeros((3, 1)))[0, 0]) == np.log(3.0)
-    True
+    >>> round(float(log_product(np.zeros((1, 3)), np.zeros((3, 1)))[0, 0]), 6)  # log 3
+    1.098612
     """
     top_a, top_b = a.max(axis=1, keepdims=True), b.max(axis=0, keepdims=True)
     sums = np.exp(a - top_a) @ np.exp(b - top_b)

@@ -43,7 +43,7 @@ def generalization_tail_from_alpha_information(
     --------
     >>> round(generalization_tail_from_alpha_information(
     ...     0.5, 100, sigma=0.5, alpha=math.inf, delta=0.05), 6)
-    0.144734
+    0.144722
     """
     checks.nonnegative("information", information, allow_infinite=True)
     checks.positive("sigma", sigma)
