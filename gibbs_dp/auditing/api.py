@@ -44,6 +44,7 @@ from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.attacker.quantity import check_releases
+from gibbs_dp.quantities.information.names import DEFAULT, InformationName, check_names
 from gibbs_dp.quantities.mutual_information.quantity import check_information
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import others
@@ -83,6 +84,7 @@ def audit(
     block_size: int | None = None,
     num_information: int | None = None,
     sigma: float | Literal["empirical"] | None = None,
+    information: Sequence[InformationName] = DEFAULT,
     num_releases: int = 1,
     store: Store | str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
@@ -157,6 +159,11 @@ def audit(
     num_releases
         Independent draws of one posterior that the attacker of ``on_average_tv`` and the columns
         beside it sees together; at most ``num_chains``.
+    information
+        What is learnt from the comparison of datasets, () for nothing: "mutual" information, and
+        on request Sibson's "alpha" information of orders 2 and 8, maximal "leakage", T-information
+        ("tv"), "conditional" information by supersamples, and "membership", what a draw says about
+        one example where the others are unknown; each with its bound of the generalization error.
     store
         Folder that keeps every finished block of datasets: killed at any moment, the same call
         continues and ends with the same numbers, and further datasets, gammas or a smaller
@@ -236,9 +243,11 @@ def audit(
             num_gammas=len(checked),
         )
     releases = check_releases(num_releases, num_chains, sampler.traits.is_exact)
+    names = check_names(information)
     num_information = check_information(
         num_information, counts.num_datasets, posterior.dim, getattr(source, "is_mixture", False)
     )
+    num_information = num_information if names else 0
     settings = Settings(
         posterior=posterior,
         population=source,
@@ -256,7 +265,7 @@ def audit(
         max_datasets=counts.max_datasets,
         block_size=positive_count("block_size", block_size),
         leading=leading,
-        others=others(num_information, sigma, domain, adjacency, releases),
+        others=others(num_information, sigma, domain, adjacency, names, releases),
     )
     identity = Identity(settings)
     if held is None:  # what a store holds has been checked

@@ -38,6 +38,7 @@ COUNTS = options_of(
     rel_error="add datasets until on_average_kl is known to this share",
     max_datasets={"help": "where --rel-error stops", "shown": "64 times --num-datasets"},
     num_information="datasets compared for mutual information, 0 for none",
+    information={"help": "what they are compared for", "metavar": "NAME"},
     block_size="datasets per compiled call (default: by the device)",
     sigma="subgaussian parameter of the loss",
     num_releases="independent draws that the attacker sees together",

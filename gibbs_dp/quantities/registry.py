@@ -9,6 +9,7 @@ from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.discretization import Discretization
+from gibbs_dp.quantities.information import NAMES, FurtherInformation, Supersample
 from gibbs_dp.quantities.lattice import Lattice
 from gibbs_dp.quantities.mixing import Mixing
 from gibbs_dp.quantities.mutual_information import MutualInformation
@@ -40,13 +41,14 @@ def others(
     sigma: float | Literal["empirical"] | None = None,
     domain: Domain | None = None,
     adjacency: Adjacency = "replace-one",
+    information: tuple[str, ...] = ("mutual",),
     num_releases: int = 1,
 ) -> tuple[Quantity, ...]:
     """Return what an audit learns beside on-average KL, in the order of a report's columns.
 
     Parameters
     ----------
-    num_information, sigma, domain, adjacency, num_releases
+    num_information, sigma, domain, adjacency, information, num_releases
         As in ``gibbs_dp.audit``.
 
     Returns
@@ -54,9 +56,12 @@ def others(
     tuple[Quantity, ...]
         One object a quantity.
     """
+    mutual = MutualInformation(num_information, sigma, domain, "mutual" in information)
     return (
         Risks(),
-        MutualInformation(num_information, sigma, domain),
+        mutual,
+        *((Supersample(),) if "conditional" in information else ()),
+        FurtherInformation(information, mutual),
         WorstCase(domain, adjacency),
         Attacker(num_releases),
         Mixing(),
@@ -65,6 +70,7 @@ def others(
     )
 
 
-_LEARNT = [column for quantity in (OnAverageKL(), *others()) for column in quantity.columns]
+_QUANTITIES = (OnAverageKL(), *others(information=NAMES))
+_LEARNT = [column for quantity in _QUANTITIES for column in quantity.columns]
 COLUMNS: dict[str, Column] = {c.name: c for c in (*FRAME[:3], *_LEARNT, *FRAME[3:])}
 """Every column, by name, in the order of a report."""

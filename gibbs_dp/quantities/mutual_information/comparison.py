@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -24,16 +23,12 @@ from gibbs_dp.estimators.table_sums import (
     CACHED_ENTRIES,
     Swaps,
     Table,
-    consistency_sums,
-    contrast_sums,
     rows_at_once,
 )
-from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.mutual_information.exact_swaps import SwapSums, log_priors
 from gibbs_dp.quantities.mutual_information.kept import Kept
 from gibbs_dp.quantities.mutual_information.tables import (
     Look,
-    has_statistics,
     is_resolved,
     look_at,
     pair_losses,
@@ -58,7 +53,7 @@ Points = Float[np.ndarray, "points dim"]
 Losses = Float[Array, "points columns"]
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """Draws of some datasets, padded to the shape of all blocks."""
 
     datasets: Int[np.ndarray, " owners"]
@@ -129,44 +124,53 @@ class Comparison:
 
     def run(self) -> tuple[ContrastSums, Float[np.ndarray, " datasets"]]:
         """Sum up the comparison; with corrections that made the log normalizers consistent."""
+        blocks = list(self.blocks())
+        correction, single = self.consistent(blocks)
         level = np.asarray(self.kept.log_normalizer, np.float64)
-        blocks = list(self._blocks())
-        checks = ConsistencySums(self.layout)
-        # One block is kept between the two passes; more are computed again.
-        single = self._table(blocks[0], level) if len(blocks) == 1 else None
-        for block in blocks:
-            checks.add(single or self._table(block, level))
-        correction = np.zeros(self.count)
-        se = np.asarray(self.kept.log_normalizer_se, np.float64)[self.good]
-        correction[self.good] = checks.correction(se)
         sums = ContrastSums(self.layout, DRAWS_PER_DATASET)
         for block in blocks:
             table = single._replace(level=self._levels(level + correction)) if single else None
-            swaps = self._swaps(block) if self._has_individual else None
-            sums.add(table or self._table(block, level + correction), swaps)
+            swaps = self.swaps(block) if self._has_individual else None
+            sums.add(table or self.table(block, level + correction), swaps)
         return sums, correction
+
+    def consistent(
+        self, blocks: list[Block]
+    ) -> tuple[Float[np.ndarray, " datasets"], Table | None]:
+        """Find what to add to log normalizers; with the table where there is but one block."""
+        level = np.asarray(self.kept.log_normalizer, np.float64)
+        checks = ConsistencySums(self.layout)
+        # One block is kept between the two passes; more are computed again.
+        single = self.table(blocks[0], level) if len(blocks) == 1 else None
+        for block in blocks:
+            checks.add(single or self.table(block, level))
+        correction = np.zeros(self.count)
+        se = np.asarray(self.kept.log_normalizer_se, np.float64)[self.good]
+        correction[self.good] = checks.correction(se)
+        return correction, single
 
     def largest_spread(self) -> float | None:
         """Largest standard deviation, over datasets' first examples, of the loss at a draw."""
         if self.settings.posterior.structured:
             return None
         spreads = []
-        for block in self._blocks():
+        for block in self.blocks():
             firsts, everyone = self.shared.look().first, np.arange(self.count)
             losses = point_losses(self.settings.posterior, firsts, everyone, block.points)
             good = self._only_good(np.asarray(losses, np.float64), block.is_used)
             spreads.append(good.std(axis=1))
         return float(np.concatenate(spreads).max())
 
-    def _blocks(self) -> Iterator[_Block]:
+    def blocks(self) -> Iterator[Block]:
+        """Draws that datasets are compared on, in parts."""
         each = DRAWS_PER_DATASET
-        size = _block_size(self.count)
+        size = block_size(self.count)
         draws = np.nan_to_num(compared(np.asarray(self.kept.u)))
         for start in range(0, self.count, size):
             wanted = np.arange(start, start + size)
             datasets = np.minimum(wanted, self.count - 1)
             is_used = (wanted < self.count) & self.good[datasets]
-            yield _Block(
+            yield Block(
                 datasets,
                 draws[datasets].reshape(size * each, -1),
                 np.repeat(datasets, each),
@@ -191,7 +195,7 @@ class Comparison:
         """Columns of the tables."""
         return layout_of(self.good)
 
-    def _table(self, block: _Block, level: Float[np.ndarray, " datasets"]) -> Table:
+    def table(self, block: Block, level: Float[np.ndarray, " datasets"]) -> Table:
         """Log posterior density over prior density of every draw under every dataset."""
         column = np.zeros(self.count, np.int32)
         column[self.good] = self.layout.position
@@ -210,7 +214,7 @@ class Comparison:
         centred = np.where(self.good, level, 0.0) - level[self.good].mean()
         return jnp.asarray(centred[self.layout.datasets], jnp.zeros(()).dtype)
 
-    def _swaps(self, block: _Block) -> Swaps:
+    def swaps(self, block: Block) -> Swaps:
         """Log density gained when ``Z_k``'s first example becomes that of a draw's own dataset."""
         posterior, datasets = self.settings.posterior, self.layout.datasets
         firsts = self.shared.look().first
@@ -219,7 +223,7 @@ class Comparison:
         if points is not None and points.shape[0] * self.count**2 <= MAX_TERMS:
             gain = jnp.asarray(self._exact_gain(block.datasets, np.asarray(points)), losses.dtype)
             return Swaps(losses, gain)
-        draws = np.nan_to_num(_thinned(np.asarray(self.kept.u))[datasets])
+        draws = np.nan_to_num(thinned(np.asarray(self.kept.u))[datasets])
         gamma = self.result.tuned.inputs.gamma
         gain = swap_terms(posterior, firsts, block.datasets, datasets, draws, gamma)
         return Swaps(losses, gain)
@@ -244,50 +248,17 @@ class Comparison:
         return sums.result()
 
 
-def rehearse(settings: Asked, count: int) -> None:
-    """Run what comparisons of quadratic losses run on blank numbers: it is compiled then.
-
-    Meant for a core that would wait for the first block's compilation; once for a posterior and
-    a shape.
-    """
-    posterior, dim = settings.posterior, settings.posterior.dim
-    if count == 0 or settings.is_exact or not has_statistics(posterior):
-        return
-    dtype = jnp.zeros(()).dtype
-    shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
-    if shape in _rehearsed.setdefault(posterior, set()):
-        return
-    _rehearsed[posterior].add(shape)
-    shared = Shared(settings, jnp.zeros((dim,), dtype), count)
-    size = _block_size(count)
-    points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
-    datasets = layout_of(np.ones(count, bool)).datasets
-    shared.losses(points, datasets)
-    firsts, owners = shared.look().first, np.arange(size) % count
-    losses = point_losses(posterior, firsts, datasets, points)
-    draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
-    gain = swap_terms(posterior, firsts, owners, datasets, _thinned(draws), jnp.ones((), dtype))
-    own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
-    is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
-    table = Table(losses, *map(jnp.asarray, (own, is_draw, level, is_used, np.ones((), dtype))))
-    consistency_sums(table)
-    contrast_sums(table, Swaps(losses, gain))
-
-
-_rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
-
-
 def compared(draws: Float[np.ndarray, "datasets chains draws *dim"]) -> Float[np.ndarray, ...]:
     """One draw of each of the first chains: far apart, their directions independent."""
     return draws[:, :DRAWS_PER_DATASET, -1]
 
 
-def _thinned(draws: Float[np.ndarray, "datasets chains draws dim"]) -> Float[np.ndarray, ...]:
+def thinned(draws: Float[np.ndarray, "datasets chains draws dim"]) -> Float[np.ndarray, ...]:
     """Evenly spaced draws of every chain, about ``DRAWS_OF_SWAPS`` of a dataset in all."""
     return draws[:, :, :: max(1, draws.shape[1] * draws.shape[2] // DRAWS_OF_SWAPS)]
 
 
-def _block_size(count: int) -> int:
+def block_size(count: int) -> int:
     """Datasets whose draws are compared with all others at once: a chunk, or whole chunks."""
     most = min(count, max(1, MAX_ENTRIES // (count * DRAWS_PER_DATASET)))
     step = rows_at_once(layout_of(np.ones(count, bool)).datasets.size) // DRAWS_PER_DATASET

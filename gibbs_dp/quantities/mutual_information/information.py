@@ -98,7 +98,7 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
     present = [d for d in draws if d is not None and d.u.shape[0] == count]
     if len(present) < len(results) or count < MIN_INFORMATION:
         return [None] * len(results)
-    good = np.stack([_usable(r, d) for r, d in zip(results, present, strict=True)])
+    good = np.stack([usable(r, d) for r, d in zip(results, present, strict=True)])
     gaps = _normalizer_gaps([r.gamma for r in results], present, good)
     shared = Shared(settings, jnp.asarray(results[0].tuned.inputs.anchor), count)
     found = sweep.find(
@@ -120,7 +120,8 @@ def _stored_name(settings: Asked, count: int, with_spread: bool) -> str:
     return f"information-in-halves-{count}{route}{'-with-spread' if with_spread else ''}"
 
 
-def _usable(result: Result, kept: Kept) -> Bool[np.ndarray, " datasets"]:
+def usable(result: Result, kept: Kept) -> Bool[np.ndarray, " datasets"]:
+    """Datasets that did not fail and whose normalizer is known."""
     good = is_believed(result.summary)[: kept.u.shape[0]]
     return good & np.isfinite(kept.log_normalizer) & np.isfinite(kept.u).all(axis=(1, 2, 3))
 

@@ -18,7 +18,6 @@ from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy.constants import declared_range
 from gibbs_dp.quantities.mutual_information.columns import COLUMNS
-from gibbs_dp.quantities.mutual_information.comparison import rehearse
 from gibbs_dp.quantities.mutual_information.information import (
     MIN_INFORMATION,
     Information,
@@ -26,6 +25,7 @@ from gibbs_dp.quantities.mutual_information.information import (
 )
 from gibbs_dp.quantities.mutual_information.kept import Kept as DrawsKept
 from gibbs_dp.quantities.mutual_information.kept import keep_draws
+from gibbs_dp.quantities.mutual_information.rehearsal import rehearse
 from gibbs_dp.quantities.mutual_information.row import SEEN, information_row
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
@@ -47,6 +47,8 @@ class MutualInformation(Quantity):
         loss's range on the domain; "empirical": the largest standard deviation seen.
     domain
         Declared bounds on examples.
+    is_shown
+        Whether there are columns; other information may be all that is wanted of the comparison.
 
     Raises
     ------
@@ -57,6 +59,7 @@ class MutualInformation(Quantity):
     num_datasets: int = 0
     sigma: float | Literal["empirical"] | None = None
     domain: Domain | None = None
+    is_shown: bool = True
 
     name = "mutual_information"
     Kept = DrawsKept
@@ -103,7 +106,7 @@ class MutualInformation(Quantity):
     def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Bounds of information and of the generalization error."""
         found: Information | None = result.found.get(self.name)
-        if found is None:
+        if found is None or not self.is_shown:
             return {}, []
         kl = result.only_believed(result.leading)
         sigma = self.subgaussian_sigma(result.settings, found)

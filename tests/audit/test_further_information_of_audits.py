@@ -1,0 +1,115 @@
+"""Further information in reports, against exact sums and closed forms.
+
+Bounds hold within 4 standard errors, a false-alarm rate of 3e-5 a number.
+"""
+
+import jax
+import numpy as np
+import pytest
+from problems import gaussian_examples, gaussian_mean
+
+import gibbs_dp as gdp
+from gibbs_dp.quantities.information import check_names
+
+NAMES = ("mutual", "alpha", "leakage", "tv", "conditional", "membership")
+THETA, Z, PROBS = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
+# Of the finite class at gamma 0.2, 1 and 3, enumerated.
+TRUTH = {
+    "alpha_information_2": (0.011113, 0.155986, 0.455580),
+    "alpha_information_8": (0.041642, 0.369277, 0.778106),
+    "leakage": (0.208701, 0.630805, 1.031130),
+    "t_information": (0.03655, 0.14797, 0.28949),
+    "conditional_information": (0.002806, 0.044720, 0.163150),
+    "membership_advantage": (0.020127, 0.076633, 0.128835),
+    "membership_auc": (0.514592, 0.554309, 0.590521),
+}
+
+
+@pytest.fixture(scope="module")
+def finite():
+    # A loss that knows its range: (theta - z)^2 / 2 at twice the gammas is the same posterior.
+    posterior = gdp.GibbsPosterior(
+        gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(-0.1, 1.1, 1))
+    )
+    return gdp.audit(
+        posterior, gdp.populations.Finite(Z[:, None], PROBS), 4, [0.4, 2.0, 6.0], 256,
+        kernel=gdp.Grid(THETA[:, None]), domain=gdp.Domain(x_bound=1.0), information=NAMES,
+        progress=False,
+    )  # fmt: skip
+
+
+def test_bounds_of_a_finite_class_are_on_their_sides(finite):
+    for name, truth in TRUTH.items():
+        for end, sign in (("lower", 1.0), ("upper", -1.0)):
+            column = f"{name}_{end}"
+            if column in finite.columns:
+                error = finite[f"{column}_se"] if f"{column}_se" in finite.columns else 0.0
+                beyond = sign * (finite[column] - np.array(truth))
+                assert not (beyond > 4 * error).any(), column
+    z = finite["jensen_shannon"] - np.array([0.000703, 0.011559, 0.045658])
+    assert (np.abs(z) < 4 * finite["jensen_shannon_se"] + 1e-6).all()
+    assert finite["leakage_upper_from"][2] == "log candidates"
+    assert finite.warnings == ()
+
+
+def test_generalization_is_within_every_bound(finite):
+    gap = finite["generalization_error"] - 3 * finite["generalization_error_se"]
+    bounds = [c for c in finite.columns if c.startswith("generalization_upper") and "_se" not in c]
+    assert len(bounds) == 2 + 2 + 1 + 1 + 1 + 1
+    for column in bounds:
+        assert not (gap > finite[column]).any(), column
+    for order in ("alpha_2", "alpha_8", "leakage"):
+        seen = finite[f"generalization_tail_{order}"]
+        assert (seen[~np.isnan(seen)] > finite["generalization_upper"][~np.isnan(seen)]).all()
+
+
+def test_a_gaussian_mean_has_its_closed_forms():
+    report = gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), 30, [1.0], 256,
+        information=("alpha", "tv", "membership", "conditional"), progress=False,
+    )  # fmt: skip
+    assert "mutual_information_lower" not in report.columns
+    truths = {
+        "alpha_information_2": 0.5 * np.log(3.0),  # log(1 + a between / within) / 2
+        "alpha_information_8": 0.5 * np.log(9.0),
+        "t_information": 0.3061,  # quadrature
+        "membership_advantage": 0.041586,
+    }
+    for name, truth in truths.items():
+        low, high = f"{name}_lower", f"{name}_upper"
+        assert report[low][0] - 4 * report[f"{low}_se"][0] < truth, name
+        if high in report.columns:
+            assert report[high][0] + 4 * report[f"{high}_se"][0] > truth, name
+    # The loss has no range, so that there are no bounds that need one.
+    assert not [c for c in report.columns if c.startswith("generalization_upper")]
+    assert report["conditional_information_upper"][0] > report["conditional_information_lower"][0]
+
+
+def test_dependent_examples_have_no_membership():
+    posterior = gdp.GibbsPosterior(
+        total_loss=lambda theta, z: jax.numpy.abs(jax.numpy.mean(z) - theta),
+        prior=gdp.Flat(gdp.supports.box(-0.1, 1.1)),
+    )
+    report = gdp.audit(
+        posterior, gdp.populations.Finite(Z, PROBS), 4, [1.0], 32, kernel=gdp.Grid(THETA),
+        information=("membership", "conditional"), progress=False,
+    )  # fmt: skip
+    assert not [c for c in report.columns if c.startswith("membership")]
+    assert [note for note in report.notes if note.startswith("membership is absent")]
+    assert report["conditional_information_upper"][0] > 0
+
+
+def test_nothing_asked_for_is_nothing_found():
+    report = gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), 20, [0.5], 32, information=(), progress=False
+    )
+    assert report.settings["num_information"] == 0
+    assert not [c for c in report.columns if "information" in c]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"), [(("mutal",), "'mutal' is not 'mutual'"), ("mutual", "give a list of names")]
+)
+def test_wrong_names_are_refused(names, said):
+    with pytest.raises(ValueError, match=f"information: .*{said}"):
+        check_names(names)
