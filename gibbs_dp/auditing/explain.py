@@ -8,7 +8,7 @@ from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import cautions as one_dataset
-from gibbs_dp.quantities import lattice, mixing, risks, worst_case
+from gibbs_dp.quantities import exposure, lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
 from gibbs_dp.quantities.registry import COLUMNS
@@ -47,6 +47,11 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         information.NORMALIZERS_DISAGREE,
         information.POOR_OVERLAP,
         information.NOISY_NORMALIZER,
+    ),
+    "Of the rows of a table": (
+        exposure.SENSITIVE,
+        exposure.FEW_HOLDERS,
+        exposure.HEAVY_ROWS,
     ),
     "Of sums on a grid": (lattice.TOO_NARROW, lattice.TOO_COARSE),
     "Of draws from one posterior": (

@@ -22,6 +22,8 @@ from gibbs_dp.engine.view import PairView, View
 
 Row = dict[str, Any]
 Means = dict[str, Float[np.ndarray, " datasets"]]
+# Columns by name, a number for every row of the population's table.
+RowTable = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,16 @@ class Quantity:
         """
         del result, row
         return {}, []
+
+    def by_row(self, results: Sequence[Result]) -> tuple[RowTable, ...]:
+        """Return what it finds of single rows of a table, for each gamma; () for nothing."""
+        del results
+        return ()
+
+    def of_rows(self, result: Result, table: RowTable) -> list[Warned]:
+        """Say what is wrong with what :meth:`by_row` found at one gamma."""
+        del result, table
+        return []
 
     def cautions(self, settings: Asked) -> list[Warned]:
         """Say what is wrong with the report as a whole, whatever gamma."""
