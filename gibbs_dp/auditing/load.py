@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp import io
-from gibbs_dp.auditing.report import PER_DATASET, PER_ROW, Report
+from gibbs_dp.auditing.exposed import PER_ROW
+from gibbs_dp.auditing.report import PER_DATASET, Report
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS
 
@@ -115,4 +116,6 @@ def _row_tables(contents: io.Contents) -> tuple[RowTable, ...]:
     ):
         raise ValueError("its figures of single rows are no tables of numbers")
     # In the order of the columns, whatever that of the file.
-    return tuple({"row": rows} | {name: tables[name][i] for name in _OF_ROWS} for i in range(gammas))
+    return tuple(
+        {"row": rows} | {name: tables[name][i] for name in _OF_ROWS} for i in range(gammas)
+    )

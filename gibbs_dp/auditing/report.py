@@ -15,7 +15,8 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
-from gibbs_dp.auditing import exposed, shown
+from gibbs_dp.auditing import shown
+from gibbs_dp.auditing.exposed import WithExposure, exposure_section, listed, row_variables
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.io import html
 from gibbs_dp.quantities.registry import COLUMNS
@@ -28,12 +29,10 @@ if TYPE_CHECKING:
 
 # What the values of single datasets are called in files, after the name of their mean.
 PER_DATASET = "_per_dataset"
-# And figures of single rows of a table.
-PER_ROW = "_per_row"
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(WithExposure):
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
@@ -110,37 +109,6 @@ class Report:
 
     # -- views ----------------------------------------------------------------------------
 
-    @property
-    def exposure(self) -> pd.DataFrame:
-        """What every row of the table costs, on average over the datasets that hold it.
-
-        Per-instance privacy (Wang 2019) averaged over the draw: the row is replaced by a fresh
-        one. For each gamma the rows are in the order of ``ranked_by`` (nats), their on-average KL
-        by the datasets of even number. The other columns are from the datasets of odd number: the
-        largest of many estimates overstates its row, and these have not chosen it. For a row that
-        was chosen otherwise, the mean of ``ranked_by`` and ``on_average_kl`` uses all datasets.
-        The list is as sensitive as the table.
-
-        Returns
-        -------
-        DataFrame
-            A line a gamma and row: ``gamma``, ``rank``, ``row`` (its number in the table),
-            ``ranked_by``, ``on_average_kl`` (nats), ``advantage`` (the best attacker's true
-            positive minus false positive rate), each with its standard error over datasets
-            (``_se``) and Student's 95% interval (``_low``, ``_high``), ``num_datasets`` that these
-            are over, and ``tail_flag``: draws cannot tell so large a KL, which is too small.
-
-        Raises
-        ------
-        ValueError
-            If the audit was without ``exposure=True``.
-        """
-        return exposed.exposure_frame(self._gammas, self.row_tables)
-
-    @property
-    def _gammas(self) -> list[float]:
-        return [row["gamma"] for row in self.rows]
-
     def to_dataframe(self) -> pd.DataFrame:
         """All columns, indexed by gamma."""
         import pandas as pd  # slow to import
@@ -164,12 +132,8 @@ class Report:
             for line, column in zip(padded, columns, strict=True):
                 line[: len(column)] = column
             variables[name + PER_DATASET] = (("gamma", "dataset"), padded, {})
-        coordinates = {"gamma": frame.index.to_numpy()}
-        if self.row_tables:
-            coordinates["row"] = self.row_tables[0]["row"]
-            for name in self.row_tables[0].keys() - {"row"}:
-                table = np.stack([found[name] for found in self.row_tables])
-                variables[name + PER_ROW] = (("gamma", "row"), table, {})
+        of_rows, rows = row_variables(self.row_tables)
+        coordinates = {"gamma": frame.index.to_numpy()} | rows
         attributes = {
             "gibbs_dp_kind": "report",
             "gibbs_dp_version": __version__,
@@ -177,7 +141,7 @@ class Report:
             "warnings": json.dumps(self.warnings),
             "notes": json.dumps(self.notes),
         }
-        return xr.Dataset(variables, coordinates, attributes)
+        return xr.Dataset(variables | of_rows, coordinates, attributes)
 
     def to_json_rows(self) -> list[str]:
         """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent.
@@ -186,7 +150,7 @@ class Report:
         """
         found = [io.json_row(row) for row in self.rows]
         for row, table in zip(found, self.row_tables, strict=bool(self.row_tables)):
-            row["exposure"] = exposed.listed(row["gamma"], table)
+            row["exposure"] = listed(row["gamma"], table)
         return [json.dumps(row) for row in found]
 
     def summary(self) -> str:
@@ -267,35 +231,6 @@ class Report:
             raise ValueError("label: it names this report among others on the same ax; pass ax=.")
         return plot_report(self, title, DEFAULT if panels is None else panels)
 
-    def plot_exposure(self, title: str | None = None, gamma: float | None = None) -> Figure:
-        """Draw what every row of the table costs over its rank: on-average KL, and advantage.
-
-        Parameters
-        ----------
-        title
-            Of the figure.
-        gamma
-            One of the report's. None: the largest.
-
-        Returns
-        -------
-        Figure
-            Two panels, with 95% intervals where rows are few. It shows as much as the list.
-
-        Raises
-        ------
-        ValueError
-            If the audit was without ``exposure=True``, or the report has no such gamma.
-        """
-        from gibbs_dp.auditing.plot_exposure import plot_exposure
-
-        frame = self.exposure
-        chosen = max(self._gammas) if gamma is None else gamma
-        if chosen not in self._gammas:
-            known = ", ".join(f"{g:g}" for g in self._gammas)
-            raise ValueError(f"gamma: {gamma!r} is not in the report; it has {known}.")
-        return plot_exposure(frame[frame["gamma"] == chosen], title)
-
     # -- files ----------------------------------------------------------------------------
 
     def to_html(
@@ -324,8 +259,7 @@ class Report:
         """
         from gibbs_dp.auditing.paged import report_page
 
-        figure = self.plot_exposure() if self.row_tables else None
-        section = exposed.exposure_section(self._gammas, self.row_tables, figure)
+        section = exposure_section(self)
         report_page(self, self.warnings, self.notes, title, about, section).save(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -63,9 +63,7 @@ def average_by_row(
         total = np.bincount(place, some.astype(np.float64).reshape(-1))
         row = found % num_rows
         held += np.bincount(row, minlength=num_rows)
-        for line, term in zip(
-            sums, (count, total, total**2, total * count, count**2), strict=True
-        ):
+        for line, term in zip(sums, (count, total, total**2, total * count, count**2), strict=True):
             line += np.bincount(row, term, num_rows)
     of_count, of_total, of_square, of_product, of_count_square = sums
     with np.errstate(divide="ignore", invalid="ignore"):

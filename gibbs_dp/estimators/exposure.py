@@ -7,16 +7,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from gibbs_dp._jaxlib.compile import in_memory
 from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
-from gibbs_dp.estimators.direct import MAX_EXPONENT, bounded, centred
+from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.estimators.direct import LARGEST_EXCESS, MAX_EXPONENT, bounded, centred
 
 # Of a factor of a ratio: that of an example, or of a ghost.
 _CLIP = 0.5 * MAX_EXPONENT
 # Ghosts whose total variation is computed, and that are jackknifed: each costs an operation for
 # every draw and example, or as many as there are groups of draws. KL takes all ghosts.
-_LOOKED_AT, _JACKKNIFED = 16, 8
+_LOOKED_AT, _JACKKNIFED = 16, 2
 # Groups of chains, and of steps, that the jackknife leaves out one at a time, at most.
 _MOST_GROUPS = 8
 
@@ -93,53 +95,75 @@ def example_exposure(
     # exp(x - y) - 1 = ab + a + b: exact for small arguments. For large ones these terms cancel;
     # plain exponentials do not.
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
-    (a, exp_a), (b, exp_b) = expm1_and_exp(x), expm1_and_exp(-y)
-    a, b = jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b)
-    share = (weight / weight.shape[0]).reshape(count)
+    is_so, share = gamma >= 0, (weight / weight.shape[0]).reshape(count)
 
-    weighted = a * share[:, None]
-    alone = total(weighted.T)[:, None] + jnp.einsum("t,tj->j", share, b, precision="highest")
-    means = jnp.einsum("ti,tj->ij", weighted, b, precision="highest")
-    means = means + jnp.where(is_large, -1.0, alone)
-    kl = jnp.mean(jnp.log1p(bounded(means)), axis=1)
+    def factors() -> tuple[Array, Array]:
+        (a, exp_a), (b, exp_b) = expm1_and_exp(x), expm1_and_exp(-y)
+        return jnp.where(is_large, exp_a, a), jnp.where(is_large, exp_b, b)
 
-    def excess(b: Float[Array, " points"]) -> Float[Array, "points n"]:
-        c = b[:, None]
-        return a * c + jnp.where(is_large, -1.0, a + c)
+    a, b = in_memory(is_so, factors)
 
-    def variation(b: Float[Array, " points"]) -> Float[Array, " n"]:
-        return _variation(excess(b), share[None])[1][0]
+    def excess(num: int) -> Float[Array, "points pairs"]:
+        """Each draw's ``exp(-delta) - 1``, ghost by ghost; so are all pairs below."""
+        c = b[:, :num, None]
+        pairs = a[:, None] * c + jnp.where(is_large, -1.0, a[:, None] + c)
+        return pairs.reshape(count, min(num, num_ghosts) * n)
 
-    advantage = jnp.mean(jax.lax.map(variation, b[:, :_LOOKED_AT].T), axis=0)
+    def mean_over_ghosts(pairs: Float[Array, " pairs"]) -> Float[Array, " n"]:
+        return jnp.mean(pairs.reshape(-1, n), axis=0)
+
+    weighted = b * share[:, None]
+    alone = total(weighted.T)[:, None] + matmul(share, a)[None]
+    means = jnp.einsum("tj,ti->ji", weighted, a, precision="highest")
+    kl = _mean_log1p(bounded(means + jnp.where(is_large, -1.0, alone)))
+    looked_at = in_memory(is_so, lambda: excess(_LOOKED_AT))
+    advantage = mean_over_ghosts(_variation(looked_at, share[None])[1][0])
     left = _left_out(weight)
     if left is None:
         return ExampleExposure(kl, advantage, jnp.zeros_like(kl))
+    u = looked_at[:, : min(_JACKKNIFED, num_ghosts) * n]
+    mean, whole = (found[0] for found in _variation(u, share[None]))
+    means, parts = _variation(u, left.share)
+    log_mean = jnp.log1p(mean)
+    of_kl = matmul(left.of_kl, log_mean - jnp.log1p(means))
+    of_advantage = matmul(left.of_advantage, whole - parts)
+    # Each draw is one of many, so second order is enough. Divided before squaring: no draw exceeds
+    # the sum of all draws, which fits in a float32.
+    scale = 1.0 / (1.0 + mean)
+    apart = (u * scale - mean * scale) ** 2
+    of_kl = of_kl - left.single * matmul(share, apart)
+    jackknifed = jnp.maximum(log_mean + of_kl, jnp.finfo(u.dtype).eps)
+    return ExampleExposure(
+        kl + mean_over_ghosts(of_kl),
+        advantage + mean_over_ghosts(of_advantage),
+        mean_over_ghosts(of_kl**2 / jackknifed),
+    )
 
-    def correction(b: Float[Array, " points"]) -> tuple[Array, Array, Array]:
-        u = excess(b)
-        log_mean, whole = (found[0] for found in _variation(u, share[None]))
-        log_means, parts = _variation(u, left.share)
-        of_kl = jnp.einsum("g,gi->i", left.of_kl, log_mean - log_means, precision="highest")
-        of_advantage = jnp.einsum("g,gi->i", left.of_advantage, whole - parts, precision="highest")
-        # Each draw is one of many, so second order is enough. Divided before squaring: no draw
-        # exceeds the sum of all draws, which fits in a float32.
-        apart = ((u - jnp.expm1(log_mean)) / jnp.exp(log_mean)) ** 2
-        of_kl = of_kl - left.single * jnp.einsum("t,ti->i", share, apart, precision="highest")
-        jackknifed = jnp.maximum(log_mean + of_kl, jnp.finfo(u.dtype).eps)
-        return of_kl, of_advantage, of_kl**2 / jackknifed
 
-    moved = jax.lax.map(correction, b[:, :_JACKKNIFED].T)
-    of_kl, of_advantage, tail = (jnp.mean(part, axis=0) for part in moved)
-    return ExampleExposure(kl + of_kl, advantage + of_advantage, tail)
+def _mean_log1p(x: Float[Array, "ghosts n"]) -> Float[Array, " n"]:
+    """Mean of ``log1p`` over ghosts, with one logarithm for a product of four."""
+    four = jnp.pad(jnp.minimum(x, LARGEST_EXCESS), ((0, -x.shape[0] % 4), (0, 0)))
+    product, *others = four.reshape(4, -1, x.shape[1])  # of (1 + x), minus one
+    for more in others:
+        product = product + more + product * more
+    return jnp.sum(jnp.log1p(bounded(product)), axis=0) / x.shape[0]
 
 
 def _variation(
-    excess: Float[Array, "points n"], share: Float[Array, "groups points"]
-) -> tuple[Float[Array, "groups n"], Float[Array, "groups n"]]:
-    """Log mean ratio and total variation, for each of several weightings of the draws."""
-    mean = bounded(jnp.einsum("gt,ti->gi", share, excess, precision="highest"))
-    below = jnp.maximum(mean[:, None] - excess, 0.0)  # of 1 - r, times 1 + mean
-    return jnp.log1p(mean), jnp.sum(share[:, :, None] * below, axis=1) / (1.0 + mean)
+    excess: Float[Array, "points pairs"], share: Float[Array, "groups points"]
+) -> tuple[Float[Array, "groups pairs"], Float[Array, "groups pairs"]]:
+    """Mean ``exp(-delta) - 1`` and total variation of pairs, by several weights of draws."""
+    mean = bounded(matmul(share, excess))
+
+    # Draw by draw: a sum over an inner axis is many times slower on CPUs, and fills their memory.
+    def add(
+        t: Int[Array, ""], so_far: Float[Array, "groups pairs"]
+    ) -> Float[Array, "groups pairs"]:
+        below = jnp.maximum(mean - excess[t], 0.0)  # of 1 - r, times 1 + mean
+        return so_far + share[:, t, None] * below
+
+    below = jax.lax.fori_loop(0, excess.shape[0], add, jnp.zeros_like(mean))
+    return mean, below / (1.0 + mean)
 
 
 def _left_out(weight: Float[Array, "chains draws"]) -> _Left | None:
@@ -171,4 +195,5 @@ def _left_out(weight: Float[Array, "chains draws"]) -> _Left | None:
     held = jnp.einsum("gt,t->g", is_out, share, precision="highest")
     kept = jnp.maximum(1.0 - held, jnp.finfo(weight.dtype).eps)
     of_advantage, of_kl = (kept * jnp.asarray(f, kept.dtype) for f in factors.T)
-    return _Left((1.0 - is_out) * share / kept[:, None], of_advantage, of_kl, single)
+    left = jnp.asarray(1.0 - is_out, share.dtype) * share / kept[:, None]
+    return _Left(left, of_advantage, of_kl, single)

@@ -15,7 +15,7 @@ from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.datasets import Stream, num_fresh, roots
-from gibbs_dp.engine.quantity import Column, Quantity, Row, RowTable
+from gibbs_dp.engine.quantity import Column, Quantity, RowTable
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View
 from gibbs_dp.model.populations import Population, Table
@@ -128,7 +128,7 @@ class Exposure(Quantity):
         return "by example"
 
     def request(self, settings: Asked) -> bool:
-        """Reports without it are others."""
+        """Say that reports without it are others."""
         del settings
         return True
 
@@ -155,9 +155,7 @@ class Exposure(Quantity):
         is_heavy = table["tail_flag"]
         if is_heavy.any():
             largest = float(np.nanmax(table["on_average_kl"][is_heavy]))
-            told.append(
-                HEAVY_ROWS(count=int(is_heavy.sum()), total=is_heavy.size, largest=largest)
-            )
+            told.append(HEAVY_ROWS(count=int(is_heavy.sum()), total=is_heavy.size, largest=largest))
         return told
 
 
@@ -202,9 +200,7 @@ def _of_gamma(result: Result, rows: Int[np.ndarray, "datasets n"]) -> RowTable:
     is_used = result.is_good & is_finite
     is_odd = np.arange(is_used.size) % 2 == 1
 
-    def averages(
-        of: Float[np.ndarray, "datasets places"], chosen: Bool[np.ndarray, " datasets"]
-    ) -> estimators.RowAverages:
+    def averages(of: Any, chosen: Bool[np.ndarray, " datasets"]) -> estimators.RowAverages:
         return estimators.average_by_row(
             np.asarray(of)[chosen], rows[chosen, :places], table.num_rows
         )
