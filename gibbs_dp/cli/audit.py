@@ -170,7 +170,8 @@ def _save_exposure(report: Report, folder: Path) -> list[Path]:
     from gibbs_dp import io
 
     path = folder / "exposure.csv"
-    io.save_rows(path, report.exposure.to_dict("records"))
+    with io.atomic_write(path) as temporary:
+        report.exposure.to_csv(temporary, index=False)
     return [path]
 
 
