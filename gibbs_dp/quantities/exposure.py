@@ -143,8 +143,8 @@ class Exposure(Quantity):
 
     def by_row(self, results: Sequence[Result]) -> tuple[RowTable, ...]:
         """Return figures of every row of the table, for each gamma."""
-        rows = _training_rows(results)
-        return tuple(_of_gamma(result, rows[: result.is_good.size]) for result in results)
+        rows = training_rows(results)
+        return tuple(table_of_rows(result, rows[: result.is_good.size]) for result in results)
 
     def of_rows(self, result: Result, table: RowTable) -> list[Warned]:
         """Say where rows are in too few datasets, or cost more than draws can tell."""
@@ -191,7 +191,8 @@ def check_exposure(
     return (Exposure(),)
 
 
-def _of_gamma(result: Result, rows: Int[np.ndarray, "datasets n"]) -> RowTable:
+def table_of_rows(result: Result, rows: Int[np.ndarray, "datasets n"]) -> RowTable:
+    """Figures of every row at one gamma; ``rows`` are those that its datasets hold."""
     table = result.settings.population
     assert isinstance(table, Table)
     values: ExposureValues = result.summary.values.exposure
@@ -234,7 +235,7 @@ def _is_heavy(
     return np.asarray(is_known & (is_far | (kl.value > LARGE_KL)))
 
 
-def _training_rows(results: Sequence[Result]) -> Int[np.ndarray, "datasets n"]:
+def training_rows(results: Sequence[Result]) -> Int[np.ndarray, "datasets n"]:
     """Draw again which rows of the table the datasets of a sweep hold."""
     s = results[0].settings
     root = roots(s.key, Stream.MAIN)[0]

@@ -3,16 +3,21 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from problems import gaussian_mean, private_mean
 
 import gibbs_dp as gdp
+from gibbs_dp import io
 from gibbs_dp.engine.datasets import Stream, roots, training_set
 from gibbs_dp.model.populations import Table
+from gibbs_dp.problems.table import table as make_table
 
 QUICK = {"num_information": 0, "progress": False, "exposure": True}
+# One program for all tables of forty rows.
+SAME = QUICK | {"n": 10, "num_ghosts": 16, "block_size": 32}
 THETA = np.linspace(0.0, 1.0, 5, dtype=np.float32)
 # Of theory's fixture at gamma 1, by the value of the row: enumerated.
 KL = {0.0: 0.041792, 0.5: 0.027146, 1.0: 0.091198}
@@ -26,19 +31,21 @@ def within(frame, name, truth, limit=4.0):
     assert z.abs().max() < limit, z.abs().max()
 
 
+def audit(table, gammas, num_datasets, **more):
+    """Gaussian means of 10 rows of 40; chains."""
+    return gdp.audit(
+        gaussian_mean(1), table, gammas=gammas, num_datasets=num_datasets, **SAME | more
+    )
+
+
 @pytest.fixture(scope="module")
 def report():
-    """Gaussian means of 20 rows of 40, with replacement; chains."""
-    return gdp.audit(
-        gaussian_mean(1), Table(Z), 20, GAMMAS, num_datasets=1024, num_ghosts=32, **QUICK
-    )
+    return audit(Table(Z), GAMMAS, 1024)
 
 
 def test_rows_of_the_finite_fixture_cost_what_enumeration_says():
     rows = np.repeat([0.0, 0.5, 1.0], [5, 3, 2]).astype(np.float32)
-    posterior = gdp.GibbsPosterior(
-        lambda theta, z: (theta - z) ** 2, gdp.Flat(gdp.supports.box(0.0, 1.0))
-    )
+    posterior = gdp.GibbsPosterior(lambda theta, z: (theta - z) ** 2, gdp.Flat(gdp.supports.real()))
     report = gdp.audit(
         posterior, Table(rows), 4, 1.0, num_datasets=8192, kernel=gdp.Grid(THETA), **QUICK
     )
@@ -59,9 +66,9 @@ def test_rows_of_a_gaussian_mean_cost_what_the_closed_form_says(report):
     for gamma, row in zip(GAMMAS, report.rows, strict=True):
         found = report.exposure.query("gamma == @gamma").sort_values("row")
         # 80 comparisons at 4.5 standard errors: a false alarm once in 1,800.
-        within(found, "on_average_kl", gamma * (centred**2 + variance) / (2 * 20), limit=4.5)
+        within(found, "on_average_kl", gamma * (centred**2 + variance) / (2 * 10), limit=4.5)
         assert found["on_average_kl"].mean() == pytest.approx(row["on_average_kl"], rel=0.02)
-        assert (found["num_datasets"] - 512 * (1 - (39 / 40) ** 20)).abs().max() < 5 * 11
+        assert (found["num_datasets"] - 512 * (1 - (39 / 40) ** 10)).abs().max() < 5 * 10
 
 
 def test_the_list_is_in_the_order_of_the_half_that_is_not_reported(report):
@@ -78,12 +85,13 @@ def test_the_list_is_in_the_order_of_the_half_that_is_not_reported(report):
 
 def test_the_largest_estimates_of_equal_rows_overstate_and_the_other_half_does_not():
     # All rows cost the same: those that rank first do so by chance.
-    rows = np.tile(np.array([-1.0, 1.0], np.float32), 100)[:, None]
-    report = gdp.audit(gaussian_mean(1), Table(rows), 10, 1.0, num_datasets=512, **QUICK)
-    top, truth = report.exposure.head(20), 2.0 / (2 * 10)
-    assert top["ranked_by"].mean() > 1.1 * truth
-    error = np.sqrt(np.sum(top["on_average_kl_se"] ** 2)) / 20
-    assert abs(top["on_average_kl"].mean() - truth) < 4 * error + 0.001
+    rows = np.tile(np.array([-1.0, 1.0], np.float32), 20)[:, None]
+    top, truth = audit(Table(rows), 1.0, 128).exposure.head(5), 2.0 / (2 * 10)
+    # Some 14 datasets a row, whose KL has a relative error of 7%: the largest of forty are 12% off.
+    assert top["ranked_by"].mean() > 1.06 * truth
+    # Rows of one dataset share its ghosts: no error below that of all of them together.
+    error = top["on_average_kl_se"].mean()
+    assert abs(top["on_average_kl"].mean() - truth) < 4 * error / np.sqrt(2)
 
 
 TABLES = {
@@ -98,40 +106,30 @@ def test_the_rows_that_are_drawn_again_are_those_of_the_datasets(kind):
     table, key = TABLES[kind], jax.random.key(5)
     root = roots(key, Stream.MAIN)[0]
     for number in (0, 7):
-        train = training_set(gaussian_mean(1), table, root, np.int32(number), 6, 4)
+        train = training_set(gaussian_mean(1), table, root, jnp.asarray(number), 6, 4)
         rows = table.draw_rows(jax.random.fold_in(root, number), 6, 4)
         np.testing.assert_array_equal(train, np.asarray(rows)[:6])
 
 
-@pytest.mark.parametrize("options", [{"replace": False}, {"weights": np.linspace(0.0, 3.0, 40)}])
-def test_other_ways_of_drawing_rows(options):
-    report = gdp.audit(
-        gaussian_mean(1), Table(Z, **options), 10, 1.0, num_datasets=1024, num_ghosts=16, **QUICK
-    )
-    weights = options.get("weights", np.ones(40))
-    share, z = weights / weights.sum(), Z[:, 0].astype(float)
-    fresh = [np.sum(share * (z - x) ** 2) for x in z]
-    if "replace" in options:  # the fresh rows are others
-        fresh = np.array(fresh) * 40 / 39
-    found = report.exposure.sort_values("row")
-    held = found["num_datasets"] > 30
-    within(found[held], "on_average_kl", np.asarray(fresh)[held] / (2 * 10), limit=4.5)
-    if "weights" in options:
-        assert found["num_datasets"].iloc[0] == 0
-        assert np.isnan(found["on_average_kl"].iloc[0])
-        assert report.exposure["row"].iloc[-1] == 0
+def test_rows_of_a_split_table_meet_ghosts_of_other_rows():
+    report = audit(Table(Z, replace=False), 1.0, 1024)
+    z = Z[:, 0].astype(float)
+    square = np.mean((z[:, None] - z) ** 2, axis=1) * 40 / 39
+    # 40 comparisons at 4.5 standard errors: a false alarm once in 3,600.
+    within(report.exposure.sort_values("row"), "on_average_kl", square / (2 * 10), limit=4.5)
+    assert report.exposure["num_datasets"].sum() == 512 * 10
 
 
-def test_a_store_gives_the_same_rows(tmp_path):
-    asked = QUICK | {"num_datasets": 96, "block_size": 32, "num_ghosts": 8}
-    first = gdp.audit(gaussian_mean(1), Table(Z), 10, [0.5, 1.0], store=tmp_path, **asked)
-    again = gdp.audit(gaussian_mean(1), Table(Z), 10, [0.5, 1.0], store=tmp_path, **asked)
+def test_a_store_gives_the_same_rows(tmp_path, report):
+    first = audit(Table(Z), GAMMAS, 96, store=tmp_path)
+    again = audit(Table(Z), GAMMAS, 96, store=tmp_path)
     pd.testing.assert_frame_equal(again.exposure, first.exposure)
     assert again.rows == first.rows
+    pd.testing.assert_frame_equal(
+        audit(Table(Z), GAMMAS, 1024, store=tmp_path).exposure, report.exposure, rtol=1e-5
+    )
     with pytest.raises(ValueError, match="exposure is by example there and None here"):
-        gdp.audit(
-            gaussian_mean(1), Table(Z), 10, 1.0, store=tmp_path, **asked | {"exposure": False}
-        )
+        audit(Table(Z), GAMMAS, 96, store=tmp_path, exposure=False)
 
 
 def test_files_and_pages_hold_it(report, tmp_path):
@@ -164,8 +162,8 @@ def test_a_file_with_other_tables_is_damaged(report, tmp_path):
         whole.assign(advantage_per_row=whole["advantage_per_row"].astype(int)),
         whole.drop_vars("row"),
     ):
-        gdp.io.save_netcdf(spoilt, path)
-        with pytest.raises(gdp.io.DamagedFileError):
+        io.save_netcdf(spoilt, path)
+        with pytest.raises(io.DamagedFileError):
             gdp.load_report(path)
 
 
@@ -177,20 +175,27 @@ def test_the_list_is_called_sensitive_and_only_where_it_is(report):
     assert "exposure" not in json.loads(plain.to_json_rows()[0])
 
 
-def test_few_holders_and_heavy_rows_are_warned_of():
-    rows = np.concatenate([Z, Z, np.array([[40.0]], np.float32)])
-    report = gdp.audit(gaussian_mean(1), Table(rows), 4, 1.0, num_datasets=128, **QUICK)
-    told = [w for w in report.warnings if w.endswith("[few-holders]")]
-    assert len(told) == 1
-    report = gdp.audit(gaussian_mean(1), Table(rows), 10, 1.0, num_datasets=512, **QUICK)
-    assert any("1 of 81 rows cost so much" in w for w in report.warnings)
-    assert report.exposure["tail_flag"].tolist() == [True] + [False] * 80
-    assert report.exposure["row"].iloc[0] == 80
+def test_few_holders_are_warned_of(report):
+    assert not any(w.endswith(("[few-holders]", "[heavy-rows]")) for w in report.warnings)
+    told = audit(Table(Z), 1.0, 32).warnings
+    assert [w.split()[-1] for w in told] == ["[sensitive-rows]", "[few-holders]"]
+
+
+def test_heavy_rows_are_warned_of():
+    rows = Z.copy()
+    rows[7] = 12.0
+    report = audit(Table(rows), 1.0, 512)
+    top = report.exposure.iloc[0]
+    assert top["row"] == 7
+    assert top["tail_flag"]
+    # 144 / 20 nats and more: 64 draws see far less of it.
+    assert top["on_average_kl"] + 4 * top["on_average_kl_se"] < 7.2
+    assert any(w.endswith("[heavy-rows]") for w in report.warnings)
 
 
 def test_row_numbers_are_the_tables(tmp_path):
     table = Table(Z, row_numbers=np.arange(40) + 100)
-    report = gdp.audit(gaussian_mean(1), table, 10, 1.0, num_datasets=32, **QUICK)
+    report = audit(table, 1.0, 32)
     assert sorted(report.exposure["row"]) == list(range(100, 140))
     assert table.with_data(Z[::-1]).row_numbers[0] == 100
     with pytest.raises(ValueError, match=r"Table\(row_numbers\): they must be whole numbers"):
@@ -198,18 +203,17 @@ def test_row_numbers_are_the_tables(tmp_path):
     with pytest.raises(ValueError, match=r"Table\(row_numbers\): shape \(3,\) for 40 rows"):
         Table(Z, row_numbers=np.arange(3))
     frame = pd.DataFrame({"x": [0.0, np.nan, 1.0, 2.0], "y": [1.0, 2.0, 0.0, 5.0]})
-    kept = gdp.problems.table(frame, "y", "squared", missing="drop").population
+    kept = make_table(frame, "y", "squared", missing="drop").population
     assert kept.row_numbers.tolist() == [0, 2, 3]
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
-    kept = gdp.problems.table(path, "y", "squared", missing="drop").population
+    kept = make_table(path, "y", "squared", missing="drop").population
     assert kept.row_numbers.tolist() == [0, 2, 3]
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"exposure": 1}, "exposure: must be True or False, got 1"),
         ({"population": lambda key, n: jax.random.normal(key, (n, 1))}, "only rows of a table"),
         ({"posterior": private_mean()}, "a structured loss has no losses of single examples"),
         ({"group_size": 2}, "rows are replaced one by one, not 2 at once"),
@@ -219,10 +223,3 @@ def test_what_has_no_rows_is_refused(changed, message):
     asked = {"posterior": gaussian_mean(1), "population": Table(Z), "n": 10, "gammas": 1.0}
     with pytest.raises(ValueError, match=message):
         gdp.audit(**asked | QUICK | changed)
-
-
-def test_an_audit_without_it_computes_nothing_of_it():
-    asked = {"num_information": 0, "progress": False, "num_datasets": 32}
-    report = gdp.audit(gaussian_mean(1), Table(Z), 10, 1.0, **asked)
-    assert report.row_tables == ()
-    assert "exposure" not in report.settings
