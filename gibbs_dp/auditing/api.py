@@ -157,9 +157,9 @@ def audit(
         population that is a ``Table``, a loss of single examples and ``group_size=1``. It needs
         three numbers a gamma, dataset and example (12 kB a dataset of 1,000; of larger datasets
         the first 4,096 examples are looked at), and a few operations a draw, example and each of
-        16 ghosts: from nothing to about half of the time of the audit. A row is in ``num_datasets
-        * n / rows`` datasets, half of which choose the list, half of which report; 40 or more are
-        worth having.
+        16 ghosts: about as long again as an audit of a mean, less of posteriors that cost more. A
+        row is in some ``num_datasets * n / rows`` datasets, half of which choose the list, half of
+        which report; 40 or more are worth having. The list is as sensitive as the table.
     store
         Folder that keeps every finished block of datasets: killed at any moment, the same call
         continues and ends with the same numbers, and further datasets, gammas or a smaller
