@@ -1,4 +1,4 @@
-"""``--exposure``: the rows of a file by their numbers there, in JSON, in files, and as sensitive."""
+"""``--exposure``: the rows of a file by their numbers there, in JSON and in files."""
 
 import numpy as np
 import pandas as pd
