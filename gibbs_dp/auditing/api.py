@@ -44,6 +44,7 @@ from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.attacker.quantity import check_releases
+from gibbs_dp.quantities.exposure import check_exposure
 from gibbs_dp.quantities.information.names import DEFAULT, InformationName, check_names
 from gibbs_dp.quantities.mutual_information.quantity import check_information
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
@@ -86,6 +87,7 @@ def audit(
     sigma: float | Literal["empirical"] | None = None,
     information: Sequence[InformationName] = DEFAULT,
     num_releases: int = 1,
+    exposure: bool = False,
     store: Store | str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     progress: bool = True,
@@ -156,14 +158,22 @@ def audit(
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
         of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
         "empirical": the largest standard deviation seen over draws, which guarantees nothing.
-    num_releases
-        Independent draws of one posterior that the attacker of ``on_average_tv`` and the columns
-        beside it sees together; at most ``num_chains``.
     information
         What is learnt from the comparison of datasets, () for nothing: "mutual" information, and
         on request Sibson's "alpha" information of orders 2 and 8, maximal "leakage", T-information
         ("tv"), "conditional" information by supersamples, and "membership", what a draw says about
         one example where the others are unknown; each with its bound of the generalization error.
+    num_releases
+        Independent draws of one posterior that the attacker of ``on_average_tv`` and the columns
+        beside it sees together; at most ``num_chains``.
+    exposure
+        Whether :attr:`Report.exposure` is to say what each row of a table costs. Only for a
+        population that is a ``Table``, a loss of single examples and ``group_size=1``. It needs
+        three numbers a gamma, dataset and example (12 kB a dataset of 1,000; of larger datasets
+        the first 4,096 examples are looked at), and a few operations a draw, example and each of
+        16 ghosts: about as long again as an audit of a mean, less of posteriors that cost more. A
+        row is in some ``num_datasets * n / rows`` datasets, half of which choose the list, half of
+        which report; 40 or more are worth having. The list is as sensitive as the table.
     store
         Folder that keeps every finished block of datasets: killed at any moment, the same call
         continues and ends with the same numbers, and further datasets, gammas or a smaller
@@ -219,6 +229,7 @@ def audit(
     leading, checked, root = OnAverageKL(estimator), check_gammas(gammas), as_key(key)
     source = as_population(population)
     num_ghosts = check_ghosts(posterior, source, counts.n, counts.group_size, num_ghosts)
+    of_rows = check_exposure(exposure, posterior, source, counts.group_size)
     sampler = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
     sampler.check(posterior)
     num_chains, num_samples = sampler.shape(posterior, counts.num_chains, counts.num_samples)
@@ -265,7 +276,10 @@ def audit(
         max_datasets=counts.max_datasets,
         block_size=positive_count("block_size", block_size),
         leading=leading,
-        others=others(num_information, sigma, domain, adjacency, names, releases),
+        others=(
+            *others(num_information, sigma, domain, adjacency, names, releases),
+            *of_rows,
+        ),
     )
     identity = Identity(settings)
     if held is None:  # what a store holds has been checked
@@ -276,11 +290,14 @@ def audit(
     if archive is None:
         with identity.known():
             return _run(settings, progress, None, workers, settings_with_smc(settings, kernel))
-    stored = archive.report(asked)
+    # Figures of rows are made from the blocks again: no file holds them beside the report's own.
+    stored = None if of_rows else archive.report(asked)
     if stored is not None:
         return _restored(stored)
     with identity.known():
         report = _run(settings, progress, archive, workers)
+    if of_rows:
+        return report
     parts = ("rows", "settings", "warnings", "notes")
     held = {name: getattr(report, name) for name in parts}
     archive.save_report(asked, held | {"curves": _as_lists(report.curves)})

@@ -18,7 +18,7 @@ from gibbs_dp.auditing.cautions import (
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.trust import verdict
 from gibbs_dp.engine.health import why_failed
-from gibbs_dp.engine.quantity import Means, Row
+from gibbs_dp.engine.quantity import Means, Row, RowTable
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.track import Track
@@ -52,6 +52,8 @@ def make_report(
         warnings += [f"gamma={result.gamma:g}: {text}" for text in told]
         values.append(of_datasets)
         curves.append({k: v for q in settings.quantities for k, v in q.curves(result).items()})
+    tables, of_rows = _row_tables(settings, results)
+    warnings += of_rows
     notes = [note for q in settings.quantities for note in q.notes(settings, rows)]
     return Report(
         tuple(rows),
@@ -60,6 +62,7 @@ def make_report(
         tuple(_of_population(settings) + notes),
         tuple(values),
         tuple(curves),
+        tables,
     )
 
 
@@ -129,6 +132,22 @@ def _missed(settings: Settings, result: Result, row: Row) -> list[Warned]:
     error = row[f"{settings.leading.name}_se"]
     gaps = {"rel_error": settings.rel_error, "most": settings.max_datasets, "se": error}
     return [REL_ERROR_MISSED(**gaps)]
+
+
+def _row_tables(
+    settings: Settings, results: Sequence[Result]
+) -> tuple[tuple[RowTable, ...], list[str]]:
+    """Figures of single rows of the population's table, where they were asked for."""
+    for quantity in settings.quantities:
+        tables = quantity.by_row(results)
+        if tables:
+            told = [
+                f"gamma={result.gamma:g}: {text}"
+                for result, table in zip(results, tables, strict=True)
+                for text in quantity.of_rows(result, table)
+            ]
+            return tables, told
+    return (), []
 
 
 def _of_population(settings: Settings) -> list[str]:

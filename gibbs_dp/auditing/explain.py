@@ -10,7 +10,7 @@ from gibbs_dp.certificates import cautions as certificates
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import cautions as one_dataset
-from gibbs_dp.quantities import attack, lattice, mixing, risks, worst_case
+from gibbs_dp.quantities import attack, exposure, lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.attacker import columns as attacker
 from gibbs_dp.quantities.mutual_information import row as information
 from gibbs_dp.quantities.on_average_kl import warnings as kl
@@ -51,6 +51,11 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         information.NORMALIZERS_DISAGREE,
         information.POOR_OVERLAP,
         information.NOISY_NORMALIZER,
+    ),
+    "Of the rows of a table": (
+        exposure.SENSITIVE,
+        exposure.FEW_HOLDERS,
+        exposure.HEAVY_ROWS,
     ),
     "Of sums on a grid": (lattice.TOO_NARROW, lattice.TOO_COARSE),
     "Of draws from one posterior": (

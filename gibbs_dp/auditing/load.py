@@ -9,7 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp import io
+from gibbs_dp.auditing.exposed import PER_ROW
 from gibbs_dp.auditing.report import OF_CURVE, PER_DATASET, Report
+from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS
 
 
@@ -30,13 +32,13 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         settings = io.parse_json(contents.attributes["settings"], dict)
         warnings = _sentences(contents.attributes["warnings"])
         notes = _sentences(contents.attributes["notes"])
-        rows, values = _rows(contents), _per_dataset(contents)
-        curves = _curves(contents)
+        rows, values, curves = _rows(contents), _per_dataset(contents), _curves(contents)
+        tables = _row_tables(contents)
     except (KeyError, ValueError) as error:
         raise io.DamagedFileError(
             f"path: {os.fspath(path)!r} is a damaged report ({io.reason(error)})."
         ) from error
-    return Report(rows, settings, warnings, notes, values, curves)
+    return Report(rows, settings, warnings, notes, values, curves, tables)
 
 
 def _sentences(text: Any) -> tuple[str, ...]:
@@ -50,10 +52,9 @@ def _rows(contents: io.Contents) -> tuple[dict[str, Any], ...]:
     gammas = contents.coordinates["gamma"]
     if gammas.ndim != 1 or gammas.dtype.kind != "f" or not gammas.size or contents.groups:
         raise ValueError("its gammas are no list of numbers")
+    others = (PER_DATASET, PER_ROW)
     columns = {
-        k: v
-        for k, v in contents.variables.items()
-        if not k.endswith(PER_DATASET) and OF_CURVE not in k
+        k: v for k, v in contents.variables.items() if not k.endswith(others) and OF_CURVE not in k
     }
     for name, column in columns.items():
         if column.shape != gammas.shape:
@@ -108,3 +109,33 @@ def _curves(
         for held, line in zip(found, table, strict=True):
             held.setdefault(curve, {})[column] = line
     return tuple(found)
+
+
+# Figures of every row of a table, and the kinds of their arrays.
+_OF_ROWS = {
+    "ranked_by": "f",
+    "on_average_kl": "f",
+    "on_average_kl_se": "f",
+    "advantage": "f",
+    "advantage_se": "f",
+    "num_datasets": "i",
+    "tail_flag": "b",
+}
+
+
+def _row_tables(contents: io.Contents) -> tuple[RowTable, ...]:
+    held = {k: v for k, v in contents.variables.items() if k.endswith(PER_ROW)}
+    if not held:
+        return ()
+    gammas, rows = contents.coordinates["gamma"].size, contents.coordinates["row"]
+    tables = {name.removesuffix(PER_ROW): table for name, table in held.items()}
+    is_table = rows.ndim == 1 and rows.dtype.kind == "i" and tables.keys() == _OF_ROWS.keys()
+    if not is_table or any(
+        table.shape != (gammas, rows.size) or table.dtype.kind != _OF_ROWS[name]
+        for name, table in tables.items()
+    ):
+        raise ValueError("its figures of single rows are no tables of numbers")
+    # In the order of the columns, whatever that of the file.
+    return tuple(
+        {"row": rows} | {name: tables[name][i] for name in _OF_ROWS} for i in range(gammas)
+    )

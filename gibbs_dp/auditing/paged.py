@@ -13,7 +13,7 @@ from gibbs_dp.auditing.plot import plot_panels
 from gibbs_dp.auditing.plotted import Plotted
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page
+from gibbs_dp.io.page import Page, Section
 from gibbs_dp.plotting import inline_svg
 from gibbs_dp.quantities.registry import COLUMNS
 
@@ -42,6 +42,7 @@ def report_page(
     notes: Sequence[str],
     title: str | None = None,
     about: Iterable[str] = (),
+    *more: Section,
 ) -> Page:
     """Say on a page what an audit found.
 
@@ -53,6 +54,8 @@ def report_page(
         Its heading.
     about
         Sentences on what was audited.
+    *more
+        Sections below the pictures.
 
     Returns
     -------
@@ -72,6 +75,7 @@ def report_page(
             page.section("What was audited", page.bullets(about)),
             page.section("Results", _table(report.rows)),
             page.section("Pictures", page.pictures(_pictures(report))),
+            *more,
             page.section("What was checked", page.bullets(_checked(report.rows))),
             page.section("What the numbers rest on", page.bullets(notes)),
             page.section("What it does not promise", page.bullets([*NO_PROMISE, *of_table])),

@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 from gibbs_dp.auditing import shown
+from gibbs_dp.auditing.exposed import WithExposure, exposure_section, listed, row_variables
+from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.io import html
 from gibbs_dp.quantities.registry import COLUMNS
 
@@ -33,7 +35,7 @@ OF_CURVE = "_curve_"
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(WithExposure):
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
@@ -62,6 +64,9 @@ class Report:
         failed), so that reports on the same datasets can be compared pair by pair.
     curves
         Per row, functions of something else than gamma: what `privacy_profile` reads.
+    row_tables
+        Per row, figures of every row of the population's table, where it was audited with
+        ``exposure=True``; :attr:`exposure` shows them.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -74,6 +79,7 @@ class Report:
     curves: tuple[dict[str, dict[str, Float[np.ndarray, " _points"]]], ...] = field(
         default=(), repr=False, compare=False
     )
+    row_tables: tuple[RowTable, ...] = field(default=(), repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -138,6 +144,8 @@ class Report:
             for part in curve:
                 table = np.stack([found[name][part] for found in self.curves])
                 variables[f"{name}{OF_CURVE}{part}"] = (("gamma", name), table, {})
+        of_rows, rows = row_variables(self.row_tables)
+        coordinates = {"gamma": frame.index.to_numpy()} | rows
         attributes = {
             "gibbs_dp_kind": "report",
             "gibbs_dp_version": __version__,
@@ -145,11 +153,17 @@ class Report:
             "warnings": json.dumps(self.warnings),
             "notes": json.dumps(self.notes),
         }
-        return xr.Dataset(variables, {"gamma": frame.index.to_numpy()}, attributes)
+        return xr.Dataset(variables | of_rows, coordinates, attributes)
 
     def to_json_rows(self) -> list[str]:
-        """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent."""
-        return [json.dumps(io.json_row(row)) for row in self.rows]
+        """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent.
+
+        After an audit with ``exposure=True`` the ten most exposed rows are in it as ``exposure``.
+        """
+        found = [io.json_row(row) for row in self.rows]
+        for row, table in zip(found, self.row_tables, strict=bool(self.row_tables)):
+            row["exposure"] = listed(row["gamma"], table)
+        return [json.dumps(row) for row in found]
 
     def summary(self) -> str:
         """Return a readable table with errors, then warnings and notes.
@@ -334,7 +348,8 @@ class Report:
         """
         from gibbs_dp.auditing.paged import report_page
 
-        report_page(self, self.warnings, self.notes, title, about).save(path)
+        section = exposure_section(self)
+        report_page(self, self.warnings, self.notes, title, about, section).save(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to NetCDF, whole or not at all.

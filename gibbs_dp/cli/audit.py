@@ -42,6 +42,7 @@ COUNTS = options_of(
     block_size="datasets per compiled call (default: by the device)",
     sigma="subgaussian parameter of the loss",
     num_releases="independent draws that the attacker sees together",
+    exposure="list the rows of a table that cost most; the list is sensitive",
     estimator=None,
 )
 (ADJACENCY,) = options_of("gibbs_dp:audit", adjacency="which datasets are neighbours")
@@ -148,16 +149,32 @@ def show_and_save(
         output.warn(report.warnings, parsed.quiet)
     else:
         output.show(report.summary())
+        if report.row_tables:
+            output.show(f"\n{report.exposure_summary()}")
     if folder is not None:
         from gibbs_dp.plotting import literal
 
         path = folder / "audit.nc"
         report.save(path)
         title = literal(f"{problem.name}, n = {report.settings['n']}")
-        figure = report.plot(title)
-        paths = [path, *output.save_figures({"audit": figure}, folder)]
+        figures = {"audit": report.plot(title)}
+        if report.row_tables:
+            figures["exposure"] = report.plot_exposure(title)
+        paths = [path, *_save_exposure(report, folder), *output.save_figures(figures, folder)]
         output.tell_saved(paths, parsed.json, parsed.quiet)
     _write(report, parsed, problem)
+
+
+def _save_exposure(report: Report, folder: Path) -> list[Path]:
+    """Save what all rows of a table cost, where that was asked for."""
+    if not report.row_tables:
+        return []
+    from gibbs_dp import io
+
+    path = folder / "exposure.csv"
+    with io.atomic_write(path) as temporary:
+        report.exposure.to_csv(temporary, index=False)
+    return [path]
 
 
 def _write(report: Report, parsed: argparse.Namespace, problem: Problem) -> None:
@@ -181,4 +198,5 @@ def _save_partial(
         return f"no report was saved (no --out); finished gammas (datasets): {finished}.{kept}"
     path = folder / "audit.nc"
     report.save(path)
+    _save_exposure(report, folder)
     return f"saved finished datasets to {path}; gammas (datasets): {finished}.{kept}"

@@ -24,6 +24,8 @@ Row = dict[str, Any]
 Means = dict[str, Float[np.ndarray, " datasets"]]
 Curves = dict[str, dict[str, Float[np.ndarray, " points"]]]
 """By name, columns of equal length: functions of something else than gamma."""
+# Columns by name, a number for every row of the population's table.
+RowTable = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,16 @@ class Quantity:
         """
         del result, row
         return {}, []
+
+    def by_row(self, results: Sequence[Result]) -> tuple[RowTable, ...]:
+        """Return what it finds of single rows of a table, for each gamma; () for nothing."""
+        del results
+        return ()
+
+    def of_rows(self, result: Result, table: RowTable) -> list[Warned]:
+        """Say what is wrong with what :meth:`by_row` found at one gamma."""
+        del result, table
+        return []
 
     def cautions(self, settings: Asked) -> list[Warned]:
         """Say what is wrong with the report as a whole, whatever gamma."""

@@ -9,6 +9,8 @@ from gibbs_dp.estimators.average import average as average
 from gibbs_dp.estimators.average import control_share as control_share
 from gibbs_dp.estimators.average import is_tame as is_tame
 from gibbs_dp.estimators.bennett import log_normalizer_ratio as log_normalizer_ratio
+from gibbs_dp.estimators.by_row import RowAverages as RowAverages
+from gibbs_dp.estimators.by_row import average_by_row as average_by_row
 from gibbs_dp.estimators.consistency import ConsistencySums as ConsistencySums
 from gibbs_dp.estimators.contrastive import Baseline as Baseline
 from gibbs_dp.estimators.contrastive import Contrast as Contrast
@@ -16,6 +18,8 @@ from gibbs_dp.estimators.contrastive import ContrastSums as ContrastSums
 from gibbs_dp.estimators.direct import DirectKL as DirectKL
 from gibbs_dp.estimators.direct import direct_kl as direct_kl
 from gibbs_dp.estimators.direct import direct_kl_of_pairs as direct_kl_of_pairs
+from gibbs_dp.estimators.exposure import ExampleExposure as ExampleExposure
+from gibbs_dp.estimators.exposure import example_exposure as example_exposure
 from gibbs_dp.estimators.ghost import gap as gap
 from gibbs_dp.estimators.ghost import reference_gap as reference_gap
 from gibbs_dp.estimators.ghost import risk as risk

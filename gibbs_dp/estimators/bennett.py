@@ -11,7 +11,10 @@ NUM_STEPS = 32
 
 
 def log_normalizer_ratio(
-    delta: Float[Array, " draws"], delta_replaced: Float[Array, " others"]
+    delta: Float[Array, " draws"],
+    delta_replaced: Float[Array, " others"],
+    share: Float[Array, " draws"] | None = None,
+    share_replaced: Float[Array, " others"] | None = None,
 ) -> Float[Array, ""]:
     """Log of ``C' / C`` by Bennett's acceptance ratio, nats.
 
@@ -27,6 +30,8 @@ def log_normalizer_ratio(
         At draws of ``p``, nats.
     delta_replaced
         At draws of ``p'``, nats.
+    share, share_replaced
+        Weights of the draws, summing to one; None: equal ones.
 
     Returns
     -------
@@ -39,6 +44,10 @@ def log_normalizer_ratio(
     >>> round(float(log_normalizer_ratio(jnp.full(8, 1.5), jnp.full(4, 1.5))), 4)  # the same law
     -1.5
     """
+    own = jnp.full_like(delta, 1.0 / delta.size) if share is None else share
+    other = share_replaced
+    if other is None:
+        other = jnp.full_like(delta_replaced, 1.0 / delta_replaced.size)
     smallest = jnp.minimum(delta.min(), delta_replaced.min())
     largest = jnp.maximum(delta.max(), delta_replaced.max())
 
@@ -46,12 +55,15 @@ def log_normalizer_ratio(
         low, high, ratio = state
         forward = jax.nn.sigmoid(-(delta + ratio))
         backward = jax.nn.sigmoid(delta_replaced + ratio)
-        excess = jnp.mean(forward) - jnp.mean(backward)  # falls with the ratio
-        slope = jnp.mean(forward * (1.0 - forward)) + jnp.mean(backward * (1.0 - backward))
+        excess = jnp.sum(own * forward) - jnp.sum(other * backward)  # falls with the ratio
+        slope = jnp.sum(own * forward * (1.0 - forward)) + jnp.sum(
+            other * backward * (1.0 - backward)
+        )
         low, high = jnp.where(excess > 0, ratio, low), jnp.where(excess > 0, high, ratio)
         step = ratio + excess / jnp.maximum(slope, jnp.finfo(slope.dtype).tiny)
         inside = (step >= low) & (step <= high)
         return low, high, jnp.where(inside, step, 0.5 * (low + high))
 
-    start = -largest, -smallest, -0.5 * (jnp.mean(delta) + jnp.mean(delta_replaced))
+    middle = -0.5 * (jnp.sum(own * delta) + jnp.sum(other * delta_replaced))
+    start = -largest, -smallest, middle
     return jax.lax.fori_loop(0, NUM_STEPS, newton, start)[2]

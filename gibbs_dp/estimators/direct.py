@@ -21,7 +21,7 @@ MAX_EXPONENT = 2 * _CLIP
 _MAX_PAIRS = 2048
 # Largest exp(-delta) - 1, 20 nats: its fourth power still fits in a float32, and no one-sided
 # estimate of that size is right.
-_LARGEST_EXCESS = 1e9
+LARGEST_EXCESS = 1e9
 # Examples and ghosts whose pairs are jackknifed: the correction is a few percent of the KL.
 _JACKKNIFED = (16, 8)
 
@@ -249,7 +249,7 @@ def _excess(
 
 def _mean_log1p(x: Float[Array, "*pairs"]) -> Float[Array, ""]:
     """Mean of ``log1p``, with one logarithm per product of four: they are most of the cost."""
-    flat = jnp.ravel(jnp.minimum(x, _LARGEST_EXCESS))
+    flat = jnp.ravel(jnp.minimum(x, LARGEST_EXCESS))
     four = jnp.pad(flat, (0, -flat.size % 4)).reshape(4, -1)
     product = four[0]  # of (1 + x), minus one
     for more in four[1:]:

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gibbs_dp.estimators.bennett import log_normalizer_ratio
 from gibbs_dp.estimators.one_sided_loss import MOST_RANKED
 from gibbs_dp.estimators.privacy_loss import ORDERS, Loss, released, tails
-
-_HALVINGS = 40
 
 
 def two_sided_loss(
@@ -41,7 +40,7 @@ def two_sided_loss(
     shape = (delta.shape[0], delta.shape[1])
     shares = [w.reshape(1, -1) / jnp.sum(w) for w in (weight, weight_replaced)]
     deltas = [d.reshape(1, -1) for d in (delta, delta_replaced)]
-    level = log_ratio(deltas[0][0], deltas[1][0], shares[0][0], shares[1][0])
+    level = log_normalizer_ratio(deltas[0][0], deltas[1][0], shares[0][0], shares[1][0])
     at, share = zip(
         *(released(d + level, s, shape, num_releases) for d, s in zip(deltas, shares, strict=True)),
         strict=True,
@@ -61,44 +60,6 @@ def two_sided_loss(
         renyi.append(0.5 * (both[0] + both[1]) / (a - 1.0))
     weights = jnp.stack(largest).reshape(len(ORDERS), 2)
     return Loss(above, excess, auc, jnp.stack(renyi), jnp.mean(weights, axis=1))
-
-
-def log_ratio(
-    delta: Float[Array, " draws"],
-    other: Float[Array, " others"],
-    share: Float[Array, " draws"],
-    other_share: Float[Array, " others"],
-) -> Float[Array, ""]:
-    """Level ``l`` that makes ``delta + l`` the log ratio of two densities (Bennett 1976).
-
-    ``E_p sigmoid(-(delta + l)) = E_p' sigmoid(delta + l)``: the best of all ways to use draws of
-    both. The left side falls in ``l`` and the right side rises.
-
-    Parameters
-    ----------
-    delta, other
-        ``log p/p'`` up to a constant at draws of ``p`` and of ``p'``.
-    share, other_share
-        Weights of the draws, summing to one.
-
-    Returns
-    -------
-    Float[Array, ""]
-        Nats.
-    """
-    low = -jnp.maximum(jnp.max(delta), jnp.max(other)) - 1.0
-    high = -jnp.minimum(jnp.min(delta), jnp.min(other)) + 1.0
-
-    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = 0.5 * (ends[0] + ends[1])
-        surplus = share @ jax.nn.sigmoid(-(delta + middle)) - other_share @ jax.nn.sigmoid(
-            other + middle
-        )
-        is_low = surplus > 0
-        return jnp.where(is_low, middle, ends[0]), jnp.where(is_low, ends[1], middle)
-
-    found: tuple[Array, Array] = jax.lax.fori_loop(0, _HALVINGS, halve, (low, high))
-    return 0.5 * (found[0] + found[1])
 
 
 def _win(

@@ -33,6 +33,8 @@ class Encoded:
         Weight and group number of every row; None unless asked for.
     notes
         One sentence each.
+    row_numbers
+        Of the rows in the source; None where these are all of them.
     """
 
     design: Float[np.ndarray, "rows columns"]
@@ -41,6 +43,7 @@ class Encoded:
     weights: Float[np.ndarray, " rows"] | None
     groups: Int[np.ndarray, " rows"] | None
     notes: tuple[str, ...]
+    row_numbers: Int[np.ndarray, " rows"] | None = None
 
     @property
     def x(self) -> Float[np.ndarray, "rows features"]:
@@ -123,7 +126,7 @@ def encode(
     kept, note = _varying([found.columns[name] for name in used], categorical)
     notes += note
     to_target, num_classes, how = _target(found.columns[target], loss)
-    design, y, extra = _write(found, kept, target, to_target, [weights, group])
+    design, y, extra, numbers = _write(found, kept, target, to_target, [weights, group])
     return Encoded(
         design=design,
         y=y,
@@ -131,6 +134,7 @@ def encode(
         weights=None if weights is None else _checked_weights(extra[weights], weights),
         groups=None if group is None else pd.factorize(extra[group])[0],
         notes=(*notes, how),
+        row_numbers=numbers if found.num_dropped else None,
     )
 
 
@@ -242,11 +246,17 @@ def _check_classes(column: Column, loss: LossName) -> None:
 
 def _write(
     found: Survey, kept: Sequence[Column], target: str, to_target: Any, extra: Sequence[str | None]
-) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, " rows"], dict[str, Any]]:
-    """Fill the design, the target and the extra columns, chunk by chunk."""
+) -> tuple[
+    Float[np.ndarray, "rows columns"],
+    Float[np.ndarray, " rows"],
+    dict[str, Any],
+    Int[np.ndarray, " rows"],
+]:
+    """Fill the design, the target, the extra columns and the rows' numbers, chunk by chunk."""
     levels = [sorted(column.levels)[1:] if column.is_text else None for column in kept]
     width = 1 + sum(1 if level is None else len(level) for level in levels)
     design, y = np.empty((found.num_rows, width)), np.empty(found.num_rows)
+    numbers = np.empty(found.num_rows, np.int64)
     design[:, 0] = 1.0
     aside: dict[str, list[Any]] = {name: [] for name in extra if name}
     begin = 0
@@ -261,11 +271,12 @@ def _write(
             for one in level:
                 design[rows, at] = values.astype(str).to_numpy() == one
                 at += 1
+        numbers[rows] = frame.index
         y[rows] = np.asarray(to_target(frame[target]), dtype=float)
         for name, parts in aside.items():
             parts.append(frame[name].to_numpy())
         begin += len(frame)
-    return design, y, {name: np.concatenate(parts) for name, parts in aside.items()}
+    return design, y, {name: np.concatenate(parts) for name, parts in aside.items()}, numbers
 
 
 def _checked_weights(values: Any, name: str) -> Float[np.ndarray, " rows"]:

@@ -67,7 +67,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Survey:
-    """The columns of a table, its used rows, and a way to read them again."""
+    """The columns of a table, its used rows, and a way to read them again.
+
+    The index of ``chunks`` is the numbers of the rows in the whole table.
+    """
 
     columns: dict[str, Column]
     num_rows: int
@@ -146,8 +149,11 @@ def _read(
         columns.setdefault(name, Column(name, is_text=False)).missing = absent[name]
 
     def chunks() -> Any:
+        first = 0
         for frame in source.chunks(names, text):
-            yield frame.dropna() if missing == "drop" else frame
+            numbered = frame.set_axis(range(first, first + len(frame)), axis=0)
+            first += len(frame)
+            yield numbered.dropna() if missing == "drop" else numbered
 
     return frozenset(), Survey(columns, used, seen - used, chunks)
 

@@ -152,6 +152,7 @@ def table(
             replace=not split,
             weights=encoded.weights,
             groups=encoded.groups,
+            row_numbers=encoded.row_numbers,
         ),
         n=min(max(1, rows // 2), MAX_N),
         gammas=(0.01, 0.1, 1.0),

@@ -1,8 +1,5 @@
 """Every bound of the theory, one function each, with its assumptions as named arguments."""
 
-from gibbs_dp.information.bounds.alpha_information import (
-    generalization_tail_from_alpha_information as generalization_tail_from_alpha_information,
-)
 from gibbs_dp.information.bounds.approximate_dp import (
     approximate_dp_max_information_bits as approximate_dp_max_information_bits,
 )
@@ -11,12 +8,6 @@ from gibbs_dp.information.bounds.approximate_dp import (
 )
 from gibbs_dp.information.bounds.approximate_dp import (
     approximate_dp_max_information_rate as approximate_dp_max_information_rate,
-)
-from gibbs_dp.information.bounds.bounded_loss import (
-    generalization_from_conditional_information as generalization_from_conditional_information,
-)
-from gibbs_dp.information.bounds.bounded_loss import (
-    generalization_from_t_information as generalization_from_t_information,
 )
 from gibbs_dp.information.bounds.bounded_range import (
     dp_erasure_information as dp_erasure_information,

@@ -34,11 +34,15 @@ class Table:
         In split mode: ``[num_rows]`` integers; rows of one group stay on one side. Training sets
         are then whole groups in random order (the last one cut to fit), whose rows depend on each
         other: only the whole dataset can be replaced, and audits need ``group_size = n``.
+    row_numbers
+        ``[num_rows]`` whole numbers that reports call the rows by, such as those of a file that
+        some rows were left out of; by default 0, 1, ... Nothing is computed from them.
 
     Raises
     ------
     ValueError
-        If the table is empty, ragged, or holds NaN, or weights or groups do not fit it.
+        If the table is empty, ragged, or holds NaN, or weights, groups or row numbers do not fit
+        it.
 
     Examples
     --------
@@ -52,6 +56,7 @@ class Table:
     replace: bool = True
     weights: Any = None
     groups: Any = None
+    row_numbers: Any = None
 
     def __post_init__(self) -> None:
         if np.ndim(self.replace) != 0:
@@ -76,6 +81,11 @@ class Table:
             codes = np.unique(self._column(self.groups, "groups"), return_inverse=True)[1]
             object.__setattr__(self, "groups", jnp.asarray(codes))
             object.__setattr__(self, "_group_sizes", _sizes(codes))
+        if self.row_numbers is not None:
+            numbers = self._column(self.row_numbers, "row_numbers")
+            if numbers.dtype.kind not in "iu":
+                raise ValueError("Table(row_numbers): they must be whole numbers.")
+            object.__setattr__(self, "row_numbers", numbers.astype(np.int64))
 
     _group_sizes: tuple[int, int] = (0, 0)  # number of groups, rows of the largest
 
@@ -94,7 +104,7 @@ class Table:
         return num_examples(self.data)
 
     def with_data(self, data: PyTree) -> Table:
-        """Return a table of other rows, one for each, with the weights and groups of these.
+        """Return a table of other rows, one for each, with weights, groups and numbers of these.
 
         Raises
         ------
@@ -107,7 +117,9 @@ class Table:
                 f"data: {num_examples(examples)} rows for {self.num_rows}; give one for each."
             )
         static = self.replace, self._group_sizes
-        return _unflatten(static, (examples, self.weights, self.groups))
+        new = _unflatten(static, (examples, self.weights, self.groups))
+        object.__setattr__(new, "row_numbers", self.row_numbers)
+        return new
 
     @property
     def is_conditional(self) -> bool:
@@ -135,20 +147,31 @@ class Table:
 
     def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
         """Draw ``n`` training rows and ``num_ghosts`` ghost rows."""
-        total = n + num_ghosts
-        if self.weights is not None:
-            share, other = self.weights
-            rows = _weighted_rows(key, share, other, total)
-        elif self.groups is not None:
-            rows = self._grouped_rows(key, n, num_ghosts)
-        elif self.replace:
-            rows = jax.random.randint(key, (total,), 0, self.num_rows)
-        else:
-            rows = jax.random.choice(key, self.num_rows, (total,), replace=False)
+        rows = self.draw_rows(key, n, num_ghosts)
         return (
             jax.tree.map(lambda a: a[rows[:n]], self.data),
             jax.tree.map(lambda a: a[rows[n:]], self.data),
         )
+
+    def draw_rows(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> Int[Array, " total"]:
+        """Draw which rows :meth:`sample` takes: the ``n`` of training, then those of ghosts.
+
+        Examples
+        --------
+        >>> table, key = Table(np.arange(6.0) ** 2), jax.random.key(0)
+        >>> rows = table.draw_rows(key, 2, 2)
+        >>> bool((table.sample(key, 2, 2)[0] == table.data[rows[:2]]).all())
+        True
+        """
+        total = n + num_ghosts
+        if self.weights is not None:
+            share, other = self.weights
+            return _weighted_rows(key, share, other, total)
+        if self.groups is not None:
+            return self._grouped_rows(key, n, num_ghosts)
+        if self.replace:
+            return jax.random.randint(key, (total,), 0, self.num_rows)
+        return jax.random.choice(key, self.num_rows, (total,), replace=False)
 
     def _grouped_rows(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> Int[Array, " total"]:
         """Datasets of ``n`` rows, one after the other, each beginning with a group of its own."""
@@ -186,6 +209,7 @@ def _unflatten(static: tuple[bool, tuple[int, int]], children: tuple[Any, Any, A
     new = object.__new__(Table)  # leaves may be tracers: validated when first built
     for name, value in zip(("data", "weights", "groups"), children, strict=True):
         object.__setattr__(new, name, value)
+    object.__setattr__(new, "row_numbers", None)  # of reports, which see tables as they were made
     object.__setattr__(new, "replace", static[0])
     object.__setattr__(new, "_group_sizes", static[1])
     return new

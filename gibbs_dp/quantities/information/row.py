@@ -95,7 +95,8 @@ def _number(name: str, value: Average | None) -> Row:
 def _of_range(name: str, t: Average | None, settings: Asked, width: float | None) -> Row:
     if t is None or width is None or settings.population.is_dependent:
         return {}
-    bound = bounds.generalization_from_t_information(max(t.value, 0.0), loss_range=width)
+    share = min(max(t.value, 0.0), 1.0)
+    bound = bounds.generalization_from_t_information([share], loss_range=width)
     return {name: bound, f"{name}_se": width * t.se}
 
 
@@ -113,10 +114,25 @@ def _of_sigma(
     return out | _root(
         f"generalization_tail_{name}",
         information,
-        lambda nats: bounds.generalization_tail_from_alpha_information(
-            nats, n, sigma=sigma, alpha=alpha, delta=DELTA
-        ),
+        lambda nats: gap_of_tail(nats, n, sigma, alpha, DELTA),
     )
+
+
+def gap_of_tail(information: float, n: int, sigma: float, alpha: float, delta: float) -> float:
+    """Gap that Esposito's tail bound of this information gives the probability ``delta``.
+
+    `gibbs_dp.information.bounds.generalization_tail_from_alpha_information`, solved for the gap.
+
+    Examples
+    --------
+    >>> gap = gap_of_tail(0.5, 100, 0.5, 2.0, 0.05)
+    >>> round(bounds.generalization_tail_from_alpha_information(
+    ...     gap, 0.5, 100, alpha=2.0, sigma=0.5), 9)
+    0.05
+    """
+    order = 1.0 if math.isinf(alpha) else alpha / (alpha - 1.0)
+    nats = information + math.log(2.0) - order * math.log(delta)
+    return sigma * math.sqrt(2.0 * nats / n)
 
 
 def _root(name: str, information: Average, bound: Callable[[float], float]) -> Row:
@@ -170,7 +186,7 @@ def _conditional(result: Result, row: Row, found: Further | None, width: float |
     return out | _root(
         "generalization_upper_conditional",
         value,
-        lambda nats: bounds.generalization_from_conditional_information(nats, n, loss_range=width),
+        lambda nats: bounds.generalization_from_cmi(nats, n, loss_range=width),
     )
 
 

@@ -1,0 +1,239 @@
+"""What rows of a table cost, as reports show it: a data frame, lines, a section of a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from gibbs_dp import io
+from gibbs_dp.auditing.shown import with_error
+from gibbs_dp.engine.quantity import RowTable
+from gibbs_dp.io import html, page
+from gibbs_dp.io.html import Heading
+from gibbs_dp.io.page import Section
+from gibbs_dp.plotting import inline_svg
+from gibbs_dp.quantities.exposure import COLUMNS, SENSITIVE
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# Most exposed rows that are printed and on pages.
+LISTED = 10
+ESTIMATES = ("on_average_kl", "advantage")
+# So many gammas have a table each on a page.
+MOST_GAMMAS = 6
+# What figures of single rows are called in files, after their names.
+PER_ROW = "_per_row"
+Tables = Sequence[RowTable]
+
+
+def exposure_frame(gammas: Sequence[float], tables: Tables) -> pd.DataFrame:
+    """Return all rows of the table for each gamma, most exposed first.
+
+    Parameters
+    ----------
+    gammas
+        Of the report.
+    tables
+        A table of figures a gamma, with a number for every row.
+
+    Returns
+    -------
+    DataFrame
+        As ``Report.exposure`` says.
+
+    Raises
+    ------
+    ValueError
+        If there are no tables.
+    """
+    import pandas as pd  # slow to import
+
+    if not tables:
+        raise ValueError(
+            "exposure: this report has no figures of rows; audit with exposure=True (--exposure)."
+        )
+    frames = []
+    for gamma, table in zip(gammas, tables, strict=True):
+        order = np.argsort(-table["ranked_by"], kind="stable")  # NaN is last
+        frame = pd.DataFrame({"gamma": gamma, "rank": np.arange(1, order.size + 1)})
+        for name, values in table.items():
+            frame[name] = values[order]
+        frames.append(frame)
+    found = pd.concat(frames, ignore_index=True)
+    for name in ESTIMATES:
+        low, high = _interval(found[name], found[f"{name}_se"], found["num_datasets"])
+        place = list(found.columns).index(f"{name}_se")
+        found.insert(place + 1, f"{name}_low", low)
+        found.insert(place + 2, f"{name}_high", high)
+    return found
+
+
+def _interval(value: Any, se: Any, count: Any) -> tuple[Any, Any]:
+    """Student's 95% interval; not below 0, as none of these is, unless the estimate is."""
+    reach = se * special.stdtrit(np.maximum(count - 1.0, 1.0), 0.975)
+    low = value - reach
+    return low.where(value <= 0, low.clip(lower=0.0)), value + reach
+
+
+def listed(gamma: float, table: RowTable) -> list[dict[str, Any]]:
+    """Return the most exposed rows of one gamma as JSON can hold them.
+
+    Parameters
+    ----------
+    gamma
+        Of the table.
+    table
+        Figures of all rows.
+
+    Returns
+    -------
+    list
+        A dict a row, without gamma.
+    """
+    frame = exposure_frame([gamma], [table]).drop(columns="gamma").head(LISTED)
+    return [io.json_row({str(k): v for k, v in row.items()}) for row in frame.to_dict("records")]
+
+
+def exposure_section(report: WithExposure) -> Section:
+    """Return the most exposed rows as a section of a page; an empty one where there are none.
+
+    Parameters
+    ----------
+    report
+        What the page is of.
+
+    Returns
+    -------
+    Section
+        A table a gamma, of the largest where gammas are many, and the largest one's picture.
+    """
+    if not report.row_tables:
+        return page.section("Most exposed rows")
+    gammas = [row["gamma"] for row in report.rows]
+    parts = [page.paragraphs([SENSITIVE.meaning])]
+    for gamma, table in list(zip(gammas, report.row_tables, strict=True))[-MOST_GAMMAS:]:
+        cells = _cells(gamma, table)
+        parts.append(page.paragraphs([_title(gamma, table)]))
+        headings = [Heading(name) for name in cells]
+        parts.append(html.table(headings, zip(*cells.values(), strict=True)))
+    caption = f"What each row costs at gamma = {max(gammas):g}, over its rank."
+    parts.append(
+        page.pictures([(inline_svg(report.plot_exposure(), caption, "exposure-"), caption)])
+    )
+    parts.append(page.meanings((c.title, c.meaning) for c in COLUMNS if c.title is not None))
+    return page.section("Most exposed rows", *parts)
+
+
+class WithExposure:
+    """What a report says of single rows of a table."""
+
+    rows: tuple[dict[str, Any], ...]
+    row_tables: tuple[RowTable, ...]
+
+    @property
+    def exposure(self) -> pd.DataFrame:
+        """What every row of the table costs, on average over the datasets that hold it.
+
+        Per-instance privacy (Wang 2019) averaged over the draw: the row is replaced by a fresh
+        one. For each gamma the rows are in the order of ``ranked_by`` (nats), their on-average KL
+        by the datasets of even number. The other columns are from the datasets of odd number: the
+        largest of many estimates overstates its row, and these have not chosen it. For a row that
+        was chosen otherwise, the mean of ``ranked_by`` and ``on_average_kl`` uses all datasets.
+        The list is as sensitive as the table.
+
+        Returns
+        -------
+        DataFrame
+            A line a gamma and row: ``gamma``, ``rank``, ``row`` (its number in the table),
+            ``ranked_by``, ``on_average_kl`` (nats), ``advantage`` (the best attacker's true
+            positive minus false positive rate), each with its standard error over datasets
+            (``_se``) and Student's 95% interval (``_low``, ``_high``), ``num_datasets`` that these
+            are over, and ``tail_flag``: draws cannot tell so large a KL, which is too small.
+
+        Raises
+        ------
+        ValueError
+            If the audit was without ``exposure=True``.
+        """
+        return exposure_frame(self._gammas, self.row_tables)
+
+    @property
+    def _gammas(self) -> list[float]:
+        return [row["gamma"] for row in self.rows]
+
+    def plot_exposure(self, title: str | None = None, gamma: float | None = None) -> Figure:
+        """Draw what every row of the table costs over its rank: on-average KL, and advantage.
+
+        Parameters
+        ----------
+        title
+            Of the figure.
+        gamma
+            One of the report's. None: the largest.
+
+        Returns
+        -------
+        Figure
+            Two panels, with 95% intervals where rows are few. It shows as much as the list.
+
+        Raises
+        ------
+        ValueError
+            If the audit was without ``exposure=True``, or the report has no such gamma.
+        """
+        from gibbs_dp.auditing.plot_exposure import plot_exposure
+
+        frame = self.exposure
+        chosen = max(self._gammas) if gamma is None else gamma
+        if chosen not in self._gammas:
+            known = ", ".join(f"{g:g}" for g in self._gammas)
+            raise ValueError(f"gamma: {gamma!r} is not in the report; it has {known}.")
+        return plot_exposure(frame[frame["gamma"] == chosen], title)
+
+    def exposure_summary(self) -> str:
+        """Return the ten most exposed rows of every gamma as text, with errors."""
+        import pandas as pd
+
+        parts = []
+        for gamma, table in zip(self._gammas, self.row_tables, strict=True):
+            text = pd.DataFrame(_cells(gamma, table)).to_string(index=False)
+            parts.append(f"{_title(gamma, table)}\n{html.visible(text)}")
+        return "\n\n".join(parts)
+
+
+def row_variables(tables: Tables) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return figures of rows as variables of a file, and the rows' numbers as its coordinate."""
+    if not tables:
+        return {}, {}
+    variables: dict[str, Any] = {
+        name + PER_ROW: (("gamma", "row"), np.stack([table[name] for table in tables]), {})
+        for name in tables[0]
+        if name != "row"
+    }
+    return variables, {"row": tables[0]["row"]}
+
+
+def _title(gamma: float, table: RowTable) -> str:
+    shown = min(LISTED, table["row"].size)
+    return f"most exposed rows at gamma = {gamma:g} ({shown} of {table['row'].size:,})"
+
+
+def _cells(gamma: float, table: RowTable) -> dict[str, list[str]]:
+    frame = exposure_frame([gamma], [table]).head(LISTED)
+    records = frame.to_dict("records")
+    return {c.title: [_cell(row, c.name) for row in records] for c in COLUMNS if c.title}
+
+
+def _cell(row: Mapping[Any, Any], name: str) -> str:
+    value = row[name]
+    if isinstance(value, float) and math.isnan(value):
+        return "-"
+    if f"{name}_se" in row:
+        return with_error(value, row[f"{name}_se"])
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
