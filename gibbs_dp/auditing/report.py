@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 from gibbs_dp.auditing import shown
+from gibbs_dp.auditing.attack import WithAttacker
 from gibbs_dp.auditing.exposed import WithExposure, exposure_section, listed, row_variables
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.io import html
@@ -35,7 +35,7 @@ OF_CURVE = "_curve_"
 
 
 @dataclass(frozen=True)
-class Report(WithExposure):
+class Report(WithAttacker, WithExposure):
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
@@ -242,83 +242,6 @@ class Report(WithExposure):
         if label is not None:
             raise ValueError("label: it names this report among others on the same ax; pass ax=.")
         return plot_report(self, title, DEFAULT if panels is None else panels)
-
-    # -- the attacker -----------------------------------------------------------------------
-
-    def privacy_profile(self, epsilon: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
-        """Average privacy profile ``d(epsilon) = E H``, the hockey-stick divergence of a pair.
-
-        For a mean over datasets and replaced examples what ``delta`` is for the worst case: an
-        average ``(epsilon, delta)`` curve, no guarantee for any one person. At 0 it is
-        ``on_average_tv``; ``int d(e) (1 + exp(-e)) de`` over all ``e > 0`` is ``on_average_kl``.
-
-        Parameters
-        ----------
-        epsilon
-            Nats, at least 0: one number or several.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``delta`` and ``delta_se``, indexed by gamma and epsilon. Where no draw's privacy loss
-            reached epsilon, delta is 0 and its error NaN: it is too small to be seen.
-
-        Raises
-        ------
-        ValueError
-            For epsilons that are negative or not finite, and reports without a profile.
-        """
-        from gibbs_dp.auditing.attack import profile_table
-
-        return profile_table(self, epsilon)
-
-    def attack_roc(self, fpr: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
-        """Tabulate the average attacker's ROC, pooled over datasets and replaced examples.
-
-        Parameters
-        ----------
-        fpr
-            False positive rates, on average: one or several in [0, 1].
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``tpr`` and ``tpr_se``, indexed by gamma and fpr.
-
-        Raises
-        ------
-        ValueError
-            For rates that are none, and reports without a profile.
-        """
-        from gibbs_dp.auditing.attack import attack_table
-
-        return attack_table(self, fpr)
-
-    def plot_attack(
-        self, gammas: Sequence[float] | None = None, title: str | None = None
-    ) -> Figure:
-        """Draw the average attacker's ROC with 95% bands, and what DP epsilon allows over it.
-
-        Parameters
-        ----------
-        gammas
-            Some of the report's; by default up to five of them.
-        title
-            Of the figure.
-
-        Returns
-        -------
-        Figure
-            Two panels: all rates, and few false alarms on logarithmic axes.
-
-        Raises
-        ------
-        ValueError
-            For gammas that the report has not, and reports without a profile.
-        """
-        from gibbs_dp.auditing.plot_attack import plot_attack
-
-        return plot_attack(self, gammas, title)
 
     # -- files ----------------------------------------------------------------------------
 

@@ -147,6 +147,11 @@ class Quantity:
         """Datasets of which ``Kept`` is worth storing: more may be wanted another time."""
         return self.num_kept
 
+    def least_pairs(self, choice: str) -> int:
+        """Pairs of a dataset that are sampled at least where this estimator leads."""
+        del choice
+        return 0
+
     def identity(self) -> Any:
         """Return what a block of values depends on, as plain JSON."""
         return None

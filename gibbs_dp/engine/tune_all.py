@@ -142,4 +142,5 @@ def with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
         return getattr(found.values, settings.leading.name)
 
     num_pairs = settings.leading.num_pairs(tuned.estimator, settings, pilots)
+    num_pairs = max(num_pairs, *(q.least_pairs(tuned.estimator) for q in settings.quantities))
     return tuned._replace(inputs=inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32)))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 # Groups of one kind at most.
-MOST_GROUPS = 8
+MOST_GROUPS = 4
 
 
 class LeavingOut(NamedTuple):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from gibbs_dp._jaxlib.elementary import expm1_and_exp
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.estimators.leaving_out import LeavingOut
-from gibbs_dp.estimators.privacy_loss import ORDERS, Loss, released, tails
+from gibbs_dp.estimators.privacy_loss import EPSILONS, ORDERS, Loss, released, tails
 
 # Pairs whose losses make the tails, and (they cost more) ranks; and the first of them, on which
 # groups of draws are left out to find the bias of all.
@@ -91,10 +91,14 @@ def _bounded(mean: Array) -> Array:
 
 
 def _tails(*parts: tuple[Array, Array]) -> tuple[Float[Array, " bins"], Float[Array, " bins"]]:
-    """Tails of losses with weights, in one pass over all of them."""
-    loss, weight = (jnp.concatenate([jnp.ravel(p[i]) for p in parts]) for i in (0, 1))
-    lost, _ = expm1_and_exp(-jnp.clip(loss, 0.0, _CLIP))
-    return tails(loss, weight, -lost * weight)
+    """Tails of losses with weights, added up."""
+    above = excess = jnp.zeros(EPSILONS.size, parts[0][0].dtype)
+    for loss, weight in parts:  # together they would take longer
+        flat, share = jnp.ravel(loss), jnp.ravel(weight)
+        lost, _ = expm1_and_exp(-jnp.clip(flat, 0.0, _CLIP))
+        found = tails(flat, share, -lost * share)
+        above, excess = above + found[0], excess + found[1]
+    return above, excess
 
 
 def _auc_of_pairs(

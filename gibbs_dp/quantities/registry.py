@@ -42,14 +42,14 @@ def others(
     domain: Domain | None = None,
     adjacency: Adjacency = "replace-one",
     information: tuple[str, ...] = ("mutual",),
-    num_releases: int = 1,
+    num_releases: int | None = 1,
 ) -> tuple[Quantity, ...]:
     """Return what an audit learns beside on-average KL, in the order of a report's columns.
 
     Parameters
     ----------
     num_information, sigma, domain, adjacency, information, num_releases
-        As in ``gibbs_dp.audit``.
+        As in ``gibbs_dp.audit``; of ``num_releases`` None: nothing of an attacker.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def others(
         *((Supersample(),) if "conditional" in information else ()),
         FurtherInformation(information, mutual),
         WorstCase(domain, adjacency),
-        Attacker(num_releases),
+        *(() if num_releases is None else (Attacker(num_releases),)),
         Mixing(),
         Lattice(),
         Discretization(),

@@ -192,6 +192,39 @@ def test_laplace_mechanism():
         assert z_scores(profile.loc[key]["delta"], profile.loc[key]["delta_se"], truth) < 4
 
 
+def test_without_an_attacker():
+    plain = gdp.audit(
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        [1.0],
+        64,
+        attack=False,
+        num_information=0,
+        progress=False,
+    )
+    assert "on_average_tv" not in plain.columns
+    with pytest.raises(ValueError, match="attack=True"):
+        plain.plot_attack()
+
+
+def test_ghost_rows_sample_one_pair():
+    """Ghosts tell a large KL well, and nothing of an attacker."""
+    found = gdp.audit(
+        gaussian_mean(4),
+        gaussian_examples(4),
+        N,
+        [20.0],
+        512,
+        estimator="ghost",
+        num_information=0,
+        progress=False,
+    )
+    assert found["attack_estimator"].tolist() == ["two-sided"]
+    # 2 F_4(s) - 1 with s = sqrt(2 gamma / n); 3 parts in 1,000 of bias are left.
+    assert z_scores(found["on_average_tv"], found["on_average_tv_se"], 0.6875) < 4
+
+
 def test_groups():
     """Two examples replaced at once: the mean moves by the sum of two differences."""
     found = gdp.audit(

@@ -26,6 +26,7 @@ from gibbs_dp.estimators.two_sided_loss import two_sided_loss
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.quantities.attacker.columns import ATTACK_TOO_WEAK, COLUMNS, FPRS, RENYI
 from gibbs_dp.quantities.on_average_kl.choice import is_small, jackknife_shift, shift_limit
+from gibbs_dp.quantities.on_average_kl.ghost import Ghost
 
 # Mean share of one draw in the mean of e^((a-1) L) above which that mean is too small: measured on
 # Gaussians, where the divergence is then 2% off or more.
@@ -131,9 +132,13 @@ class Attacker(Quantity):
 
     # -- what was asked for -----------------------------------------------------------------
 
-    def identity(self) -> int | None:
+    def least_pairs(self, choice: str) -> int:
+        """One where ghosts lead: the KL is large, and only draws of both posteriors will do."""
+        return int(choice == Ghost.name)
+
+    def identity(self) -> int:
         """How many draws are seen together."""
-        return self.num_releases if self.num_releases > 1 else None
+        return self.num_releases
 
     def request(self, settings: Asked) -> int:
         """Return the same."""

@@ -139,13 +139,9 @@ class OnAverageKL(LeadingQuantity):
         return None if chosen == choice else chosen
 
     def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
-        """Pairs that the two-sided estimate is worth; none for the others.
-
-        Where pilots chose ghosts the KL is large: one pair, as only draws of both posteriors tell
-        what an attacker sees.
-        """
+        """Pairs that the two-sided estimate is worth; none for the others."""
         if choice != TwoSided.name:
-            return int(choice == Ghost.name and self.estimator == AUTO)
+            return 0
         most = min(settings.n, settings.num_ghosts) // settings.group_size
         return choose_pairs(most, pilots)
 
