@@ -88,8 +88,9 @@ def curve_with_errors(curve: Curve, fpr: Sequence[float] | np.ndarray) -> list[t
     """
     roc = roc_of(curve)
     rates = np.asarray(fpr, np.float64)
-    values, best = roc.best(rates)
+    values, best = roc.curve(rates), roc.best(rates)[1]
     # Over the mirror line the same thresholds serve, turned.
     errors = np.interp(np.abs(best), curve["epsilon"], curve["delta_se"])
     errors *= np.exp(np.minimum(best, 0.0))
+    errors = np.where(np.isnan(values), np.nan, errors)
     return [(float(v), float(e)) for v, e in zip(values, errors, strict=True)]

@@ -261,7 +261,8 @@ class Report(WithExposure):
         -------
         pandas.DataFrame
             ``delta`` and ``delta_se``, indexed by gamma and epsilon. Where no draw's privacy loss
-            reached epsilon, delta is 0 and its error NaN: it is too small to be seen.
+            reached epsilon, delta is 0 and its error NaN: it is too small to be seen. Both are NaN
+            above 23.7 nats where losses go beyond them: how far, was not kept.
 
         Raises
         ------
@@ -283,7 +284,8 @@ class Report(WithExposure):
         Returns
         -------
         pandas.DataFrame
-            ``tpr`` and ``tpr_se``, indexed by gamma and fpr.
+            ``tpr`` and ``tpr_se``, indexed by gamma and fpr; NaN at rates that need thresholds
+            above 23.7 nats, which were not kept.
 
         Raises
         ------
