@@ -39,7 +39,8 @@ class WithAttacker:
         -------
         pandas.DataFrame
             ``delta`` and ``delta_se``, indexed by gamma and epsilon. Where no draw's privacy loss
-            reached epsilon, delta is 0 and its error NaN: it is too small to be seen.
+            reached epsilon, delta is 0 and its error NaN: it is too small to be seen. Both are NaN
+            above 23.7 nats where losses go beyond them: how far, was not kept.
 
         Raises
         ------
@@ -59,7 +60,8 @@ class WithAttacker:
         Returns
         -------
         pandas.DataFrame
-            ``tpr`` and ``tpr_se``, indexed by gamma and fpr.
+            ``tpr`` and ``tpr_se``, indexed by gamma and fpr; NaN at rates that need thresholds
+            above 23.7 nats, which were not kept.
 
         Raises
         ------
@@ -164,8 +166,9 @@ def curve_with_errors(curve: Curve, fpr: Sequence[float] | np.ndarray) -> list[t
     """
     roc = roc_of(curve)
     rates = np.asarray(fpr, np.float64)
-    values, best = roc.best(rates)
+    values, best = roc.curve(rates), roc.best(rates)[1]
     # Over the mirror line the same thresholds serve, turned.
     errors = np.interp(np.abs(best), curve["epsilon"], curve["delta_se"])
     errors *= np.exp(np.minimum(best, 0.0))
+    errors = np.where(np.isnan(values), np.nan, errors)
     return [(float(v), float(e)) for v, e in zip(values, errors, strict=True)]

@@ -88,8 +88,9 @@ def certify(
         Integer seed or JAX key, of the particles.
     kernel
         ``gibbs_dp.Grid(...)``: exact sums over candidates or a lattice, of which the certificate
-        is then. ``gibbs_dp.SMC(...)``: particles. None: a lattice of 1,024 points where theta is
-        one number in an interval, else SMC.
+        is then. ``gibbs_dp.SMC(...)``: particles, moved by a kernel that is the same wherever the
+        others are (MALA, or HMC with ``integrator="leapfrog"``). None: a lattice of 1,024 points
+        where theta is one number in an interval, else SMC.
     num_chains, num_samples
         Without a kernel: islands (8) and particles in each (64) of SMC.
 

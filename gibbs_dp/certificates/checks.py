@@ -150,7 +150,8 @@ def find_sampler(
     Raises
     ------
     ValueError
-        If it is neither, or the prior has no draws to begin with.
+        If it is neither, the prior has no draws to begin with, or SMC's kernel depends on the
+        particles that it moves.
     """
     if kernel is not None and not isinstance(kernel, (Grid, SMC)):
         raise ValueError(
@@ -175,6 +176,13 @@ def find_sampler(
             "posterior: its prior is flat without bounds, or cannot be drawn from, and a "
             "certificate needs a proper one; give a distribution, or Flat on a box, a ball or a "
             "simplex."
+        )
+    if isinstance(kernel, SMC) and getattr(kernel.mover, "integrator", None) == "split":
+        # Its rotations are around the particle of largest density: no fixed kernel.
+        raise ValueError(
+            "kernel: the 'split' integrator of HMC moves particles around the best of them, and "
+            "their normalizer is then not exactly unbiased, which a certificate needs; give "
+            "gibbs_dp.SMC(kernel=gibbs_dp.HMC(integrator='leapfrog')) or leave SMC's kernel out."
         )
     if isinstance(kernel, Grid) and kernel.is_lattice and not posterior.prior.has_draws:
         raise ValueError(

@@ -56,8 +56,8 @@ def assumptions(settings: Mapping[str, Any], is_exact: bool, num_gammas: int) ->
         "examples are independent draws of one law, and a fresh example is one more.",
         f"every loss that this law allows, at every parameter of the prior, is in [{low:g}, "
         f"{high:g}], as declared; the data were checked, the law cannot be.",
-        "the prior, the gammas, the loss range, delta and which bound counts were chosen without "
-        "these data.",
+        "the prior, the gammas, the loss range, delta, which bound counts and "
+        f"{'the points' if is_exact else 'the key'} were chosen without these data.",
     ]
     if num_gammas > 1:
         paid = "catoni and linear pay" if is_exact else "every bound pays"

@@ -41,7 +41,8 @@ class Loss(NamedTuple):
     renyi
         ``D_a(p || p')`` of :data:`ORDERS`, a mean over pairs, nats.
     weight
-        Largest share of one draw in ``E_p e^((a - 1) L)``, a mean over pairs, of these orders.
+        Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders: a mean over pairs, that
+        count by their divergence where they are of one posterior.
     """
 
     above: Float[Any, "*b bins"]

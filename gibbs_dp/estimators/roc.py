@@ -16,6 +16,8 @@ from jaxtyping import Float, Int
 Bins = Float[np.ndarray, " bins"]
 # Points between two thresholds that the least of ``c alpha + E H_c`` is looked for at.
 PER_BIN = 16
+# Share of the draws whose loss is beyond the last threshold that is taken for none.
+NEGLIGIBLE = 1e-6
 
 
 class Roc(NamedTuple):
@@ -54,7 +56,7 @@ class Roc(NamedTuple):
         Returns
         -------
         float or Float[np.ndarray, " points"]
-            0 beyond the last threshold.
+            Beyond the last threshold 0 where nothing was left there, else NaN.
         """
         at = np.asarray(epsilon, np.float64)
         i = np.clip(np.searchsorted(self.epsilon, at, side="right"), 1, self.epsilon.size - 1)
@@ -64,7 +66,8 @@ class Roc(NamedTuple):
         plain = _cubic(at, self.epsilon, values, slopes, i)
         logs = _cubic(at, self.epsilon, np.log(safe), slopes / safe, i)
         found = np.where(is_log, np.exp(np.minimum(np.where(is_log, logs, 0.0), 0.0)), plain)
-        found = np.where(at > self.epsilon[-1], 0.0, found)
+        beyond = np.nan if self.above[-1] > NEGLIGIBLE else 0.0
+        found = np.where(at > self.epsilon[-1], beyond, found)
         return found if found.ndim else float(found)
 
     @property
@@ -98,9 +101,13 @@ class Roc(NamedTuple):
         Returns
         -------
         Float[np.ndarray, " points"]
-            In [0, 1].
+            In [0, 1]; NaN at rates below that of the last threshold.
         """
-        return self.best(fpr)[0]
+        alpha = np.asarray(fpr, np.float64)
+        # False positives at the last threshold are at most so many.
+        least = self.above[-1] * np.exp(-self.epsilon[-1])
+        is_beyond = (alpha < least) & (self.above[-1] > NEGLIGIBLE)
+        return np.where(is_beyond, np.nan, self.best(alpha)[0])
 
     def best(
         self, fpr: Float[np.ndarray, " points"]
@@ -108,7 +115,8 @@ class Roc(NamedTuple):
         """Return true positive rates, and the thresholds that give them: below 0 too, nats."""
         steps = np.arange(PER_BIN * (self.epsilon.size - 1) + 1) / PER_BIN
         epsilon = np.interp(steps, np.arange(self.epsilon.size), self.epsilon)
-        high = np.asarray(self.profile(epsilon))
+        # e^epsilon makes much of the rounding of rates, and the least would be found there.
+        high = np.maximum(np.asarray(self.profile(epsilon)), 0.0)
         # E H_c = 1 - c + c E H_{1/c}, as the pair is exchangeable.
         at = np.concatenate([-epsilon[::-1], epsilon])
         c = np.exp(at)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.special import expit
 
 from gibbs_dp.estimators import average
 
@@ -166,7 +167,7 @@ def allowed(total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 dra
 def _pooled(log_ratios: Float[np.ndarray, "trials 2 draws"]) -> tuple[float, float]:
     """Rate at 1% and area of the pooled ROC: every draw of the mixture counts for both laws."""
     ratio = np.sort(log_ratios.ravel())[::-1]
-    inside = 1.0 / (1.0 + np.exp(-ratio))
+    inside = expit(ratio)
     rates = [np.concatenate([[0.0], np.cumsum(w) / np.sum(w)]) for w in (1.0 - inside, inside)]
     area = float(np.sum(np.diff(rates[0]) * (rates[1][1:] + rates[1][:-1]) / 2))
     return float(np.interp(FALSE_POSITIVES, rates[0], rates[1])), area

@@ -237,6 +237,7 @@ STRUCTURED = gdp.GibbsPosterior(
         ({"loss_range": (0.0, 0.5)}, "loss_range: a loss of the data is 1.2"),
         ({"loss_range": None, "domain": gdp.Domain(1.0)}, "domain: the loss is a plain function"),
         ({"kernel": gdp.HMC()}, "kernel: .* gives no normalizer"),
+        ({"kernel": gdp.SMC(kernel=gdp.HMC())}, "kernel: the 'split' integrator"),
         ({"num_chains": 4}, "num_chains: sums over a lattice"),
         ({"num_samples": 4, "kernel": gdp.SMC()}, "num_samples: the kernel has its own"),
     ],

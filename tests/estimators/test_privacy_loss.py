@@ -130,3 +130,15 @@ def test_exact_sums_are_not_jackknifed():
     np.testing.assert_allclose(found.excess[0], 0.3, rtol=1e-5)
     np.testing.assert_allclose(found.above[0], 0.7, rtol=1e-5)
     np.testing.assert_allclose(found.renyi[0], np.log(np.sum(p**2 / q)), rtol=1e-5)
+
+
+def test_few_pairs_that_divergences_are_made_of_are_heavy():
+    """Skewed data: of 32 pairs one moves far, and makes nearly all of the mean divergence."""
+    draws = np.random.default_rng(0).normal(size=(1, 8, 8)).astype(np.float32)
+    shift = np.full((32, 1, 1), 1e-3, np.float32)
+    shift[7] = 1.5
+    found = one_sided_loss(jnp.asarray(shift * draws), jnp.full((8, 8), 0.125))
+    assert found.weight[1] > 0.5
+    shift[7] = 1e-3
+    alike = one_sided_loss(jnp.asarray(shift * draws), jnp.full((8, 8), 0.125))
+    assert alike.weight[1] < 0.05

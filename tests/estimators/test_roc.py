@@ -39,6 +39,20 @@ def test_ends():
     np.testing.assert_allclose(same.curve(np.array([0.2, 0.7])), [0.2, 0.7])
 
 
+def test_losses_beyond_the_last_threshold_are_not_taken_for_none():
+    roc = gaussian_roc(40.0)
+    assert np.isnan(roc.profile(30.0))
+    assert np.isnan(roc.tpr(0.0))
+    assert abs(roc.profile(20.0) - 1.0) < 1e-6
+    assert abs(roc.tpr(1e-6) - 1.0) < 1e-6
+
+
+def test_rounding_of_rates_is_not_made_much_of():
+    exact = gaussian_roc(40.0)
+    rounded = Roc(EPSILONS, exact.above, exact.excess - 1e-7 * (EPSILONS > 12))
+    assert abs(rounded.tpr(0.01) - 1.0) < 1e-6
+
+
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6),

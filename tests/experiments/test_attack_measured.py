@@ -66,3 +66,10 @@ def test_the_computed_roc_is_that_of_the_pairs():
     assert abs(found.on_average_tv - TRUTH["advantage"]) < 4 * found.on_average_tv_se
     assert abs(found.attack_auc - TRUTH["auc"]) < 4 * found.attack_auc_se < 0.01
     assert abs(found.attack_tpr_1pct - TRUTH["tpr_1pct"]) < 4 * found.attack_tpr_1pct_se < 0.03
+
+
+def test_pairs_that_are_far_apart_do_not_overflow():
+    far = np.tile([1e3, -1e3], (40, 1)).reshape(40, 2, 1)
+    found = allowed(np.ones(40), far)
+    assert found.attack_auc == 1.0
+    assert found.attack_tpr_1pct == 1.0

@@ -114,8 +114,7 @@ class Attacker(Quantity):
         if is_exact:
             more["renyi_tail_flag"] = "none"
         else:
-            shares = _of(result, both).weight[result.is_good]
-            heavy = np.nanmean(shares, axis=0) > HEAVY_SHARE
+            heavy = _heaviest(_of(result, both), result.is_good) > HEAVY_SHARE
             orders = [
                 name.rpartition("_")[2]
                 for name, is_heavy in zip(RENYI, heavy, strict=True)
@@ -208,6 +207,18 @@ def _of(result: Result, both: bool) -> Loss:
     values: AttackerValues = result.summary.values.attacker
     chosen = values.two_sided if both else values.one_sided
     return Loss(*(np.asarray(a, np.float64) for a in chosen))
+
+
+def _heaviest(loss: Loss, is_good: Bool[np.ndarray, " datasets"]) -> Float[np.ndarray, " orders"]:
+    """Share of one draw in what Rényi divergences are made of; datasets count by theirs."""
+    share, renyi = loss.weight[is_good], loss.renyi[is_good]
+    is_known = np.isfinite(share) & np.isfinite(renyi)
+    part = np.where(is_known, np.maximum(renyi, np.finfo(np.float64).tiny), 0.0)
+    total = np.maximum(part.sum(axis=0), np.finfo(np.float64).tiny)
+    found: Float[np.ndarray, " orders"] = (part / total * np.where(is_known, share, 0.0)).sum(
+        axis=0
+    )
+    return found
 
 
 def _chosen(result: Result) -> tuple[Loss, Bool[np.ndarray, " datasets"]]:

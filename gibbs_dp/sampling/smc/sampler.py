@@ -33,8 +33,9 @@ class SMC:
     Particles are drawn from the prior, weighed for a slightly larger gamma, resampled and moved,
     again and again up to the largest gamma: a mode that has its share of the mass at small gammas
     keeps it. One run serves all gammas of an audit, and gives their normalizers: without bias
-    whatever the kernel, as temperatures, coordinates and step sizes are frozen before, on pilot
-    datasets (`gibbs_dp.sample`: on particles of their own) that enter no estimate.
+    for any kernel that does not look at other particles, as temperatures, coordinates and step
+    sizes are frozen before, on pilot datasets (`gibbs_dp.sample`: on particles of their own) that
+    enter no estimate. (HMC's "split" integrator turns around the best particle: it does look.)
 
     What it finds: modes that hold more than about ``1 / num_particles`` of the mass where the path
     meets them. Their masses are noisier than counts among so many particles, the more so the more
