@@ -212,7 +212,7 @@ worst = gdp.privacy.account(
     posterior, gamma=chosen.gamma, n=n, adjacency="replace-one", domain=domain
 )
 print(chosen)
-print(f"worst-case epsilon at that gamma: {worst.pure:.3f}")
+print(f"worst-case epsilon at that gamma: {worst.pure():.3f}")
 
 # %% [markdown]
 # ## What was learnt
