@@ -147,7 +147,7 @@ attacked = attack(
     posterior,
     incomes,
     n=n,
-    gammas=gammas[::2],
+    gammas=gammas[-3:],
     num_trials=num_trials,
     kernel=lattice,
     domain=domain,
