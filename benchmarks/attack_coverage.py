@@ -58,9 +58,7 @@ def results_of(posterior, population, n, gammas, num_datasets):
     found, sweep = [], api.run_sweep
     api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     try:
-        gdp.audit(
-            posterior, population, n, gammas, num_datasets, num_information=0, progress=False
-        )
+        gdp.audit(posterior, population, n, gammas, num_datasets, num_information=0, progress=False)
     finally:
         api.run_sweep = sweep
     return [track.result() for track in found[0]]

@@ -23,6 +23,7 @@ NAMES = (
     "9_your_model",
     "10_private_pipeline",
     "11_mixture",
+    "12_attacker",
 )
 PLACEHOLDER = "https://" + "example.org/gibbs-dp.git"  # in two parts: scripts that set it skip this
 OWN = "https://code.example/team/gibbs-dp.git"
@@ -78,7 +79,7 @@ def start(folder, *facts, url=PLACEHOLDER):
     return done.stdout, (done.stderr.strip().splitlines() or [""])[-1]
 
 
-def test_there_are_eleven_in_order():
+def test_there_are_twelve_in_order():
     assert tuple(path.stem for path in SOURCES) == NAMES
     assert {path.stem for path in SOURCES[0].parent.glob("*.ipynb")} == set(NAMES)
 

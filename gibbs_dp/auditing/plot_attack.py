@@ -20,6 +20,8 @@ SIZE = (8.6, 4.6)
 MOST_CURVES = 5
 LEAST_FPR = 1e-3
 POINTS = 65
+# Above it the exponential is no float; everything is allowed long before.
+LARGEST_EPSILON = 700.0
 
 
 @styled()
@@ -65,10 +67,8 @@ def plot_attack(
 
 def _allowed(fpr: np.ndarray, epsilon: float) -> np.ndarray:
     """Largest true positive rate under pure DP (Kairouz, Oh & Viswanath 2015, Theorem 2.1)."""
-    with np.errstate(over="ignore"):
-        return np.asarray(
-            np.minimum(1.0, np.minimum(np.exp(epsilon) * fpr, 1 - np.exp(-epsilon) * (1 - fpr)))
-        )
+    factor = np.exp(min(epsilon, LARGEST_EPSILON))
+    return np.asarray(np.minimum(1.0, np.minimum(factor * fpr, 1 - (1 - fpr) / factor)))
 
 
 def _chosen(known: list[float], asked: Sequence[float] | None) -> list[float]:

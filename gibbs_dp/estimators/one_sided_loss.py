@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from gibbs_dp._jaxlib.elementary import expm1_and_exp
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.estimators.leaving_out import LeavingOut
-from gibbs_dp.estimators.privacy_loss import EPSILONS, ORDERS, Loss, released, tails
+from gibbs_dp.estimators.privacy_loss import EPSILONS, ORDERS, LossTails, released, tails
 
 # Pairs whose losses make the tails, and (they cost more) ranks; and the first of them, on which
 # groups of draws are left out to find the bias of all.
@@ -24,7 +24,7 @@ def one_sided_loss(
     delta: Float[Array, "pairs chains draws"],
     weight: Float[Array, "chains draws"],
     num_releases: int = 1,
-) -> Loss:
+) -> LossTails:
     """Estimate from draws of one posterior, jackknifed.
 
     Parameters
@@ -38,7 +38,7 @@ def one_sided_loss(
 
     Returns
     -------
-    Loss
+    LossTails
         Biases of order one over draws are removed by leaving out chains, steps and both
         (:class:`~gibbs_dp.estimators.leaving_out.LeavingOut`).
     """
@@ -86,7 +86,7 @@ def one_sided_loss(
     # Pairs count by their divergence: means are made of few pairs where data are skewed.
     part = jnp.maximum(jnp.stack(renyi), jnp.finfo(level.dtype).tiny)
     heavy = jnp.sum((part / jnp.sum(part, axis=1, keepdims=True)) * largest, axis=1)
-    return Loss(above, excess, auc, num_releases * means, heavy)
+    return LossTails(above, excess, auc, num_releases * means, heavy)
 
 
 def _bounded(mean: Array) -> Array:

@@ -27,7 +27,7 @@ ORDERS = (2.0, 8.0)
 _BEYOND = np.triu(np.ones((EPSILONS.size, EPSILONS.size + 1), np.float32), 1)
 
 
-class Loss(NamedTuple):
+class LossTails(NamedTuple):
     """What one dataset's draws say of the privacy loss, averaged over its pairs.
 
     Attributes

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from gibbs_dp.estimators.bennett import log_normalizer_ratio
 from gibbs_dp.estimators.one_sided_loss import MOST_RANKED
-from gibbs_dp.estimators.privacy_loss import ORDERS, Loss, released, tails
+from gibbs_dp.estimators.privacy_loss import ORDERS, LossTails, released, tails
 
 
 def two_sided_loss(
@@ -17,7 +17,7 @@ def two_sided_loss(
     weight: Float[Array, "chains draws"],
     weight_replaced: Float[Array, "chains draws"],
     num_releases: int = 1,
-) -> Loss:
+) -> LossTails:
     """Estimate of one pair, from draws of both posteriors, however far apart they are.
 
     With ``m = (p + p')/2`` and ``w = sigmoid(L)``, ``p = 2 w m`` and ``p' = 2 (1 - w) m``; the mean
@@ -34,7 +34,7 @@ def two_sided_loss(
 
     Returns
     -------
-    Loss
+    LossTails
         Of the pair.
     """
     shape = (delta.shape[0], delta.shape[1])
@@ -59,7 +59,7 @@ def two_sided_loss(
             largest.append(jnp.max(jax.nn.softmax(power)))
         renyi.append(0.5 * (both[0] + both[1]) / (a - 1.0))
     weights = jnp.stack(largest).reshape(len(ORDERS), 2)
-    return Loss(above, excess, auc, jnp.stack(renyi), jnp.mean(weights, axis=1))
+    return LossTails(above, excess, auc, jnp.stack(renyi), jnp.mean(weights, axis=1))
 
 
 def _win(

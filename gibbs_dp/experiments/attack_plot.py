@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -102,12 +102,14 @@ def _draw(axes: Axes, rows: Sequence[Row], measured: str, computed: str, bound: 
     first = [row for row in rows if row["attacker"] == rows[0]["attacker"]]
     gamma = column(first, "gamma")
     value, error = column(first, computed), 1.96 * column(first, f"{computed}_se")
-    axes.plot(gamma, value, color=BLACK, lw=1.8, label="best possible, computed")
+    # A line of one point is not seen.
+    mark: dict[str, Any] = {"marker": "_", "ms": 22, "mew": 1.8} if len(gamma) == 1 else {}
+    axes.plot(gamma, value, color=BLACK, lw=1.8, label="best possible, computed", **mark)
     axes.fill_between(gamma, value - error, value + error, color=BLACK, alpha=0.15, lw=0)
     decades = max(LEAST_DECADES, float(np.log10(gamma.max() / gamma.min())))
     limit = column(first, bound)
     if np.isfinite(limit).any():
-        axes.plot(gamma, limit, "--", color=VERMILION, lw=1.5, label="DP epsilon allows")
+        axes.plot(gamma, limit, "--", color=VERMILION, lw=1.5, label="DP epsilon allows", **mark)
     for name, (label, color, marker, place) in MARKS.items():
         own = [row for row in rows if row["attacker"] == name]
         if own:

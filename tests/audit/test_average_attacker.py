@@ -8,6 +8,7 @@ from problems import gaussian_examples, gaussian_mean, private_mean, truncated_n
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.auditing.plot_attack import _allowed
 
 GAMMAS, N = [0.05, 1.0, 20.0], 30
 THETA = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -298,6 +299,14 @@ def test_pictures(report):
     with pytest.raises(ValueError, match=r"gammas: choose some of the report's, 0\.05, 1, 20"):
         report.plot_attack(gammas=[2.0])
     assert report.plot(panels="attack").axes
+
+
+def test_what_an_epsilon_allows_is_drawn_however_large_it_is():
+    fpr = np.array([0.0, 0.2, 1.0])
+    # Randomized response (Kairouz, Oh & Viswanath 2015): e^1 fpr, then 1 - e^-1 (1 - fpr).
+    allowed = [0.0, min(0.2 * np.e, 1 - 0.8 / np.e), 1.0]
+    np.testing.assert_allclose(_allowed(fpr, 1.0), allowed, rtol=1e-12)
+    np.testing.assert_allclose(_allowed(fpr, 1200.0), [0.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, np.nan, np.inf, [], [[0.1]]])

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from gibbs_dp.experiments.attack_measured import allowed, measure, roc, threshold_between
+from gibbs_dp.experiments.attack_plot import plot_attack
 
 REPEATS, COUNT, MU = 300, 2000, 1.0
 
@@ -73,3 +74,15 @@ def test_pairs_that_are_far_apart_do_not_overflow():
     found = allowed(np.ones(40), far)
     assert found.attack_auc == 1.0
     assert found.attack_tpr_1pct == 1.0
+
+
+def test_what_is_computed_at_a_single_gamma_is_seen():
+    shown = {"advantage": 0.2, "on_average_tv": 0.25, "tpr_1pct": 0.05, "attack_tpr_1pct": 0.06}
+    row = {"gamma": 2.0, "attacker": "optimal", "dp_advantage": 0.9, "dp_tpr_1pct": 0.5}
+    row |= shown | {f"{name}_se": 0.01 for name in shown}
+    for axes in plot_attack([row]).axes:
+        lines = {line.get_label(): line for line in axes.get_lines()}
+        for label in ("best possible, computed", "DP epsilon allows"):
+            assert lines[label].get_marker() == "_", label
+    longer = plot_attack([row, row | {"gamma": 4.0}]).axes[0].get_lines()
+    assert {line.get_label(): line for line in longer}[label].get_marker() == "None"

@@ -20,7 +20,7 @@ from gibbs_dp.engine.view import PairView, View
 from gibbs_dp.estimators import average
 from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.estimators.one_sided_loss import MOST_LOSSES, one_sided_loss
-from gibbs_dp.estimators.privacy_loss import EPSILONS, Loss
+from gibbs_dp.estimators.privacy_loss import EPSILONS, LossTails
 from gibbs_dp.estimators.roc import Roc, linearized
 from gibbs_dp.estimators.two_sided_loss import two_sided_loss
 from gibbs_dp.model.check import positive_count
@@ -37,8 +37,8 @@ PROFILE = "privacy_profile"
 class AttackerValues(NamedTuple):
     """Of each dataset: the privacy loss by both routes; NaN where no pair was sampled."""
 
-    one_sided: Loss
-    two_sided: Loss
+    one_sided: LossTails
+    two_sided: LossTails
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Attacker(Quantity):
 
     # -- of one dataset -------------------------------------------------------------------
 
-    def of_pair(self, pair: PairView) -> Loss:
+    def of_pair(self, pair: PairView) -> LossTails:
         """Let draws of both posteriors speak."""
         base, replaced = pair.base, pair.replaced
         here, there = (pair.delta(draws.u)[..., 0] for draws in (base, replaced))
@@ -173,10 +173,10 @@ def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
     return jnp.moveaxis(gamma * (ghost[..., other] - train[..., pair % a]), -1, 0)
 
 
-def _mean_of_pairs(view: View, like: Loss) -> Loss:
+def _mean_of_pairs(view: View, like: LossTails) -> LossTails:
     """Mean over the pairs that were sampled; NaN for none."""
     if view.pairs is None:
-        return Loss(*(jnp.full_like(a, jnp.nan) for a in like))
+        return LossTails(*(jnp.full_like(a, jnp.nan) for a in like))
     num_pairs = view.inputs.num_pairs
     is_used = jnp.arange(MOST_PAIRS) < num_pairs
 
@@ -185,7 +185,7 @@ def _mean_of_pairs(view: View, like: Loss) -> Loss:
         total = jnp.sum(jnp.where(used, values, 0.0), axis=0)
         return jnp.where(num_pairs > 0, total / jnp.maximum(num_pairs, 1), jnp.nan)
 
-    return Loss(*(mean(a) for a in view.pairs))
+    return LossTails(*(mean(a) for a in view.pairs))
 
 
 def _is_one_sided_right(result: Result) -> bool:
@@ -203,13 +203,15 @@ def _uses_pairs(result: Result) -> bool:
     return int(result.tuned.inputs.num_pairs) > 0 and not _is_one_sided_right(result)
 
 
-def _of(result: Result, both: bool) -> Loss:
+def _of(result: Result, both: bool) -> LossTails:
     values: AttackerValues = result.summary.values.attacker
     chosen = values.two_sided if both else values.one_sided
-    return Loss(*(np.asarray(a, np.float64) for a in chosen))
+    return LossTails(*(np.asarray(a, np.float64) for a in chosen))
 
 
-def _heaviest(loss: Loss, is_good: Bool[np.ndarray, " datasets"]) -> Float[np.ndarray, " orders"]:
+def _heaviest(
+    loss: LossTails, is_good: Bool[np.ndarray, " datasets"]
+) -> Float[np.ndarray, " orders"]:
     """Share of one draw in what Rényi divergences are made of; datasets count by theirs."""
     share, renyi = loss.weight[is_good], loss.renyi[is_good]
     is_known = np.isfinite(share) & np.isfinite(renyi)
@@ -221,7 +223,7 @@ def _heaviest(loss: Loss, is_good: Bool[np.ndarray, " datasets"]) -> Float[np.nd
     return found
 
 
-def _chosen(result: Result) -> tuple[Loss, Bool[np.ndarray, " datasets"]]:
+def _chosen(result: Result) -> tuple[LossTails, Bool[np.ndarray, " datasets"]]:
     """Every dataset's values by the route that is right, and which of them count."""
     loss = _of(result, _uses_pairs(result))
     finite = [np.isfinite(a.reshape(a.shape[0], -1)).all(axis=1) for a in (loss.above, loss.excess)]
@@ -229,7 +231,7 @@ def _chosen(result: Result) -> tuple[Loss, Bool[np.ndarray, " datasets"]]:
 
 
 def _pooled(
-    loss: Loss, is_good: Bool[np.ndarray, " datasets"], function: Any
+    loss: LossTails, is_good: Bool[np.ndarray, " datasets"], function: Any
 ) -> Float[np.ndarray, " datasets"]:
     """Numbers whose mean is a function of the pooled ROC; NaN for datasets that do not count."""
     found = np.full(is_good.size, np.nan)
@@ -244,7 +246,7 @@ def _pooled(
 
 
 def _at_rate(
-    loss: Loss, is_good: Bool[np.ndarray, " datasets"], fpr: float
+    loss: LossTails, is_good: Bool[np.ndarray, " datasets"], fpr: float
 ) -> Float[np.ndarray, " datasets"]:
     """Numbers whose mean is the pooled true positive rate; NaN for datasets that do not count.
 
