@@ -30,7 +30,7 @@ NAMES = ("on_average_tv", "attack_auc", "attack_auc_per_pair", *FPRS, "on_averag
 
 
 def gaussian(key, n):
-    """Standard normal numbers."""
+    """Draw standard normal numbers."""
     import jax
 
     return jax.random.normal(key, (n, 1))
@@ -94,6 +94,7 @@ def truths(attacker):
 
 
 def main():
+    """Audit both problems, print coverages and save them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=300)
     parser.add_argument("--quick", action="store_true", help="few audits, to see that it runs")

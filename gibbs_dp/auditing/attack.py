@@ -113,7 +113,7 @@ def profiles(report: Plotted) -> list[tuple[float, Curve]]:
     ]
     if not found:
         raise ValueError(
-            "report: it has no privacy profile; audit again with attack=True (older versions had none)."
+            "report: it has no privacy profile (older versions made none); audit with attack=True."
         )
     return found
 
