@@ -53,12 +53,13 @@ def problems():
     }  # fmt: skip
 
 
-def results_of(posterior, population, n, gammas, num_datasets):
+def results_of(posterior, population, n, gammas, num_datasets, seed):
     """Audit; a result a gamma."""
     found, sweep = [], api.run_sweep
     api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     try:
-        gdp.audit(posterior, population, n, gammas, num_datasets, num_information=0, progress=False)
+        kwargs = {"num_information": 0, "progress": False, "key": seed}
+        gdp.audit(posterior, population, n, gammas, num_datasets, **kwargs)
     finally:
         api.run_sweep = sweep
     return [track.result() for track in found[0]]
@@ -97,13 +98,14 @@ def main():
     """Audit both problems, print coverages and save them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="few audits, to see that it runs")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     asked = parser.parse_args()
     repeats = 4 if asked.quick else asked.repeats
     rows = []
     for name, (posterior, population, n, gammas, exact) in problems().items():
-        results = results_of(posterior, population, n, gammas, repeats * COUNT)
+        results = results_of(posterior, population, n, gammas, repeats * COUNT, asked.seed)
         for gamma, result in zip(gammas, results, strict=True):
             truth = truths(exact(gamma))
             found = [estimates(part) for part in parts(result)]
@@ -130,7 +132,7 @@ def main():
                     f"bias {row['bias']:+.4f} +- {row['bias_se']:.4f}  "
                     f"se/sd {row['se_over_sd']:.2f}"
                 )
-    settings = {"repeats": repeats, "num_datasets": COUNT}
+    settings = {"repeats": repeats, "num_datasets": COUNT, "seed": asked.seed}
     print("saved", machine.save("attack_coverage", rows, settings, asked.out))
 
 

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 from gibbs_dp.auditing import shown
-from gibbs_dp.auditing.attack import WithAttacker
 from gibbs_dp.auditing.exposed import WithExposure, exposure_section, listed, row_variables
+from gibbs_dp.auditing.with_attacker import WithAttacker
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.io import html
 from gibbs_dp.quantities.registry import COLUMNS

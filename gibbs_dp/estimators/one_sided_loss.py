@@ -75,7 +75,7 @@ def one_sided_loss(
     auc = _auc_of_pairs(whole, parts, left, is_exact=shape[0] == 1)
     renyi, largest = _renyi(flat, level, share)
     correction = [
-        left.whole * jnp.mean(of_few) + left.parts @ jnp.mean(of_parts, axis=-1)
+        left.whole * jnp.mean(of_few) + matmul(left.parts, jnp.mean(of_parts, axis=-1))
         for of_few, of_parts in zip(
             _renyi(flat[few], level[few], share)[0],
             _renyi(flat[few], levels, kept[:, None])[0],
@@ -143,7 +143,7 @@ def _auc_of_pairs(
     between = jnp.einsum("gps,pst,gpt->gp", shares, apart, shares, precision="highest")
     change = jnp.exp(whole[0][:count, 0] - parts[0][..., 0])
     of_parts = jnp.mean(auc(change * between, shares), axis=-1)
-    return jnp.mean(found) + left.whole * jnp.mean(found[:count]) + left.parts @ of_parts
+    return jnp.mean(found) + left.whole * jnp.mean(found[:count]) + matmul(left.parts, of_parts)
 
 
 def _renyi(

@@ -12,8 +12,8 @@ from .finite_problem import StructuredProblem as StructuredProblem
 from .gaussian_attacker import gaussian_mean_attacker as gaussian_mean_attacker
 from .gaussian_membership import gaussian_mean_membership as gaussian_mean_membership
 from .groups import GroupPrivacy as GroupPrivacy
-from .laplace_attacker import laplace_attacker as laplace_attacker
-from .laplace_attacker import private_mean_attacker as private_mean_attacker
+from .laplace_pairs import laplace_attacker as laplace_attacker
+from .laplace_pairs import private_mean_attacker as private_mean_attacker
 from .membership import Membership as Membership
 from .problem import TypeProblem as TypeProblem
 from .record import Record as Record

@@ -40,7 +40,7 @@ def profile_integral(attacker: Attacker, turns: Sequence[float] = ()) -> float:
 
     Examples
     --------
-    >>> from gibbs_dp.exact.laplace_attacker import laplace_attacker
+    >>> from gibbs_dp.exact.laplace_pairs import laplace_attacker
     >>> attacker = laplace_attacker(1.0)
     >>> integral = profile_integral(attacker, [1.0])
     >>> bool(np.isclose(integral, attacker.on_average_kl, rtol=1e-6))
@@ -78,7 +78,7 @@ def attacker_records(
 
     Examples
     --------
-    >>> from gibbs_dp.exact.laplace_attacker import laplace_attacker
+    >>> from gibbs_dp.exact.laplace_pairs import laplace_attacker
     >>> all(record.holds for record in attacker_records(laplace_attacker(1.0), turns=[1.0]))
     True
     """

@@ -32,6 +32,8 @@ from gibbs_dp.quantities.on_average_kl.ghost import Ghost
 # Gaussians, where the divergence is then 2% off or more.
 HEAVY_SHARE = 0.1
 PROFILE = "privacy_profile"
+# Groups of datasets that are left out, one at a time.
+MOST_LEFT_OUT = 32
 
 
 class AttackerValues(NamedTuple):
@@ -250,18 +252,29 @@ def _at_rate(
 ) -> Float[np.ndarray, " datasets"]:
     """Numbers whose mean is the pooled true positive rate; NaN for datasets that do not count.
 
-    It is the least ``c fpr + E H_c``, and varies as ``H_c`` of the best ``c`` does.
+    It is the least ``c fpr + E H_c``, and varies as ``H_c`` of the best ``c`` does: to first order,
+    which says little where losses end and the best ``c`` is at their end. How far the numbers are
+    apart is therefore what leaving groups of datasets out says of the rate itself.
     """
     found = np.full(is_good.size, np.nan)
-    if is_good.sum() < 2:
+    count = int(is_good.sum())
+    if count < 2:
         return found
-    above, excess = loss.above[is_good], loss.excess[is_good]
-    value, best = Roc(EPSILONS, above.mean(axis=0), excess.mean(axis=0)).best(np.array([fpr]))
+    above, excess, rate = loss.above[is_good], loss.excess[is_good], np.array([fpr])
+    value, best = Roc(EPSILONS, above.mean(axis=0), excess.mean(axis=0)).best(rate)
     own = (excess - np.expm1(EPSILONS) * (above - excess)).T
     place = np.interp(max(float(best[0]), 0.0), EPSILONS, np.arange(EPSILONS.size))
     left = min(int(place), EPSILONS.size - 2)
     there = own[left] + (place - left) * (own[left + 1] - own[left])
-    found[is_good] = value[0] + there - there.mean()
+    group = np.arange(count) % min(count, MOST_LEFT_OUT)
+    others = [group != g for g in range(group.max() + 1)]
+    without = np.array(
+        [Roc(EPSILONS, above[o].mean(axis=0), excess[o].mean(axis=0)).tpr(fpr) for o in others]
+    )
+    se = without.std() * np.sqrt(without.size - 1)
+    own_se = there.std(ddof=1) / np.sqrt(count)
+    scale = se / own_se if own_se > 0 else 0.0
+    found[is_good] = value[0] + scale * (there - there.mean())
     return found
 
 
