@@ -22,7 +22,8 @@ from gibbs_dp.certificates.checks import (
 from gibbs_dp.certificates.evidence import Column, Evidence
 from gibbs_dp.certificates.particles import follow_path
 from gibbs_dp.certificates.sums import sum_over
-from gibbs_dp.information import bounds, checks
+from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import pac_bayes
 from gibbs_dp.model.check import as_key, check_loss
 from gibbs_dp.model.check import check_posterior as check_is_posterior
 from gibbs_dp.model.domain import Domain
@@ -190,10 +191,10 @@ def bound_rows(
         log_c, kl = row["log_normalizer"], row["kl"]
         by_c: dict[str, Any] = {"gamma": float(gamma), "delta": each, "loss_range": loss_range}
         by_kl: dict[str, Any] = {"delta": delta if is_exact else each, "loss_range": loss_range}
-        row["catoni"] = bounds.catoni_bound(log_c, n, **by_c)
-        row["linear"] = bounds.linear_bound(log_c, n, **by_c)
-        row["maurer"] = bounds.maurer_bound(risk, kl, n, **by_kl)
-        row["mcallester"] = bounds.mcallester_bound(risk, kl, n, **by_kl)
+        row["catoni"] = pac_bayes.catoni_bound(log_c, n, **by_c)
+        row["linear"] = pac_bayes.linear_bound(log_c, n, **by_c)
+        row["maurer"] = pac_bayes.maurer_bound(risk, kl, n, **by_kl)
+        row["mcallester"] = pac_bayes.mcallester_bound(risk, kl, n, **by_kl)
         rows.append(row)
     return tuple(rows)
 

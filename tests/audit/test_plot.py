@@ -53,7 +53,11 @@ def test_a_picture_is_two_panels_wide():
     assert labels == ["privacy (nats)", "excess risk (units of the loss)"]
     figure = report().plot(panels="all")
     labels = [axes.get_ylabel() for axes in figure.axes]
-    assert labels[2:] == ["information (nats)", "generalization error (units of the loss)"]
+    assert labels[2:] == [
+        "attacker (probability)",
+        "information (nats)",
+        "generalization error (units of the loss)",
+    ]
     assert {axes.get_subplotspec().colspan.start for axes in figure.axes} == {0, 1}
     (axes,) = report().plot(panels="information").axes
     assert "log M: no lower bound exceeds it" in texts(axes)
@@ -63,7 +67,7 @@ def test_a_picture_is_two_panels_wide():
 @pytest.mark.parametrize(
     ("panels", "message"),
     [
-        ("risks", "no panel 'risks'; choose some of privacy, risk, information"),
+        ("risks", "no panel 'risks'; choose some of privacy, risk, attack, information"),
         ([], "it is empty"),
         ("information", "nothing for 'information'; audit with num_information of 2 or more"),
     ],

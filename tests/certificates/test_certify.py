@@ -14,7 +14,7 @@ import gibbs_dp as gdp
 from gibbs_dp.certificates.checks import find_sampler
 from gibbs_dp.certificates.evidence import from_islands
 from gibbs_dp.certificates.particles import run_frozen
-from gibbs_dp.information import bounds
+from gibbs_dp.information.bounds import pac_bayes
 
 DATA = np.repeat([0.0, 0.5, 1.0], [25, 15, 10])
 CANDIDATES = gdp.Grid(candidates=[0.0, 0.25, 0.5, 0.75, 1.0])
@@ -160,11 +160,11 @@ def test_particles_certify_what_sums_do(islands):
     each = {"delta": 0.05 / 3, "loss_range": (0.0, 1.21)}
     for row in found.rows:
         log_c, gamma = row["log_normalizer"], row["gamma"]
-        assert row["catoni"] == bounds.catoni_bound(log_c, 50, gamma=gamma, **each)
-        assert row["linear"] == bounds.linear_bound(log_c, 50, gamma=gamma, **each)
+        assert row["catoni"] == pac_bayes.catoni_bound(log_c, 50, gamma=gamma, **each)
+        assert row["linear"] == pac_bayes.linear_bound(log_c, 50, gamma=gamma, **each)
         kl = max(0.0, -gamma * 50 * row["empirical_risk"] - log_c)
         assert row["kl"] == pytest.approx(kl)
-        assert row["maurer"] == bounds.maurer_bound(row["empirical_risk"], row["kl"], 50, **each)
+        assert row["maurer"] == pac_bayes.maurer_bound(row["empirical_risk"], row["kl"], 50, **each)
     assert found.bound == min(row["linear"] for row in found.rows)
     assert "all four bounds hold for a draw from these weighted particles" in found.summary()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from gibbs_dp.information import bounds
+from gibbs_dp.information.bounds import pac_bayes
 
 N, DELTA = 50, 0.05
 COUNTS = np.arange(N + 1)
@@ -29,8 +29,10 @@ def fixture(gamma, scale=1.0, shift=0.0):
 def all_bounds(gamma, scale=1.0, shift=0.0):
     log_c, kl, risk = fixture(gamma, scale, shift)
     shared = {"delta": DELTA, "loss_range": (shift, shift + scale)}
-    by_c = [f(log_c, N, gamma=gamma, **shared) for f in (bounds.catoni_bound, bounds.linear_bound)]
-    by_kl = [f(risk, kl, N, **shared) for f in (bounds.maurer_bound, bounds.mcallester_bound)]
+    by_c = [
+        f(log_c, N, gamma=gamma, **shared) for f in (pac_bayes.catoni_bound, pac_bayes.linear_bound)
+    ]
+    by_kl = [f(risk, kl, N, **shared) for f in (pac_bayes.maurer_bound, pac_bayes.mcallester_bound)]
     return np.array(by_c + by_kl)
 
 
@@ -54,7 +56,7 @@ def test_catoni_rests_on_a_moment_of_one(risk, gamma):
     force = -N * math.log1p(-risk * -math.expm1(-gamma))
     assert law @ np.exp(force - gamma * COUNTS) == pytest.approx(1.0, rel=1e-12)
     for k in (3, 10):
-        found = bounds.catoni_bound(-gamma * k, N, gamma=gamma, delta=DELTA)
+        found = pac_bayes.catoni_bound(-gamma * k, N, gamma=gamma, delta=DELTA)
         if found < 1:
             inverted = -N * math.log1p(-found * -math.expm1(-gamma))
             assert inverted == pytest.approx(gamma * k - math.log(DELTA), rel=1e-12)
@@ -75,7 +77,7 @@ def test_one_hypothesis_covers_as_often_as_enumeration_says():
     law = stats.binom.pmf(COUNTS, N, 0.3)
 
     def coverage(delta):
-        found = [bounds.catoni_bound(-float(k), N, gamma=1.0, delta=delta) for k in COUNTS]
+        found = [pac_bayes.catoni_bound(-float(k), N, gamma=1.0, delta=delta) for k in COUNTS]
         return law @ (np.array(found) >= 0.3)
 
     assert coverage(DELTA) == pytest.approx(0.992736, abs=6e-7)
@@ -87,7 +89,7 @@ def chance_to_fail(factors, probs):
     law = stats.binom.pmf(COUNTS, N, 0.3)
     found = [
         [
-            bounds.catoni_bound(-float(k) + math.log(f), N, gamma=1.0, delta=DELTA) < 0.3
+            pac_bayes.catoni_bound(-float(k) + math.log(f), N, gamma=1.0, delta=DELTA) < 0.3
             for f in factors
         ]
         for k in COUNTS
@@ -108,7 +110,7 @@ def test_an_unbiased_normalizer_does_as_well_as_the_exact_one():
 @pytest.mark.parametrize("q", [0.0, 0.2, 0.97, 1.0])
 @pytest.mark.parametrize("budget", [0.0, 0.01, 0.5, 40.0])
 def test_the_largest_risk_is_where_the_divergence_is_spent(q, budget):
-    p = bounds.largest_with_binary_kl(q, budget)
+    p = pac_bayes.largest_with_binary_kl(q, budget)
     assert q <= p <= 1
     if 0 < q < p < 1 - 1e-9:
         assert binary_kl(q, p) == pytest.approx(budget, rel=1e-6)
@@ -122,22 +124,27 @@ def test_order_and_ends():
         catoni, linear, maurer, mcallester = all_bounds(gamma)
         assert catoni <= linear <= 1
         assert maurer <= mcallester <= 1
-    assert bounds.catoni_bound(-1e9, N, gamma=1.0, delta=DELTA) == 1.0
+    assert pac_bayes.catoni_bound(-1e9, N, gamma=1.0, delta=DELTA) == 1.0
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: bounds.catoni_bound(-1.0, N, gamma=0.0, delta=DELTA), "gamma must be positive"),
-        (lambda: bounds.catoni_bound(math.nan, N, gamma=1.0, delta=DELTA), "log_normalizer must"),
-        (lambda: bounds.linear_bound(-1.0, N, gamma=1.0, delta=0.0), "delta must lie in"),
-        (lambda: bounds.maurer_bound(2.0, 0.1, N, delta=DELTA), "empirical_risk must lie"),
-        (lambda: bounds.maurer_bound(0.2, -0.1, N, delta=DELTA), "kl must be at least 0"),
+        (lambda: pac_bayes.catoni_bound(-1.0, N, gamma=0.0, delta=DELTA), "gamma must be positive"),
         (
-            lambda: bounds.mcallester_bound(0.2, 0.1, N, delta=DELTA, loss_range=(0.0, math.inf)),
+            lambda: pac_bayes.catoni_bound(math.nan, N, gamma=1.0, delta=DELTA),
+            "log_normalizer must",
+        ),
+        (lambda: pac_bayes.linear_bound(-1.0, N, gamma=1.0, delta=0.0), "delta must lie in"),
+        (lambda: pac_bayes.maurer_bound(2.0, 0.1, N, delta=DELTA), "empirical_risk must lie"),
+        (lambda: pac_bayes.maurer_bound(0.2, -0.1, N, delta=DELTA), "kl must be at least 0"),
+        (
+            lambda: pac_bayes.mcallester_bound(
+                0.2, 0.1, N, delta=DELTA, loss_range=(0.0, math.inf)
+            ),
             "loss_range must be finite",
         ),
-        (lambda: bounds.largest_with_binary_kl(1.5, 0.1), "q must lie"),
+        (lambda: pac_bayes.largest_with_binary_kl(1.5, 0.1), "q must lie"),
     ],
 )
 def test_refusals(call, said):

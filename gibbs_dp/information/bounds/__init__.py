@@ -155,13 +155,6 @@ from gibbs_dp.information.bounds.on_average_kl import (
     repeated_draws_on_average_kl as repeated_draws_on_average_kl,
 )
 from gibbs_dp.information.bounds.on_average_kl import subgaussian_parameter as subgaussian_parameter
-from gibbs_dp.information.bounds.pac_bayes import catoni_bound as catoni_bound
-from gibbs_dp.information.bounds.pac_bayes import (
-    largest_with_binary_kl as largest_with_binary_kl,
-)
-from gibbs_dp.information.bounds.pac_bayes import linear_bound as linear_bound
-from gibbs_dp.information.bounds.pac_bayes import maurer_bound as maurer_bound
-from gibbs_dp.information.bounds.pac_bayes import mcallester_bound as mcallester_bound
 from gibbs_dp.information.bounds.post_selection import adaptive_event_tail as adaptive_event_tail
 from gibbs_dp.information.bounds.post_selection import event_probability as event_probability
 from gibbs_dp.information.bounds.post_selection import general_event_tail as general_event_tail

@@ -40,7 +40,6 @@ COLUMNS = (
     Column(
         "attack_tpr_01pct",
         "The same at 0.1% false positives.",
-        style=Style("true positives at 0.1% false ones", "#CC79A7", ":", "^", "attack"),
     ),
     Column(
         "on_average_renyi_2",
