@@ -13,6 +13,7 @@ from gibbs_dp._jaxlib.compile import in_memory
 from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.estimators.direct import LARGEST_EXCESS, MAX_EXPONENT, bounded, centred
+from gibbs_dp.estimators.leaving_out import groups
 
 # Of a factor of a ratio: that of an example, or of a ghost.
 _CLIP = 0.5 * MAX_EXPONENT
@@ -177,20 +178,16 @@ def _left_out(weight: Float[Array, "chains draws"]) -> _Left | None:
     num_chains, num_draws = weight.shape
     if num_chains == 1:
         return None
-    rows, columns = min(num_chains, _MOST_GROUPS), min(num_draws, _MOST_GROUPS)
-    chain = np.repeat(np.arange(num_chains) * rows // num_chains, num_draws)
-    step = np.tile(np.arange(num_draws) * columns // num_draws, num_chains)
-    kinds, single = [(chain, rows, 1.0, 1.0)], 0.0
-    if columns > 1:
-        both, c, t = min(rows, columns), num_chains - 1, num_draws - 1
-        kinds = [
-            (chain, rows, 1.0, num_draws / t),
-            (step, columns, 1.0, num_chains / c),
-            ((chain + step) % both, both, -1.0, 0.0),
-        ]
+    kinds = groups(num_chains, num_draws, _MOST_GROUPS)
+    of_kinds, single = [(1.0, 1.0)], 0.0
+    if len(kinds) > 1:
+        c, t = num_chains - 1, num_draws - 1
+        of_kinds = [(1.0, num_draws / t), (1.0, num_chains / c), (-1.0, 0.0)]
         single = 0.5 / (c * t)
-    is_out = np.concatenate([np.eye(count)[kind].T for kind, count, *_ in kinds])
-    factors = np.concatenate([np.full((count, 2), of) for _, count, *of in kinds])
+    is_out = np.concatenate([np.eye(count)[kind].T for kind, count in kinds])
+    factors = np.concatenate(
+        [np.full((count, 2), of) for (_, count), of in zip(kinds, of_kinds, strict=True)]
+    )
     share = (weight / num_chains).reshape(-1)
     held = jnp.einsum("gt,t->g", is_out, share, precision="highest")
     kept = jnp.maximum(1.0 - held, jnp.finfo(weight.dtype).eps)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 # Groups of one kind at most.
 MOST_GROUPS = 4
@@ -45,19 +45,45 @@ class LeavingOut(NamedTuple):
         return cls(jnp.asarray(groups), jnp.asarray(coefficients), whole)
 
 
+def groups(
+    num_chains: int, num_draws: int, most: int
+) -> list[tuple[Int[np.ndarray, " draws"], int]]:
+    """Group draws by chains, by steps, and diagonally; only by chains where there is one step.
+
+    Parameters
+    ----------
+    num_chains, num_draws
+        Chains, and draws of each.
+    most
+        Groups of one kind at most.
+
+    Returns
+    -------
+    list
+        Of each kind, the group of every draw, chains first, and how many groups there are.
+
+    Examples
+    --------
+    >>> [(group.tolist(), count) for group, count in groups(2, 2, 8)]
+    [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 2), ([0, 1, 1, 0], 2)]
+    """
+    chain, step = np.divmod(np.arange(num_chains * num_draws), num_draws)
+    rows, columns = min(num_chains, most), min(num_draws, most)
+    row, column, few = chain * rows // num_chains, step * columns // num_draws, min(rows, columns)
+    if columns == 1:
+        return [(row, rows)]
+    return [(row, rows), (column, columns), ((row + column) % few, few)]
+
+
 @cache
 def _layout(num_chains: int, num_draws: int) -> tuple[np.ndarray, np.ndarray, float]:
-    chain, step = np.divmod(np.arange(num_chains * num_draws), num_draws)
     if num_chains == 1:
-        return np.zeros((0, chain.size), np.float32), np.zeros(0, np.float32), 0.0
-    rows, columns = min(num_chains, MOST_GROUPS), min(num_draws, MOST_GROUPS)
-    row, column = chain * rows // num_chains, step * columns // num_draws
-    few = min(rows, columns)
-    kinds = [(row, rows, 1.0)]
-    if columns > 1:
-        kinds += [(column, columns, 1.0), ((row + column) % few, few, -1.0)]
+        return np.zeros((0, num_draws), np.float32), np.zeros(0, np.float32), 0.0
     kept, parts, whole = [], [], 0.0
-    for group, count, sign in kinds:
+    signs = (1.0, 1.0, -1.0)
+    for (group, count), sign in zip(
+        groups(num_chains, num_draws, MOST_GROUPS), signs, strict=False
+    ):
         kept += [group != g for g in range(count)]
         parts += [-sign * (count - 1) / count] * count
         whole += sign * (count - 1)

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from gibbs_dp._jaxlib.elementary import expm1_and_exp
 from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.estimators.direct import MAX_EXPONENT, bounded
 from gibbs_dp.estimators.leaving_out import LeavingOut
 from gibbs_dp.estimators.privacy_loss import EPSILONS, ORDERS, LossTails, released, tails
 
@@ -16,8 +17,6 @@ from gibbs_dp.estimators.privacy_loss import EPSILONS, ORDERS, LossTails, releas
 MOST_LOSSES, RANKED, LEFT_OUT = 32, 8, 2
 # Draws that are ranked: two of them at a time.
 MOST_RANKED = 256
-# exp(80) is still a float32.
-_CLIP = 80.0
 
 
 def one_sided_loss(
@@ -46,15 +45,15 @@ def one_sided_loss(
     share = weight.reshape(-1) / jnp.sum(weight)
     flat = delta.reshape(num_pairs, -1)
     flat = flat - matmul(flat, share)[:, None]
-    flat = jnp.clip(flat, -_CLIP, _CLIP)
+    flat = jnp.clip(flat, -MAX_EXPONENT, MAX_EXPONENT)
     small, _ = expm1_and_exp(-flat)
-    level = jnp.log1p(_bounded(matmul(small, share)))
+    level = jnp.log1p(bounded(matmul(small, share)))
 
     left = LeavingOut.of(*shape)
     few = slice(min(LEFT_OUT, num_pairs))
     kept = left.kept * share  # [selections, draws]
     kept = kept / jnp.sum(kept, axis=1, keepdims=True)
-    levels = jnp.log1p(_bounded(matmul(kept, small[few].T)))  # [selections, pairs]
+    levels = jnp.log1p(bounded(matmul(kept, small[few].T)))  # [selections, pairs]
 
     def together(loss: Array, shares: Array) -> tuple[Array, Array]:
         return released(loss, shares, (shape[0], shape[1]), num_releases)
@@ -89,16 +88,12 @@ def one_sided_loss(
     return LossTails(above, excess, auc, num_releases * means, heavy)
 
 
-def _bounded(mean: Array) -> Array:
-    return jnp.maximum(mean, jnp.finfo(mean.dtype).eps - 1.0)
-
-
 def _tails(*parts: tuple[Array, Array]) -> tuple[Float[Array, " bins"], Float[Array, " bins"]]:
     """Tails of losses with weights, added up."""
     above = excess = jnp.zeros(EPSILONS.size, parts[0][0].dtype)
     for loss, weight in parts:  # together they would take longer
         flat, share = jnp.ravel(loss), jnp.ravel(weight)
-        lost, _ = expm1_and_exp(-jnp.clip(flat, 0.0, _CLIP))
+        lost, _ = expm1_and_exp(-jnp.clip(flat, 0.0, MAX_EXPONENT))
         found = tails(flat, share, -lost * share)
         above, excess = above + found[0], excess + found[1]
     return above, excess
