@@ -5,7 +5,7 @@ private mean of Figure 2a (n = 100, gamma 10 and 100), whose answers are known i
 quadrature. Each is audited with many datasets, which are cut into audits of 128: what these share
 (tuning) comes from pilots.
 
-    python benchmarks/attack_coverage.py [--repeats 300]
+    python benchmarks/attack_coverage.py [--repeats 1000]
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def truths(attacker):
 def main():
     """Audit both problems, print coverages and save them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=300)
+    parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="few audits, to see that it runs")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")

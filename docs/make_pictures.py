@@ -12,6 +12,7 @@ import jax
 import gibbs_dp as gdp
 from gibbs_dp.experiments.attack_plot import plot_attack_panels
 from gibbs_dp.experiments.figure2 import figure2
+from gibbs_dp.experiments.quilt_plot import plot_quilts
 
 FOLDER = Path(__file__).parent / "pictures"
 ATTACKS = Path(__file__).parent.parent / "benchmarks" / "results" / "attack_measured.json"
@@ -42,6 +43,7 @@ def attacks():
 def main():
     FOLDER.mkdir(exist_ok=True)
     pictures = {"start": start(), "figure2": figure2().plot(), "attack": attacks()}
+    pictures |= {"quilts": plot_quilts()}
     for name, figure in pictures.items():
         figure.savefig(FOLDER / f"{name}.svg")
         print(f"{name}.svg: {(FOLDER / f'{name}.svg').stat().st_size / 1e3:.0f} kB")

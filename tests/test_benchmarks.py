@@ -3,15 +3,17 @@
 import ast
 import importlib
 import json
+import math
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 HELPERS = {"machine", "peers_problems", "gpu_audits", "gpu_phases", "gpu_compiler"}
 HELPERS |= {"posteriordb_cases", "posteriordb_models"}
-HELPERS |= {"multimodal_cases", "quadrature"}
+HELPERS |= {"multimodal_cases", "quadrature", "dp_vs_on_average_plot"}
 HELPERS |= {f"hard_targets_{part}" for part in ("models", "modes", "shapes", "truth")}
 HELPERS |= {"private_accuracy_peers", "private_accuracy_tables"}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
@@ -55,6 +57,48 @@ def test_the_store_script_asks_everything_when_run_bare(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["store.py", "nothing", "--out", str(tmp_path)])
     with pytest.raises(SystemExit):
         store.main()
+
+
+def test_the_worst_case_is_set_against_the_average_in_like_units(monkeypatch, tmp_path):
+    """Private mean: Laplace noise, so that everything is a sum over pairs of examples.
+
+    Eight comparisons at 4 standard errors: false alarms below 1 in 1,000; key 0.
+    """
+    monkeypatch.syspath_prepend(str(FOLDER))
+    script = importlib.import_module("dp_vs_on_average")
+    words = ["dp_vs_on_average.py", "--quick", "--quiet", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    script.main()
+    saved = json.loads((tmp_path / "dp_vs_on_average.json").read_text())
+    assert (tmp_path / "dp_vs_on_average.png").stat().st_size > 10_000
+    assert saved["settings"]["warnings"] == []
+    assert [row["gamma"] for row in saved["rows"]] == [1.0, 100.0]
+    x = np.linspace(-2, 2, 2001)
+    weight = np.exp(-(x**2) / 2)
+    weight = np.outer(weight, weight)
+    weight /= weight.sum()
+    for row in saved["rows"]:
+        apart = row["gamma"] * np.abs(x[:, None] - x) / row["n"]
+        most = row["gamma"] * 4 / row["n"]
+        # The most that pure DP allows, which is randomized response; Laplace noise stays below.
+        assert row["pure_epsilon"] == pytest.approx(most, rel=1e-6)
+        assert row["worst_kl"] == pytest.approx(most * math.tanh(most / 2), rel=1e-6)
+        assert row["worst_tv"] == pytest.approx(math.tanh(most / 2), rel=1e-6)
+        assert row["worst_kl"] > most + math.expm1(-most)
+        kl, tv = apart + np.expm1(-apart), -np.expm1(-apart / 2)
+        for name, exact in (
+            ("on_average_kl", kl),
+            ("gibbs_generalization", kl),
+            ("on_average_tv", tv),
+        ):
+            found, error = row[name], row[f"{name}_se"]
+            assert found == pytest.approx((weight * exact).sum(), abs=4 * error)
+        assert row["on_average_kl_se"] < 0.1 * row["on_average_kl"]
+        assert row["on_average_tv"] < row["on_average_tv_pinsker"]
+        assert row["ratio_kl"] == pytest.approx(row["worst_kl"] / row["on_average_kl"])
+        assert row["ratio_tv"] == pytest.approx(row["worst_tv"] / row["on_average_tv"])
+    named = set(saved["rows"][0]) - {"problem", "n", "gamma"}
+    assert {name.removesuffix("_se") for name in named} == set(saved["settings"]["units"])
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp.adaptive.chain_influence import ChainInfluence, Form, spectral_side
-from gibbs_dp.adaptive.enumerated import adversaries, max_influence
-from gibbs_dp.adaptive.row_law import ChainLaw, NodeSet, RowLaw
+from gibbs_dp.adaptive.contraction import sphere_counts, sphere_influences
+from gibbs_dp.adaptive.enumerated import MAX_ROWS, adversaries, max_influence
+from gibbs_dp.adaptive.row_law import ChainLaw, FactorLaw, NodeSet, RowLaw
 from gibbs_dp.information import checks
 
 Lemma = Literal[2, 3, 4]
@@ -32,10 +33,14 @@ class QuiltProfile:
         ``|N| + 1`` (or ``|N \ K| + 1``), ``[groups, quilts]``.
     influences
         Nats, ``[groups, quilts]``; infinite where a group has fewer quilts.
+    form
+        How the influences were found: "exact", or "spectral" or "contraction", which are upper
+        bounds.
     """
 
     counts: Float[np.ndarray, "groups quilts"]
     influences: Float[np.ndarray, "groups quilts"]
+    form: Form = "exact"
 
     def bdp_epsilon(self, dp_epsilon: float) -> float:
         """``max over groups, min over quilts`` of the cost."""
@@ -55,7 +60,7 @@ def bdp_epsilon(
     model: RowLaw,
     *,
     lemma: Lemma | None = None,
-    form: Form = "exact",
+    form: Form | None = None,
     reach: int = REACH,
 ) -> float:
     """Bayesian DP of any ``dp_epsilon``-DP mechanism on rows of a model, against every adversary.
@@ -65,15 +70,18 @@ def bdp_epsilon(
     dp_epsilon
         Pure DP, replace-one, nats.
     model
-        A `MarkovChain` or a `BayesianNetwork`.
+        A `MarkovChain`, a `BayesianNetwork` or a `MarkovNetwork`.
     lemma
-        2: every quilt against every ``K``, by enumeration (small models; the tightest). 3: the
-        blanket alone, by enumeration. 4: chains of any length, from transition powers. By default
-        4 for a chain and 2 for a network.
+        2: every quilt against every ``K`` (small models; the tightest). 3: the blanket alone. 4:
+        chains of any length, from transition powers. By default 4 for a chain and 2 for a network.
     form
-        Of Lemma 4: "exact", or "spectral" (reversible chains, from the gap alone).
+        How influences are found. "exact": by enumeration, or Lemma 4's powers. "spectral": Lemma 4
+        for reversible chains, from the gap alone. "contraction": Lemmas 2 and 3 for networks of any
+        size, on quilts that are spheres, with the upper bound of `contraction` on influences.
+        "exact" by default, "contraction" for networks of more than 10 rows.
     reach
-        Largest distance of a quilt that Lemma 4 looks at; a larger one can only be tighter.
+        Largest distance of a quilt that Lemma 4 and "contraction" look at; a larger one can only
+        be tighter.
 
     Returns
     -------
@@ -101,7 +109,7 @@ def quilt_profile(
     model: RowLaw,
     *,
     lemma: Lemma | None = None,
-    form: Form = "exact",
+    form: Form | None = None,
     reach: int = REACH,
     knows_others: bool = True,
 ) -> QuiltProfile:
@@ -125,18 +133,48 @@ def quilt_profile(
     ValueError
         As in `bdp_epsilon`.
     """
-    is_chain = isinstance(model, ChainLaw)
-    chosen = lemma or (4 if is_chain else 2)
+    chosen = lemma or (4 if isinstance(model, ChainLaw) else 2)
     if chosen not in (2, 3, 4):
         raise ValueError(f"lemma must be 2, 3 or 4, got {lemma}.")
-    if form not in ("exact", "spectral"):
-        raise ValueError(f"form must be 'exact' or 'spectral', got {form!r}.")
+    if form is None:
+        is_large = isinstance(model, FactorLaw) and model.length > MAX_ROWS
+        form = "contraction" if is_large and chosen != 4 else "exact"
+    if form not in ("exact", "spectral", "contraction"):
+        raise ValueError(f"form must be 'exact', 'spectral' or 'contraction', got {form!r}.")
+    checks.count("reach", reach)
+    if form == "contraction":
+        if not isinstance(model, FactorLaw) or chosen == 4:
+            raise ValueError(
+                "form: contraction is for Lemmas 2 and 3 on a BayesianNetwork or MarkovNetwork; "
+                "use 'exact'."
+            )
+        return _sphere_profile(model, 1 if chosen == 3 else reach, only_blanket=chosen == 3)
     if chosen == 4 and isinstance(model, ChainLaw):
-        checks.count("reach", reach)
-        return _stack(_chain_groups(model, form, reach, knows_others))
+        return _stack(_chain_groups(model, form, reach, knows_others), form)
     if chosen == 4 or form == "spectral":
         raise ValueError("lemma: Lemma 4 and its spectral form are for a MarkovChain; use 2 or 3.")
-    return _stack(_enumerated_groups(model, chosen == 3, knows_others))
+    return _stack(_enumerated_groups(model, chosen == 3, knows_others), form)
+
+
+def _sphere_profile(model: FactorLaw, reach: int, only_blanket: bool) -> QuiltProfile:
+    """Quilts around each row, at every distance; ``|N|`` for ``|N minus K|``, for any ``K``.
+
+    What is connected to a row is a quilt's nearby set if nothing is left outside of it, and then
+    the quilt is empty: the trivial one, or better where the network falls apart.
+    """
+    n = model.length
+    # Beyond the longest path nothing is left.
+    reach = min(reach, n)
+    told = sphere_influences(model.factors, n, reach)
+    inner, with_leaves, connected = sphere_counts(model.factors, n, reach)
+    if only_blanket:
+        return QuiltProfile(inner.T, told[0].T, "contraction")
+    sizes = [inner, with_leaves, connected[:1]]
+    influences = [
+        *(np.where(c == connected, 0.0, t) for c, t in zip(sizes, told, strict=False)),
+        np.zeros((1, n)),
+    ]
+    return QuiltProfile(np.concatenate(sizes).T, np.concatenate(influences).T, "contraction")
 
 
 def _enumerated_groups(
@@ -222,10 +260,10 @@ def _row_group(
     return kept
 
 
-def _stack(groups: Iterable[list[tuple[float, float]]]) -> QuiltProfile:
+def _stack(groups: Iterable[list[tuple[float, float]]], form: Form) -> QuiltProfile:
     rows = list(groups)
     width = max(len(row) for row in rows)
     counts, influences = np.ones((len(rows), width)), np.full((len(rows), width), np.inf)
     for i, row in enumerate(rows):
         counts[i, : len(row)], influences[i, : len(row)] = zip(*row, strict=True)
-    return QuiltProfile(counts, influences)
+    return QuiltProfile(counts, influences, form)

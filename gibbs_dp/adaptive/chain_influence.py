@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from gibbs_dp.adaptive.row_law import ChainLaw
 
-Form = Literal["exact", "spectral"]
+Form = Literal["exact", "spectral", "contraction"]
 Pairs = Float[np.ndarray, "states states"]
 Sides = Float[np.ndarray, "lags states states"]
 

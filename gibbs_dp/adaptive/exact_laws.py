@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -122,17 +123,58 @@ def sparse_law(
     >>> {answers: round(p, 12) for answers, p in law.items()}
     {(0,): 0.5, (1,): 0.5}
     """
-    found: dict[Answers, float] = {}
-    for answers in _sequences(len(values), num_above):
-        cuts = [i + 1 for i, a in enumerate(answers) if a == 1] if is_redrawn else []
-        edges = sorted({0, *cuts, len(answers)})
-        probability = 1.0
-        for begin, end in itertools.pairwise(edges):
-            probability *= _round(
-                values[begin:end], answers[begin:end], threshold_noise, query_noise
-            )
-        found[answers] = probability
-    return found
+    return {
+        answers: sparse_probability(
+            values,
+            answers,
+            threshold_noise=threshold_noise,
+            query_noise=query_noise,
+            is_redrawn=is_redrawn,
+        )
+        for answers in _sequences(len(values), num_above)
+    }
+
+
+def sparse_probability(
+    values: Sequence[float],
+    answers: Answers,
+    *,
+    threshold_noise: Noise,
+    query_noise: Noise,
+    is_redrawn: bool = True,
+) -> float:
+    """Probability of one sequence of answers of sparse vector, for vectors too long for its law.
+
+    Parameters
+    ----------
+    values
+        Answers minus threshold; those after the end of ``answers`` are not looked at.
+    answers
+        1 (above) and 0 (below), until it stopped.
+    threshold_noise, query_noise, is_redrawn
+        As in `sparse_law`.
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Examples
+    --------
+    >>> noise = laplace_noise(1.0)
+    >>> p = sparse_probability([0.0] * 40, (0,) * 40, threshold_noise=noise, query_noise=noise)
+    >>> round(p, 9)  # the threshold is the largest of 41 equal laws
+    0.024390244
+    """
+    cuts = [i + 1 for i, a in enumerate(answers) if a == 1] if is_redrawn else []
+    edges = sorted({0, *cuts, len(answers)})
+    rounds = Counter(
+        (tuple(values[begin:end]), answers[begin:end]) for begin, end in itertools.pairwise(edges)
+    )
+    probability = 1.0
+    for (own, said), count in rounds.items():
+        probability *= _round(own, said, threshold_noise, query_noise) ** count
+    return probability
 
 
 def noisy_max_law(values: Sequence[float], noise: Noise) -> Float[np.ndarray, " choices"]:
@@ -202,11 +244,11 @@ def released_value_density(
 
     def below(t: np.ndarray) -> np.ndarray:
         product = np.ones_like(t)
-        for v in before:
-            product = product * query_noise.cdf(t - v)
+        for v, count in Counter(before).items():
+            product = product * query_noise.cdf(t - v) ** count
         return np.where(t < released, product, 0.0)
 
-    kinks = [released, *(v + s for v in before for s in query_noise.kinks)]
+    kinks = [released, *(v + s for v in set(before) for s in query_noise.kinks)]
     own = float(query_noise.density(np.full(1, released - last))[0])
     return own * _integral(below, threshold_noise, kinks)
 
@@ -230,12 +272,13 @@ def _round(
 ) -> float:
     def agree(t: np.ndarray) -> np.ndarray:
         product = np.ones_like(t)
-        for v, a in zip(values, answers, strict=True):
+        for (v, a), count in Counter(zip(values, answers, strict=True)).items():
             below = query_noise.cdf(t - v)
-            product = product * (1 - below if a else below)
+            product = product * (1 - below if a else below) ** count
         return product
 
-    return _integral(agree, threshold_noise, [v + s for v in values for s in query_noise.kinks])
+    kinks = [v + s for v in set(values) for s in query_noise.kinks]
+    return _integral(agree, threshold_noise, kinks)
 
 
 def _integral(function: Curve, noise: Noise, kinks: Sequence[float]) -> float:

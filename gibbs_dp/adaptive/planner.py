@@ -79,8 +79,8 @@ def plan_thresholdout(
     Raises
     ------
     ValueError
-        If no settings keep the promise; it names a number of rows that would do, where there is
-        one.
+        If no settings keep the promise; it names the number of rows that would do, where there
+        is one: that of `plan_num_rows`.
 
     Examples
     --------
@@ -89,18 +89,16 @@ def plan_thresholdout(
     (7, 0.123, 0.000379)
     """
     checks.count("n", n)
-    checks.count("num_queries", num_queries)
-    checks.unit_interval("tau", tau, open_left=True)
-    checks.unit_interval("beta", beta, open_left=True)
-    gap = tau / 2 if overfit is None else checks.nonnegative("overfit", overfit)
+    gap = _checked_gap(num_queries, tau, beta, overfit)
 
     def needed(size: int, budget: int) -> tuple[float, float]:
         return _least_tau(size, num_queries, budget, beta, gap, rows)
 
     if needed(n, 1)[0] > tau:
+        enough = _least_rows(lambda size: needed(size, 1)[0] <= tau)
         raise ValueError(
             f"tau: no threshold, sigma and budget keep {num_queries} answers within {tau:g} with "
-            f"n = {n}; {_remedy(n, lambda size: needed(size, 1)[0] <= tau)}."
+            f"n = {n}; {_remedy(enough)}."
         )
     low, high = 1, 2
     while needed(n, high)[0] <= tau:
@@ -112,6 +110,65 @@ def plan_thresholdout(
     slack = _two_sided_slack(num_queries, sigma, low, beta)
     epsilon = rows.bdp_epsilon(n, 2 * low / (sigma * n))
     return HoldoutPlan(gap + slack, sigma, low, tau, beta, gap, epsilon)
+
+
+def plan_num_rows(
+    num_queries: int,
+    tau: float,
+    *,
+    budget: int = 1,
+    beta: float = 0.05,
+    overfit: float | None = None,
+    rows: Rows = INDEPENDENT,
+) -> int:
+    """Count the holdout rows that a promise needs, before they are collected.
+
+    With so many rows `plan_thresholdout` finds settings with at least ``budget``; with one fewer
+    it does not. Sufficient, by the inequalities of `thresholdout_promise` (Dwork et al. 2015, Thm
+    25; Zhao 2019, Thm 2, with a tail that holds for the rows); necessary for this proof alone.
+
+    Parameters
+    ----------
+    num_queries, tau, beta, overfit
+        The promise, as in `plan_thresholdout`.
+    budget
+        Answers that the holdout may have to correct.
+    rows
+        What is known about the holdout's rows, such as `chain_rows`; independent by default.
+
+    Returns
+    -------
+    int
+        Rows of the holdout.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no number of rows below 10^12 would do.
+
+    Examples
+    --------
+    >>> n = plan_num_rows(1000, 0.2, budget=7)
+    >>> n, plan_thresholdout(n, 1000, 0.2).budget, plan_thresholdout(n - 1, 1000, 0.2).budget
+    (182135, 7, 6)
+    """
+    gap = _checked_gap(num_queries, tau, beta, overfit)
+    checks.count("budget", budget)
+    found = _least_rows(lambda n: _least_tau(n, num_queries, budget, beta, gap, rows)[0] <= tau)
+    if found is None:
+        raise ValueError(
+            f"tau: {_remedy(found)}, got tau = {tau:g} with overfit = {gap:g} and budget = "
+            f"{budget}."
+        )
+    return found
+
+
+def _checked_gap(num_queries: int, tau: float, beta: float, overfit: float | None) -> float:
+    """Check what both plans are given, and return ``overfit``."""
+    checks.count("num_queries", num_queries)
+    checks.unit_interval("tau", tau, open_left=True)
+    checks.unit_interval("beta", beta, open_left=True)
+    return tau / 2 if overfit is None else checks.nonnegative("overfit", overfit)
 
 
 def _two_sided_slack(m: int, sigma: float, budget: int, beta: float) -> float:
@@ -134,14 +191,20 @@ def _least_tau(
     return float(found.fun), math.exp(float(found.x))
 
 
-def _remedy(n: int, is_enough: Callable[[int], bool]) -> str:
-    high = 2 * n
+def _least_rows(is_enough: Callable[[int], bool]) -> int | None:
+    """Return an ``n`` that is enough where ``n - 1`` is not; None above `MAX_ROWS`."""
+    low, high = 0, 1
     while not is_enough(high):
-        high *= 2
+        low, high = high, 2 * high
         if high > MAX_ROWS:
-            return "no number of rows below 10^12 would do; raise tau or lower overfit"
-    low = high // 2
-    while high > 1.01 * low:
+            return None
+    while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return f"about {high:,} rows would do; or raise tau, lower overfit, or ask less"
+    return high
+
+
+def _remedy(num_rows: int | None) -> str:
+    if num_rows is None:
+        return "no number of rows below 10^12 would do; raise tau or lower overfit"
+    return f"{num_rows:,} rows would do (plan_num_rows); or raise tau, lower overfit, or ask less"

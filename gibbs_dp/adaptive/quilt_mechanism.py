@@ -29,15 +29,16 @@ class MarkovQuiltMechanism:
     Parameters
     ----------
     model
-        A `MarkovChain` (any length), or a small `BayesianNetwork`.
+        A `MarkovChain`, a `BayesianNetwork` or a `MarkovNetwork`.
     epsilon
         Nats.
     lipschitz
         ``L``: how far changing one row moves the query (L1, for vectors).
     form
-        "exact", or "spectral" for long reversible chains.
+        How influences are found, as in `bdp_epsilon`.
     reach
-        Largest distance of a chain's quilt; a larger one can only need less noise.
+        Largest distance of a quilt in chains and large networks; a larger one can only need less
+        noise.
 
     Raises
     ------
@@ -57,7 +58,7 @@ class MarkovQuiltMechanism:
     model: RowLaw
     epsilon: float
     lipschitz: float = 1.0
-    form: Form = "exact"
+    form: Form | None = None
     reach: int = REACH
 
     def __post_init__(self) -> None:

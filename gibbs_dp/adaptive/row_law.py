@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
+
+from gibbs_dp.adaptive.factors import Factor
 
 NodeSet = frozenset[int]
 
@@ -31,6 +34,15 @@ class RowLaw(ABC):
     @abstractmethod
     def joint(self) -> Float[np.ndarray, ...]:
         """Law of all rows, an axis each, by enumeration."""
+
+
+class FactorLaw(RowLaw):
+    """A product of tables over few rows each."""
+
+    @cached_property
+    @abstractmethod
+    def factors(self) -> list[Factor]:
+        """Tables whose product is the law, up to a constant; none inside another."""
 
 
 class ChainLaw(RowLaw):

@@ -20,6 +20,8 @@ from gibbs_dp.adaptive.bdp import REACH, QuiltProfile, quilt_profile
 from gibbs_dp.adaptive.markov_chain import MarkovChain
 from gibbs_dp.information import checks
 
+LONG = 10**15
+
 
 @runtime_checkable
 class Rows(Protocol):
@@ -184,9 +186,15 @@ def chain_rows(chain: MarkovChain, *, reach: int = REACH) -> ReversibleChainRows
     def profile(n: int) -> QuiltProfile:
         return quilt_profile(MarkovChain(chain.transition, n), reach=reach)
 
-    return ReversibleChainRows(
-        chain.absolute_gap, lambda n, dp_epsilon: profile(n).bdp_epsilon(dp_epsilon)
-    )
+    short = 4 * (reach + chain.num_states**2)
+
+    def bdp_epsilon(n: int, dp_epsilon: float) -> float:
+        if n <= short:
+            return profile(n).bdp_epsilon(dp_epsilon)
+        # Beyond, rows in a much longer chain have the same quilts, but for those of about n rows.
+        return min(profile(LONG).bdp_epsilon(dp_epsilon), n * dp_epsilon)
+
+    return ReversibleChainRows(chain.absolute_gap, bdp_epsilon)
 
 
 def _hoeffding(n: float, log_probability: float) -> float:

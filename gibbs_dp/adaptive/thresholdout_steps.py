@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+Setting = float | Float[Array, ""]
+
 
 class ThresholdoutState(NamedTuple):
     """What a simulated holdout remembers between queries.
@@ -43,7 +45,7 @@ class ThresholdoutAnswers(NamedTuple):
 
 
 def thresholdout_start(
-    key: PRNGKeyArray, *, threshold: float, sigma: float, budget: int
+    key: PRNGKeyArray, *, threshold: Setting, sigma: Setting, budget: int | Int[Array, ""]
 ) -> ThresholdoutState:
     """Draw the first noisy threshold.
 
@@ -69,8 +71,8 @@ def thresholdout_step(
     train_mean: Float[Array, ""],
     holdout_mean: Float[Array, ""],
     *,
-    threshold: float,
-    sigma: float,
+    threshold: Setting,
+    sigma: Setting,
 ) -> tuple[ThresholdoutState, tuple[Float[Array, ""], Bool[Array, ""]]]:
     """Answer one query; ``NaN`` once the budget is spent.
 
@@ -83,7 +85,7 @@ def thresholdout_step(
     train_mean, holdout_mean
         Means of the query.
     threshold, sigma
-        As at the start.
+        As at the start; may be traced.
 
     Returns
     -------
@@ -107,8 +109,8 @@ def thresholdout_scan(
     train_means: Float[Array, " queries"],
     holdout_means: Float[Array, " queries"],
     *,
-    threshold: float,
-    sigma: float,
+    threshold: Setting,
+    sigma: Setting,
 ) -> tuple[ThresholdoutState, ThresholdoutAnswers]:
     """Answer a list of queries from a given state, so that later lists may depend on the answers.
 
@@ -121,7 +123,7 @@ def thresholdout_scan(
     train_means, holdout_means
         Means of each query on the two sets.
     threshold, sigma
-        As at the start.
+        As at the start; may be traced.
 
     Returns
     -------

@@ -84,6 +84,7 @@ def audit(
     block_size: int | None = None,
     num_information: int | None = None,
     sigma: float | Literal["empirical"] | None = None,
+    b: float | None = None,
     information: Sequence[InformationName] = DEFAULT,
     attack: bool = True,
     num_releases: int = 1,
@@ -158,6 +159,12 @@ def audit(
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
         of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
         "empirical": the largest standard deviation seen over draws, which guarantees nothing.
+    b
+        Declares the loss subexponential only (exponential or squared Gaussian data, say): ``log E
+        exp(s (loss - R)) <= s^2 sigma^2 / 2`` for ``|s| < 1/b``, with the given number ``sigma``;
+        in units of the loss. The upper end is then ``b I / n + sigma^2 / (2 b)``, and that of
+        subgaussian losses where ``2 I / (n sigma^2) <= 1 / b^2`` (Russo & Zou 2016, Proposition
+        3). None: for every ``s``.
     information
         What is learnt from the comparison of datasets, () for nothing: "mutual" information, and
         on request Sibson's "alpha" information of orders 2 and 8, maximal "leakage", T-information
@@ -175,7 +182,7 @@ def audit(
         population that is a ``Table``, a loss of single examples and ``group_size=1``. It needs
         three numbers a gamma, dataset and example (12 kB a dataset of 1,000; of larger datasets
         the first 4,096 examples are looked at), and a few operations a draw, example and each of
-        16 ghosts: about as long again as an audit of a mean, less of posteriors that cost more. A
+        16 ghosts: an audit of a mean takes two to three times as long, others less than that. A
         row is in some ``num_datasets * n / rows`` datasets, half of which choose the list, half of
         which report; 40 or more are worth having. The list is as sensitive as the table.
     store
@@ -281,7 +288,15 @@ def audit(
         block_size=positive_count("block_size", block_size),
         leading=leading,
         others=(
-            *others(num_information, sigma, domain, adjacency, names, releases if attack else None),
+            *others(
+                num_information,
+                sigma,
+                domain,
+                adjacency,
+                names,
+                releases if attack else None,
+                b,
+            ),
             *of_rows,
         ),
     )

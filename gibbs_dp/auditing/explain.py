@@ -76,7 +76,11 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     ),
     "Of certificates": (certificates.VACUOUS, certificates.NOISY_NORMALIZER),
     "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
-    "Of gammas found for a purpose": (purposes.MINIMUM_AT_END, purposes.FLAT_CURVE),
+    "Of gammas found for a purpose": (
+        purposes.MINIMUM_AT_END,
+        purposes.FLAT_CURVE,
+        purposes.NEAR_CERTAINTY,
+    ),
     "Of attacks that are run": (attack.ATTACK_MISSES, attack.ATTACK_ABOVE_DP),
     "Of files and of the machine": (
         archive.DAMAGED_STORE,

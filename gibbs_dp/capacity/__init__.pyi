@@ -23,9 +23,17 @@ from .composition import mixture as mixture
 from .composition import parallel as parallel
 from .composition import post_process as post_process
 from .composition import sequential as sequential
+from .learned import KernelBall as KernelBall
+from .learned import LinearFeatures as LinearFeatures
 from .line import Line as Line
 from .line import gaussian_line as gaussian_line
 from .line import laplace_line as laplace_line
+from .lipschitz import Lipschitz as Lipschitz
+from .lipschitz import lipschitz_ipm as lipschitz_ipm
+from .lipschitz import lipschitz_ipm_of_atoms as lipschitz_ipm_of_atoms
+from .lipschitz import lipschitz_kl as lipschitz_kl
+from .lipschitz_draws import WassersteinEstimate as WassersteinEstimate
+from .lipschitz_draws import wasserstein_of_draws as wasserstein_of_draws
 from .matrix_mechanism import MatrixMechanism as MatrixMechanism
 from .moments import gaussian_moments as gaussian_moments
 from .moments import laplace_moments as laplace_moments
@@ -39,6 +47,8 @@ from .polynomial import alpha_from_renyi as alpha_from_renyi
 from .polynomial import polynomial_renyi as polynomial_renyi
 from .polynomial import renyi_from_alpha as renyi_from_alpha
 from .polynomial_kl import polynomial_kl as polynomial_kl
+from .post_processed import PostProcessed as PostProcessed
+from .post_processed import post_processed_kl as post_processed_kl
 from .printed import printed_gaussian as printed_gaussian
 from .printed import printed_gaussian_several as printed_gaussian_several
 from .printed import printed_laplace as printed_laplace
@@ -54,6 +64,9 @@ from .sampled import trained_divergence as trained_divergence
 from .several import gaussian_renyi_of_polynomials as gaussian_renyi_of_polynomials
 from .several import laplace_renyi_of_linear as laplace_renyi_of_linear
 from .several import laplace_renyi_of_polynomials as laplace_renyi_of_polynomials
+from .several_degrees import GridDivergence as GridDivergence
+from .several_degrees import laplace_kl_of_polynomials as laplace_kl_of_polynomials
+from .several_degrees import laplace_renyi_of_degree as laplace_renyi_of_degree
 from .strategies import hierarchical_strategy as hierarchical_strategy
 from .strategies import identity_strategy as identity_strategy
 from .strategies import optimized_strategy as optimized_strategy

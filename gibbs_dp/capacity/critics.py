@@ -11,7 +11,11 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
+from gibbs_dp.capacity.learned import KernelBall, LinearFeatures
 from gibbs_dp.capacity.moments import monomials
+
+# Added to the kernel's matrix of landmarks: norms are overstated by it, never understated.
+_RIDGE = 1e-4
 
 
 class Inputs(NamedTuple):
@@ -27,23 +31,31 @@ def check_trainable(adversary: Adversary) -> Adversary:
     Raises
     ------
     ValueError
-        If it is not of one of the three trainable classes.
+        If it is not of one of the trainable classes.
 
     Examples
     --------
     >>> check_trainable(Polynomial(2))
     Polynomial(degree=2)
     """
-    if not isinstance(adversary, Polynomial | RandomFeatures | TwoLayerReLU):
+    trainable = Polynomial | RandomFeatures | TwoLayerReLU | LinearFeatures | KernelBall
+    if not isinstance(adversary, trainable):
         raise ValueError(
-            f"adversary: {adversary!r} has no critic to train; pass Polynomial, RandomFeatures or "
-            "TwoLayerReLU."
+            f"adversary: {adversary!r} has no critic to train; pass Polynomial, RandomFeatures, "
+            "TwoLayerReLU, LinearFeatures or KernelBall."
         )
     return adversary
 
 
 def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array, "draws inputs"]:
     """Compute the inputs of a class for outputs ``x``: features, or ``x`` itself for networks.
+
+    Those of a `KernelBall` depend on landmarks; see `kernel_inputs`.
+
+    Raises
+    ------
+    ValueError
+        If features of the user's are not a vector.
 
     Examples
     --------
@@ -58,6 +70,8 @@ def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array
             for row in powers
         ]
         return jnp.stack(columns, axis=1)
+    if isinstance(adversary, LinearFeatures):
+        return _features(adversary, x)
     if isinstance(adversary, RandomFeatures):
         direction_key, phase_key = jax.random.split(jax.random.key(adversary.seed))
         count = adversary.num_features
@@ -65,6 +79,70 @@ def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array
         phase = jax.random.uniform(phase_key, (count,), x.dtype, maxval=2 * jnp.pi)
         return jnp.sqrt(2.0 / count) * jnp.cos(matmul(x, directions) / adversary.bandwidth + phase)
     return x
+
+
+def _features(
+    adversary: LinearFeatures, x: Float[Array, "draws dim"]
+) -> Float[Array, "draws inputs"]:
+    found = jax.vmap(adversary.phi)(x)
+    shape = getattr(found, "shape", None)
+    if shape is None or len(shape) != 2 or shape[1] == 0:
+        raise ValueError(
+            "phi: must return one vector of features [k] for an output "
+            f"[{x.shape[1]}]; got {'no array' if shape is None else f'shape {shape[1:]}'}."
+        )
+    return found.astype(x.dtype)
+
+
+def kernel_inputs(
+    adversary: KernelBall,
+    x: Float[Array, "draws dim"],
+    landmarks: Float[Array, "landmarks dim"],
+) -> Float[Array, "draws landmarks"]:
+    """Features whose coefficients' Euclidean norm is at least the function's norm in the space.
+
+    With the kernel's matrix of the landmarks ``K + r I = L L'`` they are ``L^-1 k(landmarks, x)``:
+    coefficients ``a`` belong to ``sum_j c_j k(z_j, x)``, ``c = L'^-1 a``, of squared norm
+    ``c' K c <= |a|^2``.
+
+    Examples
+    --------
+    >>> z = jnp.array([[0.0], [1.0]])
+    >>> found = kernel_inputs(KernelBall(), z, z)
+    >>> [round(float(v), 3) for v in jnp.sum(found**2, axis=1)]  # k(z, z) = 1
+    [1.0, 1.0]
+    """
+    center = jnp.mean(landmarks, axis=0)
+    near = (landmarks - center) / adversary.bandwidth
+
+    def kernel(points: Float[Array, "points dim"]) -> Float[Array, "points landmarks"]:
+        at = (points - center) / adversary.bandwidth
+        lengths = jnp.sum(jnp.square(at), axis=1)[:, None] + jnp.sum(jnp.square(near), axis=1)
+        return jnp.exp(-jnp.maximum(lengths / 2 - matmul(at, near.T), 0.0))
+
+    ridge = _RIDGE * jnp.eye(landmarks.shape[0], dtype=x.dtype)
+    return solve_lower(cholesky(kernel(landmarks) + ridge), kernel(x).T).T
+
+
+def landmarks_of(
+    adversary: KernelBall, p: Float[Array, "draws dim"], q: Float[Array, "draws dim"]
+) -> Float[Array, "landmarks dim"]:
+    """Draws of both laws in turn, evenly spaced along the chains."""
+    both = jnp.stack([p, q], axis=1).reshape(-1, p.shape[1])
+    count = min(adversary.num_landmarks, both.shape[0])
+    rows = [i * both.shape[0] // count for i in range(count)]
+    # Even rows are P's: every other landmark moves on by one, to Q's.
+    rows = [2 * (row // 2) + i % 2 for i, row in enumerate(rows)]
+    return both[jnp.asarray(rows)]
+
+
+def projected(adversary: Adversary, parameters: PyTree) -> PyTree:
+    """Return the nearest parameters that belong to the class: inside the ball of a kernel."""
+    if not isinstance(adversary, KernelBall):
+        return parameters
+    size = jnp.sqrt(jnp.sum(jnp.square(parameters["out"])))
+    shrink = adversary.norm / jnp.maximum(size, adversary.norm)
+    return {**parameters, "out": shrink * parameters["out"]}
 
 
 def initial(key: PRNGKeyArray, adversary: Adversary, num_inputs: int, dtype: jnp.dtype) -> PyTree:
@@ -96,14 +174,19 @@ def standardized(
 ) -> Inputs:
     """Compute inputs in coordinates fitted to the first ``num_train`` draws of each law.
 
-    Affine changes of the output leave the classes as they are; polynomials' features are also
-    whitened, so that one learning rate suits all.
+    Affine changes of the output leave the classes as they are; features of polynomials and of the
+    user's are also whitened, so that one learning rate suits all. A ball of a kernel is of the
+    output as it is.
     """
+    if isinstance(adversary, KernelBall):
+        landmarks = landmarks_of(adversary, x_p[:num_train], x_q[:num_train])
+        return Inputs(*(kernel_inputs(adversary, x, landmarks) for x in (x_p, x_q)))
     pooled = jnp.concatenate([x_p[:num_train], x_q[:num_train]])
     tiny = jnp.finfo(pooled.dtype).tiny
     center, scale = jnp.mean(pooled, axis=0), jnp.std(pooled, axis=0) + tiny
-    p, q = (inputs_of(adversary, (x - center) / scale) for x in (x_p, x_q))
-    if not isinstance(adversary, Polynomial):
+    is_given = isinstance(adversary, LinearFeatures)
+    p, q = (inputs_of(adversary, x if is_given else (x - center) / scale) for x in (x_p, x_q))
+    if not isinstance(adversary, Polynomial | LinearFeatures):
         return Inputs(p, q)
     features = jnp.concatenate([p[:num_train], q[:num_train]])
     mean = jnp.mean(features, axis=0)

@@ -103,6 +103,14 @@ class Line:
         """Standard deviation."""
         return self._chart.spread
 
+    def edges(self, num_panels: int) -> Float[np.ndarray, " edges"]:
+        """Return ends of panels on which the density is smooth, out to where no mass is left."""
+        t = np.linspace(*self._chart.ends, num_panels + 1)
+        if not self._chart.is_bounded:
+            t = t[1 if math.isinf(self.lower) else 0 : -1 if math.isinf(self.upper) else None]
+        inner = [b for b in self.breakpoints if self.lower < b < self.upper]
+        return _distinct([*self._chart.to_x(t)[0], *inner])
+
     def expectations(
         self, functions: Callable[[Float[np.ndarray, " nodes"]], Float[np.ndarray, "k nodes"]]
     ) -> Float[np.ndarray, " k"]:

@@ -14,6 +14,7 @@ from gibbs_dp import io
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.critics import check_trainable
+from gibbs_dp.capacity.learned import KernelBall, LinearFeatures
 from gibbs_dp.capacity.seen import SeenByCritics
 from gibbs_dp.capacity.training import Training
 from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPT_SHARE, LOW_ACCEPTANCE, is_drifting
@@ -130,6 +131,10 @@ def label(adversary: Adversary) -> str:
         return f"kernel, {adversary.num_features} random features"
     if isinstance(adversary, TwoLayerReLU):
         return f"two-layer ReLU, width {adversary.width}"
+    if isinstance(adversary, LinearFeatures):
+        return f"linear in {adversary.name}"
+    if isinstance(adversary, KernelBall):
+        return f"kernel ball, norm {adversary.norm:g}, bandwidth {adversary.bandwidth:g}"
     return type(adversary).__name__
 
 
@@ -168,7 +173,8 @@ def on_average_capacity_kl(
     gammas
         Inverse temperatures, positive.
     adversaries
-        Classes that can be trained: `Polynomial`, `RandomFeatures`, `TwoLayerReLU`.
+        Classes that can be trained: `Polynomial`, `RandomFeatures`, `TwoLayerReLU`,
+        `LinearFeatures` (of theta as a vector), `KernelBall`.
     num_datasets
         Pairs of datasets per gamma, the units of every standard error; the same for every gamma.
     num_chains, num_samples

@@ -14,7 +14,8 @@ from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp.capacity.adversaries import Adversary
 from gibbs_dp.capacity.bound import CapacityBound, Divergence
 from gibbs_dp.capacity.closed_forms import above_one
-from gibbs_dp.capacity.critics import check_trainable
+from gibbs_dp.capacity.critics import check_trainable, inputs_of
+from gibbs_dp.capacity.learned import KernelBall, LinearFeatures
 from gibbs_dp.capacity.objectives import IPM, KL, Alpha, Objective
 from gibbs_dp.capacity.training import Training, train_and_judge
 from gibbs_dp.model.check import as_key, positive_count
@@ -55,9 +56,9 @@ def trained_divergence(
     Parameters
     ----------
     adversary
-        `Polynomial`, `RandomFeatures` or `TwoLayerReLU`. For "ipm" the first two have coefficients
-        of Euclidean norm at most 1 on the features of the output as it is, and networks take values
-        in ``[-1, 1]``.
+        `Polynomial`, `RandomFeatures`, `TwoLayerReLU`, `LinearFeatures` or `KernelBall`. For "ipm"
+        spans have coefficients of Euclidean norm at most 1 on the features of the output as it is,
+        a ball is what it says, and networks take values in ``[-1, 1]``.
     draws_p, draws_q
         Independent draws of each law, ``[draws, dim]``, equally many, at least 16.
     divergence
@@ -67,8 +68,8 @@ def trained_divergence(
     key
         Integer seed or JAX key of the network's initial weights.
     num_steps, learning_rate
-        Of Adam (by default 0.05, for networks 0.01); the critic that does best on a part of the
-        training half is kept.
+        Of Adam (by default 0.05, for networks 0.01), for balls of gradient steps (by default 1);
+        the critic that does best on a part of the training half is kept.
 
     Returns
     -------
@@ -104,6 +105,11 @@ def trained_divergence(
         if alpha is None:
             raise ValueError(f"alpha must be given for {divergence!r}; pass the order.")
         above_one(alpha)
+        if isinstance(adversary, KernelBall):
+            raise ValueError(
+                f"divergence: {divergence!r} is of classes closed under scaling, and a ball is "
+                "not; use 'kl' or 'ipm'."
+            )
         objective = Alpha(float(alpha))
     training = Training(positive_count("num_steps", num_steps), learning_rate)
     if learning_rate is not None and not learning_rate > 0:
@@ -112,7 +118,7 @@ def trained_divergence(
     judge = program(train_and_judge, static, platform())
     found = judge(as_key(key), p, q, adversary, objective, training)
     value, se = float(found.value), float(found.se)
-    if divergence != "ipm" and _is_without_noise(p, q):
+    if divergence != "ipm" and _is_without_noise(adversary, p, q):
         value, se = math.inf, 0.0
     if divergence == "renyi" and alpha is not None and math.isfinite(value):
         inside = 1 + alpha * (alpha - 1) * value
@@ -123,8 +129,14 @@ def trained_divergence(
     )
 
 
-def _is_without_noise(p: Float[Array, "draws dim"], q: Float[Array, "draws dim"]) -> bool:
+def _is_without_noise(
+    adversary: Adversary, p: Float[Array, "draws dim"], q: Float[Array, "draws dim"]
+) -> bool:
     """Whether Q has one value in a coordinate and P others: slopes then diverge."""
+    if isinstance(adversary, KernelBall):
+        return False  # bounded
+    if isinstance(adversary, LinearFeatures):
+        p, q = inputs_of(adversary, p), inputs_of(adversary, q)
     is_fixed = jnp.all(q == q[:1], axis=0)
     return bool(jnp.any(is_fixed & jnp.any(p != q[:1], axis=0)))
 

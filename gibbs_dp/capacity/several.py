@@ -3,6 +3,7 @@
 Normal noise is the same in every direction, and averaging a critic over the directions orthogonal
 to the shift preserves its class and ``E_P[g]`` and lowers its norm: one dimension remains.
 Laplace noise is not; there the norm of a linear critic is a one-dimensional Fourier integral.
+Degrees above 1 of Laplace noise are in `several_degrees`.
 """
 
 from __future__ import annotations
@@ -120,8 +121,8 @@ def laplace_renyi_of_linear(
     Raises
     ------
     ValueError
-        If an argument is out of range; below order 2 use ``laplace_renyi_of_polynomials`` in one
-        dimension, and a trained critic in more.
+        If an argument is out of range; below order 2 use ``laplace_renyi_of_degree``, up to three
+        dimensions, and a trained critic in more.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def laplace_renyi_of_linear(
     if not 2 <= alpha <= 1000:
         raise ValueError(
             f"alpha must lie in [2, 1000] for Laplace noise in several dimensions, got {alpha}; "
-            "below 2 use laplace_renyi_of_polynomials in one dimension, a trained critic in more."
+            "below 2 use laplace_renyi_of_degree up to three dimensions, a trained critic in more."
         )
     ways = np.eye(moved.size) if visible is None else _row_space(visible, moved.size)
     seen = ways @ moved

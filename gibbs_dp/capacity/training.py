@@ -10,8 +10,9 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp.capacity import critics
-from gibbs_dp.capacity.adversaries import Adversary, Polynomial, TwoLayerReLU
+from gibbs_dp.capacity.adversaries import Adversary, RandomFeatures, TwoLayerReLU
 from gibbs_dp.capacity.critics import Inputs
+from gibbs_dp.capacity.learned import KernelBall
 from gibbs_dp.capacity.objectives import IPM, Objective, Verdict
 
 # Share of the training half for gradients; the rest decides when to stop.
@@ -26,10 +27,11 @@ class Training(NamedTuple):
     Attributes
     ----------
     num_steps
-        Adam steps on the whole training half.
+        Steps on the whole training half.
     learning_rate
         Initial rate, which falls to 0 along a cosine; by default 0.05 for spans of features, which
-        are convex problems, and 0.01 for networks.
+        are convex problems, and 0.01 for networks. Balls of a kernel take gradient steps in their
+        own geometry instead of Adam's, by default of 1: the curvature there is at most 1.
     """
 
     num_steps: int = 200
@@ -39,6 +41,8 @@ class Training(NamedTuple):
         """Return the learning rate for a class."""
         if self.learning_rate is not None:
             return self.learning_rate
+        if isinstance(adversary, KernelBall):
+            return 1.0
         return 0.01 if isinstance(adversary, TwoLayerReLU) else 0.05
 
 
@@ -60,8 +64,9 @@ def train_and_judge(
     Draws of a Markov chain must be ordered by chain, so that the halves are independent. The critic
     that scores best on the last 40% of the training half is kept, shrunk by the best factor on
     those draws; the first candidate is 0. Factors at which few of Q's draws carry the mean of
-    ``e^f`` are excluded: fresh draws could then show anything. Kernel critics and networks are
+    ``e^f`` are excluded: fresh draws could then show anything. Random features and networks are
     clipped to their range on Q's training draws, beyond which training does not constrain them.
+    Critics of a ball are projected onto it after every step.
     Pure: vmap and jit it over pairs of laws.
     """
     half = x_p.shape[0] // 2
@@ -71,10 +76,10 @@ def train_and_judge(
     inputs = critics.standardized(adversary, x_p, x_q, half)
     parameters = critics.initial(key, adversary, inputs.p.shape[1], x_p.dtype)
     rate, steps = training.rate(adversary), training.num_steps
-    best = _climb(parameters, inputs, objective, (fit, half), rate, steps, critics.value)
+    best = _climb(parameters, inputs, objective, (fit, half), rate, steps, critics.value, adversary)
     known = _values(best, inputs, slice(0, half), critics.value)
     fresh = _values(best, inputs, slice(half, None), critics.value)
-    if not isinstance(adversary, Polynomial):
+    if isinstance(adversary, RandomFeatures | TwoLayerReLU):
         low, high = jnp.min(known[1]), jnp.max(known[1])
         known = jnp.clip(known[0], low, high), jnp.clip(known[1], low, high)
         fresh = jnp.clip(fresh[0], low, high), jnp.clip(fresh[1], low, high)
@@ -91,9 +96,13 @@ def _judge_metric(
 ) -> Verdict:
     """Spans have coefficients of norm at most 1, for which the best is the gap of the means."""
     if not isinstance(adversary, TwoLayerReLU):
-        inputs = Inputs(*(critics.inputs_of(adversary, x) for x in (x_p, x_q)))
+        if isinstance(adversary, KernelBall):
+            inputs = critics.standardized(adversary, x_p, x_q, half)
+        else:
+            inputs = Inputs(*(critics.inputs_of(adversary, x) for x in (x_p, x_q)))
+        radius = adversary.norm if isinstance(adversary, KernelBall) else 1.0
         gap = jnp.mean(inputs.p[:half], axis=0) - jnp.mean(inputs.q[:half], axis=0)
-        best = {"out": gap / jnp.maximum(jnp.linalg.norm(gap), jnp.finfo(gap.dtype).tiny)}
+        best = {"out": radius * gap / jnp.maximum(jnp.linalg.norm(gap), jnp.finfo(gap.dtype).tiny)}
         evaluate = critics.value
     else:
         inputs = critics.standardized(adversary, x_p, x_q, half)
@@ -101,7 +110,7 @@ def _judge_metric(
         fit = max(1, int(_FIT_SHARE * half))
         evaluate = _squashed
         rate, steps = training.rate(adversary), training.num_steps
-        best = _climb(start, inputs, IPM(), (fit, half), rate, steps, evaluate)
+        best = _climb(start, inputs, IPM(), (fit, half), rate, steps, evaluate, adversary)
     return IPM().verdict(
         _values(best, inputs, slice(0, half), evaluate),
         _values(best, inputs, slice(half, None), evaluate),
@@ -127,10 +136,14 @@ def _climb(
     rate: float,
     num_steps: int,
     evaluate: Any,
+    adversary: Adversary,
 ) -> PyTree:
-    """Adam on the fitting draws; keep the parameters that score best on the stopping draws."""
+    """Climb on the fitting draws; keep the parameters that score best on the stopping draws."""
     fit, half = ends
-    optimizer = optax.adam(optax.cosine_decay_schedule(rate, num_steps))
+    schedule = optax.cosine_decay_schedule(rate, num_steps)
+    optimizer = optax.adam(schedule)
+    if isinstance(adversary, KernelBall):
+        optimizer = optax.sgd(schedule, momentum=0.9, nesterov=True)
 
     def loss(current: PyTree) -> Float[Array, ""]:
         return -objective.training(*_values(current, inputs, slice(0, fit), evaluate))
@@ -142,7 +155,7 @@ def _climb(
     def step(carry: tuple[PyTree, Any, _Best], _: None) -> tuple[tuple[PyTree, Any, _Best], None]:
         current, state, best = carry
         updates, state = optimizer.update(jax.grad(loss)(current), state, current)
-        current = optax.apply_updates(current, updates)
+        current = critics.projected(adversary, optax.apply_updates(current, updates))
         now = score(current)
         is_better = now > best.score
         best = jax.tree.map(lambda a, b: jnp.where(is_better, a, b), _Best(current, now), best)

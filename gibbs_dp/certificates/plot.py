@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gibbs_dp import plotting
-from gibbs_dp.certificates.shown import BOUNDS
+from gibbs_dp.certificates.shown import BOUNDS, probability
 from gibbs_dp.plotting import BLACK, BLUE, GREEN, ORANGE, VERMILION
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def plot_certificate(
     name = settings["bound"]
     figure, axes = plotting.one_panel(
         SIZE,
-        f"probability {1 - settings['delta']:g}" if title is None else title,
+        f"probability {probability(settings['delta'])}" if title is None else title,
         "gamma",
         "risk (units of the loss)",
     )

@@ -34,6 +34,17 @@ def cells(rows: Sequence[Mapping[str, float]]) -> list[list[str]]:
     return [[_cell(row, name) for name in HEADINGS] for row in rows]
 
 
+def probability(delta: float) -> str:
+    """Write ``1 - delta``, which is never 1.
+
+    Examples
+    --------
+    >>> probability(0.05), probability(1e-9)
+    ('0.95', '1 - 1e-09')
+    """
+    return f"{1 - delta:g}" if delta >= 1e-5 else f"1 - {delta:g}"
+
+
 def one_line(
     best: Mapping[str, float], settings: Mapping[str, Any], warnings: Sequence[str]
 ) -> str:
@@ -41,7 +52,7 @@ def one_line(
     name, low_high = settings["bound"], settings["loss_range"]
     parts = [
         f"risk at most {best[name]:.4g} at gamma={best['gamma']:g} ({name})",
-        f"with probability {1 - settings['delta']:g}",
+        f"with probability {probability(settings['delta'])}",
         f"losses in [{low_high[0]:g}, {low_high[1]:g}]",
         counted(int(settings["n"]), "example"),
     ]

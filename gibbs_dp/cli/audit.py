@@ -41,6 +41,7 @@ COUNTS = options_of(
     information={"help": "what they are compared for", "metavar": "NAME"},
     block_size="datasets per compiled call (default: by the device)",
     sigma="subgaussian parameter of the loss",
+    b="of a subexponential loss, with --sigma",
     num_releases="independent draws that the attacker sees together",
     exposure="list the rows of a table that cost most; the list is sensitive",
     estimator=None,

@@ -11,7 +11,9 @@ from gibbs_dp.cli.options import FLOAT64, OUTPUT
 from gibbs_dp.cli.parser import given, parse
 from gibbs_dp.cli.session import start_session
 
-SUMMARY = "Privacy against restricted adversaries: Laplace mechanism, bounds, Gibbs posteriors."
+SUMMARY = (
+    "Privacy against restricted adversaries: Laplace and normal noise, bounds, Gibbs posteriors."
+)
 
 COUNTS = options_of(
     "gibbs_dp.experiments.capacity:run_capacity",
@@ -45,15 +47,20 @@ def run(arguments: Sequence[str]) -> None:
         )
         pictures = {
             "capacity_figure1": plots.plot_curves(found),
+            "capacity_figure1_gaussian": plots.plot_gaussian_curves(found),
             "capacity_posterior": plots.plot_posteriors(found),
             "capacity_selection": plots.plot_selection(found),
+            "capacity_analyst": plots.plot_analysts(found),
         }
         paths += output.save_figures(pictures, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)
 
 
 def _summary(found: Any, table: Any) -> str:
-    shown = [row for row in found.curves if row["alpha"] in (2.0, 3.0, 10.0, 40.0)]
+    shown, gaussian = (
+        [row for row in rows if row["alpha"] in (2.0, 3.0, 10.0, 40.0)]
+        for rows in (found.curves, found.gaussian)
+    )
     names = ("panel", "gamma", "adversary", "capacity_kl", "capacity_kl_se")
     more = ("capacity_kl_exact", "on_average_kl", "on_average_kl_se", "share", "share_se")
     posterior = [
@@ -70,9 +77,11 @@ def _summary(found: Any, table: Any) -> str:
     ]
     sections = {
         "Renyi parameters of the Laplace mechanism, eps = 1, nats": shown,
+        "Renyi parameters of the Gaussian mechanism, sigma = 1, nats": gaussian,
         "Printed bounds are below the exact value up to this eps or 1/sigma (0: nowhere)": fails,
         "Matrix mechanism, linear adversaries, Renyi, add/remove": found.matrix,
         "A selected query: its gap and bounds of it": found.selection,
+        "Analysts: the gap of the last of hundreds of queries, and Theorem 6": found.analyst,
         "Gibbs posteriors: on-average KL that trained critics see (lower bounds), nats": posterior,
     }
     return "\n\n".join(f"{title}\n{table(rows)}" for title, rows in sections.items())

@@ -17,6 +17,10 @@ SUMMARY = "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors."
 
 COUNTS = options_of(
     "gibbs_dp.experiments.figure2:figure2",
+    gammas={
+        "help": "inverse temperatures of both panels (default: two a decade, each panel its own)",
+        "metavar": "G",
+    },
     num_datasets="datasets per gamma",
     num_ghosts="fresh examples per dataset (default: as in audit)",
 )

@@ -16,18 +16,20 @@ SUMMARY = "Adaptive questions to one holdout: plain, Thresholdout, and dependent
 # Also the keys of `experiments.holdout.EXPERIMENTS`, which is slow to import.
 NAMES = {
     "classifier": "attributes selected by a holdout, signal and none (Dwork et al. 2015)",
-    "correlated": "the same with correlated attributes and rows of a Markov chain",
+    "correlated": "the same with correlated attributes and rows of a Markov chain (Zhao 2017)",
     "maxima": "subsets chosen by their maximum",
     "selection": "bias of a selected mean against sqrt(2 sigma^2 I)",
     "climb": "an analyst who climbs on the answers, against the promise",
     "accuracy": "error of many counting queries under one budget",
+    "sparse": "sparse vector and its wrong variants: what they claim and what they leak",
+    "sparse-approximate": "sparse vector at (epsilon, delta): noise as printed and as accounted",
 }
 SIZES = options_of(
     "gibbs_dp.experiments.holdout_result:Sizes",
     n="rows of each set (default: the experiment's)",
     d="attributes (default: the experiment's)",
     repetitions="independent repetitions (default: the experiment's)",
-    is_full="the published setting, n = d = 10,000, which takes minutes",
+    is_full="100 repetitions of classifier and correlated, a million rows for maxima",
 )
 GROUPS = {"sizes": SIZES, "output": OUTPUT}
 
@@ -42,6 +44,7 @@ def run(arguments: Sequence[str]) -> None:
         raise UsageError(f"{wrong}; choose one of {', '.join(NAMES)}.")
     folder = start_session(parsed)
 
+    from gibbs_dp import io
     from gibbs_dp.experiments import holdout as program
     from gibbs_dp.experiments.holdout_result import Sizes
     from gibbs_dp.experiments.tables import save_tables, table
@@ -50,7 +53,7 @@ def run(arguments: Sequence[str]) -> None:
     found = program.run_holdout(name, sizes, is_shown=not parsed.quiet)
     if parsed.json:
         for row in found.rows:
-            output.emit(json.dumps({"experiment": name, **row}, allow_nan=False))
+            output.emit(json.dumps(io.json_row({"experiment": name, **row})))
     else:
         output.emit(table(found.summary))
     for note in found.notes:
@@ -58,6 +61,8 @@ def run(arguments: Sequence[str]) -> None:
     if folder is not None:
         from gibbs_dp.experiments.holdout_plot import plot_holdout
 
-        paths = save_tables({f"holdout_{name}": found.rows}, folder)
+        tables = {f"holdout_{name}": found.rows}
+        tables |= {f"holdout_{name}_{word}": rows for word, rows in found.more.items()}
+        paths = save_tables(tables, folder)
         paths += output.save_figures({f"holdout_{name}": plot_holdout(found)}, folder)
         output.tell_saved(paths, parsed.json, parsed.quiet)

@@ -32,6 +32,8 @@ from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.sampler import Sampler
 
 ATTACKERS = ("optimal", "loss", "lira")
+# Fewer coins may all fall the same way, and say nothing of one of the two rates.
+LEAST_TRIALS = 32
 # Further trials in which the attackers that need a threshold find it, at least and by share.
 LEAST_SEPARATE, SEPARATE_SHARE = 64, 0.25
 
@@ -84,8 +86,9 @@ def attack(
     gammas
         Inverse temperatures, positive.
     num_trials
-        Trials per gamma, each with a dataset, a coin and two trained posteriors of its own; the
-        same datasets and coins for every gamma. A quarter more (at least 64) find thresholds.
+        Trials per gamma, at least 32, each with a dataset, a coin and two trained posteriors of its
+        own; the same datasets and coins for every gamma. A quarter more (at least 64) find
+        thresholds.
     key
         Integer seed or JAX key.
     kernel
@@ -136,7 +139,10 @@ def attack(
     True
     """
     check_posterior(posterior)
-    n, num_trials = positive_count("n", n), positive_count("num_trials", num_trials, least=2)
+    n, num_trials = (
+        positive_count("n", n),
+        positive_count("num_trials", num_trials, least=LEAST_TRIALS),
+    )
     names = _check_attackers(attackers)
     grid = check_gammas(gammas)
     if not grid[0] > 0:

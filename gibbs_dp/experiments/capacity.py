@@ -1,4 +1,4 @@
-"""Capacity-bounded privacy: curves, maps, a selection experiment, and two Gibbs posteriors."""
+"""Capacity-bounded privacy: curves, maps, analysts who select queries, two Gibbs posteriors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import numpy as np
 from scipy import stats
 
 from gibbs_dp import capacity, io
-from gibbs_dp.experiments.capacity_curves import curve_rows, map_rows, matrix_rows
+from gibbs_dp.experiments.capacity_analyst import analyst_rows
+from gibbs_dp.experiments.capacity_curves import (
+    curve_rows,
+    gaussian_curve_rows,
+    map_rows,
+    matrix_rows,
+)
 from gibbs_dp.experiments.capacity_selection import selection_rows
 from gibbs_dp.experiments.figure2_reference import private_mean_kl
 from gibbs_dp.experiments.tables import Row
@@ -30,9 +36,11 @@ class Capacity:
     """Everything that the pictures and tables show; one list of rows each."""
 
     curves: list[Row]
+    gaussian: list[Row]
     regimes: list[Row]
     matrix: list[Row]
     selection: list[Row]
+    analyst: list[Row]
     posterior: list[Row]
     warnings: tuple[str, ...]
 
@@ -40,9 +48,11 @@ class Capacity:
         """Rows by kind."""
         return {
             "curve": self.curves,
+            "gaussian_curve": self.gaussian,
             "printed": self.regimes,
             "matrix": self.matrix,
             "selection": self.selection,
+            "analyst": self.analyst,
             "posterior": self.posterior,
         }
 
@@ -80,7 +90,7 @@ def run_capacity(
     num_datasets
         Pairs of datasets behind each point of the posteriors' panels.
     key
-        Integer seed of the posteriors.
+        Integer seed of the posteriors and of the analysts' data.
     gammas
         Grid of both panels; by default each has its own.
     say
@@ -99,12 +109,23 @@ def run_capacity(
     problems = {"private mean": private_mean(), "logistic regression": logistic_regression(dim=2)}
     # Bad arguments are refused here, before the long computations.
     posterior, warnings = _posteriors(problems, gammas, num_datasets, key, say)
-    say("computing adversaries of the Laplace mechanism over alpha")
-    curves = curve_rows()
+    say("computing adversaries of Laplace and of normal noise over alpha")
+    curves, gaussian = curve_rows(), gaussian_curve_rows()
     say("mapping where printed bounds fail")
     regimes = map_rows()
     say("computing the matrix mechanism and the selection of a query")
-    return Capacity(curves, regimes, matrix_rows(), selection_rows(), posterior, warnings)
+    say("letting analysts ask hundreds of queries")
+    analysts = analyst_rows(key=key)
+    return Capacity(
+        curves=curves,
+        gaussian=gaussian,
+        regimes=regimes,
+        matrix=matrix_rows(),
+        selection=selection_rows(),
+        analyst=analysts,
+        posterior=posterior,
+        warnings=warnings,
+    )
 
 
 def _posteriors(

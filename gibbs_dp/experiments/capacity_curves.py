@@ -13,6 +13,7 @@ from gibbs_dp.experiments.tables import Row
 ALPHAS = tuple(float(a) for a in np.concatenate([np.linspace(1.1, 4.0, 30), np.arange(5.0, 41.0)]))
 DEGREES = (1, 2, 3)
 EPS = 1.0
+SIGMA = 1.0
 MAP_PRIVACY = tuple(float(e) for e in np.geomspace(0.02, 5.0, 25))
 MAP_ALPHAS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 40.0)
 
@@ -42,6 +43,37 @@ def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[
         row["printed_no_guarantee"] = capacity.printed_laplace(eps, alpha)
         row["valid"] = capacity.valid_laplace(eps, alpha)
         row["unrestricted"] = capacity.laplace_unrestricted_renyi(eps, alpha)
+        rows.append(row)
+    return rows
+
+
+def gaussian_curve_rows(
+    alphas: Sequence[float] = ALPHAS, sigma: float = SIGMA
+) -> list[dict[str, float]]:
+    """Compute Rényi parameters of normal noise over the order, sensitivity 1, nats.
+
+    The same columns as `curve_rows`, for the paper's appendix: ``unrestricted`` is
+    ``alpha / (2 sigma^2)``, without limit, where every polynomial's value has one.
+
+    Raises
+    ------
+    ValueError
+        If an order or ``sigma`` is out of range.
+
+    Examples
+    --------
+    >>> row = gaussian_curve_rows([2.0])[0]
+    >>> round(row["degree_1"], 9), row["unrestricted"]  # log 2 and 1
+    (0.693147181, 1.0)
+    """
+    rows = []
+    for alpha in alphas:
+        row = {"alpha": alpha, "sigma": sigma}
+        for degree in DEGREES:
+            row[f"degree_{degree}"] = capacity.gaussian_renyi_of_polynomials(sigma, alpha, degree)
+        row["printed_no_guarantee"] = capacity.printed_gaussian(sigma, alpha)
+        row["valid"] = capacity.valid_gaussian(sigma, alpha)
+        row["unrestricted"] = capacity.gaussian_unrestricted_renyi(sigma, alpha)
         rows.append(row)
     return rows
 

@@ -1,4 +1,4 @@
-"""Pictures of capacity-bounded privacy: Figures 1a and 1b, and Gibbs posteriors over gamma."""
+"""Pictures of capacity-bounded privacy: Figures 1a and 1b, Theorem 6, posteriors over gamma."""
 
 from __future__ import annotations
 
@@ -32,29 +32,40 @@ MARKERS = ("o", "s", "^", "D", "v")
 @styled()
 def plot_curves(found: Capacity) -> Picture:
     """Draw Figures 1a and 1b: Rényi parameters of the Laplace mechanism over the order."""
+    eps = found.curves[0]["eps"]
+    return _draw_curves(found.curves, f"Laplace mechanism, eps = {eps:g}", 1.6)
+
+
+@styled()
+def plot_gaussian_curves(found: Capacity) -> Picture:
+    """Draw the appendix's Figures 1a and 1b: the same for the Gaussian mechanism."""
+    sigma = found.gaussian[0]["sigma"]
+    title = f"Gaussian mechanism, sensitivity 1, sigma = {sigma:g}"
+    # Unrestricted Rényi grows without limit; the adversaries' values are what is to be seen.
+    top = 1.6 * max(column(found.gaussian, "degree_3"))
+    return _draw_curves(found.gaussian, title, top)
+
+
+def _draw_curves(rows: list[Row], title: str, top: float) -> Picture:
     figure, grid = panels((8.4, 4.6), 1, 2, sharey=True)
     left, right = grid[0]
-    alpha, eps = column(found.curves, "alpha"), found.curves[0]["eps"]
-    unrestricted = column(found.curves, "unrestricted")
+    alpha = column(rows, "alpha")
+    unrestricted = column(rows, "unrestricted")
     names = {"degree_1": "linear", "degree_2": "degree 2", "degree_3": "degree 3"}
     for axes in (left, right):
         axes.plot(alpha, unrestricted, color="black", lw=1.8, label="unrestricted (any function)")
         axes.set(xlabel="order alpha")
     for (key, label), color in zip(reversed(names.items()), reversed(COLORS[:3]), strict=True):
-        right.plot(alpha, column(found.curves, key), color=color, lw=1.8, label=f"{label}, exact")
-    printed = column(found.curves, "printed_no_guarantee")
+        right.plot(alpha, column(rows, key), color=color, lw=1.8, label=f"{label}, exact")
+    printed = column(rows, "printed_no_guarantee")
     label = "linear, bound as printed (no guarantee)"
     left.plot(alpha, printed, "--", color=COLORS[3], lw=1.8, label=label)
-    left.plot(
-        alpha, column(found.curves, "valid"), "-.", color=COLORS[4], label="linear, valid bound"
-    )
-    left.plot(
-        alpha, column(found.curves, "degree_1"), color=COLORS[0], lw=1.8, label="linear, exact"
-    )
-    left.set(ylabel="Rényi divergence (nats)", ylim=(0, 1.6))
+    left.plot(alpha, column(rows, "valid"), "-.", color=COLORS[4], label="linear, valid bound")
+    left.plot(alpha, column(rows, "degree_1"), color=COLORS[0], lw=1.8, label="linear, exact")
+    left.set(ylabel="Rényi divergence (nats)", ylim=(0, top))
     left.set_title("(1a) linear adversary and its bounds")
     right.set_title("(1b) polynomial adversaries")
-    figure.suptitle(f"Laplace mechanism, eps = {eps:g}")
+    figure.suptitle(title)
     for axes in (left, right):
         legend_below(axes)
     return figure
@@ -132,4 +143,55 @@ def plot_selection(found: Capacity) -> Picture:
         )
     axes.set(xscale="log", yscale="log")
     legend_below(axes, columns=2)
+    return figure
+
+
+@styled()
+def plot_analysts(found: Capacity) -> Picture:
+    """Draw how much two analysts overfit over the noise of their answers, under Theorem 6."""
+    first = found.analyst[0]
+    figure, grid = panels((8.4, 5.2), 1, 2, sharey=True)
+    names = {
+        "theorem_6_unrestricted": ("8 √KL, any adversary", "--", COLORS[3]),
+        "theorem_6": ("8 √eps, Theorem 6, restricted", "-", COLORS[3]),
+        "hoeffding_unrestricted": ("Hoeffding, any adversary", "--", COLORS[4]),
+        "hoeffding": ("Hoeffding, restricted", "-", COLORS[4]),
+        "mutual_information": ("√(2 I / n), exact information", "-.", COLORS[1]),
+        "gap_exact": ("gap, exact", "-", "black"),
+    }
+    titles = {
+        "linear": "linear vote of all attributes",
+        "adaptive": "adaptive queries, then a majority",
+    }
+    for axes, (analyst, title) in zip(grid[0], titles.items(), strict=True):
+        rows = [row for row in found.analyst if row["analyst"] == analyst]
+        noise, is_exact = column(rows, "noise"), rows[0]["status"] == "exact"
+        for name, (label, line, color) in names.items():
+            # Without an exact value the restricted curves are the unrestricted ones.
+            if name in rows[0] and (is_exact or not name.endswith("_unrestricted")):
+                text = label if is_exact else label.replace("restricted", "chain rule")
+                axes.plot(noise, column(rows, name), line, color=color, lw=1.6, label=text)
+        gap, se = column(rows, "gap"), column(rows, "gap_se")
+        # On a logarithmic axis the lower ends of intervals stay positive.
+        low = np.minimum(1.96 * se, 0.9 * np.abs(gap))
+        axes.errorbar(
+            noise,
+            gap,
+            np.stack([low, 1.96 * se]),
+            color="black",
+            marker="o",
+            ms=4.5,
+            lw=0,
+            elinewidth=1.4,
+            label="gap, measured (95% intervals)",
+        )
+        axes.axhline(1.0, color="0.6", lw=1.0, ls=":", label="largest possible gap")
+        axes.set(xscale="log", yscale="log", xlabel="noise (standard deviations of a mean, 1/√n)")
+        axes.set_title(title)
+        legend_below(axes)
+    grid[0, 0].set_ylabel("mean on the data − population mean")
+    figure.suptitle(
+        f"The last of {first['num_queries'] + 1} queries of n = {first['n']} examples, "
+        f"{first['num_datasets']} datasets"
+    )
     return figure

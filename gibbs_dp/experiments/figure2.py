@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -23,9 +23,10 @@ from gibbs_dp.problems.private_mean import private_mean
 
 NUM_EXAMPLES = 100
 THETA_BOUND = 2.0
+# Two a decade, over all that there is to see: from no privacy lost to all of it.
 GAMMAS = {
-    "private mean": (0.1, 1.0, 10.0, 100.0, 1000.0),
-    "linear regression": (0.001, 0.01, 0.1, 1.0, 10.0, 100.0),
+    "private mean": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
+    "linear regression": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
 }
 
 
@@ -140,7 +141,7 @@ class Figure2:
 def figure2(
     num_datasets: int = 512,
     num_ghosts: int | None = None,
-    gammas: dict[str, Sequence[float]] | None = None,
+    gammas: Sequence[float] | Mapping[str, Sequence[float]] | None = None,
     key: int = 0,
     progress: bool = True,
 ) -> Figure2:
@@ -155,7 +156,8 @@ def figure2(
     num_datasets, num_ghosts
         As in :func:`gibbs_dp.audit`.
     gammas
-        Grids by panel name, "private mean" and "linear regression".
+        Inverse temperatures of both panels, or of a panel by its name, "private mean" or "linear
+        regression"; two a decade where none are given.
     key
         Integer seed.
     progress
@@ -169,11 +171,11 @@ def figure2(
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If an argument is out of range, or there is no panel of a name.
     AuditInterrupted
         On Ctrl-C.
     """
-    grids = {**GAMMAS, **(gammas or {})}
+    grids = _grids(gammas)
     problems = {
         "private mean": private_mean(),
         "linear regression": linear_regression(theta_bound=THETA_BOUND),
@@ -195,6 +197,21 @@ def figure2(
         found = tuple(_reference(name, float(g)) for g in report["gamma"])
         panels.append(Panel(name, report, found))
     return Figure2(tuple(panels))
+
+
+def _grids(
+    gammas: Sequence[float] | Mapping[str, Sequence[float]] | None,
+) -> dict[str, Sequence[float]]:
+    if gammas is None:
+        return dict(GAMMAS)
+    if not isinstance(gammas, Mapping):
+        return dict.fromkeys(GAMMAS, gammas)
+    if not gammas.keys() <= GAMMAS.keys():
+        raise ValueError(
+            f"gammas: panels are {' and '.join(map(repr, GAMMAS))}; name these, got "
+            f"{sorted(gammas)}."
+        )
+    return {**GAMMAS, **gammas}
 
 
 def _reference(name: str, gamma: float) -> Reference:

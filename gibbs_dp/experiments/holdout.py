@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from gibbs_dp.adaptive import answerable_queries, composed_pure_dp, counting_error
 from gibbs_dp.adaptive.composition import RULES
 from gibbs_dp.engine.progress import Progress
@@ -13,7 +15,9 @@ from gibbs_dp.experiments import holdout_climb as climb
 from gibbs_dp.experiments import holdout_correlated as correlated
 from gibbs_dp.experiments import holdout_maxima as maxima
 from gibbs_dp.experiments import holdout_selection as selection
+from gibbs_dp.experiments import holdout_sparse as sparse
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_gates import Gate
 from gibbs_dp.experiments.holdout_result import Found, Sizes, mean_and_se
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
@@ -21,6 +25,8 @@ from gibbs_dp.information import checks
 DELTA = 1e-6
 TOTAL_EPSILON = 1.0
 QUERY_COUNTS = tuple(int(10 ** (k / 4)) for k in range(17))
+SHRUNK = (2, 5, 10, 20)
+LEAST_N = 200
 ROW_COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -62,36 +68,39 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
 
 
 def _classifier(sizes: Sizes, progress: Progress) -> Found:
-    base = classifier.FULL if sizes.is_full else classifier.SMALL
-    n, d = sizes.n or base.n, sizes.d or base.d
-    repetitions = sizes.repetitions or (30 if sizes.is_full else 20)
-    gate = classifier.paper_gate(n)
-    shift = classifier.SIGNAL_SHIFT / n**0.5
-    data = {
-        "no signal": ClassifierData(n, d),
-        "signal": ClassifierData(n, d, min(d, classifier.NUM_SIGNAL), shift),
-    }
-    progress.expect(2 * repetitions)
-    ks = [k for k in classifier.default_ks(n) if k <= d]
+    n, d = sizes.n or classifier.PAPER.n, sizes.d or classifier.PAPER.d
+    repetitions = sizes.repetitions or (100 if sizes.is_full else 20)
+    # Smaller sets show where it breaks; all gates are the paper's for their size.
+    small = [(n // s, d // s) for s in SHRUNK if n // s >= LEAST_N and d // s >= 1]
+    settings = [("no signal", n, d), ("signal", n, d), *(("no signal", *one) for one in small)]
+    progress.expect(len(settings) * repetitions)
     rows: list[Row] = []
-    for i, (label, one) in enumerate(data.items()):
+    for label, own_n, own_d in settings:
+        shift = classifier.SIGNAL_SHIFT / own_n**0.5
+        signal = (min(own_d, classifier.NUM_SIGNAL), shift) if label == "signal" else ()
+        gate = classifier.paper_gate(own_n)
+        ks = [k for k in classifier.default_ks(own_n) if k <= own_d]
         run = classifier.run_classifier(
-            one,
+            ClassifierData(own_n, own_d, *signal),
             gate=gate,
             ks=ks,
             repetitions=repetitions,
-            key=sizes.key + i,
+            key=sizes.key,
             advance=progress.advance,
         )
-        rows += _classifier_rows(label, run, ks, n, d, gate)
-    summary = [row for row in rows if row["k"] == ks[-1]]
+        rows += _classifier_rows(label, run, ks, own_n, own_d, gate)
+    last = {row["n"]: row["k"] for row in rows}
+    summary = [row for row in rows if row["k"] == last[row["n"]]]
     return Found(
         "classifier",
         rows,
         summary,
         (
-            "holdout: the accuracy that the analyst is told; fresh: on new rows; errors over "
-            "repetitions.",
+            "holdout: the accuracy that the analyst is told; holdout_true: the holdout's own; "
+            "fresh: on new rows; gap: mean of |told - fresh|; errors over repetitions.",
+            "Noise and threshold are the paper's, in units of 1/sqrt(n), while the gap that "
+            "overfitting leaves stays the same: at small n the noise often hides it, and the "
+            "analyst is told the training accuracy.",
             "dp_epsilon, dp_epsilon_at_delta: replace-one privacy of the holdout that the units "
             f"spent amount to, 2B/(sigma n) and at delta = {DELTA:g}, for queries of range 1; "
             "products of normal attributes and labels would have to be clipped to one.",
@@ -100,7 +109,7 @@ def _classifier(sizes: Sizes, progress: Progress) -> Found:
 
 
 def _classifier_rows(
-    label: str, run: classifier.Run, ks: Sequence[int], n: int, d: int, gate: classifier.Gate
+    label: str, run: classifier.Run, ks: Sequence[int], n: int, d: int, gate: Gate
 ) -> list[Row]:
     rows: list[Row] = []
     for a, analyst in enumerate(classifier.ANALYSTS):
@@ -111,6 +120,7 @@ def _classifier_rows(
             for s, name in enumerate(classifier.SETS):
                 row |= mean_and_se(name, run.accuracy[:, a, s, j])
             row |= mean_and_se("holdout_true", run.truth[:, a, j])
+            row |= mean_and_se("gap", np.abs(run.accuracy[:, a, 1, j] - run.accuracy[:, a, 2, j]))
             if analyst == "thresholdout":
                 units = max(1, round(spent["budget_spent"]))
                 step = 1 / (gate.sigma * n)
@@ -124,21 +134,24 @@ def _classifier_rows(
 
 
 def _correlated(sizes: Sizes, progress: Progress) -> Found:
-    base = classifier.FULL if sizes.is_full else correlated.SMALL
-    repetitions = sizes.repetitions or 10
-    settings = correlated.calibrations(sizes.n or base.n, sizes.d or base.d)
+    n = sizes.n or correlated.N
+    repetitions = sizes.repetitions or (100 if sizes.is_full else 20)
+    settings = correlated.all_calibrations(n, sizes.d or n)
     progress.expect(repetitions * len(settings))
     found = correlated.run_correlated(
         settings, repetitions=repetitions, key=sizes.key, advance=progress.advance
     )
     rows = correlated.correlated_rows(found)
+    last = {row["n"]: row["k"] for row in rows}
     return Found(
         "correlated",
         rows,
-        rows,
+        [row for row in rows if row["k"] == last[row["n"]]],
         (
-            "no signal: fresh accuracy is 1/2; gap: mean of |holdout - fresh|, as the analyst is "
-            "told it.",
+            "holdout: as the analyst is told, every k by an analyst of its own; gap: mean of "
+            "|told - fresh|; without signal fresh accuracy is 1/2.",
+            "thresholdout, DP: noise as for independent rows; thresholdout, BDP: noise for which "
+            f"the whole budget has Bayesian DP {correlated.EPSILON:g} on the rows' chain.",
             "dp_epsilon: replace-one DP of the whole budget; bdp_epsilon: Bayesian DP on the rows' "
             "chain, exact form of Lemma 4 (equal for independent rows); both proven for queries "
             "of range 1.",
@@ -149,11 +162,20 @@ def _correlated(sizes: Sizes, progress: Progress) -> Found:
 def _maxima(sizes: Sizes, progress: Progress) -> Found:
     sizes.refuse("maxima", "d")
     counts = (sizes.n,) if sizes.n else maxima.SIZES + ((1_000_000,) if sizes.is_full else ())
-    progress.expect((sizes.repetitions or 200) * len(counts))
-    rows = maxima.maxima_rows(
-        counts, repetitions=sizes.repetitions or 200, key=sizes.key, advance=progress.advance
+    repetitions = sizes.repetitions or 200
+    progress.expect(repetitions * len(counts))
+    rows: list[Row] = []
+    for n in counts:
+        draws = maxima.maxima_draws(n, repetitions=repetitions, key=sizes.key)
+        rows += maxima.maxima_rows(draws, n)
+        progress.advance(repetitions)
+    return Found(
+        "maxima",
+        rows,
+        rows,
+        ("bias: of the chosen subsets' own means; it should be 0.",),
+        {"density": maxima.density_rows(draws, n), "running": maxima.running_rows(draws, n)},
     )
-    return Found("maxima", rows, rows, ("bias: of the chosen subsets' own means; it should be 0.",))
 
 
 def _selection(sizes: Sizes, progress: Progress) -> Found:
@@ -175,34 +197,22 @@ def _selection(sizes: Sizes, progress: Progress) -> Found:
 
 def _climb(sizes: Sizes, progress: Progress) -> Found:
     sizes.refuse("climb", "is_full")
-    n, d = sizes.n or climb.N, sizes.d or climb.D
-    repetitions = sizes.repetitions or 20
+    d = sizes.d or climb.D
+    n = sizes.n or climb.planned_rows(d)
+    repetitions = sizes.repetitions or 10
     progress.expect(repetitions)
     run = climb.run_climb(
         n=n, d=d, repetitions=repetitions, key=sizes.key, advance=progress.advance
     )
-    summary = climb.climb_rows(run, n=n, d=d)
-    rows = [
-        {
-            "analyst": analyst,
-            "repetition": i,
-            "largest_error": float(e),
-            "last_told": float(last),
-            "promised_tau": summary[0]["promised_tau"],
-        }
-        for analyst, errors, lasts in (
-            ("standard", run.plain_error, run.plain_last),
-            ("thresholdout", run.gated_error, run.gated_last),
-        )
-        for i, (e, last) in enumerate(zip(errors, lasts, strict=True))
-    ]
+    summary = climb.climb_summary(run)
     return Found(
         "climb",
-        rows,
+        climb.climb_rows(run),
         summary,
         (
             "promised_tau: proven for independent rows, with probability 1 - beta; kept: share of "
-            "repetitions in which every answer was within it.",
+            "repetitions in which every answer was within it; answered: share of the questions "
+            "that got an answer.",
         ),
     )
 
@@ -249,4 +259,6 @@ EXPERIMENTS: dict[str, Callable[[Sizes, Progress], Found]] = {
     "selection": _selection,
     "climb": _climb,
     "accuracy": _accuracy,
+    "sparse": sparse.run_variants,
+    "sparse-approximate": sparse.run_approximate,
 }

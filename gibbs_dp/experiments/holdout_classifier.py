@@ -7,53 +7,44 @@ and lets the ``k`` strongest vote. Asked plainly, the holdout is overfitted like
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Float, Int
 
-from gibbs_dp._jaxlib.precision import matmul, traced_exactly
-from gibbs_dp.adaptive import thresholdout_scan, thresholdout_start
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_gates import Gate, Gates
 from gibbs_dp.experiments.holdout_result import Advance, uncounted
 from gibbs_dp.information import checks
 
-FULL = ClassifierData(10_000, 10_000)
-SMALL = ClassifierData(2_000, 2_000)
+PAPER = ClassifierData(10_000, 10_000)
 NUM_SIGNAL, SIGNAL_SHIFT = 20, 6.0  # the shift in units of 1/sqrt(n)
 THRESHOLD, TOLERANCE = 4.0, 1.0  # in units of 1/sqrt(n)
 UNLIMITED = 2**30
-MOST_FLOATS = 32_000_000
 ANALYSTS = ("standard", "thresholdout")
 SETS = ("train", "holdout", "fresh")
 
 
-class Gate(NamedTuple):
-    """Settings of a Thresholdout, in the unit of the correlations."""
-
-    threshold: float
-    sigma: float
-    budget: int
-
-
 class Run(NamedTuple):
-    """One repetition; every leading axis is that of `ANALYSTS`.
+    """Results of all repetitions; the second axis is that of `ANALYSTS`.
 
     Parameters
     ----------
     accuracy
-        On training set, holdout (as told to the analyst) and fresh set, ``[analysts, 3, ks]``.
+        On training set, holdout (as told to the analyst) and fresh set; NaN where there was no
+        answer, ``[repetitions, analysts, 3, ks]``.
     truth
-        Of the holdout itself, ``[analysts, ks]``.
+        Of the holdout itself, ``[repetitions, analysts, ks]``.
     spent
-        Budget units over all queries, ``[analysts]``.
+        Budget units over all queries; where every ``k`` is asked for by an analyst of its own, by
+        the one who spent most, ``[repetitions, analysts]``.
     """
 
-    accuracy: Float[Array, "analysts sets ks"]
-    truth: Float[Array, "analysts ks"]
-    spent: Int[Array, " analysts"]
+    accuracy: Float[np.ndarray, "repetitions analysts sets ks"]
+    truth: Float[np.ndarray, "repetitions analysts ks"]
+    spent: Int[np.ndarray, "repetitions analysts"]
 
 
 def paper_gate(n: int) -> Gate:
@@ -75,79 +66,20 @@ def default_ks(n: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, round(s * n / 20)) for s in shares}))
 
 
-def one_run(key: PRNGKeyArray, data: ClassifierData, gate: Gate, ks: Sequence[int]) -> Run:
-    """Run both analysts on one training set, holdout and fresh set.
-
-    Memory holds one block of columns, or the chosen ones, at a time.
-
-    Parameters
-    ----------
-    key
-        JAX key.
-    data, gate, ks
-        Law of the data, settings of Thresholdout, and numbers of attributes that vote.
-
-    Returns
-    -------
-    Run
-        Accuracies and spent budget of both analysts.
-    """
-    parts = jax.random.split(key, 6)
-    sign = data.signs(parts[0])
-    rows = [data.rows(k) for k in jax.random.split(parts[1], 3)]
-    keys = jax.random.split(parts[2], 3)
-    train, holdout = (data.correlations(keys[i], *rows[i], sign) for i in range(2))
-    settings: dict[str, Any] = {"threshold": gate.threshold, "sigma": gate.sigma}
-    # A stream of d correlations, then one accuracy per k: the remaining budget carries over.
-    start = thresholdout_start(parts[5], budget=gate.budget, **settings)
-    state, asked = thresholdout_scan(start, parts[3], train, holdout, **settings)
-    told = jnp.stack([holdout, asked.values])
-
-    def analyse(answers: Float[Array, " d"]) -> tuple[Float[Array, "sets ks"], Float[Array, " ks"]]:
-        least = 1 / data.n**0.5
-        kept = (train * answers > 0) & (jnp.abs(train) >= least) & (jnp.abs(answers) >= least)
-        strength = jnp.where(kept, jnp.abs(train), -1.0)
-        best, chosen = jax.lax.top_k(strength, min(max(ks), data.d))
-        vote = jnp.where(best > 0, jnp.sign(train[chosen]), 0.0)
-        found = [
-            _accuracy(data, keys[i], *rows[i], sign[chosen], chosen, vote, ks) for i in range(3)
-        ]
-        return jnp.stack(found), found[1]
-
-    accuracy, truth = jax.lax.map(analyse, told)
-    _, gated = thresholdout_scan(state, parts[4], accuracy[1, 0], accuracy[1, 1], **settings)
-    accuracy = accuracy.at[1, 1].set(gated.values)
-    spent = asked.from_holdout.sum() + gated.from_holdout.sum()
-    return Run(accuracy, truth, jnp.stack([jnp.zeros_like(spent), spent]))
-
-
-def _accuracy(
-    data: ClassifierData,
-    key: PRNGKeyArray,
-    label: Float[Array, " n"],
-    site: Float[Array, " n"],
-    sign: Float[Array, " most"],
-    chosen: Int[Array, " most"],
-    vote: Float[Array, " most"],
-    ks: Sequence[int],
-) -> Float[Array, " ks"]:
-    """Accuracy of the vote of the first ``k`` chosen attributes; a tie counts half."""
-    first = jnp.arange(chosen.size)[:, None] < jnp.asarray(ks)  # [chosen, ks]
-    total = matmul(data.attributes(key, label, site, sign, chosen), vote[:, None] * first)
-    right = jnp.where(total == 0, 0.5, (total * label[:, None] > 0).astype(jnp.float32))
-    return right.mean(axis=0)
-
-
 def run_classifier(
     data: ClassifierData,
     *,
     gate: Gate | None = None,
     ks: Sequence[int] | None = None,
+    asks_one: bool = False,
     repetitions: int = 10,
     key: int = 0,
     advance: Advance = uncounted,
 ) -> Run:
-    """Repeat `one_run`, vmapped over the repetitions that fit into memory.
+    """Let both analysts choose attributes on independent training sets, holdouts and fresh sets.
+
+    Each analyst's own law is exact; the two share their correlations, and what those leave open is
+    drawn for each apart.
 
     Parameters
     ----------
@@ -157,6 +89,9 @@ def run_classifier(
         Settings of Thresholdout; by default those of the paper.
     ks
         Numbers of attributes that vote, ascending; `default_ks` by default.
+    asks_one
+        Whether an analyst asks for the accuracy of one classifier alone, so that every ``k`` is
+        another analyst's; otherwise one analyst asks for all, one after the other.
     repetitions
         Independent repetitions, at least 2.
     key
@@ -167,7 +102,7 @@ def run_classifier(
     Returns
     -------
     Run
-        Leaves with a leading axis of repetitions.
+        Accuracies and spent budgets.
 
     Raises
     ------
@@ -178,15 +113,40 @@ def run_classifier(
     numbers = tuple(ks or default_ks(data.n))
     if min(numbers) < 1 or list(numbers) != sorted(set(numbers)) or max(numbers) > data.d:
         raise ValueError(f"ks must ascend and lie in 1..{data.d}, got {list(numbers)}.")
-    chosen = gate or paper_gate(data.n)
-    # Each repetition holds a block of columns; parts of one size share one compiled program.
-    most = max(1, min(repetitions, MOST_FLOATS // (data.n * data.columns)))
-    together = max(size for size in range(1, most + 1) if repetitions % size == 0)
-    run = jax.jit(traced_exactly(jax.vmap(lambda k: one_run(k, data, chosen, numbers))))
-    keys = jax.random.split(jax.random.key(key), repetitions)
-    found = []
-    for begin in range(0, repetitions, together):
-        part = jax.block_until_ready(run(keys[begin : begin + together]))
-        found.append(jax.tree.map(np.asarray, part))
-        advance(part.spent.shape[0])
-    return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+    rng = np.random.default_rng([key, data.n, data.d])
+    signs = [data.signs(rng) for _ in range(repetitions)]
+    sets = [[data.sample(rng, sign) for _ in SETS] for sign in signs]
+    train, holdout = (np.stack([one[i].correlations() for one in sets]) for i in range(2))
+    gated = Gates(jax.random.key(key), gate or paper_gate(data.n), repetitions)
+    told, spent = gated.ask(train, holdout)
+    accuracy = np.empty((repetitions, len(ANALYSTS), len(SETS), len(numbers)))
+    for r, own in enumerate(sets):
+        for a, answers in enumerate((holdout[r], told[r])):
+            chosen, vote = _choose(train[r], answers, 1 / data.n**0.5, numbers[-1])
+            accuracy[r, a] = [one.accuracy(rng, chosen, vote, numbers) for one in own]
+        advance(1)
+    truth = accuracy[:, :, 1].copy()
+    if asks_one:
+        # Every k begins where the correlations ended.
+        begin = jax.tree.map(lambda leaf: jnp.repeat(leaf, len(numbers)), gated.state)
+        on_train, on_holdout = (accuracy[:, 1, i].reshape(-1, 1) for i in range(2))
+        answered, corrected = gated.ask(on_train, on_holdout, state=begin)
+        spent = spent + corrected.reshape(repetitions, -1).max(axis=1)
+    else:
+        answered, corrected = gated.ask(accuracy[:, 1, 0], accuracy[:, 1, 1])
+        spent = spent + corrected
+    accuracy[:, 1, 1] = answered.reshape(repetitions, -1)
+    return Run(accuracy, truth, np.stack([np.zeros_like(spent), spent], axis=1))
+
+
+def _choose(
+    train: Float[np.ndarray, " d"], answers: Float[np.ndarray, " d"], least: float, most: int
+) -> tuple[Int[np.ndarray, " most"], Float[np.ndarray, " most"]]:
+    """Attributes that agree on both sets, strongest on the training set first, and their votes.
+
+    Where too few agree, or were answered, the last of them do not vote.
+    """
+    kept = (train * answers > 0) & (np.abs(train) >= least) & (np.abs(answers) >= least)
+    strength = np.where(kept, np.abs(train), -1.0)
+    chosen = np.argsort(-strength, kind="stable")[:most]
+    return chosen, np.where(strength[chosen] > 0, np.sign(train[chosen]), 0.0)

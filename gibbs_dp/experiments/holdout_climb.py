@@ -1,59 +1,97 @@
 """An analyst who climbs on a holdout's answers, against a plain holdout and Thresholdout.
 
 Labels are coin tosses, so every classifier is right half of the time. The analyst asks how often
-each of ``d`` random attributes agrees with the label, lets those that did well vote, asks for the
-accuracy of the vote, and repeats.
+each of ``d`` random attributes agrees with the label, lets all of them vote as their answers
+suggest, asks for the accuracy of the vote, and goes on with more attributes. Rows and budget are
+the planner's: every question has an answer, and every answer a promise.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, Int, UInt8
 
-from gibbs_dp._jaxlib.precision import matmul, traced_exactly
-from gibbs_dp.adaptive import thresholdout_promise, thresholdout_scan, thresholdout_start
-from gibbs_dp.experiments.holdout_classifier import Gate
-from gibbs_dp.experiments.holdout_result import Advance, uncounted
+from gibbs_dp.adaptive import plan_num_rows, plan_thresholdout, thresholdout_promise
+from gibbs_dp.experiments.holdout_gates import Gate, Gates
+from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
-N, D, PHASES = 2_000, 16_000, 4
-# Settings whose promise is below what climbing gains on a plain holdout.
-GATE = Gate(threshold=0.06, sigma=0.0024, budget=1)
-BITS = 32
+D, PHASES = 32_768, 4
+# An accuracy below what climbing gains on a plain holdout; gaps of single attributes are far
+# below the one that must not cost budget, and every vote of an overfitted crowd costs a unit.
+TAU, OVERFIT, BETA = 0.35, 0.04, 0.05
+ANALYSTS = ("standard", "thresholdout")
+BLOCK = 256  # of bits as floats: stays in cache
 
 
 class Climb(NamedTuple):
-    """Largest errors and last accuracies of each repetition.
+    """Answers of each repetition; the second axis is that of `ANALYSTS`.
 
     Parameters
     ----------
-    plain_error, gated_error
-        Largest ``|answer - 1/2|`` over all answers, ``[repetitions]``.
-    plain_last, gated_last
-        The last accuracy told, ``[repetitions]``.
+    n, d
+        Rows of training set and of holdout, and attributes.
+    gate
+        Settings of Thresholdout.
+    told
+        Accuracy of each vote as told, NaN without an answer, ``[repetitions, 2, phases]``.
+    truth
+        The same on the holdout itself, ``[repetitions, 2, phases]``.
+    error
+        Largest ``|answer - 1/2|`` over all answers up to each vote, ``[repetitions, 2, phases]``.
+    answered
+        Answers given, out of ``d + phases`` questions, ``[repetitions, 2]``.
     spent
         Units of the budget, ``[repetitions]``.
     """
 
-    plain_error: Float[np.ndarray, " repetitions"]
-    gated_error: Float[np.ndarray, " repetitions"]
-    plain_last: Float[np.ndarray, " repetitions"]
-    gated_last: Float[np.ndarray, " repetitions"]
-    spent: Float[np.ndarray, " repetitions"]
+    n: int
+    d: int
+    gate: Gate
+    told: Float[np.ndarray, "repetitions 2 phases"]
+    truth: Float[np.ndarray, "repetitions 2 phases"]
+    error: Float[np.ndarray, "repetitions 2 phases"]
+    answered: Int[np.ndarray, "repetitions 2"]
+    spent: Int[np.ndarray, " repetitions"]
+
+
+def planned_rows(d: int, phases: int = PHASES) -> int:
+    """Rows at which all of ``d + phases`` answers are promised and ``phases`` may be corrected.
+
+    >>> planned_rows(1024) < planned_rows(32_768) < 14_000
+    True
+    """
+    return plan_num_rows(d + phases, TAU, budget=phases, beta=BETA, overfit=OVERFIT)
+
+
+def planned_gate(n: int, d: int, phases: int = PHASES) -> Gate:
+    """Return the planner's settings, with at least a unit of the budget for every vote.
+
+    Raises
+    ------
+    ValueError
+        If ``n`` is too small for them.
+    """
+    plan = plan_thresholdout(n, d + phases, TAU, beta=BETA, overfit=OVERFIT)
+    if plan.budget < phases:
+        raise ValueError(
+            f"n: the planner gives {n} rows a budget of {plan.budget}, and {phases} votes need "
+            f"one unit each; take at least {planned_rows(d, phases)} rows."
+        )
+    return Gate(plan.threshold, plan.sigma, plan.budget)
 
 
 def run_climb(
     *,
-    n: int = N,
+    n: int | None = None,
     d: int = D,
     phases: int = PHASES,
-    gate: Gate = GATE,
-    repetitions: int = 20,
+    gate: Gate | None = None,
+    repetitions: int = 10,
     key: int = 0,
     advance: Advance = uncounted,
 ) -> Climb:
@@ -62,13 +100,13 @@ def run_climb(
     Parameters
     ----------
     n
-        Rows of training set and of holdout.
+        Rows of training set and of holdout; as many as `planned_rows` by default.
     d
-        Attributes; a multiple of ``32 phases``.
+        Attributes; a multiple of ``phases``.
     phases
         How often the analyst votes; ``d + phases`` queries in all.
     gate
-        Settings of Thresholdout.
+        Settings of Thresholdout; those of `planned_gate` by default.
     repetitions
         Independent repetitions.
     key
@@ -79,7 +117,7 @@ def run_climb(
     Returns
     -------
     Climb
-        Errors, last accuracies and spent budgets, one entry a repetition.
+        Answers, their errors, and what they cost.
 
     Raises
     ------
@@ -87,94 +125,134 @@ def run_climb(
         If an argument is out of range.
     """
     checks.count("repetitions", repetitions, minimum=2)
-    if d % (BITS * checks.count("phases", phases)) or d < 1:
-        raise ValueError(f"d must be a multiple of {BITS * phases} (32 phases), got {d}.")
-    run = jax.jit(traced_exactly(lambda k: _one(k, n, d, phases, gate)))
+    if d < 1 or d % checks.count("phases", phases):
+        raise ValueError(f"d must be a multiple of {phases} (phases), got {d}.")
+    rows = planned_rows(d, phases) if n is None else checks.count("n", n)
+    used = planned_gate(rows, d, phases) if gate is None else gate
     found = []
-    for k in jax.random.split(jax.random.key(key), repetitions):
-        found.append(jax.tree.map(np.asarray, run(k)))
+    for r in range(repetitions):
+        rng = np.random.default_rng([key, r])
+        gates = Gates(jax.random.fold_in(jax.random.key(key), r), used, 1)
+        found.append(_one(rng, rows, d // phases, phases, gates))
         advance(1)
-    return Climb(*(np.array([one[i] for one in found], dtype=np.float64) for i in range(5)))
+    parts = [np.stack(part) for part in zip(*found, strict=True)]
+    return Climb(rows, d, used, *parts)
 
 
-def climb_rows(
-    found: Climb,
-    *,
-    n: int = N,
-    d: int = D,
-    phases: int = PHASES,
-    gate: Gate = GATE,
-    beta: float = 0.05,
-) -> list[Row]:
-    """Summarize, one dict per analyst: errors against the promise, and how often it was kept."""
-    promise = thresholdout_promise(n, d + phases, beta=beta, **gate._asdict())
+def climb_summary(found: Climb, *, beta: float = BETA) -> list[Row]:
+    """Summarize, one dict per analyst: answers, and errors against the promise."""
+    phases = found.told.shape[2]
+    queries = found.d + phases
+    promise = thresholdout_promise(found.n, queries, beta=beta, **found.gate._asdict())
     rows = []
-    for name, error, last in (
-        ("standard", found.plain_error, found.plain_last),
-        ("thresholdout", found.gated_error, found.gated_last),
-    ):
-        rows.append(
-            {
-                "analyst": name,
-                "n": n,
-                "queries": d + phases,
-                "repetitions": error.size,
-                "largest_error": float(error.mean()),
-                "largest_error_se": float(error.std(ddof=1) / error.size**0.5),
-                "last_told_accuracy": float(last.mean()),
-                "true_accuracy": 0.5,
-                "promised_tau": promise.tau,
-                "beta": beta,
-                "kept": float((error <= promise.tau).mean()),
-            }
-            | ({"budget_spent": float(found.spent.mean())} if name == "thresholdout" else {})
-        )
+    for a, name in enumerate(ANALYSTS):
+        error = found.error[:, a, -1]
+        votes = np.isfinite(found.told[:, a])
+        row: Row = {
+            "analyst": name,
+            "n": found.n,
+            "queries": queries,
+            "repetitions": error.size,
+            "answered": float(found.answered[:, a].mean() / queries),
+            "votes_answered": float(votes.sum(axis=1).mean()),
+        }
+        row |= mean_and_se("largest_error", error)
+        row |= mean_and_se("last_told_accuracy", found.told[:, a, -1])
+        row |= mean_and_se("holdout_true", found.truth[:, a, -1])
+        row |= {
+            "true_accuracy": 0.5,
+            "promised_tau": promise.tau,
+            "beta": beta,
+            "kept": float((error <= promise.tau).mean()),
+        }
+        if name == "thresholdout":
+            row |= {"budget": found.gate.budget, "budget_spent": float(found.spent.mean())}
+        rows.append(row)
+    return rows
+
+
+def climb_rows(found: Climb) -> list[Row]:
+    """One dict per analyst, repetition and vote; "told" is left out where no answer was given."""
+    repetitions, _, phases = found.told.shape
+    queries = found.d + phases
+    tau = climb_summary(found)[0]["promised_tau"]
+    rows = []
+    for a, name in enumerate(ANALYSTS):
+        for r in range(repetitions):
+            for v in range(phases):
+                told = float(found.told[r, a, v])
+                rows.append(
+                    {
+                        "analyst": name,
+                        "repetition": r,
+                        "vote": v + 1,
+                        "n": found.n,
+                        "queries": queries,
+                        "questions": (v + 1) * (queries // phases),
+                    }
+                    | ({"told": told} if np.isfinite(told) else {})
+                    | {
+                        "holdout_true": float(found.truth[r, a, v]),
+                        "largest_error": float(found.error[r, a, v]),
+                        "answered": int(found.answered[r, a]),
+                        "promised_tau": tau,
+                    }
+                )
     return rows
 
 
 def _one(
-    key: PRNGKeyArray, n: int, d: int, phases: int, gate: Gate
-) -> tuple[Array, Array, Array, Array, Array]:
-    parts = jax.random.split(key, 3 + phases)
-    train, holdout = (_coins(k, n, d) for k in parts[:2])
-    settings: dict[str, Any] = {"threshold": gate.threshold, "sigma": gate.sigma}
-    state = thresholdout_start(parts[2], budget=gate.budget, **settings)
-    size = d // phases
-    # Votes so far on [plain on the holdout, gated on train, gated on the holdout].
-    totals = jnp.zeros((3, n))
-    plain, gated = [], []
+    rng: np.random.Generator, n: int, size: int, phases: int, gates: Gates
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    # Votes so far: of the plain analyst on the holdout, of the other on training set and holdout.
+    plain, on_train, on_holdout = np.zeros(n), np.zeros(n), np.zeros(n)
+    told, truth, error = (np.full((2, phases), np.nan) for _ in range(3))
+    answered, spent = np.zeros(2, dtype=int), 0
+    worst = np.zeros(2)
     for phase in range(phases):
-        block = slice(phase * size, (phase + 1) * size)
-        ours, theirs = train[:, block], holdout[:, block]
-        mean_train, mean_holdout = (0.5 + 0.5 * a.mean(axis=0) for a in (ours, theirs))
-        keys = jax.random.split(parts[3 + phase])
-        state, answers = thresholdout_scan(state, keys[0], mean_train, mean_holdout, **settings)
+        ours, theirs = _coins(rng, size, n), _coins(rng, size, n)
+        mean_train, mean_holdout = _means(ours, n), _means(theirs, n)
+        given, used = gates.ask(mean_train[None], mean_holdout[None])
+        spent += int(used[0])
         # An attribute that does badly votes the other way; one without an answer does not vote.
-        told = jnp.sign(jnp.nan_to_num(answers.values, nan=0.5) - 0.5)
-        totals = totals + jnp.stack(
-            [
-                matmul(a, b)
-                for a, b in ((theirs, jnp.sign(mean_holdout - 0.5)), (ours, told), (theirs, told))
-            ]
-        )
-        right = jnp.where(totals == 0, 0.5, (totals > 0).astype(jnp.float32)).mean(axis=1)
-        state, vote = thresholdout_scan(state, keys[1], right[1:2], right[2:], **settings)
-        plain += [mean_holdout, right[:1]]
-        gated += [answers.values, vote.values]
-    all_plain, all_gated = jnp.concatenate(plain), jnp.concatenate(gated)
-    given = jnp.where(jnp.isnan(all_gated), 0.5, all_gated)
-    last = jnp.max(jnp.where(jnp.isnan(all_gated), -1, jnp.arange(all_gated.size)))
-    return (
-        jnp.abs(all_plain - 0.5).max(),
-        jnp.abs(given - 0.5).max(),
-        all_plain[-1],
-        given[last],
-        gate.budget - state.left,
-    )
+        heard = np.nan_to_num(given[0], nan=0.5)
+        signs = np.sign(np.stack([mean_holdout, heard]) - 0.5)
+        both = _votes(theirs, signs, n)
+        plain, on_holdout = plain + both[0], on_holdout + both[1]
+        on_train = on_train + _votes(ours, signs[1:], n)[0]
+        right = [float(np.where(t == 0, 0.5, t > 0).mean()) for t in (plain, on_train, on_holdout)]
+        vote, used = gates.ask(np.array([[right[1]]]), np.array([[right[2]]]))
+        spent += int(used[0])
+        told[:, phase] = right[0], vote[0, 0]
+        truth[:, phase] = right[0], right[2]
+        for a, means in enumerate((mean_holdout, given[0])):
+            answers = np.append(means, told[a, phase])
+            known = answers[np.isfinite(answers)]
+            answered[a] += known.size
+            worst[a] = max(worst[a], np.abs(known - 0.5).max(initial=0.0))
+        error[:, phase] = worst
+    return told, truth, error, answered, np.array(spent)
 
 
-def _coins(key: PRNGKeyArray, n: int, d: int) -> Float[Array, "n d"]:
-    """Draw fair +-1, 32 per random word: whether attribute and label agree."""
-    words = jax.random.bits(key, (n, d // BITS), jnp.uint32)
-    bits = (words[:, :, None] >> jnp.arange(BITS, dtype=jnp.uint32)) & 1
-    return 2.0 * bits.reshape(n, d).astype(jnp.float32) - 1.0
+def _coins(rng: np.random.Generator, count: int, n: int) -> UInt8[np.ndarray, "count bytes"]:
+    """Draw fair bits, 8 to a byte: whether attribute and label agree on each row."""
+    packed = rng.integers(0, 256, (count, -(-n // 8)), dtype=np.uint8)
+    packed[:, -1] &= np.uint8((0xFF << (-n % 8)) & 0xFF)
+    return packed
+
+
+def _means(packed: UInt8[np.ndarray, "count bytes"], n: int) -> Float[np.ndarray, " count"]:
+    return np.asarray(np.bitwise_count(packed).sum(axis=1, dtype=np.int64) / n)
+
+
+def _votes(
+    packed: UInt8[np.ndarray, "count bytes"], signs: Float[np.ndarray, "analysts count"], n: int
+) -> Float[np.ndarray, "analysts n"]:
+    """Sum votes of +-1 on every row, a block of attributes at a time."""
+    total = np.zeros((signs.shape[0], n))
+    weights = signs.astype(np.float32)  # sums of +-1: exact
+    for begin in range(0, packed.shape[0], BLOCK):
+        block = slice(begin, begin + BLOCK)
+        bits = np.unpackbits(packed[block], axis=1, count=n).astype(np.float32)
+        total += weights[:, block] @ bits
+    return 2 * total - signs.sum(axis=1, keepdims=True)

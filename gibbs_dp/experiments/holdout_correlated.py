@@ -13,20 +13,28 @@ import numpy as np
 from scipy.optimize import brentq
 
 from gibbs_dp.adaptive import MarkovChain, QuiltProfile, quilt_profile
-from gibbs_dp.experiments.holdout_classifier import Gate, Run, default_ks, run_classifier
+from gibbs_dp.experiments.holdout_classifier import (
+    NUM_SIGNAL,
+    SIGNAL_SHIFT,
+    Run,
+    default_ks,
+    run_classifier,
+)
 from gibbs_dp.experiments.holdout_data import ClassifierData
+from gibbs_dp.experiments.holdout_gates import Gate
 from gibbs_dp.experiments.holdout_result import Advance, mean_and_se, uncounted
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.information import checks
 
-SMALL = ClassifierData(4_000, 4_000)
-SITE = 0.4
+SITE = 0.1
 FLIP = 0.35
-EPSILON = 4.0
+EPSILON = 1.0
 BUDGET = 5
 # The threshold leaves room for the noise of thousands of answers (query noise is Lap(4 sigma)), and
 # for the sampling error of a difference of correlations, in units of 1/sqrt(n).
 THRESHOLD_PER_SIGMA, THRESHOLD_PER_ERROR = 32.0, 5.0
+N = 10_000
+SWEEP = 4  # the sizes around n: n/4, n, 4n
 
 
 class Calibrated(NamedTuple):
@@ -34,8 +42,8 @@ class Calibrated(NamedTuple):
 
     Parameters
     ----------
-    rows, attributes, calibration
-        Description of the setting.
+    rows, label, calibration
+        "independent" or "chain"; "no signal" or "signal"; "DP" or "BDP".
     data
         Law of the data.
     gate
@@ -45,7 +53,7 @@ class Calibrated(NamedTuple):
     """
 
     rows: str
-    attributes: str
+    label: str
     calibration: str
     data: ClassifierData
     gate: Gate
@@ -83,10 +91,11 @@ def dp_epsilon_for(profile: QuiltProfile, epsilon: float) -> float:
 def calibrations(
     n: int, d: int, *, flip: float = FLIP, site: float = SITE, epsilon: float = EPSILON
 ) -> list[Calibrated]:
-    """Set up independent and dependent rows, separate and correlated attributes, both calibrations.
+    """Set up rows of a chain calibrated in both ways, and independent rows to compare with.
 
-    ``sigma`` makes ``2 B/(sigma n)`` the DP epsilon: ``epsilon`` itself, or the one at which the
-    Bayesian DP on the rows' chain is ``epsilon``.
+    ``sigma`` makes ``2 B/(sigma n)`` the DP epsilon: ``epsilon`` itself, as for independent rows,
+    or the one at which the Bayesian DP on the rows' chain is ``epsilon``. Attributes show the site,
+    so that they are correlated; in "signal" some depend on the label too.
 
     Parameters
     ----------
@@ -95,7 +104,7 @@ def calibrations(
     flip
         Probability that label or site change from row to row, where rows are dependent.
     site
-        How strongly attributes show the site, where they are correlated.
+        How strongly attributes show the site.
     epsilon
         Target, nats.
 
@@ -105,25 +114,42 @@ def calibrations(
         A Thresholdout for every combination.
     """
     profile = quilt_profile(row_chain(flip, n))
-    bayes = dp_epsilon_for(profile, epsilon)
+    shares = {"DP": epsilon, "BDP": dp_epsilon_for(profile, epsilon)}
     found = []
-    for rows, own_flip in (("independent", 0.5), ("chain", flip)):
-        for attributes, own_site in (("separate", 0.0), ("correlated", site)):
-            data = ClassifierData(n, d, site=own_site, flip=own_flip)
-            for calibration, dp in (("DP", epsilon), ("BDP", bayes)):
+    for rows, own_flip in (("chain", flip), ("independent", 0.5)):
+        for label, num_signal in (("no signal", 0), ("signal", min(d, NUM_SIGNAL))):
+            shift = SIGNAL_SHIFT / n**0.5 if num_signal else 0.0
+            data = ClassifierData(n, d, num_signal, shift, site=site, flip=own_flip)
+            for calibration, dp in shares.items():
                 if rows == "independent" and calibration == "BDP":
                     continue  # the same as DP
                 sigma = 2 * BUDGET / (n * dp)
                 threshold = THRESHOLD_PER_SIGMA * sigma + THRESHOLD_PER_ERROR / n**0.5
                 gate = Gate(threshold, sigma, BUDGET)
                 real = profile.bdp_epsilon(dp) if rows == "chain" else dp
-                found.append(Calibrated(rows, attributes, calibration, data, gate, dp, real))
+                found.append(Calibrated(rows, label, calibration, data, gate, dp, real))
     return found
 
 
-def largest_k(data: ClassifierData) -> int:
-    """Attributes that vote in a repetition's one classifier, so that a budget of 5 lasts."""
-    return min(default_ks(data.n)[-1], data.d)
+def all_calibrations(n: int, d: int) -> list[Calibrated]:
+    """`calibrations`, and without signal on the chain those at a quarter and four times of ``n``.
+
+    >>> [(one.data.n, one.calibration) for one in all_calibrations(400, 40)][-4:]
+    [(100, 'DP'), (100, 'BDP'), (1600, 'DP'), (1600, 'BDP')]
+    """
+    found = calibrations(n, d)
+    for size, columns in ((n // SWEEP, max(1, d // SWEEP)), (n * SWEEP, d * SWEEP)):
+        found += [
+            one
+            for one in calibrations(size, columns)
+            if (one.rows, one.label) == ("chain", "no signal")
+        ]
+    return found
+
+
+def asked_ks(data: ClassifierData) -> tuple[int, ...]:
+    """Numbers of attributes that vote; each is asked for by an analyst of its own."""
+    return tuple(k for k in default_ks(data.n) if k <= data.d)
 
 
 def run_correlated(
@@ -133,55 +159,61 @@ def run_correlated(
     key: int = 0,
     advance: Advance = uncounted,
 ) -> list[tuple[Calibrated, Run]]:
-    """Run the classifier experiment on every setting; see `run_classifier`."""
+    """Run the classifier experiment on every setting; see `run_classifier`.
+
+    Settings of one size share their draws of labels, sites and correlations.
+    """
     return [
         (
             one,
             run_classifier(
                 one.data,
-                ks=(largest_k(one.data),),
+                ks=asked_ks(one.data),
                 gate=one.gate,
+                asks_one=True,
                 repetitions=repetitions,
-                key=key + i,
+                key=key,
                 advance=advance,
             ),
         )
-        for i, one in enumerate(settings)
+        for one in settings
     ]
 
 
 def correlated_rows(found: Sequence[tuple[Calibrated, Run]]) -> list[Row]:
-    """Summarize at the largest ``k``: one dict per setting and analyst, errors over repetitions."""
+    """One dict per setting, analyst and ``k``, errors over repetitions."""
     rows: list[Row] = []
     for one, run in found:
-        k = largest_k(one.data)
         for i, analyst in enumerate(("standard", f"thresholdout, {one.calibration}")):
             if i == 0 and one.calibration == "BDP":
                 continue  # the same analyst as beside DP
-            last = np.asarray(run.accuracy[:, i, :, -1], dtype=np.float64)
-            gap = np.abs(last[:, 1] - last[:, 2])
-            row: Row = {
-                "rows": one.rows,
-                "attributes": one.attributes,
-                "analyst": analyst,
-                "k": k,
-                "repetitions": last.shape[0],
-            }
-            for name, values in (
-                ("train", last[:, 0]),
-                ("holdout", last[:, 1]),
-                ("fresh", last[:, 2]),
-                ("gap", gap),
-            ):
-                row |= mean_and_se(name, values)
-            if i == 1:
-                row |= {
-                    "sigma": one.gate.sigma,
-                    "threshold": one.gate.threshold,
-                    "budget": one.gate.budget,
-                    "budget_spent": float(run.spent[:, 1].mean()),
-                    "dp_epsilon": one.dp_epsilon,
-                    "bdp_epsilon": one.bdp_epsilon,
+            for j, k in enumerate(asked_ks(one.data)):
+                train, told, fresh = (run.accuracy[:, i, s, j] for s in range(3))
+                row: Row = {
+                    "rows": one.rows,
+                    "data": one.label,
+                    "analyst": analyst,
+                    "n": one.data.n,
+                    "d": one.data.d,
+                    "k": k,
+                    "repetitions": told.size,
                 }
-            rows.append(row)
+                for name, values in (
+                    ("train", train),
+                    ("holdout", told),
+                    ("holdout_true", run.truth[:, i, j]),
+                    ("fresh", fresh),
+                    ("gap", np.abs(told - fresh)),
+                ):
+                    row |= mean_and_se(name, values)
+                if i == 1:
+                    row |= {
+                        "sigma": one.gate.sigma,
+                        "threshold": one.gate.threshold,
+                        "budget": one.gate.budget,
+                        "budget_spent": float(run.spent[:, 1].mean()),
+                        "dp_epsilon": one.dp_epsilon,
+                        "bdp_epsilon": one.bdp_epsilon,
+                    }
+                rows.append(row)
     return rows

@@ -1,18 +1,22 @@
-"""Data of the holdout experiments: attributes, drawn and redrawn a block of columns at a time."""
+"""Data of the holdout experiments: normal attributes, without drawing any of them.
+
+An analyst who chooses attributes by their correlations with the label sees, of ``n`` normal values,
+one number each; given it the rest of the column is normal and independent of every choice. So the
+correlations are drawn, and then votes of chosen columns, from their exact laws: ``d + n`` numbers
+for ``n d``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+import numpy as np
+from jaxtyping import Float, Int
 
-from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.information import checks
 
-# Floats per block of columns, 16 MiB in float32: this bounds the memory.
-BLOCK = 4_000_000
+Draws = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -58,56 +62,99 @@ class ClassifierData:
             raise ValueError(f"flip must lie in (0, 0.5], got {self.flip}; 0.5 is independent.")
 
     @property
-    def columns(self) -> int:
-        """Columns per block."""
-        return max(1, min(self.d, BLOCK // self.n))
+    def own_share(self) -> float:
+        """Standard deviation of an attribute's own noise, ``sqrt(1 - c^2)``."""
+        return float((1 - self.site**2) ** 0.5)
 
-    def signs(self, key: PRNGKeyArray) -> Float[Array, " d"]:
+    def signs(self, rng: Draws) -> Float[np.ndarray, " d"]:
         """Signs with which the site shows in each attribute, the same for all sets."""
-        return jax.random.rademacher(key, (self.d,), jnp.float32)
+        return _coins(rng, self.d)
 
-    def rows(self, key: PRNGKeyArray) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        """Draw labels and sites of one set."""
-        label, site = jax.vmap(lambda k: _sticky(k, self.n, self.flip))(jax.random.split(key))
-        return label, site
+    def sample(self, rng: Draws, sign: Float[np.ndarray, " d"]) -> Sample:
+        """Draw one set: labels, sites, and what its columns have to do with the labels."""
+        own = rng.standard_normal(self.d) / self.n**0.5
+        return Sample(self, self._sticky(rng), self._sticky(rng), own, sign)
 
-    def attributes(
+    def _sticky(self, rng: Draws) -> Float[np.ndarray, " n"]:
+        """Draw a stationary chain of +-1 that changes with probability ``flip``."""
+        change = np.where(rng.random(self.n) < self.flip, -1.0, 1.0)
+        change[0] = _coins(rng, 1)[0]
+        return np.asarray(np.cumprod(change))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Training set, holdout or fresh set.
+
+    Parameters
+    ----------
+    data
+        Its law.
+    label, site
+        Of each row, +-1.
+    own
+        ``(1/n) sum_j y_j g_ji`` of every attribute's own noise ``g``.
+    sign
+        As of `ClassifierData.signs`.
+    """
+
+    data: ClassifierData
+    label: Float[np.ndarray, " n"]
+    site: Float[np.ndarray, " n"]
+    own: Float[np.ndarray, " d"]
+    sign: Float[np.ndarray, " d"]
+
+    def correlations(self) -> Float[np.ndarray, " d"]:
+        """``(1/n) sum_j y_j x_ji`` of every attribute."""
+        data = self.data
+        shifted = data.shift * (np.arange(data.d) < data.num_signal)
+        by_site = data.site * np.mean(self.label * self.site) * self.sign
+        return np.asarray(by_site + data.own_share * self.own + shifted)
+
+    def accuracy(
         self,
-        key: PRNGKeyArray,
-        label: Float[Array, " n"],
-        site: Float[Array, " n"],
-        sign: Float[Array, " some"],
-        columns: Int[Array, " some"],
-    ) -> Float[Array, "n some"]:
-        """Draw some columns of one set, the same ones at every call."""
-        keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(columns)
-        own = jax.vmap(lambda k: jax.random.normal(k, (self.n,)), out_axes=1)(keys)
-        found = self.site * site[:, None] * sign + (1 - self.site**2) ** 0.5 * own
-        return found + self.shift * label[:, None] * (columns < self.num_signal)
+        rng: Draws,
+        chosen: Int[np.ndarray, " most"],
+        vote: Float[np.ndarray, " most"],
+        ks: Sequence[int],
+    ) -> Float[np.ndarray, " ks"]:
+        """Share of rows on which the first ``k`` chosen attributes vote right; a tie counts half.
 
-    def correlations(
-        self,
-        key: PRNGKeyArray,
-        label: Float[Array, " n"],
-        site: Float[Array, " n"],
-        sign: Float[Array, " d"],
-    ) -> Float[Array, " d"]:
-        """``(1/n) sum_j y_j x_ji`` of every attribute, a block of columns at a time."""
-        count = -(-self.d // self.columns)
-        padded = jnp.arange(count * self.columns)
-        signs = jnp.pad(sign, (0, count * self.columns - self.d))
+        An exact draw, given the set's correlations.
 
-        def block(pair: tuple[Array, Array]) -> Float[Array, " some"]:
-            columns, part = pair
-            return matmul(label, self.attributes(key, label, site, part, columns)) / self.n
+        Parameters
+        ----------
+        rng
+            For what the correlations do not say about the chosen columns.
+        chosen, vote
+            Attributes, strongest first, and what each votes: -1, 0 or 1.
+        ks
+            Numbers of attributes that vote, ascending.
 
-        shape = (count, self.columns)
-        return jax.lax.map(block, (padded.reshape(shape), signs.reshape(shape))).ravel()[: self.d]
+        Returns
+        -------
+        array
+            For every ``k``.
+        """
+        data = self.data
+        last = np.asarray(ks) - 1
+
+        def total(weights: Float[np.ndarray, " most"]) -> Float[np.ndarray, " ks"]:
+            return np.asarray(np.cumsum(vote * weights)[last])
+
+        # A column is ``own`` times the label plus noise orthogonal to it; noises of columns that
+        # vote add up, and those of the next k only add to them.
+        steps = np.diff(np.cumsum(np.abs(vote))[last], prepend=0.0)
+        noise = np.cumsum(rng.standard_normal((data.n, last.size)) * steps**0.5, axis=1)
+        noise -= np.outer(self.label, self.label @ noise / data.n)
+        on_label = data.own_share * total(self.own[chosen])
+        on_label += data.shift * total((chosen < data.num_signal).astype(float))
+        on_site = data.site * total(self.sign[chosen])
+        votes = np.outer(self.label, on_label) + np.outer(self.site, on_site)
+        agree = (votes + data.own_share * noise) * self.label[:, None]
+        right = np.where(agree == 0, 0.5, agree > 0)
+        return np.asarray(right.mean(axis=0))
 
 
-def _sticky(key: PRNGKeyArray, n: int, flip: float) -> Float[Array, " n"]:
-    """Draw a stationary chain of +-1 that changes with probability ``flip``."""
-    first, rest = jax.random.split(key)
-    start = jax.random.rademacher(first, (1,), jnp.float32)
-    change = 1.0 - 2.0 * jax.random.bernoulli(rest, flip, (n - 1,)).astype(jnp.float32)
-    return jnp.cumprod(jnp.concatenate([start, change]))
+def _coins(rng: Draws, count: int) -> Float[np.ndarray, " count"]:
+    return rng.choice([-1.0, 1.0], count)

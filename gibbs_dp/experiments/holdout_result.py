@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,12 +32,15 @@ class Found:
         The table to read: some rows, or a digest of them.
     notes
         What the numbers rest on.
+    more
+        Further tables of the picture, by a word for their file's name.
     """
 
     name: str
     rows: list[Row]
     summary: list[Row]
     notes: tuple[str, ...] = field(default=())
+    more: Mapping[str, list[Row]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

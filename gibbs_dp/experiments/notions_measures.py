@@ -177,7 +177,7 @@ NOTIONS: dict[str, Notion] = {
         "all but delta",
         "adds, adaptively",
         "yes",
-        "k eps, k e^(k eps) delta",
+        "k eps, delta (e^(k eps) - 1)/(e^eps - 1)",
         "gen <= e^eps - 1 + delta",
     ),
     "tv": Notion(

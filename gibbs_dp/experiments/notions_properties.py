@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
+
 import numpy as np
 
-from gibbs_dp.exact import FiniteChannel, ladder, ordered_datasets
+from gibbs_dp.exact import FiniteChannel, FiniteProblem, ladder, ordered_datasets
 from gibbs_dp.exact.counterexamples import max_information_of_one_law
+from gibbs_dp.exact.groups import worst_group_divergence
 from gibbs_dp.exact.record import Record, counterexample, inequality
 from gibbs_dp.experiments.notions_measures import NOTIONS
+from gibbs_dp.information import bounds
 from gibbs_dp.information.divergences import batched
 
 SOURCE = "random channels"
 NUM_PAIRS = 6
+# A smaller divergence says nothing of a bound.
+SMALL = 1e-9
 # Notions that add when the second algorithm satisfies its own for every output of the first.
 ADAPTIVE = ("dp", "zcdp", "renyi", "kl", "approx", "tv", "personalized")
 # Notions for which that is not enough; they add when the second ignores the first.
@@ -27,6 +35,13 @@ def _random_law(rng: np.random.Generator, *shape: int) -> np.ndarray:
 def _closest(name: str, cases: list[tuple[float, float]]) -> Record:
     """Record of the case with the least room, failing if any fails."""
     left, right = max(cases, key=lambda case: case[0] - case[1])
+    return inequality(name, SOURCE, left, right, 1e-7)
+
+
+def _tightest(name: str, cases: list[tuple[float, float]]) -> Record:
+    """Record of the case whose left side is the largest share of its right one, but for zeros."""
+    seen = [case for case in cases if case[0] > SMALL]
+    left, right = max(seen, key=lambda case: case[0] / max(case[1], SMALL))
     return inequality(name, SOURCE, left, right, 1e-7)
 
 
@@ -140,7 +155,76 @@ def group_records() -> list[Record]:
     rare = FiniteChannel(np.column_stack([token, 1 - token]), [0.5, 0.5], 2)
     two = ladder.worst(rare.replacements([0, 1]), batched.kl)
     name = "groups of two cost at most 2 KL-privacy"
-    return [*records, counterexample(name, "a rare token", two, 2 * rare.kl_privacy())]
+    records.append(counterexample(name, "a rare token", two, 2 * rare.kl_privacy()))
+    return records + approximate_group_records()
+
+
+def group_delta(epsilon: float, delta: float, group_size: int) -> float:
+    """``delta`` of ``k`` people at ``k epsilon``: ``delta (e^(k eps) - 1) / (e^eps - 1)``.
+
+    A step from one person to the next costs ``e^eps`` times what the steps before it cost
+    (Vadhan 2017, Lemma 2.2, where it is bounded by ``k e^(k eps) delta``).
+
+    Examples
+    --------
+    >>> group_delta(0.0, 0.1, 3), round(group_delta(1.0, 0.01, 2), 6)
+    (0.30000000000000004, 0.037183)
+    """
+    if epsilon == 0:
+        return group_size * delta
+    return delta * math.expm1(group_size * epsilon) / math.expm1(epsilon)
+
+
+def approximate_group_records() -> list[Record]:
+    """Check how (eps, delta)-DP grows with groups, by exact hockey sticks.
+
+    On finite Gibbs posteriors and random channels for groups of two and three, and for Gaussian
+    noise, where a group of ``k`` is a shift by ``k``. ``k delta`` is not enough.
+
+    Examples
+    --------
+    >>> all(record.holds for record in approximate_group_records())
+    True
+    """
+    rng = np.random.default_rng(3)
+    cases: dict[int, list[tuple[float, float]]] = {2: [], 3: []}
+    for _ in range(NUM_PAIRS):
+        channel = FiniteChannel(_random_law(rng, 8, 3), [0.5, 0.5], 3)
+        loss = rng.normal(size=(4, 2))
+        table = FiniteProblem(loss, [0.5, 0.5], np.full(4, 0.25)).table(rng.uniform(0.2, 2.0), 4)
+        for epsilon in (0.0, 0.1, 0.5, 1.0):
+            for k, found in cases.items():
+                one, group = (
+                    max(
+                        ladder.worst(channel.replacements(who), _stick(c))
+                        for who in itertools.combinations(range(3), size)
+                    )
+                    for size, c in ((1, epsilon), (k, k * epsilon))
+                )
+                found.append((group, group_delta(epsilon, one, k)))
+                one = worst_group_divergence(table, 1, _stick(epsilon))
+                group = worst_group_divergence(table, k, _stick(k * epsilon))
+                found.append((group, group_delta(epsilon, one, k)))
+    growth = "k eps, delta (e^(k eps) - 1)/(e^eps - 1)"
+    records = [
+        _tightest(f"groups of {k}: {NOTIONS['approx'].title}, {growth}", found)
+        for k, found in cases.items()
+    ]
+    name = f"groups under Gaussian noise: {NOTIONS['approx'].title}, {growth}"
+    normal = [
+        (bounds.delta_from_gdp(k * mu, k * c), group_delta(c, bounds.delta_from_gdp(mu, c), k))
+        for mu in (0.1, 0.5, 1.0, 2.0)
+        for c in (0.05, 0.5, 1.0)
+        for k in (2, 3, 10)
+    ]
+    records.append(_tightest(name, normal))
+    alone, three = bounds.delta_from_gdp(1.0, 1.0), bounds.delta_from_gdp(3.0, 3.0)
+    name = "groups of three cost at most (3 eps, 3 delta)"
+    return [*records, counterexample(name, "Gaussian noise", three, 3 * alone)]
+
+
+def _stick(epsilon: float) -> batched.Divergence:
+    return functools.partial(batched.hockey_stick, g=math.exp(epsilon))
 
 
 def property_records() -> list[Record]:

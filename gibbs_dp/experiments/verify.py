@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from gibbs_dp import io
+from gibbs_dp._extras import install_hint
 from gibbs_dp.experiments.verify_attacker import attacker_checks
 from gibbs_dp.experiments.verify_attained import attained_checks
+from gibbs_dp.experiments.verify_bayesian import bayesian_checks
 from gibbs_dp.experiments.verify_bounds import bound_checks
+from gibbs_dp.experiments.verify_capacity import capacity_checks
 from gibbs_dp.experiments.verify_check import Check
 from gibbs_dp.experiments.verify_closed_forms import closed_form_checks
 from gibbs_dp.experiments.verify_dependent import dependent_exact_checks
 from gibbs_dp.experiments.verify_exact import all_exact_checks
+from gibbs_dp.experiments.verify_gaussian_field import field_checks
+from gibbs_dp.experiments.verify_max_entropy import max_entropy_checks
+from gibbs_dp.experiments.verify_mechanisms import mechanism_checks
 
 
 def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
@@ -35,11 +42,11 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
     Examples
     --------
     >>> checks = verify(sampled=False)
-    >>> len(checks) > 500, [check for check in checks if not check.holds]
+    >>> len(checks) > 1900, [check for check in checks if not check.holds]
     (True, [])
     """
     say("checking identities, inequalities and counterexamples by enumeration")
-    checks = all_exact_checks()
+    checks = all_exact_checks() + max_entropy_checks()
     say("checking bounds on the cases that attain them")
     checks += bound_checks()
     checks += attained_checks()
@@ -49,11 +56,21 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
     checks += attacker_checks()
     say("checking dependent examples")
     checks += dependent_exact_checks()
+    say("checking mechanisms of adaptive analysis, and wrong variants of them")
+    checks += mechanism_checks()
+    say("checking Bayesian differential privacy")
+    has_networks = find_spec("networkx") is not None
+    if not has_networks:
+        say(f"leaving out networks of rows: {install_hint('networkx', 'adaptive')}")
+    checks += bayesian_checks(has_networks) + field_checks()
+    say("checking capacity-bounded privacy")
+    checks += capacity_checks()
     if sampled:
+        from gibbs_dp.experiments.verify_max_entropy_sampled import moved_checks
         from gibbs_dp.experiments.verify_sampled import sampled_checks
 
         say("sampling problems with known answers")
-        checks += sampled_checks(say)
+        checks += sampled_checks(say) + moved_checks()
     return checks
 
 

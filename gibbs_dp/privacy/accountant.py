@@ -228,9 +228,10 @@ def account(
         Independent exact draws that are released together.
     rows
         Law of examples that depend on each other, such as a `gibbs_dp.adaptive.MarkovChain` of
-        length ``n`` or a `gibbs_dp.adaptive.BayesianNetwork`; then `Accountant.bayesian` tells
-        what all draws together say about one row to an adversary who knows any others. Without
-        it nothing is claimed about examples that depend on each other but DP itself.
+        length ``n``, a `gibbs_dp.adaptive.BayesianNetwork` or a
+        `gibbs_dp.adaptive.MarkovNetwork`; then `Accountant.bayesian` tells what all draws together
+        say about one row to an adversary who knows any others. Without it nothing is claimed about
+        examples that depend on each other but DP itself.
 
     Returns
     -------

@@ -36,8 +36,9 @@ NO_PURE = (
 class DependentRows(Protocol):
     """A law of rows, as far as a guarantee needs it.
 
-    `gibbs_dp.adaptive.MarkovChain` and `gibbs_dp.adaptive.BayesianNetwork` are, and what
-    `gibbs_dp.adaptive.thresholdout_promise` takes as rows.
+    `gibbs_dp.adaptive.MarkovChain`, `gibbs_dp.adaptive.BayesianNetwork` and
+    `gibbs_dp.adaptive.MarkovNetwork` are, and what `gibbs_dp.adaptive.thresholdout_promise` takes
+    as rows.
     """
 
     def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:

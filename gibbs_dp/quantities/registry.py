@@ -43,12 +43,13 @@ def others(
     adjacency: Adjacency = "replace-one",
     information: tuple[str, ...] = ("mutual",),
     num_releases: int | None = 1,
+    b: float | None = None,
 ) -> tuple[Quantity, ...]:
     """Return what an audit learns beside on-average KL, in the order of a report's columns.
 
     Parameters
     ----------
-    num_information, sigma, domain, adjacency, information, num_releases
+    num_information, sigma, domain, adjacency, information, num_releases, b
         As in ``gibbs_dp.audit``; of ``num_releases`` None: nothing of an attacker.
 
     Returns
@@ -56,7 +57,7 @@ def others(
     tuple[Quantity, ...]
         One object a quantity.
     """
-    mutual = MutualInformation(num_information, sigma, domain, "mutual" in information)
+    mutual = MutualInformation(num_information, sigma, domain, "mutual" in information, b)
     return (
         Risks(),
         mutual,

@@ -106,5 +106,16 @@ def test_capacity():
         for panel in PANELS
         for gamma in GAMMAS
     ]  # fmt: skip
-    figure = plot_posteriors(Capacity([], [], [], [], rows, ()))
+    figure = plot_posteriors(
+        Capacity(
+            curves=[],
+            gaussian=[],
+            regimes=[],
+            matrix=[],
+            selection=[],
+            analyst=[],
+            posterior=rows,
+            warnings=(),
+        )
+    )
     assert [hollow(axes) for axes in figure.axes] == [[10.0]] * 4

@@ -42,6 +42,12 @@ def test_an_attackers_advantage(goal):
     assert found._repr_html_().count("<tr") == len(found.curve) + 1
 
 
+def test_an_advantage_next_to_1_is_no_target():
+    """3% errors: 0.9 is 3.7 of them from 1, 0.6 is 22."""
+    found = calibrate_attack_advantage(advantage, 0.9)
+    assert "near-certainty" in found.warnings[0]
+
+
 def test_audits_without_the_column_are_told():
     def sweep(gammas):
         return Report(tuple({"gamma": float(g), "on_average_kl": 1.0} for g in gammas), {})

@@ -14,12 +14,11 @@ def test_version_and_help(run, capsys):
     assert "--theta-bound" not in helped
 
 
-def test_figure2_prints_z_scores_and_saves_both_panels(run, tmp_path, monkeypatch):
-    for panel in figure2.GAMMAS:
-        monkeypatch.setitem(figure2.GAMMAS, panel, (1.0, 10.0))
-    words = ("figure2", "--num-datasets", 256, "--out", tmp_path)
+def test_figure2_prints_z_scores_and_saves_both_panels(run, tmp_path):
+    words = ("figure2", "--num-datasets", 256, "--gammas", 1, 10, "--out", tmp_path)
     ran = run(*words, "--json")
     assert ran.status == 0
+    assert [row["gamma"] for row in ran.rows] == [1, 10, 1, 10]
     assert {row["panel"] for row in ran.rows} == {"private mean", "linear regression"}
     assert max(abs(row["z"]) for row in ran.rows) < 5
     assert max(abs(row["z_excess_risk"]) for row in ran.rows if "z_excess_risk" in row) < 5
@@ -32,6 +31,16 @@ def test_figure2_prints_z_scores_and_saves_both_panels(run, tmp_path, monkeypatc
     assert {p.name for p in tmp_path.iterdir()} == names
     panel = gdp.load_report(tmp_path / "figure2_private_mean.nc")
     np.testing.assert_allclose(panel["dp_epsilon"], 4 * panel["gamma"] / 100)
+
+
+def test_figure2_has_two_gammas_a_decade_and_refuses_other_panels():
+    for gammas in figure2.GAMMAS.values():
+        ratios = np.diff(np.log10(gammas))
+        assert (ratios > 0.45).all()
+        assert (ratios < 0.55).all()
+    message = "gammas: panels are 'private mean' and 'linear regression'; .* got .'a'"
+    with pytest.raises(ValueError, match=message):
+        figure2.figure2(gammas={"a": (1.0,)})
 
 
 def test_sample_writes_draws_and_prints_diagnostics(run, tmp_path):

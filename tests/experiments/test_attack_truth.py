@@ -215,6 +215,7 @@ def test_what_an_audit_computed_is_taken(on_chains):
         ({"gammas": [0.0, 1.0]}, "gammas: at gamma=0 nothing is learnt"),
         ({"kernel": gdp.ULA()}, "kernel: attacks need draws of the posterior itself"),
         ({"kernel": gdp.SMC()}, "kernel: attacks need draws of the posterior itself"),
+        ({"num_trials": 2}, "num_trials: must be an integer of at least 32"),
         ({"num_chains": 2}, "num_chains: must be an integer of at least 3"),
         ({"pair": (1.0,)}, "pair: give two examples"),
         ({"pair": (np.zeros(3), np.zeros(2))}, "pair: its examples are not like those"),
@@ -226,6 +227,6 @@ def test_what_an_audit_computed_is_taken(on_chains):
 )
 def test_refusals(settings, message):
     p = gaussian_mean(1)
-    asked = {"gammas": [1.0], **settings}
+    asked = {"gammas": [1.0], "num_trials": 64, **settings}
     with pytest.raises(ValueError, match=message):
-        attack(p.posterior, p.population, 10, num_trials=64, progress=False, **asked)
+        attack(p.posterior, p.population, 10, progress=False, **asked)

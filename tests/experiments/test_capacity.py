@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,13 @@ from gibbs_dp import capacity
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteChannel, channels
 from gibbs_dp.experiments import capacity as program
-from gibbs_dp.experiments.capacity_curves import curve_rows, map_rows, matrix_rows
+from gibbs_dp.experiments.capacity_analyst import analyst_rows
+from gibbs_dp.experiments.capacity_curves import (
+    curve_rows,
+    gaussian_curve_rows,
+    map_rows,
+    matrix_rows,
+)
 from gibbs_dp.experiments.capacity_selection import (
     restricted_kl,
     selection_problem,
@@ -28,6 +35,22 @@ def test_figure_one():
     # The printed bound crosses the unrestricted value between 3 and 3.5.
     assert rows[3.0]["printed_no_guarantee"] > rows[3.0]["unrestricted"]
     assert rows[3.5]["printed_no_guarantee"] < rows[3.5]["unrestricted"]
+
+
+def test_figure_one_for_normal_noise():
+    rows = {row["alpha"]: row for row in gaussian_curve_rows([4 / 3, 2.0, 40.0], 0.5)}
+    # Order 2 by a linear solve of moments, shift 2 in standard deviations.
+    for degree in (1, 2, 3):
+        solved = capacity.product_renyi2(capacity.gaussian_moments(2 * degree + 1), degree, 2.0)
+        assert rows[2.0][f"degree_{degree}"] == pytest.approx(solved, rel=1e-9)
+    # Order 4/3 of a linear critic 1 + c (x - 1): the fourth moment of a normal law.
+    c = np.linspace(0, 2, 200_001)
+    norm = (1 - 2 * c) ** 4 + 6 * (1 - 2 * c) ** 2 * c**2 + 3 * c**4
+    assert rows[4 / 3]["degree_1"] == pytest.approx(-math.log(norm.min()), rel=1e-8)
+    for alpha, row in rows.items():
+        assert row["unrestricted"] == pytest.approx(2 * alpha, rel=1e-12)
+        assert row["degree_1"] < row["degree_2"] < row["degree_3"] < row["unrestricted"]
+        assert row["degree_1"] <= row["valid"] <= row["unrestricted"]
 
 
 def test_maps_and_matrix_rows():
@@ -94,9 +117,12 @@ def quick(monkeypatch):
 
     monkeypatch.setattr(capacity, "on_average_capacity_kl", made_up)
     monkeypatch.setattr(program, "curve_rows", lambda: curve_rows([2.0, 3.0]))
+    monkeypatch.setattr(program, "gaussian_curve_rows", lambda: gaussian_curve_rows([2.0, 3.0]))
     monkeypatch.setattr(program, "map_rows", lambda: map_rows([0.2], [3.0]))
     monkeypatch.setattr(program, "matrix_rows", lambda: matrix_rows(2, 0.5, [2.0]))
     monkeypatch.setattr(program, "selection_rows", lambda: selection_rows([0.1, 1.0], n=2))
+    few = partial(analyst_rows, [2.0, 8.0], n=50, num_queries=32, num_datasets=4)
+    monkeypatch.setattr(program, "analyst_rows", few)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
 
 
@@ -106,9 +132,11 @@ def test_command(quick, capsys, tmp_path):
     rows = [json.loads(line) for line in printed.out.splitlines()]
     assert {row["kind"] for row in rows} == {
         "curve",
+        "gaussian_curve",
         "printed",
         "matrix",
         "selection",
+        "analyst",
         "posterior",
     }
     shares = {row["share"] for row in rows if row["kind"] == "posterior"}
@@ -119,7 +147,7 @@ def test_command(quick, capsys, tmp_path):
     assert {row["panel"] for row in exact} == {"private mean"}
     assert all(row["capacity_kl_exact"] < row["on_average_kl_exact"] for row in exact)
     assert "warning: private mean, a warning" in printed.err
-    for name in ("figure1", "posterior", "selection"):
+    for name in ("figure1", "figure1_gaussian", "posterior", "selection", "analyst"):
         assert (tmp_path / f"capacity_{name}.png").read_bytes().startswith(b"\x89PNG")
     assert len((tmp_path / "capacity_posterior.csv").read_text().splitlines()) == 19
 

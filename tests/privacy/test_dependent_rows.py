@@ -10,7 +10,14 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.adaptive import BayesianNetwork, DeclaredRows, MarkovChain, exact_bdp_leakage
+from gibbs_dp.adaptive import (
+    BayesianNetwork,
+    DeclaredRows,
+    MarkovChain,
+    MarkovNetwork,
+    exact_bdp_leakage,
+    quilt_profile,
+)
 from gibbs_dp.privacy import Target, account, calibrate_gamma, explain
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.linear, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
@@ -48,6 +55,8 @@ LAWS = {
     "fast chain": MarkovChain([[0.55, 0.45], [0.4, 0.6]], 6),
     "chain that starts elsewhere": MarkovChain([[0.95, 0.05], [0.05, 0.95]], 4, [0.8, 0.2]),
     "network": collider(),
+    "markov network": MarkovNetwork.ising(nx.cycle_graph(5), 0.6, 0.2),
+    "2x3 grid": MarkovNetwork.ising(nx.grid_2d_graph(2, 3), 0.3),
 }
 
 
@@ -60,6 +69,24 @@ def test_the_posterior_leaks_no_more_than_the_accountant_says(name, gamma):
     assert leaks <= found.bayesian() * (1 + 1e-5)  # the densities are float32
     assert found.pure() <= found.bayesian() <= rows.length * found.pure() * (1 + 1e-12)
     assert found.guarantee().bayesian_epsilon == found.bayesian()
+
+
+@pytest.mark.parametrize("name", ["network", "markov network", "2x3 grid"])
+def test_the_bound_for_networks_of_any_size_is_above_the_leak(name):
+    rows, gamma = LAWS[name], 0.2
+    pure = account(POSTERIOR, gamma=gamma, n=rows.length, **GIVEN).pure()
+    bound = quilt_profile(rows, form="contraction").bdp_epsilon(pure)
+    leak = exact_bdp_leakage(posterior_table(rows.length, gamma), rows.joint())
+    assert pure < leak <= bound * (1 + 1e-5)
+
+
+def test_networks_of_hundreds_of_rows_have_a_bayesian_epsilon():
+    rows = MarkovNetwork.ising(nx.balanced_tree(2, 7), 0.1)
+    found = account(POSTERIOR, gamma=0.001, n=255, rows=rows, **GIVEN)
+    assert found.pure() < found.bayesian() < 0.1 * 255 * found.pure()
+    assert "MarkovNetwork of 255 rows" in repr(found)
+    target = calibrate_gamma(POSTERIOR, Target(bayesian_epsilon=0.5), n=255, rows=rows, **GIVEN)
+    assert target.guarantee.bayesian_epsilon == pytest.approx(0.5)
 
 
 def test_an_accountant_that_ignores_dependence_is_caught():

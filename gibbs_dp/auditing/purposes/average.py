@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gibbs_dp.auditing.purposes.cautions import NEAR_CERTAINTY
 from gibbs_dp.auditing.purposes.result import CurvePoint, PurposeCalibration, interval
 from gibbs_dp.auditing.purposes.root import Sweep, find_root
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.information import checks
 from gibbs_dp.io import html
+
+# Standard errors that an advantage is at least from 1, for the errors to be believed.
+LEAST_DOUBT = 5.0
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,9 @@ def calibrate_attack_advantage(sweep: Sweep, target: float) -> PurposeCalibratio
     """
     goal = checks.unit_interval("attack_advantage", target, open_left=True)
     found = find_root(sweep, "on_average_tv", goal, "attack_advantage", levels_off=True)
+    told: tuple[str, ...] = ()
+    if 1.0 - found.value < LEAST_DOUBT * found.value_se:
+        told = (NEAR_CERTAINTY(value=found.value, value_se=found.value_se, gamma=found.gamma),)
     return PurposeCalibration(
         "attack_advantage",
         found.gamma,
@@ -132,6 +139,6 @@ def calibrate_attack_advantage(sweep: Sweep, target: float) -> PurposeCalibratio
         found.value,
         found.value_se,
         found.curve,
-        found.warnings,
+        (*told, *found.warnings),
         found.report,
     )

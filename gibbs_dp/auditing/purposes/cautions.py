@@ -13,6 +13,15 @@ MINIMUM_AT_END = Caution(
     "there, the smallest gamma that is not told from the best is as good and more private: "
     "gamma_low.",
 )
+NEAR_CERTAINTY = Caution(
+    "near-certainty",
+    "an advantage of {value:.5g} ± {value_se:.2g} is so near 1 that a few pairs of examples decide "
+    "how near: gamma={gamma:.4g} may be far off.",
+    "Nearly all pairs of posteriors are told apart without doubt. What is left rests on the few "
+    "that are alike, too few for a standard error to be believed.",
+    "Give a smaller attack_advantage, or raise num_datasets until 1 - attack_advantage is many "
+    "standard errors.",
+)
 FLAT_CURVE = Caution(
     "flat-curve",
     "the {what} hardly depends on gamma around {gamma:.4g}, within its errors; gammas from "

@@ -163,8 +163,14 @@ def generalization_lower_from_mutual_information(
     return mutual_information / (checks.count("n", n) * checks.positive("gamma", gamma))
 
 
-def gibbs_mutual_information(n: int, gamma: float, *, sigma: float) -> float:
+def gibbs_mutual_information(
+    n: int, gamma: float, *, sigma: float, b: float | None = None
+) -> float:
     """Both sides of Corollary 10 together: ``I <= 2 n gamma^2 sigma^2``.
+
+    For subexponential losses this holds up to ``gamma = 1 / (2 b)``. Beyond, ``I / (n gamma) <= gen
+    <= b I / n + sigma^2 / (2 b)`` gives ``n gamma sigma^2 / (2 b (1 - gamma b))``, and nothing from
+    ``gamma = 1 / b`` on.
 
     Parameters
     ----------
@@ -172,6 +178,9 @@ def gibbs_mutual_information(n: int, gamma: float, *, sigma: float) -> float:
         Dataset size and inverse temperature.
     sigma
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every ``theta``.
+    b
+        The loss is only subexponential: ``log E exp(s (loss - R)) <= s^2 sigma^2 / 2`` for ``|s| <
+        1/b``. None: for every ``s``.
 
     Returns
     -------
@@ -182,9 +191,16 @@ def gibbs_mutual_information(n: int, gamma: float, *, sigma: float) -> float:
     --------
     >>> gibbs_mutual_information(10, gamma=0.5, sigma=0.5)
     1.25
+    >>> [gibbs_mutual_information(10, gamma=0.5, sigma=0.5, b=b) for b in (1.0, 1.5, 2.0)]
+    [1.25, 1.6666666666666667, inf]
     """
     checks.count("n", n)
-    return 2 * n * (checks.positive("gamma", gamma) * checks.positive("sigma", sigma)) ** 2
+    root = checks.positive("gamma", gamma) * checks.positive("sigma", sigma)
+    if b is None or 2 * gamma * checks.positive("b", b) <= 1:
+        return 2 * n * root**2
+    if gamma * b >= 1:
+        return math.inf
+    return n * root * sigma / (2 * b * (1 - gamma * b))
 
 
 def gibbs_generalization_subgaussian(gamma: float, *, sigma: float) -> float:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
+from scipy import special
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.asked import Asked
@@ -254,7 +255,8 @@ def _at_rate(
 
     It is the least ``c fpr + E H_c``, and varies as ``H_c`` of the best ``c`` does: to first order,
     which says little where losses end and the best ``c`` is at their end. How far the numbers are
-    apart is therefore what leaving groups of datasets out says of the rate itself.
+    apart is therefore what leaving groups of datasets out says of the rate itself, or the first
+    order where that is more: each alone is far too small where losses end.
     """
     found = np.full(is_good.size, np.nan)
     count = int(is_good.sum())
@@ -271,9 +273,11 @@ def _at_rate(
     without = np.array(
         [Roc(EPSILONS, above[o].mean(axis=0), excess[o].mean(axis=0)).tpr(fpr) for o in others]
     )
-    se = without.std() * np.sqrt(without.size - 1)
+    # As few groups as these need Student's quantile.
+    longer = float(special.stdtrit(without.size - 1, 0.975) / special.ndtri(0.975))
+    se = longer * without.std() * np.sqrt(without.size - 1)
     own_se = there.std(ddof=1) / np.sqrt(count)
-    scale = se / own_se if own_se > 0 else 0.0
+    scale = max(se / own_se, 1.0) if own_se > 0 else 0.0
     found[is_good] = value[0] + scale * (there - there.mean())
     return found
 

@@ -64,7 +64,9 @@ class FurtherInformation(Quantity):
         sigma = None
         if information is not None and not settings.population.is_dependent:
             known = self.mutual.subgaussian_sigma(settings, information)
-            sigma = None if known is None or settings.posterior.structured else known[0]
+            # These bounds need every s, which a subexponential loss does not have.
+            if known is not None and known.b is None and not settings.posterior.structured:
+                sigma = known.sigma
         limits = declared_range(settings.posterior, self.mutual.domain)
         return Scales(sigma, None if limits is None else limits[1] - limits[0])
 

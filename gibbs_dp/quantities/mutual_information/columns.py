@@ -45,7 +45,7 @@ COLUMNS = (
     Column(
         "generalization_upper",
         "Upper bound of the generalization error from the mutual information, for a sigma^2-"
-        "subgaussian loss: sqrt(2 sigma^2 I / n).",
+        "subgaussian loss: sqrt(2 sigma^2 I / n); with b, for a subexponential one.",
         "loss",
         "gen <=",
         Style("√(2σ² I / n)", "#D55E00", "-", "v", "generalization"),

@@ -26,7 +26,8 @@ from gibbs_dp.quantities.mutual_information.information import (
 from gibbs_dp.quantities.mutual_information.kept import Kept as DrawsKept
 from gibbs_dp.quantities.mutual_information.kept import keep_draws
 from gibbs_dp.quantities.mutual_information.rehearsal import rehearse
-from gibbs_dp.quantities.mutual_information.row import SEEN, information_row
+from gibbs_dp.quantities.mutual_information.row import information_row
+from gibbs_dp.quantities.mutual_information.tails import SEEN, Tails
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 # Datasets compared by default.
@@ -49,17 +50,21 @@ class MutualInformation(Quantity):
         Declared bounds on examples.
     is_shown
         Whether there are columns; other information may be all that is wanted of the comparison.
+    b
+        The loss is only subexponential, with this parameter and the given sigma.
 
     Raises
     ------
     ValueError
-        If sigma is neither a positive number, "empirical" nor None.
+        If sigma is neither a positive number, "empirical" nor None, or b is not positive or
+        without a number for sigma.
     """
 
     num_datasets: int = 0
     sigma: float | Literal["empirical"] | None = None
     domain: Domain | None = None
     is_shown: bool = True
+    b: float | None = None
 
     name = "mutual_information"
     Kept = DrawsKept
@@ -67,11 +72,22 @@ class MutualInformation(Quantity):
 
     def __post_init__(self) -> None:
         sigma: Any = self.sigma
+        if self.b is not None:
+            self._check_b(self.b)
         if sigma is None or (isinstance(sigma, str) and sigma == EMPIRICAL):
             return
         if isinstance(sigma, str) or not (math.isfinite(sigma) and sigma > 0):
             raise ValueError(f"sigma: must be a positive number or 'empirical', got {sigma!r}.")
         object.__setattr__(self, "sigma", float(sigma))
+
+    def _check_b(self, b: float) -> None:
+        if not (math.isfinite(b) and b > 0):
+            raise ValueError(f"b: must be positive and finite, or None, got {b!r}.")
+        if self.sigma is None or isinstance(self.sigma, str):
+            raise ValueError(
+                "b: goes with a sigma that holds for |s| < 1/b; give sigma as a number, got "
+                f"{self.sigma!r}."
+            )
 
     # -- of one dataset -------------------------------------------------------------------
 
@@ -112,19 +128,18 @@ class MutualInformation(Quantity):
         sigma = self.subgaussian_sigma(result.settings, found)
         return information_row(result.settings, row, kl, found, sigma)
 
-    def subgaussian_sigma(
-        self, settings: Asked, information: Information
-    ) -> tuple[float, str] | None:
-        """Subgaussian parameter of the loss and where it comes from; None where there is none."""
+    def subgaussian_sigma(self, settings: Asked, information: Information) -> Tails | None:
+        """Say what is known of the loss's tails, and from where; None where nothing is."""
         if self.sigma == EMPIRICAL:
             spread = information.largest_spread
-            return None if spread is None else (spread, SEEN)
+            return None if spread is None else Tails(spread, SEEN)
         if self.sigma is not None:
-            return self.sigma, "given"
+            only = "" if self.b is None else f", subexponential with b = {self.b:g}"
+            return Tails(self.sigma, f"given{only}", self.b)
         limits = declared_range(settings.posterior, self.domain)
         if limits is None or not all(map(math.isfinite, limits)):
             return None
-        return bounds.subgaussian_parameter(*limits), "declared range"
+        return Tails(bounds.subgaussian_parameter(*limits), "declared range")
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say why there is no upper bound of generalization, or what it rests on."""
@@ -147,14 +162,15 @@ class MutualInformation(Quantity):
         return self.num_datasets > 0
 
     def request(self, settings: Asked) -> list[Any]:
-        """How many datasets are compared, and sigma."""
+        """How many datasets are compared, and what is known of the loss's tails."""
         del settings
-        return [self.num_datasets, self.sigma]
+        return [self.num_datasets, self.sigma, *(() if self.b is None else (self.b,))]
 
     def settings(self) -> dict[str, Any]:
-        """Both of these."""
+        """All of these."""
         sigma = "declared range" if self.sigma is None else self.sigma
-        return {"num_information": self.num_datasets, "sigma": sigma}
+        found: dict[str, Any] = {"num_information": self.num_datasets, "sigma": sigma}
+        return found if self.b is None else found | {"b": self.b}
 
 
 def check_information(

@@ -13,6 +13,7 @@ from gibbs_dp.engine.quantity import Row
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
 from gibbs_dp.information import bounds
 from gibbs_dp.quantities.mutual_information.information import Information
+from gibbs_dp.quantities.mutual_information.tails import Tails
 
 # Bounds that cross by more than this many standard errors contradict each other.
 CROSSING_Z = 3.0
@@ -91,7 +92,7 @@ def information_row(
     row: Row,
     kl: Float[np.ndarray, " datasets"],
     found: Information,
-    sigma: tuple[float, str] | None,
+    tails: Tails | None,
 ) -> tuple[Row, list[Warned]]:
     """Add the information columns to a row's, and say where they cannot be believed.
 
@@ -108,8 +109,8 @@ def information_row(
         On-average KL of every dataset, NaN where it failed.
     found
         Information estimates at the row's gamma.
-    sigma
-        Subgaussian parameter of the loss and where it comes from.
+    tails
+        What is known of the loss's tails.
 
     Returns
     -------
@@ -126,9 +127,9 @@ def information_row(
         "mixture marginal": found.mixture,
         "all examples replaced": replaced,
     }
-    if sigma is not None and gamma > 0 and sigma[0] > 0 and sigma[1] != SEEN:
-        limit = bounds.gibbs_mutual_information(n, gamma, sigma=sigma[0])
-        uppers["2 n (gamma sigma)^2"] = constant(limit, lower.num_datasets)
+    if tails is not None and math.isfinite(limit := tails.information_upper(n, gamma)):
+        name = "2 n (gamma sigma)^2" if tails.b is None else "Corollary 10, subexponential"
+        uppers[name] = constant(limit, lower.num_datasets)
     name, upper = least_upper({k: v for k, v in uppers.items() if v is not None})
     columns: Row = {
         "mutual_information_lower": lower.value,
@@ -140,16 +141,13 @@ def information_row(
     }
     columns |= _lautum(found, symmetrized, lower, upper)
     if gamma > 0 and not settings.posterior.structured:
-        columns |= _generalization(settings, found, lower, upper, gamma, sigma)
+        columns |= _generalization(settings, found, lower, upper, gamma, tails)
     warnings = _warnings(found, symmetrized, lower, upper)
     individual = found.contrast.individual if "individual_information" in columns else None
     if individual is not None and _is_too_large(settings, individual, upper):
         gaps = {"value": individual.value, "se": individual.se, "limit": upper.value / n}
         warnings.append(INDIVIDUAL_TOO_LARGE(**gaps))
     return columns, warnings
-
-
-SEEN = "largest standard deviation seen (no guarantee)"
 
 
 def _all_replaced(settings: Asked, kl: Float[np.ndarray, " datasets"]) -> Halves | None:
@@ -176,7 +174,7 @@ def _generalization(
     lower: Average,
     upper: Average,
     gamma: float,
-    sigma: tuple[float, str] | None,
+    tails: Tails | None,
 ) -> Row:
     n = settings.n
     out: Row = {
@@ -189,20 +187,14 @@ def _generalization(
     if individual is not None:
         out["individual_information"] = individual.value
         out["individual_information_se"] = individual.se
-    if sigma is None or not sigma[0] > 0 or settings.population.is_dependent:
+    if tails is None or not tails.sigma > 0 or settings.population.is_dependent:
         return out
-    scale, origin = sigma
-    out |= _root(
-        "generalization_upper",
-        bounds.generalization_from_mutual_information(max(upper.value, 0.0), n, sigma=scale),
-        upper,
-    )
+    out |= _with_error("generalization_upper", tails.generalization_upper(upper, n))
     if individual is not None and not _is_too_large(settings, individual, upper):
-        value = bounds.generalization_from_individual_information(
-            np.array([max(individual.value, 0.0)]), sigma=scale
-        )
-        out |= _root("generalization_upper_individual", value, individual)
-    return out | {"sigma": scale, "sigma_from": origin}
+        # Bu, Zou & Veeravalli 2020: the bound of one example, which is that of their mean.
+        one = tails.generalization_upper(individual, 1)
+        out |= _with_error("generalization_upper_individual", one)
+    return out | {"sigma": tails.sigma, "sigma_from": tails.origin}
 
 
 def _is_too_large(settings: Asked, individual: Average, upper: Average) -> bool:
@@ -216,10 +208,8 @@ def _is_too_large(settings: Asked, individual: Average, upper: Average) -> bool:
     return individual.value - upper.value / settings.n > CROSSING_Z * error
 
 
-def _root(name: str, value: float, information: Average) -> Row:
-    """Add a bound proportional to the square root of an information, by the delta method."""
-    share = information.se / (2.0 * max(information.value, information.se, 1e-300))
-    return {name: value, f"{name}_se": value * share}
+def _with_error(name: str, bound: tuple[float, float]) -> Row:
+    return {name: bound[0], f"{name}_se": bound[1]}
 
 
 def _warnings(

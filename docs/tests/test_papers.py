@@ -1,0 +1,53 @@
+"""Everything that the page on papers says can be seen, is seen."""
+
+import shlex
+import sys
+
+import pytest
+from page_blocks import ROOT
+
+import gibbs_dp as gdp
+from gibbs_dp.cli.main import main
+from gibbs_dp.experiments.verify import verify
+
+sys.path.insert(0, str(ROOT / "docs" / "extension"))
+
+from paper_items import ITEMS
+
+COMMANDS = {(item.command, item.quick): item for item in ITEMS if item.command}
+
+
+@pytest.fixture(scope="module")
+def checks():
+    return verify(sampled=False)
+
+
+def test_every_item_has_one_way_to_see_it():
+    for item in ITEMS:
+        assert sum(map(bool, (item.checks, item.command, item.code))) == 1, item
+        assert not item.quick or item.command
+    assert len({(item.paper, item.result) for item in ITEMS}) == len(ITEMS)
+
+
+def test_checks_are_there_and_hold(checks):
+    for item in ITEMS:
+        if item.checks:
+            found = [check for check in checks if check.name.startswith(item.checks)]
+            assert found, f"no check begins with {item.checks!r}"
+            assert all(check.holds for check in found), item
+
+
+@pytest.mark.parametrize(
+    "item", COMMANDS.values(), ids=[item.command for item in COMMANDS.values()]
+)
+def test_commands_run(item, tmp_path, capsys):
+    words = shlex.split(f"{item.command} {item.quick} --quiet")
+    assert words[0] == "gibbs-dp"
+    assert main([*words[1:], "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.strip()
+    assert any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("code", [item.code for item in ITEMS if item.code])
+def test_expressions_are_true(code):
+    assert eval(code, {"gdp": gdp})
