@@ -27,6 +27,7 @@ extensions = [
     "paper_pages",
     "copied_pages",
     "mathml",
+    "shapes",
     "links",
 ]
 exclude_patterns = ["build", "extension", "tests"]
