@@ -6,7 +6,7 @@ OUT    ?= results
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: audit test smoke lint notebooks docs pictures repository clean
+.PHONY: audit test trust smoke lint notebooks docs pictures repository clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -14,6 +14,13 @@ audit: $(STAMP)-audit
 
 test: $(STAMP)-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What is too slow for `make test`; under an hour on two cores.
+trust: $(STAMP)-test
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m trust
+	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/faults.py
+	$(BIN)/python benchmarks/claims.py
 
 # The newest and the oldest versions of everything, on every Python at hand.
 smoke:

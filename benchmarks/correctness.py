@@ -1,206 +1,143 @@
-"""Are draws those of the posterior? Simulation-based calibration of every sampler, on 14 models.
+"""How wrong can the numbers be? Every answer there is, in one table.
 
-    python benchmarks/correctness.py
+    python benchmarks/correctness.py            # the saved results
+    python benchmarks/correctness.py --run      # measure again: some two hours on two cores
 
-A parameter is drawn from the prior and data given it; then its rank among draws of the posterior is
-uniform, for every coordinate and for the loss (Talts et al. 2018). `gibbs_dp.sample` with default
-settings for each kernel, 63 draws of each posterior; and the engine of audits as `gibbs_dp.audit`
-sets it up, one draw of each of its eight chains. Of a row: the coverage of central 90% intervals by
-ranks, its binomial error, and the p-value of the largest departure from uniform (chi-square), times
-the number of statistics. A row is "off" below 1e-3: of 70 correct rows one in 14 runs is. Whether
-the library itself warned is beside it.
+Runs `calibration.py` (draws of every sampler on 14 models), `report_coverage.py` (intervals of all
+columns), `estimator_bias.py` (bias by draws and KL) and `hard_targets.py`, and counts what is wrong
+in each; a coverage is where its 99.9% binomial interval is below 95%.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-import time
+import json
+import subprocess
+import sys
 from collections import Counter
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import machine
-import numpy as np
-from correctness_models import GAMMA, MODELS
-from jax.flatten_util import ravel_pytree
-from scipy import stats
+from correctness_plot import bar
 
-import gibbs_dp as gdp
-from gibbs_dp.auditing import api
-from gibbs_dp.engine.quantity import Quantity
-
-NUM_DATASETS, NUM_RANKED, OFF = 512, 63, 1e-3
-KERNELS = {
-    "HMC": None,
-    "MALA": gdp.MALA(),
-    "underdamped Langevin": gdp.UnderdampedLangevin(),
-    "SMC": gdp.SMC(),
-}
-ENGINE = "engine of audits"
-QUICK = ("normal mean", "two hills")
+HERE = Path(__file__).parent
+PARTS = ("calibration", "report_coverage", "estimator_bias", "hard_targets")
+LEVEL = 0.999
+Rows = list[dict[str, Any]]
 
 
-def pairs(model, num_datasets, seed):
-    """Parameters of the prior, flat, and a dataset of each."""
-
-    def one(key):
-        first, second = jax.random.split(key)
-        theta = model.draw(first)
-        return theta, model.data(second, theta)
-
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), num_datasets))
-
-
-def ranks_of_sample(model, kernel, num_datasets, seed):
-    """Ranks among draws of `gibbs_dp.sample`, and its warnings."""
-    posterior = gdp.GibbsPosterior(model.loss, model.prior)
-    theta, data = pairs(model, num_datasets, seed)
-    draws = gdp.sample(posterior, data, GAMMA, seed, kernel, is_batch=True)
-
-    def statistics(theta, data):
-        return jnp.append(ravel_pytree(theta)[0], posterior.empirical_loss(theta, data))
-
-    drawn = jax.tree.map(lambda a: a.reshape(a.shape[0], -1, *a.shape[3:]), draws.theta)
-    count = jax.tree.leaves(drawn)[0].shape[1]
-    chosen = np.linspace(0, count - 1, NUM_RANKED).round().astype(int)
-    drawn = jax.tree.map(lambda a: jnp.asarray(a[:, chosen]), drawn)
-    found = jax.jit(jax.vmap(jax.vmap(statistics, in_axes=(0, None))))(drawn, data)
-    true = jax.jit(jax.vmap(statistics))(theta, data)
-    # Ties, which only rounding makes, are broken by half.
-    below = np.asarray(found < true[:, None]).sum(1) + 0.5 * np.asarray(found == true[:, None]).sum(
-        1
-    )
-    return below, NUM_RANKED, [str(w).rpartition("[")[2].rstrip("]") for w in draws.warnings]
-
-
-class RankValues(NamedTuple):
-    """Of each dataset: how many chains' last draws are below the parameter, by statistic."""
-
-    below: Any
-
-
-class Ranks(Quantity):
-    """Ranks of the parameter that examples carry with them."""
-
-    name = "ranks"
-    Values = RankValues
-    needs_independent_chains = True
-
-    def per_dataset(self, view):
-        """Rank by the last draw of every chain."""
-        true = view.train[1][0]
-
-        def statistics(theta):
-            loss = view.posterior.empirical_loss(theta, view.train)
-            return jnp.append(ravel_pytree(theta)[0], loss)
-
-        drawn = jax.vmap(lambda u: statistics(view.posterior.constrain(u)))(view.draws.u[:, -1])
-        return RankValues(jnp.sum(drawn < true, axis=0).astype(drawn.dtype))
-
-
-def ranks_of_engine(model, num_datasets, seed):
-    """Ranks among draws of an audit, and its warnings."""
-    posterior = gdp.GibbsPosterior(lambda theta, z: model.loss(theta, z[0]), model.prior)
-
-    def population(key, n):
-        first, second = jax.random.split(key)
-        theta = model.draw(first)
-        data = model.data(second, theta)
-        # Examples beyond the model's own are fresh ones, which nothing here looks at.
-        rows = jnp.arange(n) % jax.tree.leaves(data)[0].shape[0]
-        loss = jnp.sum(jax.vmap(lambda z: model.loss(theta, z))(data))
-        carried = jnp.append(ravel_pytree(theta)[0], loss)
-        return jax.tree.map(lambda a: a[rows], data), jnp.tile(carried, (n, 1))
-
-    data = jax.eval_shape(lambda key: model.data(key, model.draw(key)), jax.random.key(0))
-    n, found = jax.tree.leaves(data)[0].shape[0], []
-    sweep, others = api.run_sweep, api.others
-    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[-1]
-    api.others = lambda *a: (*others(*a), Ranks())
-    try:
-        report = gdp.audit(
-            posterior, population, n, [GAMMA], num_datasets, key=seed, num_information=0,
-            progress=False,
-        )  # fmt: skip
-    finally:
-        api.run_sweep, api.others = sweep, others
-    result = found[-1][0].result()
-    below = np.asarray(result.summary.values.ranks.below, float)[result.is_good]
-    names = [str(w).rpartition("[")[2].rstrip("]") for w in report.warnings]
-    return below, result.settings.num_chains, names
-
-
-def judge(below, count):
-    """Coverage of central intervals, and the p-value of uniform ranks; the worst statistic's."""
-    num_ranks = count + 1
-    bins = min(num_ranks, 16)
-    p_values, covered = [], []
-    for column in below.T:
-        place = np.minimum((column + 0.5) / num_ranks * bins, bins - 1e-9).astype(int)
-        expected = np.diff(np.floor(np.arange(bins + 1) * num_ranks / bins)) / num_ranks
-        p_values.append(
-            stats.chisquare(np.bincount(place, minlength=bins), expected * len(place)).pvalue
+def calibration(rows: Rows) -> Rows:
+    """By sampler."""
+    found = []
+    for sampler in dict.fromkeys(row["sampler"] for row in rows):
+        own = [row for row in rows if row["sampler"] == sampler]
+        off = [row for row in own if row["verdict"] == "off"]
+        silent = [row["model"] for row in off if not row["warnings"]]
+        found.append(
+            {
+                "what": f"draws of {sampler}",
+                "cases": len(own),
+                "off": len(off),
+                "off_silently": len(silent),
+                "worst": min((row["coverage"] for row in own), default=None),
+                "named": ", ".join(row["model"] for row in off),
+            }
         )
-        low, high = 0.05 * num_ranks, 0.95 * num_ranks
-        # A rank stands for an interval of that length: what of it is inside counts.
-        share = np.clip(np.minimum(column + 1, high) - np.maximum(column, low), 0.0, 1.0)
-        covered.append(share.mean())
-    worst = int(np.argmin(p_values))
-    coverage = covered[int(np.argmax(np.abs(np.array(covered) - 0.9)))]
-    p_value = min(1.0, p_values[worst] * len(p_values))
-    return {
-        "statistics": len(p_values),
-        "coverage": float(coverage),
-        "coverage_se": math.sqrt(0.9 * 0.1 / len(below)),
-        "p_value": float(p_value),
-        "verdict": "off" if p_value < OFF else "uniform",
-    }
+    return found
 
 
-def row(name: str, sampler: str, num_datasets: int, seed: int) -> dict[str, Any]:
-    """One model and sampler."""
-    begin = time.perf_counter()
-    model = MODELS[name]
-    if sampler == ENGINE:
-        below, count, warnings = ranks_of_engine(model, num_datasets, seed)
-    else:
-        below, count, warnings = ranks_of_sample(model, KERNELS[sampler], num_datasets, seed)
-    return {
-        "model": name,
-        "sampler": sampler,
-        "datasets": len(below),
-        **judge(below, count),
-        "warnings": dict(Counter(warnings)),
-        "seconds": time.perf_counter() - begin,
-    }
+def is_low(row: dict[str, Any]) -> bool:
+    """Whether a coverage is below 95% beyond chance."""
+    return bar(row["covered"], row["audits"], LEVEL)[1] < 0.95
+
+
+def report_coverage(rows: Rows) -> Rows:
+    """By column."""
+    found = []
+    for column in dict.fromkeys(row["column"] for row in rows):
+        own = [row for row in rows if row["column"] == column and "coverage" in row]
+        low = [row for row in own if is_low(row)]
+        # Few audits of a cell warned: nothing tells the reader of most of them.
+        silent = [row for row in low if row["warned"] < 0.5]
+        found.append(
+            {
+                "what": f"interval of {column}",
+                "cases": len(own),
+                "off": len(low),
+                "off_silently": len(silent),
+                "worst": min((row["coverage"] for row in own), default=None),
+                "named": ", ".join(f"{r['law']} KL {r['kl']:g} x {r['datasets']}" for r in low),
+            }
+        )
+    return found
+
+
+def estimator_bias(rows: Rows) -> Rows:
+    """By estimator and column."""
+    found = []
+    for key in dict.fromkeys((row["estimator"], row["column"]) for row in rows):
+        own = [row for row in rows if (row["estimator"], row["column"]) == key]
+        off = [row for row in own if row["seen"]]
+        silent = [row for row in off if not (row["flagged"] or row["warnings"])]
+        found.append(
+            {
+                "what": f"bias of {key[1]}, {key[0]}",
+                "cases": len(own),
+                "off": len(off),
+                "off_silently": len(silent),
+                "worst": max((abs(row["relative_bias"]) for row in silent), default=0.0),
+                "named": ", ".join(f"{r['draws']} KL {r['kl']:g}" for r in off),
+            }
+        )
+    return found
+
+
+def hard_targets(rows: Rows) -> Rows:
+    """All runs."""
+    counts = Counter[str]()
+    for row in rows:
+        counts.update({k: v for k, v in row.items() if isinstance(v, int)})
+    silent = [row["target"] for row in rows if row.get("silently wrong")]
+    return [
+        {
+            "what": "runs of hard targets",
+            "cases": sum(counts[k] for k in OUTCOMES),
+            "off": counts["silently wrong"] + counts["flagged"] + counts["wrongly refused"],
+            "off_silently": counts["silently wrong"],
+            "worst": None,
+            "named": ", ".join(silent),
+        }
+    ]
+
+
+OUTCOMES = ("right", "flagged", "refused", "wrongly refused", "silently wrong")
+SUMMARIES = {
+    "calibration": calibration,
+    "report_coverage": report_coverage,
+    "estimator_bias": estimator_bias,
+    "hard_targets": hard_targets,
+}
 
 
 def main() -> None:
-    """Calibrate every sampler on every model, print and save."""
+    """Run what is asked, print the table and save it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--datasets", type=int, default=NUM_DATASETS)
-    parser.add_argument("--seed", type=int, default=28)
-    parser.add_argument("--only", nargs="*", help="models (default: all)")
-    parser.add_argument("--quick", action="store_true", help="two models, few datasets")
+    parser.add_argument("--run", action="store_true", help="measure again before the table")
+    parser.add_argument("--quick", action="store_true", help="measure with counts of no meaning")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     asked = parser.parse_args()
-    names = QUICK if asked.quick else tuple(asked.only or MODELS)
-    num_datasets = 64 if asked.quick else asked.datasets
-    rows = machine.rows_of_others("correctness", "model", names, asked.out) if asked.only else []
-    for name in names:
-        for sampler in (*KERNELS, ENGINE):
-            rows.append(row(name, sampler, num_datasets, asked.seed))
-            r = rows[-1]
-            print(
-                f"{name:30s} {sampler:21s} 90%: {r['coverage']:.3f} ± {r['coverage_se']:.3f}  "
-                f"p {r['p_value']:.2g} {r['verdict']:8s} {r['seconds']:5.1f} s  "
-                f"{', '.join(r['warnings'])}",
-                flush=True,
-            )
-    settings = {"datasets": num_datasets, "seed": asked.seed, "gamma": GAMMA}
-    print("saved", machine.save("correctness", rows, settings, asked.out))
+    folder = machine.RESULTS if asked.out is None else Path(asked.out)
+    if asked.run or asked.quick:
+        words = ["--quick"] * asked.quick + ["--out", str(folder)]
+        for part in PARTS:
+            subprocess.run([sys.executable, HERE / f"{part}.py", *words], check=True)
+    rows: Rows = []
+    for part in PARTS:
+        saved = json.loads((folder / f"{part}.json").read_text())
+        rows += [{"part": part} | row for row in SUMMARIES[part](saved["rows"])]
+    machine.show(rows)
+    print("saved", machine.save("correctness", rows, {"level": LEVEL}, asked.out))
 
 
 if __name__ == "__main__":

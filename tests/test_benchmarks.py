@@ -16,6 +16,7 @@ HELPERS |= {"posteriordb_cases", "posteriordb_models"}
 HELPERS |= {"multimodal_cases", "quadrature", "dp_vs_on_average_plot"}
 HELPERS |= {f"hard_targets_{part}" for part in ("models", "modes", "shapes", "truth")}
 HELPERS |= {"private_accuracy_peers", "private_accuracy_tables"}
+HELPERS |= {"calibration_models", "report_coverage_truth", "correctness_plot"}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 
 

@@ -67,6 +67,7 @@ def programs(place):
     return {path.name for path in place.glob("*.export")}
 
 
+@pytest.mark.trust
 def test_a_second_run_traces_no_program_and_has_the_same_numbers(place):
     first, second = Counted(), Counted()
     before = audited(first)
@@ -92,6 +93,7 @@ def test_sheets_of_accelerators_are_kept_too(place, monkeypatch):
     assert programs(place) == there
 
 
+@pytest.mark.trust
 def test_what_cannot_be_known_is_not_kept(place):
     class Own(gdp.Kernel):
         def default_tuning(self, dim):

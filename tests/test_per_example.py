@@ -228,6 +228,7 @@ def programs():
     return program(_sample_batch_of, names, "cpu").jitted._cache_size()
 
 
+@pytest.mark.trust
 def test_samples_are_those_of_a_vmap_and_other_data_compile_nothing():
     class Mapped:
         def __call__(self, theta, z):

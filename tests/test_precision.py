@@ -74,6 +74,7 @@ def traced(monkeypatch):
     return of
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("name", ["linear-regression", "logistic-regression", "neural-network"])
 def test_every_product_of_a_block_is_exact(traced, name):
     problem = build_problem(name)
@@ -82,6 +83,7 @@ def test_every_product_of_a_block_is_exact(traced, name):
     assert not inexact(jaxpr)
 
 
+@pytest.mark.trust
 def test_those_of_a_users_loss_are_unless_the_user_chose(traced):
     posterior = gdp.GibbsPosterior(users_loss, dist.Normal(jnp.zeros(3), 1.0))
     assert not inexact(traced(posterior, examples, 20))
@@ -221,6 +223,7 @@ with jax.default_matmul_precision("tensorfloat32"):
 """
 
 
+@pytest.mark.trust
 def test_tensor_cores_change_nothing_unless_the_user_lets_them():
     """Emulated in a process of its own, as it replaces how every product is lowered."""
     here = {"jax": jax, "jnp": jnp}

@@ -138,6 +138,7 @@ def alone():
     return gdp.audit(*ASKED, **SETTINGS)
 
 
+@pytest.mark.trust
 def test_all_gammas_of_a_sheet_get_the_numbers_that_each_gets_alone(alone, wide, tmp_path):
     wide(*ASKED, **SETTINGS | {"num_datasets": 32, "num_information": 32}, store=tmp_path)
     together = wide(*ASKED, **SETTINGS, store=tmp_path)  # goes on from what is there

@@ -27,6 +27,7 @@ def audit(posterior, population, n, gammas, **settings):
     return gdp.audit(posterior, population, n, gammas, **settings)
 
 
+@pytest.mark.trust
 def test_too_few_steps_drift():
     # The posterior is nearly uniform; its Gaussian start in NumPyro's logit space is not.
     crawl = gdp.HMC(step_size=0.15, num_leapfrog=1)
@@ -47,6 +48,7 @@ def test_two_far_modes():
     assert any("several modes" in w for w in report.warnings)
 
 
+@pytest.mark.trust
 def test_separable_logistic_regression_counts_its_failures():
     flat = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.real(3)))
     report = audit(flat, logistic_examples, 20, [1.0])

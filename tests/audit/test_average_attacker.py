@@ -273,6 +273,7 @@ def test_files_keep_the_profile(report, tmp_path):
     assert loaded.attack_roc([0.01]).equals(report.attack_roc([0.01]))
 
 
+@pytest.mark.trust
 def test_stores_keep_the_profile(tmp_path):
     def run():
         return gdp.audit(

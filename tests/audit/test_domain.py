@@ -96,6 +96,7 @@ def test_nothing_is_compiled_for_it():
     assert counts[0] == counts[1]
 
 
+@pytest.mark.trust
 def test_notes_say_what_epsilon_and_population_are(narrow):
     assert any(note.startswith("dp_epsilon holds for") for note in narrow.notes)
     assert not any("table" in note for note in narrow.notes)

@@ -63,6 +63,7 @@ class Unsteady(Executor):
         return found
 
 
+@pytest.mark.trust
 def test_the_report_is_that_of_one_process(plain):
     with ThreadPoolExecutor(2) as executor:
         found = audit(executor=executor)

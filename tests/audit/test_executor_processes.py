@@ -46,6 +46,7 @@ def programs(tmp_path_factory):
     compilation_cache.reset_cache()
 
 
+@pytest.mark.trust
 def test_what_a_user_writes_runs_in_a_spawned_process():
     """Functions that no module has, over arrays of the caller's, and a kernel of their own."""
     weights, center = jnp.linspace(0.5, 1.5, 2), np.arange(2.0)
@@ -101,6 +102,7 @@ def client():
         yield client
 
 
+@pytest.mark.trust
 def test_a_worker_of_dask_is_killed_and_the_report_is_that_of_one_process(client):
     plain, before = audit(), set(client.run(os.getpid).values())
     assert len(before) == 2

@@ -41,6 +41,7 @@ def others(report):
     return [w for w in report.warnings if "ceiling" not in w]
 
 
+@pytest.mark.trust(but="3-1.0")
 @pytest.mark.parametrize(("dim", "scale"), [(1, None), (3, 1.0), (10, None)])
 def test_closed_form_lies_between_close_bounds(dim, scale):
     n, gammas = 100, [0.01, 1.0, 100.0]
@@ -157,6 +158,7 @@ def test_swaps_add_up_where_products_underflow():
     np.testing.assert_allclose(sums.result(), truth, rtol=1e-12)
 
 
+@pytest.mark.trust
 def test_structured_loss_against_quadrature():
     # theta = mean + Laplace(1 / gamma): I is the entropy of the sum minus that of the noise.
     n, gammas = 100, [1.0, 10.0, 100.0]
@@ -174,6 +176,7 @@ def test_structured_loss_against_quadrature():
     assert others(report) == []
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(
     ("posterior", "population", "gammas"),
     [
@@ -242,6 +245,7 @@ def _normalizer_errors(track, posterior, population, n, count):
     return np.array(errors)
 
 
+@pytest.mark.trust
 def test_too_few_datasets_for_the_information_are_noticed():
     report = gdp.audit(gaussian_mean(3), gaussian_examples(3), 20, [1.0, 100.0], 64, progress=False)
     hit = [w for w in report.warnings if "ceiling" in w]
@@ -250,6 +254,7 @@ def test_too_few_datasets_for_the_information_are_noticed():
     assert "num_information" in hit[0]
 
 
+@pytest.mark.trust
 def test_a_missed_mode_is_noticed_by_integration():
     # All chains of a dataset find one of two modes: bridging misses log 2, integration does not.
     two_modes = gdp.GibbsPosterior(
@@ -264,6 +269,7 @@ def test_a_missed_mode_is_noticed_by_integration():
     assert any("thermodynamic integration" in w for w in last)
 
 
+@pytest.mark.trust
 def test_blocks_and_statistics_change_nothing(monkeypatch):
     problem = (gaussian_mean(2), gaussian_examples(2), 20, [0.1, 1.0], 100)
     whole = gdp.audit(*problem, progress=False)
@@ -278,6 +284,7 @@ def test_blocks_and_statistics_change_nothing(monkeypatch):
     look_at.jitted.clear_cache()
 
 
+@pytest.mark.trust
 def test_gamma_zero_has_no_information():
     report = gdp.audit(gaussian_mean(1, 1.0), gaussian_examples(1), 5, [0.0], 64, progress=False)
     assert abs(report["mutual_information_lower"][0]) < 1e-4
@@ -285,6 +292,7 @@ def test_gamma_zero_has_no_information():
     assert "generalization_lower" not in report.columns
 
 
+@pytest.mark.trust
 def test_sigma_comes_from_where_it_says():
     settings = {"num_datasets": 64, "progress": False}
     problem = (linear_regression(2.0), regression_examples, 20, [1.0])
@@ -315,6 +323,7 @@ def test_bad_input(settings, message):
         gdp.audit(gaussian_mean(1), gaussian_examples(1), 5, [1.0], 64, progress=False, **settings)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("dtype", ["float64"], indirect=True)
 def test_double_precision(dtype):
     # Quadratic losses are compared by two matrix products, whose result is of the caller's type.

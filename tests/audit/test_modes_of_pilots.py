@@ -43,6 +43,7 @@ def audit(dim, *places, **named):
     return gdp.audit(FLAT[dim], table, 1, [1.0], **COUNTS)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("dim", [1, 5])
 def test_they_alarm_where_it_matters_and_nowhere_else(dim, seen):
     assert "several-modes" in names(audit(dim, 0.0, 12.0, 0.6))
@@ -75,6 +76,7 @@ def test_they_alarm_where_it_matters_and_nowhere_else(dim, seen):
         assert seen[-1].ladder_excess < 0.01
 
 
+@pytest.mark.trust
 def test_searches_compile_nothing_but_the_ladder(monkeypatch):
     """They begin far away in the program that pilots have compiled: no loss is traced again."""
     calls = []

@@ -21,6 +21,7 @@ def logistic(x, y=None):
         numpyro.sample("y", dist.Bernoulli(logits=x @ w), obs=y)
 
 
+@pytest.mark.trust
 def test_an_audit_takes_three_lines_and_equals_the_built_in_loss():
     posterior = gdp.GibbsPosterior.from_numpyro(logistic, args=(X, Y))
     table = gdp.populations.Table(posterior.data)
@@ -67,6 +68,7 @@ def schools(num_schools, sigma, y=None):
         numpyro.sample("y", dist.Normal(mu + tau * z, sigma), obs=y)
 
 
+@pytest.mark.trust
 def test_examples_with_parameters_of_their_own_are_replaced_in_their_places():
     sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
     y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
@@ -82,6 +84,7 @@ def test_examples_with_parameters_of_their_own_are_replaced_in_their_places():
     assert report["population_risk"][0] > entropy > report["empirical_risk"][0]
 
 
+@pytest.mark.trust
 def test_a_simulated_population_has_the_known_answer():
     # The flat Gaussian mean: on-average KL = gamma v / n, with v = 1.
     posterior = gdp.GibbsPosterior.from_numpyro(mean, args=(0, np.zeros(10)), examples=("y",))
@@ -93,6 +96,7 @@ def test_a_simulated_population_has_the_known_answer():
     assert abs(report["on_average_kl"][0] - 1 / 20) < 4 * report["on_average_kl_se"][0]
 
 
+@pytest.mark.trust
 def test_datasets_with_parameters_of_their_own_are_said_to_have_them():
     posterior = gdp.GibbsPosterior.from_numpyro(logistic, args=(X, Y))
     population = gdp.populations.from_numpyro(logistic, args=(X, Y))

@@ -64,6 +64,7 @@ def test_a_gaussian_posterior_takes_one_step_a_draw_and_hardly_a_burn_in(tuned):
     assert report["virial"] == pytest.approx(1, abs=4 * report["virial_se"].max())
 
 
+@pytest.mark.trust
 def test_what_the_user_sets_is_left_alone(tuned):
     kernel = gdp.HMC(num_leapfrog=4)
     (chosen,), _ = tuned(
@@ -75,6 +76,7 @@ def test_what_the_user_sets_is_left_alone(tuned):
     assert steps(chosen.inputs.schedule) == (3, 16)
 
 
+@pytest.mark.trust
 def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned):
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
     (chosen,), fast = tuned(posterior, logistic_examples, 100, [1.0], num_datasets=512)
@@ -89,6 +91,7 @@ def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned)
     assert abs(gap[0]) < 4 * slow["on_average_kl_se"][0]
 
 
+@pytest.mark.trust
 def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned, monkeypatch):
     (chosen,), report = tuned(private_mean(), truncated_normals, 100, [10.0])
     assert int(chosen.inputs.schedule.num_adapt_rounds) == 0
@@ -145,6 +148,7 @@ def test_the_choice_between_estimators():
     assert chosen([], 0.0, []) == "one-sided"
 
 
+@pytest.mark.trust
 def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
     # Ridge regression with more coefficients than examples: 2 nats on average, some pairs far more.
     # One-sided, 512 draws leave 3% of bias, and the mean correction is no more than that.
@@ -164,6 +168,7 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
     assert any("heavy tails" in warning for warning in forced.warnings)
 
 
+@pytest.mark.trust
 def test_datasets_that_one_side_cannot_tell_are_taken_from_both(monkeypatch, tmp_path):
     # As if the pilots had happened to be 32 datasets without large pairs.
     monkeypatch.setattr(OnAverageKL, "choose", lambda *_: "one-sided")
@@ -197,6 +202,7 @@ def test_default_ghosts_are_as_many_as_examples_within_limits_and_rows():
     assert default_ghosts(private_mean(), table, 50) == 20
 
 
+@pytest.mark.trust
 def test_slow_chains_on_a_box_get_a_longer_burn_in_and_fast_ones_do_not(tuned):
     # 16 steps left 2% of bias at gamma = 0.1, too small a drift for pilots to see.
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))

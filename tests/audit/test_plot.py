@@ -157,6 +157,7 @@ def test_an_overlay_is_one_panel_of_one_unit():
 LONG = tuple(float(g) for g in np.geomspace(1e-3, 1e3, 12))
 
 
+@pytest.mark.trust(but=["plain", "one gamma", "twelve gammas", "edges"])
 @pytest.mark.parametrize(
     "found",
     [

@@ -232,6 +232,7 @@ def test_the_bar_says_what_is_left(terminal):
     assert "51/100" in last
 
 
+@pytest.mark.trust
 def test_an_audit_says_that_it_compiles(terminal):
     screen = terminal()
     posterior = gdp.GibbsPosterior(  # a program that no other test has compiled
@@ -246,6 +247,7 @@ def test_an_audit_says_that_it_compiles(terminal):
     assert not [t for t in threading.enumerate() if t.name == "gibbs_dp_clock"]
 
 
+@pytest.mark.trust
 def test_an_audit_into_a_pipe_says_its_stages(capsys):
     gdp.audit(gaussian_mean(1), gaussian_examples(1), 20, [0.5, 1.0], 64)
     told = capsys.readouterr().err.splitlines()

@@ -107,6 +107,7 @@ def test_the_least_risk_and_its_error_bars(noise):
     assert (np.abs(np.mean(pulls, axis=0)) < 4 / math.sqrt(40)).all()
 
 
+@pytest.mark.trust
 def test_the_least_risk_of_audits():
     """Sums on a lattice, 256 datasets: within 4 standard errors (false alarm 6e-5)."""
     law = dist.Normal(jnp.zeros(1), math.sqrt(0.2))

@@ -52,6 +52,7 @@ def block_files(folder):
     return sorted(folder.glob("*/gamma-*/blocks-*/*.npz"))
 
 
+@pytest.mark.trust
 def test_a_store_changes_no_number_and_a_rerun_runs_nothing(plain, tmp_path, monkeypatch):
     assert audit(store=tmp_path).rows == plain.rows
     assert len(block_files(tmp_path)) == BLOCKS

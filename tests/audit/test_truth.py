@@ -21,6 +21,7 @@ def z_score(report, column, truth, truth_se=0.0):
 
 # The other half of dimensions and priors, in single precision and up to gamma = 100, is in
 # test_information.py.
+@pytest.mark.trust(but="1-1.0-float64")
 @pytest.mark.parametrize(
     ("dim", "prior_scale", "dtype"),
     [
@@ -61,6 +62,7 @@ BOUNDED |= {1: FLAT[1], 10: FLAT[10], 100: FLAT[100]}
 EXCESS = {0.01: 0.507, 0.1: 0.0538, 1: 0.00840, 10: 0.00386, 100: 0.00341}
 
 
+@pytest.mark.trust(but="None-table0-float32")
 @pytest.mark.parametrize(
     ("theta_bound", "table", "dtype"),
     [(None, FLAT, "float32"), (2.0, BOUNDED, "float64"), (2.0, BOUNDED, "float32")],
@@ -94,6 +96,7 @@ def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
     assert not report.warnings
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("dtype", ["float32"], indirect=True)
 def test_private_mean_reproduces_figure_2a(dtype):
     gammas = [0.1, 1.0, 10.0, 100.0, 1000.0]

@@ -26,6 +26,7 @@ def report():
     )
 
 
+@pytest.mark.trust
 def test_ula_inflates_the_direct_estimate_and_leaves_the_gap_alone(report):
     """Closed form ``eps_KL = gamma / n``; the direct one is Var(delta) / 2, so inflated alike."""
     for row in report.rows:
@@ -74,6 +75,7 @@ def test_a_grid_of_gammas_compiles_once_and_the_step_follows_it():
     assert "no acceptance step" in draws.summary()
 
 
+@pytest.mark.trust
 def test_hmc_with_five_hundred_coordinates_has_the_exact_kl():
     """Above 512 there is no Laplace fit: diagonal adaptation, against the closed form."""
     dim, gamma, n = 520, 0.01, 5

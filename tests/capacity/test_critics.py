@@ -58,6 +58,7 @@ def estimates(case, precision="float32"):
     return dict(zip(CLASSES, zip(mean, se, errors.mean(axis=0), strict=True), strict=True))
 
 
+@pytest.mark.trust
 def test_a_shift_is_linear(precision):
     truth = gaussian_kl(*SHIFT)
     found = estimates(SHIFT, precision)

@@ -63,6 +63,7 @@ def estimates():
     return values.mean(axis=1), values.std(axis=1, ddof=1) / math.sqrt(NUM_PAIRS)
 
 
+@pytest.mark.trust
 def test_linear_functions_of_features():
     mean, se = (found[0] for found in estimates())
     # N(0.8, 1) against N(0, 1): the whole KL; of the square, an exponential family of its own.

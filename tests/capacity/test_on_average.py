@@ -38,6 +38,7 @@ def found(posterior):
     )
 
 
+@pytest.mark.trust
 def test_gaussian_posteriors_are_seen_by_linear_critics(found):
     # N(mean, 1 / (n gamma)): the KL of a pair is linear in theta, and gamma / n on average.
     assert not found.warnings
@@ -113,6 +114,7 @@ def distance_to_mean(theta, z):
     return jnp.abs(jnp.mean(z) - theta)
 
 
+@pytest.mark.trust
 def test_structured_losses_are_taken_in_double_precision(float64):
     # The Laplace mechanism: a linear critic sees a bit more than half.
     posterior = gdp.GibbsPosterior(

@@ -115,6 +115,7 @@ def islands():
     return run_frozen(POSTERIOR, batch, GAMMAS, SAMPLER, segments, keys)
 
 
+@pytest.mark.trust
 def test_what_bounds_rest_on_is_unbiased(islands):
     """E C^ = C and E C^ Rhat^ = C Rhat, within 4 standard errors: a false alarm in 2,600."""
     log_c, risk = quadrature(GAMMAS)

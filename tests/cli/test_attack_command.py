@@ -30,6 +30,7 @@ def guarantee(here):
     return "release.json"
 
 
+@pytest.mark.trust
 def test_a_problem_prints_a_table_and_saves_it_with_a_picture_and_a_page(run, here):
     ran = run(*PROBLEM, "--gammas", 0.1, 3, "--out", "found", "--html", "found/attack.html")
     assert ran.status == 0
@@ -74,6 +75,7 @@ def test_a_guarantee_beside_a_problem_is_what_is_compared_with(run, guarantee, m
     }
 
 
+@pytest.mark.trust
 def test_a_guarantee_alone_says_what_it_allows_and_that_nothing_was_run(run, here, guarantee):
     text = run("attack", "--guarantee", guarantee).out
     assert text.startswith("(0.5, 1e-06)-DP, add-remove neighbours, 1 draw at gamma = 1\n")

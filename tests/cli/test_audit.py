@@ -30,6 +30,7 @@ def single_precision_afterwards():
     jax.config.update("jax_enable_x64", False)
 
 
+@pytest.mark.trust
 def test_json_holds_one_object_per_gamma_and_nothing_else_is_on_stdout(run, tmp_path):
     out = tmp_path / "new" / "one"
     ran = run("audit", "--gammas", 0.1, 1, "linear-regression", "--json", *SMALL, "--out", out)

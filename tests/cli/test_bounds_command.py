@@ -24,6 +24,7 @@ def table(tmp_path, monkeypatch):
     Path("t.csv").write_text("\n".join(["x,ill", "9.5,y", *rows]))
 
 
+@pytest.mark.trust
 def test_a_table_has_the_epsilon_that_calibrate_inverts(run, table):
     """The gamma that calibrate finds for an epsilon has that epsilon in the audit."""
     bounds = ("--x-bound", 1.5, "--theta-ball", 2)

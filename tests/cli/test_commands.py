@@ -14,6 +14,7 @@ def test_version_and_help(run, capsys):
     assert "--theta-bound" not in helped
 
 
+@pytest.mark.trust
 def test_figure2_prints_z_scores_and_saves_both_panels(run, tmp_path):
     words = ("figure2", "--num-datasets", 256, "--gammas", 1, 10, "--out", tmp_path)
     ran = run(*words, "--json")
@@ -43,6 +44,7 @@ def test_figure2_has_two_gammas_a_decade_and_refuses_other_panels():
         figure2.figure2(gammas={"a": (1.0,)})
 
 
+@pytest.mark.trust
 def test_sample_writes_draws_and_prints_diagnostics(run, tmp_path):
     words = ("sample", "gaussian-mean", "--dim", 2, "--gamma", 1, "--n", 50, "--num-samples", 100)
     ran = run(*words, "--json", "--out", tmp_path)
@@ -56,6 +58,7 @@ def test_sample_writes_draws_and_prints_diagnostics(run, tmp_path):
     np.testing.assert_allclose(sd, 50**-0.5, rtol=0.25)
 
 
+@pytest.mark.trust
 def test_sample_takes_all_rows_of_a_table(run, tmp_path):
     pytest.importorskip("sklearn")
     ran = run("sample", "breast-cancer", "--gamma", 0.1, "--num-samples", 50, "--out", tmp_path)

@@ -75,6 +75,7 @@ def test_choices_and_files(offered):
     assert offered("sample", "gaussian-mean", "--out", "") == {"results"}
 
 
+@pytest.mark.trust
 def test_other_shells(run):
     zsh = run("completion", "zsh").out
     assert zsh.startswith("#compdef gibbs-dp\n")

@@ -21,6 +21,7 @@ def plain(run):
     return ran.out
 
 
+@pytest.mark.trust
 def test_an_address_and_a_file_name_a_cluster(run, plain, tmp_path):
     with distributed.LocalCluster(**HERE, protocol="tcp") as here:
         by_address = run(*ASKED, "--dask", here.scheduler_address)
@@ -32,6 +33,7 @@ def test_an_address_and_a_file_name_a_cluster(run, plain, tmp_path):
     assert run("merge", tmp_path / "store", "--json").out == plain
 
 
+@pytest.mark.trust
 def test_local_starts_one_and_shares_compiled_programs(run, plain, monkeypatch):
     asked = {}
 

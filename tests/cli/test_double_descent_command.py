@@ -22,6 +22,7 @@ def asked(monkeypatch):
     return found
 
 
+@pytest.mark.trust
 def test_every_number_of_features_is_audited_beside_its_closed_form(run, asked, tmp_path):
     words = ("--num-features", 6, 3, "--gammas", 0.5, 2, "--n", 5, "--num-references", 200)
     more = ("--activation", "relu", "--num-datasets", 7, "--json", "--out", tmp_path)
@@ -41,6 +42,7 @@ def test_every_number_of_features_is_audited_beside_its_closed_form(run, asked, 
     np.testing.assert_array_equal(saved["num_features"], [3, 3, 6, 6])
 
 
+@pytest.mark.trust
 def test_the_table_is_readable_and_bad_input_one_line(run, asked):
     ran = run("double-descent", "--num-features", 2, "--gammas", 1, "--num-references", 20)
     assert ran.out.splitlines()[0].split()[:3] == ["num_features", "gamma", "on_average_kl"]

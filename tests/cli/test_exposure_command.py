@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 
+@pytest.mark.trust
 def test_rows_of_a_file_are_listed_and_saved(run, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=40)

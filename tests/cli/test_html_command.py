@@ -27,6 +27,7 @@ def page(path):
     return seen(Path(path).read_text(encoding="utf-8"))
 
 
+@pytest.mark.trust
 def test_an_audit_writes_its_page_beside_what_it_prints(run, here):
     ran = run(*AUDIT, "--html", "new/folder/audit.html")
     assert ran.status == 0
@@ -39,6 +40,7 @@ def test_an_audit_writes_its_page_beside_what_it_prints(run, here):
     assert found.tags.count("svg") >= 2
 
 
+@pytest.mark.trust
 def test_a_hostile_table_is_text_on_every_page(run, here):
     rng = np.random.default_rng(3)
     rows = [f'{x:.3f},"{EVIL}{i % 2}",{"yn"[i % 3 > 0]}' for i, x in enumerate(rng.normal(size=60))]
@@ -100,6 +102,7 @@ def test_a_bad_path_is_refused_in_a_sentence_before_the_work(run, here, monkeypa
     assert told.endswith("give a file in a folder that you may write to.")
 
 
+@pytest.mark.trust
 def test_a_disk_that_is_full_at_the_end_is_told_with_what_is_finished(run, here, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -115,6 +118,7 @@ def test_a_disk_that_is_full_at_the_end_is_told_with_what_is_finished(run, here,
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.trust
 def test_processes_that_share_a_store_make_no_page_and_merge_does(run, here):
     store = ("--store", "s", "--num-processes", 2, "--process-id", 0)
     told = refused(run, *AUDIT, *store, "--html", "a.html")
@@ -148,6 +152,7 @@ def charges():
     return list(gdp.Ledger("l").charges())
 
 
+@pytest.mark.trust
 def test_the_page_of_a_release_has_what_is_public_and_no_record(run, table):
     ran = run(*RELEASE, "--html", "r.html")
     assert ran.status == 0

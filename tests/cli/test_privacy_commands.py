@@ -36,6 +36,7 @@ def test_calibrate_inverts_the_accountant(run):
     assert "range R between neighbours      32" in text
 
 
+@pytest.mark.trust
 def test_calibrate_a_chain_and_save(run, tmp_path):
     words = ("calibrate", "logistic-regression", "--dim", 2, "--x-bound", 1, "--chain")
     target = ("--epsilon", 1, "--delta", 1e-6, "--max-steps", 8)

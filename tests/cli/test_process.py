@@ -44,6 +44,7 @@ def environment(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
+@pytest.mark.trust
 def test_ctrl_c_saves_finished_blocks_whole_and_says_so(environment, tmp_path):
     out = tmp_path / "out"
     words = ("audit", "gaussian-mean", "--gammas", "1", "--num-datasets", "1000000", "--out", out)

@@ -67,6 +67,7 @@ def whole(run, environment):
     return WHOLE[0]
 
 
+@pytest.mark.trust
 def test_killed_at_any_moment_it_ends_with_the_same_numbers(run, whole, environment, tmp_path):
     rng = np.random.default_rng(5)
     for count in sorted(rng.integers(1, NUM_BLOCKS - 8, 3)):
@@ -77,6 +78,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_numbers(run, whole, environm
     assert run("merge", tmp_path, "--json").out == whole
 
 
+@pytest.mark.trust
 def test_processes_share_a_store_by_flags_or_slurm_and_merge_reports(
     run, whole, tmp_path, monkeypatch
 ):

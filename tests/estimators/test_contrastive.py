@@ -184,6 +184,7 @@ def test_failed_datasets_and_padding_are_left_out():
     np.testing.assert_allclose(checks.correction(se), correction_of(few, se), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.trust
 def test_chunks_of_rows_change_nothing(monkeypatch):
     rng = np.random.default_rng(7)
     table, owner = rng.normal(size=(64, 32)), np.repeat(np.arange(32), 2)

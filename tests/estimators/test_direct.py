@@ -43,6 +43,7 @@ def estimates(gamma, slopes, repeats=4000):
     return jax.tree.map(lambda a: np.asarray(a, np.float64), run(keys))
 
 
+@pytest.mark.trust(but="0.01")
 @pytest.mark.parametrize("gamma", [3e-4, 0.01, 0.3])
 def test_jackknife_removes_the_plug_in_bias(gamma, slopes):
     # False-alarm rate of |z| <= 4: 6e-5. Second-order bias is below a hundredth of the standard
@@ -56,6 +57,7 @@ def test_jackknife_removes_the_plug_in_bias(gamma, slopes):
     assert found.plug_in.mean() == pytest.approx(truth * (1 - 1 / 64), rel=0.01)
 
 
+@pytest.mark.trust
 def test_the_tail_is_the_mean_square_of_the_pairs_corrections(slopes):
     train, ghost = slopes[0][:4], slopes[1][:3]
     whole = direct_kl(*linear_losses(jax.random.key(4), train, ghost), WEIGHT, jnp.asarray(0.3))
@@ -72,6 +74,7 @@ def test_the_tail_is_the_mean_square_of_the_pairs_corrections(slopes):
     assert 1 < 64 * np.sqrt(found.tail.mean() / found.value.mean()) < 1.5
 
 
+@pytest.mark.trust
 def test_ratios_whose_squares_no_float32_holds_are_what_double_precision_says(slopes):
     theta = np.random.default_rng(5).normal(size=(CHAINS, SAMPLES, 1))
     found = []
@@ -95,6 +98,7 @@ def all_deltas(train, ghost):
     return 0.7 * (ghost[..., None, :] - train[..., :, None]).reshape(CHAINS, SAMPLES, -1)
 
 
+@pytest.mark.trust
 def test_all_pairs_equal_the_pair_by_pair_form(dtype, slopes):
     few = [jnp.asarray(x[:4]) for x in slopes]  # both jackknife all 16 pairs
     train, ghost = linear_losses(jax.random.key(2), *few)
@@ -182,6 +186,7 @@ def relative_bias(kl, repeats=24_000):
     return found.mean() / kl - 1, found.std() / np.sqrt(repeats) / kl
 
 
+@pytest.mark.trust
 def test_jackknife_allows_for_noise_that_chains_share(monkeypatch):
     # Second-order bias is 0.02% here; false-alarm rate of |z| <= 4: 6e-5.
     bias, se = relative_bias(kl=0.1)
@@ -191,6 +196,7 @@ def test_jackknife_allows_for_noise_that_chains_share(monkeypatch):
     assert bias > 4 * se
 
 
+@pytest.mark.trust
 def test_of_very_many_pairs_groups_stand_for_all():
     # 203 x 64 pairs: six groups would not divide 64, four do, and three examples are left over.
     # By hand, over the pairs within groups, without the jackknife; and its correction on a part.

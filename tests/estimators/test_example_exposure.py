@@ -38,6 +38,7 @@ def test_sums_over_all_parameters_are_exact(gamma, num_ghosts):
 
 # Draws of chains that share the noise of their steps, as those of an audit may: of each step, the
 # mean is kept near that of the posterior.
+@pytest.mark.trust(but="True")
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_few_draws_are_unbiased(is_shared):
     n, num_ghosts, repeats, gamma = 10, 8, 3000, 1.0

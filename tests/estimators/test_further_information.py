@@ -88,6 +88,7 @@ def t_information(gamma):
     return 0.5 * np.abs(p - (p @ WEIGHT)[:, None]).sum(0) @ WEIGHT
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("index", range(3))
 def test_bounds_are_on_their_side_of_the_truth_in_mean_and_close(index):
     gamma = GAMMAS[index]

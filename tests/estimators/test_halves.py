@@ -39,6 +39,7 @@ def gaussian_bounds(rng, count, dim, ratio):
     return sums.result(above.baseline()), sums.result(), above.bound()
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("dim", "ratio"), [(1, 0.3), (3, 0.03)])
 def test_bounds_of_gaussian_information_cover_it_at_128_datasets(dim, ratio):
     truth = dim / 2 * np.log1p(ratio)

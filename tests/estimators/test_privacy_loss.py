@@ -36,6 +36,7 @@ def z_scores(values, truth):
 
 
 # Four standard errors at a dozen numbers a case: a false alarm once in a thousand.
+@pytest.mark.trust(but="0.3-1")
 @pytest.mark.parametrize(("mu", "num_releases"), [(0.02, 1), (0.3, 1), (0.8, 1), (0.3, 3)])
 def test_one_side(mu, num_releases):
     def one(key):
@@ -75,6 +76,7 @@ def test_both_sides(mu):
     assert abs(profile[:, at_one].mean() - truth) < 4 * se + 0.015 * truth
 
 
+@pytest.mark.trust
 def test_a_missing_normalizer_is_seen():
     """``delta`` alone is no privacy loss: far apart normalizers would show at once."""
     delta = draws(jax.random.key(3), 1.0, (NUM_PAIRS, *SHAPE))
@@ -122,6 +124,7 @@ def test_weights_count():
     np.testing.assert_allclose(found.auc, other.auc, atol=1e-5)
 
 
+@pytest.mark.trust
 def test_exact_sums_are_not_jackknifed():
     """One chain of weighted points: two states, by hand."""
     p, q = np.array([0.7, 0.3]), np.array([0.4, 0.6])

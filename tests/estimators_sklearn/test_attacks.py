@@ -9,6 +9,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NUM_DRAWS, LEVEL = 3000, 1e-4
 
 
+@pytest.mark.trust(but="mean, pure")
 @pytest.mark.parametrize(
     "name", ["direction", "gaussian", "posterior: Huber on a ball", "mean, pure", "median, pure"]
 )

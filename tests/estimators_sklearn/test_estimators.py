@@ -33,6 +33,9 @@ def blobs(n=400, dim=3, num_classes=2, seed=0):
     return x, y
 
 
+@pytest.mark.trust(
+    but=["GibbsMean()", "GibbsMedian(delta=1e-06)", "GibbsClassifier(delta=1e-05, num_draws=3)"]
+)
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize(
     "estimator",
@@ -50,6 +53,7 @@ def test_scikit_learns_own_checks(estimator):
     check_estimator(estimator)
 
 
+@pytest.mark.trust(but=["0.5-2-0.0", "0.5-2-1e-05", "5.0-3-0.0", "50.0-3-1e-05"])
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 @pytest.mark.parametrize("num_classes", [2, 3])
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 50.0])
@@ -185,6 +189,7 @@ def test_grid_searches_say_that_each_fit_spends(tmp_path):
     assert copy.deepcopy(model).ledger is not None
 
 
+@pytest.mark.trust(but=["gaussian", "direction", "posterior", "rejection"])
 @pytest.mark.parametrize("mechanism", ["gaussian", "direction", "posterior", "chain", "rejection"])
 def test_every_mechanism_fits(mechanism):
     x, y = blobs(200, dim=2)

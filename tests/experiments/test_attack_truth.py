@@ -86,6 +86,7 @@ def of(found, name):
     return [row for row in found.rows() if row["attacker"] == name]
 
 
+@pytest.mark.trust(but="on_a_lattice-1")
 @pytest.mark.parametrize(("fixture", "dim"), [("on_a_lattice", 1), ("on_chains", 4)])
 def test_gaussian_means(fixture, dim, request):
     found, _ = request.getfixturevalue(fixture)
@@ -111,6 +112,7 @@ def test_shadow_draws_are_nearly_as_good_and_one_threshold_is_not(on_chains):
     assert loss < 0.5 * optimal
 
 
+@pytest.mark.trust
 def test_the_laplace_mechanism(run):
     p, gammas = private_mean(), (10.0, 100.0, 1000.0)
     found, _ = run(p.posterior, p.population, 100, gammas, key=7, domain=p.domain)
@@ -184,6 +186,7 @@ def test_the_worst_pair_against_the_worst_case_and_a_promise_that_is_false(run):
     assert warned(result, measured_rows(result, separate, names, honest, computed)) == []
 
 
+@pytest.mark.trust
 def test_the_worst_pair_of_a_mean_is_the_widest():
     # delta = gamma theta . (z - z'), up to a constant: in one dimension it varies most for the
     # two fresh examples that are farthest apart.

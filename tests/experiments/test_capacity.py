@@ -126,6 +126,7 @@ def quick(monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
 
 
+@pytest.mark.trust
 def test_command(quick, capsys, tmp_path):
     assert main(["capacity", "--json", "--num-datasets", "4", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr()

@@ -46,6 +46,7 @@ def test_groups_of_approximate_dp_are_checked_by_hockey_sticks(monkeypatch):
     assert len(failures(notions_properties.approximate_group_records())) == 3
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("gamma", "is_least"), [(1.0, True), (1.5, False)])
 def test_sampled_draws_cannot_be_moved_downhill_unless_of_another_temperature(gamma, is_least):
     """16 maps, one-sided at 4 standard errors: false alarms below 1 in 1,000."""

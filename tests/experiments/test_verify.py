@@ -167,6 +167,7 @@ def test_sampled_comparisons_read_every_report():
     assert "a structured loss that is a sum is the sum" in found
 
 
+@pytest.mark.trust
 def test_a_real_audit_agrees(monkeypatch):
     monkeypatch.setattr(verify_sampled, "NUM_DATASETS", 256)
     reports = fake_reports()
@@ -195,6 +196,7 @@ def dependent_reports(factor=1.0):
     }
 
 
+@pytest.mark.trust
 def test_dependent_comparisons_read_every_report():
     checks = verify_dependent.compare_dependent(dependent_reports())
     assert len(checks) == 8
@@ -203,6 +205,7 @@ def test_dependent_comparisons_read_every_report():
     assert len([c for c in wrong if not c.holds]) == 8
 
 
+@pytest.mark.trust
 def test_a_chain_of_another_law_is_caught(monkeypatch):
     reports = {"Markov chain": verify_dependent.dependent_audits()["Markov chain"]()}
     assert not failures(verify_dependent.compare_dependent(reports))
@@ -211,6 +214,7 @@ def test_a_chain_of_another_law_is_caught(monkeypatch):
     assert not any(check.holds for check in wrong)
 
 
+@pytest.mark.trust
 def test_everything_exact_holds_and_every_bound_is_checked(called, capsys, tmp_path):
     assert main(["verify", "--exact-only", "--json", "--out", str(tmp_path / "new")]) == 0
     printed = capsys.readouterr()

@@ -270,6 +270,7 @@ def test_a_start_outside_begins_at_the_nearest_point():
     np.testing.assert_allclose(draws[0], [0.6, 0.8], atol=1e-3)
 
 
+@pytest.mark.trust(but=["linear-away from zero", "linear-balls"])
 @pytest.mark.parametrize(
     ("loss", "prior"),
     [

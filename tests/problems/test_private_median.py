@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.problems import build_problem
@@ -24,6 +25,7 @@ def exact_kl(y, ghosts, gamma):
     return np.mean(delta @ weight + np.log(np.exp(-delta) @ weight))
 
 
+@pytest.mark.trust
 def test_sampled_on_average_kl_is_that_of_quadrature():
     problem = build_problem("private-median")
     report = gdp.audit(

@@ -26,6 +26,7 @@ def datasets(population, key=0):
     return jax.tree.map(np.asarray, (*train, *ghosts))
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("p", "activation"), [(10, "tanh"), (30, "relu")])
 def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
     problem = build_problem("random-features", num_features=p, activation=activation)
@@ -61,6 +62,7 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
     assert not report.warnings
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("p", [N, 60])
 def test_a_kl_of_many_nats_is_not_taken_from_one_side(p):
     # The jackknife's shift, which shows a failing one-sided estimate elsewhere, is 2% of such a

@@ -136,6 +136,7 @@ def p_values(model, kernel, kind=gdp.GibbsPosterior):
     ]
 
 
+@pytest.mark.trust(but=["Regression-HMC", "Rate-MALA"])
 @pytest.mark.parametrize(
     ("model", "kernel"),
     [

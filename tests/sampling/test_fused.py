@@ -120,6 +120,7 @@ def test_other_losses_and_priors(loss, prior, dim, n, is_joint):
     same(*both({}, posterior(loss, prior, dim), data, traced(), is_joint), 2e-5)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("dim", "n"), [(10, 50), (17, 23)])
 def test_many_coordinates(dim, n):
     model, data = posterior(gdp.losses.logistic, NORMAL, dim), examples(dim, n, labels=True)

@@ -23,6 +23,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
+@pytest.mark.trust
 def test_two_processes_draw_what_one_draws(tmp_path):
     root = str(Path(gdp.__file__).parents[1])
     environment = os.environ | {

@@ -108,6 +108,7 @@ class TwiceAsCold(gdp.HMC):
         return super().step_all(noise, states, lambda v: 2 * potential(v), tuning)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("is_broken", [False, True])
 def test_gaussian_normalizers_and_a_kernel_that_breaks_them(is_broken):
     dim, gammas = 4, [0.1, 1.0]
@@ -154,6 +155,7 @@ def test_systematic_takes_each_as_often_as_its_weight_says():
     assert np.asarray(lost).tolist() == list(range(6))
 
 
+@pytest.mark.trust
 def test_a_flat_prior_begins_at_a_wide_normal_over_modes_far_apart():
     def loss(theta, z):
         return -jnp.logaddexp(
