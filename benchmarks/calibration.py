@@ -39,7 +39,13 @@ KERNELS = {
     "SMC": gdp.SMC(),
 }
 ENGINE = "engine of audits"
+SAMPLERS = (*KERNELS, ENGINE)
 QUICK = ("normal mean", "two hills")
+
+
+def names_of(warnings):
+    """Return the names in brackets at the ends of warnings."""
+    return [str(w).rpartition("[")[2].rstrip("]") for w in warnings]
 
 
 def pairs(model, num_datasets, seed):
@@ -68,17 +74,33 @@ def ranks_of_sample(model, kernel, num_datasets, seed):
     drawn = jax.tree.map(lambda a: jnp.asarray(a[:, chosen]), drawn)
     found = jax.jit(jax.vmap(jax.vmap(statistics, in_axes=(0, None))))(drawn, data)
     true = jax.jit(jax.vmap(statistics))(theta, data)
-    # Ties, which only rounding makes, are broken by half.
-    below = np.asarray(found < true[:, None]).sum(1) + 0.5 * np.asarray(found == true[:, None]).sum(
-        1
+    below, ties = (np.asarray(a) for a in jax.vmap(below_and_ties)(found, true))
+    return (
+        broken(below, ties, seed),
+        NUM_RANKED,
+        names_of(draws.warnings),
     )
-    return below, NUM_RANKED, [str(w).rpartition("[")[2].rstrip("]") for w in draws.warnings]
+
+
+def below_and_ties(drawn, true):
+    """How many draws are below the truth, and how many are it but for rounding.
+
+    Absolute losses are flat between the middle two of an even number of examples.
+    """
+    near = 1e-5 * (jnp.abs(true) + 1.0)
+    return jnp.sum(drawn < true - near, axis=0), jnp.sum(jnp.abs(drawn - true) <= near, axis=0)
+
+
+def broken(below, ties, seed):
+    """Ranks with ties broken by chance: truth and draws are exchangeable."""
+    return below + np.random.default_rng(seed).integers(0, ties, endpoint=True)
 
 
 class RankValues(NamedTuple):
-    """Of each dataset: how many chains' last draws are below the parameter, by statistic."""
+    """Of each dataset: how many chains' last draws are below the parameter, and are it."""
 
     below: Any
+    ties: Any
 
 
 class Ranks(Quantity):
@@ -97,7 +119,7 @@ class Ranks(Quantity):
             return jnp.append(ravel_pytree(theta)[0], loss)
 
         drawn = jax.vmap(lambda u: statistics(view.posterior.constrain(u)))(view.draws.u[:, -1])
-        return RankValues(jnp.sum(drawn < true, axis=0).astype(drawn.dtype))
+        return RankValues(*(a.astype(drawn.dtype) for a in below_and_ties(drawn, true)))
 
 
 def ranks_of_engine(model, num_datasets, seed):
@@ -108,11 +130,13 @@ def ranks_of_engine(model, num_datasets, seed):
         first, second = jax.random.split(key)
         theta = model.draw(first)
         data = model.data(second, theta)
-        # Examples beyond the model's own are fresh ones, which nothing here looks at.
-        rows = jnp.arange(n) % jax.tree.leaves(data)[0].shape[0]
+        size = jax.tree.leaves(data)[0].shape[0]
+        # Ghosts and whatever else is asked for are further examples of the same parameter.
+        more = [model.data(jax.random.fold_in(second, i), theta) for i in range(1, -(-n // size))]
         loss = jnp.sum(jax.vmap(lambda z: model.loss(theta, z))(data))
         carried = jnp.append(ravel_pytree(theta)[0], loss)
-        return jax.tree.map(lambda a: a[rows], data), jnp.tile(carried, (n, 1))
+        examples = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:n], data, *more)
+        return examples, jnp.tile(carried, (n, 1))
 
     data = jax.eval_shape(lambda key: model.data(key, model.draw(key)), jax.random.key(0))
     n, found = jax.tree.leaves(data)[0].shape[0], []
@@ -127,9 +151,10 @@ def ranks_of_engine(model, num_datasets, seed):
     finally:
         api.run_sweep, api.others = sweep, others
     result = found[-1][0].result()
-    below = np.asarray(result.summary.values.ranks.below, float)[result.is_good]
-    names = [str(w).rpartition("[")[2].rstrip("]") for w in report.warnings]
-    return below, result.settings.num_chains, names
+    ranks = result.summary.values.ranks
+    below, ties = (np.asarray(a).astype(int)[result.is_good] for a in (ranks.below, ranks.ties))
+    names = names_of(report.warnings)
+    return broken(below, ties, seed), result.settings.num_chains, names
 
 
 def judge(below, count):
@@ -183,14 +208,18 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, default=NUM_DATASETS)
     parser.add_argument("--seed", type=int, default=28)
     parser.add_argument("--only", nargs="*", help="models (default: all)")
+    parser.add_argument("--samplers", nargs="*", help=f"of {', '.join(SAMPLERS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="two models, few datasets")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     asked = parser.parse_args()
     names = QUICK if asked.quick else tuple(asked.only or MODELS)
     num_datasets = 64 if asked.quick else asked.datasets
-    rows = machine.rows_of_others("calibration", "model", names, asked.out) if asked.only else []
+    samplers = tuple(asked.samplers or SAMPLERS)
+    others = machine.rows_of_others("calibration", "model", (), asked.out)
+    is_part = asked.only or asked.samplers
+    rows = [r for r in others if is_part and not (r["model"] in names and r["sampler"] in samplers)]
     for name in names:
-        for sampler in (*KERNELS, ENGINE):
+        for sampler in samplers:
             rows.append(row(name, sampler, num_datasets, asked.seed))
             r = rows[-1]
             print(

@@ -28,6 +28,7 @@ extensions = [
     "copied_pages",
     "mathml",
     "shapes",
+    "trust_pages",
     "links",
 ]
 exclude_patterns = ["build", "extension", "tests"]
