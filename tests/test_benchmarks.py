@@ -15,8 +15,21 @@ HELPERS = {"machine", "peers_problems", "gpu_audits", "gpu_phases", "gpu_compile
 HELPERS |= {"posteriordb_cases", "posteriordb_models"}
 HELPERS |= {"multimodal_cases", "quadrature", "dp_vs_on_average_plot"}
 HELPERS |= {f"hard_targets_{part}" for part in ("models", "modes", "shapes", "truth")}
-HELPERS |= {"private_accuracy_peers", "private_accuracy_tables"}
 HELPERS |= {"calibration_models", "report_coverage_truth", "correctness_plot"}
+HELPERS |= {"private_accuracy_peers", "private_accuracy_tables", "lower_bounds"}
+HELPERS |= {
+    f"claims_{part}"
+    for part in (
+        "case",
+        "chains",
+        "correlated",
+        "estimators",
+        "holdout",
+        "mechanisms",
+        "release",
+        "sparse",
+    )
+}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 
 

@@ -1,0 +1,236 @@
+"""Langevin chains whose own guarantee holds: `release_chain` and `private_chain`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from claims_case import Case, epsilon_of_mu, patched
+from claims_release import BLOCK, DELTA, FLOAT, TOO_LARGE, released
+from lower_bounds import Runs
+
+import gibbs_dp as gdp
+from gibbs_dp import privacy
+from gibbs_dp.privacy import chain as guarantees
+from gibbs_dp.privacy import chain_run
+from gibbs_dp.privacy.releases import langevin_chain
+
+PAIR = np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]])
+UNIT = gdp.Domain(x_bound=1.0)
+NORMAL = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0))
+
+
+def hotter(module: Any, factor: float) -> AbstractContextManager[Any]:
+    """Copy of a file whose chains run at a gamma that much too large."""
+    real = module.run_langevin
+
+    def run(*args: Any, gamma: float, **options: Any) -> Any:
+        return real(*args, gamma=factor * gamma, **options)
+
+    return patched((module, "run_langevin", run))()
+
+
+WARMER: dict[str, Any] = {"weaker": partial(hotter, langevin_chain)}
+GAMMA = {"gamma x 8": partial(hotter, langevin_chain, TOO_LARGE)}
+
+
+def chains(
+    posterior: gdp.GibbsPosterior,
+    tables: tuple[Any, Any],
+    domain: gdp.Domain,
+    kernel: Any,
+    gamma: float,
+    adjacency: str = "replace-one",
+    block: int | None = None,
+    delta: float = DELTA,
+    **options: Any,
+) -> Callable[[int], tuple[Runs, Runs]]:
+    """Run `release_chain`, many chains a release; ``block`` of them where it must be few."""
+
+    def many(data: Any, count: int) -> Runs:
+        return released(
+            partial(privacy.release_chain, posterior),
+            adjacency,
+            data,
+            domain=domain,
+            kernel=kernel,
+            gamma=gamma,
+            delta=delta,
+            accept=FLOAT,
+            num_draws=count,
+            **options,
+        )
+
+    def run(count: int) -> tuple[Runs, Runs]:
+        parts = [block] * (count // block) if block else [count]
+        first, second = (np.concatenate([many(data, part) for part in parts]) for data in tables)
+        return first, second
+
+    return run
+
+
+def case(
+    name: str,
+    words: str,
+    posterior: gdp.GibbsPosterior,
+    tables: tuple[Any, Any],
+    domain: gdp.Domain,
+    kernel: gdp.ULA,
+    gamma: float,
+    num_draws: int = 1,
+) -> Case:
+    """Make a case of full-batch chains, which have Gaussian DP."""
+    mu = privacy.chain_guarantee(
+        posterior,
+        kernel,
+        gamma=gamma,
+        n=len(jax.tree.leaves(tables[0])[0]),
+        adjacency="replace-one",
+        domain=domain,
+        delta=DELTA,
+        num_draws=num_draws,
+    ).gdp
+    run = chains(posterior, tables, domain, kernel, gamma, in_zcdp=True)
+
+    def together(count: int) -> tuple[Runs, Runs]:
+        first, second = run(num_draws * count)
+        return first.reshape(count, -1), second.reshape(count, -1)
+
+    return Case(
+        name,
+        "gibbs_dp.privacy.release_chain",
+        words,
+        epsilon_of_mu(mu, DELTA),
+        together,
+        GAMMA,
+        delta=DELTA,
+        mu=mu,
+        **WARMER,
+    )
+
+
+def cases() -> Iterator[Case]:
+    """Last iterates on a line and on an interval, trajectories, minibatches."""
+    opposite = "one of two rows against its opposite"
+    found = privacy.calibrate_chain(
+        NORMAL, epsilon=1.0, delta=DELTA, n=2, adjacency="replace-one", domain=UNIT
+    )
+    yield case(
+        "chain, last iterate",
+        f"{opposite}; {found.kernel.num_steps} steps",
+        NORMAL,
+        PAIR,
+        UNIT,
+        found.kernel,
+        found.gamma,
+    )
+    yield case(
+        "chain, three draws",
+        f"{opposite}; 20 steps",
+        NORMAL,
+        PAIR,
+        UNIT,
+        gdp.ULA(0.1, 20),
+        0.1,
+        num_draws=3,
+    )
+    interval = gdp.GibbsPosterior(gdp.losses.linear, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
+    ends = tuple((np.ones((2, 1)), np.array([y, 0.0])) for y in (1.0, -1.0))
+    yield case(
+        "chain, projected",
+        "a label against its opposite; 40 steps on an interval",
+        interval,
+        ends,  # type: ignore[arg-type]
+        gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0)),
+        gdp.ULA(0.05, 40),
+        0.5,
+    )
+    # A loss that is not convex, on a line without a prior to speak of: the steps add up.
+    wave = gdp.losses.Declared(lambda theta, z: 3.0 * z * jnp.sin(theta[0]))
+    flat = gdp.GibbsPosterior(wave, dist.Normal(jnp.zeros(1), 100.0))
+    yield case(
+        "chain, composition of clipped steps",
+        f"{opposite}; 4 steps along a clipped wave",
+        flat,
+        (PAIR[0][:, 0], PAIR[1][:, 0]),
+        UNIT,
+        gdp.ULA(0.05, 4, clip=1.0),
+        0.5,
+    )
+    yield minibatches()
+    yield drawn_alone()
+
+
+def minibatches() -> Case:
+    """SGLD on Poisson samples, add-remove; the accountant is asked once for each setting."""
+    delta = 0.01
+    kernel = gdp.SGLD(step_size=0.1, num_steps=2, clip=1.0, sampling_rate=0.5)
+    gamma = 2.0
+    tables = np.array([[1.0], [0.0]]), np.array([[0.0]])
+    claim = privacy.chain_guarantee(
+        NORMAL, kernel, gamma=gamma, n=2, adjacency="add-remove", domain=UNIT, delta=delta
+    )
+    inner = chains(NORMAL, tables, UNIT, kernel, gamma, "add-remove", block=BLOCK, delta=delta, n=2)
+    asked = patched((guarantees, "subsampled_epsilon", cache(guarantees.subsampled_epsilon)))
+
+    def run(count: int) -> tuple[Runs, Runs]:
+        with asked():
+            return inner(count)
+
+    return Case(
+        "chain, minibatches",
+        "gibbs_dp.privacy.release_chain, SGLD",
+        "a row added to another; 2 steps at rate 0.5",
+        claim.epsilon,
+        run,
+        GAMMA,
+        delta=delta,
+        **WARMER,
+    )
+
+
+def drawn_alone() -> Case:
+    """Make the case of the chain without a ledger."""
+    kernel, gamma = gdp.ULA(0.1, 20), 0.2
+    options: dict[str, Any] = {
+        "gamma": gamma,
+        "domain": UNIT,
+        "adjacency": "replace-one",
+        "delta": DELTA,
+    }
+    mu = privacy.chain_guarantee(NORMAL, kernel, n=2, **options).gdp
+
+    def run(count: int) -> tuple[Runs, Runs]:
+        first, second = (
+            np.asarray(
+                privacy.private_chain(
+                    NORMAL,
+                    data,
+                    kernel=kernel,
+                    settings_are_data_free=True,
+                    num_draws=count,
+                    **options,
+                ).theta,
+                np.float64,
+            ).reshape(count, 1)
+            for data in PAIR
+        )
+        return first, second
+
+    return Case(
+        "chain, without a ledger",
+        "gibbs_dp.privacy.private_chain",
+        "one of two rows against its opposite; 20 steps",
+        epsilon_of_mu(mu, DELTA),
+        run,
+        {"gamma x 8": partial(hotter, chain_run, TOO_LARGE)},
+        partial(hotter, chain_run),
+        delta=DELTA,
+        mu=mu,
+    )
