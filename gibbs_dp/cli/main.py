@@ -69,7 +69,7 @@ def _dispatch(given: list[str], ready: Callable[[], None]) -> int:
         return SUCCESS
     if position is None:
         if not given or not {"-h", "--help"}.isdisjoint(given):
-            output.emit(color.headed(overview(), sys.stdout))
+            output.write(color.headed(overview(), sys.stdout), sys.stdout)
             return SUCCESS
         raise UsageError(f"no command is given; choose one of {', '.join(COMMANDS)}.")
     command = given[position]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from gibbs_dp.cli.audit import GROUPS as AUDIT
 from gibbs_dp.cli.audit import conduct, show_and_save
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT, PROBLEM
@@ -24,7 +25,9 @@ def run(arguments: Sequence[str]) -> None:
     here = parse("merge", SUMMARY, rest, GROUPS, usage=usage)
     if path is None:
         raise UsageError("merge: no store is named; give the folder of --store.")
-    name, asked, num_processes = recalled(path)
+    name, asked, num_processes = recalled(
+        path, (option for options in AUDIT.values() for option in options)
+    )
     if name == PROBLEM.flag and here.problem != asked.get("problem"):
         # Reading a file must run nothing: the code to import is named by whoever runs this.
         raise UsageError(

@@ -11,20 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp.cli import color
 from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.io.damage import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def emit(text: str) -> None:
-    """Print a result on stdout."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """Print a result on stdout; what a terminal would take for a command is spelled out."""
+    write(printable(text), sys.stdout)
 
 
 def show(text: str) -> None:
     """Print a result for people on stdout, its warnings in colour where a terminal has it."""
-    emit(color.marked(text, sys.stdout))
+    write(color.marked(printable(text), sys.stdout), sys.stdout)
+
+
+def write(text: str, stream: Any) -> None:
+    """Write a line as it is, and at once."""
+    stream.write(text + "\n")
+    stream.flush()
 
 
 def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
@@ -39,8 +45,7 @@ def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
 def log(text: str, quiet: bool = False) -> None:
     """Print a remark on stderr."""
     if not quiet:
-        sys.stderr.write(color.marked(text, sys.stderr) + "\n")
-        sys.stderr.flush()
+        write(color.marked(printable(text), sys.stderr), sys.stderr)
 
 
 def logger(quiet: bool) -> Callable[[str], None]:

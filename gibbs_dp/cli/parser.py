@@ -12,6 +12,10 @@ from typing import Any, NoReturn
 from gibbs_dp._options import Option
 from gibbs_dp.cli import color
 from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.io.damage import shown
+
+# Whole numbers of more bits no command can use.
+LIMIT = 2**63
 
 
 class Parser(argparse.ArgumentParser):
@@ -97,10 +101,13 @@ def _reader(option: Option) -> Callable[[str], Any]:
         if word in option.choices:
             return word
         try:
-            return convert(word)
+            value = convert(word)
+            if abs(value) >= LIMIT and option.kind == "int":
+                raise ValueError
+            return value
         except ValueError:
             wanted = " or ".join([name, *map(repr, option.choices)])
-            raise argparse.ArgumentTypeError(f"{word!r} is not {wanted}") from None
+            raise argparse.ArgumentTypeError(f"{shown(word, 60)!r} is not {wanted}") from None
 
     return read
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.cluster import DASK
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.cli.options import CHECK_OUTPUT, PROBLEM
 from gibbs_dp.cli.pages import HTML
-from gibbs_dp.cli.parser import given
+from gibbs_dp.cli.parser import LIMIT, given
+from gibbs_dp.problems.registry import PROBLEMS
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Store
@@ -96,8 +98,16 @@ def remember(
         ) from error
 
 
-def recalled(path: str) -> tuple[str, dict[str, Any], int]:
-    """Read a store's last request.
+def recalled(path: str, own: Iterable[Option]) -> tuple[str, dict[str, Any], int]:
+    """Read a store's last request, as a command line would have it.
+
+    Parameters
+    ----------
+    path
+        The store.
+    own
+        Options of the command that made it. The file may say no more than they do: nothing of
+        where the work is done, or where results go.
 
     Returns
     -------
@@ -109,11 +119,22 @@ def recalled(path: str) -> tuple[str, dict[str, Any], int]:
     UsageError
         If there is none that can be read.
     """
-    from gibbs_dp.io import parse_json
+    from gibbs_dp.io import parse_json, reason
 
     try:
         asked = parse_json((Path(path) / REQUEST).read_text(), dict)
-        return str(asked["problem"]), dict(asked["options"]), int(asked["num_processes"])
+        name, options, count = asked["problem"], asked["options"], asked["num_processes"]
+        if name != PROBLEM.flag and name not in PROBLEMS:
+            raise ValueError("it names no problem")
+        if not isinstance(options, dict) or type(count) is not int:
+            raise TypeError("it is no request")
+        of_problem = (PROBLEM,) if name == PROBLEM.flag else PROBLEMS[name].options
+        known = {o.keyword: o for o in (*own, *of_problem) if o.keyword not in _NOT_ASKED}
+        for key, value in options.items():
+            if key not in known or not (value is None or _fits(value, known[key])):
+                raise ValueError(f"{key!r} is no option that was asked for")
+        defaults = {k: o.is_off if o.kind == "flag" else o.default for k, o in known.items()}
+        return name, defaults | options, count
     except FileNotFoundError:
         raise UsageError(
             f"merge: {path!r} is no store of 'gibbs-dp audit --store'; to merge a store made in "
@@ -121,8 +142,25 @@ def recalled(path: str) -> tuple[str, dict[str, Any], int]:
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"merge: {path!r} has a damaged {REQUEST} ({error}); run the audit command again."
+            f"merge: {path!r} has a damaged {REQUEST} ({reason(error)}); run the audit command "
+            "again."
         ) from error
+
+
+def _fits(value: Any, option: Option) -> bool:
+    """Whether a value of JSON is one that a command line would give."""
+    if option.is_repeatable:
+        one = replace(option, is_repeatable=False)
+        return isinstance(value, list) and all(_fits(item, one) for item in value)
+    if option.is_list or isinstance(option.metavar, tuple):
+        one = replace(option, is_list=False, metavar=None)
+        return isinstance(value, list) and all(_fits(item, one) for item in value)
+    if option.kind == "flag":
+        return isinstance(value, bool)
+    if isinstance(value, str):
+        return value in option.choices if option.choices else option.kind == "str"
+    kinds = {"int": (int,), "float": (int, float), "str": ()}[option.kind]
+    return isinstance(value, kinds) and not isinstance(value, bool) and abs(value) < LIMIT
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from gibbs_dp.io.atomic import atomic_write as atomic_write
 from gibbs_dp.io.damage import DamagedFileError as DamagedFileError
 from gibbs_dp.io.damage import parse_json as parse_json
+from gibbs_dp.io.damage import printable as printable
 from gibbs_dp.io.damage import reason as reason
+from gibbs_dp.io.damage import shown as shown
 from gibbs_dp.io.foreign import Group as Group
 from gibbs_dp.io.foreign import NoGroupError as NoGroupError
 from gibbs_dp.io.foreign import Variable as Variable

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 # Longest part of an error shown: names in a file can be of any length.
 SHOWN = 200
+# What a terminal may take for a command, or show in another order; and halves of characters.
+_COMMANDS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", re.DOTALL
+)
 
 
 class DamagedFileError(ValueError):
     """A file that is truncated, corrupt, or holds the wrong contents."""
 
 
+def printable(text: str) -> str:
+    r"""Spell out the characters that would change a terminal; line ends and tabs stay.
+
+    >>> printable("red: \x1b[31m"), printable("größe\n")
+    ('red: \\x1b[31m', 'größe\n')
+    """
+    return _COMMANDS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def shown(text: str, most: int = SHOWN) -> str:
+    r"""Return a text from a file as a message may have it: one line, not long, no commands.
+
+    >>> shown("a\nb"), shown("x" * 80, most=4)
+    ('a\\nb', 'xxxx...')
+    """
+    cut = text if len(text) <= most else text[:most] + "..."
+    return printable(cut).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def reason(error: BaseException) -> str:
     """Return an error's first line, or its type if it has no text."""
-    lines = str(error).splitlines()
-    first = lines[0] if lines else type(error).__name__
-    return first if len(first) <= SHOWN else first[:SHOWN] + "..."
+    lines = str(error).strip().splitlines()
+    return shown(lines[0] if lines else type(error).__name__)
 
 
 def parse_json(text: Any, kind: type[Any]) -> Any:

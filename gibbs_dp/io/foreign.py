@@ -20,12 +20,15 @@ import numpy as np
 from gibbs_dp.io.damage import DamagedFileError, reason
 from gibbs_dp.io.hdf5 import MAX_TEXTS
 from gibbs_dp.io.heaps import check_heaps
+from gibbs_dp.io.references import check_attributes, check_texts
 
 # Deflate, shuffle, checksum, szip, n-bit, scale and offset: what HDF5 itself brings.
 FILTERS = frozenset({1, 2, 3, 4, 5, 6})
 MOST_EXPANSION = 256
 # Longest text of a label, bytes of memory that labels may take.
 _LONGEST, _ALL_TEXTS = 1000, 10_000_000
+# Attributes that HDF5 reads to find the dimensions of an array.
+_OF_DIMENSIONS = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "scale_factor", "add_offset")
 _NETCDF3 = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 
 
@@ -83,11 +86,12 @@ def read_group(path: str | os.PathLike[str], name: str, attributes: Sequence[str
     try:
         with Path(path).open("rb") as raw, mmap.mmap(raw.fileno(), 0, prot=mmap.PROT_READ) as held:
             check_heaps(held)
-        with h5py.File(path, "r") as file:
-            groups = [key for key in file if _is_hard(file, key)]
-            if name not in groups or not isinstance(file[name], h5py.Group):
-                raise NoGroupError(groups)
-            return Group(_read(file[name]), _marks(file, attributes))
+            check_attributes(held, (*attributes, *_OF_DIMENSIONS))
+            with h5py.File(path, "r") as file:
+                groups = [key for key in file if _is_hard(file, key)]
+                if name not in groups or not isinstance(file[name], h5py.Group):
+                    raise NoGroupError(groups)
+                return Group(_read(file[name], held), _marks(file, attributes))
     except NoGroupError:
         raise
     except Exception as error:  # whatever HDF5 or NumPy makes of a damaged file
@@ -132,7 +136,7 @@ def _is_hard(group: Any, key: str) -> bool:
     return bool(group.id.links.get_info(key.encode()).type == h5py.h5l.TYPE_HARD)
 
 
-def _read(group: Any) -> dict[str, Variable]:
+def _read(group: Any, content: mmap.mmap) -> dict[str, Variable]:
     import h5py
 
     found: dict[str, Variable] = {}
@@ -141,14 +145,14 @@ def _read(group: Any) -> dict[str, Variable]:
             raise ValueError(f"{key!r} is a link to somewhere else")
         held = group[key]
         if isinstance(held, h5py.Dataset):
-            found |= _with_labels(key, held)
+            found |= _with_labels(key, held, content)
     return found
 
 
-def _with_labels(key: str, held: Any) -> dict[str, Variable]:
+def _with_labels(key: str, held: Any, content: mmap.mmap) -> dict[str, Variable]:
     """Read a variable, and those of its dimensions that lie elsewhere in the file."""
     if held.attrs.get("CLASS") == b"DIMENSION_SCALE":
-        values = _labels(held)
+        values = _labels(held, content)
         return {} if values is None else {key: Variable((key,), values)}
     found: dict[str, Variable] = {}
     dims = []
@@ -157,7 +161,7 @@ def _with_labels(key: str, held: Any) -> dict[str, Variable]:
             raise ValueError(f"{key!r} has an axis without a name")
         scale = held.dims[k][0]
         dims.append(scale.name.rpartition("/")[2])
-        values = _labels(scale)
+        values = _labels(scale, content)
         if values is not None:
             found[dims[-1]] = Variable((dims[-1],), values)
     kind = held.id.get_type()
@@ -165,12 +169,12 @@ def _with_labels(key: str, held: Any) -> dict[str, Variable]:
         if {"scale_factor", "add_offset"} & set(held.attrs):
             raise ValueError(f"{key!r} is packed as scaled whole numbers")
         found[key] = Variable(tuple(dims), _numbers(key, held))
-    elif held.ndim == 1 and (texts := _labels(held)) is not None:
+    elif held.ndim == 1 and (texts := _labels(held, content)) is not None:
         found[key] = Variable(tuple(dims), texts)
     return found
 
 
-def _labels(held: Any) -> np.ndarray | None:
+def _labels(held: Any, content: mmap.mmap) -> np.ndarray | None:
     """Read the labels of a dimension; None for one that has a length only, or other things."""
     if str(held.attrs.get("NAME", b""))[2:].startswith("This is a netCDF dimension but"):
         return None
@@ -182,6 +186,7 @@ def _labels(held: Any) -> np.ndarray | None:
     if kind.get_class() != h5_class("STRING") or kind.get_size() > _LONGEST:
         return None
     _check_place(held.name, held)
+    check_texts(content, held.name, held)
     texts, room = [], _ALL_TEXTS
     for index in range(held.shape[0]):  # one by one: many entries may share one long text
         texts.append(held.asstr()[index][:_LONGEST])

@@ -16,6 +16,7 @@ import numpy as np
 
 from gibbs_dp.io.damage import DamagedFileError, reason
 from gibbs_dp.io.heaps import check_heaps
+from gibbs_dp.io.references import check_attributes, check_texts
 
 # Dimensions that have a length and no values are stored as arrays with this name.
 _NO_VALUES = "This is a netCDF dimension but not a netCDF variable"
@@ -59,7 +60,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Contents:
     try:
         check_heaps(content)
         with h5py.File(io.BytesIO(content), "r") as file:  # the bytes that were checked
-            return _group(file, _Room(len(content)), levels=1)
+            return _group(file, _Room(content), levels=1)
     except Exception as error:  # whatever HDF5 or NumPy makes of a damaged file
         raise DamagedFileError(
             f"path: {os.fspath(path)!r} is not a readable NetCDF file ({reason(error)})."
@@ -69,8 +70,16 @@ def read_hdf5(path: str | os.PathLike[str]) -> Contents:
 class _Room:
     """Bytes that may still be read."""
 
-    def __init__(self, size: int) -> None:
-        self.size = self.left = size
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.size = self.left = len(content)
+        self.checked: set[str] = set()
+
+    def check(self, name: str) -> None:
+        """Check the attributes of a name, once."""
+        if name not in self.checked:
+            check_attributes(self.content, [name])
+            self.checked.add(name)
 
     def take(self, name: str, count: int) -> None:
         self.left -= count
@@ -111,6 +120,7 @@ def _attributes(owner: Any, room: _Room) -> dict[str, str | int | float]:
         if not is_one or not _is_plain(kind.get_type()):
             continue
         room.take(name, kind.get_type().get_size())
+        room.check(name)
         value = owner.attrs[name]
         if isinstance(value, np.ndarray):
             value = value.item()
@@ -141,6 +151,7 @@ def _array(name: str, held: Any, room: _Room, is_bool: bool) -> np.ndarray:
     # One by one: any number of entries may share one long text.
     if math.prod(held.shape) > MAX_TEXTS:
         raise ValueError(f"{name!r} has more than {MAX_TEXTS} texts")
+    check_texts(room.content, name, held)
     values = np.empty(held.shape, object)
     for index in np.ndindex(held.shape):
         values[index] = held.asstr()[index]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gibbs_dp.io.atomic import atomic_write
+from gibbs_dp.io.damage import printable
 from gibbs_dp.io.hdf5 import Contents, read_hdf5
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def load_netcdf(path: str | os.PathLike[str], kind: str) -> Contents:
     contents = read_hdf5(path)
     found = contents.attributes.get("gibbs_dp_kind")
     if found != kind:
+        told = printable(str(found or "unknown")[:40])
         raise ValueError(
-            f"path: {os.fspath(path)!r} does not hold a gibbs_dp {kind} "
-            f"(its kind is {found or 'unknown'!s:.40})."
+            f"path: {os.fspath(path)!r} does not hold a gibbs_dp {kind} (its kind is {told})."
         )
     return contents

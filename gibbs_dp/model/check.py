@@ -10,7 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from gibbs_dp.io.damage import shown
 from gibbs_dp.model.posterior import GibbsPosterior
+
+# Of examples, datasets, chains or draws.
+MOST = 2**31 - 1
 
 
 def as_key(key: Any) -> PRNGKeyArray:
@@ -22,6 +26,8 @@ def as_key(key: Any) -> PRNGKeyArray:
         If it is neither.
     """
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        if not -(2**63) <= key < 2**63:
+            raise ValueError(f"key: a seed has 64 bits, and {shown(str(key), 40)} has more.")
         return jax.random.key(int(key))
     if isinstance(key, jax.Array):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
@@ -36,13 +42,15 @@ def positive_count(name: str, value: Any, least: int = 1) -> int:
     Raises
     ------
     ValueError
-        If it is not an integer of at least ``least``.
+        If it is not an integer of at least ``least`` that 32 bits hold, as JAX counts.
     """
     is_whole = isinstance(value, (int, np.integer)) or (
         isinstance(value, (float, np.floating)) and float(value).is_integer()
     )
     if isinstance(value, bool) or not is_whole or value < least:
         raise ValueError(f"{name}: must be an integer of at least {least}, got {value}.")
+    if value > MOST:
+        raise ValueError(f"{name}: must be at most {MOST}, got {shown(str(value), 40)}.")
     return int(value)
 
 

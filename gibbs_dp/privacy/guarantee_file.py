@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.io.damage import printable, shown
+from gibbs_dp.privacy.guarantee import Guarantee, Mechanism
 
 REQUIRED = ("adjacency", "mechanism", "num_draws", "gamma", "epsilon", "delta")
 TEXTS, LISTS = ("adjacency", "mechanism"), ("assumptions", "caveats")
+# Characters of one text.
+LONGEST = 1000
+# Beyond these floating-point numbers skip whole ones.
+MOST_DRAWS = 2**53
 
 
 def load_guarantee(path: str | os.PathLike[str]) -> Guarantee:
@@ -49,7 +55,7 @@ def load_guarantee(path: str | os.PathLike[str]) -> Guarantee:
     for words in (text, *text.splitlines()):
         try:
             found = json.loads(words)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(found, dict) and set(REQUIRED) <= found.keys():
             return guarantee_from_dict(found)
@@ -90,14 +96,41 @@ def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
     for name in (f.name for f in fields(Guarantee)):
         if name not in found or name == "renyi":
             continue
-        value = found[name]
-        try:
-            if name in LISTS:
-                values[name] = tuple(map(str, value))
-            elif name in TEXTS:
-                values[name] = str(value)
-            else:
-                values[name] = int(value) if name == "num_draws" else float(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"guarantee: its {name!r} is {value!r}, which is no number.") from None
+        if name in LISTS:
+            values[name] = _texts(name, found[name])
+        elif name in TEXTS:
+            (values[name],) = _texts(name, [found[name]])
+        else:
+            values[name] = _number(name, found[name])
+    if values["mechanism"] not in get_args(Mechanism):
+        raise ValueError(
+            f"guarantee: its 'mechanism' is {shown(values['mechanism'], 60)!r}, which is none of "
+            f"{', '.join(get_args(Mechanism))}."
+        )
+    if values.get("total_variation", 0.0) < 0:
+        raise ValueError("guarantee: its 'total_variation' is negative.")
     return Guarantee(**{"caveats": ()} | values)
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    is_list = isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value)
+    if not is_list or any(len(text) > LONGEST or printable(text) != text for text in value):
+        raise ValueError(
+            f"guarantee: its {name!r} is {shown(repr(value), 60)}, which is no text as "
+            "Guarantee.to_dict() has it."
+        )
+    return tuple(value)
+
+
+def _number(name: str, value: Any) -> int | float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    is_count = name == "num_draws"
+    if math.isnan(number) or (is_count and not (number.is_integer() and number < MOST_DRAWS)):
+        what = "whole number" if is_count else "number"
+        raise ValueError(
+            f"guarantee: its {name!r} is {shown(repr(value), 60)}, which is no {what}."
+        )
+    return int(number) if is_count else number

@@ -93,7 +93,8 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
                 raise DamagedLedgerError(f"ledger: {str(path)!r} is not a ledger of gibbs_dp.")
             yield connection
     except (sqlite3.Error, OverflowError, UnicodeError) as error:  # the module's own, of odd bytes
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        words = str(error)[:200] or type(error).__name__
+        reason = "".join(c if c.isprintable() else "?" for c in words)
         raise DamagedLedgerError(f"ledger: {str(path)!r} cannot be used ({reason}).") from error
 
 

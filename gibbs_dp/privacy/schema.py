@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gibbs_dp.io.damage import reason, shown
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive, Range
 from gibbs_dp.privacy.date_column import Date
@@ -146,9 +147,10 @@ class Schema:
                 float(saved["x_bound"]),
                 bool(saved["intercept"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(
-                f"saved: it is not what Schema.to_dict wrote ({type(error).__name__}: {error})."
+                f"saved: it is not what Schema.to_dict wrote ({type(error).__name__}: "
+                f"{reason(error)})."
             ) from error
 
 
@@ -167,4 +169,4 @@ def _column(saved: Mapping[str, Any]) -> Column:
         return Positive(saved["level"])
     if kind == Date.kind:
         return Date(saved["first"], saved["last"], saved["spelled"])
-    raise ValueError(f"saved: there is no column of kind {kind!r}.")
+    raise ValueError(f"saved: there is no column of kind {shown(repr(kind), 60)}.")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from gibbs_dp.io.damage import shown
 from gibbs_dp.problems.remedies import also, refuse_dates, remedy
 from gibbs_dp.problems.source import Source
 from gibbs_dp.problems.survey import MAX_LEVELS, Column, Missing, Survey, few, survey
@@ -181,7 +182,7 @@ def _varying(
                 f"{column.count} rows (at most {MAX_LEVELS}, each repeated, make categories); "
                 f"{remedy(column)}."
             )
-    told = f"dropped features with a single value: {', '.join(constant)}."
+    told = f"dropped features with a single value: {few(constant, len(constant))}."
     notes = [told] if constant else []
     notes += [
         f"feature {column.name!r} is used as text{also(column)}."
@@ -196,7 +197,7 @@ def _target(column: Column, loss: LossName) -> tuple[Any, int, str]:
     name, levels = column.name, sorted(column.levels)
     if loss in ("logistic", "hinge", "softmax"):
         _check_classes(column, loss)
-        classes = ", ".join(f"{level} -> {i}" for i, level in enumerate(levels))
+        classes = ", ".join(f"{shown(str(level), 60)} -> {i}" for i, level in enumerate(levels))
         places = pd.Index(levels)
 
         def to_class(values: pd.Series[Any]) -> Any:
@@ -233,8 +234,8 @@ def _check_classes(column: Column, loss: LossName) -> None:
     wanted = "two classes" if loss != "softmax" else f"2 to {MAX_LEVELS} classes"
     if count == 1:
         raise ValueError(
-            f"target: every row of {name!r} is {next(iter(column.levels))}; the {loss} loss needs "
-            f"{wanted}."
+            f"target: every row of {name!r} is {shown(str(next(iter(column.levels))), 60)}; "
+            f"the {loss} loss needs {wanted}."
         )
     if count > (MAX_LEVELS if loss == "softmax" else 2):
         size = f"over {MAX_LEVELS}" if column.has_many_levels else str(count)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from gibbs_dp.io.damage import shown
 from gibbs_dp.io.dates import ISO, looks_like_a_date
 from gibbs_dp.problems.source import is_number
 from gibbs_dp.problems.survey import Column
 
 # One value in so many may be another kind than the rest of a column, and be a slip.
 ONE_IN = 5
+# Characters of an odd value that a message shows.
+ODD = 60
 
 
 def refuse_dates(column: Column, role: str = "features") -> None:
     """Raise a ValueError for a column of text in which each value looks like a date."""
     if column.is_text and column.levels and all(map(looks_like_a_date, column.levels)):
-        name, example = column.name, min(column.levels)
+        name, example = column.name, shown(min(column.levels), 60)
         raise ValueError(
             f"{role}: column {name!r} holds dates ({example}); use it as days since one of them "
             f"with date (--date {_word(name)} {ISO}, and --date-format where they are not spelled "
@@ -49,7 +52,8 @@ def also(column: Column) -> str:
         return ""
     levels, odd = column.levels, odd_number(column)
     if odd is not None:
-        return f"; if {odd!r} means a missing value, name it with na_values (--na-values)"
+        text = odd if len(odd) < ODD else odd[:ODD] + "..."
+        return f"; if {text!r} means a missing value, name it with na_values (--na-values)"
     if not any(map(is_number, levels)) and all(is_number(text, ",") for text in levels):
         return "; if its decimal mark is a comma, give decimal=',' (--decimal ,)"
     return ""

@@ -12,9 +12,16 @@ import pandas as pd
 
 from gibbs_dp._extras import install_hint
 from gibbs_dp.io import text_tables
+from gibbs_dp.io.damage import reason
 
-# Rows of a file in memory at once.
-CHUNK_ROWS = 65_536
+# Rows of a file in memory at once, and cells, where a CSV file has many columns.
+CHUNK_ROWS, CHUNK_CELLS = 65_536, 1 << 23
+# Characters of a column's name: every message about it shows it.
+LONGEST_NAME = 300
+# As a table spells a whole number; those beyond 64 bits pandas leaves as text.
+_WHOLE = r"\s*[+-]?[0-9]{1,400}\s*"
+# Characters of a number; more are text.
+LONGEST_NUMBER = 1000
 PARQUET = (".parquet", ".pq")
 
 
@@ -132,10 +139,21 @@ def open_table(
         source = _without(_of_parquet(data), spelling.na_values)
     else:
         source = _of_csv(data, spelling)
-    twice = [name for name in source.columns if source.columns.count(name) > 1]
-    if twice:
-        raise ValueError(f"data: two columns are called {twice[0]!r}; rename one.")
+    _check_names(source.columns)
     return source
+
+
+def _check_names(names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            raise ValueError(
+                f"data: a column's name has {len(name)} characters ({name[:20]!r} ...); give it "
+                f"one of at most {LONGEST_NAME}."
+            )
+        if name in seen:
+            raise ValueError(f"data: two columns are called {name!r}; rename one.")
+        seen.add(name)
 
 
 def _of_frame(frame: pd.DataFrame) -> Source:
@@ -171,6 +189,8 @@ def is_number(text: str, decimal: str = ".") -> bool:
     >>> is_number("-9"), is_number("1,5"), is_number("1,5", ","), is_number("?")
     (True, False, True, False)
     """
+    if len(text) > LONGEST_NUMBER:  # Python takes the square of the length to read one
+        return False
     try:
         float(text.replace(decimal, "."))
     except ValueError:
@@ -183,21 +203,45 @@ def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
     names = _guarded(path, lambda: pd.read_csv(path, nrows=0, **options).columns)
     if len(names) == 1 and spelling.sep is None:
         _check_one_column(path, str(names[0]), options["sep"])
+    _check_names(_spelled_names(path, options))
     # With some rows: a header alone does not show whether a file is text.
     header = _guarded(path, lambda: pd.read_csv(path, nrows=100, **options))
+    if not isinstance(header.index, pd.RangeIndex):  # pandas takes the first cells for row names
+        raise ValueError(
+            f"data: the lines of {os.fspath(path)!r} have more cells than its header has names; "
+            "name every column (also one of row names), or remove separators at the ends of lines."
+        )
+    size = max(1, min(CHUNK_ROWS, CHUNK_CELLS // len(header.columns)))
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
-        reader = pd.read_csv(
-            path,
-            **options,
-            usecols=list(columns),
-            dtype=dict.fromkeys(text & set(columns), "str"),
-            chunksize=CHUNK_ROWS,
-        )
-        with reader:
-            yield from _while_readable(path, iter(reader))
+        # All columns, as pandas cuts lines that are too long where it is told to use some.
+        kinds = dict.fromkeys(text & set(columns), "str")
+        with pd.read_csv(path, **options, dtype=kinds, chunksize=size) as reader:
+            for frame in _while_readable(path, iter(reader)):
+                yield _with_whole_numbers(frame[list(columns)], text)
 
     return Source(tuple(str(c) for c in header.columns), chunks)
+
+
+def _spelled_names(path: str | os.PathLike[str], options: dict[str, Any]) -> list[str]:
+    """Read the names in the header as they are; pandas gives another to a second of one name."""
+    plain = {k: options[k] for k in ("sep", "encoding")}
+    line = _guarded(
+        path, lambda: pd.read_csv(path, header=None, nrows=1, dtype="str", na_filter=False, **plain)
+    )
+    return [str(name) for name in line.iloc[0] if name]
+
+
+def _with_whole_numbers(frame: pd.DataFrame, text: frozenset[str]) -> pd.DataFrame:
+    """Make numbers of columns of whole numbers that 64 bits do not hold, but for some columns."""
+    large = {}
+    for name, kind in frame.dtypes.items():
+        if name in text or pd.api.types.is_numeric_dtype(kind):
+            continue
+        here = frame[name].dropna().astype(str)
+        if here[:1].str.fullmatch(_WHOLE).any() and here.str.fullmatch(_WHOLE).all():
+            large[str(name)] = frame[name].map(_to_float, na_action="ignore").astype(float)
+    return frame.assign(**large) if large else frame
 
 
 def _of_parquet(path: str | os.PathLike[str]) -> Source:
@@ -210,7 +254,8 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
     names = _guarded(path, lambda: pq.read_schema(path).names)
 
     def frames(columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        with pq.ParquetFile(path) as file:
+        # Checksums of pages, where the program that wrote them has written some.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=CHUNK_ROWS, columns=list(columns)):
                 yield batch.to_pandas()
 
@@ -219,6 +264,10 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
         yield from _while_readable(path, frames(columns))
 
     return Source(tuple(names), chunks)
+
+
+def _to_float(value: Any) -> float:
+    return float(str(value))  # infinite where it is beyond all floating-point numbers
 
 
 def _check_one_column(path: str | os.PathLike[str], name: str, sep: str) -> None:
@@ -265,5 +314,4 @@ def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
             else f"data: {shown} cannot be read as a CSV table in this encoding ({error})."
         )
     kind = "Parquet" if Path(path).suffix.lower() in PARQUET else "CSV"
-    reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
-    return ValueError(f"data: {shown} cannot be read as a {kind} table ({reason}).")
+    return ValueError(f"data: {shown} cannot be read as a {kind} table ({reason(error)}).")

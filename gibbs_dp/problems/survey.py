@@ -9,11 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from gibbs_dp.io.damage import shown
 from gibbs_dp.problems.source import Source
 
 Missing = Literal["refuse", "drop"]
 # A column of text with more levels than this is an identifier, a date or free text.
 MAX_LEVELS = 100
+# Standard deviations beyond these have squares that double precision does not hold.
+LEAST_SPREAD, LARGEST_SPREAD = 1e-150, 1e150
 
 
 @dataclass
@@ -47,9 +50,11 @@ class Column:
         self.infinite += int(np.sum(~np.isfinite(numbers)))
         if self.infinite:
             return
-        mean = float(numbers.mean())
+        with np.errstate(over="ignore", invalid="ignore"):  # `survey` refuses what is too large
+            mean = float(numbers.mean())
+            squares = float(np.sum((numbers - mean) ** 2))
         total, shift = self.count + size, mean - self.mean
-        self.squares += float(np.sum((numbers - mean) ** 2)) + shift**2 * self.count * size / total
+        self.squares += squares + shift * shift * self.count * size / total
         self.mean += shift * size / total
         self.low = min(self.low, float(numbers.min()))
         self.count = total
@@ -122,6 +127,13 @@ def survey(
     for column in found.columns.values():
         if column.infinite:
             raise ValueError(f"data: column {column.name!r} holds infinite values; replace them.")
+        if column.is_text or len(column.levels) < 2:
+            continue
+        if not LEAST_SPREAD < column.std < LARGEST_SPREAD:
+            raise ValueError(
+                f"data: the numbers of column {column.name!r} are too large or too close together "
+                "for double precision; rescale them, or leave the column out with features."
+            )
     return found
 
 
@@ -171,4 +183,4 @@ def few(names: Sequence[str], most: int = 20) -> str:
     'a, b and 1 more'
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(shown(name, 60) for name in names[:most]) + more

@@ -2,8 +2,10 @@
 
 import json
 import random
+import time
 import tracemalloc
 import zipfile
+import zlib
 from typing import NamedTuple
 
 import h5py
@@ -12,6 +14,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import io
+from gibbs_dp.io.hdf5 import read_hdf5
 from gibbs_dp.sampling.draws import Draws
 
 ROWS = (
@@ -172,6 +175,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
         ("notes", np.array(["a"], object), "Expecting value"),
         ("notes", np.bytes_(b"\xff\xfe"), "invalid|utf-8|decode"),
         ("gibbs_dp_kind", 5, "its kind is 5"),
+        ("gibbs_dp_kind", "\u202etxt\x1b[2J", r"its kind is \\u202etxt\\x1b\[2J\)"),
         ("gibbs_dp_kind", "x" * 60_000, r"its kind is x{40}\)"),
     ],
 )
@@ -398,3 +402,85 @@ def test_mutants_load_or_are_refused_in_a_sentence(which, request, tmp_path):
     assert all(isinstance(e, io.DamagedFileError) or "not hold" in text for e, text in sentences)
     refused = len(sentences)
     assert 20 < refused <= 100
+
+
+# -- lengths in references ----------------------------------------------------------------------
+
+
+def references(content, texts):
+    """Places of the references of an array of texts, by the number of each in its heap."""
+    first = content.index(b"GCOL").to_bytes(8, "little")
+    found, at = [], content.find(first)
+    while at >= 0:
+        length = int.from_bytes(content[at - 4 : at], "little")
+        if length in map(len, texts):
+            found.append(at - 4)
+        at = content.find(first, at + 1)
+    return found
+
+
+def test_lengths_of_texts_are_checked_before_there_is_room_for_them(report):
+    """HDF5 makes room for four gigabytes first, and looks for the text then."""
+    plain = report.read_bytes()
+    with h5py.File(report) as file:
+        first = file["estimator"].id.get_offset()
+    for at in (first, first + 16):  # one for each gamma
+        report.write_bytes(plain[:at] + b"\xff\xff\xff\xff" + plain[at + 4 :])
+        began = time.perf_counter()
+        with pytest.raises(io.DamagedFileError, match="with 'estimator' it declares more than its"):
+            gdp.load_report(report)
+        assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+@pytest.mark.parametrize("many", [1, 12])
+def test_lengths_of_attributes_are_checked_before_there_is_room_for_them(tmp_path, version, many):
+    """Of files without checksums of their own, few attributes and many (which lie elsewhere)."""
+    path, words = tmp_path / "f.nc", "w" * 77
+    with h5py.File(path, "w", libver=version) as file:
+        for k in range(many):
+            file.attrs[f"settings {k}"] = words
+    assert read_hdf5(path).attributes["settings 0"] == words
+    plain = path.read_bytes()
+    places = references(plain, [words])
+    assert len(places) >= many
+    for at in places[:3]:
+        path.write_bytes(plain[:at] + b"\xff\xff\xff\xff" + plain[at + 4 :])
+        began = time.perf_counter()
+        with pytest.raises(io.DamagedFileError, match=r"it declares more than its|checksum"):
+            read_hdf5(path)
+        assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "stored", [{}, {"chunks": (3,)}, {"chunks": (3,), "compression": "gzip", "shuffle": True}]
+)
+def test_lengths_of_labels_in_others_files_are_checked(tmp_path, stored):
+    path, names = tmp_path / "f.nc", ["a" * 41, "b" * 41, "c" * 41, "d" * 41]
+    with h5py.File(path, "w") as file:
+        group = file.create_group("log_likelihood")
+        group.create_dataset("obs", data=names, dtype=h5py.string_dtype(), **stored)
+        group["obs"].make_scale("obs")
+        texts = group["obs"].id
+        if stored:
+            where = texts.get_chunk_info(0)
+            at, size = where.byte_offset, where.size
+        else:
+            at, size = texts.get_offset(), 16 * 4
+    assert io.read_group(path, "log_likelihood").variables["obs"].values.tolist() == names
+    plain = path.read_bytes()
+    held = plain[at : at + size]
+    if "compression" in stored:
+        rows = np.frombuffer(zlib.decompress(held), np.uint8).reshape(16, 3).copy()
+        rows[:4, 1] = 255  # shuffled: all first bytes, all second ones, ...
+        packed = zlib.compress(rows.tobytes(), 9)
+        if len(packed) > size:
+            packed = zlib.compress(bytes([255]) * 48, 9)
+        held = packed + held[len(packed) :]
+    else:
+        held = held[:16] + b"\xff" * 4 + held[20:]
+    path.write_bytes(plain[:at] + held + plain[at + size :])
+    began = time.perf_counter()
+    with pytest.raises(io.DamagedFileError, match="it declares more than its"):
+        io.read_group(path, "log_likelihood")
+    assert time.perf_counter() - began < 1.0

@@ -14,6 +14,7 @@ from gibbs_dp.engine.asked import versions
 from gibbs_dp.engine.datasets import num_fresh
 from gibbs_dp.engine.settings import Settings, identities
 from gibbs_dp.engine.store.fingerprint import DIGITS, fingerprints
+from gibbs_dp.io.damage import shown
 from gibbs_dp.model.populations.own import population_name
 
 FORMAT = 6
@@ -99,7 +100,7 @@ def _compare(name: str, old: Any, new: Any) -> str:
     hint = " (its code, or data that it uses, changed)" if name in _TRACED else ""
     if name == "format":
         hint = " (another version of gibbs_dp wrote it)"
-    return f"{name} is {old} there and {new} here{hint}"
+    return f"{name} is {shown(str(old))} there and {shown(str(new))} here{hint}"
 
 
 def _name(function: Any) -> str:
