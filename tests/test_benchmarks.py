@@ -30,6 +30,7 @@ HELPERS |= {
         "sparse",
     )
 }
+HELPERS |= {f"faults_{part}" for part in ("files", "runs", "shared", "signals")}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 
 

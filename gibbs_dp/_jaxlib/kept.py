@@ -142,8 +142,11 @@ def save(name: str, exported: Any, description: Any) -> None:
         body = len(head).to_bytes(4, "big") + head + bytes(exported.serialize())
         place.mkdir(parents=True, exist_ok=True)
         temporary = place / f".{name}.{os.getpid()}.part"
-        temporary.write_bytes(hashlib.sha256(body).digest() + body)
-        temporary.replace(place / (name + ENDING))
+        try:
+            temporary.write_bytes(hashlib.sha256(body).digest() + body)
+            temporary.replace(place / (name + ENDING))
+        finally:  # a full disk
+            temporary.unlink(missing_ok=True)
         _remove_oldest(place)
     except (OSError, ValueError, TypeError, NotImplementedError):
         return

@@ -361,7 +361,9 @@ def _run(
         except SweepInterruptedError as stopped:
             raise AuditInterrupted(partial_report(settings, stopped.tracks, told)) from None
         try:
+            interrupt.check()
             results = explore(settings, tracks, bar, archive)
+            interrupt.check()
         except KeyboardInterrupt:
             raise AuditInterrupted(partial_report(settings, tracks, told)) from None
     return make_report(settings, results, told)

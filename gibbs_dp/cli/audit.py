@@ -90,7 +90,11 @@ def run(arguments: Sequence[str]) -> None:
     if report is None or is_shared:
         output.log(f"this process is done; {told}", parsed.quiet)
     else:
-        show_and_save(report, parsed, folder, problem)
+        try:
+            show_and_save(report, parsed, folder, problem)
+        except KeyboardInterrupt:
+            again = "" if store is None else " Its blocks are kept: run again for the rest."
+            raise Stopped(f"the audit had ended; nothing more was saved.{again}") from None
     return None
 
 

@@ -13,6 +13,7 @@ from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
+from gibbs_dp.cli.session import begin
 
 SUMMARY = "What one example changes in a posterior whose draws and log-likelihoods are in a file."
 EXAMPLE = """example:
@@ -95,6 +96,7 @@ def run(arguments: Sequence[str], other_flags: set[str]) -> None:
 
     from gibbs_dp.one_dataset import audit_inference_data
 
+    begin()
     paths = parsed.idata
     report = audit_inference_data(paths[0] if len(paths) == 1 else paths, **given(parsed, CHOICES))
     if parsed.json:

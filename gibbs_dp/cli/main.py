@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 
 from gibbs_dp._version import __version__
-from gibbs_dp.cli import color, output
+from gibbs_dp.cli import color, output, session
 from gibbs_dp.cli.commands import COMMANDS, overview
 from gibbs_dp.cli.errors import UsageError, one_line
 
@@ -27,7 +26,7 @@ def main(
     arguments
         The command line; ``sys.argv[1:]`` by default.
     ready
-        Called when the command is imported and about to run.
+        Called when what the command needs is imported: from then on Ctrl-C may raise.
 
     Returns
     -------
@@ -39,16 +38,19 @@ def main(
     given = list(sys.argv[1:] if arguments is None else arguments)
     is_debug = "--debug" in given
     try:
-        status = _dispatch(given, ready)
+        token = session.when_ready.set(ready)
+        try:
+            status = _dispatch(given)
+        finally:
+            session.when_ready.reset(token)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe left early, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SUCCESS
     except KeyboardInterrupt as interrupt:
-        return _say(f"interrupted: {str(interrupt) or 'nothing was saved.'}", INTERRUPTED, is_debug)
-    except (ValueError, OSError) as error:
-        return _say(f"error: {one_line(error)}", BAD_INPUT, is_debug)
+        return _interrupted(str(interrupt), is_debug)
     except Exception as error:
+        if _came_of_an_interrupt(error):
+            return _interrupted("", is_debug)
+        if isinstance(error, (ValueError, OSError, MemoryError)):
+            return _say(f"error: {one_line(error)}", BAD_INPUT, is_debug)
         hint = "" if is_debug else " (--debug shows where)"
         text = f"error: unexpected {type(error).__name__}: {one_line(error)}{hint}"
         return _say(text, FAILURE, is_debug)
@@ -62,7 +64,20 @@ def _say(text: str, status: int, is_debug: bool) -> int:
     return status
 
 
-def _dispatch(given: list[str], ready: Callable[[], None]) -> int:
+def _interrupted(told: str, is_debug: bool) -> int:
+    return _say(f"interrupted: {told or 'nothing more was saved.'}", INTERRUPTED, is_debug)
+
+
+def _came_of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether an error was raised for a Ctrl-C, as compiled modules do while they are imported."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _dispatch(given: list[str]) -> int:
     position = next((i for i, word in enumerate(given) if not word.startswith("-")), None)
     if "--version" in given[:position]:
         output.emit(f"gibbs-dp {__version__}")
@@ -76,7 +91,6 @@ def _dispatch(given: list[str], ready: Callable[[], None]) -> int:
     if command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}; choose one of {', '.join(COMMANDS)}.")
     module = importlib.import_module(f"gibbs_dp.cli.{COMMANDS[command][0]}")
-    ready()
     try:
         # Commands that check something return 1 when it does not hold; the others return None.
         return module.run(given[:position] + given[position + 1 :]) or SUCCESS

@@ -8,6 +8,7 @@ from gibbs_dp._options import options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.options import CHECK_OUTPUT
 from gibbs_dp.cli.parser import given, parse
+from gibbs_dp.cli.session import begin
 
 SUMMARY = "Notions of privacy over gamma on one finite problem, a table, and what implies what."
 FAILED = 1
@@ -38,6 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     from gibbs_dp.experiments import notions as program
     from gibbs_dp.experiments.tables import save_tables, table
 
+    begin()
     found = program.compare_notions(say=output.logger(parsed.quiet), **given(parsed, CURVES))
     parts = found.parts()
     if parsed.json:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +19,34 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Bytes that must fit on the disk before the work begins: more than most results take.
+ROOM = 1 << 20
+
+
 def emit(text: str) -> None:
-    """Print a result on stdout; what a terminal would take for a command is spelled out."""
-    write(printable(text), sys.stdout)
+    """Print a result on stdout; what a terminal would take for a command is spelled out.
+
+    Nothing is printed where the reader left early, as `head` does: what is left to do, files to be
+    saved above all, is done all the same.
+    """
+    _to_stdout(printable(text))
 
 
 def show(text: str) -> None:
     """Print a result for people on stdout, its warnings in colour where a terminal has it."""
-    write(color.marked(printable(text), sys.stdout), sys.stdout)
+    _to_stdout(color.marked(printable(text), sys.stdout))
+
+
+def _to_stdout(text: str) -> None:
+    try:
+        write(text, sys.stdout)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except OSError as error:
+        error.filename = "stdout"
+        raise
 
 
 def write(text: str, stream: Any) -> None:
@@ -43,9 +65,10 @@ def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
 
 
 def log(text: str, quiet: bool = False) -> None:
-    """Print a remark on stderr."""
+    """Print a remark on stderr; nothing where that is full or nobody reads it any more."""
     if not quiet:
-        write(color.marked(printable(text), sys.stderr), sys.stderr)
+        with suppress(OSError):
+            write(color.marked(printable(text), sys.stderr), sys.stderr)
 
 
 def logger(quiet: bool) -> Callable[[str], None]:
@@ -77,12 +100,13 @@ def prepare_folder(path: str | None) -> Path | None:
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as trial:
+            trial.write(b" " * ROOM)
+            trial.flush()
     except OSError as error:
         raise UsageError(
             f"--out: cannot write to {path!r} ({error.strerror}); give a folder that you may "
-            "write to."
+            "write to, with some room."
         ) from error
     return folder
 

@@ -15,8 +15,6 @@ from gibbs_dp.cli.errors import UsageError
 HTML = Option(
     "html", "str", "the result as a page for a browser, in one file (.html)", metavar="FILE"
 )
-# Bytes that must fit on the disk before the work begins: more than a page, as a rule.
-ROOM = 1 << 20
 
 
 @runtime_checkable
@@ -52,7 +50,7 @@ def prepare_page(parsed: argparse.Namespace) -> None:
             raise UsageError(f"--html: {parsed.html!r} is a folder; name a file in it.")
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(_TrialError), io.atomic_write(path) as temporary:
-            temporary.write_bytes(b" " * ROOM)
+            temporary.write_bytes(b" " * output.ROOM)
             raise _TrialError  # what is there already stays
     except OSError as error:
         raise _unwritable(

@@ -86,11 +86,14 @@ def remember(
     if options.get("data") is not None:
         options["data"] = str(Path(options["data"]).resolve())
     asked = {"problem": name, "options": options, "num_processes": store.num_processes}
-    path = Path(store.path) / REQUEST
+    path, text = Path(store.path) / REQUEST, json.dumps(asked, indent=1) + "\n"
     try:
+        # A finished store is read where nothing may be written.
+        if path.exists() and (is_first or path.read_bytes() == text.encode()):
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with io.atomic_write(path, is_first_kept=is_first) as temporary:
-            temporary.write_text(json.dumps(asked, indent=1) + "\n")
+            temporary.write_text(text)
     except OSError as error:
         raise UsageError(
             f"--store: cannot write to {os.fspath(store.path)!r} ({error.strerror}); give a "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.declared import FEATURES, LABELS, schema_of
-from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.errors import Stopped, UsageError
 from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse
@@ -113,6 +115,14 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
     prepare_page(parsed)
 
+    try:
+        _release(parsed, schema, folder)
+    except KeyboardInterrupt:
+        shown = f"gibbs-dp ledger show --ledger {parsed.ledger}"
+        raise Stopped(f"what was charged stays charged; see '{shown}'.") from None
+
+
+def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) -> None:
     from gibbs_dp.privacy import Ledger, release, release_chain, release_proven
 
     target = given(parsed, TARGETS)
@@ -151,6 +161,13 @@ def run(arguments: Sequence[str]) -> None:
     told = _model(parsed, schema, told)
     model = {"model": told, "rules": schema.rules(), "schema": schema.to_dict()}
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
+    path = None if folder is None else folder / "release.json"
+    failed: OSError | None = None
+    if path is not None:  # what was charged for is not lost where either stdout or a disk is full
+        try:
+            output.save_json({"draws": rows, **model, **promise}, path)
+        except OSError as error:
+            failed = error
     if parsed.json:
         for row in rows:
             output.emit(json.dumps({"kind": "draw", **row}))
@@ -164,9 +181,9 @@ def run(arguments: Sequence[str]) -> None:
         for name, rule in schema.rules().items():
             output.emit(f"  {name:<{width}}  {rule}")
         output.show(found.guarantee.summary())
-    if folder is not None:
-        path = folder / "release.json"
-        output.save_json({"draws": rows, **model, **promise}, path)
+    if failed is not None:
+        raise failed
+    if path is not None:
         output.tell_saved([path], parsed.json, parsed.quiet)
     # The rule shortens features in its own way, which its words say.
     shown = replace(schema, x_bound=None) if by_rule and math.isfinite(schema.norm) else schema

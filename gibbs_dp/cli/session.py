@@ -6,12 +6,16 @@ import argparse
 import hashlib
 import os
 import platform
+from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 
 from gibbs_dp.cli import output
 
 # Reading back what compiled for longer is faster than compiling it again.
 MIN_COMPILE_SECONDS = 0.01
+# What to call once Ctrl-C may raise: compiled modules that are being imported do not bear it.
+when_ready: ContextVar[Callable[[], None]] = ContextVar("when_ready")
 
 
 def start_session(parsed: argparse.Namespace) -> Path | None:
@@ -29,10 +33,16 @@ def start_session(parsed: argparse.Namespace) -> Path | None:
     """
     import jax
 
+    begin()
     if getattr(parsed, "float64", False):
         jax.config.update("jax_enable_x64", True)
     enable_compilation_cache()
     return output.prepare_folder(parsed.out)
+
+
+def begin() -> None:
+    """Say that what a command imports is imported, and that it is about to work."""
+    when_ready.get(lambda: None)()
 
 
 def enable_compilation_cache() -> None:
@@ -41,6 +51,9 @@ def enable_compilation_cache() -> None:
     ``JAX_COMPILATION_CACHE_DIR`` takes precedence (empty: no cache). A folder that cannot be
     made or written means no cache.
     """
+    from gibbs_dp._jaxlib.whole_cache import keep_whole
+
+    keep_whole()
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     folder = cache_folder()

@@ -2,7 +2,7 @@
 
 Python runs the handler of a signal wherever the main thread happens to be. Within a callback of
 JAX's garbage collection the exception that it raises is printed and ignored; so it is also noted,
-and raised again where blocks come in.
+and raised again where blocks come in, and after the last.
 """
 
 from __future__ import annotations

@@ -33,6 +33,10 @@ class TooLargeError(Exception):
     """A compiled program would take more memory than its device has."""
 
 
+class NoRoomError(MemoryError):
+    """Memory does not hold a single dataset."""
+
+
 class Room:
     """Remembers, by the programs' names, how many datasets were found to fit."""
 
@@ -45,17 +49,25 @@ class Room:
 
         Raises
         ------
-        TooLargeError, jax.errors.JaxRuntimeError
+        NoRoomError
             If a single dataset does not fit.
+        jax.errors.JaxRuntimeError
+            For anything else that goes wrong on a device.
         """
         while True:
             with self._lock:
                 size = min(size, self._fitting.get(name, size))
             try:
                 return jax.block_until_ready(run(size))
-            except (TooLargeError, jax.errors.JaxRuntimeError) as error:
-                if size == 1 or not _is_out_of_memory(error):
+            except (TooLargeError, MemoryError, jax.errors.JaxRuntimeError) as error:
+                if not _is_out_of_memory(error):
                     raise
+                if size == 1:
+                    reason = str(error).rstrip(".") or "nothing more is known"
+                    raise NoRoomError(
+                        f"memory: it does not hold one dataset at a time ({reason}); ask for fewer "
+                        "num_samples, num_chains or num_ghosts, or a smaller n."
+                    ) from error
             self._halve(name, size)
 
     def _halve(self, name: Any, size: int) -> None:
@@ -86,4 +98,5 @@ def check_memory(compiled: Any, device: jax.Device, num_in_flight: int) -> None:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, TooLargeError) or "RESOURCE_EXHAUSTED" in str(error)
+    is_told = isinstance(error, (TooLargeError, MemoryError))
+    return is_told or "RESOURCE_EXHAUSTED" in str(error)

@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
+from typing import Any
 
 from gibbs_dp.engine.pace import Pace
 from gibbs_dp.io.bar import has_bar, is_notebook, tqdm
@@ -43,6 +44,10 @@ class Progress:
         is_bar = enabled and has_bar()
         self._says = enabled and not is_bar and sys.stderr is not None
         self._bar = tqdm(total=0, disable=not is_bar, leave=False, bar_format=FORMAT)
+        if is_bar:  # tqdm goes by the system's clock, which may be set back: the bar would stand
+            bar: Any = self._bar
+            bar._time = now
+            bar.start_t = bar.last_print_t = now()
         self._name, self._unit = "", "step"
         self._now = now
         self._pace = Pace(now)
@@ -84,8 +89,9 @@ class Progress:
             self._pace.restart()
             if self._says:
                 plural = "" if steps == 1 else "s"
-                sys.stderr.write(f"{name} {steps} {unit}{plural}\n" if steps else f"{name}\n")
-                sys.stderr.flush()
+                with suppress(OSError):  # a log that is full, or that nobody reads any more
+                    sys.stderr.write(f"{name} {steps} {unit}{plural}\n" if steps else f"{name}\n")
+                    sys.stderr.flush()
             self._bar.set_postfix_str("", refresh=False)
             self._bar.set_description(name, refresh=False)
             self._set_total(steps)

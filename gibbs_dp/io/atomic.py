@@ -20,25 +20,44 @@ def atomic_write(path: str | os.PathLike[str], *, is_first_kept: bool = False) -
     Raises
     ------
     OSError
-        If the folder cannot be written.
+        If the folder cannot be written; it names ``path``.
     """
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    with _named(target):
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+        )
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        with temporary.open("rb+") as written:
-            os.fsync(written.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp's 0600 would keep results from being shared
-        if is_first_kept:
-            _link(temporary, target)
-        else:
-            temporary.replace(target)
+        with _named(target, temporary):
+            yield temporary
+            _finish(temporary, target, is_first_kept)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _finish(temporary: Path, target: Path, is_first_kept: bool) -> None:
+    with temporary.open("rb+") as written:
+        os.fsync(written.fileno())
+    mask = os.umask(0)
+    os.umask(mask)
+    temporary.chmod(0o666 & ~mask)  # mkstemp's 0600 would keep results from being shared
+    if is_first_kept:
+        _link(temporary, target)
+    else:
+        temporary.replace(target)
+
+
+@contextmanager
+def _named(target: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Let errors of the system name the file that was to be written: writing itself names none."""
+    try:
+        yield
+    except OSError as error:
+        if temporary is None or error.filename in (None, os.fspath(temporary)):
+            error.filename = os.fspath(target)
+        raise
 
 
 def _link(temporary: Path, target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +18,26 @@ if TYPE_CHECKING:
 def save_netcdf(dataset: xr.Dataset | xr.DataTree, path: str | os.PathLike[str]) -> None:
     """Write a dataset or tree to NetCDF-4, whole or not at all.
 
+    HDF5 ends the process on a disk that is full, so it writes to memory, and Python to the disk.
+
     Raises
     ------
     OSError
         If the folder is missing or cannot be written, or the disk is full.
     """
+    import h5netcdf
+    import xarray as xr
+    from xarray.backends import H5NetCDFStore
+
+    content = io.BytesIO()
+    nodes = [("/", dataset)]
+    if not isinstance(dataset, xr.Dataset):
+        nodes = [(node.path, node.to_dataset(inherit=False)) for node in dataset.subtree]
+    with h5netcdf.File(content, "w") as written:
+        for name, node in nodes:
+            node.dump_to_store(H5NetCDFStore(written, group=name, mode="a"))
     with atomic_write(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
+        temporary.write_bytes(content.getbuffer())
 
 
 def load_netcdf(path: str | os.PathLike[str], kind: str) -> Contents:

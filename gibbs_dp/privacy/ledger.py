@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -143,20 +142,17 @@ nothing was recorded.
         if not any(Decimal(text) > 0 for text in texts.values()):
             raise ValueError("budget: it is zero, so nothing could ever be released; raise it.")
         target = Path(path)
+        currency = "zcdp" if zcdp is not None else "epsilon"
         try:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except OSError as error:
+            with ledger_file.created(target) as connection, ledger_file.transaction(connection):
+                ledger_file.write_new(connection, currency, adjacency, texts, _now())
+        except (OSError, sqlite3.Error) as error:
             exists = isinstance(error, FileExistsError)
-            reason = "it exists, and a ledger is never overwritten" if exists else error.strerror
+            reason = getattr(error, "strerror", None) or error
+            reason = "it exists, and a ledger is never overwritten" if exists else reason
             raise ValueError(
                 f"ledger: cannot make {str(target)!r} ({reason}); choose another name or folder."
             ) from None
-        currency = "zcdp" if zcdp is not None else "epsilon"
-        with (
-            closing(ledger_file.connect(target)) as connection,
-            ledger_file.transaction(connection),
-        ):
-            ledger_file.write_new(connection, currency, adjacency, texts, _now())
         return cls(target)
 
     # -- charging -------------------------------------------------------------------------

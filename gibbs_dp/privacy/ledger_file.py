@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from decimal import Context, Decimal, InvalidOperation
@@ -82,6 +83,40 @@ def connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
     connection.execute("PRAGMA synchronous = EXTRA")  # journal removal too
     return connection
+
+
+@contextmanager
+def created(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connect to a new database, which gets its name when it is whole and on disk.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a file of that name, which stays as it is.
+    """
+    if path.exists():
+        raise FileExistsError(path)
+    # Its name is random: what a process that was killed has left is in nobody's way.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)  # readable by its owner alone
+    temporary = Path(name)
+    try:
+        with closing(connect(temporary)) as connection:
+            yield connection
+        _name(temporary, path)
+    finally:
+        for ending in ("", "-journal"):
+            Path(name + ending).unlink(missing_ok=True)
+
+
+def _name(temporary: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        temporary.replace(path)
 
 
 @contextmanager

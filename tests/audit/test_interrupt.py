@@ -5,7 +5,9 @@ import signal
 
 import pytest
 
+from gibbs_dp.auditing import api
 from gibbs_dp.engine import interrupt
+from gibbs_dp.engine.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,16 @@ def test_an_interrupt_that_was_ignored_is_raised_at_the_next_block():
             interrupt.check()
         interrupt.check()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("where", ["run_sweep", "explore"])
+def test_one_that_was_ignored_in_the_last_block_or_after_leaves_a_report(where, monkeypatch):
+    for name in ("run_sweep", "explore", "make_report", "partial_report"):
+        monkeypatch.setattr(api, name, lambda *_: None)
+    monkeypatch.setattr(api, where, lambda *_: Finalized() and None)
+    with pytest.raises(api.AuditInterrupted):
+        api._run(object.__new__(Settings), False, None, None)
 
 
 def test_one_that_is_raised_at_once_is_raised_once():

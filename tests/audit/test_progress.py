@@ -232,6 +232,18 @@ def test_the_bar_says_what_is_left(terminal):
     assert "51/100" in last
 
 
+def test_a_clock_that_is_set_back_does_not_stop_the_bar(terminal, monkeypatch):
+    screen = terminal()
+    system, clock = Clock(), Clock()
+    monkeypatch.setattr("tqdm.std.time", system)
+    with Progress(True, clock) as progress:
+        progress.stage("sampling", 100, "block")
+        for clock.now in (1.0, 2.0, 3.0):
+            system.now -= 3600.0
+            progress.advance(1)
+            assert f"{clock.now:.0f}/100 [00:0{clock.now:.0f}" in screen.getvalue()
+
+
 @pytest.mark.trust
 def test_an_audit_says_that_it_compiles(terminal):
     screen = terminal()

@@ -210,6 +210,22 @@ def test_a_full_disk_loses_nothing(plain, tmp_path, monkeypatch, written):
     assert len(written["blocks"]) == BLOCKS + 1  # the one that failed, twice
 
 
+def test_a_file_that_a_clock_ahead_took_for_left_behind_is_written_again(tmp_path):
+    archive, path, tries = Archive(gdp.Store(tmp_path), {}), tmp_path / "a" / "b", []
+
+    def write():
+        tries.append(path)
+        if len(tries) == 1:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        path.write_text("whole")
+
+    archive._write(path, write)
+    assert (path.read_text(), len(tries)) == ("whole", 2)
+    path.parent.rename(tmp_path / "elsewhere")
+    with pytest.raises(gdp.StoreError, match=r"cannot write to .*No such file"):
+        archive._write(path, write)
+
+
 def test_a_longer_burn_in_starts_new_blocks_that_resume_too(tmp_path, monkeypatch, written):
     drifting = allocation.is_drifting
     answers = iter([True, False])

@@ -78,6 +78,16 @@ def test_killed_at_any_moment_it_ends_with_the_same_numbers(run, whole, environm
     assert run("merge", tmp_path, "--json").out == whole
 
 
+def test_a_finished_store_is_read_where_nothing_may_be_written(run, whole, tmp_path, monkeypatch):
+    assert run(*ASKED, "--store", tmp_path).status == 0
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("gibbs_dp.io.atomic_write", refuse)
+    assert run(*ASKED, "--json", "--store", tmp_path).out == whole
+
+
 @pytest.mark.trust
 def test_processes_share_a_store_by_flags_or_slurm_and_merge_reports(
     run, whole, tmp_path, monkeypatch

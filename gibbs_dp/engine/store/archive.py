@@ -193,7 +193,10 @@ class Archive:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _remove_stale(path.parent)
                 self._made.add(path.parent)
-            write()
+            try:
+                write()
+            except FileNotFoundError:  # a process whose clock is ahead took it for left behind
+                write()
         except OSError as error:
             raise StoreError(
                 f"store: cannot write to {os.fspath(self.store.path)!r} "
