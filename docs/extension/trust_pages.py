@@ -73,8 +73,26 @@ def bias():
     return table(["estimator", "chains x draws", *(f"KL {kl:g}" for kl in kls)], lines)
 
 
+def fuzz():
+    """What became of files and command lines."""
+    head = ["format", "cases", "accepted", "refused", "failures", "slowest, s", "most memory, MB"]
+    lines = [
+        [
+            row["format"],
+            *(f"{row[k]:,}" for k in ("cases", "accepted", "refused", "failures")),
+            f"{row['slowest_seconds']:.1f}",
+            f"{row['largest_megabytes']:.0f}",
+        ]
+        for row in rows_of("fuzz")
+    ]
+    return table(head, lines)
+
+
+MAKERS = {"calibration": calibration, "coverage": coverage, "bias": bias, "fuzz": fuzz}
+
+
 def write(app):
-    for name, make in (("calibration", calibration), ("coverage", coverage), ("bias", bias)):
+    for name, make in MAKERS.items():
         write_page(app, f"trust_{name}.txt", make() + "\n")
 
 

@@ -224,10 +224,10 @@ def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
 
 
 def _spelled_names(path: str | os.PathLike[str], options: dict[str, Any]) -> list[str]:
-    """Read the names in the header as they are; pandas gives another to a second of one name."""
+    """Read the names in the header as they are, and see that a record has no more of them."""
     plain = {k: options[k] for k in ("sep", "encoding")}
     line = _guarded(
-        path, lambda: pd.read_csv(path, header=None, nrows=1, dtype="str", na_filter=False, **plain)
+        path, lambda: pd.read_csv(path, header=None, nrows=2, dtype="str", na_filter=False, **plain)
     )
     return [str(name) for name in line.iloc[0] if name]
 
