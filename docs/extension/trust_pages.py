@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pages import escaped, write_page
 
+FULL_RUNS = 20_000
 RESULTS = Path(__file__).parent.parent.parent / "benchmarks" / "results"
 
 
@@ -88,7 +89,35 @@ def fuzz():
     return table(head, lines)
 
 
-MAKERS = {"calibration": calibration, "coverage": coverage, "bias": bias, "fuzz": fuzz}
+def claims():
+    """What was claimed, what attacks reached, and broken copies."""
+    head = ["claim", "epsilon claimed", "epsilon is at least", "broken copies", "seen from"]
+    lines = []
+    for row in rows_of("claims"):
+        broken = [f"{name}: {value:.2f}" for name, value in row["broken"].items()]
+        broken += [f"({name}: {v:.2f})" for name, v in row["wrong_but_private"].items()]
+        seen, least = row["smallest_seen"], row["epsilon_at_least"]
+        ratio = f"({row['epsilon'] / least:.1f})" if least > 0 else ""
+        marks = " \\*" * row["by_mu"] + " †" * (row["num_runs"] < FULL_RUNS)
+        lines.append(
+            [
+                escaped(row["claim"]) + marks,
+                f"{row['epsilon']:.2f}" + (f", delta {row['delta']:g}" if row["delta"] else ""),
+                f"{least:.2f}",
+                "; ".join(broken),
+                ratio if seen is None else f"{seen:g}",
+            ]
+        )
+    return table(head, lines)
+
+
+MAKERS = {
+    "calibration": calibration,
+    "coverage": coverage,
+    "bias": bias,
+    "fuzz": fuzz,
+    "claims": claims,
+}
 
 
 def write(app):
