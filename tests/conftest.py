@@ -5,6 +5,7 @@ from xla_flags import quick_flags
 # Set before JAX starts; `tests/cli/test_process.py` runs a program without it.
 os.environ["XLA_FLAGS"] = quick_flags(os.environ.get("XLA_FLAGS", ""))
 
+import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import pytest
@@ -29,6 +30,14 @@ def room_for_programs():
     """Makes room when the programs of earlier files leave little."""
     if share_taken() > 0.5:
         forget_programs()
+
+
+@pytest.fixture(autouse=True)
+def single_precision_afterwards():
+    """Whatever ran `--float64` in this process: it is no other test's."""
+    yield
+    if jax.config.jax_enable_x64:
+        jax.config.update("jax_enable_x64", False)
 
 
 # gibbs_dp is imported where it is used: old versions of jaxtyping begin to check types only after

@@ -84,6 +84,7 @@ def test_a_second_run_traces_no_program_and_has_the_same_numbers(place):
     assert programs(place) > there
 
 
+@pytest.mark.trust
 def test_sheets_of_accelerators_are_kept_too(place, monkeypatch):
     monkeypatch.setattr("gibbs_dp.engine.runner.is_accelerator", lambda _: True)
     before = audited(Counted(), kernel=LATTICE)
@@ -117,6 +118,7 @@ def test_what_cannot_be_known_is_not_kept(place):
     assert not block_programs()
 
 
+@pytest.mark.trust
 def test_damaged_files_and_folders_that_cannot_be_written_cost_time_only(place, monkeypatch):
     before = audited(Counted(), kernel=LATTICE)
     names = sorted(path for path in place.glob("*.export") if path.stat().st_size > 20_000)

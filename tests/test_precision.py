@@ -93,6 +93,7 @@ def test_those_of_a_users_loss_are_unless_the_user_chose(traced):
     assert all("users_loss" in where for where in inexact(found)), "the library's own stay exact"
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("kernel", [gdp.MALA(), gdp.ULA(), gdp.SGLD(batch_size=5)])
 def test_every_product_of_other_kernels_is_exact(kernel):
     from gibbs_dp.sampling.as_sampler import as_sampler

@@ -86,6 +86,7 @@ def test_losses_are_those_of_the_posteriors(cases):
         np.testing.assert_allclose(found, case.loss(theta[None], data)[0], rtol=1e-4)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(
     ("name", "gamma", "num"),
     [("15 and 25, normal", 1.0, 600), ("0 and 12, flat", 0.3, 600)],

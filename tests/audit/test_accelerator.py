@@ -66,6 +66,7 @@ def asking(program):
     return found
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_loop_and_no_branch_of_an_accelerators_program_asks_the_host(name):
     static, traced = arguments(*PROGRAMS[name])
@@ -161,6 +162,7 @@ class Elsewhere:
             yield sheet, jax.tree.map(np.asarray, tuple(block for part in found for block in part))
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("is_wide", "arrange"), [(True, each_alone), (False, arranged)])
 def test_a_worker_of_another_kind_gives_the_same_numbers(alone, monkeypatch, is_wide, arrange):
     """A CPU that sends to GPUs, and the other way round."""
@@ -179,6 +181,7 @@ def test_draws_of_one_posterior_are_the_same_with_static_counts(monkeypatch):
     np.testing.assert_allclose(static.theta, traced.theta, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.trust
 def test_exact_sums_and_added_datasets_too(wide):
     lattice = gdp.Grid(low=-2.0, high=2.0, num_points=64)
     asked = (*ASKED, 256)
@@ -187,6 +190,7 @@ def test_exact_sums_and_added_datasets_too(wide):
     same(gdp.audit(*asked, **settings), wide(*asked, **settings))
 
 
+@pytest.mark.trust
 def test_pilots_that_fail_fail_alike(wide):
     posterior = gdp.GibbsPosterior(lambda theta, z: 0.0 * theta * z, gdp.Flat(gdp.supports.real()))
     with pytest.raises(ValueError, match="improper at gamma"):
@@ -264,6 +268,7 @@ def test_where_memory_runs_out_half_as_many_datasets_are_taken_and_it_is_said():
         room.fit("fourth", 64, other)
 
 
+@pytest.mark.trust
 def test_a_block_that_runs_out_of_memory_gives_the_same_numbers(alone, monkeypatch):
     call = runners.Runner._call
 

@@ -40,6 +40,7 @@ def test_too_few_steps_drift():
     assert any("drift" in w for w in report.warnings)
 
 
+@pytest.mark.trust
 def test_two_far_modes():
     two_modes = gdp.GibbsPosterior(
         lambda theta, z: (jnp.abs(theta) - z) ** 2, gdp.Flat(gdp.supports.real())
@@ -59,6 +60,7 @@ def test_separable_logistic_regression_counts_its_failures():
         audit(flat, lambda key, n: logistic_examples(key, n, slope=50.0), 8, [1.0])
 
 
+@pytest.mark.trust
 def test_heavy_tails_of_the_one_sided_estimator():
     posterior, population = gaussian_mean(1), gaussian_examples(1)
     forced = audit(posterior, population, 5, [20.0], estimator="one-sided")
@@ -75,6 +77,7 @@ def standard_lognormals(key, n):
     return (jnp.exp(jax.random.normal(key, (n, 1))) - mean) / sd
 
 
+@pytest.mark.trust
 def test_datasets_of_the_largest_kl_are_not_lost_to_an_estimate_that_is_not_reported(monkeypatch):
     seen, sweep = [], api.run_sweep
     monkeypatch.setattr(

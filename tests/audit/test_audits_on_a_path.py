@@ -69,6 +69,7 @@ def test_chains_that_were_asked_for_stay_and_are_doubtful():
     assert report.trust[0].startswith("gamma=1: doubtful (")
 
 
+@pytest.mark.trust
 def test_healthy_posteriors_keep_chains_and_are_checked():
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 3.0))
     report = gdp.audit(
@@ -92,6 +93,7 @@ def test_a_store_continues_a_path_and_refuses_another_grid(tmp_path, changed):
         gdp.audit(POSTERIOR, population, 3, [0.1, 2.0], kernel=kernel, **more)
 
 
+@pytest.mark.trust
 def test_pairs_of_posteriors_along_one_path(exact):
     report = gdp.audit(
         POSTERIOR, population, 3, GAMMAS, kernel=gdp.SMC(), estimator="two-sided", **COUNTS

@@ -113,6 +113,7 @@ def test_one_side_at_a_large_kl_is_told():
     assert [w for w in weak.warnings if "attack-too-weak" in w]
 
 
+@pytest.mark.trust
 def test_several_draws_seen_together():
     """Three draws are one of three times the gamma, as far as ``L`` goes."""
     several = gdp.audit(
@@ -172,6 +173,7 @@ def test_finite_fixture(finite):
         gdp.audit(posterior, population, 4, [1.0], kernel=gdp.Grid(THETA), num_releases=2)
 
 
+@pytest.mark.trust
 def test_laplace_mechanism():
     """Figure 2a: structured losses, atoms of the loss, and the worst case beside it."""
     found = gdp.audit(
@@ -193,6 +195,7 @@ def test_laplace_mechanism():
         assert z_scores(profile.loc[key]["delta"], profile.loc[key]["delta_se"], truth) < 4
 
 
+@pytest.mark.trust
 def test_without_an_attacker():
     plain = gdp.audit(
         gaussian_mean(1),
@@ -209,6 +212,7 @@ def test_without_an_attacker():
         plain.plot_attack()
 
 
+@pytest.mark.trust
 def test_ghost_rows_sample_one_pair():
     """Ghosts tell a large KL well, and nothing of an attacker."""
     found = gdp.audit(
@@ -226,6 +230,7 @@ def test_ghost_rows_sample_one_pair():
     assert z_scores(found["on_average_tv"], found["on_average_tv_se"], 0.6875) < 4
 
 
+@pytest.mark.trust
 def test_groups():
     """Two examples replaced at once: the mean moves by the sum of two differences."""
     found = gdp.audit(
@@ -243,6 +248,7 @@ def test_groups():
     assert z_scores(found["on_average_tv"], found["on_average_tv_se"], truth) < 4
 
 
+@pytest.mark.trust
 def test_worst_case_is_never_below():
     posterior = gdp.GibbsPosterior(gdp.losses.absolute, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
 

@@ -16,6 +16,7 @@ def exact_gamma(target, n):
     return target * n
 
 
+@pytest.mark.trust
 def test_the_gaussian_mean_within_its_error_bar():
     """Exact posteriors of 256 datasets: within 4 standard errors (false alarm 6e-5)."""
     m = 4

@@ -137,6 +137,7 @@ def test_six_reports_with_long_names_fit_in_their_picture():
     assert len({line.get_color() for line in lines}) == 6
 
 
+@pytest.mark.trust
 def test_audits_of_the_same_datasets_are_paired_and_survive_saving(tmp_path):
     """Two burn-ins on one population: the difference's truth is 0, and its error tiny."""
     reports = {}

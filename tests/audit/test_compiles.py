@@ -40,6 +40,7 @@ def _traces_outside_the_sweep(posterior, calls, population):
     return len(calls) - before
 
 
+@pytest.mark.trust
 def test_a_new_table_of_the_same_shape_compiles_nothing(counted):
     posterior, calls = counted
     tables = [

@@ -25,6 +25,7 @@ def autoregression(key, n):
     return jnp.append(start, later)[:, None]
 
 
+@pytest.mark.trust
 def test_replacing_the_whole_dataset_matches_the_closed_form():
     # Posterior N(mean(z), 1/(n gamma)): E KL of two independent datasets is n gamma Var(mean(z)).
     report = gdp.audit(
@@ -70,6 +71,7 @@ def test_a_markov_chain_on_a_finite_class_matches_enumeration():
     assert report.warnings == ()
 
 
+@pytest.mark.trust
 def test_a_gaussian_process_matches_its_closed_form():
     """Squared exponential covariance: every example depends on all others, not on a few."""
     time = np.arange(N)

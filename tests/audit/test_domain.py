@@ -26,6 +26,7 @@ def narrow():
     return audit(regression_examples, gdp.Domain(x_bound=0.5, y_range=(-1.0, 1.0)))
 
 
+@pytest.mark.trust
 def test_examples_outside_the_domain_are_counted(narrow):
     (warning,) = told(narrow)
     count, total = (int(word) for word in warning.split()[0:3:2])
@@ -45,6 +46,7 @@ def test_the_right_domain_is_quiet_and_the_numbers_are_the_same(narrow):
         assert report["on_average_kl"] == narrow["on_average_kl"]
 
 
+@pytest.mark.trust
 def test_one_row_of_a_table_is_found():
     rows = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
     population = gdp.populations.Table((rows, rows[:, 0]))
@@ -55,6 +57,7 @@ def test_one_row_of_a_table_is_found():
     assert warning.startswith("1 of 5000 ")
 
 
+@pytest.mark.trust
 def test_rows_scaled_to_the_bound_are_inside():
     def unit_rows(key, n):
         z = jax.random.normal(key, (n, 3))
@@ -69,6 +72,7 @@ def test_rows_scaled_to_the_bound_are_inside():
     assert "(100.0%)" in warning
 
 
+@pytest.mark.trust
 def test_what_bounds_do_not_describe_is_left_alone():
     posterior = gdp.GibbsPosterior(
         lambda theta, z: jnp.sum((theta - z["a"]) ** 2), gdp.Flat(gdp.supports.box(-1.0, 1.0, 2))
@@ -79,6 +83,7 @@ def test_what_bounds_do_not_describe_is_left_alone():
     assert not told(report)
 
 
+@pytest.mark.trust
 def test_nothing_is_compiled_for_it():
     calls = []
 

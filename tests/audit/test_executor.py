@@ -72,6 +72,7 @@ def test_the_report_is_that_of_one_process(plain):
     assert found.settings == plain.settings
 
 
+@pytest.mark.trust
 @pytest.mark.usefixtures("float64")
 def test_it_computes_as_its_caller_does():
     executor = Unsteady()
@@ -80,6 +81,7 @@ def test_it_computes_as_its_caller_does():
     assert {str(block.health.mean_u.dtype) for (block,) in blocks} == {"float64"}
 
 
+@pytest.mark.trust
 def test_what_is_sent_again_changes_nothing(plain):
     """Every second job is lost when it is first sent, and every fourth once more."""
 
@@ -108,6 +110,7 @@ def test_a_block_that_is_always_lost_ends_it_in_one_sentence():
         audit(executor=executor)
 
 
+@pytest.mark.trust
 def test_a_broken_executor_leaves_the_store_to_go_on_with(plain, tmp_path):
     def stop(number):
         if number == 20:

@@ -114,6 +114,7 @@ def test_a_worker_of_dask_is_killed_and_the_report_is_that_of_one_process(client
     assert (found.warnings, found.notes) == (plain.warnings, plain.notes)
 
 
+@pytest.mark.trust
 def test_an_error_in_a_worker_of_dask_is_the_users(client):
     here = os.getpid()
 

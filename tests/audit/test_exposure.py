@@ -43,6 +43,7 @@ def report():
     return audit(Table(Z), GAMMAS, 1024)
 
 
+@pytest.mark.trust
 def test_rows_of_the_finite_fixture_cost_what_enumeration_says():
     rows = np.repeat([0.0, 0.5, 1.0], [5, 3, 2]).astype(np.float32)
     posterior = gdp.GibbsPosterior(lambda theta, z: (theta - z) ** 2, gdp.Flat(gdp.supports.real()))
@@ -115,6 +116,7 @@ def test_the_rows_that_are_drawn_again_are_those_of_the_datasets(kind):
         np.testing.assert_array_equal(train, np.asarray(rows)[:6])
 
 
+@pytest.mark.trust
 def test_rows_of_a_split_table_meet_ghosts_of_other_rows():
     report = audit(Table(Z, replace=False), 1.0, 1024)
     z = Z[:, 0].astype(float)
@@ -124,6 +126,7 @@ def test_rows_of_a_split_table_meet_ghosts_of_other_rows():
     assert report.exposure["num_datasets"].sum() == 512 * 10
 
 
+@pytest.mark.trust
 def test_a_store_gives_the_same_rows(tmp_path, report):
     first = audit(Table(Z), GAMMAS, 96, store=tmp_path)
     again = audit(Table(Z), GAMMAS, 96, store=tmp_path)

@@ -38,6 +38,7 @@ def finite():
     )  # fmt: skip
 
 
+@pytest.mark.trust
 def test_bounds_of_a_finite_class_are_on_their_sides(finite):
     for name, truth in TRUTH.items():
         for end, sign in (("lower", 1.0), ("upper", -1.0)):
@@ -85,6 +86,7 @@ def test_a_gaussian_mean_has_its_closed_forms():
     assert report["conditional_information_upper"][0] > report["conditional_information_lower"][0]
 
 
+@pytest.mark.trust
 def test_dependent_examples_have_no_membership():
     posterior = gdp.GibbsPosterior(
         total_loss=lambda theta, z: jax.numpy.abs(jax.numpy.mean(z) - theta),
@@ -99,6 +101,7 @@ def test_dependent_examples_have_no_membership():
     assert report["conditional_information_upper"][0] > 0
 
 
+@pytest.mark.trust
 def test_nothing_asked_for_is_nothing_found():
     report = gdp.audit(
         gaussian_mean(1), gaussian_examples(1), 20, [0.5], 32, information=(), progress=False

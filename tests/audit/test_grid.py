@@ -82,6 +82,7 @@ def test_private_median_by_the_exponential_mechanism():
     assert agree(report, "on_average_kl", np.array(truth))
 
 
+@pytest.mark.trust
 def test_private_selection_of_the_commonest_value():
     """Votes for three candidates: utility is the count, the exponential mechanism has eps."""
     votes, probs, eps = np.arange(3.0), np.array([0.5, 0.3, 0.2]), 1.0

@@ -69,6 +69,7 @@ def test_closed_form_lies_between_close_bounds(dim, scale):
     assert others(report) == []
 
 
+@pytest.mark.trust
 def test_finite_class_matches_the_oracle():
     theta, z = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
     probs, gammas, n = np.array([0.5, 0.3, 0.2]), [0.2, 1.0, 3.0], 4
@@ -135,6 +136,7 @@ def test_individual_information_of_exact_sums_at_large_gamma(cold_finite_class):
     assert not [w for w in report.warnings if "individual" in w]
 
 
+@pytest.mark.trust
 def test_an_impossible_individual_information_is_told_of(cold_finite_class, monkeypatch):
     run, truth = cold_finite_class
     monkeypatch.setattr(comparison, "MAX_TERMS", 0)  # swaps from draws, as of larger lattices

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import numpyro.distributions as dist
+import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
@@ -28,6 +29,7 @@ def compiled():
     ]
 
 
+@pytest.mark.trust
 def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses_nothing(
     monkeypatch,
 ):

@@ -43,6 +43,7 @@ def test_replacing_k_examples_costs_k_times_as_much(single, group_size):
     )
 
 
+@pytest.mark.trust
 def test_a_structured_sum_is_the_sum_loss(single):
     loss = gdp.losses.half_squared_distance
     structured = gdp.GibbsPosterior(
@@ -143,6 +144,7 @@ def test_rel_error_adds_datasets_until_met():
     assert report["on_average_kl_se"][0] <= 0.03 * report["on_average_kl"][0]
 
 
+@pytest.mark.trust
 def test_gamma_zero_is_the_prior():
     report = gdp.audit(
         gaussian_mean(1, 1.0),

@@ -29,6 +29,7 @@ def examples(n, seed, dtype):
     return jnp.asarray(rng.normal(size=(n, 3)), dtype), jnp.asarray(rng.integers(2, size=n), dtype)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("n", "group_size"), [(7, 1), (24, 1), (41, 1), (41, 3)])
 def test_the_mean_is_over_all_examples_in_chunks(n, group_size, precision, monkeypatch):
     """8 groups are looked at; 16 further examples are added at a time, a remainder too."""
@@ -64,6 +65,7 @@ def test_an_infinite_loss_far_down_the_table_shows(monkeypatch):
     assert np.isfinite(found.train).all()
 
 
+@pytest.mark.trust
 def test_audits_of_more_examples_than_are_looked_at_keep_to_the_truth(monkeypatch):
     """8 of 40 examples in the direct estimate; |z| <= 4 has a false-alarm rate of 6e-5."""
     monkeypatch.setattr(module, "MAX_GROUPS", 8)

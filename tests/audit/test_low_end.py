@@ -10,6 +10,7 @@ import gibbs_dp as gdp
 from gibbs_dp.quantities.on_average_kl.warnings import KLRow, kl_warnings
 
 
+@pytest.mark.trust
 def test_cauchy_examples():
     report = gdp.audit(
         gaussian_mean(1), lambda key, n: jax.random.cauchy(key, (n, 1)), 20, [1.0], 128, **QUICK

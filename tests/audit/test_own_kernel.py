@@ -41,6 +41,7 @@ class RandomWalk(gdp.Kernel):
         return jax.lax.fori_loop(1, tuning.num_inner, one, one(0, (state, None)))
 
 
+@pytest.mark.trust
 def test_an_audit_follows_the_declared_target():
     report = gdp.audit(
         gaussian_mean(2, 1.0), gaussian_examples(2), 20, [1.0], 128, kernel=RandomWalk(), **QUICK

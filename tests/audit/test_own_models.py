@@ -42,6 +42,7 @@ def mean(person, y):
         numpyro.sample("y", dist.Normal(m, 1.0), obs=y)
 
 
+@pytest.mark.trust
 def test_replacing_a_whole_group_costs_its_rows():
     # A flat Gaussian mean of J groups of k rows, a group replaced: KL = gamma k v / (J k), as k
     # rows move the mean by N(0, 2 k v / (J k)^2) and its precision is gamma J k.
@@ -109,6 +110,7 @@ def test_datasets_with_parameters_of_their_own_are_said_to_have_them():
     assert abs(gap[0]) < 4 * error[0]
 
 
+@pytest.mark.trust
 def test_a_declared_range_lets_a_model_be_released(tmp_path):
     def bounded(x, y=None):
         w = numpyro.sample("w", dist.Uniform(-1, 1).expand([2]).to_event(1))
@@ -164,6 +166,7 @@ class Network:
         return jnp.sum(jnp.tanh(x @ self.kernel + self.bias)) / self.width
 
 
+@pytest.mark.trust
 def test_modules_are_parameters():
     network = Network(jnp.zeros((2, 3)), jnp.zeros(3), 3)
     prior = gdp.priors.normal_like(network, 2.0)

@@ -51,6 +51,7 @@ def steps(schedule):
     return tuple(map(int, (schedule.tuning.num_inner, schedule.num_burn_in)))
 
 
+@pytest.mark.trust
 def test_a_gaussian_posterior_takes_one_step_a_draw_and_hardly_a_burn_in(tuned):
     (one, two), report = tuned(gaussian_mean(1), gaussian_examples(1), 20, [0.5, 2.0])
     for chosen in (one, two):
@@ -115,6 +116,7 @@ def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned, monkey
     assert not report.warnings
 
 
+@pytest.mark.trust
 def test_a_large_kl_is_taken_from_ghosts_where_they_are_steady(tuned):
     # 200 / (2 n) (z' - z)^2-like: a KL of 10 nats, of which ghosts say as much as pairs.
     (chosen,), report = tuned(gaussian_mean(8), gaussian_examples(8), 4, [5.0], num_ghosts=64)

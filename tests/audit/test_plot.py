@@ -38,6 +38,7 @@ def marked(axes, marker):
     return sorted(float(x) for line in lines for x in line.get_xdata())
 
 
+@pytest.mark.trust
 def test_all_columns_of_a_panel_have_one_unit():
     drawn = [column for column in COLUMNS.values() if column.style is not None]
     assert {column.style.panel for column in drawn} == set(PANELS)

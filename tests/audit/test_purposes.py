@@ -170,6 +170,7 @@ def test_refusals_of_the_least_risk():
 # -- coverage ---------------------------------------------------------------------------------
 
 
+@pytest.mark.trust
 def test_the_gamma_of_a_coverage():
     """Predictive N(zbar, 0.64 + 1 / (n gamma)) is calibrated at 1 / (n gamma) = 0.36 + 1 / n.
 

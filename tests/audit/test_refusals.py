@@ -71,6 +71,7 @@ def test_refused(changed, message):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.trust
 def test_an_improper_posterior_is_refused():
     # Two examples do not determine three coefficients, and the prior is flat.
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.real(3)))

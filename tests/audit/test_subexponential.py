@@ -81,6 +81,7 @@ def report():
     return gdp.audit(posterior, lambda key, n: jax.random.exponential(key, (n,)), **settings)
 
 
+@pytest.mark.trust
 def test_an_audit_bounds_the_gap_of_exponential_data(report):
     """Truths at 4 standard errors, two gammas, fixed key."""
     for row in report.rows:

@@ -36,6 +36,7 @@ def test_ula_inflates_the_direct_estimate_and_leaves_the_gap_alone(report):
         assert row["on_average_kl"] - exact > 10 * row["on_average_kl_se"]
 
 
+@pytest.mark.trust
 def test_the_bias_is_estimated_reported_and_caught(report):
     for row in report.rows:
         assert row["variance_inflation"] == pytest.approx(INFLATED - 1, rel=1e-3)

@@ -101,6 +101,7 @@ def ball_kl(norm):
     return -found.fun
 
 
+@pytest.mark.trust
 def test_balls_of_a_kernel():
     mean, se = (found[0] for found in estimates())
     before = 0.0

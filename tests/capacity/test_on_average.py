@@ -57,6 +57,7 @@ def test_gaussian_posteriors_are_seen_by_linear_critics(found):
         assert row["num_datasets"] == 48
 
 
+@pytest.mark.trust
 def test_one_dataset_is_the_same_in_any_sweep(posterior, found):
     fewer = {**SETTINGS, "num_datasets": 20}
     again = capacity.on_average_capacity_kl(

@@ -127,6 +127,7 @@ def test_what_bounds_rest_on_is_unbiased(islands):
         assert (np.abs(values.mean(axis=0) - 1) < 4 * error).all()
 
 
+@pytest.mark.trust
 def test_errors_of_particles_are_those_of_repetitions(islands):
     """Root mean squares of jackknife errors, within a quarter (islands are only four)."""
     for name in ("log_normalizer", "empirical_risk", "kl"):

@@ -1,7 +1,6 @@
 import json
 import sys
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,12 +21,6 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(sys.modules["gibbs_dp.auditing"], "audit", record)
     return found
-
-
-@pytest.fixture
-def single_precision_afterwards():
-    yield
-    jax.config.update("jax_enable_x64", False)
 
 
 @pytest.mark.trust

@@ -173,6 +173,7 @@ def test_the_page_of_a_release_has_what_is_public_and_no_record(run, table):
     assert plain - allowed <= set(printed.split())
 
 
+@pytest.mark.trust
 def test_a_page_that_cannot_be_written_costs_no_budget(run, table, monkeypatch):
     for bad in ("t.csv", "t.csv/r.html", "."):
         assert refused(run, *RELEASE, "--html", bad).startswith("--html: ")

@@ -78,6 +78,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_numbers(run, whole, environm
     assert run("merge", tmp_path, "--json").out == whole
 
 
+@pytest.mark.trust
 def test_a_finished_store_is_read_where_nothing_may_be_written(run, whole, tmp_path, monkeypatch):
     assert run(*ASKED, "--store", tmp_path).status == 0
 

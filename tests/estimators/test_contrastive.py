@@ -27,6 +27,7 @@ def contrast(rng, count=400, draws=2, block=None, noise=0.0):
     return contrast_of(log_density, owner, draws, block=block)
 
 
+@pytest.mark.trust
 def test_intervals_cover_the_truth_of_a_finite_channel():
     # 95% intervals of 300 repetitions: 90% to 99% but for a probability of 1e-4 a check.
     information = dependence.mutual_information(JOINT)

@@ -103,6 +103,7 @@ def test_bounds_are_on_their_side_of_the_truth_in_mean_and_close(index):
             assert -beyond < 4 * error + 0.05 * truth, name
 
 
+@pytest.mark.trust
 def test_errors_are_the_spread_of_repeated_tables():
     for gamma in GAMMAS:
         for name, found in tables(gamma).items():

@@ -114,6 +114,7 @@ def test_leaving_out_allows_for_shared_steps():
         assert whole.mean() > 8 * whole.std() / np.sqrt(count)  # without it the bias shows
 
 
+@pytest.mark.trust
 def test_weights_count():
     """Draws that weigh nothing may be anything."""
     delta = draws(jax.random.key(6), 0.5, (NUM_PAIRS, *SHAPE))

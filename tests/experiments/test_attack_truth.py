@@ -105,6 +105,7 @@ def test_gaussian_means(fixture, dim, request):
         assert row["advantage"] < tv + 4 * row["advantage_se"]
 
 
+@pytest.mark.trust
 def test_shadow_draws_are_nearly_as_good_and_one_threshold_is_not(on_chains):
     found, _ = on_chains
     optimal, lira, loss = (of(found, name)[-1]["advantage"] for name in ("optimal", "lira", "loss"))

@@ -72,6 +72,7 @@ def test_flat_coordinates_give_the_density_that_numpyro_samples():
     assert -target.log_density(flat) == pytest.approx(float(energy), rel=1e-5)
 
 
+@pytest.mark.trust
 def test_gamma_zero_gives_prior_draws():
     # Kolmogorov-Smirnov at 1e-4 each, six tests: false alarms in 6 of 10,000 runs.
     posterior = from_numpyro(ex.eight_schools, args=(8, SIGMA, SCHOOLS), structured=True)

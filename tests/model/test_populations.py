@@ -125,6 +125,7 @@ def test_own_objects_draw_under_jit_and_declare_what_they_are(given, is_dependen
     assert traces == num_traces  # arrays of a pytree are traced; other objects compile once each
 
 
+@pytest.mark.trust
 def test_an_audit_of_own_objects_heeds_what_they_declare():
     loss = gdp.losses.half_squared_distance
     posterior = gdp.GibbsPosterior(lambda theta, z: loss(theta, z[None]), gdp.Flat(real(1)))

@@ -287,6 +287,7 @@ SETS = {
 }
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("name", SETS)
 def test_what_is_called_convex_holds_its_segments(name):
     constraint, shape, is_convex = SETS[name]

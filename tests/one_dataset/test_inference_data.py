@@ -149,6 +149,7 @@ def test_draws_of_this_library_say_what_their_gamma_is(table, tmp_path):
             gdp.audit_inference_data(one, gamma=1.0)
 
 
+@pytest.mark.trust
 def test_draws_of_this_library_go_through_every_door(tmp_path):
     z = np.random.default_rng(5).normal(size=(30, 1))
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(0, 1).expand([1]))

@@ -108,6 +108,7 @@ def test_several_draws_are_one_release_of_their_sum():
     assert exact_bdp_leakage(pair, rows.joint()) <= found.bayesian() * (1 + 1e-5)
 
 
+@pytest.mark.trust
 def test_calibration_and_release_meet_a_bayesian_target(tmp_path):
     found = calibrate_gamma(POSTERIOR, Target(bayesian_epsilon=0.5), n=5, rows=STICKY, **GIVEN)
     assert 0.5 * (1 - 1e-10) < found.guarantee.bayesian_epsilon <= 0.5

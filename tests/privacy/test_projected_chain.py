@@ -225,6 +225,7 @@ def test_the_guarantee_of_a_projected_chain():
     assert "composition" in told.assumptions[0]  # no convexity, but projection costs nothing
 
 
+@pytest.mark.trust
 def test_private_runs_and_releases_stay_in_the_set(tmp_path):
     rng = np.random.default_rng(0)
     data = (rng.normal(size=(50, 2)), rng.integers(0, 2, 50).astype(float))
@@ -304,6 +305,7 @@ def test_calibration_meets_its_target_and_no_rival_beats_it(loss, prior):
                     assert chain_guarantee(posterior, rival, gamma=gamma, **promise).epsilon > 0.5
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("prior", ["box", "truncated"])
 def test_the_default_bound_holds_for_the_run_it_describes(prior):
     """Mean excess of 2000 runs over the best parameter of the set, on copied rows, below it."""

@@ -36,6 +36,7 @@ def go(ledger, posterior=MEAN, data=DATA, accept=BOTH, **changes):
     return gdp.release(posterior, data, **(given | changes))
 
 
+@pytest.mark.trust
 def test_draws_follow_the_posterior_at_the_calibrated_gamma(ledger):
     """Pooled over 5 releases of 12 draws, against a truncated normal (4 standard errors)."""
     outs = [go(ledger, pure_epsilon=18.0, num_draws=12) for _ in range(5)]
@@ -272,6 +273,7 @@ def test_the_public_name():
     assert gdp.release is release_function
 
 
+@pytest.mark.trust
 def test_chains_that_fail_the_check_are_tried_longer(ledger, monkeypatch):
     """Two failures: the third run is handed out; three: one sentence, and the charge stands."""
     lengths, keys, found = [], [], []

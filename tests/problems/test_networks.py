@@ -33,6 +33,7 @@ def test_the_loss_is_minus_the_log_probability_of_the_label():
     np.testing.assert_allclose(one, exact[2], rtol=1e-5)
 
 
+@pytest.mark.trust
 def test_the_posterior_is_symmetric_in_the_hidden_units():
     problem = build_problem("neural-network", dim=3, num_hidden=4)
     theta = weights(np.random.default_rng(1))
@@ -82,6 +83,7 @@ def test_networks_that_make_no_sense(options, message):
         build_problem("neural-network", **options)
 
 
+@pytest.mark.trust
 def test_the_audit_of_a_network_agrees_with_importance_sampling():
     """Weighted prior draws know nothing of chains, modes or symmetries (4 standard errors).
 

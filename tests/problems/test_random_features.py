@@ -98,6 +98,7 @@ def test_replaced_regressions_are_gaussian_kls_one_by_one(d):
         assert found.on_average_kl[m] == pytest.approx(np.mean(kls), rel=1e-9)
 
 
+@pytest.mark.trust
 def test_the_features_are_the_same_in_both_precisions():
     # Means of features in [-1, 1] over 4,000 examples each: their differences are below 5 of their
     # largest standard errors but in 5 of a million; of features drawn anew they are about 0.5.
@@ -111,6 +112,7 @@ def test_the_features_are_the_same_in_both_precisions():
     assert np.abs(means[0] - means[1]).max() < 5 * np.sqrt(2 / 4000)
 
 
+@pytest.mark.trust
 def test_the_exact_risk_peaks_at_interpolation_and_falls_again():
     risk = {}
     for p in (8, 20, 60):

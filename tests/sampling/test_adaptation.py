@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pytest
 from numpyro.diagnostics import effective_sample_size
 
 import gibbs_dp as gdp
@@ -25,6 +26,7 @@ def shell(u, z):
     return 2 * log_cosh - (DIM - 1) * jnp.log(jnp.tanh(r) / r) + 0.0 * z
 
 
+@pytest.mark.trust
 def test_draws_wider_than_the_fit_start_it_and_have_the_right_law():
     wide = gdp.GibbsPosterior(shell, gdp.Flat(gdp.supports.real(DIM)))
     draws = gdp.sample(wide, jnp.zeros(1), key=1, num_samples=2000)

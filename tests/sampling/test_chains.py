@@ -45,6 +45,7 @@ def cold_data():
     return np.random.default_rng(0).normal(size=(64, N, 2)) + 1.0
 
 
+@pytest.mark.trust
 def test_huge_energies_keep_acceptance_and_variance(precision, cold_data):
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(2)))
     draws = sampler(posterior)(1, jnp.asarray(cold_data, precision), GAMMA)
@@ -116,6 +117,7 @@ def test_without_adaptation_the_same_problem_is_seen_to_fail(absolute_sampler):
     assert np.abs(scaled - 1).max() > 0.35 or float(np.median(draws.accept_prob)) < 0.5
 
 
+@pytest.mark.trust
 def test_many_dimensions_adapt_diagonally(monkeypatch):
     monkeypatch.setattr(locate, "MAX_LAPLACE_DIM", 3)
     scales = np.array([1.0, 0.2, 5.0, 1.0])

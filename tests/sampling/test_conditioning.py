@@ -100,6 +100,7 @@ def test_a_quadratic_loss_of_collinear_columns_keeps_its_small_curvature():
     np.testing.assert_allclose(found, wanted, rtol=0.01)
 
 
+@pytest.mark.trust
 def test_draws_of_collinear_columns_are_as_wide_as_they_should_be():
     """Off by 4 standard errors of 4,000 draws with probability 6e-5 a number; it was 13%."""
     data, x, mean = collinear(1e-3)
@@ -114,6 +115,7 @@ def test_draws_of_collinear_columns_are_as_wide_as_they_should_be():
     assert not draws.warnings
 
 
+@pytest.mark.trust
 def test_losses_that_rounding_spoils_are_told_of():
     """Counts of a million: the loss is 1.3e7, of which a float32 has eight digits."""
     counts = np.random.default_rng(0).poisson(1e6, 10).astype(np.float32)
@@ -142,6 +144,7 @@ def test_whole_numbers_are_not_rounded(part):
     assert (1e3 / 200 < found < 1e3 / 64) if part else found == 0.0
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("gap", "is_proper"), [(1e-4, True), (0.0, False)])
 def test_nearly_equal_columns_are_told_from_equal_ones(gap, is_proper):
     """Of 500 datasets, in the first case all, in the second none has a normalizer."""
@@ -161,6 +164,7 @@ def test_nearly_equal_columns_are_told_from_equal_ones(gap, is_proper):
         assert bool(curved.all())
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(("concentration", "is_told"), [(0.05, True), (0.5, False)])
 def test_mass_that_single_precision_cannot_reach_is_told_of(concentration, is_told):
     """Of Beta(0.05, 0.05) 22% is nearer to one than any float32 is; of Beta(1/2, 1/2) 0.02%."""

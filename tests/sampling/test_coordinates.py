@@ -60,6 +60,7 @@ def test_leaves_are_named_by_the_way_to_them(case):
     assert [name for name, _ in named_leaves(tree)] == names
 
 
+@pytest.mark.trust
 def test_draws_of_a_class_show_its_names_and_come_back_as_one():
     def loss(theta, z):
         return 0.5 * (theta.layers[0].weight @ z[:2] + theta.layers[0].bias - z[2]) ** 2

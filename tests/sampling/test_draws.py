@@ -30,6 +30,7 @@ def exact(gamma):
     return mean, np.sqrt(np.diag(np.linalg.inv(precision)))
 
 
+@pytest.mark.trust
 def test_draws_match_the_conjugate_posterior(draws):
     mean, sd = exact(2.0)
     table = draws.to_dataframe()
@@ -40,6 +41,7 @@ def test_draws_match_the_conjugate_posterior(draws):
     assert draws.warnings == ()
 
 
+@pytest.mark.trust
 def test_a_batch_is_its_datasets(draws):
     batch = gdp.sample(
         POSTERIOR, (np.stack([X, X]), np.stack([Y, Y + 1.0])), gamma=2.0, num_samples=500,

@@ -111,6 +111,7 @@ def test_draws_are_those_of_the_plain_path(precision):
     same(*both({}, posterior(gdp.losses.logistic, uneven(), 3), data, traced()), TIGHT[precision])
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(
     ("loss", "prior", "dim", "n", "is_joint"),
     [(gdp.losses.squared, NORMAL, 1, 7, True), (gdp.losses.huber, None, 3, 64, False)],
@@ -127,12 +128,14 @@ def test_many_coordinates(dim, n):
     same(*both({}, model, data, traced(), is_static=True), 5e-5)
 
 
+@pytest.mark.trust
 def test_leapfrog_and_a_heavy_tail():
     model = posterior(gdp.losses.absolute, dist.Laplace(0.0, 1.0), 3)
     data = examples(3, 31, labels=False)
     same(*both({"integrator": "leapfrog", "jitter": 0.0}, model, data, traced()), 2e-5)
 
 
+@pytest.mark.trust
 def test_adaptation_comes_first():
     # Two rounds of 20 steps, then the kernel: by then rounding has grown.
     model, data = posterior(gdp.losses.logistic, NORMAL, 2), examples(2, 20, labels=True)
@@ -236,6 +239,7 @@ def test_the_setting():
     assert repr(gdp.HMC(fused=True)).endswith("integrator='split', fused=True)")
 
 
+@pytest.mark.trust
 def test_samples_of_a_batch_are_the_same():
     # From the search of the mode to the draws; rounding hardly grows in so few steps.
     model, (x, y) = posterior(gdp.losses.logistic, NORMAL, 1), examples(1, 40, labels=True)

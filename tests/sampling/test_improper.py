@@ -148,11 +148,13 @@ def test_proper_posteriors_are_accepted_in_double_precision(float64, name):
     assert not verdicts(*PROPER[name]).any()
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("name", ["collinear", "ceiling of 10 nats", "Beta(0, 1)"])
 def test_improper_posteriors_are_refused_in_double_precision(float64, name):
     assert verdicts(*IMPROPER[name]).all()
 
 
+@pytest.mark.trust
 def test_two_modes_are_no_reason_to_refuse():
     """Sixty keys: between the modes a search ends where there is no curvature."""
     posterior, data, _ = PROPER["two modes"]

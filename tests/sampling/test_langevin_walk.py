@@ -128,6 +128,7 @@ MINIBATCHES = {
 }
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("name", MINIBATCHES)
 def test_sgld_has_the_stationary_variance_of_theory(name):
     """Multiplicative noise makes the law heavier than Gaussian: errors from the draws' own."""

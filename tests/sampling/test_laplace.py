@@ -48,6 +48,7 @@ def test_least_squares_mode_and_covariance(precision):
     assert not bool(improper)
 
 
+@pytest.mark.trust
 def test_no_search_ends_on_a_plateau_of_the_logistic_map(precision):
     # At gamma = 100 some starts jump far up the flat end of (-2, 2): a slope of one nat remains
     # there, which a step damped for the steep start takes for nothing.

@@ -30,6 +30,7 @@ def test_starts_that_overflow_take_the_best_mode(dim):
     assert not np.isfinite(found.gaps[::2]).any()
 
 
+@pytest.mark.trust
 def test_draws_are_right_although_starts_overflow():
     # 4 of 20 starts overflow with these keys. Each mean by 4.5 errors: once in 30,000 runs.
     posterior = gdp.GibbsPosterior(overflowing, dist.Normal(jnp.zeros(1), 3.0).to_event(1))

@@ -281,6 +281,7 @@ def go_straight_on(uniform, state, proposal, log_ratio):
     return base.metropolis(uniform, state._replace(momentum=-state.momentum), proposal, log_ratio)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("wrong", [accept_all, go_straight_on])
 def test_a_chain_with_momentum_is_corrected_and_turns_round(monkeypatch, wrong):
     # Steps so long that a good part is rejected; the right kernel keeps the law with them too.
