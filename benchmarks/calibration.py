@@ -188,18 +188,33 @@ def row(name: str, sampler: str, num_datasets: int, seed: int) -> dict[str, Any]
     """One model and sampler."""
     begin = time.perf_counter()
     model = MODELS[name]
-    if sampler == ENGINE:
-        below, count, warnings = ranks_of_engine(model, num_datasets, seed)
-    else:
-        below, count, warnings = ranks_of_sample(model, KERNELS[sampler], num_datasets, seed)
-    return {
-        "model": name,
-        "sampler": sampler,
+    about = {"model": name, "sampler": sampler}
+    try:
+        if sampler == ENGINE:
+            below, count, warnings = ranks_of_engine(model, num_datasets, seed)
+        else:
+            below, count, warnings = ranks_of_sample(model, KERNELS[sampler], num_datasets, seed)
+    except ValueError as refusal:
+        seconds = time.perf_counter() - begin
+        about |= {"verdict": "refused", "refusal": str(refusal), "seconds": seconds}
+        return about | {"warnings": {}}
+    return about | {
         "datasets": len(below),
         **judge(below, count),
         "warnings": dict(Counter(warnings)),
         "seconds": time.perf_counter() - begin,
     }
+
+
+def line_of(r: dict[str, Any]) -> str:
+    """Print one row."""
+    begin = f"{r['model']:30s} {r['sampler']:21s}"
+    if "coverage" not in r:
+        return f"{begin} refused: {r['refusal']}"
+    return (
+        f"{begin} 90%: {r['coverage']:.3f} ± {r['coverage_se']:.3f}  p {r['p_value']:.2g} "
+        f"{r['verdict']:8s} {r['seconds']:5.1f} s  {', '.join(r['warnings'])}"
+    )
 
 
 def main() -> None:
@@ -215,20 +230,16 @@ def main() -> None:
     names = QUICK if asked.quick else tuple(asked.only or MODELS)
     num_datasets = 64 if asked.quick else asked.datasets
     samplers = tuple(asked.samplers or SAMPLERS)
+    settings = {"datasets": num_datasets, "seed": asked.seed, "gamma": GAMMA}
     others = machine.rows_of_others("calibration", "model", (), asked.out)
     is_part = asked.only or asked.samplers
     rows = [r for r in others if is_part and not (r["model"] in names and r["sampler"] in samplers)]
     for name in names:
         for sampler in samplers:
             rows.append(row(name, sampler, num_datasets, asked.seed))
-            r = rows[-1]
-            print(
-                f"{name:30s} {sampler:21s} 90%: {r['coverage']:.3f} ± {r['coverage_se']:.3f}  "
-                f"p {r['p_value']:.2g} {r['verdict']:8s} {r['seconds']:5.1f} s  "
-                f"{', '.join(r['warnings'])}",
-                flush=True,
-            )
-    settings = {"datasets": num_datasets, "seed": asked.seed, "gamma": GAMMA}
+            print(line_of(rows[-1]), flush=True)
+            # Of what takes hours, whatever is known is kept.
+            machine.save("calibration", rows, settings, asked.out)
     print("saved", machine.save("calibration", rows, settings, asked.out))
 
 

@@ -204,6 +204,7 @@ MODELS = {
         lambda y, m: y * m - jnp.exp(jnp.clip(m, -8, 8)) - special.gammaln(y + 1),
         10,
         2,
+        of_distribution(dist.Normal(jnp.zeros(2), 0.5).to_event(1)),
     ),
     "exponential rate": rate(),
     "share": share(),

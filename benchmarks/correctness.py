@@ -40,7 +40,7 @@ def calibration(rows: Rows) -> Rows:
                 "cases": len(own),
                 "off": len(off),
                 "off_silently": len(silent),
-                "worst": min((row["coverage"] for row in own), default=None),
+                "worst": min((r["coverage"] for r in own if "coverage" in r), default=None),
                 "named": ", ".join(row["model"] for row in off),
             }
         )

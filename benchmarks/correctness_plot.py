@@ -61,7 +61,7 @@ def draw(axes: Any, rows: Rows, labels: list[str], by: str, series: dict[Any, st
 def calibration(rows: Rows) -> Figure:
     """Coverage of central 90% intervals by ranks, every sampler on every model."""
     models, samplers = (list(dict.fromkeys(r[k] for r in rows)) for k in ("model", "sampler"))
-    rows = [r | {"series": r["sampler"], "of": r["datasets"]} for r in rows]
+    rows = [r | {"series": r["sampler"], "of": r["datasets"]} for r in rows if "coverage" in r]
     figure = Figure(figsize=(7.2, 7.5), layout="constrained")
     axes = figure.subplots()
     draw(axes, rows, models, "model", {s: s for s in samplers})

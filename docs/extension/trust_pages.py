@@ -29,7 +29,7 @@ def calibration():
         cells = [model]
         for sampler in samplers:
             row = next(r for r in rows if (r["model"], r["sampler"]) == (model, sampler))
-            text = f"{row['coverage']:.3f}"
+            text = f"{row['coverage']:.3f}" if "coverage" in row else "refused"
             text = f"**{text}**" if row["verdict"] == "off" else text
             cells.append(text + (" w" if row["warnings"] else ""))
         lines.append(cells)
