@@ -15,7 +15,7 @@ audit: $(STAMP)-audit
 test: $(STAMP)-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What is too slow for `make test`; under an hour on two cores.
+# What is too slow for `make test`.
 trust: $(STAMP)-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m trust
 	$(BIN)/python benchmarks/fuzz.py
