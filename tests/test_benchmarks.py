@@ -74,6 +74,7 @@ def test_the_store_script_asks_everything_when_run_bare(monkeypatch, tmp_path):
         store.main()
 
 
+@pytest.mark.trust
 def test_the_worst_case_is_set_against_the_average_in_like_units(monkeypatch, tmp_path):
     """Private mean: Laplace noise, so that everything is a sum over pairs of examples.
 

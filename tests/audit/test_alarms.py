@@ -126,6 +126,7 @@ def test_datasets_of_the_largest_kl_are_not_lost_to_an_estimate_that_is_not_repo
     assert make_report(settings, [track.result()])["failed_datasets"][0] == 0
 
 
+@pytest.mark.trust
 def test_stuck_chains_are_counted():
     huge = gdp.HMC(step_size=50.0, num_leapfrog=1)
     with pytest.raises(ValueError, match="stuck chains"):
@@ -171,6 +172,7 @@ def test_draws_of_a_wrong_law_are_noticed(estimator):
     assert any("not from the posterior" in w for w in report.warnings)
 
 
+@pytest.mark.trust
 def test_unreachable_rel_error_is_said():
     report = audit(
         gaussian_mean(1), gaussian_examples(1), 5, [1.0], rel_error=1e-4, max_datasets=512

@@ -55,6 +55,7 @@ def test_paths_agree_with_sums_dataset_by_dataset(exact, changed, name):
         assert gap.std() < theirs[name].std()
 
 
+@pytest.mark.trust
 def test_a_default_audit_goes_on_with_smc_and_says_so(changed):
     assert changed.settings["kernel"].startswith("SMC(")
     assert [w for w in changed.warnings if "[changed-to-smc]" in w]

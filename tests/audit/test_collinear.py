@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import gibbs_dp as gdp
 
@@ -52,6 +53,7 @@ def exact(num_datasets, seed):
     return kl, -mixture
 
 
+@pytest.mark.trust
 def test_an_audit_of_collinear_columns_is_right():
     """Limits of 4 standard errors: one good audit in 5,000 fails one of the three."""
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.real(3)))

@@ -28,7 +28,7 @@ def private_mean_truth(gamma):
     return kl, kl / gamma
 
 
-@pytest.mark.trust(but="private-mean")
+@pytest.mark.trust
 @pytest.mark.parametrize(
     ("posterior", "population", "gammas", "truth"),
     [

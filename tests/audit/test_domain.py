@@ -36,6 +36,7 @@ def test_examples_outside_the_domain_are_counted(narrow):
     assert narrow["dp_epsilon"] == pytest.approx(8 * 0.5)
 
 
+@pytest.mark.trust
 def test_the_right_domain_is_quiet_and_the_numbers_are_the_same(narrow):
     right = audit(regression_examples, gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)))
     assert not told(right)

@@ -125,6 +125,7 @@ def test_a_broken_executor_leaves_the_store_to_go_on_with(plain, tmp_path):
     assert audit(executor=executor, store=tmp_path).rows == plain.rows
 
 
+@pytest.mark.trust
 def test_processes_that_share_a_store_each_use_an_executor(plain, tmp_path):
     first = Unsteady()
     with pytest.raises(gdp.AuditIncomplete, match="16 of 32 blocks are missing"):

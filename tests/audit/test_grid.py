@@ -101,7 +101,7 @@ def test_private_selection_of_the_commonest_value():
     assert 0.8 * eps < channel.dp_epsilon() <= eps
 
 
-@pytest.mark.trust(but="private-mean")
+@pytest.mark.trust
 @pytest.mark.parametrize(
     ("posterior", "population", "n", "gammas", "grid", "kernel"),
     [

@@ -57,6 +57,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
     assert before == after
 
 
+@pytest.mark.trust
 def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
     logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
     assert not tables.has_statistics(logistic)

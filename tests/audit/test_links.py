@@ -20,7 +20,7 @@ def single():
     return gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, **QUICK)
 
 
-@pytest.mark.trust(but="12")
+@pytest.mark.trust
 @pytest.mark.parametrize("group_size", [4, N])
 def test_replacing_k_examples_costs_k_times_as_much(single, group_size):
     # Lemma 6; |z| <= 4 against the closed form k gamma / n

@@ -38,6 +38,7 @@ def exact(gamma):
     return gap, entropy(mean(one)) - mean(lambda s: entropy(one(s)))
 
 
+@pytest.mark.trust
 def test_sigma_is_the_least_that_holds_and_no_sigma_holds_everywhere():
     s = np.concatenate([np.linspace(-0.5, -1e-3, 200), np.linspace(1e-3, 0.5, 200)])
     least = 2 * (-s - np.log1p(-s)) / s**2

@@ -115,6 +115,7 @@ def test_balls_of_a_kernel():
         before = exact
 
 
+@pytest.mark.trust
 def test_nothing_is_found_where_nothing_is():
     mean, se = (found[1] for found in estimates())
     assert (mean <= 3 * se).all()

@@ -147,6 +147,7 @@ def test_islands_weigh_by_their_normalizers():
     assert found.log_normalizer_se == pytest.approx([np.log(3) / 2])
 
 
+@pytest.mark.trust
 def test_particles_certify_what_sums_do(islands):
     """log C and risk on one dataset within 4 standard errors (of three degrees of freedom)."""
     found = gdp.certify(

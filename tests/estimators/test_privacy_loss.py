@@ -136,6 +136,7 @@ def test_exact_sums_are_not_jackknifed():
     np.testing.assert_allclose(found.renyi[0], np.log(np.sum(p**2 / q)), rtol=1e-5)
 
 
+@pytest.mark.trust
 def test_few_pairs_that_divergences_are_made_of_are_heavy():
     """Skewed data: of 32 pairs one moves far, and makes nearly all of the mean divergence."""
     draws = np.random.default_rng(0).normal(size=(1, 8, 8)).astype(np.float32)

@@ -15,7 +15,7 @@ def is_on_lattice(values):
     return bool((np.asarray(values) * FINENESS % 1 == 0).all())
 
 
-@pytest.mark.trust(but="1.0")
+@pytest.mark.trust
 @pytest.mark.parametrize("value", [0.3, 1 / 3, 0.1 + 1e-17, 1.0])
 def test_medians_and_means_are_multiples_of_a_step_whatever_the_rows_are(value):
     """A row of many digits among zeros used to be told by the digits of a draw."""

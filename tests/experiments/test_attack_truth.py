@@ -164,6 +164,7 @@ def test_no_attacker_may_be_above(on_chains):
     assert [text.split()[1] for text in told] == ["lira"]
 
 
+@pytest.mark.trust
 def test_the_worst_pair_against_the_worst_case_and_a_promise_that_is_false(run):
     # |mean - theta| on a lattice; D = gamma 4 / n is the worst pair's and the worst case's alike.
     p, n, gamma = private_mean(), 20, 5.0

@@ -142,6 +142,7 @@ def dependent():
     return holdout.run_holdout("correlated", holdout.Sizes(repetitions=6))
 
 
+@pytest.mark.trust
 def test_rows_of_a_chain_cost_more_and_every_row_says_so(dependent):
     gated = [r for r in dependent.rows if "dp_epsilon" in r]
     one = np.array([[0.65, 0.35], [0.35, 0.65]])

@@ -231,6 +231,7 @@ def test_everything_exact_holds_and_every_bound_is_checked(called, capsys, tmp_p
     assert float(saved[0]["left"]) == rows[0]["left"]
 
 
+@pytest.mark.trust
 def test_command_exits_1_when_something_fails(capsys, monkeypatch):
     for name, factor in (("total_variation_from_range", 0.999), ("total_variation_from_kl", 0.99)):
         right = getattr(bounds, name)

@@ -41,6 +41,7 @@ def test_one_length_in_every_shell_and_directions_kept(dim):
     np.testing.assert_allclose(cosine, np.linalg.norm(moved, axis=2), rtol=1e-5)
 
 
+@pytest.mark.trust
 def test_every_vector_is_standard_normal(dtype):
     # Kolmogorov-Smirnov of 8 chains x 2 coordinates and 8 lengths: false alarm 24 x 1e-5.
     _, moved = jax.vmap(lambda k: spread(k, 2, dtype))(jax.random.split(jax.random.key(1), 20_000))
