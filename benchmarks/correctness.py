@@ -132,6 +132,9 @@ def main() -> None:
         words = ["--quick"] * asked.quick + ["--out", str(folder)]
         for part in PARTS:
             subprocess.run([sys.executable, HERE / f"{part}.py", *words], check=True)
+    missing = [part for part in PARTS if not (folder / f"{part}.json").is_file()]
+    if missing:
+        sys.exit(f"{folder}: no results of {', '.join(missing)}; run with --run, or those alone.")
     rows: Rows = []
     for part in PARTS:
         saved = json.loads((folder / f"{part}.json").read_text())
