@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.estimators.bennett import log_normalizer_ratio
 from gibbs_dp.estimators.one_sided_loss import MOST_RANKED
@@ -49,7 +52,9 @@ def two_sided_loss(
     size = jnp.abs(loss)
     above, excess = tails(size, half * jax.nn.sigmoid(size), half * jnp.tanh(0.5 * size))
     thin = slice(None, None, -(-at[0].shape[1] // MOST_RANKED))
-    auc = 0.5 + _win(at[0][0, thin], share[0][0, thin], at[1][0, thin], share[1][0, thin])
+    compared = jnp.asarray(_compared(*shape, num_releases)[thin, thin], loss.dtype)
+    sides = ((a[0, thin], s[0, thin]) for a, s in zip(at, share, strict=True))
+    auc = 0.5 + _win(*sides, compared)
     renyi, largest = [], []
     for a in ORDERS:
         both = []
@@ -63,12 +68,41 @@ def two_sided_loss(
 
 
 def _win(
-    loss: Float[Array, " draws"],
-    share: Float[Array, " draws"],
-    other: Float[Array, " others"],
-    other_share: Float[Array, " others"],
+    own: tuple[Float[Array, " draws"], Float[Array, " draws"]],
+    other: tuple[Float[Array, " draws"], Float[Array, " draws"]],
+    compared: Float[Array, "draws draws"],
 ) -> Float[Array, ""]:
-    """``P(L_p > L_p') - 1/2``, ties counting half."""
-    sign = jnp.sign(loss[:, None] - other[None])
-    won = jnp.einsum("i,ij,j->", share, sign, other_share, precision="highest")
-    return 0.5 * won / (jnp.sum(share) * jnp.sum(other_share))
+    """``P(L_p > L_p') - 1/2``, ties counting half, over the draws that are compared."""
+    (loss, share), (other_loss, other_share) = own, other
+    weight = share[:, None] * compared * other_share
+    won = jnp.sum(weight * jnp.sign(loss[:, None] - other_loss))
+    return 0.5 * won / jnp.sum(weight)
+
+
+@cache
+def _compared(num_chains: int, num_draws: int, num_releases: int) -> Bool[np.ndarray, "all all"]:
+    """Which draws of ``p`` are compared with which of ``p'``: those that are independent.
+
+    The chains of both are moved by one noise, which brings draws of one chain together, and where
+    chains share the noise of their steps also those of one step. What there is too little of to be
+    that choosy, one chain, one draw of each, or nearly as many releases as chains, still leaves out
+    what was moved alike.
+    """
+    chain, step = np.divmod(np.arange(num_chains * num_draws), num_draws)
+    together = range(1 - num_releases, num_releases)
+
+    def near(index: np.ndarray, count: int, k: int) -> np.ndarray:
+        apart: np.ndarray = (index[:, None] - index - k) % count
+        return apart == 0
+
+    same_chain, same_step = (
+        np.any([near(index, count, k) for k in together], axis=0)
+        for index, count in ((chain, num_chains), (step, num_draws))
+    )
+    moved_alike = np.any(
+        [near(chain, num_chains, k) & near(step, num_draws, k) for k in together], axis=0
+    )
+    for excluded in (same_chain | same_step, same_chain, moved_alike):
+        if not excluded.all(axis=1).any():
+            return ~excluded
+    return np.ones_like(moved_alike)

@@ -138,12 +138,13 @@ def test_processes_that_share_a_store_each_use_an_executor(plain, tmp_path):
 
 def test_large_settings_go_to_workers_that_ask_for_them(plain, monkeypatch):
     monkeypatch.setattr(client, "MOST_BYTES", 1)
-    worker._runners.clear()
 
     def forget(number):
         if number % 12 == 0:  # a worker that is new
-            worker._runners.clear()
+            with worker._lock:
+                worker._runners.clear()
 
+    forget(0)
     executor = Unsteady(begin=forget)
     assert audit(executor=executor).rows == plain.rows
     copies = [content for _, _, content, _ in executor.sent if content is not None]
