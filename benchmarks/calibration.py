@@ -132,10 +132,13 @@ def ranks_of_engine(model, num_datasets, seed):
         data = model.data(second, theta)
         size = jax.tree.leaves(data)[0].shape[0]
         # Ghosts and whatever else is asked for are further examples of the same parameter.
-        more = [model.data(jax.random.fold_in(second, i), theta) for i in range(1, -(-n // size))]
+        keys = jax.vmap(lambda i: jax.random.fold_in(second, i))(jnp.arange(1, -(-n // size)))
+        more = jax.vmap(model.data, in_axes=(0, None))(keys, theta)
         loss = jnp.sum(jax.vmap(lambda z: model.loss(theta, z))(data))
         carried = jnp.append(ravel_pytree(theta)[0], loss)
-        examples = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:n], data, *more)
+        examples = jax.tree.map(
+            lambda a, b: jnp.concatenate([a, b.reshape(-1, *a.shape[1:])])[:n], data, more
+        )
         return examples, jnp.tile(carried, (n, 1))
 
     data = jax.eval_shape(lambda key: model.data(key, model.draw(key)), jax.random.key(0))

@@ -169,6 +169,12 @@ def logistic(y, logits):
     return -jnp.logaddexp(0.0, -y * logits)
 
 
+def poisson(y, log_rate):
+    """Log-likelihood of a count; rates beyond e^8 are e^8, as they are where counts are drawn."""
+    bounded = jnp.clip(log_rate, -8, 8)
+    return y * bounded - jnp.exp(bounded) - special.gammaln(y + 1)
+
+
 def rate():
     """Return one of the rate of exponential waits."""
     return Model(
@@ -201,7 +207,7 @@ MODELS = {
     "logistic regression in a ball": regression(logistic_response, logistic, 20, 3, ball_prior(3)),
     "Poisson regression": regression(
         lambda key, m: jax.random.poisson(key, jnp.exp(jnp.clip(m, -8, 8))).astype(float),
-        lambda y, m: y * m - jnp.exp(jnp.clip(m, -8, 8)) - special.gammaln(y + 1),
+        poisson,
         10,
         2,
         of_distribution(dist.Normal(jnp.zeros(2), 0.5).to_event(1)),

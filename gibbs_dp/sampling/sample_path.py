@@ -24,8 +24,9 @@ def _draw_of(
     data: PyTree,
     segments: Segment,
 ) -> tuple[ChainDraws, PyTree]:
-    def one(pair: tuple[PRNGKeyArray, PyTree]) -> tuple[ChainDraws, PyTree]:
-        at_gammas = sampler.draw_path(pair[0], posterior, pair[1], segments)
+    def one(pair: tuple[PRNGKeyArray, PyTree, Segment]) -> tuple[ChainDraws, PyTree]:
+        key, data, segments = pair
+        at_gammas = sampler.draw_path(key, posterior, data, segments)
         draws = jax.tree.map(lambda a: a[0], at_gammas)
         # Islands weigh by their normalizers; draws that users average do not.
         rows = evenly(jnp.log(draws.weight), draws.weight.shape)
@@ -36,7 +37,7 @@ def _draw_of(
         )
         return draws, jax.vmap(jax.vmap(posterior.constrain))(u)
 
-    return jax.lax.map(one, (keys, data))
+    return jax.lax.map(one, (keys, data, segments))
 
 
 _draw = on_default_backend(_draw_of, "posterior", "sampler")
@@ -49,7 +50,10 @@ def sample_path(
     sampler: PathSampler,
     key: PRNGKeyArray,
 ) -> tuple[ChainDraws, PyTree]:
-    """Find a path on these data with other particles, then draw along it.
+    """Find each dataset's own path, with other particles, then draw along it.
+
+    Posteriors of a batch may be as far apart as their data are, and a path that served all of them
+    would go at the pace of the narrowest.
 
     Parameters
     ----------
@@ -77,8 +81,11 @@ def sample_path(
         If there is nothing to begin with.
     """
     count = num_examples(batch)
-    repeats = -(-LEAST_PILOTS // count)
-    pilots = jax.tree.map(lambda a: jnp.concatenate([a] * repeats), batch)
-    pilot_key, draw_key = jax.random.split(key)
-    segments = sampler.find_path(pilot_key, posterior, pilots, [gamma])
+    path_key, draw_key = jax.random.split(key)
+    paths = []
+    for i, one in enumerate(jax.random.split(path_key, count)):
+        pilots = jax.tree.map(lambda a, i=i: jnp.stack([a[i]] * LEAST_PILOTS), batch)
+        paths.append(sampler.find_path(one, posterior, pilots, [gamma]))
+    length = max(path.length for path in paths)
+    segments = jax.tree.map(lambda *a: jnp.stack(a), *(path.padded(length) for path in paths))
     return _draw(posterior, sampler, jax.random.split(draw_key, count), batch, segments)

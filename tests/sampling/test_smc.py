@@ -155,6 +155,25 @@ def test_systematic_takes_each_as_often_as_its_weight_says():
     assert np.asarray(lost).tolist() == list(range(6))
 
 
+def test_each_dataset_of_a_batch_goes_a_path_of_its_own():
+    """Posteriors of widths from 0.7 to 0.001: one scale for all would leave the widest behind."""
+    precision = jnp.geomspace(1.0, 1e6, 12)
+    data = jnp.linspace(-1.0, 1.0, 12)[:, None], precision[:, None]
+    posterior = gdp.GibbsPosterior(
+        lambda theta, z: z[1] * (z[0] - theta) ** 2 / 2, dist.Normal(0.0, 1.0)
+    )
+    draws = gdp.sample(posterior, data, kernel=gdp.SMC(), is_batch=True)
+    exact = 1.0 / (1.0 + precision)
+    x = np.asarray((draws.theta.T - exact * precision * data[0].T) / jnp.sqrt(exact)).T
+    x = x.reshape(12, -1)
+    assert abs(off(x.mean(axis=1), 0.0)) < Z_LIMIT
+    assert abs(off(x.var(axis=1, ddof=1), 1.0)) < Z_LIMIT
+    alone = gdp.sample(
+        posterior, jax.tree.map(lambda a: a[:1], data), kernel=gdp.SMC(), is_batch=True
+    )
+    np.testing.assert_allclose(alone.theta[0], draws.theta[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.trust
 def test_a_flat_prior_begins_at_a_wide_normal_over_modes_far_apart():
     def loss(theta, z):

@@ -103,10 +103,9 @@ def _packed(segments: list[list[Found]], origin: Whitening) -> Segment:
     longest = max(map(len, segments))
     length = 1 << max(2, (longest - 1).bit_length())
 
-    def padded(steps: list[Found]) -> Any:
-        whole = steps + [steps[-1]] * (length - len(steps))
-        stacked = jax.tree.map(lambda *a: np.stack([np.asarray(x) for x in a]), *whole)
-        return Segment(
+    def packed(steps: list[Found]) -> Segment:
+        stacked: Any = jax.tree.map(lambda *a: np.stack([np.asarray(x) for x in a]), *steps)
+        segment = Segment(
             points=stacked.point,
             scale=stacked.scale,
             step_size=np.exp(stacked.log_step),
@@ -114,5 +113,6 @@ def _packed(segments: list[list[Found]], origin: Whitening) -> Segment:
             num_steps=jnp.asarray(len(steps), jnp.int32),
             origin=jax.tree.map(np.asarray, origin),
         )
+        return segment.padded(length)
 
-    return jax.tree.map(lambda *a: jnp.stack(a), *map(padded, segments))
+    return jax.tree.map(lambda *a: jnp.stack(a), *map(packed, segments))

@@ -7,7 +7,7 @@ is not, a wide normal stands in: on the way to the smallest gamma its share goes
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,26 @@ class Segment(NamedTuple):
     num_moves: Int[Array, "*b steps"]
     num_steps: Int[Array, "*b"]
     origin: Whitening
+
+    @property
+    def length(self) -> int:
+        """Steps, with padding."""
+        return int(self.step_size.shape[-1])
+
+    def padded(self, length: int) -> Segment:
+        """Repeat the last step until there are so many."""
+        axis = self.num_steps.ndim
+
+        def longer(a: Float[Any, "*shape"] | Int[Any, "*shape"]) -> Array:
+            steps = jnp.minimum(jnp.arange(length), self.length - 1)
+            return jnp.take(jnp.asarray(a), steps, axis=axis)
+
+        return self._replace(
+            points=jax.tree.map(longer, self.points),
+            scale=longer(self.scale),
+            step_size=longer(self.step_size),
+            num_moves=longer(self.num_moves),
+        )
 
 
 def begin_point(is_proper: bool, dtype: jnp.dtype) -> Point:
