@@ -31,6 +31,8 @@ from gibbs_dp.privacy.releases.proven_draws import plan_proven
 DELTA = 1e-5
 TOO_LARGE = 8.0
 # Proven draws of one release: more would need an epsilon that promises nothing.
+# Of proven draws: more of them in one call would need a total variation below what floats resolve.
+PROVEN_BLOCK, MOST_PROVEN = 200, 40.0
 BLOCK = 1000
 # Chains of one release.
 CHAINS = 4000
@@ -218,11 +220,11 @@ def proven() -> Iterator[Case]:
 
     def run(count: int) -> tuple[Runs, Runs]:
         def excess(epsilon: float) -> float:
-            many, _ = plan_proven(posterior, epsilon=epsilon, num_draws=BLOCK, **options)
+            many, _ = plan_proven(posterior, epsilon=epsilon, num_draws=PROVEN_BLOCK, **options)
             return float(np.log(many.gamma / single.gamma))
 
         with patched((proven_draws, "calibrate_gamma", privacy.calibrate_gamma))():
-            total = brentq(excess, 1.0, 600.0, rtol=1e-9)
+            total = brentq(excess, 1.0, MOST_PROVEN, rtol=1e-9)
 
         def many(data: np.ndarray) -> Runs:
             return released(
@@ -233,11 +235,11 @@ def proven() -> Iterator[Case]:
                 epsilon=total,
                 delta=DELTA,
                 accept=FLOAT,
-                num_draws=BLOCK,
+                num_draws=PROVEN_BLOCK,
             )
 
         first, second = (
-            np.concatenate([many(data) for _ in range(count // BLOCK)]) for data in pair
+            np.concatenate([many(data) for _ in range(count // PROVEN_BLOCK)]) for data in pair
         )
         return first, second
 

@@ -44,7 +44,9 @@ def claims():
         broken += [f"({name}: {v:.2f})" for name, v in row["wrong_but_private"].items()]
         seen, least = row["smallest_seen"], row["epsilon_at_least"]
         ratio = f"({row['epsilon'] / least:.1f})" if least > 0 else ""
+        of_copies = row.get("num_runs_of_copies", row["num_runs"])
         marks = " \\*" * row["by_mu"] + " †" * (row["num_runs"] < FULL_RUNS)
+        marks += " ‡" * (of_copies < row["num_runs"])
         lines.append(
             [
                 escaped(row["claim"]) + marks,

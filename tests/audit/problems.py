@@ -11,8 +11,8 @@ import numpyro.distributions as dist
 
 import gibbs_dp as gdp
 
-# Settings of audits that test anything but mutual information: they compile in less time.
-QUICK = {"num_information": 0, "progress": False}
+# Settings of audits that test anything but information and attackers: they compile in less time.
+QUICK = {"num_information": 0, "attack": False, "progress": False}
 
 
 @cache

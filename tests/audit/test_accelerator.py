@@ -87,6 +87,7 @@ def test_programs_lower_for_gpus_and_tpus():
         assert export.export(jax.jit(run), platforms=(name,))(*flat).platforms == (name,)
 
 
+@pytest.mark.trust
 def test_the_walk_finds_the_loops_of_a_cpus_program():
     static, (population, keys, numbers, inputs) = arguments("logistic-regression")
     static = (*static[:2], static[2]._replace(counts=None, num_pairs=None), *static[3:])

@@ -64,6 +64,7 @@ def test_a_default_audit_goes_on_with_smc_and_says_so(changed):
         assert "no second mode" not in text
 
 
+@pytest.mark.trust
 def test_chains_that_were_asked_for_stay_and_are_doubtful():
     report = gdp.audit(POSTERIOR, population, 3, GAMMAS[-1], kernel=gdp.HMC(), **COUNTS)
     assert any("[several-modes]" in w for w in report.warnings)

@@ -61,6 +61,7 @@ def test_rows_of_the_finite_fixture_cost_what_enumeration_says():
     assert found["on_average_kl"].mean() == pytest.approx(0.047280, abs=4 * 0.0003)
 
 
+@pytest.mark.trust
 def test_rows_of_a_gaussian_mean_cost_what_the_closed_form_says(report):
     centred, variance = Z[:, 0] - Z.mean(), Z.var()
     assert len(report.exposure) == 2 * len(Z)

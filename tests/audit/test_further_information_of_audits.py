@@ -64,6 +64,7 @@ def test_generalization_is_within_every_bound(finite):
         assert (seen[~np.isnan(seen)] > finite["generalization_upper"][~np.isnan(seen)]).all()
 
 
+@pytest.mark.trust
 def test_a_gaussian_mean_has_its_closed_forms():
     report = gdp.audit(
         gaussian_mean(1), gaussian_examples(1), 30, [1.0], 256,

@@ -126,6 +126,7 @@ def test_lattice_agrees_with_chains(posterior, population, n, gammas, grid, kern
     assert not any("lattice points" in w for w in exact.warnings)
 
 
+@pytest.mark.trust
 def test_a_poor_lattice_is_noticed():
     coarse = gdp.Grid(low=-0.5, high=0.5, num_points=6)
     report = gdp.audit(

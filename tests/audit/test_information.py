@@ -126,6 +126,7 @@ def cold_finite_class():
     return run, truth
 
 
+@pytest.mark.trust
 def test_individual_information_of_exact_sums_at_large_gamma(cold_finite_class):
     run, truth = cold_finite_class
     report = run()

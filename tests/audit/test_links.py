@@ -58,6 +58,7 @@ def test_a_structured_sum_is_the_sum_loss(single):
     assert report["empirical_risk"][0] == pytest.approx(N * single["empirical_risk"][0], rel=0.1)
 
 
+@pytest.mark.trust(but="32-524288")
 @pytest.mark.parametrize(("block_size", "cached"), [(32, 2**19), (64, 16 * 4928), (24, 2**19)])
 def test_block_size_changes_nothing_but_rounding(single, block_size, cached, monkeypatch):
     # A dataset's draws have 64 (12 + 64 + 1) = 4,928 losses and coordinates: 16 are worked on at

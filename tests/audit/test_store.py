@@ -226,6 +226,7 @@ def test_a_file_that_a_clock_ahead_took_for_left_behind_is_written_again(tmp_pat
         archive._write(path, write)
 
 
+@pytest.mark.trust
 def test_a_longer_burn_in_starts_new_blocks_that_resume_too(tmp_path, monkeypatch, written):
     drifting = allocation.is_drifting
     answers = iter([True, False])
@@ -275,6 +276,7 @@ def test_an_interrupt_while_a_block_is_saved_begins_no_other(written, tmp_path, 
     assert len(begun) == count
 
 
+@pytest.mark.trust
 def test_processes_that_wait_meet_a_relative_error_together(tmp_path):
     asked = {"rel_error": 0.022, "gammas": [0.1, 100.0]}
     found = {}
@@ -289,6 +291,7 @@ def test_processes_that_wait_meet_a_relative_error_together(tmp_path):
     assert found[0]["num_datasets"].max() > 256
 
 
+@pytest.mark.trust
 def test_processes_that_do_not_wait_need_rounds(tmp_path):
     asked = {"rel_error": 0.022, "gammas": [0.1, 100.0]}
     rounds = 0
@@ -305,6 +308,7 @@ def test_processes_that_do_not_wait_need_rounds(tmp_path):
     assert report.rows == audit(**asked).rows
 
 
+@pytest.mark.trust
 def test_mutual_information_is_kept_and_shared(tmp_path, monkeypatch):
     made = []
 

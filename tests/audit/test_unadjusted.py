@@ -49,6 +49,7 @@ def test_the_bias_is_estimated_reported_and_caught(report):
         assert any(f"gamma={gamma:g}: the mean of (theta" in text for text in report.warnings)
 
 
+@pytest.mark.trust
 def test_a_grid_of_gammas_compiles_once_and_the_step_follows_it():
     calls = []
 

@@ -70,6 +70,7 @@ def test_a_shift_is_linear(precision):
     assert found["linear"][0] >= 0.95 * truth
 
 
+@pytest.mark.trust
 def test_a_change_of_width_is_not():
     whole, linear = gaussian_kl(*BOTH), 0.7**2 / 2
     found = estimates(BOTH)

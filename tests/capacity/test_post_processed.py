@@ -73,6 +73,7 @@ def test_a_decision_costs_what_its_two_probabilities_differ(posterior):
     assert found.kl_se < 0.25 * exact
 
 
+@pytest.mark.trust
 def test_a_constant_tells_nothing(posterior):
     found = post_processed_kl(posterior, normals, N, GAMMA, lambda theta: jnp.ones(2), **FEW)
     assert found.kl == found.kl_se == 0.0

@@ -44,6 +44,7 @@ def test_json_holds_one_object_per_gamma_and_nothing_else_is_on_stdout(run, tmp_
     assert len(picture) < 200_000
 
 
+@pytest.mark.trust
 def test_a_table_is_audited_without_naming_a_problem(run, tmp_path):
     rng = np.random.default_rng(0)
     x, noise = rng.normal(size=(2, 60))

@@ -161,6 +161,7 @@ def test_rows_of_a_chain_cost_more_and_every_row_says_so(dependent):
             assert row["bdp_epsilon"] == pytest.approx(real)
 
 
+@pytest.mark.trust
 def test_what_analysts_of_dependent_rows_are_told(dependent):
     def told(analyst, n, data="no signal", rows="chain"):
         found = rows_of(dependent, analyst=analyst, n=n, data=data, rows=rows)
@@ -185,11 +186,13 @@ def test_what_analysts_of_dependent_rows_are_told(dependent):
     assert told("thresholdout, DP", 10_000, "signal")["gap"] < 0.03
 
 
+@pytest.mark.trust
 def test_every_picture_draws(found, dependent):
     for one in (found, dependent, holdout.run_holdout("accuracy", holdout.Sizes(n=1000))):
         assert plot_holdout(one).axes
 
 
+@pytest.mark.trust
 def test_the_command(tmp_path, capsys):
     arguments = ["holdout", "--json", "--out", str(tmp_path), "accuracy", "--n", "1000", "--quiet"]
     assert main(arguments) == 0

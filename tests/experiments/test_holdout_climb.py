@@ -45,6 +45,7 @@ def test_the_climb_is_answered_and_held_within_the_promise(found):
     assert climb.climb_rows(found)[-1]["told"] == found.told[-1, 1, -1]
 
 
+@pytest.mark.trust
 def test_a_gate_that_falls_silent_does_not_pass(found):
     silent = climb.run_climb(repetitions=2, key=5, gate=found.gate._replace(budget=1))
     assert not demonstrates(silent)

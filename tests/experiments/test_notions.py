@@ -112,6 +112,7 @@ def test_rows_hold_the_numbers(found):
     assert "statement" not in rows["dp", "tv"]
 
 
+@pytest.mark.trust
 def test_command(capsys, tmp_path, monkeypatch, found):
     from gibbs_dp.experiments import notions
 

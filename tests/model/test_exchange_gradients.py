@@ -48,6 +48,7 @@ def _in_disc(v):
     return v / max(1.0, np.linalg.norm(v))
 
 
+@pytest.mark.trust(but=["bounds0-logistic", "bounds0-huber"])
 @pytest.mark.parametrize("name", sorted(SLOPES))
 @pytest.mark.parametrize(
     "bounds", [(1.0, 0.2, 2.0), (2.0, 1.0, 1.0), (0.5, 4.0, 1.0), (1.0, 0.0, 5.0)]

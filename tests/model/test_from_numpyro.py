@@ -438,6 +438,7 @@ def test_population_at_one_truth_has_its_moments():
     assert not population.is_mixture
 
 
+@pytest.mark.trust
 def test_posterior_predictive_mixes_over_draws():
     def model(y):
         m = numpyro.sample("m", dist.Normal(0, 1))

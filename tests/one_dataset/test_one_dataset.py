@@ -176,6 +176,7 @@ def test_the_interval_covers_the_population(population):
         assert 0.7 < np.std(spread) < 1.4
 
 
+@pytest.mark.trust
 def test_monte_carlo_errors_are_those_of_repeated_runs():
     """One dataset, 300 runs, which know their spread to 4.1%: the limit is 4 errors."""
     rng = np.random.default_rng(12)

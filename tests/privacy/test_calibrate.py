@@ -142,6 +142,7 @@ def test_the_default_bound_holds_for_the_run_it_describes():
     assert found.inaccuracy < 100 * excess  # a bound that says something
 
 
+@pytest.mark.trust
 def test_more_privacy_costs_accuracy():
     tight, wide = (
         calibrate_chain(CONVEX, epsilon=e, delta=1e-6, max_steps=64, **RUN).inaccuracy

@@ -54,6 +54,7 @@ def test_draws_follow_the_posterior_at_the_calibrated_gamma(ledger):
     assert ledger.spent() == {"epsilon": 90.0, "delta": 0.0}
 
 
+@pytest.mark.trust
 def test_data_outside_the_domain_are_clipped_and_keys_are_fresh(ledger):
     """One wild row counts as one at the bound; two releases of the same data differ."""
     wild = DATA.copy()

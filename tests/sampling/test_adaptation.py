@@ -38,6 +38,7 @@ def test_draws_wider_than_the_fit_start_it_and_have_the_right_law():
     assert abs(volume.mean() - 0.5) < error < 0.1
 
 
+@pytest.mark.trust
 def test_a_gaussian_needs_none():
     near = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(2), 1.0))
     assert not gdp.sample(near, jnp.ones((3, 2)), num_samples=100).settings["is_adapted"]
@@ -62,6 +63,7 @@ def test_a_chain_that_cannot_move_goes_on_from_another():
     assert abs(moved.v).max() < 5.0
 
 
+@pytest.mark.trust
 def test_a_mode_beside_the_mean_needs_none():
     # Under flat priors the logarithm of a scale has its mode 1.2 deviations below its mean here.
     def loss(theta, z):

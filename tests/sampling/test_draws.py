@@ -73,6 +73,7 @@ def test_arviz_reads_them(draws):
         dataclasses.replace(draws, source=None).to_arviz(log_likelihood=True)
 
 
+@pytest.mark.trust
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, used by ArviZ
 def test_arviz_compares_models_by_their_log_likelihoods(draws):

@@ -106,6 +106,7 @@ def uneven():
     return dist.Normal(jnp.asarray([0.0, 0.5, -0.2]), jnp.asarray([1.0, 2.0, 0.5]))
 
 
+@pytest.mark.trust(but="float32")
 def test_draws_are_those_of_the_plain_path(precision):
     data = examples(3, 45, labels=True)
     same(*both({}, posterior(gdp.losses.logistic, uneven(), 3), data, traced()), TIGHT[precision])
@@ -227,6 +228,7 @@ def test_double_precision_on_a_gpu_is_refused(float64):
         as_sampler(gdp.HMC(fused=True)).check(posterior(gdp.losses.logistic, NORMAL, 3))
 
 
+@pytest.mark.trust
 def test_a_dataset_that_does_not_fit_is_refused():
     model, data = posterior(gdp.losses.logistic, NORMAL, 10), examples(10, 4000, labels=True)
     with pytest.raises(ValueError, match="52130 numbers and at most 48000"):

@@ -93,6 +93,7 @@ def test_shells_that_never_turn_are_caught(monkeypatch):
     assert stats.kstest(first, "logistic").pvalue < 1e-5
 
 
+@pytest.mark.trust
 def test_averages_over_chains_vary_less():
     # Mean squares of 8 draws in one dimension: by 8 shells, 20 times less than by chance.
     keys = jax.random.split(jax.random.key(3), 4000)

@@ -206,6 +206,7 @@ def p_values(name, kernel, dtype):
     ]
 
 
+@pytest.mark.trust(but=["gaussian-hmc", "truncated-mala", "l2_ball-underdamped", "simplex-hmc"])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_keeps_and_finds_its_target(name, kernel):
