@@ -6,7 +6,7 @@ OUT    ?= results
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: audit test trust smoke lint notebooks docs pictures repository clean
+.PHONY: audit test trust nightly smoke lint notebooks docs pictures repository clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -15,12 +15,20 @@ audit: $(STAMP)-audit
 test: $(STAMP)-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What is too slow for `make test`.
+# What is too slow for `make test`, in under an hour: results are written to results/trust.
 trust: $(STAMP)-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m trust
-	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/fuzz.py --cases 1000 --out $(OUT)/trust
+	$(BIN)/python benchmarks/faults.py --out $(OUT)/trust
+	$(BIN)/python benchmarks/claims.py --runs 4000 --no-power --out $(OUT)/trust
+
+# The same and the correctness of the numbers, with the counts of the saved results, which it
+# replaces: benchmarks/results.
+nightly: $(STAMP)-test
+	$(BIN)/python benchmarks/fuzz.py --cases 10000
 	$(BIN)/python benchmarks/faults.py
 	$(BIN)/python benchmarks/claims.py
+	$(BIN)/python benchmarks/correctness.py --run
 
 # The newest and the oldest versions of everything, on every Python at hand.
 smoke:

@@ -238,6 +238,7 @@ def main() -> None:
     is_part = asked.only or asked.samplers
     rows = [r for r in others if is_part and not (r["model"] in names and r["sampler"] in samplers)]
     for name in names:
+        jax.clear_caches()  # programs of other models: a process may map only so many
         for sampler in samplers:
             rows.append(row(name, sampler, num_datasets, asked.seed))
             print(line_of(rows[-1]), flush=True)

@@ -20,6 +20,7 @@ import argparse
 import bisect
 import functools
 import math
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -127,6 +128,11 @@ def main() -> None:
         print(row, flush=True)
         rows = sorted([*rows, row], key=lambda r: order.index(r["claim"]))
         machine.save("claims", rows, {"level": 0.95, "grid": GRID}, given.out)
+    names = {case.name for case in chosen}
+    own = [row for row in rows if row["claim"] in names]
+    wrong = [row["claim"] for row in own if not (row["holds"] and row["broken_are_caught"])]
+    if wrong:
+        sys.exit(f"exceeded, or a broken copy not caught: {'; '.join(wrong)}")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def main() -> None:
         for name in asked:
             began, trials = time.perf_counter(), []
             for found in QUESTIONS[name](place, whole.out, whole.seconds):
-                trial = found._replace(note=re.sub(rf"\S*{folder}/\w+", "DIR", found.note))
+                trial = found._replace(note=re.sub(rf"[^\s']*{folder}/\w+", "DIR", found.note))
                 trials.append(trial)
                 sign = "  <----" if trial.outcome in BAD else ""
                 print(f"{trial.fault}: {trial.outcome} ({trial.note}){sign}", flush=True)
@@ -81,6 +81,9 @@ def main() -> None:
     machine.show([{k: v for k, v in row.items() if k != "last"} for row in rows])
     settings = {"sweep": " ".join(SWEEP), "is_quick": given.quick}
     print("saved", machine.save("faults", rows, settings, given.out))
+    bad = [f"{row['fault']}: {row['outcome']}" for row in rows if row["outcome"] in BAD]
+    if bad:
+        sys.exit("; ".join(bad))
 
 
 if __name__ == "__main__":

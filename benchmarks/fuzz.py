@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -88,6 +89,9 @@ def main() -> None:
     rows.sort(key=lambda row: list(FORMATS).index(row["format"]))
     # Not before the end: it starts JAX, after which processes cannot be forked.
     machine.save("fuzz", rows, settings, given.out)
+    failures = sum(row["failures"] for row in rows if row["format"] in names)
+    if failures:
+        sys.exit(f"{failures} of these cases failed.")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import pytest
-from memory_maps import forget_programs, share_taken
 
 mpl.use("Agg")
 
@@ -28,8 +27,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Makes room when the programs of earlier files leave little."""
-    if share_taken() > 0.5:
-        forget_programs()
+    from gibbs_dp._jaxlib.memory_maps import make_room
+
+    make_room(0.5)
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,60 @@ def table(head, rows):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def calibration():
+    """Coverage by model and sampler; bold where ranks are not uniform."""
+    rows = rows_of("calibration")
+    samplers = list(dict.fromkeys(row["sampler"] for row in rows))
+    lines = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        cells = [model]
+        for sampler in samplers:
+            row = next(r for r in rows if (r["model"], r["sampler"]) == (model, sampler))
+            text = f"{row['coverage']:.3f}" if "coverage" in row else "refused"
+            text = f"**{text}**" if row["verdict"] == "off" else text
+            cells.append(text + (" w" if row["warnings"] else ""))
+        lines.append(cells)
+    return table(["model", *samplers], lines)
+
+
+def coverage():
+    """Least and largest coverage of every column; what is low, by name."""
+    rows = [row for row in rows_of("report_coverage") if "coverage" in row]
+    summary = {row["what"]: row for row in rows_of("correctness")}
+    lines = []
+    for column in dict.fromkeys(row["column"] for row in rows):
+        own = [row for row in rows if row["column"] == column]
+        covers = [row["coverage"] for row in own]
+        biases = [abs(row["relative_bias"]) for row in own if row["side"] == "both"]
+        low = summary[f"interval of {column}"]["named"]
+        lines.append(
+            [
+                f"`{column}`",
+                own[0]["side"],
+                f"{min(covers):.3f} to {max(covers):.3f}",
+                f"{max(biases):.1%}" if biases else "",
+                escaped(low) or "none",
+            ]
+        )
+    return table(["column", "ends", "coverage", "largest bias", "low in"], lines)
+
+
+def bias():
+    """Relative bias of on-average KL, by estimator, draws and KL."""
+    rows = [row for row in rows_of("estimator_bias") if row["column"] == "on_average_kl"]
+    kls = list(dict.fromkeys(row["kl"] for row in rows))
+    lines = []
+    for key in dict.fromkeys((row["estimator"], row["draws"]) for row in rows):
+        cells = [key[0], key[1]]
+        for kl in kls:
+            row = next(r for r in rows if (r["estimator"], r["draws"], r["kl"]) == (*key, kl))
+            text = f"{row['relative_bias']:+.1%} ± {row['relative_bias_se']:.1%}"
+            text = f"**{text}**" if row["seen"] else text
+            cells.append(text + (" w" if row["flagged"] or row["warnings"] else ""))
+        lines.append(cells)
+    return table(["estimator", "chains x draws", *(f"KL {kl:g}" for kl in kls)], lines)
+
+
 def fuzz():
     """What became of files and command lines."""
     head = ["format", "cases", "accepted", "refused", "failures", "slowest, s", "most memory, MB"]
@@ -60,6 +114,9 @@ def claims():
 
 
 MAKERS = {
+    "calibration": calibration,
+    "coverage": coverage,
+    "bias": bias,
     "fuzz": fuzz,
     "claims": claims,
 }

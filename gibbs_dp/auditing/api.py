@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from gibbs_dp._cautions import Warned
+from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.cautions import CHANGED_TO_SMC
 from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
@@ -348,6 +349,7 @@ def _run(
     workers: Workers | None,
     with_smc: Settings | None = None,
 ) -> Report:
+    make_room()
     told: tuple[Warned, ...] = ()
     with interrupt.noted(), Progress(progress) as bar:
         try:

@@ -53,8 +53,8 @@ def two_sided_loss(
     above, excess = tails(size, half * jax.nn.sigmoid(size), half * jnp.tanh(0.5 * size))
     thin = slice(None, None, -(-at[0].shape[1] // MOST_RANKED))
     compared = jnp.asarray(_compared(*shape, num_releases)[thin, thin], loss.dtype)
-    sides = ((a[0, thin], s[0, thin]) for a, s in zip(at, share, strict=True))
-    auc = 0.5 + _win(*sides, compared)
+    own, other = ((a[0, thin], s[0, thin]) for a, s in zip(at, share, strict=True))
+    auc = 0.5 + _win(own, other, compared)
     renyi, largest = [], []
     for a in ORDERS:
         both = []

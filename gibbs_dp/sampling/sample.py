@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp.model.check import (
     as_key,
     check_gamma,
@@ -168,6 +169,7 @@ def sample(
     check_posterior(posterior)
     gamma = check_gamma(gamma)
     sampler = as_sampler(kernel)
+    make_room()
     examples = as_examples(data)
     batch = examples if is_batch else jax.tree.map(lambda a: a[None], examples)
     first = jax.tree.map(lambda a: a[0], batch)

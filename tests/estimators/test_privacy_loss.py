@@ -93,7 +93,9 @@ def test_ranks_of_chains_that_one_noise_moves():
     assert np.abs(z_scores(found.auc, gaussian_truth(mu)[2])) < 4
 
 
-@pytest.mark.parametrize(("shape", "releases"), [((1, 8), 1), ((8, 1), 1), ((2, 2), 2), ((1, 1), 1)])
+@pytest.mark.parametrize(
+    ("shape", "releases"), [((1, 8), 1), ((8, 1), 1), ((2, 2), 2), ((1, 1), 1)]
+)
 def test_ranks_of_what_is_little(shape, releases):
     """One chain, one draw of each, as many releases as chains: still a rank, and no NaN."""
     weight = jnp.full(shape, 1.0 / shape[1])

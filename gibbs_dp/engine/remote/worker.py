@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from gibbs_dp._jaxlib.devices import devices
+from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp._jaxlib.precision import Mode
 from gibbs_dp.engine.executor import in_room
 from gibbs_dp.engine.remote.parcel import applied, pack_error, unpack_job, unpack_settings, versions
@@ -78,6 +79,7 @@ def _runner(name: str, content: bytes | None) -> tuple[Runner, Mode] | None:
         if name not in _runners:
             if content is None:
                 return None
+            make_room()
             settings, mode = unpack_settings(content)
             _runners[name] = Runner(settings), mode
         _runners.move_to_end(name)
