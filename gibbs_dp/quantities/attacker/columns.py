@@ -49,7 +49,8 @@ COLUMNS = (
     Column("on_average_renyi_8", "The same of order 8.", "nats"),
     Column(
         "renyi_tail_flag",
-        "Orders whose divergence rests on so few draws that it is too small: none, 8, or 2 and 8.",
+        "Orders whose divergence rests on so few draws, or datasets, that it is likely to be too "
+        "small: none, 8, or 2 and 8.",
     ),
     Column(
         "attack_estimator",

@@ -18,7 +18,7 @@ from gibbs_dp.engine.quantity import Curves, Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.sizes import MOST_PAIRS
 from gibbs_dp.engine.view import PairView, View
-from gibbs_dp.estimators import average
+from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.estimators.one_sided_loss import MOST_LOSSES, one_sided_loss
 from gibbs_dp.estimators.privacy_loss import EPSILONS, LossTails
@@ -32,6 +32,10 @@ from gibbs_dp.quantities.on_average_kl.ghost import Ghost
 # Mean share of one draw in the mean of e^((a-1) L) above which that mean is too small: measured on
 # Gaussians, where the divergence is then 2% off or more.
 HEAVY_SHARE = 0.1
+# How much farther an interval for the mean over datasets reaches up than down, above which the
+# pairs that most of the mean comes from may be missing. Of 512 audits of 128 datasets of lognormal
+# numbers, at a KL of 0.02, no draw is too heavy in 267; 35 of these are below it, and 8% too small.
+LOPSIDED = 1.15
 PROFILE = "privacy_profile"
 # Groups of datasets that are left out, one at a time.
 MOST_LEFT_OUT = 32
@@ -117,11 +121,12 @@ class Attacker(Quantity):
         if is_exact:
             more["renyi_tail_flag"] = "none"
         else:
-            heavy = _heaviest(_of(result, both), result.is_good) > HEAVY_SHARE
+            loss = _of(result, both)
+            heavy = _heaviest(loss, result.is_good) > HEAVY_SHARE
             orders = [
                 name.rpartition("_")[2]
-                for name, is_heavy in zip(RENYI, heavy, strict=True)
-                if is_heavy
+                for name, is_heavy, each in zip(RENYI, heavy, loss.renyi.T, strict=True)
+                if is_heavy or _is_lopsided(each[result.is_good])
             ]
             more["renyi_tail_flag"] = " and ".join(orders) or "none"
         more["attack_estimator"] = "exact sum" if is_exact else "two-sided" if both else "one-sided"
@@ -224,6 +229,15 @@ def _heaviest(
         axis=0
     )
     return found
+
+
+def _is_lopsided(values: Float[np.ndarray, " datasets"]) -> bool:
+    """Whether datasets are so skewed that a mean over them is likely to be too small."""
+    values = values[np.isfinite(values)]
+    if values.size < 2:
+        return False
+    found, mean = mean_interval(values), values.mean()
+    return bool(found.high - mean > LOPSIDED * (mean - found.low))
 
 
 def _chosen(result: Result) -> tuple[LossTails, Bool[np.ndarray, " datasets"]]:
