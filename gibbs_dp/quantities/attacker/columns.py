@@ -50,7 +50,7 @@ COLUMNS = (
     Column(
         "renyi_tail_flag",
         "Orders whose divergence rests on so few draws, or datasets, that it is likely to be too "
-        "small: none, 8, or 2 and 8.",
+        "small: none, 2, 8, or 2 and 8.",
     ),
     Column(
         "attack_estimator",

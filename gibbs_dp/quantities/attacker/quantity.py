@@ -18,7 +18,7 @@ from gibbs_dp.engine.quantity import Curves, Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.sizes import MOST_PAIRS
 from gibbs_dp.engine.view import PairView, View
-from gibbs_dp.estimators import average, mean_interval
+from gibbs_dp.estimators import average
 from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.estimators.one_sided_loss import MOST_LOSSES, one_sided_loss
 from gibbs_dp.estimators.privacy_loss import EPSILONS, LossTails
@@ -26,16 +26,10 @@ from gibbs_dp.estimators.roc import Roc, linearized
 from gibbs_dp.estimators.two_sided_loss import two_sided_loss
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.quantities.attacker.columns import ATTACK_TOO_WEAK, COLUMNS, FPRS, RENYI
+from gibbs_dp.quantities.attacker.tail import doubtful_orders
 from gibbs_dp.quantities.on_average_kl.choice import is_small, jackknife_shift, shift_limit
 from gibbs_dp.quantities.on_average_kl.ghost import Ghost
 
-# Mean share of one draw in the mean of e^((a-1) L) above which that mean is too small: measured on
-# Gaussians, where the divergence is then 2% off or more.
-HEAVY_SHARE = 0.1
-# How much farther an interval for the mean over datasets reaches up than down, above which the
-# pairs that most of the mean comes from may be missing. Of 512 audits of 128 datasets of lognormal
-# numbers, at a KL of 0.02, no draw is too heavy in 267; 35 of these are below it, and 8% too small.
-LOPSIDED = 1.15
 PROFILE = "privacy_profile"
 # Groups of datasets that are left out, one at a time.
 MOST_LEFT_OUT = 32
@@ -117,18 +111,8 @@ class Attacker(Quantity):
         """Where the numbers come from, and what they cannot be."""
         is_exact = result.settings.is_exact
         both = _uses_pairs(result)
-        more: Row = {}
-        if is_exact:
-            more["renyi_tail_flag"] = "none"
-        else:
-            loss = _of(result, both)
-            heavy = _heaviest(loss, result.is_good) > HEAVY_SHARE
-            orders = [
-                name.rpartition("_")[2]
-                for name, is_heavy, each in zip(RENYI, heavy, loss.renyi.T, strict=True)
-                if is_heavy or _is_lopsided(each[result.is_good])
-            ]
-            more["renyi_tail_flag"] = " and ".join(orders) or "none"
+        orders = doubtful_orders(_of(result, both), result.is_good, is_exact)
+        more: Row = {"renyi_tail_flag": " and ".join(orders) or "none"}
         more["attack_estimator"] = "exact sum" if is_exact else "two-sided" if both else "one-sided"
         epsilon = row.get("dp_epsilon")
         if epsilon is not None:
@@ -215,29 +199,6 @@ def _of(result: Result, both: bool) -> LossTails:
     values: AttackerValues = result.summary.values.attacker
     chosen = values.two_sided if both else values.one_sided
     return LossTails(*(np.asarray(a, np.float64) for a in chosen))
-
-
-def _heaviest(
-    loss: LossTails, is_good: Bool[np.ndarray, " datasets"]
-) -> Float[np.ndarray, " orders"]:
-    """Share of one draw in what Rényi divergences are made of; datasets count by theirs."""
-    share, renyi = loss.weight[is_good], loss.renyi[is_good]
-    is_known = np.isfinite(share) & np.isfinite(renyi)
-    part = np.where(is_known, np.maximum(renyi, np.finfo(np.float64).tiny), 0.0)
-    total = np.maximum(part.sum(axis=0), np.finfo(np.float64).tiny)
-    found: Float[np.ndarray, " orders"] = (part / total * np.where(is_known, share, 0.0)).sum(
-        axis=0
-    )
-    return found
-
-
-def _is_lopsided(values: Float[np.ndarray, " datasets"]) -> bool:
-    """Whether datasets are so skewed that a mean over them is likely to be too small."""
-    values = values[np.isfinite(values)]
-    if values.size < 2:
-        return False
-    found, mean = mean_interval(values), values.mean()
-    return bool(found.high - mean > LOPSIDED * (mean - found.low))
 
 
 def _chosen(result: Result) -> tuple[LossTails, Bool[np.ndarray, " datasets"]]:
