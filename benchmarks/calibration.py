@@ -1,4 +1,4 @@
-"""Are draws those of the posterior? Simulation-based calibration of every sampler, on 14 models.
+"""Are draws those of the posterior? Simulation-based calibration of every sampler, on 15 models.
 
     python benchmarks/calibration.py
 
@@ -7,7 +7,7 @@ uniform, for every coordinate and for the loss (Talts et al. 2018). `gibbs_dp.sa
 settings for each kernel, 63 draws of each posterior; and the engine of audits as `gibbs_dp.audit`
 sets it up, one draw of each of its eight chains. Of a row: the coverage of central 90% intervals by
 ranks, its binomial error, and the p-value of the largest departure from uniform (chi-square), times
-the number of statistics. A row is "off" below 1e-3: of 70 correct rows one in 14 runs is. Whether
+the number of statistics. A row is "off" below 1e-3: of 75 correct rows one in 13 runs is. Whether
 the library itself warned is beside it.
 """
 

@@ -125,6 +125,28 @@ def groups():
     )
 
 
+def groups_apart():
+    """Take the same hierarchy by how many spreads each group is from the centre."""
+    whole = groups()
+    prior = {k: whole.prior[k] for k in ("centre", "spread")}
+    prior["steps"] = dist.Normal(jnp.zeros(6), 1.0).to_event(1)
+
+    def draw(key):
+        first, second = jax.random.split(key)
+        own = {k: v for k, v in whole.draw(first).items() if k != "means"}
+        return own | {"steps": jax.random.normal(second, (6,))}
+
+    def with_means(t):
+        return {"means": t["centre"] + t["spread"] * t["steps"]}
+
+    return Model(
+        prior,
+        draw,
+        lambda key, t: whole.data(key, with_means(t)),
+        lambda t, z: whole.log_likelihood(with_means(t), z),
+    )
+
+
 def shares():
     """Shares of four kinds, examples one-hot."""
     prior = dist.Dirichlet(jnp.asarray([2.0, 1.0, 1.5, 0.7]))
@@ -217,5 +239,6 @@ MODELS = {
     "shares of four": shares(),
     "autoregression": autoregression(),
     "hierarchy of six": groups(),
+    "hierarchy of six, non-centred": groups_apart(),
     "two hills": two_hills(),
 }

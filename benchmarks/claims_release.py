@@ -30,10 +30,8 @@ from gibbs_dp.privacy.releases.proven_draws import plan_proven
 
 DELTA = 1e-5
 TOO_LARGE = 8.0
-# Proven draws of one release: more would need an epsilon that promises nothing.
-# Of proven draws: more of them in one call would need a total variation below what floats resolve.
-PROVEN_BLOCK, MOST_PROVEN = 200, 40.0
-BLOCK = 1000
+# Proven draws of one release: more would need a total variation below what floats resolve.
+BLOCK, MOST_EPSILON = 200, 40.0
 # Chains of one release.
 CHAINS = 4000
 BOTH = ("exact-draw", "float-arithmetic")
@@ -97,7 +95,8 @@ def exact(
     return run
 
 
-GAMMA = {"gamma x 8": partial(hotter, exact_draws, TOO_LARGE)}
+HOTTER = partial(hotter, exact_draws)
+GAMMA = {"gamma x 8": partial(HOTTER, TOO_LARGE)}
 
 
 def cliff(theta: jax.Array, z: jax.Array) -> jax.Array:
@@ -131,6 +130,7 @@ def cases() -> Iterator[Case]:
         0.5,  # with 8 times the gamma chains could hardly pass their checks at more
         exact(bounded, (one, other), lambda m: {"pure_epsilon": 0.5 * m}, domain=unit),
         GAMMA,
+        HOTTER,
     )
     yield Case(
         "release, bounded range, add-remove",
@@ -146,6 +146,7 @@ def cases() -> Iterator[Case]:
             domain=unit,
         ),
         GAMMA,
+        HOTTER,
     )
     yield from more_routes()
 
@@ -163,6 +164,7 @@ def more_routes() -> Iterator[Case]:
         1.0,
         location,
         GAMMA,
+        HOTTER,
     )
 
     normal = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(WHOLE, 0.5))
@@ -176,6 +178,7 @@ def more_routes() -> Iterator[Case]:
         epsilon_of_mu(mu, DELTA),
         exact(normal, pair, lambda m: {"gdp": mu * m**0.5}, domain=unit),
         GAMMA,
+        HOTTER,
         delta=DELTA,
         mu=mu,
     )
@@ -195,6 +198,7 @@ def more_routes() -> Iterator[Case]:
             domain=wide,
         ),
         GAMMA,
+        HOTTER,
         delta=DELTA,
         mu=big,
     )
@@ -220,11 +224,11 @@ def proven() -> Iterator[Case]:
 
     def run(count: int) -> tuple[Runs, Runs]:
         def excess(epsilon: float) -> float:
-            many, _ = plan_proven(posterior, epsilon=epsilon, num_draws=PROVEN_BLOCK, **options)
+            many, _ = plan_proven(posterior, epsilon=epsilon, num_draws=BLOCK, **options)
             return float(np.log(many.gamma / single.gamma))
 
         with patched((proven_draws, "calibrate_gamma", privacy.calibrate_gamma))():
-            total = brentq(excess, 1.0, MOST_PROVEN, rtol=1e-9)
+            total = brentq(excess, 1.0, MOST_EPSILON, rtol=1e-9)
 
         def many(data: np.ndarray) -> Runs:
             return released(
@@ -235,11 +239,11 @@ def proven() -> Iterator[Case]:
                 epsilon=total,
                 delta=DELTA,
                 accept=FLOAT,
-                num_draws=PROVEN_BLOCK,
+                num_draws=BLOCK,
             )
 
         first, second = (
-            np.concatenate([many(data) for _ in range(count // PROVEN_BLOCK)]) for data in pair
+            np.concatenate([many(data) for _ in range(count // BLOCK)]) for data in pair
         )
         return first, second
 
@@ -250,6 +254,7 @@ def proven() -> Iterator[Case]:
         1.0,
         run,
         {"gamma x 8": partial(hotter, proven_draws, TOO_LARGE)},
+        partial(hotter, proven_draws),
         delta=DELTA,
         mu=mu,
     )
@@ -289,6 +294,7 @@ def dependent() -> Case:
         found.bayesian_epsilon,
         run,
         GAMMA,
+        HOTTER,
     )
 
 

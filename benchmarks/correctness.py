@@ -3,7 +3,7 @@
     python benchmarks/correctness.py            # the saved results
     python benchmarks/correctness.py --run      # measure again: some two hours on two cores
 
-Runs `calibration.py` (draws of every sampler on 14 models), `report_coverage.py` (intervals of all
+Runs `calibration.py` (draws of every sampler on 15 models), `report_coverage.py` (intervals of all
 columns), `estimator_bias.py` (bias by draws and KL) and `hard_targets.py`, and counts what is wrong
 in each; a coverage is where its 99.9% binomial interval is below 95%.
 """
