@@ -48,6 +48,7 @@ def test_the_mean_is_over_all_examples_in_chunks(n, group_size, precision, monke
     assert found.ghost.shape == (2, 5, 6)
 
 
+@pytest.mark.trust
 def test_an_infinite_loss_far_down_the_table_shows(monkeypatch):
     monkeypatch.setattr(module, "MAX_GROUPS", 8)
     monkeypatch.setattr(module, "GROUPS_PER_GHOST", 0)

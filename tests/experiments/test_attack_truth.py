@@ -86,7 +86,7 @@ def of(found, name):
     return [row for row in found.rows() if row["attacker"] == name]
 
 
-@pytest.mark.trust(but="on_a_lattice-1")
+@pytest.mark.trust
 @pytest.mark.parametrize(("fixture", "dim"), [("on_a_lattice", 1), ("on_chains", 4)])
 def test_gaussian_means(fixture, dim, request):
     found, _ = request.getfixturevalue(fixture)

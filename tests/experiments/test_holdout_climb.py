@@ -60,6 +60,7 @@ def test_a_gate_that_falls_silent_does_not_pass(found):
     assert plot_holdout(Found("climb", rows, [])).axes
 
 
+@pytest.mark.trust
 def test_a_gate_that_lets_through_does_not_pass(found):
     """A threshold above every gap tells the training accuracy."""
     open_gate = found.gate._replace(threshold=0.6)

@@ -22,6 +22,7 @@ def found():
     return compare_notions(gammas=[0.05, 10.0])
 
 
+@pytest.mark.trust
 def test_everything_holds_and_every_pair_is_decided(found):
     assert found.failures == []
     assert len(found.verdicts) == len(NOTIONS) ** 2
@@ -29,6 +30,7 @@ def test_everything_holds_and_every_pair_is_decided(found):
     assert {r.relation for r in found.properties} == {"<=", "not <="}
 
 
+@pytest.mark.trust
 def test_pairs_that_the_theory_names(found):
     yes = [("dp", name) for name in NOTIONS if name != "dp"]
     yes += [("zcdp", "on_average"), ("personalized", "random"), ("on_average", "generalization")]
@@ -98,6 +100,7 @@ def test_logic_sees_contradictions_and_gaps():
     assert notions_logic.decide("ab", [], [])["a", "b"] == "open"
 
 
+@pytest.mark.trust
 def test_failures_are_named(found):
     bad = found.order[0]._replace(holds=False)
     gap = {**found.verdicts, ("tv", "dp"): "open"}
@@ -105,6 +108,7 @@ def test_failures_are_named(found):
     assert broken.failures == [f"{bad.name} [{bad.source}]", "tv => dp is open"]
 
 
+@pytest.mark.trust
 def test_rows_hold_the_numbers(found):
     rows = {(row["from"], row["to"]): row for row in implication_rows(found)}
     assert rows["dp", "zcdp"]["to_value"] <= rows["dp", "zcdp"]["bound"]

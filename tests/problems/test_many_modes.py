@@ -71,6 +71,7 @@ def test_every_order_of_labels_has_the_same_density(name, options):
     np.testing.assert_allclose(found, found[0], rtol=1e-6)
 
 
+@pytest.mark.trust
 def test_unequal_shares_tell_labels_apart():
     problem = build_problem("mixture", shares=(0.3, 0.7))
     theta = jnp.array([[-1.5], [1.5]])

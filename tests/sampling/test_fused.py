@@ -145,6 +145,7 @@ def test_adaptation_comes_first():
     np.testing.assert_allclose(fused.v, plain.v, atol=5e-3)
 
 
+@pytest.mark.trust
 def test_an_exact_gaussian_posterior():
     # From a scale 0.7 times too narrow; 32 datasets with 4 chains of 12 draws after 12 steps.
     # 4 numbers, t distribution of 31 degrees: false alarm 4 x 2e-5.

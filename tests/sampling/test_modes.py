@@ -77,6 +77,7 @@ def test_no_alarm_where_one_hill_has_all_the_mass(dim):
         assert 0.0 <= draws.modes.ladder_excess < 0.01
 
 
+@pytest.mark.trust
 def test_of_a_batch_the_share_is_told():
     single, double = hills(1, 0.0, 12.0, 1.0 - 1e-6), hills(1, 0.0, 12.0, 0.6)
     batch = jax.tree.map(lambda a, b: np.stack([a[:1], b[:1], a[1:2], a[2:3]]), single, double)

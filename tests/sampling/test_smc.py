@@ -74,6 +74,7 @@ def hills():
     return gammas, data, np.array(exact), runs
 
 
+@pytest.mark.trust
 def test_normalizers_of_two_hills(hills):
     gammas, _, exact, runs = hills
     found = log_normalizers(runs, gammas)
@@ -83,6 +84,7 @@ def test_normalizers_of_two_hills(hills):
     assert (np.abs(np.log(honest)) < np.log(1.35)).all()
 
 
+@pytest.mark.trust
 def test_masses_and_kl_of_two_hills(hills):
     gammas, data, exact, runs = hills
     left = (runs.u[..., 0] < 0).mean(axis=(2, 3))
