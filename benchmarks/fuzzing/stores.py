@@ -16,7 +16,7 @@ from fuzzing.harm import harmed
 from fuzzing.verdict import Case, Failure
 
 LABELS = {"gamma": 1.0, "first": 0, "pilot": "ab"}
-CONFIGURATION = {"format": 6, "n": 10, "key": [0, 1], "block_size": 8}
+CONFIGURATION = {"format": 7, "n": 10, "key": [0, 1], "block_size": 8}
 REPORT = {"rows": [{"gamma": 1.0, "kl": 0.1}], "settings": {}, "warnings": [], "notes": []}
 
 

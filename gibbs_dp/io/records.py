@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
 import os
 import types
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -54,8 +55,9 @@ def save_record(
     for name, array in _flatten(record, ""):
         fields.append([name, array.dtype.str, list(array.shape)])
         parts.setdefault(array.dtype.str, []).append(array.ravel())
-    layout = json.dumps({"labels": dict(labels), "fields": fields})
     arrays = {_member(kind): np.concatenate(found) for kind, found in parts.items()}
+    whole = {"labels": dict(labels), "fields": fields}
+    layout = json.dumps(whole | {"sha256": _digest(whole, arrays.values())})
     content = io.BytesIO()
     np.savez(content, layout=np.frombuffer(layout.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
     with atomic_write(path, is_first_kept=is_first) as temporary:
@@ -81,6 +83,9 @@ def load_record(path: str | os.PathLike[str], kind: type[Record], labels: Labels
     try:
         arrays = _arrays(content)
         layout = parse_json(arrays.pop("layout.npy").tobytes().decode(), dict)
+        # The archive's own checksums are those of whoever packed it last.
+        if layout.pop("sha256") != _digest(layout, arrays.values()):
+            raise ValueError("its contents are not those that were written")
         flat = _split(layout["fields"], arrays)
         if layout["labels"] != json.loads(json.dumps(dict(labels))):
             raise ValueError("it belongs elsewhere")
@@ -90,6 +95,14 @@ def load_record(path: str | os.PathLike[str], kind: type[Record], labels: Labels
     except Exception as error:  # whatever zipfile, zlib or NumPy makes of a damaged file
         raise DamagedFileError(f"{os.fspath(path)}: damaged ({reason(error)}).") from error
     return record
+
+
+def _digest(layout: Labels, arrays: Iterable[np.ndarray]) -> str:
+    """SHA-256 of a layout and, in their order, of all arrays."""
+    found = hashlib.sha256(json.dumps(layout).encode())
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return found.hexdigest()
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:

@@ -1,5 +1,6 @@
 """Files that were made to do harm, and files that were harmed: a sentence, or what they hold."""
 
+import hashlib
 import json
 import random
 import time
@@ -267,30 +268,38 @@ def npy(descr, shape, body):
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + body
 
 
-def layout(fields, labels=None):
-    text = fields if isinstance(fields, str) else json.dumps({"labels": {}, "fields": fields})
+def layout(fields, *bodies):
+    """Sealed over what arrays hold, so that only what else is wrong remains to be found."""
+    text = fields
+    if not isinstance(fields, str):
+        whole = {"labels": {}, "fields": fields}
+        seal = hashlib.sha256(json.dumps(whole).encode() + b"".join(bodies)).hexdigest()
+        text = json.dumps(whole | {"sha256": seal})
     return npy("|u1", (len(text),), text.encode())
 
 
 FIELDS = [["x", "<f8", [2]], ["count", "<i8", []]]
-X, COUNT = npy("<f8", (2,), bytes(16)), npy("<i8", (1,), bytes(8))
+BODIES = bytes(16), bytes(8)
+X, COUNT = npy("<f8", (2,), BODIES[0]), npy("<i8", (1,), BODIES[1])
 
 
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([layout(FIELDS), X, COUNT], None),
+        ([layout(FIELDS, *BODIES), X, COUNT], None),
+        ([layout(FIELDS, *BODIES), npy("<f8", (2,), bytes(15) + b"\x01"), COUNT], "not those that"),
+        ([layout(FIELDS), X, COUNT], "not those that"),
         ([layout(FIELDS), npy("<f8", (10**9,), b""), COUNT], "long"),
         ([layout(FIELDS), npy("<f8", (-2,), X[-16:]), COUNT], "long"),
         ([layout(FIELDS), npy("|O", (2,), bytes(16)), COUNT], "it holds object"),
         ([layout(FIELDS), npy("|V8", (2,), bytes(16)), COUNT], "neither numbers"),
-        ([layout(FIELDS), npy("<f4", (4,), bytes(16)), COUNT], "not of the type"),
+        ([layout(FIELDS, *BODIES), npy("<f4", (4,), bytes(16)), COUNT], "not of the type"),
         ([layout(f'{{"a": {DEEP}}}')], "nested too deep"),
-        ([layout([["x", "<f8", [-1]], FIELDS[1]]), X, COUNT], "shape of 'x'"),
-        ([layout([["x", "<f8", [0, 10**30]], FIELDS[1]]), X, COUNT], "damaged"),
-        ([layout([["x", "f8,f8", [1]]]), X], "damaged"),
+        ([layout([["x", "<f8", [-1]], FIELDS[1]], *BODIES), X, COUNT], "shape of 'x'"),
+        ([layout([["x", "<f8", [0, 10**30]], FIELDS[1]], *BODIES), X, COUNT], "dimension"),
+        ([layout([["x", "f8,f8", [1]]], BODIES[0]), X], "void128"),
         ([npy("|u1", "(" * 300 + ")" * 300, b"")], "damaged"),
-        ([layout([["x", "<U900000000", [2]]]), X], "damaged"),
+        ([layout([["x", "<U900000000", [2]]], BODIES[0]), X], "<U9"),
     ],
 )  # fmt: skip
 def test_blocks_declare_no_more_than_they_hold(tmp_path, members, message):
