@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
+from gibbs_dp.io.damage import shown
+
 ISO = "YYYY-MM-DD"
 _PARTS = {"YYYY": r"(?P<year>[0-9]{4})", "MM": "(?P<month>{})", "DD": "(?P<day>{})"}
 _TIME = r"(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
@@ -48,8 +50,8 @@ class DateFormat:
         is_whole = all(part in self.spelled for part in _PARTS)
         if not is_whole or any(c.isalnum() or c in "\"'\n\r" for c in rest):
             raise ValueError(
-                f"date_format: {self.spelled!r} must have YYYY, MM and DD, once each, and marks "
-                "between them, as YYYY-MM-DD or DD/MM/YYYY."
+                f"date_format: {shown(repr(self.spelled), 60)} must have YYYY, MM and DD, once "
+                "each, and marks between them, as YYYY-MM-DD or DD/MM/YYYY."
             )
         digits = "[0-9]{1,2}" if rest else "[0-9]{2}"
         pattern = re.escape(self.spelled)
@@ -90,7 +92,7 @@ class DateFormat:
             found = spelled.day(text.strip())
             if found is not None:
                 return found
-        raise ValueError(f"{name}: {text!r} is no day; give one as {ISO}.")
+        raise ValueError(f"{name}: {shown(repr(text), 60)} is no day; give one as {ISO}.")
 
     _pattern = re.compile("")
 

@@ -159,6 +159,7 @@ def test_arguments_and_headers_are_refused_and_records_never(file, case):
         (("2020-01-01", "2020-01-01"), "Date\\(first\\): give the first day, then a later one"),
         (("yesterday", "2020-01-01"), "Date\\(first\\): 'yesterday' is no day; give one as YYYY"),
         (("2020-01-01", "2020-02-30"), "Date\\(last\\): '2020-02-30' is no day"),
+        (("2020-01-01", "x" * 10**6), "Date\\(last\\): 'x{59}... is no day"),
         (("2020-01-01", "2021-01-01", "DD"), "date_format: 'DD' must have YYYY, MM and DD"),
     ],
 )
