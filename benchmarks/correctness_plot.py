@@ -20,6 +20,8 @@ from gibbs_dp.plotting import COLORS, styled
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 Rows = list[dict[str, Any]]
+# Where panels of coverages begin.
+LEAST = 0.8
 
 
 def bar(covered: int, count: int, level: float = 0.95) -> tuple[float, float]:
@@ -57,6 +59,15 @@ def draw(axes: Any, rows: Rows, labels: list[str], by: str, series: dict[Any, st
     axes.grid(axis="x", alpha=0.3)
 
 
+def beyond(axes: Any, rows: Rows, labels: list[str]) -> None:
+    """Arrows at the edge for what is beyond it, with the numbers."""
+    for label in dict.fromkeys(row["column"] for row in rows):
+        low = ", ".join(f"{r['coverage']:.2f}" for r in rows if r["column"] == label)
+        height = len(labels) - 1 - labels.index(label)
+        axes.plot([LEAST], [height], "k<", ms=5, clip_on=False)
+        axes.annotate(low, (LEAST, height), (6, 0), textcoords="offset points", va="center", size=7)
+
+
 @styled()
 def calibration(rows: Rows) -> Figure:
     """Coverage of central 90% intervals by ranks, every sampler on every model."""
@@ -89,10 +100,12 @@ def coverage(rows: Rows) -> Figure:
         draw(axes, [r for r in rows if r["kl"] == kl], columns, "column", series)
         axes.axvline(0.95, color="0.4", lw=1, zorder=0)
         axes.set_title(f"on-average KL {kl:g}", fontsize=10)
-        axes.set_xlim(min(0.8, min(r["coverage"] for r in rows) - 0.02), 1.005)
+        axes.set_xlim(LEAST, 1.005)
+        beyond(axes, [r for r in rows if r["kl"] == kl and r["coverage"] < LEAST], columns)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
-    figure.supxlabel("coverage of 95% intervals and bounds (bars: 95%)", fontsize=10)
+    middle = panels[len(panels) // 2]
+    middle.set_xlabel(f"coverage of 95% intervals and bounds (bars: 95%; arrows: below {LEAST:g})")
     return figure
 
 
