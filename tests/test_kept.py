@@ -69,6 +69,7 @@ def programs(place):
 
 @pytest.mark.trust
 def test_a_second_run_traces_no_program_and_has_the_same_numbers(place):
+    """Compiles what new processes would, of two models: some 20 seconds."""
     first, second = Counted(), Counted()
     before = audited(first)
     there = programs(place)

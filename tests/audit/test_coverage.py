@@ -38,6 +38,7 @@ def private_mean_truth(gamma):
     ids=["gaussian-mean", "private-mean"],
 )
 def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
+    """Some 20 seconds for hundreds of repetitions: fewer would not tell 90% from 95%."""
     # One sweep over all datasets, cut into repetitions: datasets are independent, and what the
     # repetitions share (tuning and control variate) comes from pilots that are in none of them.
     found = []

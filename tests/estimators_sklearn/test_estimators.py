@@ -50,6 +50,7 @@ def blobs(n=400, dim=3, num_classes=2, seed=0):
     ids=repr,
 )
 def test_scikit_learns_own_checks(estimator):
+    """Hundreds of fits of tables of every shape: up to half a minute."""
     check_estimator(estimator)
 
 

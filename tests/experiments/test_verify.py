@@ -216,6 +216,7 @@ def test_a_chain_of_another_law_is_caught(monkeypatch):
 
 @pytest.mark.trust
 def test_everything_exact_holds_and_every_bound_is_checked(called, capsys, tmp_path):
+    """Two thousand checks by enumeration and quadrature: some 20 seconds."""
     assert main(["verify", "--exact-only", "--json", "--out", str(tmp_path / "new")]) == 0
     printed = capsys.readouterr()
     rows = [json.loads(line) for line in printed.out.splitlines()]
@@ -233,6 +234,7 @@ def test_everything_exact_holds_and_every_bound_is_checked(called, capsys, tmp_p
 
 @pytest.mark.trust
 def test_command_exits_1_when_something_fails(capsys, monkeypatch):
+    """As slow as all checks are, as two of them fail among all others."""
     for name, factor in (("total_variation_from_range", 0.999), ("total_variation_from_kl", 0.99)):
         right = getattr(bounds, name)
         monkeypatch.setattr(bounds, name, lambda x, f=factor, right=right: f * right(x))
