@@ -86,6 +86,7 @@ def test_healthy_posteriors_keep_chains_and_are_checked():
     assert "found no second mode" in report.trust[0]
 
 
+@pytest.mark.trust
 def test_a_store_continues_a_path_and_refuses_another_grid(tmp_path, changed):
     kernel, more = gdp.SMC(), {**COUNTS, "store": tmp_path / "store", "block_size": 32}
     small = {**more, "num_datasets": 32}

@@ -31,6 +31,11 @@ def doubtful_orders(
         Datasets that count.
     is_exact
         Whether a dataset's numbers are sums over all there is, and not over draws.
+
+    Returns
+    -------
+    list of str
+        Names of the orders.
     """
     heavy = (heaviest(loss, is_good) > HEAVY_SHARE) & (not is_exact)
     return [
