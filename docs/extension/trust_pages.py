@@ -31,7 +31,7 @@ def calibration():
             row = next(r for r in rows if (r["model"], r["sampler"]) == (model, sampler))
             text = f"{row['coverage']:.3f}" if "coverage" in row else "refused"
             text = f"**{text}**" if row["verdict"] == "off" else text
-            cells.append(text + (" w" if row["warnings"] else ""))
+            cells.append(text + ("\u00a0w" if row["warnings"] else ""))
         lines.append(cells)
     return table(["model", *samplers], lines)
 
@@ -69,7 +69,7 @@ def bias():
             row = next(r for r in rows if (r["estimator"], r["draws"], r["kl"]) == (*key, kl))
             text = f"{row['relative_bias']:+.1%} ± {row['relative_bias_se']:.1%}"
             text = f"**{text}**" if row["seen"] else text
-            cells.append(text + (" w" if row["flagged"] or row["warnings"] else ""))
+            cells.append(text + ("\u00a0w" if row["flagged"] or row["warnings"] else ""))
         lines.append(cells)
     return table(["estimator", "chains x draws", *(f"KL {kl:g}" for kl in kls)], lines)
 
