@@ -34,8 +34,9 @@ import claims_mechanisms
 import claims_release
 import claims_sparse
 import machine
-from claims_case import Case
+from claims_case import Case, Copy
 
+NUM_RUNS = 20_000
 GRID = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 FILES = (
     claims_mechanisms,
@@ -58,7 +59,7 @@ def attack(case: Case, count: int, of_copies: int, has_power: bool) -> dict[str,
     """Attack a claim and its broken copies; find the smallest violation that is seen."""
     began = time.perf_counter()
     found = case.at_least(count)
-    broken = {name: case.at_least(of_copies, copy) for name, copy in case.broken.items()}
+    broken = {name: of_broken(case, copy, of_copies) for name, copy in case.broken.items()}
     harmless = {name: case.at_least(of_copies, copy) for name, copy in case.harmless.items()}
     return {
         "claim": case.name,
@@ -79,6 +80,15 @@ def attack(case: Case, count: int, of_copies: int, has_power: bool) -> dict[str,
         "num_runs_of_copies": of_copies,
         "seconds": round(time.perf_counter() - began, 1),
     }
+
+
+def of_broken(case: Case, copy: Copy, count: int) -> float:
+    """Attack a broken copy, with more runs where few do not show it: they see no large epsilon."""
+    found = case.at_least(count, copy)
+    for more in (NUM_RUNS, 3 * NUM_RUNS):
+        if found <= case.epsilon and more > count:
+            found = case.at_least(more, copy)
+    return found
 
 
 def smallest_seen(case: Case, found: float, broken: float, count: int) -> float | None:
@@ -110,7 +120,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="1,000 runs")
-    parser.add_argument("--runs", type=int, default=20_000, help="on each neighbour")
+    parser.add_argument("--runs", type=int, default=NUM_RUNS, help="on each neighbour")
     parser.add_argument("--copies", type=int, help="runs of broken copies (default: as many)")
     parser.add_argument("--no-power", action="store_true", help="leave out the smallest violation")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="claims whose name begins so")
