@@ -235,14 +235,14 @@ def main() -> None:
     samplers = tuple(asked.samplers or SAMPLERS)
     settings = {"datasets": num_datasets, "seed": asked.seed, "gamma": GAMMA}
     others = machine.rows_of_others("calibration", "model", (), asked.out)
-    is_part, models = asked.only or asked.samplers, list(MODELS)
+    is_part = asked.only or asked.samplers
+    order = [(model, sampler) for model in MODELS for sampler in SAMPLERS]
     rows = [r for r in others if is_part and not (r["model"] in names and r["sampler"] in samplers)]
     for name in names:
-        jax.clear_caches()  # programs of other models: a process may map only so many
         for sampler in samplers:
             found = row(name, sampler, num_datasets, asked.seed)
             rows.append(found)
-            rows.sort(key=lambda r: (models.index(r["model"]), SAMPLERS.index(r["sampler"])))
+            rows.sort(key=lambda r: order.index((r["model"], r["sampler"])))
             print(line_of(found), flush=True)
             # Of what takes hours, whatever is known is kept.
             machine.save("calibration", rows, settings, asked.out)

@@ -69,10 +69,12 @@ def main() -> None:
         place = Place(Path(folder), (lambda count: min(count, QUICK_TRIES)) if given.quick else int)
         place.run(*SWEEP, "--out", place.new())  # compiles
         whole = place.run(*SWEEP, "--out", place.new())
+        # Of this run, and of what else made a folder for a while: names of one machine.
+        temporary = re.compile(rf"[^\s']*{folder}/\w+|{tempfile.gettempdir()}/[\w./-]+")
         for name in asked:
             began, trials = time.perf_counter(), []
             for found in QUESTIONS[name](place, whole.out, whole.seconds):
-                trial = found._replace(note=re.sub(rf"[^\s']*{folder}/\w+", "DIR", found.note))
+                trial = found._replace(note=temporary.sub("DIR", found.note))
                 trials.append(trial)
                 sign = "  <----" if trial.outcome in BAD else ""
                 print(f"{trial.fault}: {trial.outcome} ({trial.note}){sign}", flush=True)
