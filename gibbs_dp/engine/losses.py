@@ -20,12 +20,14 @@ MAX_GROUPS, GROUPS_PER_GHOST = 4096, 16
 CHUNK = 4096
 
 
-def swap(train: PyTree, ghosts: PyTree, pair: Int[Array, ""], size: int) -> PyTree:
-    """Replace a training group by ghost group ``pair``: that of the same number, in a circle."""
-    n = jax.tree.leaves(train)[0].shape[0]
+def swap(
+    train: PyTree, ghosts: PyTree, old: Int[Array, ""], new: Int[Array, ""], size: int
+) -> PyTree:
+    """Replace training group ``old`` by ghost group ``new``."""
     rows = jnp.arange(size)
-    old, new = pair % (n // size) * size + rows, pair * size + rows
-    return jax.tree.map(lambda a, b: a.at[old].set(b[new]), train, ghosts)
+    return jax.tree.map(
+        lambda a, b: a.at[old * size + rows].set(b[new * size + rows]), train, ghosts
+    )
 
 
 def over_draws(function: Any, u: Float[Array, "chains draws dim"]) -> Any:
@@ -91,8 +93,9 @@ def structured_losses(
 ) -> Losses:
     """One 'example' is the whole dataset; ghosts are the datasets with a group replaced."""
     size = plan.group_size
-    pairs = jnp.arange(plan.num_ghosts // size)
-    variants = jax.vmap(lambda p: swap(train, ghosts, p, size))(pairs)
+    new = jnp.arange(plan.num_ghosts // size)
+    old = new % (plan.n // size)  # in a circle
+    variants = jax.vmap(lambda o, g: swap(train, ghosts, o, g, size))(old, new)
     fresh = jax.tree.map(lambda a: a[None, plan.num_ghosts :], ghosts)
     whole = jax.tree.map(lambda a: a[None], train)
 

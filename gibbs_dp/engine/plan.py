@@ -85,9 +85,11 @@ class Inputs(NamedTuple):
 
     def fixed(self, plan: Plan) -> Inputs:
         """Put a plan's static counts in place of traced ones, where it has any."""
-        if plan.counts is None or plan.num_pairs is None:
-            return self
-        return self._replace(schedule=self.schedule.fixed(plan.counts), num_pairs=plan.num_pairs)
+        counts, num_pairs = plan.counts, plan.num_pairs
+        return self._replace(
+            schedule=self.schedule if counts is None else self.schedule.fixed(counts),
+            num_pairs=self.num_pairs if num_pairs is None else num_pairs,
+        )
 
 
 class Tuned(NamedTuple):

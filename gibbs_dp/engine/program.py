@@ -21,7 +21,7 @@ from gibbs_dp.engine.datasets import draw_dataset, keys_of
 from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.losses import per_example_losses, structured_losses
 from gibbs_dp.engine.modes import far_away, log_mass
-from gibbs_dp.engine.neighbours import Pairs, sample_with_pairs
+from gibbs_dp.engine.neighbours import Pairs, no_choice, sample_with_pairs
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.engine.summary import Block, Health
@@ -67,7 +67,7 @@ def summarize_dataset(
 
     if sampler.traits.is_exact:
         draws = sample(train)
-        pairs = Pairs({}, jnp.any(draws.is_stuck), draws.is_improper)
+        pairs = Pairs({}, no_choice(), jnp.any(draws.is_stuck), draws.is_improper)
     else:
         draws, pairs = sample_with_pairs(
             chain_key, sample, posterior, train, ghosts, inputs, plan, quantities
@@ -122,7 +122,15 @@ def _reduced(
     losses = losses_of(posterior, draws.u, train, ghosts, inputs, plan)
     views = {
         q.name: View(
-            posterior, plan, inputs, chain_key, train, draws, losses, pairs.found.get(q.name)
+            posterior,
+            plan,
+            inputs,
+            chain_key,
+            train,
+            draws,
+            losses,
+            pairs.chosen,
+            pairs.found.get(q.name),
         )
         for q in quantities
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +27,8 @@ class PairView:
         Training examples, and fresh ones.
     key
         For a quantity's own random numbers.
-    pair
-        Number of the pair: which group is replaced, and by which ghosts.
+    old, new
+        Training group that is replaced, and the ghost group that replaces it.
     base, replaced
         Draws of both posteriors; their chains share random numbers.
     """
@@ -39,31 +39,59 @@ class PairView:
     train: PyTree
     ghosts: PyTree
     key: PRNGKeyArray
-    pair: Int[Array, ""]
+    old: Int[Array, ""]
+    new: Int[Array, ""]
     base: ChainDraws
     replaced: ChainDraws
 
     def delta(self, u: Float[Array, "chains draws dim"]) -> Float[Array, "chains draws 1"]:
         """``log p - log p'`` at draws, up to a constant, nats."""
-        return over_draws(lambda point: self._delta(point)[None], u)
+        parts = self.parts(u)
+        return parts[..., 1:] - parts[..., :1]
 
-    def _delta(self, point: Float[Array, " dim"]) -> Float[Array, ""]:
-        size, theta, posterior = (
-            self.plan.group_size,
-            self.posterior.constrain(point),
-            self.posterior,
-        )
+    def parts(self, u: Float[Array, "chains draws dim"]) -> Float[Array, "chains draws 2"]:
+        """Gamma times the loss with what is replaced, and with what replaces it, at draws.
+
+        Of the groups alone; of the whole datasets where losses are structured.
+        """
+        return over_draws(self._parts, u)
+
+    def _parts(self, point: Float[Array, " dim"]) -> Float[Array, " 2"]:
+        size, posterior = self.plan.group_size, self.posterior
+        theta = posterior.constrain(point)
         if posterior.structured:
-            new = posterior.empirical_loss(theta, swap(self.train, self.ghosts, self.pair, size))
-            return self.inputs.gamma * (new - posterior.empirical_loss(theta, self.train))
-        rows = self.pair * size + jnp.arange(size)
-        old = posterior.losses(theta, _rows(self.train, rows))
-        new = posterior.losses(theta, _rows(self.ghosts, rows))
-        return self.inputs.gamma * jnp.sum(new - old)
+            swapped = swap(self.train, self.ghosts, self.old, self.new, size)
+            datasets = self.train, swapped
+            losses = [posterior.empirical_loss(theta, data) for data in datasets]
+        else:
+            rows = jnp.arange(size)
+            groups = (
+                _rows(self.train, self.old * size + rows),
+                _rows(self.ghosts, self.new * size + rows),
+            )
+            losses = [jnp.sum(posterior.losses(theta, group)) for group in groups]
+        return self.inputs.gamma * jnp.stack(losses)
 
 
 def _rows(data: PyTree, rows: Int[Array, " rows"]) -> PyTree:
     return jax.tree.map(lambda a: a[rows], data)
+
+
+class Chosen(NamedTuple):
+    """Which pairs of a training group and a ghost group were sampled, ``MOST_PAIRS`` of them.
+
+    Attributes
+    ----------
+    old, new
+        The groups.
+    weight
+        What a pair counts for, so that means over the pairs that are used are, on average, means
+        over all pairs of the dataset.
+    """
+
+    old: Int[Array, " pairs"]
+    new: Int[Array, " pairs"]
+    weight: Float[Array, " pairs"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +110,8 @@ class View:
         Of the posterior.
     losses
         Of the draws.
+    chosen
+        Pairs that were sampled.
     pairs
         What :meth:`~gibbs_dp.engine.quantity.Quantity.of_pair` gave, with a leading axis of
         ``MOST_PAIRS`` pairs, zeros beyond those that were sampled; None for other quantities.
@@ -94,6 +124,7 @@ class View:
     train: PyTree
     draws: ChainDraws
     losses: Losses
+    chosen: Chosen
     pairs: Any = None
 
     def with_pairs(self, pairs: Any) -> View:

@@ -36,8 +36,10 @@ from gibbs_dp.estimators.normalizer import bridge as bridge
 from gibbs_dp.estimators.normalizer import point_worth as point_worth
 from gibbs_dp.estimators.normalizer import quasi_normals as quasi_normals
 from gibbs_dp.estimators.pair_variance import PairVariance as PairVariance
+from gibbs_dp.estimators.pair_variance import group_variances as group_variances
 from gibbs_dp.estimators.pair_variance import pair_variance as pair_variance
 from gibbs_dp.estimators.pair_variance import pair_variance_of_pairs as pair_variance_of_pairs
+from gibbs_dp.estimators.pair_variance import variance_of_pairs as variance_of_pairs
 from gibbs_dp.estimators.pareto import ParetoSmoothed as ParetoSmoothed
 from gibbs_dp.estimators.pareto import k_hat_limit as k_hat_limit
 from gibbs_dp.estimators.pareto import pareto_smooth as pareto_smooth

@@ -10,7 +10,14 @@ from gibbs_dp._jaxlib.elementary import expm1_and_exp
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.estimators.direct import MAX_EXPONENT, bounded
 from gibbs_dp.estimators.leaving_out import LeavingOut
-from gibbs_dp.estimators.privacy_loss import EPSILONS, ORDERS, LossTails, released, tails
+from gibbs_dp.estimators.privacy_loss import (
+    EPSILONS,
+    ORDERS,
+    LossTails,
+    mean_excess,
+    released,
+    tails,
+)
 
 # Pairs whose losses make the tails, and (they cost more) ranks; and the first of them, on which
 # groups of draws are left out to find the bias of all.
@@ -85,7 +92,8 @@ def one_sided_loss(
     # Pairs count by their divergence: means are made of few pairs where data are skewed.
     part = jnp.maximum(jnp.stack(renyi), jnp.finfo(level.dtype).tiny)
     heavy = jnp.sum((part / jnp.sum(part, axis=1, keepdims=True)) * largest, axis=1)
-    return LossTails(above, excess, auc, num_releases * means, heavy)
+    tail = jnp.max(mean_excess(flat, share)) if shape[0] > 1 else jnp.zeros_like(auc)
+    return LossTails(above, excess, auc, num_releases * means, heavy, tail)
 
 
 def _tails(*parts: tuple[Array, Array]) -> tuple[Float[Array, " bins"], Float[Array, " bins"]]:

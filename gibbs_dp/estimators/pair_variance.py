@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gibbs_dp._jaxlib.elementary import total
-from gibbs_dp.estimators.direct import centred, group_sums
+from gibbs_dp.estimators.direct import centred, pair_parts
 
 
 class PairVariance(NamedTuple):
     """``Var_p(delta) / 2`` (nats), with ``delta = log p - log p'`` up to a constant.
 
     Examples and ghosts are exchangeable, so every pair's has the same mean over datasets: the
-    difference between some pairs and all is a control variate of mean zero.
+    difference between pairs chosen at random and all is a control variate of mean zero.
 
     Attributes
     ----------
-    first
-        For the first pairs: an example with the ghost of the same number.
+    chosen
+        For the pairs that were asked for.
     mean
         Mean over all pairs of an example and a ghost.
     """
 
-    first: Float[Array, " first"]
+    chosen: Float[Array, " pairs"]
     mean: Float[Array, ""]
 
 
@@ -35,7 +35,8 @@ def pair_variance(
     weight: Float[Array, "chains draws"],
     gamma: Float[Array, ""],
     group_size: int,
-    most: int,
+    old: Int[Array, " pairs"],
+    new: Int[Array, " pairs"],
 ) -> PairVariance:
     """Compute it from losses of draws: ``delta = gamma (loss(theta, z'_j) - loss(theta, z_i))``.
 
@@ -52,36 +53,56 @@ def pair_variance(
         Inverse temperature.
     group_size
         Number k of examples replaced at once.
-    most
-        How many of the first pairs to compute singly, at most.
+    old, new
+        Training groups and ghost groups of the pairs to compute singly.
 
     Returns
     -------
     PairVariance
-        Of the first pairs, and the mean over all.
+        Of these pairs, and the mean over all.
     """
-    x = gamma * centred(group_sums(train, group_size), weight)
-    y = gamma * centred(group_sums(ghost, group_size), weight)
-    # What a draw's losses share cancels in every delta; it would only cost digits.
-    mean_x, mean_y = total(x) / x.shape[-1], total(y) / y.shape[-1]
-    shared = 0.5 * (mean_x + mean_y)
-    x, y = x - shared[..., None], y - shared[..., None]
+    x, y = pair_parts(train, ghost, weight, gamma, group_size)
     share = weight / weight.shape[0]
     alone = total(x**2) / x.shape[-1] + total(y**2) / y.shape[-1]
-    mixed = (mean_x - shared) * (mean_y - shared)
-    first = min(most, x.shape[-1], y.shape[-1])
+    mixed = (total(x) / x.shape[-1]) * (total(y) / y.shape[-1])
     return PairVariance(
-        first=_half_square(y[..., :first] - x[..., :first], share),
+        chosen=_half_square(y[..., new] - x[..., old], share),
         mean=0.5 * jnp.sum(share * (alone - 2.0 * mixed)),
     )
 
 
+def group_variances(
+    train: Float[Array, "chains draws n"],
+    ghost: Float[Array, "chains draws ghosts"],
+    weight: Float[Array, "chains draws"],
+    gamma: Float[Array, ""],
+    group_size: int,
+) -> tuple[Float[Array, " groups"], Float[Array, " others"]]:
+    """Variances of every training group's and every ghost group's part of the log ratios.
+
+    Their sum bounds that of a pair: ``Var(y - x) / 2 <= Var(x) + Var(y)``. Where it is large the
+    pair's KL may be.
+    """
+    x, y = pair_parts(train, ghost, weight, gamma, group_size)
+    share = weight / weight.shape[0]
+    return 2.0 * _half_square(x, share), 2.0 * _half_square(y, share)
+
+
 def pair_variance_of_pairs(
-    delta: Float[Array, "chains draws pairs"], weight: Float[Array, "chains draws"], most: int
+    delta: Float[Array, "chains draws pairs"],
+    weight: Float[Array, "chains draws"],
+    chosen: Int[Array, " chosen"],
 ) -> PairVariance:
     """Compute it from log ratios, one column per pair, for structured losses."""
-    each = _half_square(centred(delta, weight), weight / weight.shape[0])
-    return PairVariance(first=each[:most], mean=jnp.mean(each))
+    each = variance_of_pairs(delta, weight)
+    return PairVariance(chosen=each[chosen], mean=jnp.mean(each))
+
+
+def variance_of_pairs(
+    delta: Float[Array, "chains draws pairs"], weight: Float[Array, "chains draws"]
+) -> Float[Array, " pairs"]:
+    """``Var_p(delta) / 2`` of every column."""
+    return _half_square(centred(delta, weight), weight / weight.shape[0])
 
 
 def _half_square(

@@ -43,6 +43,10 @@ class LossTails(NamedTuple):
     weight
         Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders: a mean over pairs, that
         count by their divergence where they are of one posterior.
+    tail
+        How slowly ``P_p(L > t)`` falls: what losses beyond a point in their upper tail exceed it
+        by, on average, in nats; the largest of the pairs. One over the rate of an exponential tail,
+        whose Rényi divergence of order ``a`` is infinite where ``(a - 1) tail >= 1``.
     """
 
     above: Float[Any, "*b bins"]
@@ -50,6 +54,23 @@ class LossTails(NamedTuple):
     auc: Float[Any, "*b"]
     renyi: Float[Any, "*b orders"]
     weight: Float[Any, "*b orders"]
+    tail: Float[Any, "*b"]
+
+
+def mean_excess(
+    loss: Float[Array, "*lead draws"], share: Float[Array, "*lead draws"]
+) -> Float[Array, "*lead"]:
+    """Mean excess of losses over a point that some fifth to sixth of them exceed.
+
+    The mean plus 0.84 standard deviations, beyond which are 20% of Gaussian losses and 16% of
+    exponential ones; no order is needed.
+    """
+    mean = jnp.sum(share * loss, axis=-1, keepdims=True)
+    above = loss - mean
+    above = above - 0.84 * jnp.sqrt(jnp.sum(share * above**2, axis=-1, keepdims=True))
+    beyond = jnp.where(above > 0, share, 0.0)
+    mass = jnp.sum(beyond, axis=-1)
+    return jnp.sum(beyond * above, axis=-1) / jnp.where(mass > 0, mass, 1.0)
 
 
 def released(

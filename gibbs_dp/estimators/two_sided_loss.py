@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.estimators.bennett import log_normalizer_ratio
 from gibbs_dp.estimators.one_sided_loss import MOST_RANKED
-from gibbs_dp.estimators.privacy_loss import ORDERS, LossTails, released, tails
+from gibbs_dp.estimators.privacy_loss import ORDERS, LossTails, mean_excess, released, tails
 
 
 def two_sided_loss(
@@ -64,7 +64,8 @@ def two_sided_loss(
             largest.append(jnp.max(jax.nn.softmax(power)))
         renyi.append(0.5 * (both[0] + both[1]) / (a - 1.0))
     weights = jnp.stack(largest).reshape(len(ORDERS), 2)
-    return LossTails(above, excess, auc, jnp.stack(renyi), jnp.mean(weights, axis=1))
+    tail = mean_excess(deltas[0][0], shares[0][0])
+    return LossTails(above, excess, auc, jnp.stack(renyi), jnp.mean(weights, axis=1), tail)
 
 
 def _win(

@@ -25,5 +25,5 @@ def test_cauchy_examples():
 @pytest.mark.parametrize(("value", "shown"), [(2.0, "[0, 3]"), (-1.0, "[-9, 3]")])
 def test_the_warning_compares_the_whole_reach(value, shown):
     row = KLRow(value, 1.0, -9.0, 3.0, math.nan, math.nan)
-    (warning,) = kl_warnings(row, "one-sided", None)
+    (warning,) = kl_warnings(row, "one-sided")
     assert f"interval is {shown}, up to {value + 9:.1f} standard errors" in warning

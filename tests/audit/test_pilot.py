@@ -129,11 +129,11 @@ def test_a_large_kl_is_taken_from_ghosts_where_they_are_steady(tuned):
 
 
 def test_the_choice_between_estimators():
-    def chosen(kl, share, ghost, num_draws=64):
+    def chosen(kl, share, ghost, num_draws=64, lost=0.0):
         """With a root mean square of the jackknife's correction that is this share of the KL."""
-        kl, ghost = (np.asarray(x, float) for x in (kl, ghost))
+        kl, ghost, lost = (np.asarray(x, float) for x in (kl, ghost, lost))
         found = OnAverageKL.Values(
-            OneSidedValues(kl, share**2 * kl), None, GhostValues(ghost, 0 * ghost)
+            OneSidedValues(kl, share**2 * kl, lost + 0 * kl), None, GhostValues(ghost, 0 * ghost)
         )
         return choose_estimator(found, num_draws)
 
@@ -148,6 +148,12 @@ def test_the_choice_between_estimators():
     assert chosen([0.01, 0.01], 0.3, steady) == "one-sided"
     assert chosen([0.02, 0.02], 0.3, steady) == "ghost"
     assert chosen([], 0.0, []) == "one-sided"
+    # What one side misses: spread over the datasets, or in one of a hundred, which ghosts may miss.
+    assert chosen([1.0, 1.0], usual, steady, lost=0.004) == "one-sided"
+    assert chosen([1.0, 1.0], usual, steady, lost=0.006) == "ghost"
+    many, one = np.ones(100), np.eye(100)[0]
+    assert chosen(many, usual, many, lost=0.3 * one) == "one-sided"
+    assert chosen(many, usual, many, lost=0.6 * one) == "two-sided"
 
 
 @pytest.mark.trust

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gibbs_dp.estimators import pair_variance, pair_variance_of_pairs
+from gibbs_dp.estimators import group_variances, pair_variance, pair_variance_of_pairs
 
 GAMMA = 0.7
 
@@ -27,7 +27,7 @@ def half_variance(delta, weight):
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_all_pairs_and_the_first_ones(dtype, losses, size):
+def test_all_pairs_and_some(dtype, losses, size):
     train, ghost, weight = losses
     a, b = (x[..., : x.shape[-1] // size * size] for x in (train, ghost))
     a, b = (x.reshape(4, 5, -1, size).sum(axis=-1) for x in (a, b))
@@ -37,18 +37,23 @@ def test_all_pairs_and_the_first_ones(dtype, losses, size):
             for i in range(a.shape[-1])
         ]
     )
-    arrays = (jnp.asarray(x, dtype) for x in (train, ghost, weight))
-    found = jax.jit(pair_variance, static_argnums=(4, 5))(*arrays, jnp.asarray(GAMMA), size, 3)
+    arrays = [jnp.asarray(x, dtype) for x in (train, ghost, weight)]
+    old, new = jnp.asarray([0, 2, 1, 2]), jnp.asarray([0, 0, 3, 3])
+    found = jax.jit(pair_variance, static_argnums=4)(*arrays, jnp.asarray(GAMMA), size, old, new)
     exact = 1e-4 if dtype == "float32" else 1e-9
     assert float(found.mean) == pytest.approx(every.mean(), rel=exact)
-    np.testing.assert_allclose(found.first, np.diag(every)[:3], rtol=exact)
+    np.testing.assert_allclose(found.chosen, every[old, new], rtol=exact)
+    # The parts of a pair bound it.
+    parts = group_variances(*arrays, jnp.asarray(GAMMA), size)
+    assert (every <= 1.001 * (parts[0][:, None] + parts[1])).all()
 
 
 def test_columns_of_pairs(losses):
     _, ghost, weight = losses
     each = [half_variance(ghost[..., j], weight) for j in range(8)]
-    found = pair_variance_of_pairs(jnp.asarray(ghost), jnp.asarray(weight), 3)
-    np.testing.assert_allclose(found.first, each[:3], rtol=1e-4)
+    some = jnp.asarray([5, 0, 5])
+    found = pair_variance_of_pairs(jnp.asarray(ghost), jnp.asarray(weight), some)
+    np.testing.assert_allclose(found.chosen, np.array(each)[some], rtol=1e-4)
     assert float(found.mean) == pytest.approx(np.mean(each), rel=1e-4)
 
 
@@ -57,6 +62,7 @@ def test_it_is_the_kl_to_second_order():
     draws = jax.random.normal(jax.random.key(1), (8, 20000, 1))
     slopes = jnp.asarray([0.3, -0.2]), jnp.asarray([0.1, 0.5])
     weight = jnp.full((8, 20000), 1.0 / 20000)
-    found = pair_variance(draws * slopes[0], draws * slopes[1], weight, jnp.asarray(0.5), 1, 2)
+    both, gamma = jnp.arange(2), jnp.asarray(0.5)
+    found = pair_variance(draws * slopes[0], draws * slopes[1], weight, gamma, 1, both, both)
     exact = 0.125 * (slopes[1] - slopes[0]) ** 2
-    np.testing.assert_allclose(found.first, exact, rtol=0.02)
+    np.testing.assert_allclose(found.chosen, exact, rtol=0.02)

@@ -17,7 +17,7 @@ from gibbs_dp.engine.store.fingerprint import DIGITS, fingerprints
 from gibbs_dp.io.damage import shown
 from gibbs_dp.model.populations.own import population_name
 
-FORMAT = 7
+FORMAT = 8
 _TRACED = ("loss", "prior", "population")
 # Settings that traces depend on: where one of them differs, other traces say nothing new.
 _SHAPING = ("format", "versions", "random", "dtype", "n", "num_ghosts")

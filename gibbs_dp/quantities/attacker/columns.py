@@ -50,7 +50,7 @@ COLUMNS = (
     Column(
         "renyi_tail_flag",
         "Orders whose divergence rests on so few draws, or datasets, that it is likely to be too "
-        "small: none, 2, 8, or 2 and 8.",
+        "small, or may be infinite: none, 2, 8, or 2 and 8. The number is a lower bound then.",
     ),
     Column(
         "attack_estimator",
@@ -73,4 +73,15 @@ ATTACK_TOO_WEAK = Caution(
     "the posterior itself do not reach where that one is.",
     "Leave estimator='auto', or pass estimator='two-sided', which samples the other posteriors "
     "too; or look at smaller gammas.",
+)
+RENYI_LOWER_BOUND = Caution(
+    "renyi-lower-bound",
+    "on_average_renyi_2 and on_average_renyi_8 are lower bounds and may be infinite: the privacy "
+    "losses of some pair fall by a factor of e every {tail:.1f} nats only; use on_average_kl, "
+    "on_average_tv or the privacy profile.",
+    "A Rényi divergence of order a is a mean of exp((a - 1) loss), which does not exist where "
+    "losses have a tail that falls more slowly than that rises. One replaced example that does so "
+    "makes the mean infinite, and any number of draws gives a finite one.",
+    "Rely on the columns that always exist; look at smaller gammas; or use a loss or a domain with "
+    "bounds, which bound every loss of privacy.",
 )

@@ -25,8 +25,14 @@ from gibbs_dp.estimators.privacy_loss import EPSILONS, LossTails
 from gibbs_dp.estimators.roc import Roc, linearized
 from gibbs_dp.estimators.two_sided_loss import two_sided_loss
 from gibbs_dp.model.check import positive_count
-from gibbs_dp.quantities.attacker.columns import ATTACK_TOO_WEAK, COLUMNS, FPRS, RENYI
-from gibbs_dp.quantities.attacker.tail import doubtful_orders
+from gibbs_dp.quantities.attacker.columns import (
+    ATTACK_TOO_WEAK,
+    COLUMNS,
+    FPRS,
+    RENYI,
+    RENYI_LOWER_BOUND,
+)
+from gibbs_dp.quantities.attacker.tail import doubtful_orders, endless_orders
 from gibbs_dp.quantities.on_average_kl.choice import is_small, jackknife_shift, shift_limit
 from gibbs_dp.quantities.on_average_kl.ghost import Ghost
 
@@ -119,6 +125,9 @@ class Attacker(Quantity):
             more["attack_advantage_limit"] = math.tanh(0.5 * self.num_releases * epsilon)
         is_weak = not is_exact and not both and not _is_one_sided_right(result)
         told = [ATTACK_TOO_WEAK(kl=row["on_average_kl"])] if is_weak else []
+        loss = _of(result, both)
+        if endless_orders(loss, result.is_good)[:1] == ["2"]:
+            told.append(RENYI_LOWER_BOUND(tail=float(np.nanmax(loss.tail[result.is_good]))))
         return more, told
 
     # -- what was asked for -----------------------------------------------------------------
@@ -166,15 +175,14 @@ def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
 
 
 def _mean_of_pairs(view: View, like: LossTails) -> LossTails:
-    """Mean over the pairs that were sampled; NaN for none."""
+    """Mean over the pairs that were sampled, each counting by its weight; NaN for none."""
     if view.pairs is None:
         return LossTails(*(jnp.full_like(a, jnp.nan) for a in like))
     num_pairs = view.inputs.num_pairs
-    is_used = jnp.arange(MOST_PAIRS) < num_pairs
+    weight = jnp.where(jnp.arange(MOST_PAIRS) < num_pairs, view.chosen.weight, 0.0)
 
     def mean(values: Float[Array, all * shape]) -> Float[Array, "*shape"]:
-        used = is_used.reshape(-1, *[1] * (values.ndim - 1))
-        total = jnp.sum(jnp.where(used, values, 0.0), axis=0)
+        total = jnp.tensordot(weight.astype(values.dtype), values, axes=1, precision="highest")
         return jnp.where(num_pairs > 0, total / jnp.maximum(num_pairs, 1), jnp.nan)
 
     return LossTails(*(mean(a) for a in view.pairs))

@@ -13,10 +13,11 @@ from gibbs_dp.quantities.on_average_kl.estimator import Estimator
 
 
 class OneSidedValues(NamedTuple):
-    """Of each dataset: the estimate, and how far the jackknife moves it (see ``DirectKL``)."""
+    """Of each dataset: the estimate, and two signs of how wrong it is (see ``DirectKL``)."""
 
     value: Float[Array, "*b"]
     tail: Float[Array, "*b"]
+    lost: Float[Array, "*b"]
 
 
 class OneSided(Estimator):
@@ -35,7 +36,7 @@ class OneSided(Estimator):
             found = estimators.direct_kl(
                 losses.train, losses.ghost, weight, inputs.gamma, view.plan.group_size
             )
-        return OneSidedValues(found.value, found.tail)
+        return OneSidedValues(found.value, found.tail, found.lost)
 
     def value_of(self, values: OneSidedValues) -> Float[np.ndarray, " datasets"]:
         """Every dataset's estimate, nats."""

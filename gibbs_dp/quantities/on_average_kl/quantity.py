@@ -14,11 +14,14 @@ from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.quantity import Column, LeadingQuantity, Row, Style
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import PairView, View
-from gibbs_dp.estimators import mean_interval
+from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.quantities.on_average_kl.choice import (
+    LOST_LIMIT,
     choose_estimator,
     is_small,
     jackknife_shift,
+    lost_share,
+    num_holding,
     shift_limit,
 )
 from gibbs_dp.quantities.on_average_kl.estimator import Estimator
@@ -26,7 +29,7 @@ from gibbs_dp.quantities.on_average_kl.ghost import Ghost
 from gibbs_dp.quantities.on_average_kl.one_sided import OneSided
 from gibbs_dp.quantities.on_average_kl.pair_count import choose_pairs
 from gibbs_dp.quantities.on_average_kl.two_sided import TwoSided
-from gibbs_dp.quantities.on_average_kl.warnings import KLRow, kl_warnings
+from gibbs_dp.quantities.on_average_kl.warnings import KLRow, Tails, kl_warnings
 
 ESTIMATORS: tuple[Estimator, ...] = (OneSided(), TwoSided(), Ghost())
 AUTO = "auto"
@@ -128,15 +131,17 @@ class OnAverageKL(LeadingQuantity):
         return choose_estimator(values, settings.num_draws)
 
     def reconsider(self, values: Any, choice: str, settings: Asked) -> str | None:
-        """Leave one side where finished datasets show that it fails on them.
+        """Leave the pilots' choice where finished datasets show that it fails on them.
 
         Where none of them holds a pair whose KL one side cannot tell, it says these datasets' KL
         well, whatever other datasets may hold.
         """
-        if self.estimator != AUTO or settings.is_exact or choice != OneSided.name:
+        if self.estimator != AUTO or settings.is_exact or choice == TwoSided.name:
             return None
         chosen = self._choice(values, settings)
-        return None if chosen == choice else chosen
+        # A ghost's value is right whatever one side reaches: only what it does not see matters.
+        is_better = chosen == TwoSided.name if choice == Ghost.name else chosen != choice
+        return chosen if is_better else None
 
     def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
         """Pairs that the two-sided estimate is worth; none for the others."""
@@ -171,20 +176,27 @@ class OnAverageKL(LeadingQuantity):
         """Interval, estimator and tails; where the two routes to the number disagree."""
         settings, estimator = result.settings, result.tuned.estimator
         values = result.only_believed(result.leading)
+        all_values = result.summary.values.on_average_kl
+        ghost = result.only_believed(_BY_NAME[Ghost.name].value_of(all_values.ghost))
         found = mean_interval(values[np.isfinite(values)])
-        seen = KLRow.of(row)._replace(low=found.low, high=found.high)
+        apart = values - ghost
+        seen = KLRow.of(row)._replace(
+            low=found.low, high=found.high, apart_se=average(apart, np.isfinite(apart)).se
+        )
         # A KL is at least 0. Where the estimate is not, its interval stays around it.
         low = max(found.low, 0.0) if seen.value > 0 else found.low
         more: Row = {"on_average_kl_low": low, "on_average_kl_high": found.high}
         if settings.is_exact:
             more["estimator"] = "exact sum"
-            return more, kl_warnings(seen, estimator, None)
-        shift = jackknife_shift(result.good.values.on_average_kl.one_sided, settings.num_draws)
-        is_heavy = estimator == OneSided.name and shift > TAIL_LIMIT * shift_limit(
-            settings.num_draws
+            return more, kl_warnings(seen, estimator)
+        one_side, num_draws = result.good.values.on_average_kl.one_sided, settings.num_draws
+        shift, lost = jackknife_shift(one_side, num_draws), lost_share(one_side)
+        is_heavy = estimator == OneSided.name and (
+            shift > TAIL_LIMIT * shift_limit(num_draws) or lost > TAIL_LIMIT * LOST_LIMIT
         )
         more |= {"estimator": estimator, "tail_flag": is_heavy}
-        return more, kl_warnings(seen, estimator, shift if is_heavy else None)
+        tails = Tails(shift, lost, num_holding(one_side), one_side.lost.shape[0])
+        return more, kl_warnings(seen, estimator, tails, is_heavy)
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say what must be known of the estimators that rows use."""

@@ -19,12 +19,24 @@ SKEWED = 1.25
 
 HEAVY_TAILS = Caution(
     "heavy-tails",
-    "exp(-delta) has heavy tails (the jackknife moves the KL of a pair by {shift:.0%}): the "
-    "one-sided on_average_kl is too small; use estimator='two-sided'.",
+    "exp(-delta) has heavy tails (the jackknife moves the KL of a pair by {shift:.0%}, and about "
+    "{lost:.1%} of the KL is in pairs beyond its reach): the one-sided on_average_kl is too small; "
+    "use estimator='two-sided'.",
     "Replacing one example moves the posterior so far that draws of one posterior hardly visit "
     "the other: their average of exp(-delta) misses what counts, and the KL comes out too small.",
     "Leave estimator='auto', or pass estimator='two-sided', which samples the other posteriors "
     "too; raise num_samples; or look at smaller gammas.",
+)
+RARE_EXAMPLES = Caution(
+    "rare-examples",
+    "at least {share:.0%} of on_average_kl comes from rare examples that weigh much, in about "
+    "{holding:.0f} of {total} datasets: its standard error is itself uncertain, and "
+    "on_average_kl_ghost, gen_error and the risks, which see them in few training sets, may miss "
+    "most of it; read the interval, and raise num_datasets.",
+    "A few examples move a posterior by many nats, as outliers do under a squared loss. However "
+    "well each is measured, how often they occur is known from the few that were drawn.",
+    "Raise num_datasets until the share is spread over some dozens of datasets; clip the examples "
+    "or use a loss with bounded slope (losses.huber), which also bounds what they give away.",
 )
 ROUTES_DISAGREE = Caution(
     "routes-disagree",
@@ -47,8 +59,32 @@ SKEWED_DATASETS = Caution(
 )
 
 
+# Share of the KL in pairs that one side does not reach, and datasets that hold it, from and up to
+# which one speaks of rare examples: an error from 20 is known to a sixth.
+RARE_SHARE, RARE_DATASETS = 0.05, 20.0
+
+
+class Tails(NamedTuple):
+    """What one side's draws do not reach.
+
+    Attributes
+    ----------
+    shift
+        How far the jackknife moves a pair's KL.
+    lost
+        Share of the KL in pairs beyond reach.
+    num_holding, num_datasets
+        Datasets that hold these, about, and all.
+    """
+
+    shift: float
+    lost: float
+    num_holding: float
+    num_datasets: int
+
+
 class KLRow(NamedTuple):
-    """The estimate of a row, its error and interval, and the second route's."""
+    """The estimate of a row, its error and interval, the second route's, and their difference's."""
 
     value: float
     se: float
@@ -56,6 +92,7 @@ class KLRow(NamedTuple):
     high: float
     ghost: float
     ghost_se: float
+    apart_se: float = math.nan
 
     @classmethod
     def of(cls, row: Row) -> KLRow:
@@ -64,7 +101,9 @@ class KLRow(NamedTuple):
         return cls(*(row.get(f"on_average_kl{name}", math.nan) for name in names))
 
 
-def kl_warnings(row: KLRow, estimator: str, heavy_shift: float | None) -> list[Warned]:
+def kl_warnings(
+    row: KLRow, estimator: str, tails: Tails | None = None, is_heavy: bool = False
+) -> list[Warned]:
     """Say where tails are heavy, routes disagree, or datasets are skewed.
 
     Parameters
@@ -73,8 +112,10 @@ def kl_warnings(row: KLRow, estimator: str, heavy_shift: float | None) -> list[W
         The numbers.
     estimator
         That ``on_average_kl`` comes from.
-    heavy_shift
-        How far the jackknife moves a pair's KL, where that is too far; None: not so.
+    tails
+        What one side's draws do not reach; None: exact sums, which reach everything.
+    is_heavy
+        Whether that makes the estimate wrong.
 
     Returns
     -------
@@ -82,11 +123,15 @@ def kl_warnings(row: KLRow, estimator: str, heavy_shift: float | None) -> list[W
         A sentence each.
     """
     found = []
-    if heavy_shift is not None:
-        found.append(HEAVY_TAILS(shift=heavy_shift))
-    error = math.hypot(row.se, row.ghost_se)
-    if abs(row.value - row.ghost) > DISAGREEMENT_Z * error:
-        z, why = abs(row.value - row.ghost) / error, _why(row, estimator)
+    if tails is not None and is_heavy:
+        found.append(HEAVY_TAILS(shift=tails.shift, lost=tails.lost))
+    if tails is not None and tails.lost > RARE_SHARE and tails.num_holding < RARE_DATASETS:
+        found.append(
+            RARE_EXAMPLES(share=tails.lost, holding=tails.num_holding, total=tails.num_datasets)
+        )
+    # Over the same datasets, whose examples move both routes: often in opposite directions.
+    if abs(row.value - row.ghost) > DISAGREEMENT_Z * row.apart_se:
+        z, why = abs(row.value - row.ghost) / row.apart_se, _why(row, estimator)
         found.append(ROUTES_DISAGREE(value=row.value, ghost=row.ghost, z=z, why=why))
     reach = max(row.value - row.low, row.high - row.value)
     if reach > SKEWED * 1.96 * row.se:
