@@ -249,7 +249,7 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ValueError(
-            f"data: Parquet files are read with pyarrow; {install_hint('pyarrow', 'tables')}"
+            f"data: Parquet files are read with pyarrow; {install_hint('pyarrow')}"
         ) from error
     names = _guarded(path, lambda: pq.read_schema(path).names)
 

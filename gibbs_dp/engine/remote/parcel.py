@@ -167,7 +167,7 @@ def _dumps(value: Any) -> bytes:
 
 @cache
 def _pickler() -> Any:
-    cloudpickle = require("cloudpickle", "distributed")
+    cloudpickle = require("cloudpickle")
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
         """Knows random keys: JAX would make a generator of its own of each.
