@@ -199,6 +199,7 @@ def is_number(text: str, decimal: str = ".") -> bool:
 
 
 def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
+    text_tables.refuse_other_formats(path, spelling.encoding)
     options = spelling.options(path)
     names = _guarded(path, lambda: pd.read_csv(path, nrows=0, **options).columns)
     if len(names) == 1 and spelling.sep is None:
