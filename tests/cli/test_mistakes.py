@@ -23,6 +23,8 @@ STOP = ("--num-datasets", "0")
 UNDERSTOOD = "num_datasets: must be an integer of at least 2, got 0"
 MEAN = ("audit", "gaussian-mean")
 ILL = ("audit", "--target", "ill")
+RELEASE = ("release", "--data", "t.csv", "--target", "ill", "--label", "0", "1", "--ledger", "l")
+RELEASE += ("--adjacency", "replace-one", "--pure-epsilon", "1")
 EXCEL = "it is an Excel file; in Excel, Save As > CSV UTF-8"
 
 CASES = [
@@ -56,7 +58,7 @@ CASES = [
     ((*MEAN, "--n", "\u2212" + "5"), "type -5."),
     ((*MEAN, "--n", "\u201c100\u201d"), "type 100."),
     (
-        ("release", "--data", "t.csv", "--target", "ill", "--range", "age", "\u22123", "3"),
+        (*RELEASE, "--range", "age", "\u22123", "3"),
         "--range: 'age' needs two numbers, got \u22123 3; type -3.",
     ),
     ((*MEAN, "--gammas", "\u20180.1\u2019"), "type 0.1."),
