@@ -77,6 +77,11 @@ def candidates(shapes: list[tuple[int, ...]]) -> Candidates:
     ----------
     shapes
         Of the arrays of unconstrained parameters.
+
+    Returns
+    -------
+    Candidates
+        At most `MAX_TRIED` of each.
     """
     begins = np.cumsum([0, *map(prod, shapes)])
     places = [
@@ -243,6 +248,11 @@ def renamed(
         Of draws.
     goal, goal_variance
         Of others, of the same posteriors.
+
+    Returns
+    -------
+    tuple
+        Means and variances.
     """
     mean, variance = mean.copy(), variance.copy()
     width = variance + goal_variance + np.finfo(np.float32).tiny
