@@ -1,12 +1,17 @@
 # Two commands do everything from a clean clone: `make audit` and `make test`.
-# PYTHON picks the interpreter that builds the environment, VENV where it lives.
+# PYTHON picks the interpreter that builds the environment, VENV where it lives. Versions are those
+# of constraints.txt, which `make lock` renews; with LOCK= they are the newest.
 PYTHON ?= python3
 VENV   ?= .venv
 OUT    ?= results
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+LOCK   ?= constraints.txt
+PIP     = $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
+# What builds the package, in an environment of pip's own, too.
+HERE    = $(PIP) $(if $(LOCK),--build-constraint $(LOCK)) --editable
 
-.PHONY: audit test trust nightly smoke lint notebooks docs pictures repository clean
+.PHONY: audit test trust nightly newest smoke lock lint notebooks docs pictures repository clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -15,16 +20,23 @@ audit: $(STAMP)-audit
 test: $(STAMP)-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What is too slow for `make test`, in under an hour: results are written to results/trust.
+# What is too slow for `make test`, in under an hour: results are written to results/trust. Examples
+# that hypothesis makes are the same in every `make test`, and others in every `make trust`, which
+# prints how to repeat one that fails.
 trust: $(STAMP)-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m trust
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "trust or hypothesis" --hypothesis-profile random
 	$(BIN)/python benchmarks/fuzz.py --cases 1000 --out $(OUT)/trust
 	$(BIN)/python benchmarks/faults.py --out $(OUT)/trust
 	$(BIN)/python benchmarks/claims.py --runs 4000 --no-power --out $(OUT)/trust
 
-# The same and the correctness of the numbers, with the counts of the saved results, which it
-# replaces: benchmarks/results.
-nightly: $(STAMP)-test
+# On the newest versions: all tests, and the same with the correctness of the numbers and the counts
+# of the saved results, which it replaces: benchmarks/results.
+nightly:
+	$(MAKE) newest VENV=$(VENV)-newest LOCK=
+
+newest: $(STAMP)-test
+	$(PIP) --upgrade --upgrade-strategy eager --editable '.[test]'
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python benchmarks/fuzz.py --cases 10000
 	$(BIN)/python benchmarks/faults.py
 	$(BIN)/python benchmarks/claims.py
@@ -33,6 +45,15 @@ nightly: $(STAMP)-test
 # The newest and the oldest versions of everything, on every Python at hand.
 smoke:
 	$(PYTHON) .ci/smoke.py
+
+# The newest versions of what every extra, the build and the Makefile install: one set for all
+# Pythons and platforms.
+lock:
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --upgrade pip uv
+	printf '%s\n' pip hatchling editables | $(VENV)-lock/bin/uv pip compile --quiet --upgrade --universal \
+	  --python-version 3.11 --fork-strategy fewest --all-extras --no-annotate \
+	  --custom-compile-command 'make lock' --output-file constraints.txt pyproject.toml -
 
 lint: $(STAMP)-lint
 	$(BIN)/ruff check .
@@ -59,7 +80,7 @@ repository:
 	$(PYTHON) .ci/repository.py $(URL)
 
 clean:
-	rm -rf $(VENV) $(OUT) docs/build docs/generated docs/notebooks
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-lock $(OUT) docs/build docs/generated docs/notebooks
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -67,24 +88,24 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || { echo "Python's venv module is missing: on Debian run 'apt-get install python3-venv', then make again."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(PIP) --upgrade pip
 
-$(STAMP)-audit: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet -e '.[tables]'
+$(STAMP)-audit: $(VENV)/bin/python pyproject.toml $(LOCK)
+	$(HERE) '.[tables]'
 	@touch $@
 
-$(STAMP)-test: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet -e '.[test]'
+$(STAMP)-test: $(VENV)/bin/python pyproject.toml $(LOCK)
+	$(HERE) '.[test]'
 	@touch $@
 
-$(STAMP)-lint: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+$(STAMP)-lint: $(VENV)/bin/python pyproject.toml $(LOCK)
+	$(HERE) '.[test,lint]'
 	@touch $@
 
-$(STAMP)-docs: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet -e '.[docs]'
+$(STAMP)-docs: $(VENV)/bin/python pyproject.toml $(LOCK)
+	$(HERE) '.[docs]'
 	@touch $@
 
-$(STAMP)-notebooks: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet -e '.[test,notebooks]'
+$(STAMP)-notebooks: $(VENV)/bin/python pyproject.toml $(LOCK)
+	$(HERE) '.[test,notebooks]'
 	@touch $@

@@ -1,14 +1,12 @@
 """Try the newest and the oldest versions that the library allows, on every Python at hand.
 
 The newest of everything on each Python named in ``pyproject.toml`` that is found, and the floors
-named there on the oldest of them, each in an environment of its own that is thrown away. The
-Python that runs this file is left out of the newest ones with ``--but-own``, for where the whole
-suite runs on it anyway. A Python that is not there is named and is no error.
+named there on the oldest of them, each in an environment of its own that is thrown away. Nothing
+keeps to ``constraints.txt``. A Python that is not there is named and is no error.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -117,17 +115,12 @@ def smoke(case: Case, folder: Path) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--but-own", action="store_true", help="leave out this Python's newest")
-    but_own = parser.parse_args().but_own
     here = {version: find(version) for version in pythons()}
     at_hand = [Case(version, python, False) for version, python in here.items() if python]
     if not at_hand:
         print(f"smoke: none of Python {', '.join(here)} is at hand; nothing was tested.")
         return 1
-    own = "{}.{}".format(*sys.version_info[:2])
-    cases = [at_hand[0]._replace(is_oldest=True)]
-    cases += [case for case in at_hand if not (but_own and case.version == own)]
+    cases = [at_hand[0]._replace(is_oldest=True), *at_hand]
     for version, python in here.items():
         if not python:
             print(f"smoke: Python {version}: not at hand, not tested", flush=True)

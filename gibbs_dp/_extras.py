@@ -5,16 +5,28 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# What each module of an extra is installed as, and the extra that brings it.
+PACKAGES = {
+    "arviz": ("arviz", "arviz"),
+    "cloudpickle": ("cloudpickle", "distributed"),
+    "distributed": ("distributed", "distributed"),
+    "dp_accounting": ("dp-accounting", "privacy"),
+    "networkx": ("networkx", "adaptive"),
+    "opendp": ("opendp", "privacy"),
+    "pyarrow": ("pyarrow", "tables"),
+    "shtab": ("shtab", "completion"),
+    "sklearn": ("scikit-learn", "tables"),
+    "threadpoolctl": ("scikit-learn", "tables"),
+}
 
-def install_hint(package: str, extra: str) -> str:
+
+def install_hint(module: str) -> str:
     """Say how to install what an extra brings, in words that hold wherever gibbs_dp came from.
 
     Parameters
     ----------
-    package
-        What to install, as pip takes it.
-    extra
-        Extra of this package that brings it.
+    module
+        Module of an extra, such as ``dp_accounting.pld``.
 
     Returns
     -------
@@ -23,21 +35,20 @@ def install_hint(package: str, extra: str) -> str:
 
     Examples
     --------
-    >>> install_hint("pyarrow", "tables")
-    "install it with pip install pyarrow, or gibbs_dp with its extra 'tables'."
+    >>> install_hint("sklearn")
+    "install it with pip install scikit-learn, or gibbs_dp with its extra 'tables'."
     """
+    package, extra = PACKAGES[module.partition(".")[0]]
     return f"install it with pip install {package}, or gibbs_dp with its extra {extra!r}."
 
 
-def require(module: str, extra: str = "privacy") -> Any:
+def require(module: str) -> Any:
     """Import a module of an extra.
 
     Parameters
     ----------
     module
         Name, such as ``dp_accounting``.
-    extra
-        Extra of this package that brings it.
 
     Returns
     -------
@@ -51,13 +62,40 @@ def require(module: str, extra: str = "privacy") -> Any:
 
     Examples
     --------
-    >>> require("math").sqrt(4.0)
-    2.0
+    >>> require("dp_accounting").__name__
+    'dp_accounting'
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0].replace("_", "-")
+        package, _ = PACKAGES[module.partition(".")[0]]
         raise ValueError(
-            f"this needs {package}, which is not installed; {install_hint(package, extra)}"
+            f"this needs {package}, which is not installed; {install_hint(module)}"
         ) from error
+
+
+def stand_in(name: str, error: ModuleNotFoundError) -> type:
+    """Make a class in place of one that needs an extra: it says so to who makes an object of it.
+
+    Names of packages can then be listed and looked up without their extras.
+
+    Parameters
+    ----------
+    name
+        Of the class.
+    error
+        Raised where it was imported; raised again if it is about no extra.
+
+    Returns
+    -------
+    type
+        The class.
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in PACKAGES:
+        raise error
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return require(module)
+
+    return type(name, (), {"__new__": refuse, "__doc__": f"Needs {PACKAGES[module][0]}."})

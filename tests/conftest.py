@@ -9,8 +9,15 @@ import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import pytest
+from hypothesis import settings
 
 mpl.use("Agg")
+
+# The same examples in every run of `make test`; others in every `make trust`, which asks for it.
+# What fails is printed with the line that repeats it.
+settings.register_profile("fixed", derandomize=True, print_blob=True)
+settings.register_profile("random", derandomize=False, print_blob=True)
+settings.load_profile("fixed")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,10 +1,15 @@
 """Files beside the package: they can be read, and say what the package and the Makefile say."""
 
+import contextlib
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import gibbs_dp
 
@@ -90,3 +95,102 @@ def test_security_names_what_the_code_calls_its_limits():
 def test_no_message_asks_an_index_for_this_package():
     """No index has it: messages name the packages that are missing."""
     assert not [p for p in (ROOT / "gibbs_dp").rglob("*.py") if "gibbs-dp[" in p.read_text()]
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKED = [
+    Requirement(line)
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if not line.lstrip().startswith("#")
+]
+# Names that markers ask for, on the machines that the locked versions are for.
+PLATFORMS = {
+    "linux-x86_64": ("Linux", "linux", "x86_64"),
+    "linux-aarch64": ("Linux", "linux", "aarch64"),
+    "macos": ("Darwin", "darwin", "arm64"),
+}
+PYTHONS = [c.rpartition(" ")[2] for c in PROJECT["project"]["classifiers"] if ":: 3." in c]
+
+
+def declared():
+    """Everything that the project says it needs, of every extra and of its build."""
+    lists = [
+        PROJECT["build-system"]["requires"],
+        PROJECT["project"]["dependencies"],
+        *PROJECT["project"]["optional-dependencies"].values(),
+    ]
+    found = [Requirement(one) for several in lists for one in several]
+    return [one for one in found if one.name != "gibbs-dp"]
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_locked_versions_are_of_all_that_is_declared(platform, python):
+    system, name, machine = PLATFORMS[platform]
+    here = {
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "platform_system": system,
+        "sys_platform": name,
+        "platform_machine": machine,
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "os_name": "posix",
+        "extra": "",
+    }
+    used = [one for one in LOCKED if one.marker is None or one.marker.evaluate(here)]
+    versions = {canonicalize_name(one.name): one.specifier for one in used}
+    assert len(versions) == len(used)  # one version each
+    exact = {key: re.fullmatch(r"==([\w.]+)", str(value))[1] for key, value in versions.items()}
+    assert len(declared()) > 25
+    for one in declared():
+        assert one.specifier.contains(exact[canonicalize_name(one.name)]), one
+    # And of what these need in turn, by what is installed here.
+    for key in exact:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            if metadata.version(key) == exact[key]:
+                for line in metadata.requires(key) or ():
+                    need = Requirement(line)
+                    if need.marker is None or need.marker.evaluate(here):
+                        assert need.specifier.contains(exact[canonicalize_name(need.name)]), line
+    assert {"hatchling", "editables", "pip"} <= set(exact)  # the build's, and the Makefile's
+
+
+def test_locked_versions_name_no_index_and_no_accelerator():
+    text = (ROOT / "constraints.txt").read_text()
+    assert not re.search(r"://|^-|@|nvidia|cuda|[/\\]", text, re.MULTILINE)
+    assert not [one for one in LOCKED if one.url or one.extras]
+
+
+def test_what_the_makefile_installs_is_locked():
+    text = (ROOT / "Makefile").read_text()
+    values = dict(re.findall(r"^(\w+) *\??= *(.*)$", text, re.MULTILINE))
+    assert values["LOCK"] == "constraints.txt"
+    assert "--constraint $(LOCK)" in values["PIP"]
+    assert "--build-constraint $(LOCK)" in values["HERE"]
+    assert values["HERE"].startswith("$(PIP)")
+    rules = dict(re.findall(r"^([^\s#:]+):[^=\n]*\n((?:\t.*\n)+)", text, re.MULTILINE))
+    bare = [name for name, recipe in rules.items() if "pip install" in recipe]
+    assert bare == ["lock"]  # which makes the file, in an environment of its own
+    stamps = re.findall(r"^\$\(STAMP\)-(\w+): (.*)\n\t(.*)$", text, re.MULTILINE)
+    assert {name for name, *_ in stamps} == {"audit", "test", "lint", "docs", "notebooks"}
+    for name, needs, first in stamps:
+        assert needs.split()[-2:] == ["pyproject.toml", "$(LOCK)"], name
+        assert first.startswith("$(HERE) '.["), name
+    for name in ("audit", "test", "trust", "lint", "docs", "notebooks", "pictures"):
+        assert re.search(rf"^{name}: \$\(STAMP\)-\w+$", text, re.MULTILINE), name
+    # The newest: every night, and in the short runs.
+    assert re.search(r"^\t\$\(MAKE\) newest VENV=\S+ LOCK=$", rules["nightly"], re.MULTILINE)
+
+
+def test_examples_are_the_same_in_make_test_and_others_in_make_trust():
+    recipe = re.search(r"^trust:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    assert recipe.endswith('-m "trust or hypothesis" --hypothesis-profile random')
+    assert settings.get_profile("fixed").derandomize
+    assert not settings.get_profile("random").derandomize
+    for name in ("fixed", "random"):
+        assert settings.get_profile(name).print_blob
+    # A test that fixes its own would not hear of it.
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if path.name not in ("test_fuzz.py", Path(__file__).name):
+            assert "derandomize" not in path.read_text(), path

@@ -1,5 +1,7 @@
 """Everything that the page on papers says can be seen, is seen."""
 
+import json
+import re
 import shlex
 import sys
 
@@ -46,6 +48,28 @@ def test_commands_run(item, tmp_path, capsys):
     assert main([*words[1:], "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.strip()
     assert any(tmp_path.iterdir())
+
+
+def test_figure_2_has_the_numbers_that_the_command_prints(capsys):
+    """To a third of a standard error: two machines round differently, two keys are 1.4 apart."""
+    page = (ROOT / "docs" / "papers.md").read_text().partition("**Figure 2**")[2]
+    number = r"([\d.e+-]+)"
+    row = rf"^\|(.*?)\| {number} \| {number} ± {number} \| {number} \| {number} \| {number} \|$"
+    shown = [one.groups() for one in re.finditer(row, page, re.MULTILINE)]
+    assert main(["figure2", "--json", "--quiet"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    panels = list(dict.fromkeys(one["panel"] for one in rows))
+    printed = {(panels.index(one["panel"]), one["gamma"]): one for one in rows}
+    panel = -1
+    assert len(shown) == 11
+    for title, gamma, value, se, exact, z, epsilon in shown:
+        panel += bool(title.strip())
+        found = printed[panel, float(gamma)]
+        assert abs(float(value) - found["on_average_kl"]) < found["on_average_kl_se"] / 3
+        assert float(se) == pytest.approx(found["on_average_kl_se"], rel=0.1)
+        assert float(exact) == pytest.approx(found["on_average_kl_exact"], rel=1e-5)
+        assert float(z) == pytest.approx(found["z"], abs=0.4)
+        assert float(epsilon) == pytest.approx(found["dp_epsilon"], rel=0.01)
 
 
 @pytest.mark.parametrize("code", [item.code for item in ITEMS if item.code])

@@ -73,7 +73,7 @@ class GraphLaw(FactorLaw):
             If ``row`` is in the quilt.
         """
         self._require_row(row)
-        nx = require("networkx", extra="adaptive")
+        nx = require("networkx")
         members = frozenset(quilt)
         if row in members:
             raise ValueError(f"quilt: row {row} cannot be in its own quilt; leave it out.")
@@ -129,7 +129,7 @@ class GraphLaw(FactorLaw):
             The quilt.
         """
         self._require_row(row)
-        nx = require("networkx", extra="adaptive")
+        nx = require("networkx")
         away = nx.single_source_shortest_path_length(self._separating, row, cutoff=radius + 1)
         return frozenset(
             v

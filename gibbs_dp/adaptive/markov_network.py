@@ -52,7 +52,7 @@ class MarkovNetwork(GraphLaw):
     potentials: Mapping[Any, ArrayLike]
 
     def __post_init__(self) -> None:
-        nx = require("networkx", extra="adaptive")
+        nx = require("networkx")
         is_graph = isinstance(self.graph, nx.Graph) and not self.graph.is_directed()
         if not is_graph or self.graph.is_multigraph() or self.graph.number_of_nodes() == 0:
             raise ValueError("graph must be a networkx.Graph with at least one node; pass one.")
@@ -126,7 +126,7 @@ class MarkovNetwork(GraphLaw):
 
     @cached_property
     def _separating(self) -> Any:
-        nx = require("networkx", extra="adaptive")
+        nx = require("networkx")
         numbers = {node: i for i, node in enumerate(self.nodes)}
         return nx.relabel_nodes(self.graph, numbers)
 

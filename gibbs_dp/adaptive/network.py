@@ -51,7 +51,7 @@ class BayesianNetwork(GraphLaw):
     tables: Mapping[Hashable, ArrayLike]
 
     def __post_init__(self) -> None:
-        nx = require("networkx", extra="adaptive")
+        nx = require("networkx")
         if not isinstance(self.graph, nx.DiGraph) or self.graph.number_of_nodes() == 0:
             raise ValueError("graph must be a networkx.DiGraph with at least one node; pass one.")
         if not nx.is_directed_acyclic_graph(self.graph):
@@ -72,7 +72,7 @@ class BayesianNetwork(GraphLaw):
     @cached_property
     def _separating(self) -> Any:
         """Moral graph, parents joined and arrows dropped, on row numbers."""
-        nx = require("networkx", extra="adaptive")
+        nx = require("networkx")
         numbers = {node: i for i, node in enumerate(self.nodes)}
         return nx.relabel_nodes(nx.moral_graph(self.graph), numbers)
 

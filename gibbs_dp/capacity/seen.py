@@ -55,6 +55,11 @@ class SeenByCritics(LeadingQuantity):
     Values = SeenValues
     needs_independent_chains = True  # half of them train the critics that the others judge
 
+    @property
+    def is_of_losses(self) -> bool:
+        """Critics look at parameters."""
+        return False
+
     def of_pair(self, pair: PairView) -> dict[str, Array]:
         """Train a critic of each class on a pair of posteriors."""
         # Both posteriors' chains share random numbers: what a critic gains is then hardly noisy,

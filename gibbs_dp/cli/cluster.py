@@ -45,7 +45,7 @@ def executor_of(parsed: argparse.Namespace) -> Iterator[Executor | None]:
         return
     from gibbs_dp._extras import require
 
-    distributed = require("distributed", "distributed")
+    distributed = require("distributed")
     with ExitStack() as stack:
         if address.partition(":")[0] == LOCAL:
             client = stack.enter_context(_started(distributed, address))

@@ -32,8 +32,7 @@ def run(arguments: Sequence[str]) -> None:
         import shtab
     except ImportError:
         raise UsageError(
-            "completion: the scripts are made by shtab; "
-            + install_hint("'shtab>=1.7.1'", "completion")
+            "completion: the scripts are made by shtab; " + install_hint("shtab")
         ) from None
     output.emit(shtab.complete(whole_parser(), shell).rstrip())
 

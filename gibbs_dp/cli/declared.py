@@ -8,6 +8,7 @@ from typing import Any
 
 from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.mistakes import is_number, number_remedy
 from gibbs_dp.io.dates import ISO
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive, Range
 from gibbs_dp.privacy.date_column import Date
@@ -128,7 +129,11 @@ def _feature_columns(parsed: argparse.Namespace) -> dict[str, Column]:
         try:
             ends = float(low), float(high)
         except ValueError:
-            raise UsageError(f"--range: {name!r} needs two numbers, got {low} {high}.") from None
+            wrong = low if not is_number(low) else high
+            raise UsageError(
+                f"--range: {name!r} needs two numbers, got {low} {high}"
+                f"{number_remedy(wrong, 'float')}."
+            ) from None
         add("--range", name, _declared(f"--range {name}", Range, *ends))
     for name, *levels in parsed.levels or ():
         add("--levels", name, _declared(f"--levels {name}", Levels, levels))

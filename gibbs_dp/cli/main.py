@@ -12,6 +12,7 @@ from gibbs_dp._version import __version__
 from gibbs_dp.cli import color, output, session
 from gibbs_dp.cli.commands import COMMANDS, overview
 from gibbs_dp.cli.errors import UsageError, one_line
+from gibbs_dp.cli.mistakes import unknown_command
 
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -86,10 +87,14 @@ def _dispatch(given: list[str]) -> int:
         if not given or not {"-h", "--help"}.isdisjoint(given):
             output.write(color.headed(overview(), sys.stdout), sys.stdout)
             return SUCCESS
+        if not {"-v", "-V"}.isdisjoint(given):
+            raise UsageError("there is no option -v here; did you mean --version?")
         raise UsageError(f"no command is given; choose one of {', '.join(COMMANDS)}.")
     command = given[position]
     if command not in COMMANDS:
-        raise UsageError(f"there is no command {command!r}; choose one of {', '.join(COMMANDS)}.")
+        from gibbs_dp.problems.registry import PROBLEMS
+
+        raise UsageError(unknown_command(command, COMMANDS, PROBLEMS))
     module = importlib.import_module(f"gibbs_dp.cli.{COMMANDS[command][0]}")
     try:
         # Commands that check something return 1 when it does not hold; the others return None.

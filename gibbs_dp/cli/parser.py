@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,10 +11,19 @@ from typing import Any, NoReturn
 from gibbs_dp._options import Option
 from gibbs_dp.cli import color
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.io.damage import shown
+from gibbs_dp.cli.mistakes import (
+    YES_NO,
+    bad_number,
+    is_number,
+    refuse_misplaced,
+    refuse_unknown,
+    refuse_value,
+)
 
 # Whole numbers of more bits no command can use.
 LIMIT = 2**63
+# And with a point or an exponent, all that are exact.
+LARGEST = 2**53
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,7 +42,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; -1e6 is a value and no option, as -1 is to argparse."""
         given = sys.argv[1:] if args is None else args
-        words = [f" {w}" if w[:1] == "-" and "e" in w and _is_number(w) else w for w in given]
+        words = [f" {w}" if w[:1] == "-" and "e" in w and is_number(w) else w for w in given]
         return super().parse_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
@@ -58,7 +66,12 @@ def parse(
     parser = Parser(prog=f"gibbs-dp {command}", description=summary, **settings)
     for title, options in groups.items():
         add_options(parser, options, title)
-    return parser.parse_args(list(arguments))
+    name, rest = split_name(arguments, [o for options in groups.values() for o in options])
+    if name is not None:
+        raise UsageError(
+            f"{name!r} is unexpected; 'gibbs-dp {command}' takes options only, as --name value."
+        )
+    return parser.parse_args(rest)
 
 
 def given(parsed: argparse.Namespace, options: Iterable[Option]) -> dict[str, Any]:
@@ -84,6 +97,8 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option], titl
             settings["nargs"] = "+" if option.is_list else len(option.metavar or ())
         if option.is_repeatable:
             settings["action"] = "append"
+        elif option.is_list:
+            settings["action"] = "extend"  # given twice, it takes all
         if option.kind == "str" and option.choices:
             settings["choices"] = option.choices
         else:
@@ -95,21 +110,24 @@ def _reader(option: Option) -> Callable[[str], Any]:
     """Return what makes a value of a word."""
     if option.kind == "str":
         return str
-    convert, name = (int, "a whole number") if option.kind == "int" else (float, "a number")
 
     def read(word: str) -> Any:
         if word in option.choices:
             return word
         try:
-            value = convert(word)
-            if abs(value) >= LIMIT and option.kind == "int":
-                raise ValueError
-            return value
-        except ValueError:
-            wanted = " or ".join([name, *map(repr, option.choices)])
-            raise argparse.ArgumentTypeError(f"{shown(word, 60)!r} is not {wanted}") from None
+            return _whole(word) if option.kind == "int" else float(word)
+        except (ValueError, OverflowError):
+            raise argparse.ArgumentTypeError(bad_number(word, option)) from None
 
     return read
+
+
+def _whole(word: str) -> int:
+    """Read a whole number; 1e3 and 100.0 are some."""
+    value = int(word) if word.strip().lstrip("+-").replace("_", "").isdigit() else float(word)
+    if value != int(value) or abs(value) >= (LIMIT if isinstance(value, int) else LARGEST):
+        raise ValueError
+    return int(value)
 
 
 def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str | None, list[str]]:
@@ -132,7 +150,8 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
     Raises
     ------
     UsageError
-        If there are several positional words, or an option that is not known.
+        If there are several positional words or one that is a misplaced value, an option that is
+        not known, or two values of an option that takes one.
 
     Examples
     --------
@@ -143,18 +162,32 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
     known = {option.flag: option for option in options}
     words: list[str] = []
     rest: list[str] = []
+    seen: set[str] = set()
+    option: Option | None = None
     i = 0
     while i < len(arguments):
         word = arguments[i]
         i += 1
         if not word.startswith("-") or word == "-":
+            refuse_misplaced(arguments[i - 1 :], option)
             words.append(word)
+            if len(words) > 1:
+                _refuse_second(words, option)
             continue
         rest.append(word)
-        option = known.get(word.partition("=")[0])
+        flag, has_value, value = word.partition("=")
+        option = known.get(flag)
         if option is None:
-            _refuse_unknown(word, known)
-        if option is None or option.kind == "flag" or "=" in word:
+            refuse_unknown(word, known)
+            continue
+        if option.kind == "flag":
+            if has_value:
+                refuse_value(option, value)
+            continue
+        if has_value and not value:
+            raise UsageError(f"{flag}: leave out spaces around '='; give it as {flag} value.")
+        _refuse_again(option, seen)
+        if has_value:
             continue
         begin = i
         most = len(option.metavar) if isinstance(option.metavar, tuple) else 1
@@ -162,32 +195,31 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
             i += 1
             if not option.is_list and i - begin == most:
                 break
+        if arguments[begin:i] == ["="] and option.metavar != "MARK":
+            refuse_misplaced(["="], option)
         rest += arguments[begin:i]
-    if len(words) > 1:
-        raise UsageError(
-            f"{words[1]!r} is unexpected after {words[0]!r}; give one problem, and options as "
-            "--name value."
-        )
     return (words[0] if words else None), rest
 
 
-def _refuse_unknown(word: str, known: Iterable[str]) -> None:
-    if word in ("-h", "--help"):
-        return
-    near = difflib.get_close_matches(word, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else "; --help lists the options."
-    raise UsageError(f"there is no option {word}{hint}")
+def _refuse_second(words: Sequence[str], option: Option | None) -> None:
+    from gibbs_dp.problems.registry import PROBLEMS
+
+    if option is not None and option.kind == "flag" and words[1].lower() in YES_NO:
+        refuse_value(option, words[1])
+    hint = "give one problem, and options as --name value."
+    if "-".join(words).lower() in PROBLEMS:
+        hint = f"did you mean {'-'.join(words).lower()}?"
+    raise UsageError(f"{words[1]!r} is unexpected after {words[0]!r}; {hint}")
+
+
+def _refuse_again(option: Option, seen: set[str]) -> None:
+    """Raise for two values of what takes one; lists are put together."""
+    if option.flag in seen and not (option.is_list or option.is_repeatable):
+        raise UsageError(f"{option.flag}: it is given twice; give it once.")
+    seen.add(option.flag)
 
 
 def _is_value(word: str, option: Option) -> bool:
     if option.is_list and option.kind != "str":
-        return _is_number(word)
+        return is_number(word) or word in option.choices
     return not word.startswith("--")
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

@@ -138,7 +138,7 @@ def recalled(path: str, own: Iterable[Option]) -> tuple[str, dict[str, Any], int
                 raise ValueError(f"{key!r} is no option that was asked for")
         defaults = {k: o.is_off if o.kind == "flag" else o.default for k, o in known.items()}
         return name, defaults | options, count
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"merge: {path!r} is no store of 'gibbs-dp audit --store'; to merge a store made in "
             "Python, call gibbs_dp.audit again as before."

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.mistakes import (
+    is_meant_as_number,
+    looks_like_a_path,
+    missing_file,
+    nearest,
+)
 from gibbs_dp.cli.options import PROBLEM
 from gibbs_dp.cli.parser import given, parse, split_name
-from gibbs_dp.problems.registry import PROBLEMS, SUFFIXES
+from gibbs_dp.cli.place import REQUEST
+from gibbs_dp.io.damage import shown
+from gibbs_dp.problems.registry import PROBLEMS
 
 if TYPE_CHECKING:
     from gibbs_dp.problems.base import Problem
 
 
 A_TABLE = "your own table ('--data FILE --help' shows its other options)"
+# Endings of files of draws and of results.
+RESULTS = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5", ".zarr")
 EXAMPLE = """example:
   # your own table, its column ill predicted from all others
   gibbs-dp {command} --data patients.csv --target ill
@@ -63,16 +74,14 @@ def parse_with_problem(
         name = PROBLEM.flag
     elif name is None and "--data" in flags:
         name = "table"
-    elif name is not None and name.lower().endswith(SUFFIXES) and "--data" not in flags:
+    elif name is not None and name not in PROBLEMS and looks_like_a_path(name):
+        _refuse_file(name, command, flags)
         name, rest = "table", [*rest, "--data", name]
         flags.add("--data")
     elif name is not None and PROBLEM.flag in flags:
         raise UsageError(f"{PROBLEM.flag}: give a built-in problem ({name}) or your own, not both.")
     if name is not None and name != PROBLEM.flag and name not in PROBLEMS:
-        raise UsageError(
-            f"there is no problem {name!r}; choose one of {', '.join(PROBLEMS)}, or give "
-            f"{PROBLEM.flag} module:object."
-        )
+        raise UsageError(f"there is no problem {shown(name, 60)!r}; {_meant(name, command)}")
     has: tuple[Option, ...] = PROBLEMS[name].options if name in PROBLEMS else ()
     if name is not None:
         _refuse_foreign(flags, name, has, {option.flag for option in own})
@@ -100,12 +109,48 @@ def parse_with_problem(
     return parsed, name
 
 
+def _refuse_file(name: str, command: str, flags: set[str]) -> None:
+    """Raise for a file that holds no table, by its name, with the door that it is for."""
+    path = Path(name)
+    if path.suffix == ".py":
+        raise UsageError(
+            f"{name!r} is a file of Python; give {PROBLEM.flag} {path.stem}:NAME for what it "
+            "defines, from its folder."
+        )
+    if path.suffix.lower() in RESULTS:
+        raise UsageError(
+            f"{name!r} is a file of draws or results and no problem: draws with their "
+            f"log-likelihoods are audited by 'gibbs-dp audit --idata {name}', and what gibbs-dp "
+            "saved is read in Python, by gibbs_dp.load_report or load_draws."
+        )
+    if (path / REQUEST).is_file():
+        raise UsageError(
+            f"{name!r} is a folder of --store; 'gibbs-dp merge {name}' makes its report."
+        )
+    if "--data" in flags:
+        raise UsageError(f"--data: it is given twice, as {name!r} too; give one file.")
+
+
+def _meant(name: str, command: str) -> str:
+    if name.lower() == "help":
+        return f"'gibbs-dp {command} --help' says what there is."
+    if is_meant_as_number(name):
+        return "give a number after its option, as --n 100."
+    near = nearest(name, PROBLEMS)
+    first = "" if near is None else f"did you mean {near}? There are "
+    first = first or "choose one of "
+    return f"{first}{', '.join(PROBLEMS)}; or give {PROBLEM.flag} module:object."
+
+
 def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     """Build the problem that a parsed command line names."""
     from gibbs_dp.problems import build_problem, load_problem
 
     if name == PROBLEM.flag:
         return load_problem(parsed.problem)
+    data = getattr(parsed, "data", None)
+    if data is not None and not Path(data).exists():
+        raise UsageError(missing_file("--data", data))
     return build_problem(name, **given(parsed, PROBLEMS[name].options))
 
 

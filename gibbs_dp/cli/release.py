@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbs_dp._extras import require
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.declared import FEATURES, LABELS, schema_of
@@ -127,6 +128,8 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
 
     target = given(parsed, TARGETS)
     by_rule = _is_by_rule(parsed, target)
+    if by_rule:
+        require("sklearn")
     posterior: Any = None if by_rule else _posterior(parsed, len(schema.names))
     settings = {
         "domain": schema.domain,

@@ -17,6 +17,7 @@ from gibbs_dp.engine.health import believed, is_believed
 from gibbs_dp.engine.pilots import num_pilots, run_pilots
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.summary import Summary
+from gibbs_dp.engine.symmetry import Symmetry, find_symmetry, laid_on
 from gibbs_dp.engine.together import Runs
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import pool
@@ -70,21 +71,26 @@ def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second:
     runs = [first, second, *_halves(far, count)]
     ess = pool(good.health.spread, s.num_chains, s.num_samples).ess_min
     found = _ended(runs, ess)
-    main = first
+    main, symmetry = first, Symmetry()
     # Where all searches agree, those of the main run, which begin in their midst, agree with them.
     if is_apart(found):
         main = run_pilots(runner, plan, inputs, count)
-        found = _ended([main, *runs], ess)
+        runs = [main, *runs]
+        if all(quantity.is_of_losses for quantity in s.quantities):
+            symmetry = find_symmetry(s, main)
+            runs = [main, *(laid_on(symmetry, run, main) for run in runs[1:])]
+        found = _ended(runs, ess)
     other = others(found, np.zeros(count, int))
     has_any = bool(other.is_found.any())
     result = Modes(
         num_searched=count,
-        num_starts=sum(run.size for run in runs),
+        num_starts=2 * first.size + far.size,
         share_of_datasets=float(np.mean(other.is_found)),
         distance=float(np.median(other.distance[other.is_found])) if has_any else float("nan"),
         log_mass_gap=float(np.median(other.gap[other.is_found])) if has_any else float("nan"),
     )
-    return _climb(runner, inputs, main, result)
+    # A ladder around one of the names would find the others outside.
+    return result if not symmetry.is_trivial else _climb(runner, inputs, main, result)
 
 
 def _halves(both: Summary, count: int) -> tuple[Summary, Summary]:

@@ -108,6 +108,9 @@ class Quantity:
         Whether chains of one dataset may not share random numbers.
     needs_optimum
         Whether the best parameter of the population is looked for.
+    is_of_losses
+        Whether it is a function of losses alone, and so the same in modes that are one under other
+        names.
     """
 
     name: ClassVar[str]
@@ -116,6 +119,11 @@ class Quantity:
     Kept: ClassVar[type | None] = None
     needs_independent_chains: ClassVar[bool] = False
     needs_optimum: ClassVar[bool] = False
+
+    @property
+    def is_of_losses(self) -> bool:
+        """As above."""
+        return True
 
     # -- of one dataset, traced -----------------------------------------------------------
 

@@ -12,6 +12,7 @@ from gibbs_dp.engine.pilots import run_pilots_twice
 from gibbs_dp.engine.plan import Inputs, Plan, Tuned
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.summary import Summary
+from gibbs_dp.engine.symmetry import find_symmetry, laid_on
 from gibbs_dp.engine.together import Runs
 from gibbs_dp.engine.track import fitted
 from gibbs_dp.sampling.diagnostics import pool
@@ -28,6 +29,8 @@ LEAST_ESS_SHARE = 0.8
 # Effective draws over draws, and a chain, of such chains, above which 16 steps of burn-in do: they
 # start as wide as posteriors are, and of that start 16 draws leave 0.2% if each is 2/3 of the last.
 LEAST_ESS_SHARED, LEAST_ESS_PER_CHAIN = 0.2, 1.5
+# From here on, starts that differ may be the same under other names.
+R_HAT_OF_NAMES = 1.05
 # In one coordinate the proposal is 30% wider than the draws; in many it cannot afford to be.
 WIDENING = 0.3
 
@@ -92,7 +95,11 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
     modes = find_modes(runner, plan, settled._replace(reference=inputs.reference), first, second)
     if not int(inputs.schedule.num_adapt_rounds):
         settled = settled._replace(schedule=_eased(s, good, inputs.schedule))
-    return Tuned(settled, chosen(s, good), r_hat_of_starts(first, second), modes)
+    r_hat = r_hat_of_starts(first, second)
+    if r_hat > R_HAT_OF_NAMES:
+        second = laid_on(find_symmetry(s, first), second, first)
+        r_hat = min(r_hat, r_hat_of_starts(first, second))
+    return Tuned(settled, chosen(s, good), r_hat, modes)
 
 
 def chosen(settings: Settings, pilots: Summary) -> str:

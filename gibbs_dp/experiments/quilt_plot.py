@@ -71,7 +71,7 @@ def plot_quilt(
 @styled()
 def plot_quilts() -> Picture:
     """Draw quilts of a chain, a tree, a grid, and a network in which parents must be joined."""
-    nx = require("networkx", extra="adaptive")
+    nx = require("networkx")
     chain = MarkovChain([[0.7, 0.3], [0.3, 0.7]], 11)
     tree = MarkovNetwork.ising(nx.balanced_tree(2, 4), 0.3)
     grid = MarkovNetwork.ising(nx.grid_2d_graph(7, 5), 0.3)
@@ -105,7 +105,7 @@ def _draw(
     places: Mapping[int, Place] | None,
     title: str | None,
 ) -> None:
-    nx = require("networkx", extra="adaptive")
+    nx = require("networkx")
     graph = _graph(model)
     members = model.blanket(row) if quilt is None else frozenset(quilt)
     if row in members or not members | {row} <= set(graph):
@@ -162,7 +162,7 @@ def _draw_edge(
 
 def _graph(model: MarkovChain | GraphLaw) -> Any:
     """Where sets separate, on row numbers."""
-    nx = require("networkx", extra="adaptive")
+    nx = require("networkx")
     graph = nx.Graph()
     graph.add_nodes_from(range(model.length))
     graph.add_edges_from((v, u) for v in range(model.length) for u in model.blanket(v))
@@ -170,7 +170,7 @@ def _graph(model: MarkovChain | GraphLaw) -> Any:
 
 
 def _places(model: MarkovChain | GraphLaw, graph: Any) -> dict[int, Place]:
-    nx = require("networkx", extra="adaptive")
+    nx = require("networkx")
     nodes: tuple[Hashable, ...] = (
         tuple(range(model.length)) if isinstance(model, MarkovChain) else model.nodes
     )
@@ -189,7 +189,7 @@ def _places(model: MarkovChain | GraphLaw, graph: Any) -> dict[int, Place]:
 
 def _levels(tree: Any) -> dict[int, Place]:
     """Leaves side by side, everything else above the middle of what hangs on it."""
-    nx = require("networkx", extra="adaptive")
+    nx = require("networkx")
     below = nx.bfs_tree(tree, 0)
     depth = nx.single_source_shortest_path_length(tree, 0)
     found: dict[int, Place] = {}

@@ -55,7 +55,7 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
     say("checking Bayesian differential privacy")
     has_networks = find_spec("networkx") is not None
     if not has_networks:
-        say(f"leaving out networks of rows: {install_hint('networkx', 'adaptive')}")
+        say(f"leaving out networks of rows: {install_hint('networkx')}")
     checks += bayesian_checks(has_networks) + field_checks()
     say("checking capacity-bounded privacy")
     checks += capacity_checks()

@@ -92,7 +92,7 @@ def networks() -> dict[str, RowLaw]:
     >>> [network.length for network in networks().values()]
     [3, 5]
     """
-    nx = require("networkx", extra="adaptive")
+    nx = require("networkx")
     rng = np.random.default_rng(4)
     found: dict[str, RowLaw] = {}
     for name, arrows in (

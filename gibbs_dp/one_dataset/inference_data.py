@@ -180,7 +180,7 @@ def _from_cmdstan(paths: Sequence[Path], var_names: Sequence[str] | None) -> xr.
     missing = next((path for path in paths if not path.is_file()), None)
     if missing is not None:
         raise ValueError(f"path: there is no file {os.fspath(missing)!r}.")
-    arviz = require("arviz", "arviz")
+    arviz = require("arviz")
     if not hasattr(arviz, "from_cmdstan"):
         raise ValueError(
             f"data: ArviZ {arviz.__version__} reads no CSV of CmdStan; use az.from_cmdstanpy(fit, "

@@ -12,7 +12,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.io.text_tables import UTF_8, byte_encoding, decimal_mark, separator
+from gibbs_dp.io.text_tables import (
+    UTF_8,
+    byte_encoding,
+    decimal_mark,
+    refuse_other_formats,
+    separator,
+)
 from gibbs_dp.privacy.cells import lines, read_line, split_cells
 from gibbs_dp.privacy.declared_cells import missing_cells, transcoder
 from gibbs_dp.privacy.schema import Schema
@@ -178,6 +184,7 @@ def _check_kind(path: Path) -> None:
             f"data: a release reads plain CSV or TSV, line by line, and no {path.suffix} file; "
             "write the table as CSV."
         )
+    refuse_other_formats(path)
 
 
 def _header(file: BufferedIOBase, encoding: str) -> bytes:

@@ -125,6 +125,6 @@ def scikit_learn_data(problem: str, loader: str) -> tuple[np.ndarray, np.ndarray
         from sklearn import datasets
     except ImportError as error:
         raise ValueError(
-            f"{problem}: the data come with scikit-learn; {install_hint('scikit-learn', 'tables')}"
+            f"{problem}: the data come with scikit-learn; {install_hint('sklearn')}"
         ) from error
     return getattr(datasets, loader)(return_X_y=True)

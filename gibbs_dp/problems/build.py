@@ -46,7 +46,10 @@ def build_problem(name: str, **options: Any) -> Problem:
             raise ValueError(f"{keyword}: {name} has no such option; it has {has}.")
     for option in entry.options:
         if option.is_required and options.get(option.keyword) is None:
-            raise ValueError(f"{option.keyword}: {name} needs it ({option.help}).")
+            raise ValueError(
+                f"{option.keyword}: {name} needs it ({option.help}); give {option.keyword}= "
+                f"({option.flag})."
+            )
     module = importlib.import_module(f"gibbs_dp.problems.{entry.module}")
     return getattr(module, entry.module)(**options)
 

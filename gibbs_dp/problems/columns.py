@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -145,7 +146,7 @@ def _chosen_columns(
     known = source.columns
     for role, name in special.items():
         if name not in known:
-            raise ValueError(f"{role}: there is no column {name!r}; the table has {few(known)}.")
+            raise ValueError(_no_column(role, name, known))
     if features is None:
         chosen = [c for c in known if c not in special.values()]
         if not chosen:
@@ -156,7 +157,7 @@ def _chosen_columns(
     chosen = list(dict.fromkeys(features))
     for name in chosen:
         if name not in known:
-            raise ValueError(f"features: there is no column {name!r}; the table has {few(known)}.")
+            raise ValueError(_no_column("features", name, known))
         if name == special["target"]:
             raise ValueError(f"features: {name!r} is the target; leave it out.")
     if not chosen:
@@ -287,3 +288,11 @@ def _checked_weights(values: Any, name: str) -> Float[np.ndarray, " rows"]:
     if weights.min() < 0 or weights.max() == 0:
         raise ValueError(f"weights: column {name!r} must be at least 0, and not 0 everywhere.")
     return weights
+
+
+def _no_column(role: str, name: str, known: Sequence[str]) -> str:
+    """Say that a table has no such column, and which may be meant."""
+    plain = {one.strip().lower(): one for one in known}
+    near = difflib.get_close_matches(name.strip().lower(), list(plain), n=1)
+    meant = f"did you mean {plain[near[0]]!r}? It has" if near else "the table has"
+    return f"{role}: there is no column {name!r}; {meant} {few(known)}."

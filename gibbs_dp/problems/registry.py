@@ -8,8 +8,6 @@ from typing import Any
 
 from gibbs_dp._options import Option, options_of, parameters
 
-# Endings of files that hold tables.
-SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 # Help of options, where the docstring's is too long for a terminal or for Python only.
 _SCALE = "standard deviation of the Gaussian prior; inf for a flat one"
 _HELP: dict[str, str | dict[str, str]] = {

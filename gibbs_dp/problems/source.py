@@ -199,6 +199,7 @@ def is_number(text: str, decimal: str = ".") -> bool:
 
 
 def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
+    text_tables.refuse_other_formats(path, spelling.encoding)
     options = spelling.options(path)
     names = _guarded(path, lambda: pd.read_csv(path, nrows=0, **options).columns)
     if len(names) == 1 and spelling.sep is None:
@@ -249,7 +250,7 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ValueError(
-            f"data: Parquet files are read with pyarrow; {install_hint('pyarrow', 'tables')}"
+            f"data: Parquet files are read with pyarrow; {install_hint('pyarrow')}"
         ) from error
     names = _guarded(path, lambda: pq.read_schema(path).names)
 

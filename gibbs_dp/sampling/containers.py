@@ -82,7 +82,7 @@ def as_arviz(tree: xr.DataTree) -> Any:
     ValueError
         If none is.
     """
-    arviz = require("arviz", "arviz")
+    arviz = require("arviz")
     if arviz.__version__.startswith("0."):
         return arviz.InferenceData.from_datatree(tree)
     return tree

@@ -1,9 +1,17 @@
 """Private models for scikit-learn's pipelines: each fit is a draw from a Gibbs posterior."""
 
+from typing import Any
+
 import lazy_loader
 
-from gibbs_dp._extras import require
+from gibbs_dp._extras import stand_in
 
-require("sklearn")
 # What is here is imported when it is used; its names and their types are in __init__.pyi.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_get, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _get(name)
+    except ModuleNotFoundError as error:  # of scikit-learn, which is an extra
+        return stand_in(name, error)

@@ -48,7 +48,7 @@ def together(divergence, first, second, x):
 
 @pytest.mark.trust(but="kl")
 @pytest.mark.parametrize("divergence", ["kl", "renyi", "alpha"])
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None)
 @given(seed=seeds)
 def test_two_releases(divergence, seed):
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def test_two_releases(divergence, seed):
 
 
 @pytest.mark.parametrize("divergence", ["kl", "renyi", "alpha"])
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None)
 @given(seed=seeds)
 def test_mixtures(divergence, seed):
     rng = np.random.default_rng(seed)

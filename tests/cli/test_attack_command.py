@@ -98,7 +98,7 @@ def test_what_is_refused(run, here, guarantee):
     assert "holds none; give release.json" in run("attack", "--guarantee", "other.json").error
     words = (*PROBLEM, "--guarantee", guarantee, "--gammas", 2)
     assert run(*words).error.startswith("gammas: the guarantee is of gamma=1;")
-    assert "there is no option --gama; did you mean" in run("attack", "--gama", 1).error
+    assert "there is no option --gama here; did you mean" in run("attack", "--gama", 1).error
 
 
 def test_help_names_both_forms(capsys):

@@ -96,7 +96,7 @@ CASES = {
     "no file": ((*ILL, "absent.csv"), "there is no file 'absent.csv'"),
     "empty file": ((*ILL, "empty.csv"), "the file 'empty.csv' is empty"),
     "no rows": ((*ILL, "no_rows.csv"), "the table has no rows"),
-    "a folder": ((*ILL, "."), "cannot be read as a CSV table"),
+    "a folder": ((*ILL, "."), "'.' is a folder; give the path of one file in it"),
     "not text": ((*ILL, "binary.csv"), "cannot be read as a CSV table"),
     "one class": ((*ILL, "one_class.csv"), "every row of 'ill' is no"),
     "missing values": ((*ILL, "missing.csv"), "missing values in age (1)"),
@@ -116,7 +116,10 @@ CASES = {
         "group_size: the population's examples are dependent",
     ),
     "a file as a problem": (("audit", "absent.csv", "--target", "ill"), "no file 'absent.csv'"),
-    "two files": (("audit", "good.csv", "--data", "good.csv"), "no problem 'good.csv'"),
+    "two files": (
+        ("audit", "good.csv", "--data", "good.csv"),
+        "it is given twice, as 'good.csv' too",
+    ),
     "n above the table": ((*ILL, "good.csv", "--split", "--n", "20"), "the table has 20"),
     "n above the table, sample": (
         ("sample", "--target", "ill", "--data", "good.csv", "--split", "--n", "21"),

@@ -88,4 +88,4 @@ def test_other_shells(run):
 
 def test_without_shtab_it_says_what_to_install(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert "pip install 'shtab>=1.7.1', or" in run("completion", "bash").error
+    assert "pip install shtab, or" in run("completion", "bash").error

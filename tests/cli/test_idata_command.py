@@ -46,7 +46,7 @@ def test_groups_and_gamma_are_passed_on(run, fit):
         (("--num-warmup", 1), "--num-warmup: --idata reads .*it has --var-names, --group, --gamma"),
         (("--dim", 3), "--dim: --idata reads a posterior that was sampled"),
         (("--seed", 3), "--seed: --idata reads a posterior that was sampled"),
-        (("--var-name", "y"), "there is no option --var-name; did you mean --var-names"),
+        (("--var-name", "y"), "there is no option --var-name here; did you mean --var-names"),
         (("--var-names", "z"), "var_names: there is no 'z' in log_likelihood; it has y"),
         (("--group", "school"), "group: 'school' is no dimension of the examples .person."),
         (("--gamma", "-1"), "gamma: must be a positive number, got -1.0"),

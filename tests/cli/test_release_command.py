@@ -37,7 +37,7 @@ def seen(run, tmp_path, monkeypatch):
 
     def go(table, *words):
         Path("t.csv").write_bytes(table)
-        ran = run(*WORDS, *words)
+        ran = run(*(w for w in WORDS if w not in REPLACE or REPLACE[0] not in words), *words)
         return found.pop() if found else ran
 
     return go

@@ -53,7 +53,7 @@ def test_rounding_of_rates_is_not_made_much_of():
     assert abs(rounded.tpr(0.01) - 1.0) < 1e-6
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6),
     st.lists(st.floats(1e-3, 5.0), min_size=1, max_size=4),

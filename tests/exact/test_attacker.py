@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -257,6 +257,7 @@ def test_areas_are_integrals_of_curves(name):
 
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, st.floats(0.0, 1.0))
+@example(seed=4, rate=1.0)
 def test_roc_of_laws_is_the_best_event(seed, rate):
     rng = np.random.default_rng(seed)
     p, q = rng.dirichlet(np.ones(4), size=2)
@@ -266,6 +267,7 @@ def test_roc_of_laws_is_the_best_event(seed, rate):
         logs = np.log(p), np.log(q)
     events = np.array(list(itertools.product([0.0, 1.0], repeat=4)))
     x, y = events @ q, events @ p
+    x[-1] = y[-1] = 1.0  # everything is certain, and the sum of its parts may be an ulp less
     # The ROC is the upper hull of the rates of all events.
     best = max(
         y[i] + (y[j] - y[i]) * (rate - x[i]) / (x[j] - x[i])

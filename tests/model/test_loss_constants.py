@@ -76,7 +76,7 @@ def search(name, domain, rng):
     return np.concatenate([p, best[:, None]], axis=1), y[:, None], x[:, None]
 
 
-@settings(max_examples=120, derandomize=True, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(sorted(LINEAR)), bound, bound, label_ranges(), st.integers(0, 2**32 - 1))
 def test_constants_of_linear_losses(name, x_bound, theta_bound, y_range, seed):
     domain = Domain(x_bound=x_bound, y_range=y_range, theta_bound=min(theta_bound, 4 / x_bound))

@@ -85,7 +85,7 @@ def search(name, domain, rng):
     return p, y[:, None], x[:, None]
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(LINEAR)), bound, bound, label_ranges(), st.integers(0, 2**32 - 1))
 def test_constants_hold_on_the_domain_and_are_attained(name, x_bound, theta_bound, y_range, seed):
     domain = Domain(x_bound=x_bound, y_range=y_range, theta_bound=theta_bound)
@@ -113,7 +113,7 @@ def test_constants_hold_on_the_domain_and_are_attained(name, x_bound, theta_boun
         assert smoothness >= 0.95 * constants.smoothness  # p = 0 is among the predictions
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(bound, bound, st.integers(0, 2**32 - 1))
 def test_constants_of_half_squared_distance(x_bound, theta_bound, seed):
     rng = np.random.default_rng(seed)

@@ -260,7 +260,7 @@ def test_levels_that_are_numbers_and_missing_ones(file):
 REFUSALS = {
     "no column": (b"id,age,dose,smoker\n", "has no column 'ill'; the first line must hold"),
     "twice": (b"age,dose,smoker,ill,age\n", "two columns are called 'age'; rename one"),
-    "UTF-16": ("age,dose,smoker,ill\n".encode("utf-16"), "the header is not UTF-8 text"),
+    "UTF-16": ("age,dose,smoker,ill\n".encode("utf-16"), "it is in UTF-16"),
     "latin-1": (b"age,dose,smoker,ill,Gr\xf6\xdfe\n", "the header is not UTF-8 text"),
     "gzip": (b"\x1f\x8b\x08\x00", "the header is not UTF-8 text"),
     "old line ends": (b"age,dose,smoker,ill\r1,2,no,True\r", "has a carriage return inside"),

@@ -55,7 +55,7 @@ def check_executor(executor: Any) -> None:
                 "executor: a process that was forked from one where JAX runs waits forever; make "
                 "it ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))."
             )
-    require("cloudpickle", "distributed")
+    require("cloudpickle")
 
 
 @dataclass

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache, lru_cache
+from types import CodeType
 from typing import Any, NamedTuple
 
 import jax
@@ -166,18 +167,29 @@ def _dumps(value: Any) -> bytes:
 
 @cache
 def _pickler() -> Any:
-    cloudpickle = require("cloudpickle", "distributed")
+    cloudpickle = require("cloudpickle")
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        """Knows random keys: JAX would make a generator of its own of each."""
+        """Knows random keys: JAX would make a generator of its own of each.
+
+        And the files that functions come from, for tracebacks: cloudpickle 3.1.3 drops them.
+        """
 
         def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, CodeType):
+                make, arguments = self.dispatch_table[CodeType](value)
+                return _code, (make, arguments, value.co_filename)
             if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
                 data = np.asarray(jax.random.key_data(value))
                 return _key, (data, str(jax.random.key_impl(value)))
             return super().reducer_override(value)
 
     return Pickler
+
+
+def _code(make: Any, arguments: tuple[Any, ...], file: str) -> CodeType:
+    code: CodeType = make(*arguments)
+    return code.replace(co_filename=file)
 
 
 def _key(data: np.ndarray, generator: str) -> Any:

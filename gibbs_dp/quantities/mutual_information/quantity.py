@@ -70,6 +70,11 @@ class MutualInformation(Quantity):
     Kept = DrawsKept
     columns = COLUMNS
 
+    @property
+    def is_of_losses(self) -> bool:
+        """Where it is asked for, posteriors are compared: names that differ are taken for news."""
+        return self.num_datasets == 0
+
     def __post_init__(self) -> None:
         sigma: Any = self.sigma
         if self.b is not None:
