@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.examples import as_examples, num_examples
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -145,6 +146,8 @@ def named(
         pass
     names += [f"arg{i}" for i in range(len(names), len(args))]
     values = dict(zip(names, args, strict=False))
+    for name, value in (values | dict(kwargs)).items():
+        refuse_masked(f"args: {name!r}", value)
     twice = values.keys() & kwargs.keys()
     if twice:
         raise ValueError(f"kwargs: {', '.join(twice)} is given in args too; give it once.")

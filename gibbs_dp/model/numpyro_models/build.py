@@ -11,6 +11,7 @@ import jax
 from jaxtyping import PyTree
 
 from gibbs_dp._jaxlib.dependence import reached
+from gibbs_dp.model.check import LOOKS_AT_VALUES
 from gibbs_dp.model.numpyro_models.arguments import Arguments, named
 from gibbs_dp.model.numpyro_models.examples import find_axes, find_examples
 from gibbs_dp.model.numpyro_models.groups import Groups
@@ -19,13 +20,6 @@ from gibbs_dp.model.numpyro_models.places import check_places
 from gibbs_dp.model.numpyro_models.priors import make_prior
 from gibbs_dp.model.numpyro_models.sites import Found, Model, log_prob, look
 from gibbs_dp.model.prior import Prior
-
-NEEDS_VALUES = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
 
 
 class Built(NamedTuple):
@@ -157,7 +151,7 @@ def _check_dependence(likelihood: Likelihood, found: Found, data: dict[str, PyTr
     theta = found.zeros()
     try:
         program, shapes = jax.make_jaxpr(outputs, return_shape=True)(theta, data)
-    except NEEDS_VALUES as error:
+    except LOOKS_AT_VALUES as error:
         raise ValueError(_needs_values(error)) from error
     marks = [False] * len(theta) + [True] * len(jax.tree.leaves(data))
     depends = jax.tree.unflatten(jax.tree.structure(shapes), reached(program.jaxpr, marks))
