@@ -93,7 +93,7 @@ def run_chains(
 def _pulled_in(
     potential: Potential,
     positions: Float[Array, "chains dim"],
-    centers: Float[Array, "chains dim"],
+    centers: Float[Array, "starts dim"],
     tries: int,
 ) -> Float[Array, "chains dim"]:
     """Move starts without density towards their centers, and onto them in the end."""

@@ -56,6 +56,13 @@ class Arguments:
                     for leaf, axis in zip(leaves, axes, strict=True)
                 ]
                 found[name] = jax.tree.unflatten(jax.tree.structure(self.values[name]), parts)
+        for leaf in jax.tree.leaves(found):
+            if leaf.dtype.kind == "f" and np.isnan(leaf).any():
+                raise ValueError(
+                    f"args: {int(np.isnan(leaf).sum())} values are NaN; leave those rows out, or, "
+                    "where the model masks some values of a row, fill in numbers there, as in "
+                    "np.nan_to_num(y), with the mask as an argument: gradients of NaN are NaN."
+                )
         return as_examples(found, "args")
 
     def call(self, data: Mapping[str, PyTree]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -106,10 +113,26 @@ class Arguments:
         return jax.tree.unflatten(jax.tree.structure(self.values[name]), filled)
 
 
+class _Fixed(np.ndarray):
+    """An array that a model may look at, as in int(x.max()), and look up, as in x[rows].
+
+    JAX's arrays have no values inside a program; NumPy's cannot be looked up at traced places.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, jax.core.Tracer) for part in parts):
+            return jnp.asarray(np.asarray(self))[index]
+        return super().__getitem__(index)
+
+
 def _fixed(leaf: Any) -> Any:
-    """NumPy's arrays cannot be looked up at traced places, as in means[group]."""
-    is_numeric = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiub"
-    return jnp.asarray(leaf) if is_numeric else leaf
+    is_numeric = isinstance(leaf, (np.ndarray, jax.Array)) and leaf.dtype.kind in "fiub"
+    if not is_numeric or isinstance(leaf, jax.core.Tracer):
+        return leaf
+    array = np.asarray(leaf)
+    # As JAX would have them: a product with float64 would otherwise be of another type.
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype)).view(_Fixed)
 
 
 def _moved(leaf: Any, axis: int) -> Any:
