@@ -313,7 +313,7 @@ REFUSED = [
     (prior_of_length, (REAL,), {}, "the prior depends on the number of examples"),
     (lagged_people, (COUNTY, REAL), LAGGED, "depends on other rows or on their order"),
     (distances, (np.ones((N, N)), REAL), {"structured": True}, "on axis 0 and 1; say which"),
-    (outcomes, (X[:, 0], np.ones((N, 4))), {}, "plates outcomes; say which of them"),
+    (outcomes, (X[:, 0], np.ones((N, 4))), {}, "plates outcomes .*say which of them"),
     (ex.gaussian_process, (X[:, 0], REAL), {"group": "x", "structured": True}, "no log-likelih"),
     (lambda y: ex.mixture(y), (np.array([3_000_000_000] * 5),), {}, "whole numbers beyond"),
     (subsampled, (REAL,), {}, "plate 'rows' subsamples 10 of 40; drop subsample_size"),
@@ -336,7 +336,7 @@ REFUSED = [
     (ex.county, (COUNTY, X, REAL), {"group": "k"}, "no plate and no argument 'k'"),
     (ex.county, (COUNTY, X, REAL), {"group": "x"}, "must hold the number of each row's group"),
     (ex.county, (COUNTY * 2, X, REAL, 9), {"group": "c"}, "no row of 'c' is in group 1"),
-    (ex.visits, (ex.VISITS,), {}, "which of them holds the examples to be replaced"),
+    (ex.visits, (ex.VISITS,), {}, "which of them holds the examples, whose members"),
     (ex.logistic, (X,), {}, "'y' is not observed in this call"),
     (
         ex.logistic,
@@ -356,7 +356,7 @@ REFUSED = [
     ),
     (ex.logistic, (X, LABELS), {"kwargs": {"y": LABELS}}, "y is given in args too"),
     (lambda x, y: ex.logistic(x.T, y), (X.T, LABELS), {}, r"axis 1; say which arguments"),
-    (ex.logistic, (np.where(X > 2, np.nan, X), LABELS), {}, "NaN or infinite"),
+    (ex.logistic, (np.where(X > 2, np.nan, X), LABELS), {}, "values are NaN; leave those rows out"),
 ]
 
 
@@ -618,8 +618,8 @@ LEADS_OUT = {
         of(lambda m: dist.Categorical(logits=m * jnp.ones(2))), (KEEP + 1,), "classes as 0, 1"
     ),
     "negative sizes": (of(lambda m: dist.LogNormal(m)), (SIGNS * 1.0,), "such as -1"),
-    "a look at examples": (looking, (np.arange(12) % 3, ROWS), r"values of 'x' .*examples=\('y',"),
-    "a time series": (series, (ROWS,), r"args: none has an axis of 11 .*args=\(y\[:-1\], y\[1:\]"),
+    "a look at examples": (looking, (np.arange(12) % 3, ROWS), r"values of its data .*examples=\('y',"),
+    "a time series": (series, (ROWS,), r"none has an axis of 11 .*args=\(y\[:-1\], y\[1:\]"),
     "a series, plate": (series_in_a_plate, (ROWS,), r"args=\(y\[:-1\], y\[1:\]"),
     "a column": (column, (ROWS, ROWS[:, None]), r"an axis too many .* y\[:, 0\]"),
     "persons and items": (answers, (ROWS.reshape(4, 3),), "group='persons' or group='items'|"

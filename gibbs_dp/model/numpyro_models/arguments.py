@@ -32,12 +32,15 @@ class Arguments:
         By argument, for every leaf of it: the axis of examples, or None where it has none.
     counts
         Arguments that are the number of examples, and follow it.
+    no_examples
+        Arguments that were declared to hold none: the model may look at their values.
     """
 
     values: dict[str, Any] = field(repr=False)  # all of the data
     num_positional: int
     axes: dict[str, tuple[int | None, ...]]
     counts: tuple[str, ...] = ()
+    no_examples: tuple[str, ...] = ()
 
     def examples(self) -> dict[str, PyTree]:
         """Return what was given of examples, by argument, the axis of examples first.
@@ -93,7 +96,8 @@ class Arguments:
             elif name in data:
                 full[name] = self._filled(name, data[name])
             else:
-                full[name] = jax.tree.map(_fixed, value)
+                as_seen = _with_values if name in self.no_examples else _fixed
+                full[name] = jax.tree.map(as_seen, value)
         names = list(full)
         positional, named = names[: self.num_positional], names[self.num_positional :]
         return tuple(full[name] for name in positional), {name: full[name] for name in named}
@@ -125,8 +129,22 @@ class _Fixed(np.ndarray):
             return jnp.asarray(np.asarray(self))[index]
         return super().__getitem__(index)
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [np.asarray(x) if isinstance(x, _Fixed) else x for x in inputs]
+        if method == "__call__" and any(isinstance(x, jax.Array) for x in plain):
+            return getattr(jnp, ufunc.__name__)(*plain, **kwargs)
+        found = getattr(ufunc, method)(*plain, **kwargs)
+        return found.view(_Fixed) if isinstance(found, np.ndarray) else found
+
 
 def _fixed(leaf: Any) -> Any:
+    """NumPy's arrays cannot be looked up at traced places, as in means[group]."""
+    is_numeric = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiub"
+    return jnp.asarray(leaf) if is_numeric else leaf
+
+
+def _with_values(leaf: Any) -> Any:
+    """Give a model an array of no examples, of which it may know the values."""
     is_numeric = isinstance(leaf, (np.ndarray, jax.Array)) and leaf.dtype.kind in "fiub"
     if not is_numeric or isinstance(leaf, jax.core.Tracer):
         return leaf

@@ -84,7 +84,9 @@ def read(
         )
     names = (observed,) if isinstance(observed, str) else tuple(observed)
     values = named(model, args, kwargs or {})
-    arguments = Arguments(values, len(args), {})
+    said = (examples,) if isinstance(examples, str) else examples
+    others = () if said is None else tuple(name for name in values if name not in said)
+    arguments = Arguments(values, len(args), {}, no_examples=others)
     try:
         found = look(model, *arguments.call({}), observed=names)
     except LOOKS_AT_VALUES as error:
