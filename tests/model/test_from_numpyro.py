@@ -618,7 +618,9 @@ LEADS_OUT = {
         of(lambda m: dist.Categorical(logits=m * jnp.ones(2))), (KEEP + 1,), "classes as 0, 1"
     ),
     "negative sizes": (of(lambda m: dist.LogNormal(m)), (SIGNS * 1.0,), "such as -1"),
-    "a look at examples": (looking, (np.arange(12) % 3, ROWS), r"values of its data .*examples=\('y',"),
+    "a look at examples": (
+        looking, (np.arange(12) % 3, ROWS), r"values of its data .*examples=\('y',"
+    ),
     "a time series": (series, (ROWS,), r"none has an axis of 11 .*args=\(y\[:-1\], y\[1:\]"),
     "a series, plate": (series_in_a_plate, (ROWS,), r"args=\(y\[:-1\], y\[1:\]"),
     "a column": (column, (ROWS, ROWS[:, None]), r"an axis too many .* y\[:, 0\]"),
