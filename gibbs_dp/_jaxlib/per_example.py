@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
-from jaxtyping import Array, PyTree, Shaped
+from jaxtyping import Array, PyTree
 
 from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
 from gibbs_dp._jaxlib.last_axis import Value, apply
@@ -18,7 +18,7 @@ CALLS = ("jit", "pjit")
 
 def over_examples(
     function: Callable[[Any, Any], Any], parameters: PyTree, examples: PyTree
-) -> Shaped[Array, " n"]:
+) -> Array:
     """Values of ``function(parameters, example)`` for ``n`` examples: those of ``jax.vmap``.
 
     In programs for CPUs the function's equations are evaluated with the examples as the last axis

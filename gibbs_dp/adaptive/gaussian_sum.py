@@ -80,6 +80,7 @@ class GaussianFieldMechanism:
 
     def release(self, rows: Float[np.ndarray, " rows"]) -> float:
         """Sum the rows and add OpenDP's noise (extra ``privacy``)."""
+        checks.refuse_masked("rows", rows, is_private=True)
         if rows.shape != (self.field.length,):
             raise ValueError(
                 f"rows must be {self.field.length} numbers, got shape {list(rows.shape)}."

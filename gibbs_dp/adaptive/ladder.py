@@ -65,6 +65,7 @@ class Ladder:
         ValueError
             If losses are outside [0, 1], or their number is not that of the first submission.
         """
+        checks.refuse_masked("losses", losses)
         found = np.asarray(losses, dtype=np.float64)
         if found.ndim != 1 or found.size == 0 or not np.all((found >= 0) & (found <= 1)):
             raise ValueError("losses must be a vector of numbers in [0, 1], one a row; rescale it.")

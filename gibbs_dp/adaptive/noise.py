@@ -106,6 +106,7 @@ def _vectors(opendp: Any) -> Any:
 
 
 def _finite(values: Float[np.ndarray, " values"]) -> list[float]:
+    checks.refuse_masked("values", values, is_private=True)
     if values.size == 0 or not np.all(np.isfinite(values)):
         raise ValueError("values must be finite and at least one; remove the others.")
     return values.tolist()

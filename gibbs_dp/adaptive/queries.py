@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
+from gibbs_dp.information import checks
+
 Query = Callable[[Any], Any]
 
 
@@ -46,6 +48,7 @@ class HoldoutSpentError(ValueError):
 
 def count_rows(name: str, rows: PyTree) -> int:
     """Return how many rows a pytree has; a ValueError where its arrays disagree."""
+    checks.refuse_masked(name, rows, is_private=True)
     sizes = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(rows)}
     if len(sizes) != 1 or 0 in sizes:
         raise ValueError(
@@ -57,6 +60,10 @@ def count_rows(name: str, rows: PyTree) -> int:
 
 def query_values(found: Any, num_rows: int, which: str, batch: bool) -> Float[np.ndarray, "rows q"]:
     """Return a query's values ``[rows, queries]``; a ValueError where their shape is wrong."""
+    if which == "training":
+        checks.refuse_masked("phi", found)
+    elif isinstance(found, np.ma.MaskedArray):  # nothing is told of the holdout
+        found = np.ma.filled(np.ma.asarray(found, np.float64), np.nan)
     values = np.asarray(found, dtype=np.float64)
     wanted = "[rows, queries]" if batch else "[rows]"
     if values.ndim != (2 if batch else 1) or values.shape[0] != num_rows or values.size == 0:

@@ -147,6 +147,7 @@ class SparseRun:
                 f"all {self.mechanism.num_above} positive answers have been given, and the noise "
                 "covers no more; start another run, which costs its own epsilon."
             )
+        checks.refuse_masked("value", value, is_private=True)
         noisy = laplace_release(np.array([value]), 2 * self.mechanism.sigma)[0]
         if noisy <= self._noisy:
             return False

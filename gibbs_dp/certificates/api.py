@@ -24,12 +24,11 @@ from gibbs_dp.certificates.particles import follow_path
 from gibbs_dp.certificates.sums import sum_over
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import pac_bayes
-from gibbs_dp.model.check import as_key, check_loss
+from gibbs_dp.model.check import as_key, examples_for
 from gibbs_dp.model.check import check_posterior as check_is_posterior
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.examples import as_examples, num_examples
+from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.keywords import names_keywords
-from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.smc.sampler import SMC
@@ -122,13 +121,10 @@ def certify(
     gammas = check_gammas(gamma)
     checks.unit_interval("delta", delta, open_left=True)
     check_bound(bound)
-    examples = as_examples(data)
+    examples = examples_for(posterior, data)
     ends = find_range(posterior, data, domain, loss_range)
     sampler = find_sampler(posterior, kernel, num_chains, num_samples)
     n = num_examples(examples)
-    if isinstance(posterior.loss, Loss):
-        posterior.loss.check_data(examples)
-    check_loss(posterior, examples, n)
     is_exact = isinstance(sampler, Grid)
     if isinstance(sampler, Grid):
         evidence = sum_over(posterior, examples, gammas, sampler)

@@ -14,6 +14,8 @@ from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.datasets import Stream, num_fresh, roots
 from gibbs_dp.engine.key_use import check_key_is_used
+from gibbs_dp.information.checks import refuse_masked
+from gibbs_dp.model.check import check_examples as check_each
 from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.populations import Population, Table
@@ -58,6 +60,7 @@ def check_examples(
                 f"population: asked for {size} {name} examples, got arrays of shapes {shapes}; "
                 "the leading axis must be the number of examples."
             )
+        check_each(posterior, examples)
         for leaf in jax.tree.leaves(examples):
             if not np.isfinite(np.asarray(leaf)).all():  # NumPy: nothing to compile
                 raise ValueError("population: it produced NaN or infinite examples.")
@@ -104,4 +107,6 @@ def _drawn(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -
 
 
 def _draw(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
-    return population.sample(key, n, num_ghosts)
+    found = population.sample(key, n, num_ghosts)
+    refuse_masked("population", found)
+    return found

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from gibbs_dp.information.checks import whole_arrays
+
 
 class Average(NamedTuple):
     """A mean over datasets, its standard error, and the number of datasets."""
@@ -16,6 +18,7 @@ class Average(NamedTuple):
     num_datasets: int
 
 
+@whole_arrays
 def average(
     values: Float[np.ndarray, " datasets"], keep: Bool[np.ndarray, " datasets"] | None = None
 ) -> Average:
@@ -74,6 +77,7 @@ def is_centred(control: Float[np.ndarray, " datasets"]) -> bool:
     return not abs(mean.value) > MAX_CENTRE_Z * mean.se
 
 
+@whole_arrays
 def control_share(
     values: Float[np.ndarray, " datasets"],
     control: Float[np.ndarray, " datasets"],

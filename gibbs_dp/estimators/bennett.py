@@ -6,10 +6,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gibbs_dp.information.checks import whole_arrays
+
 # Newton's steps are kept inside a bracket that shrinks, so that these are more than enough.
 NUM_STEPS = 32
 
 
+@whole_arrays
 def log_normalizer_ratio(
     delta: Float[Array, " draws"],
     delta_replaced: Float[Array, " others"],

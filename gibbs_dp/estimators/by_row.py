@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from gibbs_dp.information.checks import whole_arrays
+
 # Examples that are sorted at a time.
 _CHUNK = 2**22
 
@@ -19,6 +21,7 @@ class RowAverages(NamedTuple):
     num_datasets: Int[np.ndarray, " rows"]
 
 
+@whole_arrays
 def average_by_row(
     values: Float[np.ndarray, "datasets places"],
     rows: Int[np.ndarray, "datasets places"],

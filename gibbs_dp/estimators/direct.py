@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from gibbs_dp._jaxlib.compile import in_memory
 from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
 from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.information.checks import whole_arrays
 
 # exp(40)^2 still fits in a float32; pairs beyond are reported as heavy-tailed anyway.
 _CLIP = 40.0
@@ -162,6 +163,7 @@ def pair_parts(
     return x - shared, y - shared
 
 
+@whole_arrays
 def direct_kl(
     train: Float[Array, "chains draws n"],
     ghost: Float[Array, "chains draws ghosts"],
@@ -320,6 +322,7 @@ def _excess_of(centred: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.expm1(-jnp.clip(centred, -MAX_EXPONENT, MAX_EXPONENT))
 
 
+@whole_arrays
 def direct_kl_of_pairs(
     delta: Float[Array, "chains draws pairs"], weight: Float[Array, "chains draws"]
 ) -> DirectKL:

@@ -14,6 +14,7 @@ from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.estimators.direct import LARGEST_EXCESS, MAX_EXPONENT, bounded, centred
 from gibbs_dp.estimators.leaving_out import groups
+from gibbs_dp.information.checks import whole_arrays
 
 # Of a factor of a ratio: that of an example, or of a ghost.
 _CLIP = 0.5 * MAX_EXPONENT
@@ -55,6 +56,7 @@ class _Left(NamedTuple):
     single: float
 
 
+@whole_arrays
 def example_exposure(
     train: Float[Array, "chains draws n"],
     ghost: Float[Array, "chains draws ghosts"],

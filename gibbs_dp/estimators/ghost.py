@@ -6,8 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gibbs_dp._jaxlib.elementary import total
+from gibbs_dp.information.checks import whole_arrays
 
 
+@whole_arrays
 def risk(
     losses: Float[Array, "chains draws examples"], weight: Float[Array, "chains draws"]
 ) -> Float[Array, ""]:
@@ -19,6 +21,7 @@ def risk(
     return jnp.mean(jnp.sum(mean * weight, axis=-1))
 
 
+@whole_arrays
 def gap(
     train: Float[Array, "chains draws n"],
     ghost: Float[Array, "chains draws ghosts"],
@@ -32,6 +35,7 @@ def gap(
     return risk(ghost, weight) - risk(train, weight)
 
 
+@whole_arrays
 def reference_gap(train: Float[Array, " n"], ghost: Float[Array, " ghosts"]) -> Float[Array, ""]:
     """Return a control variate for :func:`gap`: the same difference at a fixed parameter.
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gibbs_dp.estimators.average import Average, control_share, fitted_share
+from gibbs_dp.information.checks import whole_arrays
 
 # Standard errors between an estimate and its limits: 97.5% each.
 LIMIT_Z = 1.96
@@ -93,6 +94,7 @@ def fold_of(num_datasets: int) -> Int[np.ndarray, " {num_datasets}"]:
     return np.arange(num_datasets) % 2
 
 
+@whole_arrays
 def halves(values: Float[np.ndarray, " datasets"], fold: Fold) -> Halves:
     """Moments of both halves of the datasets.
 

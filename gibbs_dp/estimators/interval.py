@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from gibbs_dp.information.checks import whole_arrays
+
 
 class Interval(NamedTuple):
     """Ends of an interval for a mean, and the sample skewness they allow for."""
@@ -18,6 +20,7 @@ class Interval(NamedTuple):
     skewness: float
 
 
+@whole_arrays
 def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -> Interval:
     """Interval for the mean of independent numbers that may be skewed.
 

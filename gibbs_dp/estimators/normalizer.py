@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import special
 
+from gibbs_dp.information.checks import whole_arrays
+
 NEWTON_STEPS = 12
 # Worth of an evenly spread point on the line, in random points; in dim coordinates a dim-th of it.
 # Against quadrature in one and two dimensions it reduces the errors of normalizers from 64 draws
@@ -71,6 +73,7 @@ def point_worth(dim: int) -> float:
     return max(1.0, POINT_WORTH / dim)
 
 
+@whole_arrays
 def bridge(
     at_draws: Float[Array, "chains draws"],
     at_proposals: Float[Array, " proposals"],

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from gibbs_dp._jaxlib.elementary import total
 from gibbs_dp.estimators.direct import centred, pair_parts
+from gibbs_dp.information.checks import whole_arrays
 
 
 class PairVariance(NamedTuple):
@@ -29,6 +30,7 @@ class PairVariance(NamedTuple):
     mean: Float[Array, ""]
 
 
+@whole_arrays
 def pair_variance(
     train: Float[Array, "chains draws n"],
     ghost: Float[Array, "chains draws ghosts"],
@@ -88,6 +90,7 @@ def group_variances(
     return 2.0 * _half_square(x, share), 2.0 * _half_square(y, share)
 
 
+@whole_arrays
 def pair_variance_of_pairs(
     delta: Float[Array, "chains draws pairs"],
     weight: Float[Array, "chains draws"],

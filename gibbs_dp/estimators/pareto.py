@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.information.checks import whole_arrays
+
 # Fewest draws of a tail that a generalized Pareto distribution is fitted to.
 FEWEST = 5
 # The estimator's prior: shapes are pulled to 1/2 as if by this many more draws (Vehtari et al.).
@@ -71,6 +73,7 @@ def tail_length(num_draws: int, relative_efficiency: float = 1.0) -> int:
     return math.ceil(min(num_draws / 5, 3 * math.sqrt(num_draws / relative_efficiency)))
 
 
+@whole_arrays
 def pareto_smooth(
     log_ratios: Float[np.ndarray, "examples draws"], relative_efficiency: float = 1.0
 ) -> ParetoSmoothed:

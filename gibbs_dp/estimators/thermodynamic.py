@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.information.checks import whole_arrays
+
 
 class Integral(NamedTuple):
     """Increments of the log normalizer from one gamma to the next, one row per dataset.
@@ -24,6 +26,7 @@ class Integral(NamedTuple):
     quadrature_error: Float[np.ndarray, "datasets intervals"]
 
 
+@whole_arrays
 def integrate_mean_loss(
     gammas: Float[np.ndarray, " gammas"],
     mean_loss: Float[np.ndarray, "datasets gammas"],

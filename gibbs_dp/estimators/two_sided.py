@@ -5,7 +5,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gibbs_dp.information.checks import whole_arrays
 
+
+@whole_arrays
 def two_sided_kl(
     delta: Float[Array, "chains draws pairs"],
     delta_replaced: Float[Array, "chains draws pairs"],

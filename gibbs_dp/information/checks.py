@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 Adjacency = Literal["replace-one", "add-remove"]
 
@@ -25,7 +31,8 @@ def real(name: str, value: Any) -> float:
     2.0
     """
     found = math.nan
-    is_number = not isinstance(value, (bool, np.bool_, str, bytes)) and value is not None
+    no_numbers = (bool, np.bool_, str, bytes, np.ma.MaskedArray)
+    is_number = not isinstance(value, no_numbers) and value is not None
     if is_number:
         try:
             found = float(value)
@@ -46,6 +53,74 @@ def shown(value: Any) -> str:
         return f"the class {value.__name__}"
     text = repr(value)
     return text if len(text) <= 40 and "\n" not in text else type(value).__name__
+
+
+def refuse_masked(name: str, value: Any, is_private: bool = False) -> None:
+    """Raise ``ValueError`` for arrays of `numpy.ma` with masked entries, anywhere in a container.
+
+    NumPy and JAX turn them into plain arrays with the numbers that the mask was to hide.
+
+    Parameters
+    ----------
+    name
+        The argument's name, for the error message.
+    value
+        An array, or containers of arrays: mappings, sequences, arrays of objects.
+    is_private
+        Whether nothing may be told of the entries: masked arrays are then refused by their type,
+        whether or not something is masked in them.
+
+    Examples
+    --------
+    >>> refuse_masked("data", np.ma.array([1.0, 2.0]))
+    >>> refuse_masked("data", {"x": np.ma.array([1.0, -999.0], mask=[False, True])})
+    Traceback (most recent call last):
+    ...
+    ValueError: data: a masked array, whose mask would be lost; drop those rows (such as \
+x[~np.ma.getmaskarray(x)]) or fill in values yourself (x.filled(value)).
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        if is_private or _hides(value):
+            raise ValueError(
+                f"{name}: a masked array, whose mask would be lost; drop those rows (such as "
+                "x[~np.ma.getmaskarray(x)]) or fill in values yourself (x.filled(value))."
+            )
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            refuse_masked(name, part, is_private)
+    elif isinstance(value, (list, tuple)) or (
+        isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim
+    ):
+        for part in value:
+            if not isinstance(part, (int, float)):
+                refuse_masked(name, part, is_private)
+
+
+def whole_arrays(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Refuse masked arrays in all arguments of a function; see `refuse_masked`.
+
+    >>> whole_arrays(lambda values: sum(values))(np.ma.masked_greater([1.0, 99.0], 9.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: values: a masked array, whose mask would be lost; drop those rows (such as \
+x[~np.ma.getmaskarray(x)]) or fill in values yourself (x.filled(value)).
+    """
+    names = tuple(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            refuse_masked(name, value)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _hides(value: np.ma.MaskedArray[Any, Any]) -> bool:
+    mask = np.ma.getmaskarray(value)
+    if mask.dtype.names is None:
+        return bool(mask.any())
+    return any(_hides(value[field]) for field in mask.dtype.names)
 
 
 def positive(name: str, value: float) -> float:
@@ -149,6 +224,7 @@ def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
     >>> law("p", [0.25, 0.75])
     array([0.25, 0.75])
     """
+    refuse_masked(name, value)
     vector = np.asarray(value, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
         raise ValueError(
@@ -170,6 +246,7 @@ def joint_law(name: str, value: ArrayLike) -> Float[np.ndarray, ...]:
     >>> joint_law("joint", [[0.5, 0.0], [0.0, 0.5]]).sum()
     np.float64(1.0)
     """
+    refuse_masked(name, value)
     array = np.asarray(value, dtype=np.float64)
     if not np.all(np.isfinite(array)) or np.any(array < 0):
         raise ValueError(f"{name} must hold finite probabilities >= 0; remove the others.")

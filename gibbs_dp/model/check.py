@@ -11,8 +11,19 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp.io.damage import shown
-from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.examples import as_examples, num_examples
+from gibbs_dp.model.flat_coordinates import FlatCoordinates
+from gibbs_dp.model.losses.base import Loss
 
+# What Python raises where it needs a number and JAX has none yet.
+LOOKS_AT_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+# Of the prior, to find one where the loss is finite.
+NUM_DRAWS = 20
 # Of examples, datasets, chains or draws.
 MOST = 2**31 - 1
 
@@ -73,7 +84,7 @@ def check_gamma(gamma: Any) -> float:
     return value
 
 
-def check_posterior(posterior: Any) -> GibbsPosterior:
+def check_posterior(posterior: Any) -> Any:
     """Check that a posterior is one.
 
     Raises
@@ -81,42 +92,120 @@ def check_posterior(posterior: Any) -> GibbsPosterior:
     ValueError
         If it is something else, such as the loss alone.
     """
-    if not isinstance(posterior, GibbsPosterior):
+    if not (isinstance(posterior, FlatCoordinates) and hasattr(posterior, "empirical_loss")):
         raise ValueError(
             f"posterior: got {type(posterior).__name__}; give gibbs_dp.GibbsPosterior(loss, prior)."
         )
     return posterior
 
 
-def check_loss(posterior: GibbsPosterior, data: PyTree, n: int) -> None:
-    """Check on real data that the loss is a scalar per example and accepts the prior's theta.
+def examples_for(posterior: Any, data: PyTree) -> PyTree:
+    """Turn one dataset into examples that suit a posterior's loss: the check of every door.
+
+    Data inside a JAX transformation were checked outside of it, and pass as they are.
 
     Raises
     ------
     ValueError
-        With the offending shape.
+        If they are no arrays of finite numbers of one length (see `as_examples`), if labels or
+        shapes do not suit the loss, or if it is not one number an example.
     """
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
+        return data
+    examples = as_examples(data)
+    check_dataset(posterior, examples)
+    return examples
+
+
+def check_examples(posterior: Any, examples: PyTree) -> None:
+    """Check examples one by one, as far as the loss knows what it takes."""
+    loss = posterior.total_loss if posterior.structured else posterior.loss
+    if hasattr(loss, "check_examples"):
+        loss.check_examples(examples)
+
+
+def check_dataset(
+    posterior: Any, examples: PyTree, num_draws: int = NUM_DRAWS, needs_gradient: bool = False
+) -> None:
+    """Check examples of one dataset, arrays already; see `check_loss`."""
+    if isinstance(posterior.loss, Loss):
+        posterior.loss.check_data(examples)
+    n = num_examples(examples)
+    check_loss(posterior, examples, n, num_draws, needs_gradient)
+
+
+def check_loss(
+    posterior: Any,
+    data: PyTree,
+    n: int,
+    num_draws: int = 1,
+    needs_gradient: bool = False,
+) -> None:
+    """Check on real data that the loss is a scalar per example and accepts the prior's theta.
+
+    Parameters
+    ----------
+    posterior, data, n
+        Loss and prior; examples, and how many.
+    num_draws
+        Of the prior: one of them must have a finite loss. 0 where the caller looks for one.
+    needs_gradient
+        Whether the loss is to be differentiated.
+
+    Raises
+    ------
+    ValueError
+        With the offending shape, or what JAX cannot follow.
+    """
+    loss = posterior.total_loss if posterior.structured else posterior.loss
+    check_examples(posterior, data)
+    first = data
+    wanted: tuple[int, ...] = () if posterior.structured else (n,)
+    if posterior.structured:
+        evaluate = posterior.empirical_loss
+    elif hasattr(loss, "batch"):
+        evaluate = posterior.losses
+    else:
+        first, evaluate, wanted = jax.tree.map(lambda a: a[0], data), loss, ()
+
+    def value(theta: PyTree, some: PyTree) -> Any:
+        return jnp.asarray(evaluate(theta, some))
+
     theta = posterior.prior.initial(jax.random.key(0))
-    what = "total_loss(theta, data)" if posterior.structured else "loss(theta, z)"
-    wanted: tuple[int, ...] = ()
     try:
-        if posterior.structured:
-            value = jnp.asarray(posterior.empirical_loss(theta, data))
-        elif hasattr(posterior.loss, "batch"):
-            value, wanted = posterior.losses(theta, data), (n,)
-        else:
-            assert posterior.loss is not None
-            first = jax.tree.map(lambda a: a[0], data)
-            value = jnp.asarray(posterior.loss(theta, first))
+        found = value(theta, first)
+        shape = jax.eval_shape(value, theta, first).shape
+        if needs_gradient and shape == wanted:
+            jax.eval_shape(jax.grad(lambda t, z: jnp.sum(value(t, z))), theta, first)
+    except LOOKS_AT_VALUES as error:
+        raise ValueError(
+            "loss: it looks at the value of theta or of an example, as 'if', float() and NumPy's "
+            "functions do, which JAX cannot follow; write jnp.where(theta > 0, a, b) for 'if', and "
+            "jax.numpy for numpy (jnp.sin for np.sin)."
+        ) from error
     except (TypeError, ValueError, IndexError, KeyError) as error:
         shapes = jax.tree.map(jnp.shape, (theta, data))
+        # What a product of the library's own losses says of its operands adds nothing.
+        reason = "" if isinstance(loss, Loss) else f" ({str(error).splitlines()[0]})"
         raise ValueError(
             f"loss: it cannot be evaluated with theta and data of shapes {shapes}, as the prior "
-            f"and the population make them ({str(error).splitlines()[0]})."
+            f"and the population make them{reason}; give the prior the shape of the parameter that "
+            "the loss takes, and data one row an example."
         ) from error
-    if value.shape != wanted:
+    if found.shape != wanted:
+        what = "total_loss(theta, data)" if posterior.structured else "loss(theta, z)"
         raise ValueError(
-            f"loss: {what} must return a scalar, got shape {value.shape}; sum or average inside it."
+            f"loss: {what} must return a scalar, got shape {found.shape}; sum or average inside it."
         )
-    if not bool(jnp.all(jnp.isfinite(value))):
-        raise ValueError("loss: it is NaN or infinite at a draw from the prior.")
+    for seed in range(num_draws):
+        if seed:
+            found = value(posterior.prior.initial(jax.random.key(seed)), first)
+        if bool(jnp.all(jnp.isfinite(found))):
+            return
+    if not num_draws:
+        return
+    which = "a draw" if num_draws == 1 else f"each of {num_draws} draws"
+    raise ValueError(
+        f"loss: it is NaN or infinite at {which} from the prior; give data (labels, counts) that "
+        "the likelihood can have, or a prior on parameters where the loss is finite."
+    )

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from gibbs_dp.information.checks import refuse_masked
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -152,6 +154,7 @@ def _is_named(data: Any) -> bool:
 
 def _split(data: Any) -> tuple[np.ndarray, np.ndarray | None, bool]:
     """Features ``[n, d]``, labels ``[n]`` if there are any, and whether features were ``[n]``."""
+    refuse_masked("data", data, is_private=True)
     if isinstance(data, (tuple, list)) and len(data) == 2:
         x, y = np.asarray(data[0]), np.asarray(data[1])
         if x.ndim == 2 and y.ndim == 1:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.spread import is_spread
 
 
@@ -45,6 +46,7 @@ def _check_examples(data: PyTree, name: str) -> None:
         raise ValueError(f"{name}: it holds no arrays; give a pytree of arrays.")
     lengths = set()
     for leaf in leaves:
+        refuse_masked(name, leaf)
         array = leaf if is_spread(leaf) else np.asarray(leaf)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name}: values of type {array.dtype} are not numbers; encode them.")

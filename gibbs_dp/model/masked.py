@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp._jaxlib.per_example import over_examples
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.posterior import GibbsPosterior
 
 
@@ -62,6 +63,7 @@ def check_mask(mask: Any, data: PyTree, is_batch: bool) -> Bool[np.ndarray, "*b 
         If its shape or values do not fit, or a dataset has no example left.
     """
     axes = jnp.shape(jax.tree.leaves(data)[0])[: 2 if is_batch else 1]
+    refuse_masked("mask", mask)
     found = np.asarray(mask)
     if found.shape != axes:
         raise ValueError(f"mask: shape {found.shape} for examples of shape {axes}; give one each.")

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp._jaxlib.per_example import over_examples
+from gibbs_dp.model.check import check_gamma, examples_for
+from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.flat_coordinates import FlatCoordinates, UnconstrainedTarget
 from gibbs_dp.model.losses.base import Loss
 from gibbs_dp.model.losses.negative import NegativeLogLikelihood
@@ -240,9 +242,18 @@ class GibbsPosterior(FlatCoordinates):
             raise ValueError("losses: a structured posterior has no per-example losses.")
         batch = getattr(self.total_loss if self.loss is None else self.loss, "batch", None)
         if batch is not None:
-            return batch(theta, data)
-        assert self.loss is not None
-        return over_examples(self.loss, theta, data)
+            found = batch(theta, data)
+        else:
+            assert self.loss is not None
+            found = over_examples(self.loss, theta, data)
+        n = num_examples(data)
+        if jnp.shape(found) != (n,):
+            raise ValueError(
+                f"loss: it must return a scalar for each of {n} examples, got shape "
+                f"{jnp.shape(found)}; look for an axis too many in the data, as in y of shape [n, "
+                "1] for [n], or sum inside it."
+            )
+        return found
 
     def empirical_loss(self, theta: PyTree, data: PyTree) -> Scalar:
         """Total loss ``L(theta, Z)``: the sum over examples, or the structured loss itself."""
@@ -275,6 +286,10 @@ class GibbsPosterior(FlatCoordinates):
             If theta's structure or shapes differ from the prior's.
         """
         self.prior.check(theta)
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((theta, data))):
+            data = as_examples(data)
+            if isinstance(self.loss, Loss):
+                self.loss.check_examples(data)
         theta = jax.tree.map(_as_float, theta)
         # Traced under vmap: NumPyro warns of concrete values outside the support, handled below.
         log_prior = jax.vmap(self.prior.log_prob)(jax.tree.map(lambda a: a[None], theta))[0]
@@ -282,7 +297,27 @@ class GibbsPosterior(FlatCoordinates):
         return jnp.where(self.prior.contains(theta), value, -jnp.inf)
 
     def unconstrained(self, data: PyTree, gamma: float | Array) -> UnconstrainedTarget:
-        """Return the same posterior on flat Euclidean space, for use in any other sampler."""
+        """Return the same posterior on flat Euclidean space, for use in any other sampler.
+
+        Parameters
+        ----------
+        data
+            Examples, checked as :func:`gibbs_dp.sample` checks them.
+        gamma
+            Inverse temperature, finite and >= 0.
+
+        Returns
+        -------
+        UnconstrainedTarget
+            Log density of a vector, and the maps between vectors and theta.
+
+        Raises
+        ------
+        ValueError
+            If the data do not suit the loss.
+        """
+        data = examples_for(self, data)
+        gamma = gamma if isinstance(gamma, jax.Array) else check_gamma(gamma)
 
         def log_density(u: Float[Array, " dim"]) -> Scalar:
             theta = self.constrain(u)

@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model import hierarchy
 from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
 from gibbs_dp.model.normal_in_ball import NormalInBall
@@ -314,6 +315,7 @@ class Prior:
 
     def check(self, theta: PyTree) -> None:
         """Raise a ValueError unless ``theta`` has this prior's structure and shapes."""
+        refuse_masked("theta", theta)
         try:
             values = self.treedef.flatten_up_to(theta)
         except (ValueError, TypeError, KeyError) as error:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.information.checks import refuse_masked
+
 # Draws of all chains, and of each, below which nothing is said.
 LEAST_DRAWS, LEAST_SAMPLES = 100, 10
 # At larger sizes double precision has steps above a hundredth.
@@ -22,6 +24,7 @@ def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
     ValueError
         If it is none, or has too few draws.
     """
+    refuse_masked("log_likelihood", given)
     values = np.asarray(given)
     if values.dtype.kind not in "fiu":
         raise ValueError(
@@ -83,6 +86,7 @@ def checked_labels(argument: str, given: Sequence[Any] | np.ndarray, count: int)
     ValueError
         If there are more or fewer.
     """
+    refuse_masked(argument, given)
     labels = np.asarray(given)
     if labels.shape != (count,):
         raise ValueError(

@@ -18,8 +18,9 @@ def num_rows(data: PyTree) -> int:
     Raises
     ------
     ValueError
-        If the leaves have no common leading axis.
+        If the leaves have no common leading axis, or are masked arrays.
     """
+    checks.refuse_masked("data", data, is_private=True)
     lengths = {len(leaf) for leaf in jax.tree.leaves(data) if getattr(leaf, "ndim", 1)}
     if len(lengths) != 1 or lengths == {0}:
         raise ValueError("data: give arrays with one common leading axis of examples.")

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.model.check import check_gamma, check_posterior
-from gibbs_dp.model.examples import as_examples
+from gibbs_dp.information.checks import refuse_masked
+from gibbs_dp.model.check import check_gamma, check_posterior, examples_for
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.draws import Draws
 
@@ -75,7 +75,8 @@ def as_draws(
     ((4, 500), (4, 500, 3))
     """
     check_posterior(posterior)
-    gamma, examples = check_gamma(gamma), as_examples(data)
+    refuse_masked("samples", samples)
+    gamma, examples = check_gamma(gamma), examples_for(posterior, data)
     if is_unconstrained:
         points = jnp.asarray(samples, jnp.zeros(()).dtype)
         if points.ndim != 3 or points.shape[2] != posterior.dim:
@@ -95,6 +96,12 @@ def as_draws(
             "draw, ...] values of the parameters themselves."
         )
     log_density = np.asarray(_energies(posterior, u, examples, jnp.asarray(gamma, u.dtype)))
+    if not np.isfinite(log_density).all():
+        bad = int((~np.isfinite(log_density)).sum())
+        raise ValueError(
+            f"samples: {bad} of {log_density.size} have no density under this posterior and these "
+            "data (their loss is NaN or infinite); give the data and the prior that were sampled."
+        )
     by_chain = np.asarray(u).reshape(*lead, -1)
     return Draws(
         theta=jax.tree.map(lambda a: np.asarray(a).reshape(*lead, *a.shape[1:]), theta),

@@ -48,10 +48,12 @@ BIASED_STEPS = Caution(
 )
 R_HAT = Caution(
     "r-hat",
-    "R-hat reaches {worst:.3f}: the chains disagree (several modes, or too short); raise "
-    "num_warmup and num_samples, or do not trust them.",
+    "R-hat reaches {worst:.3f}: the chains disagree (several modes, a funnel, or too short); raise "
+    "num_warmup and num_samples, or use kernel=gibbs_dp.SMC().",
     "Chains of one posterior have not mixed with each other. Above 1.01 ArviZ and Stan warn too.",
-    "Raise num_warmup and num_samples. Where R-hat stays above 1.1, chains sit in different modes.",
+    "Raise num_warmup and num_samples. Where R-hat stays above 1.1, chains sit in different modes, "
+    "or in parts of a funnel (a horseshoe prior): longer ones do not help. kernel=gdp.SMC() does, "
+    "where the prior can be drawn from.",
 )
 ISLANDS_DISAGREE = Caution(
     "islands-disagree",
@@ -63,11 +65,15 @@ ISLANDS_DISAGREE = Caution(
 )
 FEW_EFFECTIVE_DRAWS = Caution(
     "few-effective-draws",
-    "only {fewest:.0f} effective draws in some coordinate; raise num_samples, or SMC's "
-    "num_particles.",
+    "only {fewest:.0f} effective draws in some coordinate; {remedy}.",
     "Means and quantiles of that coordinate are as noisy as those of so few independent draws.",
-    "Raise num_samples.",
+    "Raise num_samples; where R-hat is large too, use kernel=gdp.SMC(). Of SMC itself: raise its "
+    "num_particles.",
 )
+
+# What helps, by what was run.
+MORE_PARTICLES = "raise SMC's num_particles"
+MORE_DRAWS = "raise num_samples or, where R-hat is large too, use kernel=gibbs_dp.SMC()"
 
 ROUNDED_LOSSES = Caution(
     "rounded-losses",
@@ -150,7 +156,8 @@ def judge(
         found.append(R_HAT(worst=worst))
     fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
     if not fewest >= (ISLANDS_ESS if is_path else ESS_LIMIT):
-        found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest))
+        remedy = MORE_PARTICLES if is_path else MORE_DRAWS
+        found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest, remedy=remedy))
     return tuple(found)
 
 

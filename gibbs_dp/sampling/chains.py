@@ -29,6 +29,9 @@ class Moved(NamedTuple):
     kl_inflation: Float[Array, ""]
 
 
+# Quarters of the way to a center that a start without density may go.
+MOST_PULLS = 16
+
 # Moves all chains from their starts: (key, potential relative to the mode, positions, location).
 Mover = Callable[[PRNGKeyArray, Potential, Float[Array, "chains dim"], Location], Moved]
 
@@ -59,6 +62,9 @@ def run_chains(
         noise = spread_radii(noise, uniform, jax.random.uniform(turn_key, (), starts.dtype))
     positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
     potential = target.around(laplace.center, reference, laplace)
+    # A loop of unknown length asks the host, where a number of steps is given.
+    tries = MOST_PULLS if num_newton is None else 1
+    positions = _pulled_in(potential, positions, found.centers, tries)
     run = move(walk_key, potential, positions, found)
     last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
     return ChainDraws(
@@ -82,6 +88,29 @@ def run_chains(
         inflation=run.inflation,
         kl_inflation=run.kl_inflation,
     )
+
+
+def _pulled_in(
+    potential: Potential,
+    positions: Float[Array, "chains dim"],
+    centers: Float[Array, "starts dim"],
+    tries: int,
+) -> Float[Array, "chains dim"]:
+    """Move starts without density towards their centers, and onto them in the end."""
+
+    def is_inside(positions: Array) -> Array:
+        return jnp.isfinite(jax.vmap(potential)(positions))[:, None]
+
+    def nearer(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        at, inside, left = state
+        share = jnp.where(left > 1, 0.25, 0.0)
+        at = jnp.where(inside, at, centers + share * (at - centers))
+        return at, is_inside(at), left - 1
+
+    begin = positions, is_inside(positions), jnp.asarray(tries)
+    if tries == 1:
+        return nearer(begin)[0]
+    return jax.lax.while_loop(lambda s: (s[2] > 0) & ~jnp.all(s[1]), nearer, begin)[0]
 
 
 def _with_scale(found: Location, scale: Float[Array, " dim"]) -> Whitening:

@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from gibbs_dp import io
 from gibbs_dp._cautions import Warned
 from gibbs_dp.io import html
+from gibbs_dp.model.check import examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.cautions import judge
@@ -212,13 +213,16 @@ class Draws:
         """
         if (posterior is None) != (data is None):
             raise ValueError("log_likelihood: give both posterior and data, or neither.")
-        source = self.source if posterior is None else (posterior, as_examples(data))
+        source = self.source if posterior is None else (posterior, self._examples(posterior, data))
         if source is None:
             raise ValueError(
                 "log_likelihood: these draws (of a file, or with a mask) do not know what was "
                 "sampled; pass posterior and data."
             )
         return log_likelihoods(*source, self.theta, self.gamma, self.is_batch)
+
+    def _examples(self, posterior: GibbsPosterior, data: PyTree) -> PyTree:
+        return as_examples(data) if self.is_batch else examples_for(posterior, data)
 
     def unconstrained(self, posterior: GibbsPosterior | None = None) -> Float[Array, ...]:
         """Draws in the flat coordinates of the posterior, to start other samplers from.

@@ -7,22 +7,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp.model.check import (
+    NUM_DRAWS,
     as_key,
+    check_dataset,
+    check_examples,
     check_gamma,
-    check_loss,
     check_posterior,
     positive_count,
 )
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.keywords import names_keywords
-from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.masked import check_mask, masked
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.spread import on_every_device
@@ -43,6 +44,8 @@ DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
 # Standard deviation of a whitened coordinate, or its inverse, above which adaptation pays.
 UNIT_SCALE = 1.4
+# Points that a chain tries to begin at, where the loss is infinite at most.
+MOST_TRIES = 500
 
 
 def _sample_batch_of(
@@ -177,9 +180,11 @@ def sample(
     if keep is not None:
         kept = keep if is_batch else keep[None]
         first = jax.tree.map(lambda a: a[kept[0]], first)
-    if isinstance(posterior.loss, Loss):
-        posterior.loss.check_data(first)
-    check_loss(posterior, first, num_examples(first))
+    num_draws = NUM_DRAWS if isinstance(sampler, PathSampler) else 0  # chains look below
+    check_dataset(posterior, first, num_draws, needs_gradient=True)
+    if is_batch:
+        every = np.ones(num_examples(batch), bool) if keep is None else keep
+        check_examples(posterior, jax.tree.map(lambda a: _joined(a, every), batch))
     source = (posterior, examples) if keep is None else None
     if keep is not None:
         posterior, batch = masked(posterior), (batch, jnp.asarray(kept))
@@ -211,6 +216,19 @@ def sample(
     tuning = sampler.default_tuning(posterior.dim)
     temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
     draws, theta, rounding = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
+    lost = ~(jnp.isfinite(draws.reference.losses).all(1) & jnp.isfinite(draws.reference.log_prior))
+    if bool(lost.any()):  # no start leads to a point of finite density
+        if init is not None:
+            raise ValueError(
+                "init: the posterior has no density there (the loss is NaN or infinite); give a "
+                "point where all examples have a finite loss."
+            )
+        starts = jnp.where(
+            lost[:, None, None], _begin_inside(posterior, batch, keys, starts), starts
+        )
+        draws, theta, rounding = run(
+            temperature, keys, starts, make_schedule(tuning, num_warmup, 0)
+        )
     if bool(draws.is_improper.any()):
         raise ImproperPosteriorError(
             f"posterior: improper at gamma={gamma:g} (it does not decay along some direction); "
@@ -246,6 +264,71 @@ def sample(
         modes = look_around(draws, run_far, posterior, batch, gamma, as_key(key))
         settings["modes"] = modes.plain
     return _pack(draws, theta, gamma, is_batch, settings, source)
+
+
+def _joined(leaf: Array, keep: Bool[np.ndarray, datasets * n]) -> Array:
+    """Lay the examples of all datasets end to end."""
+    return leaf[keep] if keep.ndim == 2 else leaf.reshape(-1, *leaf.shape[2:])
+
+
+def _begin_inside(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    keys: Key[Array, " datasets"],
+    starts: Float[Array, "datasets chains dim"],
+) -> Float[Array, "datasets chains dim"]:
+    """Look for starts of finite density, in the prior and then ever farther around it.
+
+    Raises
+    ------
+    ValueError
+        If a dataset has none.
+    """
+    found, is_found = _search(posterior, starts.shape[1], batch, keys)
+    if not bool(is_found.any(axis=1).all()):
+        raise ValueError(
+            f"posterior: none of {starts.shape[1] * MOST_TRIES} points, drawn from the prior and "
+            "around it, has a finite density, so that chains have nowhere to start; give one that "
+            "has as init=, or data (labels, counts) that the likelihood can have."
+        )
+    first = jnp.argmax(is_found, axis=1)[:, None, None]
+    one = jnp.take_along_axis(found, first, axis=1)
+    return jnp.where(is_found[:, :, None], found, one)
+
+
+def _search_of(
+    posterior: GibbsPosterior, num_chains: int, batch: PyTree, keys: Key[Array, " datasets"]
+) -> tuple[Float[Array, "datasets chains dim"], Bool[Array, "datasets chains"]]:
+    def one(key: PRNGKeyArray, data: PyTree) -> tuple[Array, Array]:
+        def is_inside(u: Array) -> Array:
+            terms = Target(posterior, data, jnp.ones(())).terms(u)
+            return jnp.isfinite(jnp.sum(terms.losses)) & jnp.isfinite(terms.log_prior)
+
+        def point(count: Array) -> Array:
+            """From the prior at first; then wider, doubling ten times."""
+            first, second = jax.random.split(jax.random.fold_in(key, count))
+            width = 2.0 ** (20.0 * count / MOST_TRIES - 10.0)
+            far = width * jax.random.normal(second, (posterior.dim,))
+            return posterior.initial(first) + jnp.where(2 * count < MOST_TRIES, 0.0, far)
+
+        def more(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            count = state[0] + 1
+            return count, point(count)
+
+        def goes_on(state: tuple[Array, Array]) -> Array:
+            return (state[0] < MOST_TRIES) & ~is_inside(state[1])
+
+        zero = jnp.zeros((), int)
+        u = jax.lax.while_loop(goes_on, more, (zero, point(zero)))[1]
+        return u, is_inside(u)
+
+    def of_chains(key: PRNGKeyArray, data: PyTree) -> tuple[Array, Array]:
+        return jax.vmap(lambda k: one(k, data))(jax.random.split(key, num_chains))
+
+    return jax.vmap(of_chains)(keys, batch)
+
+
+_search = on_default_backend(_search_of, "posterior", "num_chains")
 
 
 def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:

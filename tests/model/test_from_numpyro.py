@@ -313,7 +313,7 @@ REFUSED = [
     (prior_of_length, (REAL,), {}, "the prior depends on the number of examples"),
     (lagged_people, (COUNTY, REAL), LAGGED, "depends on other rows or on their order"),
     (distances, (np.ones((N, N)), REAL), {"structured": True}, "on axis 0 and 1; say which"),
-    (outcomes, (X[:, 0], np.ones((N, 4))), {}, "plates outcomes; say which of them"),
+    (outcomes, (X[:, 0], np.ones((N, 4))), {}, "plates outcomes .*say which of them"),
     (ex.gaussian_process, (X[:, 0], REAL), {"group": "x", "structured": True}, "no log-likelih"),
     (lambda y: ex.mixture(y), (np.array([3_000_000_000] * 5),), {}, "whole numbers beyond"),
     (subsampled, (REAL,), {}, "plate 'rows' subsamples 10 of 40; drop subsample_size"),
@@ -336,7 +336,7 @@ REFUSED = [
     (ex.county, (COUNTY, X, REAL), {"group": "k"}, "no plate and no argument 'k'"),
     (ex.county, (COUNTY, X, REAL), {"group": "x"}, "must hold the number of each row's group"),
     (ex.county, (COUNTY * 2, X, REAL, 9), {"group": "c"}, "no row of 'c' is in group 1"),
-    (ex.visits, (ex.VISITS,), {}, "which of them holds the examples to be replaced"),
+    (ex.visits, (ex.VISITS,), {}, "which of them holds the examples, whose members"),
     (ex.logistic, (X,), {}, "'y' is not observed in this call"),
     (
         ex.logistic,
@@ -356,7 +356,7 @@ REFUSED = [
     ),
     (ex.logistic, (X, LABELS), {"kwargs": {"y": LABELS}}, "y is given in args too"),
     (lambda x, y: ex.logistic(x.T, y), (X.T, LABELS), {}, r"axis 1; say which arguments"),
-    (ex.logistic, (np.where(X > 2, np.nan, X), LABELS), {}, "NaN or infinite"),
+    (ex.logistic, (np.where(X > 2, np.nan, X), LABELS), {}, "values are NaN; leave those rows out"),
 ]
 
 
@@ -520,3 +520,164 @@ def test_a_censored_law_cannot_be_simulated():
 def test_a_time_series_cannot_be_simulated_at_once():
     with pytest.raises(ValueError, match="law of 'y' depends on observed values"):
         gdp.populations.from_numpyro(autoregression, args=(REAL,))
+
+
+# -- what leads out of a refusal ---------------------------------------------------------------
+
+ROWS = np.random.default_rng(5).normal(size=12)
+KEEP = np.arange(12) < 8
+
+
+def observe(law, y, **how):
+    with numpyro.plate("rows", y.shape[0]):
+        numpyro.sample("y", law, obs=y, **how)
+
+
+def mean():
+    return numpyro.sample("mean", dist.Normal())
+
+
+def hidden(y, keep):
+    center = mean()
+    with numpyro.handlers.mask(mask=keep):
+        observe(dist.Normal(center), y)
+
+
+def hidden_by_its_law(y, keep):
+    observe(dist.Normal(mean() * jnp.ones(len(y))).mask(keep), y)
+
+
+def weighted(y, keep):
+    center = mean()
+    with numpyro.handlers.scale(scale=1.0 * keep):
+        observe(dist.Normal(center), y)
+
+
+def half_hidden(y, keep):
+    center = mean()
+    with numpyro.plate("persons", y.shape[0]), numpyro.handlers.mask(mask=keep):
+        numpyro.sample("y", dist.Normal(center).expand([3]).mask(keep[:, None]).to_event(1), obs=y)
+
+
+def with_obs_mask(y, keep):
+    observe(dist.Normal(mean()), y, obs_mask=keep)
+
+
+def two_plates(x, y):
+    center = mean()
+    with numpyro.plate("treated", x.shape[0]):
+        numpyro.sample("x", dist.Normal(center), obs=x)
+    with numpyro.plate("others", y.shape[0]):
+        numpyro.sample("y", dist.Normal(center), obs=y)
+
+
+def answers(y):
+    center = mean()
+    with numpyro.plate("items", 3, dim=-1), numpyro.plate("persons", y.shape[0], dim=-2):
+        numpyro.sample("y", dist.Normal(center), obs=y)
+
+
+def looking(x, y):
+    count = int(x.max()) + 1 if x[0] > -5 else len(np.unique(x))
+    levels = numpyro.sample("levels", dist.Normal(0.0, 1.0).expand([count]))
+    observe(dist.Normal(levels[0]), y)
+
+
+def series(y):
+    numpyro.sample("y", dist.Normal(mean() * y[:-1]), obs=y[1:])
+
+
+def series_in_a_plate(y):
+    observe(dist.Normal(mean() * y[:-1]), y[1:])
+
+
+def column(x, y):
+    numpyro.sample("y", dist.Normal(mean() * x), obs=y)
+
+
+def of(law):
+    return lambda y: observe(law(mean()), y)
+
+
+BINARY = of(lambda m: dist.Bernoulli(logits=m))
+SIGNS = np.where(KEEP, 1, -1)
+LEADS_OUT = {
+    "rows under a mask": (hidden, (ROWS, KEEP), "4 of 12 examples are hidden.* leave their rows"),
+    "rows of a masked law": (hidden_by_its_law, (ROWS, KEEP), "4 of 12 examples are hidden"),
+    "rows of weight 0": (weighted, (ROWS, KEEP), "4 of 12 examples are hidden"),
+    "persons under a mask": (
+        half_hidden, (ROWS.reshape(4, 3), KEEP[5:9]), "1 of 4 examples are hidden"
+    ),
+    "obs_mask": (with_obs_mask, (ROWS, KEEP), "obs_mask.* leave those rows out"),
+    "NaN under a mask": (hidden, (np.where(KEEP, ROWS, np.nan), KEEP), "4 values are NaN; .*mask"),
+    "labels -1": (BINARY, (SIGNS,), "4 values .* such as -1, are none that its law can have"),
+    "labels 1, 2": (BINARY, (KEEP + 1,), "8 values .* such as 2"),
+    "negative counts": (of(lambda m: dist.Poisson(jnp.exp(m))), (SIGNS,), "counts as whole"),
+    "half counts": (of(lambda m: dist.Poisson(jnp.exp(m))), (KEEP + 0.5,), "such as 1.5"),
+    "classes from 1": (
+        of(lambda m: dist.Categorical(logits=m * jnp.ones(2))), (KEEP + 1,), "classes as 0, 1"
+    ),
+    "negative sizes": (of(lambda m: dist.LogNormal(m)), (SIGNS * 1.0,), "such as -1"),
+    "a look at examples": (
+        looking, (np.arange(12) % 3, ROWS), r"values of its data .*examples=\('y',"
+    ),
+    "a time series": (series, (ROWS,), r"none has an axis of 11 .*args=\(y\[:-1\], y\[1:\]"),
+    "a series, plate": (series_in_a_plate, (ROWS,), r"args=\(y\[:-1\], y\[1:\]"),
+    "a column": (column, (ROWS, ROWS[:, None]), r"an axis too many .* y\[:, 0\]"),
+    "persons and items": (answers, (ROWS.reshape(4, 3),), "group='persons' or group='items'|"
+                          "group='items' or group='persons'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LEADS_OUT)
+def test_a_refusal_leads_out(kind):
+    model, args, match = LEADS_OUT[kind]
+    with pytest.raises(ValueError, match=match) as caught:
+        gdp.GibbsPosterior.from_numpyro(model, args=args)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_ways_out_lead_out():
+    def data_of(model, *args, **kwargs):
+        return gdp.GibbsPosterior.from_numpyro(model, args=args, **kwargs).data
+
+    assert data_of(hidden, ROWS[KEEP], KEEP[KEEP])["y"].shape == (8,)
+    # A person with some answers is one.
+    assert data_of(half_hidden, ROWS.reshape(4, 3), np.ones(4, bool))["y"].shape == (4, 3)
+    assert list(data_of(looking, np.zeros(5, int), ROWS, examples=("y",))) == ["y"]
+    assert data_of(answers, ROWS.reshape(4, 3), group="persons")["y"].shape == (4, 3)
+    assert data_of(column, ROWS[:-1], ROWS[1:])["y"].shape == (11,)
+
+
+def test_sites_of_two_plates_are_no_pairs_unless_told():
+    with pytest.raises(ValueError, match="'x' in plate 'treated' and 'y' in plate 'others'"):
+        gdp.GibbsPosterior.from_numpyro(two_plates, ("x", "y"), args=(ROWS, ROWS))
+    pairs = gdp.GibbsPosterior.from_numpyro(
+        two_plates, ("x", "y"), args=(ROWS, 2 * ROWS), examples=("x", "y")
+    )
+    z = {"x": ROWS[:1], "y": 2 * ROWS[:1]}
+    both = dist.Normal(0.5).log_prob(ROWS[0]) + dist.Normal(0.5).log_prob(2 * ROWS[0])
+    assert float(pairs.losses({"mean": 0.5}, z)[0]) == pytest.approx(-float(both), rel=1e-5)
+    one = gdp.GibbsPosterior.from_numpyro(two_plates, "y", args=(ROWS, ROWS), examples=("y",))
+    assert list(one.data) == ["y"]
+
+
+def test_a_support_that_parameters_move_is_none():
+    ends = of(lambda m: dist.Uniform(-jnp.exp(m) - 9.0, jnp.exp(m)))
+    assert gdp.GibbsPosterior.from_numpyro(ends, args=(ROWS,)).data["y"].shape == (12,)
+
+
+def test_other_data_have_the_shapes_and_values_of_the_models():
+    posterior = gdp.GibbsPosterior.from_numpyro(BINARY, args=(1 * KEEP,))
+    thetas = {"mean": np.zeros((2, 50))}
+    for y, match in (
+        (1 * KEEP[:, None], r"'y' has shape \(12, 1\)"),
+        (SIGNS, "such as -1"),
+    ):
+        for door in (
+            lambda y: gdp.as_draws(posterior, {"y": y}, thetas),
+            lambda y: posterior.unconstrained({"y": y}, 1.0),
+            lambda y: gdp.sample(posterior, {"y": y}),
+        ):
+            with pytest.raises(ValueError, match=match):
+                door(y)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gibbs_dp.sampling.cautions import judge
 from gibbs_dp.sampling.diagnostics import Spread, pool
 
 DATASETS, CHAINS, SAMPLES, DIM = 400, 8, 16, 3
@@ -98,3 +99,14 @@ def test_spread_is_its_definition(num_samples):
     for name in Spread._fields:
         np.testing.assert_allclose(getattr(got, name), getattr(wanted, name)[0], atol=1e-5)
     assert jax.tree.structure(got) == jax.tree.structure(wanted)
+
+
+@pytest.mark.parametrize("is_path", [False, True])
+def test_remedies_are_those_of_the_sampler_that_was_used(is_path):
+    log_density = np.zeros((4, 50))
+    rows = [{"ess": 5.0, "r_hat": 3.0}]
+    told = judge(np.zeros(4, bool), log_density, None, rows, is_path=is_path)
+    assert len(told) == 2
+    for sentence in map(str, told):  # a horseshoe's funnel: longer chains do not help
+        assert ("num_particles" in sentence) == is_path
+        assert ("kernel=gibbs_dp.SMC()" in sentence) != is_path

@@ -41,6 +41,7 @@ def _precision(
     return np.asarray(precision)
 
 
+@checks.whole_arrays
 def linear_regression_posterior(
     x: ArrayLike, y: ArrayLike, gamma: float, prior_precision: float = 0.0
 ) -> GaussianPosterior:

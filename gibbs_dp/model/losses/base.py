@@ -46,9 +46,13 @@ class Loss(abc.ABC):
         """Project examples onto the domain where the constants hold; see `Domain.clip`."""
         return domain.clip(data)
 
-    def check_data(self, data: Any) -> None:
-        """Raise a ValueError when the examples cannot be used with this loss."""
+    def check_examples(self, data: Any) -> None:
+        """Raise a ValueError where some example, by itself, cannot be used with this loss."""
         del data
+
+    def check_data(self, data: Any) -> None:
+        """Raise a ValueError when the examples cannot be used with this loss as a dataset."""
+        self.check_examples(data)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class LinearLoss(Loss):
         # time of [n, theta].
         return self.pointwise(jnp.einsum("d,nd->n", theta, x, precision="highest"), y)
 
-    def check_data(self, data: Any) -> None:
+    def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""
         check_labelled(data, f"{type(self).__name__.lower()} loss")
 

@@ -78,7 +78,7 @@ class KMeans(Loss):
             strong_convexity=2.0 if k == 1 else -np.inf,
         )
 
-    def check_data(self, data: Any) -> None:
+    def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the examples are one array ``[n, d]``."""
         if isinstance(data, (tuple, list, dict)) or jnp.ndim(data) != 2:
             raise ValueError("data: the k-means loss needs examples z as one array [n, d].")

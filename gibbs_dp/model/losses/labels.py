@@ -22,14 +22,19 @@ class TwoClassLoss(LinearLoss):
         x, y = super().clip(data, domain)
         return x, np.clip(y, 0.0, 1.0)
 
-    def check_data(self, data: Any) -> None:
-        """Raise a ValueError unless the labels are 0 and 1, both present."""
-        super().check_data(data)
+    def check_examples(self, data: Any) -> None:
+        """Raise a ValueError unless the labels are 0 and 1."""
+        super().check_examples(data)
         loss, found = type(self).__name__.lower(), distinct_values(data[1], limit=6)
         if not np.isin(found, (0, 1)).all():
             raise ValueError(
                 f"data: the {loss} loss needs labels 0 and 1, got {shown(found)}; recode them."
             )
+
+    def check_data(self, data: Any) -> None:
+        """Raise a ValueError unless the labels are 0 and 1, both present."""
+        super().check_data(data)
+        loss, found = type(self).__name__.lower(), distinct_values(data[1], limit=6)
         if found.size < 2:
             raise ValueError(
                 f"data: every label is {found[0]:g}; the {loss} loss needs both classes."

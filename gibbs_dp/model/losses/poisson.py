@@ -59,9 +59,9 @@ class Poisson(LinearLoss):
         x, y = super().clip(data, domain)
         return x, np.maximum(y, 0.0)
 
-    def check_data(self, data: Any) -> None:
+    def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the labels are counts: nonnegative numbers."""
-        super().check_data(data)
+        super().check_examples(data)
         least = float(np.min(np.asarray(data[1])))
         if least < 0:
             raise ValueError(

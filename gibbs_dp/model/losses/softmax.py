@@ -109,7 +109,7 @@ class SoftmaxCrossEntropy(Loss):
         x, y = super().clip(data, domain)
         return x, np.clip(np.round(y), 0, self.num_classes - 1)
 
-    def check_data(self, data: Any) -> None:
+    def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``, ``y`` in ``0..K-1``."""
         check_labelled(data, "softmax cross-entropy")
         labels = np.unique(np.asarray(data[1]))

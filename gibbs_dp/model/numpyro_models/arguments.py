@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.examples import as_examples, num_examples
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -31,12 +32,15 @@ class Arguments:
         By argument, for every leaf of it: the axis of examples, or None where it has none.
     counts
         Arguments that are the number of examples, and follow it.
+    no_examples
+        Arguments that were declared to hold none: the model may look at their values.
     """
 
     values: dict[str, Any] = field(repr=False)  # all of the data
     num_positional: int
     axes: dict[str, tuple[int | None, ...]]
     counts: tuple[str, ...] = ()
+    no_examples: tuple[str, ...] = ()
 
     def examples(self) -> dict[str, PyTree]:
         """Return what was given of examples, by argument, the axis of examples first.
@@ -55,6 +59,13 @@ class Arguments:
                     for leaf, axis in zip(leaves, axes, strict=True)
                 ]
                 found[name] = jax.tree.unflatten(jax.tree.structure(self.values[name]), parts)
+        for leaf in jax.tree.leaves(found):
+            if leaf.dtype.kind == "f" and np.isnan(leaf).any():
+                raise ValueError(
+                    f"args: {int(np.isnan(leaf).sum())} values are NaN; leave those rows out, or, "
+                    "where the model masks some values of a row, fill in numbers there, as in "
+                    "np.nan_to_num(y), with the mask as an argument: gradients of NaN are NaN."
+                )
         return as_examples(found, "args")
 
     def call(self, data: Mapping[str, PyTree]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -85,7 +96,8 @@ class Arguments:
             elif name in data:
                 full[name] = self._filled(name, data[name])
             else:
-                full[name] = jax.tree.map(_fixed, value)
+                as_seen = _with_values if name in self.no_examples else _fixed
+                full[name] = jax.tree.map(as_seen, value)
         names = list(full)
         positional, named = names[: self.num_positional], names[self.num_positional :]
         return tuple(full[name] for name in positional), {name: full[name] for name in named}
@@ -105,10 +117,40 @@ class Arguments:
         return jax.tree.unflatten(jax.tree.structure(self.values[name]), filled)
 
 
+class _Fixed(np.ndarray):
+    """An array that a model may look at, as in int(x.max()), and look up, as in x[rows].
+
+    JAX's arrays have no values inside a program; NumPy's cannot be looked up at traced places.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, jax.core.Tracer) for part in parts):
+            return jnp.asarray(np.asarray(self))[index]
+        return super().__getitem__(index)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [np.asarray(x) if isinstance(x, _Fixed) else x for x in inputs]
+        if method == "__call__" and any(isinstance(x, jax.Array) for x in plain):
+            return getattr(jnp, ufunc.__name__)(*plain, **kwargs)
+        found = getattr(ufunc, method)(*plain, **kwargs)
+        return found.view(_Fixed) if isinstance(found, np.ndarray) else found
+
+
 def _fixed(leaf: Any) -> Any:
     """NumPy's arrays cannot be looked up at traced places, as in means[group]."""
     is_numeric = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiub"
     return jnp.asarray(leaf) if is_numeric else leaf
+
+
+def _with_values(leaf: Any) -> Any:
+    """Give a model an array of no examples, of which it may know the values."""
+    is_numeric = isinstance(leaf, (np.ndarray, jax.Array)) and leaf.dtype.kind in "fiub"
+    if not is_numeric or isinstance(leaf, jax.core.Tracer):
+        return leaf
+    array = np.asarray(leaf)
+    # As JAX would have them: a product with float64 would otherwise be of another type.
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype)).view(_Fixed)
 
 
 def _moved(leaf: Any, axis: int) -> Any:
@@ -145,6 +187,8 @@ def named(
         pass
     names += [f"arg{i}" for i in range(len(names), len(args))]
     values = dict(zip(names, args, strict=False))
+    for name, value in (values | dict(kwargs)).items():
+        refuse_masked(f"args: {name!r}", value)
     twice = values.keys() & kwargs.keys()
     if twice:
         raise ValueError(f"kwargs: {', '.join(twice)} is given in args too; give it once.")

@@ -11,21 +11,15 @@ import jax
 from jaxtyping import PyTree
 
 from gibbs_dp._jaxlib.dependence import reached
+from gibbs_dp.model.check import LOOKS_AT_VALUES
 from gibbs_dp.model.numpyro_models.arguments import Arguments, named
-from gibbs_dp.model.numpyro_models.examples import find_axes, find_examples
+from gibbs_dp.model.numpyro_models.examples import SERIES, find_axes, find_examples
 from gibbs_dp.model.numpyro_models.groups import Groups
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood, ModelLoss, ModelTotalLoss
 from gibbs_dp.model.numpyro_models.places import check_places
 from gibbs_dp.model.numpyro_models.priors import make_prior
 from gibbs_dp.model.numpyro_models.sites import Found, Model, log_prob, look
 from gibbs_dp.model.prior import Prior
-
-NEEDS_VALUES = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
 
 
 class Built(NamedTuple):
@@ -60,11 +54,12 @@ def build(
     likelihood, found = read(model, observed, args, kwargs, group, structured, examples)
     data = likelihood.examples()
     _check_dependence(likelihood, found, data)
+    likelihood.check(found.zeros(), data)
     prior = make_prior(likelihood, found, data)
     likelihood = check_places(likelihood, found, prior, data, structured)
     if structured:
-        return Built(None, ModelTotalLoss(likelihood), prior, data)
-    return Built(ModelLoss(likelihood), None, prior, data)
+        return Built(None, ModelTotalLoss(likelihood, found.zeros()), prior, data)
+    return Built(ModelLoss(likelihood, found.zeros()), None, prior, data)
 
 
 def read(
@@ -89,9 +84,13 @@ def read(
         )
     names = (observed,) if isinstance(observed, str) else tuple(observed)
     values = named(model, args, kwargs or {})
-    arguments = Arguments(values, len(args), {})
+    said = (examples,) if isinstance(examples, str) else examples
+    others = () if said is None else tuple(name for name in values if name not in said)
+    arguments = Arguments(values, len(args), {}, no_examples=others)
     try:
         found = look(model, *arguments.call({}), observed=names)
+    except LOOKS_AT_VALUES as error:
+        raise ValueError(_needs_values(error)) from error
     except TypeError as error:
         raise ValueError(
             f"args: the model cannot be called with them ({str(error).splitlines()[0]})."
@@ -107,8 +106,14 @@ def read(
             f"are {', '.join(sorted(plates)) or 'none'}, the arguments {', '.join(values)}."
         )
     plate = group if is_plate else None
-    axes, n = find_axes({name: found.observed[name] for name in names}, plate, structured)
+    sites = {name: found.observed[name] for name in names}
+    axes, n = find_axes(sites, plate, structured, is_told=examples is not None)
     leading = find_examples(values, n, examples, _observed_axes(found, axes))
+    if all(axis is None for parts in leading.values() for axis in parts):
+        raise ValueError(
+            f"args: none has an axis of {n} entries, one for each log-likelihood of {names[0]!r}; "
+            f"{SERIES}."
+        )
     groups = None if group is None or is_plate else Groups(group)
     if groups is not None and None in axes.values():
         raise ValueError(
@@ -136,6 +141,11 @@ def _observed_axes(found: Found, axes: dict[str, int | None]) -> dict[tuple[int,
 def _check_observed(names: Sequence[str], found: Found) -> None:
     seen = ", ".join(found.observed) or "none"
     for name in names:
+        if f"{name}_observed" in found.observed:
+            raise ValueError(
+                f"observed: {name!r} has an obs_mask, which makes parameters of the values that it "
+                f"hides; leave those rows out of args and drop obs_mask, as in obs={name}[mask]."
+            )
         if name not in found.observed:
             raise ValueError(
                 f"observed: the model has no site {name!r}; its observed sites are {seen}."
@@ -157,7 +167,7 @@ def _check_dependence(likelihood: Likelihood, found: Found, data: dict[str, PyTr
     theta = found.zeros()
     try:
         program, shapes = jax.make_jaxpr(outputs, return_shape=True)(theta, data)
-    except NEEDS_VALUES as error:
+    except LOOKS_AT_VALUES as error:
         raise ValueError(_needs_values(error)) from error
     marks = [False] * len(theta) + [True] * len(jax.tree.leaves(data))
     depends = jax.tree.unflatten(jax.tree.structure(shapes), reached(program.jaxpr, marks))
@@ -186,6 +196,7 @@ def _needs_values(error: Exception) -> str:
     of = re.search(r"the argument data\[\W?(\w+)", str(error).replace("\n", " "))
     return (
         f"model: it looks at the values of {repr(of[1]) if of else 'its data'} while it is built, "
-        "as np.unique, max() and 'if' do, but many datasets share one program; pass what it finds "
-        "there (such as the number of groups) as an argument of its own."
+        "as np.unique, int(x.max()) and 'if' do, but many datasets share one program; pass what it "
+        "finds there (such as the number of groups) as an argument of its own or, where these are "
+        "no examples, name the arguments that are, as in examples=('y',)."
     )

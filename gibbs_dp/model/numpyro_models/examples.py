@@ -10,9 +10,14 @@ import numpy as np
 
 from gibbs_dp.model.numpyro_models.sites import Observed
 
+SERIES = (
+    "give the model arguments with a row for each of them; for a time series two, the values "
+    "before and those after, as in args=(y[:-1], y[1:])"
+)
+
 
 def find_axes(
-    observed: Mapping[str, Observed], plate: str | None, structured: bool
+    observed: Mapping[str, Observed], plate: str | None, structured: bool, is_told: bool = False
 ) -> tuple[dict[str, int | None], int]:
     """Find the axis of examples of every observed site, and how many examples there are.
 
@@ -24,6 +29,9 @@ def find_axes(
         The plate whose members are the examples, if it was named.
     structured
         Whether one log-likelihood for all examples will do.
+    is_told
+        Whether the user said which arguments hold the examples: rows of different plates may then
+        be parts of one.
 
     Returns
     -------
@@ -58,6 +66,19 @@ def find_axes(
             f"observed: the sites have different numbers of examples ({told}); name the plate that "
             "they share with group=."
         )
+    owners = {
+        name: frame
+        for name, axis in axes.items()
+        for frame, at in observed[name].plates.items()
+        if axis is not None and at == axis
+    }
+    if len(set(owners.values())) > 1 and not is_told:
+        told = " and ".join(f"{name!r} in plate {frame!r}" for name, frame in owners.items())
+        raise ValueError(
+            f"observed: {told} are rows of different examples; take one of the sites, with "
+            "examples=(...) naming its arguments alone, or put them into one plate where row i of "
+            "each belongs to one example (or say so by examples=(...) naming the arguments of all)."
+        )
     n = next(iter(sizes.values()))
     if n < 2:
         raise ValueError(f"model: {next(iter(sizes))!r} observes one example; give at least 2.")
@@ -75,10 +96,13 @@ def _axis(name: str, site: Observed, plate: str | None) -> int | None:
     if list(site.plates.values()) == [first]:
         return first
     if site.plates:
+        sizes = [f"{k} ({site.batch_shape[at]})" for k, at in site.plates.items()]
+        which = " or ".join(f"group={frame!r}" for frame in site.plates)
         raise ValueError(
             f"model: the observed site {name!r} of batch shape {site.batch_shape} lies in the "
-            f"plates {', '.join(site.plates)}; say which of them holds the examples to be "
-            f"replaced, as in group={next(iter(site.plates))!r}, or put the rows in a plate too."
+            f"plates {', '.join(sizes)}; say which of them holds the examples, whose members are "
+            f"replaced as a whole (a person with all answers), {which}, or put the rows in a plate "
+            "too."
         )
     return first
 
@@ -155,6 +179,7 @@ def _stated(name: str, leaf: Any, n: int, axis: int | None) -> int | None:
     shape = np.shape(leaf)
     if not -len(shape) <= axis < len(shape) or shape[axis] != n:
         raise ValueError(
-            f"examples: axis {axis} of {name!r}, of shape {shape}, is not of {n} examples."
+            f"examples: axis {axis} of {name!r}, of shape {shape}, is not of {n} examples; "
+            f"{SERIES}."
         )
     return axis % len(shape)

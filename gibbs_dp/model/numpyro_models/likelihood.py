@@ -9,8 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Bool, Float, PyTree
 
+from gibbs_dp._jaxlib.dependence import reached
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.numpyro_models.arguments import Arguments
 from gibbs_dp.model.numpyro_models.groups import Groups
@@ -101,6 +104,79 @@ class Likelihood:
             )
         return values
 
+    def check(self, theta: Mapping[str, Any], data: PyTree) -> None:
+        """Raise a ValueError for examples of other shapes, without a law, or hidden by a mask."""
+        self._check_shapes(data)
+
+        def look(theta: dict[str, Any], data: PyTree) -> dict[str, Any]:
+            sites = self.trace(theta, data)
+            return {
+                "outside": {name: _outside(sites[name]) for name in self.axes},
+                "values": {name: sites[name]["value"] for name in self.axes},
+                "seen": self._seen(sites, data),
+            }
+
+        try:
+            program, shapes = jax.make_jaxpr(look, return_shape=True)(dict(theta), data)
+        except (TypeError, ValueError, IndexError, KeyError):
+            return  # evaluating the loss says why
+        marks = [True] * len(theta) + [False] * len(jax.tree.leaves(data))
+        moves = jax.tree.unflatten(jax.tree.structure(shapes), reached(program.jaxpr, marks))
+        found = jax.jit(look)(dict(theta), data)
+        for name, outside in found["outside"].items():
+            bad = np.asarray(outside)
+            if moves["outside"][name] or not bad.any():  # a support that parameters move is none
+                continue
+            value = np.asarray(found["values"][name])
+            first = value[np.unravel_index(bad.argmax(), bad.shape)] if bad.ndim else value
+            raise ValueError(
+                f"args: {int(bad.sum())} values observed at {name!r}, such as "
+                f"{np.ravel(first)[0]:g}, are none that its law can have; recode them (labels of "
+                "two classes as 0 and 1, classes as 0, 1, 2, ..., counts as whole numbers from 0)."
+            )
+        seen = np.asarray(found["seen"])
+        if not seen.all() and not moves["seen"]:
+            raise ValueError(
+                f"args: {int((~seen).sum())} of {seen.size} examples are hidden, by "
+                "handlers.mask or a weight of 0, and would be counted; leave their rows out, as in "
+                "y[mask]."
+            )
+
+    def _check_shapes(self, data: PyTree) -> None:
+        """Compare with what the model was shown: NumPyro spreads an axis too many over the rows."""
+        if not isinstance(data, Mapping):
+            return
+        lead = 1 if self.groups is None else 2
+        for name in self.arguments.examples_of:
+            leaves = jax.tree.leaves(self.arguments.values[name])
+            axes = [axis for axis in self.arguments.axes[name] if axis is not None]
+            shown = [
+                x for x, a in zip(leaves, self.arguments.axes[name], strict=True) if a is not None
+            ]
+            for leaf, like, axis in zip(jax.tree.leaves(data.get(name)), shown, axes, strict=False):
+                wanted = tuple(np.delete(np.shape(like), axis).tolist())
+                if jnp.shape(leaf)[lead:] != wanted:
+                    raise ValueError(
+                        f"data: {name!r} has shape {jnp.shape(leaf)}, and the model was given rows "
+                        f"of shape {wanted}; give it as posterior.data has it."
+                    )
+
+    def _seen(self, sites: Trace, data: PyTree) -> Bool[Array, " n"]:
+        """Whether each example has a log-likelihood that no mask or weight takes away."""
+        found: Any = None
+        for name, axis in self.axes.items():
+            shape = jnp.shape(log_prob(sites[name]))
+            if axis is None:
+                return jnp.ones(num_examples(data), bool)
+            some = jnp.broadcast_to(_shown(sites[name]["fn"]), shape)
+            if sites[name]["scale"] is not None:
+                some = some & (jnp.asarray(sites[name]["scale"]) != 0)
+            some = jnp.moveaxis(some, axis, 0).reshape(shape[axis], -1).any(1)
+            found = some if found is None else found | some
+        if self.groups is not None:
+            return self.groups.sums(found.astype(float), data) > 0
+        return found
+
     def of_rows(self, theta: Mapping[str, Any], rows: PyTree) -> Float[Array, " rows"]:
         """Log-likelihood of every row, where examples are groups of them."""
         return self._along_examples(self.trace_rows(theta, rows))
@@ -125,6 +201,30 @@ class Likelihood:
         return jnp.sum(jnp.stack([jnp.sum(log_prob(sites[name])) for name in self.axes]))
 
 
+def _shown(law: Any) -> Any:
+    """Where a law of a site is not masked, in the shape of its batch."""
+    inner = getattr(law, "base_dist", None)
+    if isinstance(law, dist.MaskedDistribution):
+        mask = law._mask  # it has no public name
+        return jnp.broadcast_to(jnp.asarray(mask, bool), law.batch_shape) & _shown(inner)
+    if isinstance(law, dist.Independent):
+        inside = _shown(inner)
+        return inside.any(axis=tuple(range(len(law.batch_shape), inside.ndim)))
+    if isinstance(law, dist.ExpandedDistribution):
+        return jnp.broadcast_to(_shown(inner), law.batch_shape)
+    return jnp.ones(law.batch_shape, bool)
+
+
+def _outside(site: dict[str, Any]) -> Any:
+    """Where an observed value is none of its law's, and not masked."""
+    law = site["fn"]
+    try:
+        is_inside = jnp.asarray(law.support(site["value"]), bool)
+    except (AttributeError, NotImplementedError, TypeError, ValueError):  # it knows of none
+        return jnp.zeros((), bool)
+    return ~is_inside & _shown(law)
+
+
 @lru_cache(maxsize=64)  # traced once for every shape
 def _jitted(likelihood: Likelihood, method: str) -> Any:
     return jax.jit(getattr(likelihood, method))
@@ -132,9 +232,10 @@ def _jitted(likelihood: Likelihood, method: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ModelLoss:
-    """Minus the log-likelihood of an example (nats)."""
+    """Minus the log-likelihood of an example (nats); ``latent``, a value of every latent site."""
 
     likelihood: Likelihood
+    latent: dict[str, Array]
 
     @property
     def __name__(self) -> str:
@@ -144,6 +245,10 @@ class ModelLoss:
         """Loss of one example."""
         return self.batch(theta, jax.tree.map(lambda a: jnp.asarray(a)[None], z))[0]
 
+    def check_examples(self, data: PyTree) -> None:
+        """Raise a ValueError for examples that the model was not written for."""
+        self.likelihood.check(self.latent, data)
+
     def batch(self, theta: Mapping[str, Any], data: PyTree) -> Float[Array, " n"]:
         """Losses of ``n`` examples."""
         return -self.likelihood.each(theta, data)
@@ -151,9 +256,13 @@ class ModelLoss:
 
 @dataclass(frozen=True, eq=False)
 class ModelTotalLoss:
-    """Minus the log-likelihood of a dataset whose examples have their places in it (nats)."""
+    """Minus the log-likelihood of a dataset whose examples have their places in it (nats).
+
+    ``latent`` is a value of every latent site, for its shape.
+    """
 
     likelihood: Likelihood
+    latent: dict[str, Array]
 
     @property
     def __name__(self) -> str:
@@ -162,6 +271,10 @@ class ModelTotalLoss:
     def __call__(self, theta: Mapping[str, Any], data: PyTree) -> Float[Array, ""]:
         """Total loss."""
         return -self.likelihood.total(theta, data)
+
+    def check_examples(self, data: PyTree) -> None:
+        """Raise a ValueError for examples that the model was not written for."""
+        self.likelihood.check(self.latent, data)
 
     @property
     def has_examples(self) -> bool:

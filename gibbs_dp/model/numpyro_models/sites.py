@@ -168,11 +168,26 @@ def look(
             for name, site in sites.items()
             if is_likelihood(site)
         }
+        for name in observed:
+            if name in seen:
+                _refuse_spread(name, seen[name], sites[name]["fn"].event_dim)
         found.append(Found(latent, seen))
         return 0
 
     jax.eval_shape(trace, jax.random.key(0))
     return found[0]
+
+
+def _refuse_spread(name: str, site: Observed, event_dim: int) -> None:
+    """Refuse a column of values that is compared with every row."""
+    own = site.value_shape[: len(site.value_shape) - event_dim]
+    pairs = zip(reversed(own), reversed(site.batch_shape), strict=False)
+    if any(size == 1 and whole > 1 for size, whole in pairs):
+        raise ValueError(
+            f"args: the values observed at {name!r}, of shape {site.value_shape}, have an axis "
+            f"too many and give log-likelihoods of shape {site.batch_shape}; drop it, as in "
+            "y[:, 0]."
+        )
 
 
 def law_of(site: dict[str, Any]) -> dist.Distribution | Flat:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.examples import as_examples, num_examples
 
 
@@ -37,6 +38,7 @@ class Finite:
 
     def __post_init__(self) -> None:
         values = as_examples(self.values, "values")
+        refuse_masked("Finite(probs)", self.probs)
         probs = np.asarray(self.probs, dtype=float)
         if probs.shape != (num_examples(values),):
             raise ValueError(

@@ -145,6 +145,7 @@ def from_numpyro(
     """
     likelihood, found = read(model, observed, args, kwargs, group, True, examples)
     data = likelihood.examples()
+    likelihood.check(found.zeros(), data)
     prior = make_prior(likelihood, found, data)
     likelihood, is_bound = has_places(likelihood, found, prior, data)
     if design not in (None, "resampled", "fixed"):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.populations.alias import alias_table
 
@@ -90,6 +91,7 @@ class Table:
     _group_sizes: tuple[int, int] = (0, 0)  # number of groups, rows of the largest
 
     def _column(self, values: Any, name: str) -> np.ndarray:
+        refuse_masked(f"Table({name})", values)
         column = np.asarray(values)
         if column.shape != (self.num_rows,):
             raise ValueError(
