@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -46,6 +47,54 @@ def shown(value: Any) -> str:
         return f"the class {value.__name__}"
     text = repr(value)
     return text if len(text) <= 40 and "\n" not in text else type(value).__name__
+
+
+def refuse_masked(name: str, value: Any, is_private: bool = False) -> None:
+    """Raise ``ValueError`` for arrays of `numpy.ma` with masked entries, anywhere in a container.
+
+    NumPy and JAX turn them into plain arrays with the numbers that the mask was to hide.
+
+    Parameters
+    ----------
+    name
+        The argument's name, for the error message.
+    value
+        An array, or containers of arrays: mappings, sequences, arrays of objects.
+    is_private
+        Whether nothing may be told of the entries: masked arrays are then refused by their type,
+        whether or not something is masked in them.
+
+    Examples
+    --------
+    >>> refuse_masked("data", np.ma.array([1.0, 2.0]))
+    >>> refuse_masked("data", {"x": np.ma.array([1.0, -999.0], mask=[False, True])})
+    Traceback (most recent call last):
+    ...
+    ValueError: data: a masked array, whose mask would be lost; drop those rows (such as \
+x[~np.ma.getmaskarray(x)]) or fill in values yourself (x.filled(value)).
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        if is_private or _hides(value):
+            raise ValueError(
+                f"{name}: a masked array, whose mask would be lost; drop those rows (such as "
+                "x[~np.ma.getmaskarray(x)]) or fill in values yourself (x.filled(value))."
+            )
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            refuse_masked(name, part, is_private)
+    elif isinstance(value, (list, tuple)) or (
+        isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim
+    ):
+        for part in value:
+            if not isinstance(part, (int, float)):
+                refuse_masked(name, part, is_private)
+
+
+def _hides(value: np.ma.MaskedArray[Any, Any]) -> bool:
+    mask = np.ma.getmaskarray(value)
+    if mask.dtype.names is None:
+        return bool(mask.any())
+    return any(_hides(value[field]) for field in mask.dtype.names)
 
 
 def positive(name: str, value: float) -> float:
