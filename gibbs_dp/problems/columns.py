@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from gibbs_dp.information.checks import refuse_missing_labels
 from gibbs_dp.io.damage import shown
 from gibbs_dp.io.numbers import PLAIN, NumberFormat
 from gibbs_dp.problems.kinds import Declared, refuse_meant, refuse_moments, remedies
@@ -166,7 +167,7 @@ def encode(
         y=y,
         num_classes=num_classes,
         weights=None if weights is None else _checked_weights(extra[weights], weights),
-        groups=None if group is None else pd.factorize(extra[group])[0],  # none is missing here
+        groups=None if group is None else _groups(extra[group], group),
         notes=(*notes, how),
         row_numbers=rows if found.num_dropped else None,
     )
@@ -332,6 +333,12 @@ def _write(
             parts.append(frame[name].to_numpy())
         begin += len(frame)
     return design, y, {name: np.concatenate(parts) for name, parts in aside.items()}, numbers
+
+
+def _groups(labels: np.ndarray, name: str) -> Int[np.ndarray, " rows"]:
+    """Number groups in the order of their first rows."""
+    refuse_missing_labels(f"group: column {name!r}", labels)
+    return np.asarray(pd.factorize(labels)[0])
 
 
 def _checked_weights(values: Any, name: str) -> Float[np.ndarray, " rows"]:

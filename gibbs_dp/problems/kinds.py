@@ -13,6 +13,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pandas as pd
 
+from gibbs_dp.information.checks import is_missing
 from gibbs_dp.io.damage import shown
 from gibbs_dp.io.dates import ISO, looks_like_a_date
 from gibbs_dp.io.numbers import PLAIN, NumberFormat, guess_format
@@ -188,7 +189,7 @@ def _refuse(
 
 
 def labels_of(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return labels of groups as they are, empty texts being missing.
+    """Return labels of groups as they are, None where one is missing or an empty text.
 
     Raises
     ------
@@ -198,7 +199,8 @@ def labels_of(column: pd.Series[Any]) -> pd.Series[Any]:
     held = column.astype(object)
     if any(isinstance(value, _NESTED) for value in held):
         _refuse(column, "lists or records", "name groups by texts or whole numbers")
-    return held.map(lambda v: (v.strip() or None) if isinstance(v, str) else v)
+    texts = held.map(lambda value: value.strip() if isinstance(value, str) else value)
+    return texts.where(~texts.map(is_missing).astype(bool), None)
 
 
 # -- texts ------------------------------------------------------------------------------------

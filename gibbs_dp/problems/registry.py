@@ -105,7 +105,7 @@ PROBLEMS: dict[str, Entry] = {
                 "shown": "nothing",
             },
             "units": {
-                "help": "texts beside numbers that are dropped, such as $ EUR %% kg",
+                "help": "texts beside numbers that are dropped, such as $ EUR % kg",
                 "metavar": "TEXT",
             },
             "numbers": {
