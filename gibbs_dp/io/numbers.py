@@ -146,8 +146,8 @@ class NumberFormat:
         longest = sorted({text.strip() for text in self.units}, key=len, reverse=True)
         unit = "|".join(map(re.escape, longest)) or "(?!)"
         return re.compile(
-            rf"\s*(?:{number}|{number.replace('<', '<b_')}\s*(?P<behind>{unit})"
-            rf"|(?P<outer>{_SIGN})\s*(?P<before>{unit})\s*{number.replace('<', '<a_')})\s*"
+            rf"(?:{number}|{number.replace('<', '<b_')}\s*(?P<behind>{unit})"
+            rf"|(?P<outer>{_SIGN})\s*(?P<before>{unit})\s*{number.replace('<', '<a_')})"
         )
 
     @property
@@ -157,6 +157,7 @@ class NumberFormat:
 
     def plain(self, text: str) -> tuple[str, str] | None:
         """Return a number with a decimal point alone, and its unit; None for what is no number."""
+        text = text.strip()
         found = self._pattern.fullmatch(text) if len(text) <= LONGEST_NUMBER else None
         if found is None:
             return None

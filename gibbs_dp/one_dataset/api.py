@@ -56,8 +56,8 @@ def audit_log_likelihood(
     gamma
         Inverse temperature of the posterior that was sampled: the power of its likelihood.
     groups
-        A label for every example, none missing: whole groups are removed, as when a person has several rows.
-        Log-likelihoods of a group are added; ``n`` is the number of groups.
+        A label for every example, none missing: whole groups are removed, as when a person has
+        several rows. Log-likelihoods of a group are added; ``n`` is the number of groups.
     names
         What the examples are called; by default 0, 1, ... With ``groups`` they are called by
         their labels.

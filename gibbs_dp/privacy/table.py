@@ -150,7 +150,7 @@ def _row_reader(
     of_number = plain_cell(spelled)
 
     def how(column: Column | None) -> tuple[Callable[[bytes], bytes], bytes]:
-        """What makes a cell plain, and the decimal mark that it then has."""
+        """Return what makes a cell plain, and the decimal mark that it then has."""
         if spelled.is_plain or not isinstance(column, Number | Range):
             return _same, spelled.decimal.encode()
         return of_number, b"."

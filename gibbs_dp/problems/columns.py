@@ -336,7 +336,7 @@ def _write(
 
 
 def _groups(labels: np.ndarray, name: str) -> Int[np.ndarray, " rows"]:
-    """Number groups in the order of their first rows."""
+    """Give groups numbers in the order of their first rows."""
     refuse_missing_labels(f"group: column {name!r}", labels)
     return np.asarray(pd.factorize(labels)[0])
 

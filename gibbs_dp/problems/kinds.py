@@ -196,11 +196,14 @@ def labels_of(column: pd.Series[Any]) -> pd.Series[Any]:
     ValueError
         If one is a list or a record.
     """
-    held = column.astype(object)
+    held = column.astype(object).tolist()
     if any(isinstance(value, _NESTED) for value in held):
         _refuse(column, "lists or records", "name groups by texts or whole numbers")
-    texts = held.map(lambda value: value.strip() if isinstance(value, str) else value)
-    return texts.where(~texts.map(is_missing).astype(bool), None)
+    plain = [value.strip() if isinstance(value, str) else value for value in held]
+    # As objects: floating-point numbers would hold only the first digits of long ones.
+    found = np.empty(len(plain), object)
+    found[:] = [None if is_missing(value) else value for value in plain]
+    return pd.Series(found, index=column.index, name=column.name)
 
 
 # -- texts ------------------------------------------------------------------------------------
@@ -244,7 +247,7 @@ def refuse_meant(
     role
         What the message begins with.
     """
-    guess = guess_format(counts, spelled, MANY)
+    guess = _guessed(counts, spelled)
     read = [text for text in counts if _is_read(text, guess)]
     rows = sum(counts[text] for text in read)
     is_most = 2 * len(read) > len(counts) or 5 * rows >= 4 * sum(counts.values())
@@ -267,7 +270,7 @@ def remedies(texts: Collection[str], spelled: NumberFormat) -> str:
     >>> remedies(["0,5", "1,5"], PLAIN), remedies(["a", "b"], PLAIN)
     ("; if its decimal mark is a comma, give decimal=',' (--decimal ,)", '')
     """
-    guess = guess_format(texts, spelled, MANY)
+    guess = _guessed(texts, spelled)
     read = [text for text in texts if guess.plain(text) is not None]
     told = ""
     given = []
@@ -301,13 +304,20 @@ def remedies(texts: Collection[str], spelled: NumberFormat) -> str:
 
 def _is_read(text: str, spelled: NumberFormat) -> bool:
     """Whether a person reads a number in a text."""
-    is_number = spelled.plain(text) is not None or _in_brackets(text, spelled)
-    return is_number or _HEX.fullmatch(text) is not None
+    return spelled.plain(_opened(text)) is not None or _HEX.fullmatch(text) is not None
+
+
+def _guessed(texts: Iterable[str], spelled: NumberFormat) -> NumberFormat:
+    return guess_format([_opened(text) for text in texts], spelled, MANY)
+
+
+def _opened(text: str) -> str:
+    """Drop parentheses, as accountants have them around negative numbers."""
+    return _BRACKETS.sub(r"\1", text)
 
 
 def _in_brackets(text: str, spelled: NumberFormat) -> bool:
-    found = _BRACKETS.search(text)
-    return found is not None and spelled.plain(text.replace(found[0], found[1])) is not None
+    return _opened(text) != text and spelled.plain(_opened(text)) is not None
 
 
 def examples(texts: Iterable[str], spelled: NumberFormat, most: int = 3) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from gibbs_dp.sklearn.leaks import leak
 Rows = Float[np.ndarray, "rows columns"]
 # A declared range of a column counts as this many standard deviations to either side of its middle.
 HALF_RANGE = 2.5
+# Types of dates and durations among objects; pandas' own are of them.
+_MOMENTS = (date, time, timedelta, np.datetime64, np.timedelta64)
 # Narrower ranges cannot be divided by.
 TINY = 1e-290
 # Room for rounding below a norm of 1.
@@ -71,6 +74,55 @@ class Scaling:
         coef = own.T / (self.total * self.width)
         base = theta[0] * self.intercept / self.total if self.intercept else np.zeros(len(coef))
         return np.asarray(coef), np.asarray(base - coef @ self.center)
+
+
+def refuse_other_types(name: str, given: Any) -> None:
+    """Raise a ValueError for features or labels that would be cast to numbers of other meaning.
+
+    That is masked arrays, dates, durations, texts, bytes and complex numbers; nothing is told of
+    the values.
+
+    Parameters
+    ----------
+    name
+        The argument's name, for the error message.
+    given
+        An array, a list, or a frame.
+
+    Examples
+    --------
+    >>> refuse_other_types("X", np.array([["2020-01-01"]], "datetime64[D]"))
+    Traceback (most recent call last):
+    ...
+    ValueError: X: it holds dates or durations, which are no numbers; make numbers of them first, \
+such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).
+    """
+    checks.refuse_masked(name, given, is_private=True)
+    columns = given.items() if hasattr(given, "dtypes") and hasattr(given, "items") else ()
+    parts = [(f"column {key!r}", value) for key, value in columns if hasattr(value, "dtype")]
+    for where, part in parts or [("it", given)]:
+        try:
+            values = (
+                part if isinstance(getattr(part, "dtype", None), np.dtype) else np.asarray(part)
+            )
+        except ValueError:  # lists of different lengths: scikit-learn says so
+            return
+        kind = values.dtype.kind
+        flat = np.asarray(values, object).ravel() if kind == "O" else ()
+        if kind in "mM" or any(isinstance(value, _MOMENTS) for value in flat):
+            raise ValueError(
+                f"{name}: {where} holds dates or durations, which are no numbers; make numbers of "
+                'them first, such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).'
+            )
+        if kind in "USTV" or any(isinstance(value, (str, bytes)) for value in flat):
+            raise ValueError(
+                f"{name}: {where} holds texts; make numbers of them first, such as by "
+                "pandas.to_numeric, or indicators of their levels."
+            )
+        if kind == "c":
+            raise ValueError(
+                f"{name}: Complex data not supported; give real and imaginary parts as columns."
+            )
 
 
 def declared_scaling(
@@ -169,6 +221,7 @@ def declared_pair(
     >>> declared_pair("bounds", {"b": (0, 1), "a": (2, 3)}, 2, ["a", "b"])
     (array([2., 0.]), array([3., 1.]))
     """
+    checks.refuse_masked(name, bounds)
     if isinstance(bounds, Mapping):
         bounds = _by_name(name, bounds, columns)
     try:

@@ -192,7 +192,7 @@ class Table:
 
 
 def _codes(labels: np.ndarray) -> Int[np.ndarray, " rows"]:
-    """Number groups by their labels; those of several types are compared as texts."""
+    """Give groups numbers; labels of several types are compared as texts."""
     held = labels.astype(str) if labels.dtype.kind == "O" else labels
     return np.asarray(np.unique(held, return_inverse=True)[1])
 
