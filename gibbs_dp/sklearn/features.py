@@ -121,7 +121,8 @@ such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).
             )
         if kind == "c":
             raise ValueError(
-                f"{name}: Complex data not supported; give real and imaginary parts as columns."
+                f"{name}: {where} holds complex numbers (Complex data not supported); give real "
+                "and imaginary parts as columns."
             )
 
 

@@ -1,6 +1,7 @@
 """Private estimators as scikit-learn's users meet them."""
 
 import copy
+import datetime
 import pickle
 import sys
 import warnings
@@ -385,3 +386,44 @@ def test_a_missing_library_is_found_before_the_charge(estimator, tmp_path, monke
     with pytest.raises(ValueError, match="opendp"):
         estimator.fit(x, y)
     assert ledger.spent()["epsilon"] == 0
+
+
+NO_NUMBERS = {
+    "masked": (np.ma.array([1.0, 2.0, -999.0] * 20), "a masked array, whose mask would be lost"),
+    "dates": (np.array(["2020-01-01"] * 60, "datetime64[D]"), "holds dates or durations"),
+    "durations": (np.arange(60).astype("timedelta64[s]"), "holds dates or durations"),
+    "dates among objects": (
+        np.array([datetime.date(2020, 1, 1)] * 60, object),
+        "holds dates or durations",
+    ),
+    "texts": (np.array(["1_6", "2"] * 30), "holds texts; make numbers of them"),
+    "texts among objects": (np.array([1.0, "$77.25"] * 30, object), "holds texts; make numbers"),
+    "bytes": (np.array([b"1"] * 60, object), "holds texts"),
+    "complex": (np.ones(60) + 1j, "Complex data not supported"),
+}
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_what_is_no_number_is_refused_before_it_is_one(case):
+    """Masks were dropped, and dates counted in nanoseconds, moved to the end of the bounds."""
+    values, sentence = NO_NUMBERS[case]
+    x, y = np.linspace(0, 1, 60)[:, None], np.linspace(0, 1, 60)
+    column = values[:, None]
+    numbers = {"y_bounds": (0.0, 1.0)}
+    fits = [
+        lambda: GibbsRegressor(1.0, bounds=(0.0, 1.0), **numbers).fit(column, y),
+        lambda: GibbsRegressor(1.0, bounds=(0.0, 1.0), **numbers).fit(x, values),
+        lambda: GibbsClassifier(1.0, bounds=(0.0, 1.0), classes=[0, 1]).fit(column, y > 0.5),
+        lambda: GibbsMean(1.0, bounds=(0.0, 1.0)).fit(column),
+        lambda: GibbsMedian(1.0, bounds=(0.0, 1.0)).fit(column),
+    ]
+    if case != "masked":
+        frame = pd.DataFrame({"one": x[:, 0], "when": values})
+        fits.append(lambda: GibbsMean(1.0, bounds=(0.0, 1.0)).fit(frame))
+    for fit in fits:
+        with pytest.raises(ValueError, match=sentence) as told:
+            fit()
+        assert "\n" not in str(told.value)
+        assert "77" not in str(told.value)  # nothing is told of a value
+    if case != "masked":
+        assert "column 'when'" in str(told.value)
