@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from gibbs_dp.sklearn.leaks import leak
 Rows = Float[np.ndarray, "rows columns"]
 # A declared range of a column counts as this many standard deviations to either side of its middle.
 HALF_RANGE = 2.5
-# Types of dates and durations among objects; pandas' own are of them.
-_MOMENTS = (date, time, timedelta, np.datetime64, np.timedelta64)
 # Narrower ranges cannot be divided by.
 TINY = 1e-290
 # Room for rounding below a norm of 1.
@@ -77,10 +74,10 @@ class Scaling:
 
 
 def refuse_other_types(name: str, given: Any) -> None:
-    """Raise a ValueError for features or labels that would be cast to numbers of other meaning.
+    """Raise a ValueError for types of arrays that would be cast to numbers of another meaning.
 
-    That is masked arrays, dates, durations, texts, bytes and complex numbers; nothing is told of
-    the values.
+    That is masked arrays, dates, durations and complex numbers, in an array or a column of a
+    frame. Types are public, and nothing is told of a value.
 
     Parameters
     ----------
@@ -98,26 +95,18 @@ def refuse_other_types(name: str, given: Any) -> None:
 such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).
     """
     checks.refuse_masked(name, given, is_private=True)
-    columns = given.items() if hasattr(given, "dtypes") and hasattr(given, "items") else ()
-    parts = [(f"column {key!r}", value) for key, value in columns if hasattr(value, "dtype")]
-    for where, part in parts or [("it", given)]:
-        try:
-            values = (
-                part if isinstance(getattr(part, "dtype", None), np.dtype) else np.asarray(part)
-            )
-        except ValueError:  # lists of different lengths: scikit-learn says so
-            return
-        kind = values.dtype.kind
-        flat = np.asarray(values, object).ravel() if kind == "O" else ()
-        if kind in "mM" or any(isinstance(value, _MOMENTS) for value in flat):
+    types: Any = getattr(given, "dtypes", None)
+    if hasattr(types, "items"):
+        parts = [(f"column {key!r}", dtype) for key, dtype in types.items()]
+    else:
+        parts = [("it", getattr(given, "dtype", None))]
+    for where, dtype in parts:
+        held = getattr(getattr(dtype, "categories", None), "dtype", dtype)  # of categories
+        kind = getattr(held, "kind", "")
+        if kind in ("m", "M") or str(held).startswith("period["):
             raise ValueError(
                 f"{name}: {where} holds dates or durations, which are no numbers; make numbers of "
                 'them first, such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).'
-            )
-        if kind in "USTV" or any(isinstance(value, (str, bytes)) for value in flat):
-            raise ValueError(
-                f"{name}: {where} holds texts; make numbers of them first, such as by "
-                "pandas.to_numeric, or indicators of their levels."
             )
         if kind == "c":
             raise ValueError(
