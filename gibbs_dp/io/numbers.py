@@ -225,6 +225,11 @@ def guess_format(texts: Collection[str], given: NumberFormat, least: int) -> Num
         Units that are no known currency or percentage need so many texts: "2 doors" and "4 doors"
         are rather categories.
 
+    Returns
+    -------
+    NumberFormat
+        Of those that read as many, the one with the fewest declarations.
+
     Examples
     --------
     >>> guess_format(["$1,250.00", "$9.99", "?"], NumberFormat(), 10)

@@ -215,7 +215,7 @@ def _varying(
         f"feature {column.name!r} is used as text, for zeros in front of its numbers; list it in "
         "numbers (--numbers) if it holds some."
         for column in kept
-        if column.has_codes and column.is_spelled and column.name not in categorical
+        if column.is_code and column.name not in categorical
     ]
     notes += [
         f"feature {column.name!r} numbers the rows; leave it out with features unless their order "
@@ -229,15 +229,14 @@ def _varying(
 def _check_levels(column: Column, is_declared: bool, spelled: NumberFormat) -> None:
     """Refuse a feature of texts that are no levels."""
     name, size, count = column.name, len(column.levels), column.count
-    is_code = column.is_spelled and column.has_codes
     if not is_declared:
         refuse_moments(name, column.levels)
-        if not is_code and not (column.is_category and column.is_spelled):
+        if not column.is_code and not (column.is_category and column.is_spelled):
             refuse_meant(name, column.levels, spelled)
     is_many = not is_declared and size > max(MOST_LIKELY, count // ROWS_A_LEVEL)
     if column.has_many_levels or is_many or size == count:
         shown_size = f"over {MAX_LEVELS}" if column.has_many_levels else str(size)
-        told = "; if they are numbers, list it in numbers (--numbers)" if is_code else ""
+        told = "; if they are numbers, list it in numbers (--numbers)" if column.is_code else ""
         raise ValueError(
             f"features: the text column {name!r} has {shown_size} different values in {count} "
             f"rows (at most {MAX_LEVELS}, each in {ROWS_A_LEVEL} rows on average, make "

@@ -50,8 +50,9 @@ class Column:
     squares: float = 0.0
     low: float = np.inf
     levels: dict[Any, int] = field(default_factory=dict)
-    # Of texts: whether all are numbers, some with zeros in front, and their units.
+    # Of texts: whether all are numbers, or digits alone, some with zeros in front; their units.
     is_spelled: bool = True
+    is_whole: bool = True
     has_codes: bool = False
     units: set[str] = field(default_factory=set)
     # Whether its type makes it one of categories.
@@ -104,6 +105,7 @@ class Column:
                 self.is_spelled = False
                 return
             number, unit = found
+            self.is_whole = self.is_whole and text.isdigit()
             self.has_codes = self.has_codes or looks_like_a_code(text)
             if unit or float(number):  # nothing is nothing in all units
                 self.units.add(unit)
@@ -113,6 +115,11 @@ class Column:
             before = [] if self.last is None else [self.last]
             self.is_counting = bool((np.diff(np.concatenate([before, numbers])) == 1).all())
             self.last = float(numbers[-1])
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is of whole numbers as texts, some with zeros in front."""
+        return self.is_text and self.is_spelled and self.is_whole and self.has_codes
 
     @property
     def std(self) -> float:
@@ -230,7 +237,7 @@ def _is_number(column: Column, declared: Declared) -> bool:
             f"({examples(column.levels, declared.spelled)})"
             f"{remedies(column.levels, declared.spelled)}."
         )
-    is_number = column.is_spelled and column.count > 0 and (is_declared or not column.has_codes)
+    is_number = column.is_spelled and column.count > 0 and (is_declared or not column.is_code)
     if is_number and len(column.units) > 1:
         shown_units = ", ".join(repr(unit) if unit else "none" for unit in sorted(column.units))
         raise ValueError(

@@ -299,6 +299,12 @@ def test_zeros_in_front_are_found_anywhere_in_a_file(tmp_path, monkeypatch):
     np.testing.assert_allclose(design(tmp_path / "t.csv"), wanted, rtol=1e-5)
 
 
+def test_zeros_in_front_of_some_fractions_are_no_codes(tmp_path):
+    spelled = [f"{a:05.1f}" if a % 2 else f"{a:03}" for a in AGES]
+    for data in in_files(frame(spelled), tmp_path):
+        np.testing.assert_allclose(design(data), design(frame(AGES)), rtol=1e-5, atol=1e-6)
+
+
 def test_declared_numbers_must_be_numbers():
     for options, message in (
         ({"numbers": ["c"]}, "numbers: 'c' is not among the used columns"),
