@@ -10,6 +10,8 @@ from functools import cached_property
 
 # Characters of a number; more are text.
 LONGEST_NUMBER = 1000
+# Characters of a number with a unit; in longer texts none is looked for.
+LONGEST_SPELLED = 100
 SPACE_WORDS = (" ", "space", "SPACE")
 # What stands between groups of three digits, as declared and in a table.
 _GROUPS = {",": ",", ".": "[.]", "_": "_", "'": "['\u2019]", " ": "[ \u00a0\u2009\u202f]"}
@@ -198,7 +200,7 @@ def unit_of(text: str) -> tuple[str, bool]:
     >>> unit_of("$ 1,250"), unit_of("10%"), unit_of("5 kg"), unit_of("Q1"), unit_of("7")
     (('$', True), ('%', True), ('kg', False), ('', False), ('', False))
     """
-    found = _PARTS.fullmatch(text.strip())
+    found = _PARTS.fullmatch(text.strip()) if len(text) <= LONGEST_SPELLED else None
     if found is None:
         return "", False
     before = found["before"].strip().lstrip("+-\u2212").strip()

@@ -16,7 +16,7 @@ import pandas as pd
 from gibbs_dp.information.checks import is_missing
 from gibbs_dp.io.damage import shown
 from gibbs_dp.io.dates import ISO, looks_like_a_date
-from gibbs_dp.io.numbers import PLAIN, NumberFormat, guess_format
+from gibbs_dp.io.numbers import LONGEST_SPELLED, PLAIN, NumberFormat, guess_format
 
 # Texts with a unit that is no known one, such as "5 kg", and categories that are numbers: more of
 # them are rather numbers.
@@ -313,7 +313,7 @@ def _guessed(texts: Iterable[str], spelled: NumberFormat) -> NumberFormat:
 
 def _opened(text: str) -> str:
     """Drop parentheses, as accountants have them around negative numbers."""
-    return _BRACKETS.sub(r"\1", text)
+    return _BRACKETS.sub(r"\1", text) if len(text) <= LONGEST_SPELLED else text
 
 
 def _in_brackets(text: str, spelled: NumberFormat) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ import pandas as pd
 
 from gibbs_dp._extras import install_hint
 from gibbs_dp.io import text_tables
-from gibbs_dp.io.damage import reason
+from gibbs_dp.io.damage import parse_json, reason
 from gibbs_dp.io.numbers import NumberFormat, looks_like_a_code
 
 # Rows of a file in memory at once, and cells, where a CSV file has many columns.
@@ -336,11 +335,13 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
 
 def _index_of(metadata: Any) -> frozenset[str]:
     """Read in a Parquet file's metadata which columns pandas wrote for an index."""
+    text = (metadata or {}).get(b"pandas", b"{}").decode(errors="replace")
     try:
-        names = json.loads((metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
-    except (ValueError, AttributeError):
-        names = []
-    return frozenset(name for name in names if isinstance(name, str))
+        names = parse_json(text, dict).get("index_columns")
+    except ValueError:  # it says nothing
+        names = None
+    found = names if isinstance(names, list) else []
+    return frozenset(name for name in found if isinstance(name, str))
 
 
 def _check_one_column(path: str | os.PathLike[str], name: str, sep: str) -> None:

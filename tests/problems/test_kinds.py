@@ -347,6 +347,23 @@ def test_row_names_that_pandas_wrote_are_no_features(tmp_path, name):
         np.testing.assert_allclose(design(pd.read_csv(tmp_path / "t.csv")), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+        b"[]",
+        b'{"index_columns": 3}',
+        b'{"index_columns": [{}, 3, []]}',
+    ],
+)
+def test_what_a_file_says_of_row_names_may_be_anything(tmp_path, said):
+    held = pa.Table.from_pandas(frame(PRICES)).replace_schema_metadata({b"pandas": said})
+    pq.write_table(held, tmp_path / "t.parquet")
+    np.testing.assert_array_equal(design(tmp_path / "t.parquet"), design(frame(PRICES)))
+
+
 def test_numbers_of_rows_are_told():
     notes = table(frame(np.arange(N)), "y", "squared").notes
     assert any(note.startswith("feature 'a' numbers the rows; leave it out") for note in notes)
