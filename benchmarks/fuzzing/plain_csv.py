@@ -13,6 +13,8 @@ import pandas as pd
 # Digits of a whole number; more are text.
 LONGEST = 400
 NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?", re.ASCII)
+# Whole numbers with zeros in front stand for levels.
+CODE = re.compile("0[0-9]+")
 INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 FLAGS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISSING = frozenset(
@@ -73,7 +75,8 @@ def read(content: bytes, name: str, options: Mapping[str, Any]) -> pd.DataFrame:
 def _column(cells: list[str], absent: frozenset[str], decimal: str, is_text: bool) -> pd.Series:
     here = [cell for cell in cells if cell not in absent]
     plain = [cell.strip().replace(decimal, ".") for cell in here]
-    if not is_text and here and all(map(_is_number, plain)):
+    is_code = all(text.isdigit() for text in plain) and any(CODE.fullmatch(t) for t in plain)
+    if not is_text and not is_code and here and all(map(_is_number, plain)):
         return pd.Series(
             [None if c in absent else float(c.strip().replace(decimal, ".")) for c in cells],
             dtype=float,

@@ -41,6 +41,12 @@ SPELLING = options_of(
         "help": "texts that mean a missing value: their records become zeros",
         "metavar": "TEXT",
     },
+    thousands={
+        "help": "what stands between groups of three digits: , . _ ' or space",
+        "metavar": "MARK",
+        "shown": "nothing",
+    },
+    units={"help": "texts beside numbers that are dropped, such as $ EUR %", "metavar": "TEXT"},
 )
 TABLE = (
     Option(

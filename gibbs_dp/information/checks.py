@@ -17,6 +17,8 @@ Result = TypeVar("Result")
 
 Adjacency = Literal["replace-one", "add-remove"]
 
+# What empty cells, and missing values that were made texts, look like.
+_MISSING = frozenset(["", "nan", "NaN", "None", "NaT", "<NA>"])
 # Probabilities typed by hand rarely sum to one exactly; a larger gap is a mistake.
 SUM_TOLERANCE = 1e-9
 LARGEST_GAMMA = 1e100
@@ -295,3 +297,56 @@ def expm1(value: float) -> float:
     (0.0, inf)
     """
     return math.inf if value > 709.0 else math.expm1(value)
+
+
+def refuse_missing_labels(name: str, labels: Any) -> None:
+    """Raise ``ValueError`` where labels of groups are missing: they would be one more group.
+
+    Missing are None, NaN, NaT and pandas' NA, texts that are empty or spell one of these, and -1
+    among whole numbers from 0 on, which pandas' codes of categories have for it.
+
+    Parameters
+    ----------
+    name
+        The argument's name, for the error message.
+    labels
+        One for each row; an array or a sequence.
+
+    Examples
+    --------
+    >>> refuse_missing_labels("groups", ["ann", "bob", None, float("nan")])
+    Traceback (most recent call last):
+    ...
+    ValueError: groups: 2 of 4 labels are missing, the first in row 2 (counted from 0), and rows \
+without one are no group; leave these rows out, or give each a label of its own.
+    """
+    refuse_masked(name, labels)
+    given = (
+        list(labels) if isinstance(labels, (list, tuple)) else np.asarray(labels).ravel().tolist()
+    )
+    absent = np.fromiter(map(is_missing, given), bool, len(given))
+    if given and all(type(label) is int for label in given) and min(given) == -1:
+        absent = np.array(given) == -1
+    if absent.any():
+        raise ValueError(
+            f"{name}: {int(absent.sum())} of {absent.size} labels are missing, the first in row "
+            f"{int(absent.argmax())} (counted from 0), and rows without one are no group; leave "
+            "these rows out, or give each a label of its own."
+        )
+
+
+def is_missing(label: Any) -> bool:
+    """Say whether a label is missing.
+
+    >>> [is_missing(x) for x in (None, float("nan"), np.datetime64("NaT"), " ", "nan", 0, "na")]
+    [True, True, True, True, True, False, False]
+    """
+    if isinstance(label, (str, bytes)):
+        text = label.decode("latin-1") if isinstance(label, bytes) else label
+        return text.strip() in _MISSING
+    if label is None or type(label).__name__ == "NAType":
+        return True
+    try:
+        return bool(label != label)  # NaN and NaT
+    except (TypeError, ValueError):
+        return False

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.estimators.pareto import k_hat_limit
+from gibbs_dp.information.checks import refuse_missing_labels
 from gibbs_dp.io.html import plain
 from gibbs_dp.one_dataset.cautions import (
     CHAINS_DISAGREE,
@@ -55,8 +56,8 @@ def audit_log_likelihood(
     gamma
         Inverse temperature of the posterior that was sampled: the power of its likelihood.
     groups
-        A label for every example: whole groups are removed, as when a person has several rows.
-        Log-likelihoods of a group are added; ``n`` is the number of groups.
+        A label for every example, none missing: whole groups are removed, as when a person has
+        several rows. Log-likelihoods of a group are added; ``n`` is the number of groups.
     names
         What the examples are called; by default 0, 1, ... With ``groups`` they are called by
         their labels.
@@ -70,7 +71,7 @@ def audit_log_likelihood(
     ------
     ValueError
         If it is no table of finite numbers over chains, draws and examples, if draws or examples
-        are too few, and for a wrong number of labels.
+        are too few, and for a wrong number of labels, or missing ones of groups.
 
     Notes
     -----
@@ -98,6 +99,7 @@ def audit_log_likelihood(
     if groups is not None and names is not None:
         raise ValueError("names: groups are called by their labels; leave names out.")
     if groups is not None:
+        refuse_missing_labels("groups", groups)
         values, labels = add_groups(values, checked_labels("groups", groups, count))
         return audit_table(values, power, labels, "group")
     called = np.arange(count) if names is None else checked_labels("names", names, count)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gibbs_dp.io.numbers import NumberFormat
 from gibbs_dp.io.text_tables import UTF_8
 from gibbs_dp.privacy.cells import to_number, to_text
 from gibbs_dp.privacy.columns import Levels, Positive, text_keys
@@ -80,6 +81,33 @@ def missing_cells(
     mark = decimal.encode()
     has_numbers = any(isinstance(key, float) for key in absent)
     return lambda cell: to_text(cell) in absent or (has_numbers and to_number(cell, mark) in absent)
+
+
+def plain_cell(spelled: NumberFormat) -> Callable[[bytes], bytes]:
+    """Return what writes the number of a cell with a decimal point alone; no number stays none.
+
+    Parameters
+    ----------
+    spelled
+        How numbers are spelled.
+
+    Returns
+    -------
+    callable
+        From bytes to bytes.
+
+    Examples
+    --------
+    >>> plain = plain_cell(NumberFormat(thousands=",", units=("$",)))
+    >>> plain(b"$1,250"), plain(b"$12,50"), plain(b"nan")
+    (b'1250', b'', b'')
+    """
+
+    def plain(cell: bytes) -> bytes:
+        found = spelled.plain(cell.decode(UTF_8, "replace"))
+        return b"" if found is None else found[0].encode()
+
+    return plain
 
 
 def _same(line: bytes) -> bytes:

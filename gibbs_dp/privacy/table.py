@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.io.numbers import NumberFormat
 from gibbs_dp.io.text_tables import (
     UTF_8,
     byte_encoding,
@@ -20,7 +21,8 @@ from gibbs_dp.io.text_tables import (
     separator,
 )
 from gibbs_dp.privacy.cells import lines, read_line, split_cells
-from gibbs_dp.privacy.declared_cells import missing_cells, transcoder
+from gibbs_dp.privacy.columns import Column, Number, Range
+from gibbs_dp.privacy.declared_cells import missing_cells, plain_cell, transcoder
 from gibbs_dp.privacy.schema import Schema
 
 SEPARATORS = (b",", b";", b"\t", b"|")
@@ -44,6 +46,8 @@ def read_table(
     sep: str | None = None,
     encoding: str = UTF_8,
     na_values: Sequence[str] = (),
+    thousands: str | None = None,
+    units: Sequence[str] = (),
 ) -> tuple[Features, Labels] | Features:
     r"""Read a private CSV file record by record, as declared.
 
@@ -59,7 +63,8 @@ def read_table(
       ``|`` that finds all declared columns in the header (tab first for ``.tsv``), and may be
       quoted as in RFC 4180.
     - *Numbers* are finite decimal numbers in ASCII, such as ``-1``, ``.5`` or ``1e-3``, with
-      spaces or tabs around them: not ``nan``, ``inf``, ``1e999``, ``0x10``, ``1_000``, ``1,000``.
+      spaces or tabs around them: not ``nan``, ``inf``, ``1e999``, ``0x10``, ``1_000``, ``1,000``,
+      ``$5`` or ``10%``, unless ``thousands`` and ``units`` declare what these have.
     - *Texts* are compared byte by byte, as UTF-8 or in ``encoding``, without spaces and tabs around
       them.
     - *Dates* are days of the calendar, as the column's `Date` spells them.
@@ -84,6 +89,11 @@ def read_table(
         "cp1252".
     na_values
         Texts that mean a missing value, compared as levels are: "?" or "-9".
+    thousands
+        What stands between groups of three digits: "," or "." or "_" or "'" or a space.
+    units
+        Texts before or behind a number that are dropped: "$", "EUR", "%" (10% is then 10). Nothing
+        says whether records differ in them.
 
     Returns
     -------
@@ -116,11 +126,14 @@ def read_table(
     marks = None if sep is None else (separator(sep, decimal).encode(),)
     to_utf_8 = transcoder(byte_encoding(encoding))
     absent = missing_cells(na_values, schema, decimal)
+    if isinstance(units, str):
+        raise ValueError(f"units: give a list of texts, got {units!r}.")
+    spelled = NumberFormat(decimal, thousands, tuple(units))
     _check_kind(Path(path))
     with Path(path).open("rb") as file:
         header = _header(file, encoding)
         mark, places, width = _places(header, schema, Path(path), decimal, marks)
-        read_row = _row_reader(schema, mark, places, width, decimal.encode(), absent)
+        read_row = _row_reader(schema, mark, places, width, spelled, absent)
         values = array("d")
         for line in lines(file):
             values.extend(read_row(to_utf_8(line)))
@@ -134,12 +147,22 @@ def _row_reader(
     mark: bytes,
     places: Sequence[int],
     width: int,
-    decimal: bytes,
+    spelled: NumberFormat,
     is_absent: Callable[[bytes], bool] | None,
 ) -> Callable[[bytes], Row]:
     """Return the function that reads a record from its line, and from nothing else in the file."""
     columns = list(zip(places, schema.features.values(), strict=False))
     label, label_place = schema.label, places[-1]
+    of_number = plain_cell(spelled)
+
+    def how(column: Column | None) -> tuple[Callable[[bytes], bytes], bytes]:
+        """Return what makes a cell plain, and the decimal mark that it then has."""
+        if spelled.is_plain or not isinstance(column, Number | Range):
+            return _same, spelled.decimal.encode()
+        return of_number, b"."
+
+    hows = [how(column) for _, column in columns]
+    plain_label, label_mark = how(label)
     unreadable = _unreadable(schema)
     start = (1.0,) if schema.intercept else ()
 
@@ -150,17 +173,21 @@ def _row_reader(
         if is_absent is not None and any(is_absent(cells[place]) for place in places):
             return unreadable
         row: Row = start
-        for place, column in columns:
-            features = column.features(cells[place], decimal)
+        for (place, column), (plain, decimal) in zip(columns, hows, strict=True):
+            features = column.features(plain(cells[place]), decimal)
             if features is None:
                 return unreadable
             row += features
         if label is None:
             return row
-        y = label.label(cells[label_place], decimal)
+        y = label.label(plain_label(cells[label_place]), label_mark)
         return unreadable if y is None else (*row, y)
 
     return read_row
+
+
+def _same(cell: bytes) -> bytes:
+    return cell
 
 
 def _unreadable(schema: Schema) -> Row:

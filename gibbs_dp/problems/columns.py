@@ -11,12 +11,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from gibbs_dp.information.checks import refuse_missing_labels
 from gibbs_dp.io.damage import shown
-from gibbs_dp.problems.remedies import also, refuse_dates, remedy
+from gibbs_dp.io.numbers import PLAIN, NumberFormat
+from gibbs_dp.problems.kinds import Declared, refuse_meant, refuse_moments, remedies
 from gibbs_dp.problems.source import Source
 from gibbs_dp.problems.survey import MAX_LEVELS, Column, Missing, Survey, few, survey
 
 LossName = Literal["logistic", "hinge", "softmax", "squared", "absolute", "huber", "poisson"]
+CLASS_LOSSES = ("logistic", "hinge", "softmax")
+# Categories come back: each is in so many rows on average, where there are more than a few.
+ROWS_A_LEVEL, MOST_LIKELY = 3, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +76,14 @@ def encode(
     categorical: Sequence[str] = (),
     weights: str | None = None,
     group: str | None = None,
+    numbers: Sequence[str] = (),
+    spelled: NumberFormat = PLAIN,
 ) -> Encoded:
     """Encode a table in two passes, one to survey it and one to encode it.
 
     Numeric features are standardized; columns of text, and categorical ones, become 0/1
-    indicators of every level but the first; features with a single value are dropped. A logistic
+    indicators of every level but the first; texts that are all numbers are numbers, and those most
+    of which are are refused; features with a single value are dropped. A logistic
     or hinge target becomes 0/1 and a softmax target 0, 1, ...; counts are kept; other targets are
     standardized. Only a chunk of rows and the result are in memory.
 
@@ -95,6 +103,10 @@ def encode(
         Features whose numbers stand for levels.
     weights, group
         Columns of row weights and of groups of rows.
+    numbers
+        Columns that hold numbers, however they look: with zeros in front.
+    spelled
+        How texts spell numbers.
 
     Returns
     -------
@@ -114,29 +126,51 @@ def encode(
         if name not in used:
             raise ValueError(f"categorical: {name!r} is not among the features {few(used)}.")
     names = list(dict.fromkeys([*used, *(name for name in special.values() if name)]))
-    found = survey(source, names, categorical, missing)
+    for name in numbers:
+        if name not in names or name == group:
+            raise ValueError(f"numbers: {name!r} is not among the used columns {few(names)}.")
+        if name in categorical:
+            raise ValueError(f"numbers: {name!r} is also in categorical; leave one of them out.")
+    is_label_alone = group not in {*used, target, weights}
+    found = survey(
+        source,
+        names,
+        missing,
+        Declared(spelled, frozenset(categorical), frozenset(numbers)),
+        frozenset([target] if loss in CLASS_LOSSES else []),
+        group if is_label_alone else None,
+    )
     if found.num_rows == 0:
         why = "every row has a missing value" if found.num_dropped else "the table has no rows"
         raise ValueError(f"data: {why}; give at least two.")
     notes = []
+    left_out = [name for name in source.columns if name in source.index and name not in names]
+    if left_out and features is None:
+        notes.append(
+            f"row names that pandas wrote are no features: {few(left_out)} (list them in features "
+            "to use them)."
+        )
     if found.num_dropped and missing == "drop":
         share = found.num_dropped / (found.num_rows + found.num_dropped)
         notes.append(
             f"dropped {found.num_dropped} rows ({share:.1%}) with missing values: the rest may "
             "differ from them."
         )
-    kept, note = _varying([found.columns[name] for name in used], categorical)
+    kept, note = _varying([found.columns[name] for name in used], categorical, spelled)
     notes += note
-    to_target, num_classes, how = _target(found.columns[target], loss)
-    design, y, extra, numbers = _write(found, kept, target, to_target, [weights, group])
+    to_target, num_classes, how = _target(found.columns[target], loss, spelled)
+    texts = [c.name for c in found.columns.values() if c.was_text and c.name not in numbers]
+    if texts:
+        notes.append(f"texts are numbers, and used as these: {few(texts)}.")
+    design, y, extra, rows = _write(found, kept, target, to_target, [weights, group])
     return Encoded(
         design=design,
         y=y,
         num_classes=num_classes,
         weights=None if weights is None else _checked_weights(extra[weights], weights),
-        groups=None if group is None else pd.factorize(extra[group])[0],
+        groups=None if group is None else _groups(extra[group], group),
         notes=(*notes, how),
-        row_numbers=numbers if found.num_dropped else None,
+        row_numbers=rows if found.num_dropped else None,
     )
 
 
@@ -148,7 +182,7 @@ def _chosen_columns(
         if name not in known:
             raise ValueError(_no_column(role, name, known))
     if features is None:
-        chosen = [c for c in known if c not in special.values()]
+        chosen = [c for c in known if c not in special.values() and c not in source.index]
         if not chosen:
             raise ValueError(
                 f"features: the table has no column besides the target {special['target']!r}."
@@ -166,7 +200,7 @@ def _chosen_columns(
 
 
 def _varying(
-    columns: Sequence[Column], categorical: Sequence[str]
+    columns: Sequence[Column], categorical: Sequence[str], spelled: NumberFormat
 ) -> tuple[list[Column], list[str]]:
     """Find features with more than one value; return notes on the others, and on odd ones."""
     kept = [column for column in columns if len(column.levels) > 1]
@@ -174,29 +208,48 @@ def _varying(
     if not kept:
         raise ValueError(f"features: none of {few(constant)} varies; nothing can be learned.")
     for column in kept:
-        if column.name not in categorical:
-            refuse_dates(column)
-        if column.is_text and (column.has_many_levels or len(column.levels) == column.count):
-            size = f"over {MAX_LEVELS}" if column.has_many_levels else str(len(column.levels))
-            raise ValueError(
-                f"features: the text column {column.name!r} has {size} different values in "
-                f"{column.count} rows (at most {MAX_LEVELS}, each repeated, make categories); "
-                f"{remedy(column)}."
-            )
+        if column.is_text:
+            _check_levels(column, column.name in categorical, spelled)
     told = f"dropped features with a single value: {few(constant, len(constant))}."
     notes = [told] if constant else []
     notes += [
-        f"feature {column.name!r} is used as text{also(column)}."
+        f"feature {column.name!r} is used as text, for zeros in front of its numbers; list it in "
+        "numbers (--numbers) if it holds some."
         for column in kept
-        if column.name not in categorical and also(column)
+        if column.is_code and column.name not in categorical
+    ]
+    notes += [
+        f"feature {column.name!r} numbers the rows; leave it out with features unless their order "
+        "matters."
+        for column in kept
+        if not column.is_text and column.is_counting and column.count > MOST_LIKELY
     ]
     return kept, notes
 
 
-def _target(column: Column, loss: LossName) -> tuple[Any, int, str]:
+def _check_levels(column: Column, is_declared: bool, spelled: NumberFormat) -> None:
+    """Refuse a feature of texts that are no levels."""
+    name, size, count = column.name, len(column.levels), column.count
+    if not is_declared:
+        refuse_moments(name, column.levels)
+        if not column.is_code and not (column.is_category and column.is_spelled):
+            refuse_meant(name, column.levels, spelled)
+    is_many = not is_declared and size > max(MOST_LIKELY, count // ROWS_A_LEVEL)
+    if column.has_many_levels or is_many or size == count:
+        shown_size = f"over {MAX_LEVELS}" if column.has_many_levels else str(size)
+        told = "; if they are numbers, list it in numbers (--numbers)" if column.is_code else ""
+        raise ValueError(
+            f"features: the text column {name!r} has {shown_size} different values in {count} "
+            f"rows (at most {MAX_LEVELS}, each in {ROWS_A_LEVEL} rows on average, make "
+            "categories); group them or leave the column out"
+            f"{told or remedies(column.levels, spelled)}."
+        )
+
+
+def _target(column: Column, loss: LossName, spelled: NumberFormat) -> tuple[Any, int, str]:
     """Decide how to encode the target, into how many classes, and say so in a sentence."""
     name, levels = column.name, sorted(column.levels)
-    if loss in ("logistic", "hinge", "softmax"):
+    if loss in CLASS_LOSSES:
         _check_classes(column, loss)
         classes = ", ".join(f"{shown(str(level), 60)} -> {i}" for i, level in enumerate(levels))
         places = pd.Index(levels)
@@ -205,12 +258,13 @@ def _target(column: Column, loss: LossName) -> tuple[Any, int, str]:
             return places.get_indexer(values.astype(str) if column.is_text else values)
 
         count = len(levels) if loss == "softmax" else 0
-        return to_class, count, f"target {name!r}: {classes}."
+        odd = "" if column.is_spelled else remedies(column.levels, spelled)
+        return to_class, count, f"target {name!r}: {classes}{odd}."
     if column.is_text:
-        refuse_dates(column, "target")
+        refuse_moments(name, column.levels, "target")
         raise ValueError(
             f"target: column {name!r} holds text, but the {loss} loss needs numbers; "
-            f"for classes use the logistic or softmax loss{also(column)}."
+            f"for classes use the logistic or softmax loss{remedies(column.levels, spelled)}."
         )
     if column.std == 0:
         raise ValueError(f"target: every row of {name!r} is {column.mean:g}; nothing to predict.")
@@ -279,6 +333,12 @@ def _write(
             parts.append(frame[name].to_numpy())
         begin += len(frame)
     return design, y, {name: np.concatenate(parts) for name, parts in aside.items()}, numbers
+
+
+def _groups(labels: np.ndarray, name: str) -> Int[np.ndarray, " rows"]:
+    """Give groups numbers in the order of their first rows."""
+    refuse_missing_labels(f"group: column {name!r}", labels)
+    return np.asarray(pd.factorize(labels)[0])
 
 
 def _checked_weights(values: Any, name: str) -> Float[np.ndarray, " rows"]:

@@ -82,7 +82,7 @@ def with_days(source: Source, days: Mapping[str, str], spelled: DateFormat) -> S
             dated = [name for name in columns if name in first]
             yield frame.assign(**{k: _since(frame[k], first[k], spelled) for k in dated})
 
-    return Source(source.columns, chunks)
+    return Source(source.columns, chunks, source.index)
 
 
 def _since(column: pd.Series[Any], first: int, spelled: DateFormat) -> pd.Series[Any]:

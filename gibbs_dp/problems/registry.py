@@ -71,7 +71,7 @@ PROBLEMS: dict[str, Entry] = {
             },
             "missing": "rows with missing values",
             "categorical": {
-                "help": "features whose numbers are names of levels",
+                "help": "features whose values are names of levels",
                 "metavar": "COLUMN",
             },
             "weights": {"help": "column of row weights (not with --split)", "metavar": "COLUMN"},
@@ -84,7 +84,7 @@ PROBLEMS: dict[str, Entry] = {
                 "metavar": "MARK",
                 "shown": ", or by --decimal and .tsv",
             },
-            "decimal": {"help": "decimal mark of a CSV file, . or ,", "metavar": "MARK"},
+            "decimal": {"help": "decimal mark of numbers in text, . or ,", "metavar": "MARK"},
             "encoding": {"help": "of a CSV file, such as latin-1 or cp1252", "metavar": "NAME"},
             "na_values": {
                 "help": "texts that mean a missing value, beside NA, NaN and the empty one",
@@ -97,6 +97,19 @@ PROBLEMS: dict[str, Entry] = {
                 "is_repeatable": True,
             },
             "date_format": {"help": "how dates are spelled, as DD/MM/YYYY", "metavar": "FORMAT"},
+            "thousands": {
+                "help": "what stands between groups of three digits: , . _ ' or space",
+                "metavar": "MARK",
+                "shown": "nothing",
+            },
+            "units": {
+                "help": "texts beside numbers that are dropped, such as $ EUR % kg",
+                "metavar": "TEXT",
+            },
+            "numbers": {
+                "help": "columns that hold numbers, zeros in front of them or not",
+                "metavar": "COLUMN",
+            },
         },
     ),
 }

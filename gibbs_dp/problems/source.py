@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
 from gibbs_dp._extras import install_hint
 from gibbs_dp.io import text_tables
-from gibbs_dp.io.damage import reason
+from gibbs_dp.io.damage import parse_json, reason
+from gibbs_dp.io.numbers import NumberFormat, looks_like_a_code
 
 # Rows of a file in memory at once, and cells, where a CSV file has many columns.
 CHUNK_ROWS, CHUNK_CELLS = 65_536, 1 << 23
 # Characters of a column's name: every message about it shows it.
 LONGEST_NAME = 300
-# As a table spells a whole number; those beyond 64 bits pandas leaves as text.
-_WHOLE = r"\s*[+-]?[0-9]{1,400}\s*"
-# Characters of a number; more are text.
-LONGEST_NUMBER = 1000
+# How pandas calls the columns of row names that it writes to CSV and Parquet files.
+_INDEX = re.compile(r"Unnamed: [0-9]+|__index_level_[0-9]+__")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 PARQUET = (".parquet", ".pq")
 
 
@@ -36,10 +37,22 @@ class Source:
     chunks
         ``chunks(columns, text)`` yields frames of those columns in the order of the file, with
         those in ``text`` as spelled there, not as numbers.
+    index
+        Which of them are row names that pandas wrote, and no features unless named.
     """
 
     columns: tuple[str, ...]
     chunks: Callable[[Sequence[str], frozenset[str]], Iterator[pd.DataFrame]]
+    index: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A data frame of another library: polars, Arrow and others."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return it as a frame of pandas."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -52,11 +65,13 @@ class Spelling:
         Separator of a CSV file's cells. None: tab where the name ends in ``.tsv``, else semicolon
         where the decimal mark is a comma, else comma.
     decimal
-        Its decimal mark, "." or ",".
+        Decimal mark of numbers in text, "." or ",".
     encoding
         Its encoding.
     na_values
         Texts that mean a missing value, beside an empty cell, NA, NaN, null and pandas' others.
+    thousands, units
+        What is between groups of digits, and beside numbers, as in `NumberFormat`.
 
     Raises
     ------
@@ -68,6 +83,8 @@ class Spelling:
     decimal: str = "."
     encoding: str = text_tables.UTF_8
     na_values: tuple[str, ...] = ()
+    thousands: str | None = None
+    units: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         text_tables.decimal_mark(self.decimal)
@@ -80,6 +97,12 @@ class Spelling:
         text_tables.text_encoding(self.encoding)
         if self.sep is not None:
             text_tables.separator(self.sep, self.decimal)
+        NumberFormat(self.decimal, self.thousands, self.units)
+
+    @property
+    def numbers(self) -> NumberFormat:
+        """How texts spell numbers."""
+        return NumberFormat(self.decimal, self.thousands, self.units)
 
     def separator(self, path: str | os.PathLike[str]) -> str:
         """Return the separator of a file of that name."""
@@ -99,22 +122,22 @@ class Spelling:
         }
 
     def refuse_for(self, kind: str) -> None:
-        """Raise a ValueError if something is declared that only text has."""
+        """Raise a ValueError if something is declared that only files of text have."""
         default = Spelling()
-        for name in ("sep", "decimal", "encoding"):
+        for name in ("sep", "encoding"):
             if getattr(self, name) != getattr(default, name):
                 raise ValueError(f"{name}: it is of CSV files, and {kind} has none; leave it out.")
 
 
 def open_table(
-    data: str | os.PathLike[str] | pd.DataFrame, spelling: Spelling | None = None
+    data: str | os.PathLike[str] | pd.DataFrame | Frame, spelling: Spelling | None = None
 ) -> Source:
     """Open a CSV or Parquet file, or wrap a data frame.
 
     Parameters
     ----------
     data
-        A path, or a frame.
+        A path, or a frame of pandas or of a library that converts to it.
     spelling
         How it is written down.
 
@@ -129,18 +152,42 @@ def open_table(
         If a file is missing, empty, or not a table, or two columns share a name.
     """
     spelling = spelling or Spelling()
-    if isinstance(data, pd.DataFrame):
+    if not isinstance(data, (str, os.PathLike)):
         spelling.refuse_for("a data frame")
-        source = _without(_of_frame(data), spelling.na_values)
+        source = _of_frame(as_frame(data))
     elif not Path(data).exists():
         raise ValueError(f"data: there is no file {os.fspath(data)!r}.")
     elif Path(data).suffix.lower() in PARQUET:
         spelling.refuse_for("a Parquet file")
-        source = _without(_of_parquet(data), spelling.na_values)
+        source = _of_parquet(data)
     else:
         source = _of_csv(data, spelling)
     _check_names(source.columns)
-    return source
+    index = source.index.union(name for name in source.columns if _INDEX.fullmatch(name))
+    return replace(_without(source, spelling.na_values), index=index)
+
+
+def as_frame(data: Any) -> pd.DataFrame:
+    """Return a frame of pandas.
+
+    Raises
+    ------
+    ValueError
+        If it is something else, and does not convert to one.
+    """
+    if isinstance(data, pd.DataFrame):
+        return data
+    try:
+        found = data.to_pandas()
+    except Exception as error:
+        found = error
+    if not isinstance(found, pd.DataFrame):
+        why = f" ({reason(found)})" if isinstance(found, ImportError) else ""
+        raise ValueError(
+            f"data: give a path or a data frame, got {type(data).__name__}{why}; "
+            "pandas.DataFrame(...) makes one of columns."
+        )
+    return found
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -170,32 +217,28 @@ def _without(source: Source, na_values: Sequence[str]) -> Source:
     """Make values missing that are one of these texts, or the number that one is."""
     if not na_values:
         return source
-    numbers = [float(text) for text in na_values if is_number(text)]
+    plain = NumberFormat()
+    numbers = {number for text in na_values if (number := plain.number(text)) is not None}
+    texts = {text.strip() for text in na_values}
+
+    def is_absent(value: Any) -> bool:
+        if isinstance(value, str):
+            return value.strip() in texts
+        try:
+            return value in numbers
+        except (TypeError, ArithmeticError):  # lists, say
+            return False
+
+    def without(one: pd.Series[Any]) -> pd.Series[Any]:
+        if pd.api.types.is_numeric_dtype(one.dtype):
+            return one.mask(one.isin(numbers)) if numbers else one
+        return one.mask(one.map(is_absent).astype(bool))
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
         for frame in source.chunks(columns, text):
-            yield frame.apply(
-                lambda one: one.mask(
-                    one.isin(numbers if pd.api.types.is_numeric_dtype(one) else list(na_values))
-                )
-            )
+            yield frame.apply(without)
 
-    return Source(source.columns, chunks)
-
-
-def is_number(text: str, decimal: str = ".") -> bool:
-    """Say whether a text is a number.
-
-    >>> is_number("-9"), is_number("1,5"), is_number("1,5", ","), is_number("?")
-    (True, False, True, False)
-    """
-    if len(text) > LONGEST_NUMBER:  # Python takes the square of the length to read one
-        return False
-    try:
-        float(text.replace(decimal, "."))
-    except ValueError:
-        return False
-    return True
+    return Source(source.columns, chunks, source.index)
 
 
 def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
@@ -213,13 +256,19 @@ def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
             "name every column (also one of row names), or remove separators at the ends of lines."
         )
     size = max(1, min(CHUNK_ROWS, CHUNK_CELLS // len(header.columns)))
+    whole = {str(name) for name in header.columns if _is_whole(header[name])}
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
-        # All columns, as pandas cuts lines that are too long where it is told to use some.
-        kinds = dict.fromkeys(text & set(columns), "str")
+        # All columns, as pandas cuts lines that are too long where it is told to use some. Whole
+        # numbers as text, where codes with zeros in front show.
+        kinds = dict.fromkeys((text | whole) & set(columns), "str")
+        plain = whole & set(columns) - text
         with pd.read_csv(path, **options, dtype=kinds, chunksize=size) as reader:
             for frame in _while_readable(path, iter(reader)):
-                yield _with_whole_numbers(frame[list(columns)], text)
+                found = _with_whole_numbers(frame[list(columns)], text)
+                plain = {n for n in plain if pd.api.types.is_numeric_dtype(found[n])}
+                yield found
+        whole.difference_update(plain)  # they have none
 
     return Source(tuple(str(c) for c in header.columns), chunks)
 
@@ -233,16 +282,31 @@ def _spelled_names(path: str | os.PathLike[str], options: dict[str, Any]) -> lis
     return [str(name) for name in line.iloc[0] if name]
 
 
+def _is_whole(column: pd.Series[Any]) -> bool:
+    here = column.dropna()
+    is_number = pd.api.types.is_numeric_dtype(here) and not pd.api.types.is_bool_dtype(here)
+    return is_number and len(here) > 0 and bool((here >= 0).all() and (here % 1 == 0).all())
+
+
 def _with_whole_numbers(frame: pd.DataFrame, text: frozenset[str]) -> pd.DataFrame:
-    """Make numbers of columns of whole numbers that 64 bits do not hold, but for some columns."""
-    large = {}
-    for name, kind in frame.dtypes.items():
-        if name in text or pd.api.types.is_numeric_dtype(kind):
+    """Make numbers of columns of them that were read as text, but for some columns.
+
+    Those are whole numbers, also beyond 64 bits; none has zeros in front, which codes have.
+    """
+    found = {}
+    for name in map(str, frame.columns):
+        if name in text or pd.api.types.is_numeric_dtype(frame[name]):
             continue
         here = frame[name].dropna().astype(str)
-        if here[:1].str.fullmatch(_WHOLE).any() and here.str.fullmatch(_WHOLE).all():
-            large[str(name)] = frame[name].map(_to_float, na_action="ignore").astype(float)
-    return frame.assign(**large) if large else frame
+        if here.empty or not _WHOLE.fullmatch(here.iloc[0]):
+            continue
+        if any(map(looks_like_a_code, here[here.str.startswith("0")].unique())):
+            continue
+        is_short = here.str.fullmatch("[0-9]{1,18}").all()
+        numbers = here.astype("int64") if is_short else pd.to_numeric(here, errors="coerce")
+        if not numbers.isna().any():
+            found[name] = numbers.reindex(frame.index)
+    return frame.assign(**found) if found else frame
 
 
 def _of_parquet(path: str | os.PathLike[str]) -> Source:
@@ -252,23 +316,33 @@ def _of_parquet(path: str | os.PathLike[str]) -> Source:
         raise ValueError(
             f"data: Parquet files are read with pyarrow; {install_hint('pyarrow')}"
         ) from error
-    names = _guarded(path, lambda: pq.read_schema(path).names)
+    schema = _guarded(path, lambda: pq.read_schema(path))
 
     def frames(columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         # Checksums of pages, where the program that wrote them has written some.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=CHUNK_ROWS, columns=list(columns)):
-                yield batch.to_pandas()
+                # Without what pandas wrote of an index: it would be no column. Whole numbers stay
+                # so where some are missing: labels of groups have many digits.
+                plain = batch.replace_schema_metadata(None)
+                yield plain.to_pandas(integer_object_nulls=True)
 
     def chunks(columns: Sequence[str], text: frozenset[str]) -> Iterator[pd.DataFrame]:
         del text  # the file states its types
         yield from _while_readable(path, frames(columns))
 
-    return Source(tuple(names), chunks)
+    return Source(tuple(schema.names), chunks, _index_of(schema.metadata))
 
 
-def _to_float(value: Any) -> float:
-    return float(str(value))  # infinite where it is beyond all floating-point numbers
+def _index_of(metadata: Any) -> frozenset[str]:
+    """Read in a Parquet file's metadata which columns pandas wrote for an index."""
+    text = (metadata or {}).get(b"pandas", b"{}").decode(errors="replace")
+    try:
+        names = parse_json(text, dict).get("index_columns")
+    except ValueError:  # it says nothing
+        names = None
+    found = names if isinstance(names, list) else []
+    return frozenset(name for name in found if isinstance(name, str))
 
 
 def _check_one_column(path: str | os.PathLike[str], name: str, sep: str) -> None:

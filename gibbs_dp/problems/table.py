@@ -20,7 +20,7 @@ from gibbs_dp.model.losses import Loss
 from gibbs_dp.problems.base import Problem, normal_prior
 from gibbs_dp.problems.columns import LossName, encode
 from gibbs_dp.problems.dates import as_pairs, with_days
-from gibbs_dp.problems.source import Spelling, open_table
+from gibbs_dp.problems.source import Frame, Spelling, as_frame, open_table
 from gibbs_dp.problems.survey import Missing
 
 # Largest default dataset size: half the rows of a large table would take too long to sample.
@@ -28,7 +28,7 @@ MAX_N = 1000
 
 
 def table(
-    data: str | os.PathLike[str] | pd.DataFrame,
+    data: str | os.PathLike[str] | pd.DataFrame | Frame,
     target: str,
     loss: LossName = "logistic",
     features: Sequence[str] | None = None,
@@ -44,21 +44,30 @@ def table(
     na_values: Sequence[str] = (),
     date: Mapping[str, str] | Sequence[Sequence[str]] = (),
     date_format: str = ISO,
+    thousands: str | None = None,
+    units: Sequence[str] = (),
+    numbers: Sequence[str] = (),
 ) -> Problem:
     """Regression or classification on the rows of a table.
 
     Numeric features are standardized, columns of text become 0/1 indicators (all levels but the
-    first), and a column of ones is the intercept. A logistic or hinge target must have two values,
-    the smaller (or alphabetically first) of which becomes 0; a softmax target may have more;
-    counts (poisson) are kept; other targets are standardized, so that losses are in variances
-    (squared, huber) or standard deviations (absolute) of the target. Files are read a few
-    thousand rows at a time; only the encoded table stays in memory.
+    first), and a column of ones is the intercept. Decimal fractions, durations (in seconds) and
+    texts that are all numbers are numbers; where only most of a column's texts are, or by another
+    spelling, it is refused with the option that reads them, and so is a column of dates, times,
+    lists, records or bytes. Row names that pandas wrote are no features.
+
+    A logistic or hinge target must have two values, the smaller (or alphabetically first) of which
+    becomes 0; a softmax target may have more; counts (poisson) are kept; other targets are
+    standardized, so that losses are in variances (squared, huber) or standard deviations (absolute)
+    of the target. Files are read a few thousand rows at a time; only the encoded table stays in
+    memory.
 
     Parameters
     ----------
     data
         A CSV file (``sep``, ``decimal`` and ``encoding`` say how it is written), a Parquet file
-        (``.parquet``, ``.pq``) or a data frame.
+        (``.parquet``, ``.pq``) or a data frame: of pandas, or with ``to_pandas`` as those of polars
+        and Arrow have it.
     target
         The column to predict.
     loss
@@ -75,7 +84,8 @@ def table(
         "refuse" (default): a missing value in a used column is an error. "drop": such rows are left
         out, and a note says how many.
     categorical
-        Features whose numbers stand for levels, to be made indicators.
+        Features whose values stand for levels, to be made indicators: numbers, dates, or texts of
+        numbers.
     weights
         A column of numbers >= 0: rows are drawn with probability proportional to it (survey
         weights). Not with ``split``. Features and target are standardized without it.
@@ -86,7 +96,7 @@ def table(
         Separator of a CSV file's cells. None: tab where the name ends in ``.tsv``, else semicolon
         where the decimal mark is a comma, else comma.
     decimal
-        Decimal mark of a CSV file, "." or ",".
+        Decimal mark of numbers in text, "." or ",".
     encoding
         Encoding of a CSV file, such as "latin-1" or "cp1252".
     na_values
@@ -97,6 +107,15 @@ def table(
     date_format
         How dates are spelled, with YYYY, MM and DD: "DD/MM/YYYY". A time of day behind a date is
         dropped.
+    thousands
+        What stands between groups of three digits: "," or "." or "_" or "'" or a space. Without it
+        no mark is allowed there.
+    units
+        Texts beside numbers that are dropped: "$", "EUR", "%" (10% is then 10), "kg". All numbers
+        of a column must have the same.
+    numbers
+        Columns that hold numbers, however they look: texts with zeros in front, which are levels
+        otherwise, as codes are.
 
     Returns
     -------
@@ -120,18 +139,32 @@ def table(
     """
     if loss not in get_args(LossName):
         raise ValueError(f"loss: {loss!r} is not one of {', '.join(get_args(LossName))}.")
-    if isinstance(data, pd.DataFrame) and data.shape[0] == 0:
-        raise ValueError("data: the table has no rows; give at least two.")
+    if not isinstance(data, (str, os.PathLike)):
+        data = as_frame(data)
+        if data.shape[0] == 0:
+            raise ValueError("data: the table has no rows; give at least two.")
     days = as_pairs(date, categorical or ())
     if date_format != ISO and not days:
         raise ValueError(
             "date_format: it is of the columns that date names; name one, or leave it."
         )
-    if isinstance(na_values, str):
-        raise ValueError(f"na_values: give a list of texts, such as [{na_values!r}].")
-    source = open_table(data, Spelling(sep, decimal, encoding, tuple(na_values)))
-    source = with_days(source, days, DateFormat(date_format))
-    encoded = encode(source, target, loss, features, missing, categorical or (), weights, group)
+    for name, given in (("na_values", na_values), ("units", units), ("numbers", numbers)):
+        if isinstance(given, str):
+            raise ValueError(f"{name}: give a list of texts, such as [{given!r}].")
+    spelling = Spelling(sep, decimal, encoding, tuple(na_values), thousands, tuple(units))
+    source = with_days(open_table(data, spelling), days, DateFormat(date_format))
+    encoded = encode(
+        source,
+        target,
+        loss,
+        features,
+        missing,
+        categorical or (),
+        weights,
+        group,
+        numbers,
+        spelling.numbers,
+    )
     width = encoded.design.shape[1]
     if loss == "softmax":
         function: Loss = losses.SoftmaxCrossEntropy(encoded.num_classes)

@@ -11,8 +11,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from gibbs_dp.information import checks
 from gibbs_dp.model import losses
 from gibbs_dp.model.losses import Loss
+from gibbs_dp.sklearn.features import refuse_other_types
 from gibbs_dp.sklearn.leaks import leak
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel, as_classes
 from gibbs_dp.sklearn.plan import Facts, Plan
@@ -165,6 +167,8 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         ReleaseError
             If the chains fail; the charge stands.
         """
+        refuse_other_types("X", X)
+        checks.refuse_masked("y", y, is_private=True)
         rows, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         kept: list[str] = []

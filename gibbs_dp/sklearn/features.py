@@ -73,6 +73,48 @@ class Scaling:
         return np.asarray(coef), np.asarray(base - coef @ self.center)
 
 
+def refuse_other_types(name: str, given: Any) -> None:
+    """Raise a ValueError for types of arrays that would be cast to numbers of another meaning.
+
+    That is masked arrays, dates, durations and complex numbers, in an array or a column of a
+    frame. Types are public, and nothing is told of a value.
+
+    Parameters
+    ----------
+    name
+        The argument's name, for the error message.
+    given
+        An array, a list, or a frame.
+
+    Examples
+    --------
+    >>> refuse_other_types("X", np.array([["2020-01-01"]], "datetime64[D]"))
+    Traceback (most recent call last):
+    ...
+    ValueError: X: it holds dates or durations, which are no numbers; make numbers of them first, \
+such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).
+    """
+    checks.refuse_masked(name, given, is_private=True)
+    types: Any = getattr(given, "dtypes", None)
+    if hasattr(types, "items"):
+        parts = [(f"column {key!r}", dtype) for key, dtype in types.items()]
+    else:
+        parts = [("it", getattr(given, "dtype", None))]
+    for where, dtype in parts:
+        held = getattr(getattr(dtype, "categories", None), "dtype", dtype)  # of categories
+        kind = getattr(held, "kind", "")
+        if kind in ("m", "M") or str(held).startswith("period["):
+            raise ValueError(
+                f"{name}: {where} holds dates or durations, which are no numbers; make numbers of "
+                'them first, such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).'
+            )
+        if kind == "c":
+            raise ValueError(
+                f"{name}: {where} holds complex numbers (Complex data not supported); give real "
+                "and imaginary parts as columns."
+            )
+
+
 def declared_scaling(
     rows: Rows,
     bounds: Any,
@@ -169,6 +211,7 @@ def declared_pair(
     >>> declared_pair("bounds", {"b": (0, 1), "a": (2, 3)}, 2, ["a", "b"])
     (array([2., 0.]), array([3., 1.]))
     """
+    checks.refuse_masked(name, bounds)
     if isinstance(bounds, Mapping):
         bounds = _by_name(name, bounds, columns)
     try:

@@ -14,7 +14,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sklearn.base import PrivateEstimator
-from gibbs_dp.sklearn.features import declared_scaling
+from gibbs_dp.sklearn.features import declared_scaling, refuse_other_types
 from gibbs_dp.sklearn.plan import Facts, Mechanism, Plan
 from gibbs_dp.sklearn.posteriors import plan_chain, plan_posterior, plan_rejection
 from gibbs_dp.sklearn.rule import Choice
@@ -168,6 +168,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _predictions(self, X: Any) -> Float[np.ndarray, "draws rows outputs"]:
         """Linear predictions of every draw, of rows moved and shortened as in the fit."""
         check_is_fitted(self)
+        refuse_other_types("X", X)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(self.scaling_.features(rows) @ self.draws_)
 
@@ -241,6 +242,7 @@ def as_classes(classes: Any) -> np.ndarray:
     >>> as_classes(["yes", "no"]).tolist()
     ['no', 'yes']
     """
+    checks.refuse_masked("classes", classes)
     try:
         found = np.unique(np.asarray(list(classes)))
     except TypeError:

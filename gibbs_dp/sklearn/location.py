@@ -9,7 +9,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import validate_data
 
 from gibbs_dp.sklearn.base import PrivateEstimator
-from gibbs_dp.sklearn.features import declared_pair
+from gibbs_dp.sklearn.features import declared_pair, refuse_other_types
 from gibbs_dp.sklearn.leaks import leak
 from gibbs_dp.sklearn.plan import Facts
 
@@ -47,6 +47,7 @@ class PrivateLocation(PrivateEstimator):
         """Return rows in the unit cube, and the bounds that map there."""
         if self.adjacency != "replace-one":
             raise ValueError("adjacency: means and medians are for replace-one neighbours; use it.")
+        refuse_other_types("X", X)
         rows = validate_data(self, X, dtype=np.float64)
         self._check_target(len(rows))
         if self.bounds is None:

@@ -19,6 +19,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import gdp_at
+from gibbs_dp.sklearn.features import refuse_other_types
 from gibbs_dp.sklearn.lattice import FINENESS, add_noise, on_lattice
 from gibbs_dp.sklearn.location import PrivateLocation, Rows
 from gibbs_dp.sklearn.plan import Facts, direct
@@ -120,6 +121,7 @@ class GibbsMean(PrivateLocation):
             At most 0. Of private rows it is not private.
         """
         del y
+        refuse_other_types("X", X)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         return -float(np.mean(np.sum((rows - self.mean_) ** 2, axis=1)))
 

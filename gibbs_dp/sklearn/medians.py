@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from gibbs_dp.information.bounds import zcdp_from_range
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
+from gibbs_dp.sklearn.features import refuse_other_types
 from gibbs_dp.sklearn.lattice import FINENESS, on_lattice
 from gibbs_dp.sklearn.location import PrivateLocation, Rows
 from gibbs_dp.sklearn.plan import SECRET, Facts
@@ -106,6 +107,7 @@ class GibbsMedian(PrivateLocation):
             At most 0. Of private rows it is not private.
         """
         del y
+        refuse_other_types("X", X)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         return -float(np.mean(np.sum(np.abs(rows - self.median_), axis=1)))
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from gibbs_dp.model import losses
 from gibbs_dp.model.losses import Loss
-from gibbs_dp.sklearn.features import declared_pair
+from gibbs_dp.sklearn.features import declared_pair, refuse_other_types
 from gibbs_dp.sklearn.leaks import leak
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel
 from gibbs_dp.sklearn.plan import Facts, Plan
@@ -138,6 +138,8 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         ReleaseError
             If the chains fail; the charge stands.
         """
+        refuse_other_types("X", X)
+        refuse_other_types("y", y)
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         kept: list[str] = []
         if self.y_bounds is None:

@@ -44,6 +44,9 @@ def folder(tmp_path, monkeypatch):
     good.assign(ill="no").to_csv("one_class.csv", index=False)
     good.assign(age=[np.nan, *good["age"][1:]]).to_csv("missing.csv", index=False)
     good.iloc[:0].to_csv("no_rows.csv", index=False)
+    good.assign(age=[f"${k % 7}.99" for k in range(20)]).to_csv("dollars.csv", index=False)
+    good.assign(age=["?", *map(str, range(30, 49))]).to_csv("question.csv", index=False)
+    good.assign(age=[f"{k % 7},250.00" for k in range(20)]).to_csv("thousands.csv", index=False)
     (tmp_path / "empty.csv").touch()
     (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
     (tmp_path / "file").touch()
@@ -56,6 +59,12 @@ ILL = ("audit", "--target", "ill", "--data")
 MINE = ("audit", "--problem")
 
 CASES = {
+    "dollars": ((*ILL, "dollars.csv"), "(--units '$')"),
+    "dollars sampled": (("sample", "--target", "ill", "--data", "dollars.csv"), "(--units '$')"),
+    "question mark": ((*ILL, "question.csv"), "name it with na_values (--na-values)"),
+    "thousands": ((*ILL, "thousands.csv"), "(--thousands ,)"),
+    "no mark of thousands": ((*ILL, "good.csv", "--thousands", "x"), "thousands: 'x' cannot stand"),
+    "no numbers": ((*ILL, "good.csv", "--numbers", "city"), "'city' holds texts that are none"),
     "nothing named": (("audit",), "no problem is named"),
     "unknown problem": (("audit", "nope"), "no problem 'nope'"),
     "unknown command": (("frob",), "no command 'frob'"),

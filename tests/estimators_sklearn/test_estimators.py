@@ -385,3 +385,61 @@ def test_a_missing_library_is_found_before_the_charge(estimator, tmp_path, monke
     with pytest.raises(ValueError, match="opendp"):
         estimator.fit(x, y)
     assert ledger.spent()["epsilon"] == 0
+
+
+NO_NUMBERS = {
+    "masked": (np.ma.array([1.0, 2.0, -999.0] * 20), "a masked array, whose mask would be lost"),
+    "nothing masked": (np.ma.array([1.0, 2.0, 3.0] * 20), "a masked array, whose mask would be"),
+    "dates": (np.array(["2020-01-01"] * 60, "datetime64[D]"), "holds dates or durations"),
+    "durations": (np.arange(60).astype("timedelta64[s]"), "holds dates or durations"),
+    "complex": (np.ones(60) + 1j, "Complex data not supported"),
+}
+IN_FRAMES = {
+    "zones": pd.date_range("2020-01-01", periods=60, tz="Asia/Tokyo"),
+    "periods": pd.period_range("2020-01", periods=60, freq="M"),
+    "categories": pd.Categorical(pd.date_range("2020-01-01", periods=60)),
+    "of Arrow": pd.array(pd.to_timedelta(np.arange(60), "s"), dtype="duration[ms][pyarrow]"),
+}
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_what_is_no_number_is_refused_before_it_is_one(case):
+    """Masks were dropped, and dates counted in nanoseconds, moved to the end of the bounds."""
+    values, sentence = NO_NUMBERS[case]
+    x, y = np.linspace(0, 1, 60)[:, None], np.linspace(0, 1, 60)
+    column = values[:, None]
+    numbers = {"y_bounds": (0.0, 1.0)}
+    for fit in (
+        lambda: GibbsRegressor(1.0, bounds=(0.0, 1.0), **numbers).fit(column, y),
+        lambda: GibbsRegressor(1.0, bounds=(0.0, 1.0), **numbers).fit(x, values),
+        lambda: GibbsClassifier(1.0, bounds=(0.0, 1.0), classes=[0, 1]).fit(column, y > 0.5),
+        lambda: GibbsMean(1.0, bounds=(0.0, 1.0)).fit(column),
+        lambda: GibbsMedian(1.0, bounds=(0.0, 1.0)).fit(column),
+    ):
+        with pytest.raises(ValueError, match=f"^[Xy]: .*{sentence}") as told:
+            fit()
+        assert "\n" not in str(told.value)
+        assert "1.0" not in str(told.value)  # nothing is told of a value
+
+
+@pytest.mark.parametrize("case", IN_FRAMES)
+def test_columns_of_frames_that_are_no_numbers_are_refused_by_name(case):
+    frame = pd.DataFrame({"one": np.linspace(0, 1, 60), "when": IN_FRAMES[case]})
+    model = GibbsMean(1.0, bounds=(0.0, 1.0))
+    with pytest.raises(ValueError, match="X: column 'when' holds dates or durations"):
+        model.fit(frame)
+
+
+def test_masked_declarations_and_labels_are_refused():
+    x, y = np.linspace(0, 1, 60)[:, None], np.array([0, 1] * 30)
+    masked = np.ma.array([0, 1], mask=[False, True])
+    for model, labels, name in (
+        (GibbsClassifier(1.0, bounds=(0.0, 1.0), classes=[0, 1]), np.ma.array(y), "y"),
+        (GibbsClassifier(1.0, bounds=(0.0, 1.0), classes=masked), y, "classes"),
+        (GibbsClassifier(1.0, bounds=masked, classes=[0, 1]), y, "bounds"),
+    ):
+        with pytest.raises(ValueError, match=f"{name}: a masked array"):
+            model.fit(x, labels)
+    fitted = GibbsMean(1.0, bounds=(0.0, 1.0)).fit(x)
+    with pytest.raises(ValueError, match="X: a masked array"):
+        fitted.score(np.ma.array(x))

@@ -1,7 +1,12 @@
+import pathlib
+import tempfile
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from scipy import stats
 
 import gibbs_dp as gdp
@@ -309,3 +314,107 @@ def test_groups_stay_on_one_side_and_every_group_is_as_likely():
 def test_weights_and_groups_that_do_not_fit_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         populations.Table(np.arange(3.0), **options)
+
+
+# -- labels of groups ---------------------------------------------------------------------------
+
+LOG_LIKELIHOOD = np.random.default_rng(2).normal(size=(2, 100, 6))
+GROUPED = pd.DataFrame({"a": np.arange(6.0) ** 2, "y": [0, 1, 0, 1, 0, 1]})
+
+
+def of_a_table(labels):
+    return populations.Table(np.arange(6.0), replace=False, groups=labels)
+
+
+def as_declared(labels):
+    """Labels as the annotations have them; the checks of types in tests refuse others."""
+    return labels if isinstance(labels, (list, np.ndarray)) else list(labels)
+
+
+def of_draws(labels):
+    return gdp.audit_log_likelihood(LOG_LIKELIHOOD, groups=as_declared(labels))
+
+
+def of_inference_data(labels):
+    held = xr.Dataset({"y": (("chain", "draw", "row"), LOG_LIKELIHOOD)})
+    return gdp.audit_inference_data(
+        xr.DataTree.from_dict({"/log_likelihood": held}), group=as_declared(labels)
+    )
+
+
+def of_a_coordinate(labels):
+    # xarray holds arrays of NumPy
+    kept = labels if isinstance(labels, np.ndarray) else np.asarray(pd.Series(labels))
+    held = xr.Dataset(
+        {"y": (("chain", "draw", "row"), LOG_LIKELIHOOD)}, coords={"person": ("row", kept)}
+    )
+    return gdp.audit_inference_data(
+        xr.DataTree.from_dict({"/log_likelihood": held}), group="person"
+    )
+
+
+def of_a_frame(labels):
+    frame = GROUPED.assign(who=pd.Series(labels))
+    return gdp.problems.build_problem("table", data=frame, target="y", split=True, group="who")
+
+
+def of_a_file(labels):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "t.parquet"
+        pd.DataFrame(GROUPED.assign(who=pd.Series(labels))).to_parquet(path)
+        return gdp.problems.build_problem("table", data=path, target="y", split=True, group="who")
+
+
+TAKE_GROUPS = [of_a_table, of_draws, of_inference_data, of_a_coordinate, of_a_frame, of_a_file]
+NAN = float("nan")
+# Two of six are missing.
+MISSING_LABELS = {
+    "NaN": [0, 0, 1, 1, NAN, NAN],
+    "NaN among texts": ["a", "a", "b", "b", NAN, NAN],
+    "floats": np.array([0, 0, 1, 1, NAN, NAN]),
+    "None": ["a", "a", "b", "b", None, None],
+    "NA": pd.array([0, 0, 1, 1, None, None], dtype="Int64"),
+    "NA of objects": ["a", "a", "b", "b", pd.NA, pd.NA],
+    "texts": pd.array(["a", "a", "b", "b", None, None], dtype="string"),
+    "NaT": pd.to_datetime(["2020-01-01", "2020-01-01", "2020-01-02", "2020-01-02", None, None]),
+    "categories": pd.Categorical(["a", "a", "b", "b", None, None]),
+    "codes of categories": pd.Categorical(["a", "a", "b", "b", None, None]).codes,
+    "texts that NumPy made": np.array(["a", "a", "b", "b", NAN, NAN]),
+    "empty texts": ["a", "a", "b", "b", "", "  "],
+    "a series": pd.Series(["a", "a", "b", "b", None, None]),
+}
+
+
+@pytest.mark.parametrize("door", TAKE_GROUPS)
+@pytest.mark.parametrize("case", MISSING_LABELS)
+def test_rows_without_a_label_are_no_group(door, case):
+    """They were one more person, often the most exposed one."""
+    with pytest.raises(ValueError, match=r"2 of 6 labels are missing|missing values in who \(2\)"):
+        door(MISSING_LABELS[case])
+
+
+@pytest.mark.parametrize("door", TAKE_GROUPS)
+@pytest.mark.parametrize(
+    "labels",
+    [[7, 7, 8, 8, 9, 9], np.array(["a", "a", "b", "b", "Nan", "Nan"]), [-2, -2, -1, -1, 0, 0]],
+)
+def test_other_labels_are_groups(door, labels):
+    found = door(labels)
+    if door in (of_a_table, of_a_frame, of_a_file):
+        held = found if door is of_a_table else found.population
+        assert np.unique(held.groups).tolist() == [0, 1, 2]
+    else:
+        assert "3 groups" in repr(found)
+
+
+def test_masked_labels_and_weights_are_refused():
+    masked = np.ma.array([0, 0, 1, 1, 2, 2], mask=[0, 0, 0, 0, 1, 1])
+    for options in (
+        {"replace": False, "groups": masked},
+        {"weights": masked + 1.0},
+        {"row_numbers": masked},
+    ):
+        with pytest.raises(ValueError, match=r"Table\((groups|weights|row_numbers)\): a masked"):
+            populations.Table(np.arange(6.0), **options)
+    with pytest.raises(ValueError, match="groups: a masked array"):
+        of_draws(masked)

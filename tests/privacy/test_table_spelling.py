@@ -17,12 +17,16 @@ SCHEMA = Schema(
 )
 NAMES = ["id", "größe", "aufnahme", "stadt", "krank"]
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "cp437", "mac-roman")
-SPELLINGS = ({}, {"sep": "^"}, {"sep": ";", "decimal": ","}, {"na_values": ["?", "-9"]})
+SPELLINGS = (
+    *({}, {"sep": "^"}, {"sep": ";", "decimal": ","}, {"na_values": ["?", "-9"]}),
+    {"thousands": "_", "units": ["$", "%"], "decimal": ",", "sep": ";"},
+)
 
 PIECES = st.sampled_from(
     [
         *(b",", b";", b"^", b'"', b'""', b" ", b"\t", b"\r", b"\x85", b"\0", b"\x81", b"\xff\xfe"),
         *(b"\xc3\xb6", b"\xf6", b"?", b"-9", b"2020-02-30", b"2020-07-02", b"01/02/2020", b"ja"),
+        *(b"$", b"1_000"),
         *("2020-٠١-01".encode(), b"9999-12-31", b"0000-00-00", b"2020-07-02T10:00", b"\x1b$B"),
     ]
 )
@@ -166,3 +170,53 @@ def test_arguments_and_headers_are_refused_and_records_never(file, case):
 def test_days_that_make_no_sense(arguments, message):
     with pytest.raises(ValueError, match=message):
         Date(*arguments)
+
+
+NUMBERS = Schema(
+    {"price": Number(-5000.0, 5000.0), "tier": Levels(["$5", "$9"])}, "share", Range(0.0, 100.0)
+)
+CELLS = {
+    b"$1,250.50": 1250.5,
+    b"-$1,250": -1250.0,
+    b"$-3": -3.0,
+    b"1250": 1250.0,
+    b" EUR 7 ": 7.0,
+    b"7 \xe2\x82\xac": 7.0,
+    b"$12,50": None,
+    b"1_250": None,
+    b"$1,250 $": None,
+    b"($3)": None,
+    b"$": None,
+    b"": None,
+    b"$nan": None,
+    b"$1e999": None,
+    b"\xff$3": None,
+    b"-9": None,
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_marks_and_units_of_numbers_are_read_where_they_are_declared(file, cell):
+    """And levels keep theirs; a record that cannot be read is zeros, whatever the others are."""
+    options = {"thousands": ",", "units": ["$", "EUR", "\u20ac", "%"], "na_values": ["-9"]}
+    file.write_bytes(b'price,tier,share\n"' + cell + b'",$9,10%\n2,$5,5\n')
+    x, y = read_table(file, NUMBERS, **options)
+    assert x[1].tolist() == [1.0, 2.0, 0.0]
+    assert y[1] == 0.05
+    wanted = CELLS[cell]
+    assert x[0].tolist() == ([0.0] * 3 if wanted is None else [1.0, wanted, 1.0])
+    assert y[0] == (0.0 if wanted is None else 0.1)
+    plain, _ = read_table(file, NUMBERS)
+    assert not plain[0].any()
+
+
+def test_declared_marks_must_make_sense(file):
+    file.write_bytes(b"price,tier,share\n1,$5,5\n")
+    for options, message in (
+        ({"thousands": "."}, "thousands: '.' cannot stand between groups of digits"),
+        ({"thousands": ";"}, "thousands: ';' cannot stand between groups of digits"),
+        ({"units": "$"}, r"units: give a list of texts, got '\$'"),
+        ({"units": ["5"]}, "units: '5' is no unit"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_table(file, NUMBERS, **options)

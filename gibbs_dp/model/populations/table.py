@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from gibbs_dp.information.checks import refuse_masked
+from gibbs_dp.information.checks import refuse_masked, refuse_missing_labels
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.populations.alias import alias_table
 
@@ -32,7 +32,8 @@ class Table:
         With replacement: ``[num_rows]`` numbers >= 0; a row is drawn with probability
         proportional to its weight, as if it were in the table that many times.
     groups
-        In split mode: ``[num_rows]`` integers; rows of one group stay on one side. Training sets
+        In split mode: ``[num_rows]`` labels, none of them missing; rows of one group stay on one
+        side. Training sets
         are then whole groups in random order (the last one cut to fit), whose rows depend on each
         other: only the whole dataset can be replaced, and audits need ``group_size = n``.
     row_numbers
@@ -79,7 +80,8 @@ class Table:
                     "Table(groups): rows drawn with replacement may be on both sides anyway; "
                     "use split mode (replace=False, --split)."
                 )
-            codes = np.unique(self._column(self.groups, "groups"), return_inverse=True)[1]
+            refuse_missing_labels("Table(groups)", self.groups)
+            codes = _codes(self._column(self.groups, "groups"))
             object.__setattr__(self, "groups", jnp.asarray(codes))
             object.__setattr__(self, "_group_sizes", _sizes(codes))
         if self.row_numbers is not None:
@@ -187,6 +189,12 @@ class Table:
             parts.append(mixed[jax.lax.dynamic_slice(order, (begin,), (n,))])
             begin = jnp.searchsorted(rank, rank[begin + n - 1], side="right")
         return jnp.concatenate(parts)[: n + num_ghosts]
+
+
+def _codes(labels: np.ndarray) -> Int[np.ndarray, " rows"]:
+    """Give groups numbers; labels of several types are compared as texts."""
+    held = labels.astype(str) if labels.dtype.kind == "O" else labels
+    return np.asarray(np.unique(held, return_inverse=True)[1])
 
 
 def _sizes(codes: Int[np.ndarray, " rows"]) -> tuple[int, int]:
