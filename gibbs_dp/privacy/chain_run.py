@@ -14,8 +14,8 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.projection import in_theta
 from gibbs_dp.privacy.chain import chain_guarantee
-from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.noise import secret_key
 from gibbs_dp.privacy.private_data import clip_data, dataset_size, num_rows
 from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
 from gibbs_dp.sampling.kernels import SGLD, ULA
