@@ -19,7 +19,7 @@ from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
-from gibbs_dp.privacy.private_data import dataset_size
+from gibbs_dp.privacy.private_data import dataset_size, unobserved
 from gibbs_dp.privacy.releases.checks import EXACT_DRAW, FLOAT_ARITHMETIC, require_accepted
 from gibbs_dp.privacy.releases.steps import ReleaseError
 from gibbs_dp.sklearn.leaks import Family, leak, warn_again
@@ -147,7 +147,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 ledger, guarantee, purpose=self.purpose or f"fit of {type(self).__name__}"
             )
         try:
-            thetas = draw(x, y, noise)
+            with unobserved():
+                thetas = draw(x, y, noise)
         except Exception:
             thetas = None  # the error's message may quote the data
         if thetas is None or not np.isfinite(thetas).all():

@@ -71,6 +71,9 @@ class GibbsMean(PrivateLocation):
     def fit(self, X: Any, y: Any = None) -> GibbsMean:
         """Draw the means of ``X [rows, columns]``; ``y`` is ignored.
 
+        Where bounds are declared, nothing that depends on a record is warned of or raised: a cell
+        that is no number counts as the middle of its bounds.
+
         Parameters
         ----------
         X

@@ -1,5 +1,6 @@
 """Releases lie on a lattice that every table reaches: last bits tell nothing."""
 
+import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,6 +10,14 @@ from gibbs_dp.sklearn import GibbsClassifier, GibbsMean
 from gibbs_dp.sklearn.medians import draw_median
 from gibbs_dp.sklearn.plan import Facts
 from gibbs_dp.sklearn.sums import coded_sum, plan_direction
+
+
+@pytest.fixture(autouse=True)
+def without_type_checks():
+    """Thousands of draws: the checks of types would take most of the time."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def is_on_lattice(values):

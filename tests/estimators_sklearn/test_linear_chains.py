@@ -132,9 +132,7 @@ def test_a_tempered_prior_would_be_seen():
     """The known-wrong variant: gamma on the prior too."""
     x, y = examples(1, n=15)
     total = TotalLoss(EVERY["squared"], 0.05, x, y)
-    wrong = draw_posterior(
-        Target(total, GaussianChart(0.8 / 0.05**0.5)), NUM_DRAWS, SeededNoise(5)
-    )
+    wrong = draw_posterior(Target(total, GaussianChart(0.8 / 0.05**0.5)), NUM_DRAWS, SeededNoise(5))
     precision = 0.8**-2 + 2 * 0.05 * float((x**2).sum())
     mean = 2 * 0.05 * float(x[:, 0] @ y) / precision
     assert stats.kstest(wrong[:, 0], stats.norm(mean, precision**-0.5).cdf).pvalue < LEVEL
