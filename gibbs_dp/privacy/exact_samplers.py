@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -136,6 +137,10 @@ class _Uniform:
         low = self._digits >> (self._count - bits)
         return low, low + 1
 
+    def half_square(self, bits: int) -> tuple[int, int]:
+        low, high = self.enclosure(bits)
+        return low**2 >> (bits + 1), (high**2 >> (bits + 1)) + 1
+
 
 def _is_below(chance: Enclosure, parts: int, source: Bits) -> bool:
     """Return True with probability ``chance / parts``."""
@@ -187,14 +192,9 @@ def _half_normal(source: Bits) -> _Real:
         if not is_exp(k * (k - 1), 2, source):
             continue
         fraction = _Uniform(source)
-
-        def half_square(bits: int, fraction: _Uniform = fraction) -> tuple[int, int]:
-            low, high = fraction.enclosure(bits)
-            return low**2 >> (bits + 1), (high**2 >> (bits + 1)) + 1
-
         # exp(-x (2 k + x) / 2), one coin after another.
         if all(_is_exp_of(fraction.enclosure, source) for _ in range(k)) and _is_exp_of(
-            half_square, source
+            fraction.half_square, source
         ):
             return _Real(k, fraction)
 
@@ -302,20 +302,22 @@ def weighted_choice(
         index = int(inside[place])
         exponent = rate * (Fraction(float(costs[index])) - Fraction(least))
         factor = unit * int(sizes[index]) / int(offers[place])
-        if _is_below(_enclosed(factor, exponent), 1, source):
+        if _is_below(_Chance(factor, exponent).enclosure, 1, source):
             return index
 
 
-def _enclosed(factor: Fraction, exponent: Fraction) -> Enclosure:
-    """Bounds of ``factor exp(-exponent)``; decimal's exponential is rounded correctly."""
+class _Chance(NamedTuple):
+    """``factor exp(-exponent)``, a number of [0, 1]; decimal's exponential is rounded correctly."""
 
-    def enclosure(bits: int) -> tuple[int, int]:
-        if exponent > FAR:
+    factor: Fraction
+    exponent: Fraction
+
+    def enclosure(self, bits: int) -> tuple[int, int]:
+        if self.exponent > FAR:
             return 0, 1
         context = Context(prec=bits // 3 + 60)
-        power = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))
-        value = factor * Fraction(context.exp(power)) * 2**bits
+        numerator, denominator = self.exponent.as_integer_ratio()
+        power = context.divide(Decimal(-numerator), Decimal(denominator))
+        value = self.factor * Fraction(context.exp(power)) * 2**bits
         error = value / 10 ** (bits // 3 + 40)  # a million units in the last place of the power
         return int(value - error), int(value + error) + 1
-
-    return enclosure

@@ -40,6 +40,7 @@ Number = float | Fraction
 
 # Steps of the lattice for rows in a unit of 1.
 FINENESS = 2**30
+LARGEST = float(np.finfo(np.float64).max)
 # All doubles are multiples of its inverse.
 DOUBLES = 2**1074
 # Scales are computed in doubles, as sensitivity / epsilon: what that may lose is put back.
@@ -283,7 +284,7 @@ def to_double(number: Fraction) -> float:
     try:
         return number.numerator / number.denominator
     except OverflowError:
-        return math.copysign(float(np.finfo(np.float64).max), number)
+        return LARGEST if number > 0 else -LARGEST
 
 
 def _steps(value: Number) -> int:
