@@ -1,4 +1,3 @@
-import os
 import stat
 
 import jax
@@ -54,7 +53,7 @@ def test_the_cache_is_open_to_its_owner_alone(monkeypatch, cache_setting, tmp_pa
     session.enable_compilation_cache()
     assert jax.config.jax_compilation_cache_dir == str(folder)
     for place in (folder, folder.parent, folder.parent.parent):
-        assert stat.S_IMODE(os.stat(place).st_mode) == 0o700
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
 
 
 def test_a_cache_that_is_a_link_is_not_used(monkeypatch, cache_setting, tmp_path):
