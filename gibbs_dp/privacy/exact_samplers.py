@@ -56,6 +56,11 @@ def is_exp(a: int, b: int, source: Bits) -> bool:
         Not negative, and positive.
     source
         Of random bits.
+
+    Returns
+    -------
+    bool
+        An exact coin.
     """
     while a > b:
         if not _is_exp_below_one(1, 1, source):

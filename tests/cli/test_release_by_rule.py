@@ -96,6 +96,7 @@ def test_numbers_without_ends_need_room_beside_the_intercept(tmp_path):
 CELLS = ("50", "1.7e308", "-1e999", "nan", "5e-324", "", "text", '"', "1" * 400)
 
 
+@pytest.mark.trust
 def test_no_cell_changes_what_is_said(run, tmp_path, monkeypatch):
     """Of a table and its neighbours: the same status, keys and words, and nothing on stderr."""
     monkeypatch.chdir(tmp_path)
