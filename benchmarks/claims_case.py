@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-import numpy as np
 from lower_bounds import LEVEL, Runs, Scores, lower_bound
 
 from gibbs_dp.privacy.inverse import epsilon_at
@@ -91,8 +90,14 @@ def patched(*what: tuple[Any, str, Any]) -> Copy:
 
 
 def quieter(module: Any, factor: float) -> AbstractContextManager[Any]:
-    """Copy in which all OpenDP noise that a file adds is divided by a factor."""
-    names = ("laplace_release", "gaussian_release", "gumbel_argmax_release")
+    """Copy in which all noise that a file adds is divided by a factor."""
+    names = (
+        "add_laplace",
+        "laplace_release",
+        "gaussian_release",
+        "argmax_release",
+        "exponential_release",
+    )
     return patched(
         *(
             (module, name, _divided(getattr(module, name), factor))
@@ -100,22 +105,6 @@ def quieter(module: Any, factor: float) -> AbstractContextManager[Any]:
             if hasattr(module, name)
         )
     )()
-
-
-def in_blocks(module: Any, block: int = 20_000) -> Copy:
-    """Leave the library as it is, but for Laplace noise that is drawn for many calls at once.
-
-    A call for one number takes several times as long as the number; the source and its law are the
-    same, and numbers are used once, in the order in which they came.
-    """
-    real, kept = module.laplace_release, {}
-
-    def release(values: np.ndarray, scale: float) -> np.ndarray:
-        if len(kept.get(scale, ())) < len(values):
-            kept[scale] = real(np.zeros(block), scale).tolist()
-        return values + np.array([kept[scale].pop() for _ in range(len(values))])
-
-    return patched((module, "laplace_release", release))
 
 
 def _divided(release: Callable[..., Any], factor: float) -> Callable[..., Any]:

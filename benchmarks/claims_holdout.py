@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from claims_case import Case, in_blocks, patched, quieter
+from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, known, straight
 
 from gibbs_dp import Ledger, Thresholdout, adaptive
@@ -102,20 +103,20 @@ def of_answers(questions: Questions) -> Score:
 # -- broken copies ---------------------------------------------------------------------------------
 
 
-def kept_noise(self: Any, mean_train: float, mean_holdout: float) -> tuple[float, bool]:
+def kept_noise(self: Any, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
     """`Thresholdout._one`, with one noise for the gaps of all queries."""
     if not hasattr(self, "kept"):
-        self.kept = thresholdout.laplace_release(np.zeros(1), 4 * self.sigma)[0]
-    if abs(mean_holdout - mean_train) + self.kept <= self._noisy_threshold:
+        self.kept = thresholdout.add_laplace(0.0, 4 * self.sigma)
+    if abs(mean_holdout - Fraction(mean_train)) + self.kept <= self._noisy_threshold:
         return mean_train, False
     self._noisy_threshold = None
-    return float(thresholdout.laplace_release(np.array([mean_holdout]), self.sigma)[0]), True
+    return float(thresholdout.add_laplace(mean_holdout, self.sigma)), True
 
 
 def refunding(real: Callable[..., tuple[float, bool]]) -> Callable[..., tuple[float, bool]]:
     """`Thresholdout._one`, where a question that was asked before costs nothing."""
 
-    def one(self: Any, mean_train: float, mean_holdout: float) -> tuple[float, bool]:
+    def one(self: Any, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
         found = real(self, mean_train, mean_holdout)
         asked = self.__dict__.setdefault("asked", set())
         self._started -= found[1] and (mean_train, mean_holdout) in asked
@@ -145,8 +146,7 @@ def charged_late(self: Any) -> None:
     if getattr(self, "is_due", False):
         self._ledger.charge(purpose=self._purpose, **self._cost(self._ledger))
     self.is_due = True
-    noisy = thresholdout.laplace_release(np.array([self.threshold]), 2 * self.sigma)
-    self._noisy_threshold = float(noisy[0])
+    self._noisy_threshold = thresholdout.add_laplace(self.threshold, 2 * self.sigma)
 
 
 NO_REDRAW = patched((Thresholdout, "_one", kept_noise))
@@ -197,11 +197,9 @@ def case(
         low, high = (sigma, high) if claim > epsilon else (low, sigma)
 
     def run(count: int) -> tuple[Runs, Runs]:
-        with in_blocks(thresholdout)():
-            first, second = (
-                np.array([one(questions, budget, high, rows) for _ in range(count)])
-                for rows in PEOPLE
-            )
+        first, second = (
+            np.array([one(questions, budget, high, rows) for _ in range(count)]) for rows in PEOPLE
+        )
         return first, second
 
     exact = log_ratio(questions, budget, high) if one is transcripts else of_answers(questions)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from claims_case import Case, in_blocks, patched, quieter
+from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, counted, known, straight
 
 from gibbs_dp import adaptive
@@ -65,8 +66,8 @@ def kept_query_noise(self: Any, value: float) -> bool:
     """`SparseRun.is_above`, with one noise for all queries of a run."""
     if not hasattr(self, "kept"):
         scale = 2 * self.mechanism.sigma
-        self.kept = sparse_vector.laplace_release(np.zeros(1), scale)[0]
-    if value + self.kept <= self._noisy:
+        self.kept = sparse_vector.add_laplace(0.0, scale)
+    if Fraction(value) + self.kept <= self._noisy:
         return False
     self.num_left -= 1
     self._noisy = self._noisy_threshold()
@@ -113,8 +114,7 @@ def case(
     first, second = values
 
     def run(count: int) -> tuple[Runs, Runs]:
-        with in_blocks(sparse_vector)():
-            return transcripts(mechanism, first, count), transcripts(mechanism, second, count)
+        return transcripts(mechanism, first, count), transcripts(mechanism, second, count)
 
     return Case(
         name,

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gibbs_dp.adaptive.noise import _opendp
 from packaging.utils import canonicalize_name
 
 import gibbs_dp as gdp
 from gibbs_dp import _extras
-from gibbs_dp.adaptive.noise import _opendp
 from gibbs_dp.cli.main import main
 from gibbs_dp.engine.remote import check_executor
 from gibbs_dp.privacy.subsampled import subsampled_epsilon

@@ -25,6 +25,7 @@ from jax import export
 
 from gibbs_dp._jaxlib.precision import current_mode
 from gibbs_dp._jaxlib.structure import rebuild
+from gibbs_dp._jaxlib.whole_cache import is_kept
 from gibbs_dp._version import __version__
 
 FOLDER, ENDING, NOTE = "gibbs_dp-programs", ".export", ".note"
@@ -64,7 +65,7 @@ def identified(objects: Sequence[Any], digest: str) -> Iterator[None]:
 def folder() -> Path | None:
     """Return where programs are kept; None where JAX keeps none."""
     config: Any = jax.config
-    if not config.jax_enable_compilation_cache or config.jax_disable_jit:
+    if not (config.jax_enable_compilation_cache and is_kept()) or config.jax_disable_jit:
         return None
     found = config.jax_compilation_cache_dir
     return None if not found or "://" in found else Path(found) / FOLDER

@@ -8,8 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+
+_keeps: ContextVar[bool] = ContextVar("keeps", default=True)
+
+
+@contextlib.contextmanager
+def nothing_kept() -> Iterator[None]:
+    """Compile without the folder of compiled programs: neither read nor write there.
+
+    Names, sizes and times of files in it tell shapes, which may be secret.
+    """
+    keep_whole()
+    token = _keeps.set(False)
+    try:
+        yield
+    finally:
+        _keeps.reset(token)
+
+
+def is_kept() -> bool:
+    """Whether programs may be kept now."""
+    return _keeps.get()
 
 
 def keep_whole() -> None:
@@ -29,7 +52,7 @@ def keep_whole() -> None:
         return
 
     def whole(self: Any, key: str) -> bytes | None:
-        found: bytes | None = get(self, key)
+        found: bytes | None = get(self, key) if is_kept() else None
         if found is None:
             return None
         try:
@@ -41,6 +64,8 @@ def keep_whole() -> None:
         return found
 
     def put_whole(self: Any, key: str, value: bytes) -> None:
+        if not is_kept():
+            return
         path = Path(self.path) / f"{key}{ending}"
         if self.eviction_enabled or path.exists():
             put(self, key, value)

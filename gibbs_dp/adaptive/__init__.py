@@ -1,7 +1,7 @@
 """Adaptive data analysis: mechanisms, sparse vector, the reusable holdout, correlated rows.
 
-Privacy figures are in nats and name their adjacency; releases take their noise from OpenDP (extra
-``privacy``), networks need networkx (extra ``adaptive``).
+Privacy figures are in nats and name their adjacency; releases take their noise from
+`gibbs_dp.privacy.noise`, networks need networkx (extra ``adaptive``).
 """
 
 import lazy_loader

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from gibbs_dp.adaptive.gaussian_field import GaussianField, WorstResponse
-from gibbs_dp.adaptive.noise import laplace_release
 from gibbs_dp.information import checks
+from gibbs_dp.privacy.noise import exact_product, laplace_release
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +79,10 @@ class GaussianFieldMechanism:
         return sums + self.scale * jax.random.laplace(key, sums.shape, sums.dtype)
 
     def release(self, rows: Float[np.ndarray, " rows"]) -> float:
-        """Sum the rows and add OpenDP's noise (extra ``privacy``)."""
+        """Sum the rows without rounding and add secret noise, drawn exactly."""
         checks.refuse_masked("rows", rows, is_private=True)
         if rows.shape != (self.field.length,):
             raise ValueError(
                 f"rows must be {self.field.length} numbers, got shape {list(rows.shape)}."
             )
-        return float(laplace_release(np.array([self.coefficients @ rows]), self.scale)[0])
+        return float(laplace_release(exact_product(self.coefficients[None], rows), self.scale)[0])

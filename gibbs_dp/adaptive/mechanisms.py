@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.adaptive.guarantee import MechanismGuarantee, PureMechanism, declared
-from gibbs_dp.adaptive.noise import gaussian_release, laplace_release
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.privacy.inverse import epsilon_at, gdp_at
+from gibbs_dp.privacy.noise import gaussian_release, laplace_release
 from gibbs_dp.privacy.routes import GaussianDP
 
 
@@ -52,7 +52,7 @@ class LaplaceMechanism(PureMechanism):
         return values + self.scale * jax.random.laplace(key, values.shape, values.dtype)
 
     def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
-        """Add OpenDP's noise (extra ``privacy``)."""
+        """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
         return laplace_release(values, self.scale)
 
 
@@ -117,7 +117,7 @@ class GaussianMechanism:
         return values + self.sigma * jax.random.normal(key, values.shape, values.dtype)
 
     def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
-        """Add OpenDP's noise (extra ``privacy``)."""
+        """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
         return gaussian_release(values, self.sigma)
 
 

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.adaptive.bdp import REACH, quilt_profile
 from gibbs_dp.adaptive.chain_influence import Form
-from gibbs_dp.adaptive.noise import laplace_release
 from gibbs_dp.adaptive.row_law import RowLaw
 from gibbs_dp.information import checks
+from gibbs_dp.privacy.noise import laplace_release
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,5 +78,5 @@ class MarkovQuiltMechanism:
         return values + self.scale * jax.random.laplace(key, values.shape, values.dtype)
 
     def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
-        """Add OpenDP's noise (extra ``privacy``)."""
+        """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
         return laplace_release(values, self.scale)

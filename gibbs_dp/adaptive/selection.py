@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from gibbs_dp.adaptive.guarantee import MechanismGuarantee, PureMechanism
-from gibbs_dp.adaptive.noise import gumbel_argmax_release, laplace_release
+from gibbs_dp.privacy.noise import argmax_release, exponential_release
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class ExponentialMechanism(PureMechanism):
         return jax.random.categorical(key, utilities / self.temperature)
 
     def release(self, utilities: Float[np.ndarray, " choices"]) -> int:
-        """Draw an index with OpenDP's Gumbel noise (extra ``privacy``): the same law."""
-        return gumbel_argmax_release(utilities, self.temperature)
+        """Draw an index with secret random bits, from this law exactly."""
+        return exponential_release(utilities, self.temperature)
 
 
 @dataclass(frozen=True)
@@ -120,5 +120,5 @@ class ReportNoisyMax(PureMechanism):
         return jnp.argmax(values + self.scale * jax.random.laplace(key, values.shape, values.dtype))
 
     def release(self, values: Float[np.ndarray, " choices"]) -> int:
-        """Draw an index with OpenDP's noise (extra ``privacy``)."""
-        return int(np.argmax(laplace_release(values, self.scale)))
+        """Draw an index with secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
+        return argmax_release(values, self.scale)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.adaptive.composition import composed_pure_dp, per_release_epsilon
 from gibbs_dp.adaptive.guarantee import MechanismGuarantee, declared
-from gibbs_dp.adaptive.noise import laplace_release
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.privacy.noise import add_laplace
 
 ABOVE, BELOW, UNANSWERED = 1, 0, -1
 
@@ -105,7 +105,7 @@ class Sparse:
         return answers
 
     def start(self, threshold: float) -> SparseRun:
-        """Begin a release with OpenDP's noise (extra ``privacy``)."""
+        """Begin a release with secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
         return SparseRun(self, threshold)
 
 
@@ -148,15 +148,14 @@ class SparseRun:
                 "covers no more; start another run, which costs its own epsilon."
             )
         checks.refuse_masked("value", value, is_private=True)
-        noisy = laplace_release(np.array([value]), 2 * self.mechanism.sigma)[0]
-        if noisy <= self._noisy:
+        if add_laplace(value, 2 * self.mechanism.sigma) <= self._noisy:
             return False
         self.num_left -= 1
         self._noisy = self._noisy_threshold()
         return True
 
-    def _noisy_threshold(self) -> float:
-        return float(laplace_release(np.array([self.threshold]), self.mechanism.sigma)[0])
+    def _noisy_threshold(self) -> Fraction:
+        return add_laplace(self.threshold, self.mechanism.sigma)
 
 
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from jaxtyping import Float, PyTree
 
 from gibbs_dp.adaptive.composition import composed_pure_dp
 from gibbs_dp.adaptive.guarantee import MechanismGuarantee
-from gibbs_dp.adaptive.noise import laplace_release
 from gibbs_dp.adaptive.promise import INDEPENDENT, Promise, thresholdout_promise
 from gibbs_dp.adaptive.queries import (
     HoldoutAnswers,
@@ -20,6 +21,7 @@ from gibbs_dp.adaptive.queries import (
 from gibbs_dp.adaptive.rows import Rows
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.noise import add_laplace, exact_means, to_double
 
 
 class Thresholdout:
@@ -29,7 +31,7 @@ class Thresholdout:
     training mean where it agrees with the holdout's to within about ``threshold``; otherwise it is
     the holdout's mean plus noise, which ends a round and spends one unit of the budget. A round may
     have any number of queries, and is ``2/(sigma n)``-DP for the holdout (replace-one): the noise
-    is OpenDP's (extra ``privacy``).
+    is secret and drawn exactly (`gibbs_dp.privacy.noise`).
 
     With a ``ledger`` a round is charged, durably, **before its first answer**: a process that dies
     has spent its round, the next one begins another, and nothing is ever given back. Without one
@@ -91,7 +93,7 @@ class Thresholdout:
         self.name = name
         self._train, self._holdout, self._ledger = train, holdout, ledger
         self._started = 0  # without a ledger
-        self._noisy_threshold: float | None = None  # of the round that is open
+        self._noisy_threshold: Fraction | None = None  # of the round that is open
         if ledger is not None:
             self._check_ledger(ledger)
 
@@ -223,7 +225,7 @@ class Thresholdout:
 
     def _means(
         self, phi: Query, batch: bool
-    ) -> tuple[Float[np.ndarray, " queries"], Float[np.ndarray, " queries"]]:
+    ) -> tuple[Float[np.ndarray, " queries"], list[Fraction]]:
         on_train = query_values(phi(self._train), self.n_train, "training", batch)
         if not np.all((on_train >= 0) & (on_train <= 1)):  # NaN too
             raise ValueError("phi: its values must lie in [0, 1] on every row; rescale or clip it.")
@@ -234,13 +236,13 @@ class Thresholdout:
                 f"{on_holdout.shape[1]} on the holdout; give as many on both."
             )
         hidden = np.clip(np.nan_to_num(on_holdout, nan=0.0), 0.0, 1.0)
-        return on_train.mean(axis=0), hidden.mean(axis=0)
+        return on_train.mean(axis=0), exact_means(hidden)
 
     def _answer(
-        self, train: Float[np.ndarray, " queries"], holdout: Float[np.ndarray, " queries"]
+        self, train: Float[np.ndarray, " queries"], holdout: list[Fraction]
     ) -> HoldoutAnswers:
         given: list[tuple[float, bool]] = []
-        for mean_train, mean_holdout in zip(train.tolist(), holdout.tolist(), strict=True):
+        for mean_train, mean_holdout in zip(train.tolist(), holdout, strict=True):
             try:
                 self._open_round()
             except HoldoutSpentError as spent:
@@ -253,14 +255,13 @@ class Thresholdout:
             given.append(self._one(mean_train, mean_holdout))
         return collect(given)
 
-    def _one(self, mean_train: float, mean_holdout: float) -> tuple[float, bool]:
-        gap = np.array([abs(mean_holdout - mean_train)])
-        noisy_gap = laplace_release(gap, 4 * self.sigma)[0]
+    def _one(self, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
+        gap = abs(mean_holdout - Fraction(mean_train))
         assert self._noisy_threshold is not None
-        if noisy_gap <= self._noisy_threshold:
+        if add_laplace(gap, 4 * self.sigma) <= self._noisy_threshold:
             return mean_train, False
         self._noisy_threshold = None  # the round is over before its answer leaves
-        return float(laplace_release(np.array([mean_holdout]), self.sigma)[0]), True
+        return to_double(add_laplace(mean_holdout, self.sigma)), True
 
     # -- rounds -----------------------------------------------------------------------------
 
@@ -282,8 +283,7 @@ class Thresholdout:
             mine = [c for c in self._ledger.charges() if c.purpose == self._purpose]
             if sum(charge.number <= number for charge in mine) > self.budget:
                 raise self._spent()
-        noisy = laplace_release(np.array([self.threshold]), 2 * self.sigma)
-        self._noisy_threshold = float(noisy[0])
+        self._noisy_threshold = add_laplace(self.threshold, 2 * self.sigma)
 
     def _spent(self) -> HoldoutSpentError:
         return HoldoutSpentError(

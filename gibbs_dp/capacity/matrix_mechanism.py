@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp._extras import require
 from gibbs_dp.capacity.adversaries import Polynomial
 from gibbs_dp.capacity.bound import CapacityBound
 from gibbs_dp.capacity.closed_forms import inverse_scale
@@ -16,6 +15,7 @@ from gibbs_dp.capacity.printed import printed_matrix_mechanism
 from gibbs_dp.capacity.several import laplace_renyi_of_linear
 from gibbs_dp.capacity.valid import valid_laplace
 from gibbs_dp.information import checks
+from gibbs_dp.privacy.noise import exact_product, laplace_release
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,27 +95,22 @@ class MatrixMechanism:
         return self.reconstruction @ self.measure(counts, generator)
 
     def release(self, counts: Float[np.ndarray, " size"]) -> Float[np.ndarray, " queries"]:
-        """Answer the workload with OpenDP's noise: a cryptographic source, exactly discretized.
+        """Answer the workload with secret noise, drawn exactly (`gibbs_dp.privacy.noise`).
 
-        Needs the extra ``privacy``. The guarantee is `pure_dp`'s; the reconstruction is
-        post-processing. Calling this opts in to parts of OpenDP
-        that are not formally verified ("contrib").
+        The guarantee is `pure_dp`'s: counts are multiplied by the strategy without rounding, and
+        the reconstruction is post-processing.
 
         Raises
         ------
         ValueError
-            If ``eps`` is infinite, or OpenDP is not installed.
+            If ``eps`` is infinite, or a count is not finite.
         """
         if not math.isfinite(self.eps):
             raise ValueError("eps must be finite to release anything; infinite eps adds no noise.")
-        opendp = require("opendp.prelude")
-        opendp.enable_features("contrib")
-        space = opendp.vector_domain(opendp.atom_domain(T=float, nan=False))
-        noise = opendp.m.make_laplace(
-            space, opendp.l1_distance(T=float), scale=self.sensitivity / self.eps
+        measured = exact_product(self.strategy, np.asarray(counts, np.float64))
+        return np.asarray(
+            self.reconstruction @ laplace_release(measured, self.sensitivity / self.eps)
         )
-        measured = noise((self.strategy @ counts).tolist())
-        return np.asarray(self.reconstruction @ np.asarray(measured))
 
     def total_variance(self) -> float:
         """Sum over queries of the variance of the answer."""

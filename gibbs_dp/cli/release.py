@@ -119,7 +119,7 @@ def run(arguments: Sequence[str]) -> None:
             raise UsageError(f"--{keyword}: it is missing; see --help.")
     require_adjacency(parsed)
     schema = schema_of(parsed)
-    folder = start_session(parsed)
+    folder = start_session(parsed, keeps_programs=False)
     prepare_page(parsed)
 
     try:

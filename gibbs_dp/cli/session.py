@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import os
 import platform
+import stat
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,8 +19,16 @@ MIN_COMPILE_SECONDS = 0.01
 when_ready: ContextVar[Callable[[], None]] = ContextVar("when_ready")
 
 
-def start_session(parsed: argparse.Namespace) -> Path | None:
+def start_session(parsed: argparse.Namespace, *, keeps_programs: bool = True) -> Path | None:
     """Set JAX up for one command, before any array is made, and make its output folder.
+
+    Parameters
+    ----------
+    parsed
+        Options.
+    keeps_programs
+        Whether compiled programs may be kept for the next run. Those of private rows may not: their
+        names, sizes and times would tell how many rows there are, and whether chains ran again.
 
     Returns
     -------
@@ -36,7 +45,8 @@ def start_session(parsed: argparse.Namespace) -> Path | None:
     begin()
     if getattr(parsed, "float64", False):
         jax.config.update("jax_enable_x64", True)
-    enable_compilation_cache()
+    if keeps_programs:
+        enable_compilation_cache()
     return output.prepare_folder(parsed.out)
 
 
@@ -49,7 +59,7 @@ def enable_compilation_cache() -> None:
     """Keep compiled programs in the user's cache folder, so that the next run starts faster.
 
     ``JAX_COMPILATION_CACHE_DIR`` takes precedence (empty: no cache). A folder that cannot be
-    made or written means no cache.
+    made, written or closed to all other users means no cache.
     """
     from gibbs_dp._jaxlib.whole_cache import keep_whole
 
@@ -58,7 +68,8 @@ def enable_compilation_cache() -> None:
         return
     folder = cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder.parent.parent, folder.parent, folder):
+            _make_own(place)
     except OSError:
         return
     if not os.access(folder, os.W_OK):
@@ -67,6 +78,22 @@ def enable_compilation_cache() -> None:
 
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
+
+
+def _make_own(place: Path) -> None:
+    """Make a folder that its owner alone may open, or take those rights from others.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made, is a link, or is someone else's.
+    """
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = place.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+        raise PermissionError(f"{place} is not a folder of this user's own")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        place.chmod(0o700)
 
 
 def cache_folder() -> Path:

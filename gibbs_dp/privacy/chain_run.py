@@ -14,9 +14,9 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.projection import in_theta
 from gibbs_dp.privacy.chain import chain_guarantee
-from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.privacy.private_data import clip_data, dataset_size, num_rows
+from gibbs_dp.privacy.noise import secret_key
+from gibbs_dp.privacy.private_data import clip_data, dataset_size, num_rows, unobserved
 from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.langevin_run import run_langevin
@@ -125,14 +125,15 @@ def private_chain(
         delta=delta,
         num_draws=num_draws,
     )
-    flat = run_langevin(
-        posterior,
-        clip_data(posterior, data, domain),
-        gamma=gamma,
-        kernel=kernel,
-        start=start,
-        num_draws=num_draws,
-        key=secret_key() if key is None else key,
-    )
+    with unobserved():
+        flat = run_langevin(
+            posterior,
+            clip_data(posterior, data, domain),
+            gamma=gamma,
+            kernel=kernel,
+            start=start,
+            num_draws=num_draws,
+            key=secret_key() if key is None else key,
+        )
     theta = jax.vmap(in_theta(posterior).constrain)(flat)
     return PrivateChainDraws(theta, None if reason else guarantee, reason)

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp._jaxlib.whole_cache import nothing_kept
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Work on private values: no warning tells of them, and no compiled program is kept.
+
+    Programs have the shapes of the data and of what was done to them: how many rows there are under
+    add/remove, and how often chains were run again.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"), nothing_kept():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def num_rows(data: PyTree) -> int:

@@ -18,12 +18,12 @@ from gibbs_dp.information import checks
 from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.privacy.private_data import dataset_size
+from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
+from gibbs_dp.privacy.private_data import dataset_size, unobserved
 from gibbs_dp.privacy.releases.checks import EXACT_DRAW, FLOAT_ARITHMETIC, require_accepted
 from gibbs_dp.privacy.releases.steps import ReleaseError
 from gibbs_dp.sklearn.leaks import Family, leak, warn_again
 from gibbs_dp.sklearn.plan import SECRET, Draw
-from gibbs_dp.sklearn.secret import Noise, SecretNoise
 
 FAILED = (
     "fit: the chains failed or did not agree, run as planned and up to 64 times longer; nothing is "
@@ -119,7 +119,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             kept,
         )
         state = check_random_state(self.random_state)
-        return np.random.default_rng(state.randint(2**31, size=4))
+        return SeededNoise(state.randint(2**31, size=4))
 
     def _release(
         self, guarantee: Guarantee, draw: Draw, x: Any, y: Any, noise: Noise, kept: list[str]
@@ -147,7 +147,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 ledger, guarantee, purpose=self.purpose or f"fit of {type(self).__name__}"
             )
         try:
-            thetas = draw(x, y, noise)
+            with unobserved():
+                thetas = draw(x, y, noise)
         except Exception:
             thetas = None  # the error's message may quote the data
         if thetas is None or not np.isfinite(thetas).all():

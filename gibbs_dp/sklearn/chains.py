@@ -16,9 +16,9 @@ from numpyro import diagnostics
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
+from gibbs_dp.privacy.noise import Noise
 from gibbs_dp.sklearn.charts import Chart
 from gibbs_dp.sklearn.potentials import TotalLoss
-from gibbs_dp.sklearn.secret import Noise
 
 NUM_CHAINS = 8
 # Numbers of rows times features from which fewer chains run, for time.
@@ -91,7 +91,8 @@ def draw_posterior(target: Target, num_draws: int, noise: Noise) -> Points | Non
     >>> from gibbs_dp import losses
     >>> from gibbs_dp.sklearn.charts import BallChart
     >>> total = TotalLoss(losses.logistic, 1.0, np.ones((20, 1)), np.ones(20))
-    >>> draw_posterior(Target(total, BallChart(3.0)), 2, np.random.default_rng(0)).shape
+    >>> from gibbs_dp.privacy.noise import SecretNoise
+    >>> draw_posterior(Target(total, BallChart(3.0)), 2, SecretNoise()).shape
     (2, 1)
     """
     # Matrices are small: threads that wait for each other cost far more than they give.

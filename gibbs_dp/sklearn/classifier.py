@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from gibbs_dp.information import checks
 from gibbs_dp.model import losses
 from gibbs_dp.model.losses import Loss
+from gibbs_dp.sklearn.cells import places_among, private_labels, private_rows
 from gibbs_dp.sklearn.features import refuse_other_types
 from gibbs_dp.sklearn.leaks import leak
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel, as_classes
@@ -147,6 +148,10 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     def fit(self, X: Any, y: Any) -> GibbsClassifier:
         """Fit to examples ``X [rows, columns]`` and labels ``y [rows]``.
 
+        Where bounds and classes are declared, nothing that depends on a record is warned of or
+        raised: features beyond the bounds are moved there, and a record with a label that was not
+        declared, or with a cell that is no number, counts for nothing.
+
         Parameters
         ----------
         X, y
@@ -160,8 +165,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         Raises
         ------
         ValueError
-            For bad input, before anything is charged. That a label is not among the declared
-            classes, or a value missing, is itself a function of the data.
+            For bad input, before anything is charged: shapes and types, where all is declared.
         BudgetExceededError
             If the ledger has less left; nothing is charged.
         ReleaseError
@@ -169,9 +173,15 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         """
         refuse_other_types("X", X)
         checks.refuse_masked("y", y, is_private=True)
+        kept: list[str] = []
+        if self.classes is not None and self._has_domain():
+            rows, classes = private_rows(self, X), as_classes(self.classes)
+            place, is_known = places_among(private_labels("y", y, len(rows)), classes)
+            is_read = is_known & ~np.isnan(rows).any(axis=1)
+            self.fit_classes(np.nan_to_num(rows), place, classes, kept, is_read)
+            return self
         rows, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        kept: list[str] = []
         if self.classes is None:
             leak(
                 "classes: taken from the data, which no guarantee covers; declare classes=[...].",

@@ -54,10 +54,9 @@ class Scaling:
         moved = (np.clip(rows, self.low, self.high) - self.center) / self.width
         largest = np.max(np.abs(moved), axis=1, keepdims=True, initial=0.0)
         safe = np.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
-        length = safe * np.linalg.norm(moved / safe, axis=1, keepdims=True)
-        limit = self.norm * (1 - MARGIN)
-        unit = np.where(length > 0, length / safe, 1.0)
-        shorter = np.where(length > limit, (moved / safe) * (limit / unit), moved)
+        unit = np.linalg.norm(moved / safe, axis=1, keepdims=True)
+        bound = self.norm * (1 - MARGIN) / np.where(unit > 0, unit, 1.0)  # of the largest entry
+        shorter = np.where(largest > bound, (moved / safe) * bound, moved)
         if self.intercept:
             first = np.full((len(rows), 1), self.intercept)
             shorter = np.concatenate([first, shorter], axis=1)
@@ -175,7 +174,7 @@ def declared_scaling(
         low, high = declared_pair("bounds", bounds, size, columns)
     width = (high - low) / (2 * HALF_RANGE)
     reach = min(norm, HALF_RANGE * float(np.sqrt(size)))
-    return Scaling(low, high, (low + high) / 2, width, reach, 1.0 if fit_intercept else 0.0)
+    return Scaling(low, high, low + (high - low) / 2, width, reach, 1.0 if fit_intercept else 0.0)
 
 
 def declared_pair(

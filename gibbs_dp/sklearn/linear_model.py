@@ -13,6 +13,7 @@ from gibbs_dp.information import checks
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.private_data import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_scaling, refuse_other_types
 from gibbs_dp.sklearn.plan import Facts, Mechanism, Plan
@@ -96,16 +97,21 @@ class PrivateLinearModel(PrivateEstimator):
             self._columns,
         )
         noise = self._noise(kept)
-        y = self._labels(y, y_range)
-        features = scaling.features(rows)
-        if is_read is not None:
-            features = np.where(is_read[:, None], features, 0.0)
+        with unobserved():
+            y = self._labels(y, y_range)
+            features = scaling.features(rows)
+            if is_read is not None:
+                features = np.where(is_read[:, None], features, 0.0)
         thetas = self._release(plan.guarantee, plan.draw, features, y, noise, kept)
         self.mechanism_, self.told_ = plan.mechanism, plan.told
         self.settled_, self.scaling_ = (facts, choice, loss, y_range), scaling
         thetas = self._rescaled(thetas, plan, facts)
         self.draws_ = thetas.reshape(len(thetas), facts.num_features, num_outputs)
         self.coef_, self.intercept_ = scaling.coefficients(self.draws_.mean(axis=0))
+
+    def _has_domain(self) -> bool:
+        """Whether the features' domain is declared: no record may then be told of."""
+        return self.bounds is not None or self.x_bound is not None
 
     def _told(self) -> list[str]:
         names = self._columns or [f"column {i}" for i in range(self.n_features_in_)]

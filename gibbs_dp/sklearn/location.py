@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils.validation import validate_data
 
+from gibbs_dp.privacy.private_data import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
+from gibbs_dp.sklearn.cells import private_rows
 from gibbs_dp.sklearn.features import declared_pair, refuse_other_types
 from gibbs_dp.sklearn.leaks import leak
 from gibbs_dp.sklearn.plan import Facts
@@ -48,7 +50,10 @@ class PrivateLocation(PrivateEstimator):
         if self.adjacency != "replace-one":
             raise ValueError("adjacency: means and medians are for replace-one neighbours; use it.")
         refuse_other_types("X", X)
-        rows = validate_data(self, X, dtype=np.float64)
+        if self.bounds is None:
+            rows = validate_data(self, X, dtype=np.float64)
+        else:
+            rows = private_rows(self, X)
         self._check_target(len(rows))
         if self.bounds is None:
             leak(
@@ -60,7 +65,9 @@ class PrivateLocation(PrivateEstimator):
             high = np.where(high > low, high, low + 1.0)
         else:
             low, high = declared_pair("bounds", self.bounds, rows.shape[1], self._columns)
-        return (np.clip(rows, low, high) - low) / (high - low), low, high
+        with unobserved():
+            rows = (np.clip(rows, low, high) - low) / (high - low)
+            return np.where(np.isnan(rows), 0.5, rows), low, high
 
     def _facts(self, rows: Rows) -> Facts:
         return Facts(len(rows), rows.shape[1], float(self.epsilon), float(self.delta))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,19 +12,17 @@ import numpy as np
 from jaxtyping import Array, Float
 from sklearn.utils.validation import validate_data
 
-from gibbs_dp._extras import require
-from gibbs_dp.adaptive.noise import gaussian_release
 from gibbs_dp.model import losses, supports
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
+from gibbs_dp.privacy.exact_samplers import cube_noise
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import gdp_at
+from gibbs_dp.privacy.noise import FINENESS, ROOM, Noise, gaussian_release, on_lattice
 from gibbs_dp.sklearn.features import refuse_other_types
-from gibbs_dp.sklearn.lattice import FINENESS, add_noise, on_lattice
 from gibbs_dp.sklearn.location import PrivateLocation, Rows
 from gibbs_dp.sklearn.plan import Facts, direct
-from gibbs_dp.sklearn.secret import Noise, SecretNoise, gamma_length
 
 
 class GibbsMean(PrivateLocation):
@@ -72,6 +71,9 @@ class GibbsMean(PrivateLocation):
 
     def fit(self, X: Any, y: Any = None) -> GibbsMean:
         """Draw the means of ``X [rows, columns]``; ``y`` is ignored.
+
+        Where bounds are declared, nothing that depends on a record is warned of or raised: a cell
+        that is no number counts as the middle of its bounds.
 
         Parameters
         ----------
@@ -146,22 +148,18 @@ def _plan_mean(facts: Facts) -> tuple[Guarantee, Any]:
         gamma = found.gamma
 
         def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
-            # Density exp(-r) of the norm r in dim dimensions: a Gamma(dim + 1) times a cube.
-            length = gamma_length(dim + 1, noise) / gamma
-            moved = length * (2 * noise.random(dim) - 1)
-            return np.asarray([add_noise(on_lattice(rows).sum(axis=0), moved) / n])
+            total = on_lattice(rows).sum(axis=0).tolist()
+            added = cube_noise(dim, FINENESS * ROOM / Fraction(gamma), noise)
+            return np.array([[(t + e) / (FINENESS * n) for t, e in zip(total, added, strict=True)]])
 
     else:
         # Rows less the middle of the cube differ by at most 2 * sqrt(dim) / 2.
-        require("opendp.prelude")  # whose absence must not be found after a charge
         posterior = GibbsPosterior(losses.half_squared_distance, Flat(supports.real(dim)))
         found = facts.calibrate(posterior, Domain(x_bound=0.5 * math.sqrt(dim)))
         gamma = found.gamma
 
         def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
-            total, deviation = on_lattice(rows).sum(axis=0), math.sqrt(n / gamma)
-            if isinstance(noise, SecretNoise):
-                return np.asarray([gaussian_release(total / FINENESS, deviation)]) / n
-            return np.asarray([add_noise(total, deviation * noise.standard_normal(dim))]) / n
+            total = [Fraction(t, FINENESS) for t in on_lattice(rows).sum(axis=0).tolist()]
+            return np.asarray([gaussian_release(total, math.sqrt(n / gamma), noise)]) / n
 
     return direct(found.guarantee), draw

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp
 from sklearn.utils.validation import validate_data
 
 from gibbs_dp.information.bounds import zcdp_from_range
-from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
+from gibbs_dp.privacy.exact_samplers import weighted_choice
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.noise import FINENESS, ROOM, Noise, on_lattice
 from gibbs_dp.sklearn.features import refuse_other_types
-from gibbs_dp.sklearn.lattice import FINENESS, on_lattice
 from gibbs_dp.sklearn.location import PrivateLocation, Rows
-from gibbs_dp.sklearn.plan import SECRET, Facts
-from gibbs_dp.sklearn.secret import Noise
+from gibbs_dp.sklearn.plan import EXACT, SECRET, Facts
 
 
 class GibbsMedian(PrivateLocation):
@@ -54,6 +54,9 @@ class GibbsMedian(PrivateLocation):
 
     def fit(self, X: Any, y: Any = None) -> GibbsMedian:
         """Draw the medians of ``X [rows, columns]``; ``y`` is ignored.
+
+        Where bounds are declared, nothing that depends on a record is warned of or raised: a cell
+        that is no number counts as the middle of its bounds.
 
         Parameters
         ----------
@@ -137,16 +140,18 @@ def _median_guarantee(facts: Facts) -> Guarantee:
             f"exact draws; the rank of a candidate moves by at most 1, so that the log-ratio of a "
             f"column has range {eta:.6g} (McSherry & Talwar 2007; Cesar & Rogers 2021), composed "
             f"over {dim} columns",
+            EXACT,
         ),
-        caveats=(FINITE_PRECISION, SECRET),
+        caveats=(SECRET,),
     )
 
 
 def draw_median(values: Float[np.ndarray, " rows"], gamma: float, noise: Noise) -> float:
     """Draw a multiple of ``2^-30`` in [0, 1], ``∝ exp(-gamma |number of values below - n / 2|)``.
 
-    Values are rounded to the same lattice first, so that every multiple can be drawn from every
-    table, and the last bits of one tell nothing.
+    Values are cut off to the same lattice first. The draw is exact, in whole numbers and rational
+    ones: every multiple can be drawn from every table, with a chance that differs by the factor
+    that is promised, and the last bits tell nothing.
 
     Parameters
     ----------
@@ -164,16 +169,14 @@ def draw_median(values: Float[np.ndarray, " rows"], gamma: float, noise: Noise) 
 
     Examples
     --------
-    >>> 0.4 < draw_median(np.linspace(0, 1, 1001), 1.0, np.random.default_rng(0)) < 0.6
+    >>> from gibbs_dp.privacy.noise import SecretNoise
+    >>> 0.4 < draw_median(np.linspace(0, 1, 1001), 1.0, SecretNoise()) < 0.6
     True
     """
     # Candidates c with k values below: from the k-th value, not included, to the next, included.
     places = np.concatenate([[-1], np.sort(on_lattice(values)), [FINENESS]])
     sizes = np.diff(places)
-    with np.errstate(divide="ignore"):
-        log_mass = np.log(sizes) - gamma * np.abs(np.arange(len(sizes)) - 0.5 * len(values))
-    share = np.cumsum(np.exp(log_mass - logsumexp(log_mass)))
-    where, inside = noise.random(2)
-    gap = min(int(np.searchsorted(share, where * share[-1], side="right")), len(sizes) - 1)
-    step = places[gap] + 1 + min(int(inside * sizes[gap]), int(sizes[gap]) - 1)
-    return float(step / FINENESS)
+    costs = np.abs(np.arange(len(sizes)) - 0.5 * len(values))
+    gap = weighted_choice(sizes, costs, Fraction(gamma) / ROOM, noise)
+    step = int(places[gap]) + 1 + noise.below(int(sizes[gap]))
+    return step / FINENESS

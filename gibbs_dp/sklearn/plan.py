@@ -13,13 +13,18 @@ from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Calibration, Target, calibrate_gamma
-from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.sklearn.secret import Noise
+from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
+from gibbs_dp.privacy.noise import Noise
 
 Mechanism = Literal["gaussian", "direction", "posterior", "chain", "rejection"]
 Draw = Callable[[np.ndarray, np.ndarray, Noise], "Float[np.ndarray, 'draws dim'] | None"]
 
 SECRET = "the noise is made of the operating system's cryptographic random numbers."
+EXACT = (
+    "exact noise: each row is rounded to a lattice by itself, and what is added has its law "
+    "exactly, on whole numbers (Canonne, Kamath & Steinke 2020; Karney 2016); only the result is "
+    "rounded after that."
+)
 UNPROTECTED = (
     "running time, and whether a fit fails, are functions of the data that are not protected."
 )
@@ -111,13 +116,18 @@ class Plan:
 
 
 def direct(guarantee: Guarantee) -> Guarantee:
-    """Say that draws are made from the law itself, with secret noise.
+    """Say that draws are made from the law itself, with secret noise and no idealized arithmetic.
 
     >>> direct(Guarantee("replace-one", "exact draw", 1, 1.0, 1.0, 0.0)).mechanism
     'direct draw'
     """
-    caveats = (*guarantee.caveats, SECRET)
-    return replace(guarantee, mechanism="direct draw", caveats=caveats)
+    caveats = tuple(text for text in guarantee.caveats if text != FINITE_PRECISION)
+    return replace(
+        guarantee,
+        mechanism="direct draw",
+        assumptions=(*guarantee.assumptions, EXACT),
+        caveats=(*caveats, SECRET),
+    )
 
 
 def repeated(one: Callable[..., Any], num_draws: int) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
-from gibbs_dp.privacy.entropy import secret_key
+from gibbs_dp.privacy.noise import Noise, SecretNoise, secret_key
 from gibbs_dp.privacy.releases.proven_draws import plan_proven
 from gibbs_dp.privacy.releases.unchecked import without_checks
 from gibbs_dp.sampling.langevin_run import run_langevin
@@ -27,7 +27,6 @@ from gibbs_dp.sklearn.chains import draw_posterior
 from gibbs_dp.sklearn.charts import BallChart, Chart, GaussianChart
 from gibbs_dp.sklearn.plan import SECRET, UNPROTECTED, Facts, Plan
 from gibbs_dp.sklearn.potentials import TotalLoss
-from gibbs_dp.sklearn.secret import Noise, SecretNoise
 
 # Draws are rounded to multiples of its inverse.
 COARSENESS = 2.0**24

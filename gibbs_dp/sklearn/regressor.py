@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from gibbs_dp.model import losses
 from gibbs_dp.model.losses import Loss
+from gibbs_dp.sklearn.cells import private_labels, private_numbers, private_rows
 from gibbs_dp.sklearn.features import declared_pair, refuse_other_types
 from gibbs_dp.sklearn.leaks import leak
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel
@@ -119,6 +120,10 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> GibbsRegressor:
         """Fit to examples ``X [rows, columns]`` and labels ``y [rows]``.
 
+        Where bounds of both are declared, nothing that depends on a record is warned of or raised:
+        what is beyond them is moved there, and a record with a cell that is no number counts for
+        nothing.
+
         Parameters
         ----------
         X, y
@@ -140,8 +145,16 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         """
         refuse_other_types("X", X)
         refuse_other_types("y", y)
-        rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         kept: list[str] = []
+        if self.y_bounds is not None and self._has_domain():
+            rows = private_rows(self, X)
+            y = private_numbers("y", private_labels("y", y, len(rows)))
+            ends = declared_pair("y_bounds", self.y_bounds, 1)
+            is_read = ~(np.isnan(rows).any(axis=1) | np.isnan(y))
+            y_range = float(ends[0][0]), float(ends[1][0])
+            self.fit_numbers(np.nan_to_num(rows), np.nan_to_num(y), y_range, kept, is_read)
+            return self
+        rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         if self.y_bounds is None:
             low, high = float(np.min(y)), float(np.max(y))
             high = high if high > low else low + 1.0
@@ -181,7 +194,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
         low, high = y_range
         middle, half = (low + high) / 2, (high - low) / 2
-        unit = np.clip((y - middle) / half, -1.0, 1.0)
+        unit = np.clip((np.clip(y, low, high) - middle) / half, -1.0, 1.0)
         self._fit_linear(rows, unit, 1, kept, is_read)
         self.y_range_ = y_range  # a fit that fails leaves the last one whole
         self.coef_ = half * self.coef_[0]

@@ -7,6 +7,7 @@ are drawn exactly; no chain runs. Where rows are few for their privacy, they are
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,15 +15,13 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int
 
-from gibbs_dp._extras import require
-from gibbs_dp.adaptive.noise import gaussian_release
 from gibbs_dp.model import losses, supports
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
-from gibbs_dp.sklearn.lattice import FINENESS, add_noise, on_lattice
+from gibbs_dp.privacy.exact_samplers import euclidean_noise
+from gibbs_dp.privacy.noise import FINENESS, ROOM, Noise, gaussian_release, on_lattice
 from gibbs_dp.sklearn.plan import Facts, Plan, direct, repeated
-from gibbs_dp.sklearn.secret import Noise, SecretNoise, direction, gamma_length
 
 Features = Float[np.ndarray, "rows features"]
 Labels = Float[np.ndarray, " rows"]
@@ -35,8 +34,8 @@ def coded_sum(x: Features, y: Labels, num_outputs: int) -> Int[np.ndarray, " dim
     """Sum of features times coded label, one column an output, flattened, in lattice steps.
 
     Two classes are coded as -1/2 and 1/2, more as indicators around their mean, and numbers as
-    they are: a row then has a Frobenius norm of at most ``norm_of_a_row``. Rounding a row to the
-    lattice (`gibbs_dp.sklearn.lattice`) moves it by less than features are below their bound.
+    they are: a row then has a Frobenius norm of at most ``norm_of_a_row``. What a row adds is cut
+    off to the lattice (`gibbs_dp.privacy.noise`) towards zero, which makes no norm larger.
 
     >>> (coded_sum(np.ones((3, 1)), np.array([0.0, 0.0, 1.0]), 2) / 2**30).tolist()
     [0.5, -0.5]
@@ -88,7 +87,6 @@ def plan_gaussian(facts: Facts, y_range: tuple[float, float]) -> Plan:
     """
     middle, y_bound = 0.5 * (y_range[0] + y_range[1]), 0.5 * (y_range[1] - y_range[0])
     reach = norm_of_a_row(facts.num_outputs, y_bound)
-    require("opendp.prelude")  # whose absence must not be found after a charge
     prior = dist.Normal(jnp.zeros(facts.dim), SCALE).to_event(1)
     if facts.num_outputs == 1:
         domain, loss = Domain(x_bound=1.0, y_range=(-y_bound, y_bound)), losses.linear
@@ -105,10 +103,8 @@ def plan_gaussian(facts: Facts, y_range: tuple[float, float]) -> Plan:
     def one(x: Features, y: Labels, noise: Noise) -> Float[np.ndarray, " dim"]:
         total = coded_sum(x, y if num_outputs > 1 else y - middle, num_outputs)
         deviation = 1 / (gamma * SCALE)  # of the sum, so that theta has SCALE
-        if isinstance(noise, SecretNoise):
-            noisy = gaussian_release(total / FINENESS, deviation)
-        else:
-            noisy = add_noise(total, deviation * noise.standard_normal(total.shape))
+        exact = [Fraction(int(t), FINENESS) for t in total]
+        noisy = gaussian_release(exact, deviation, noise)
         return np.asarray(gamma * SCALE**2 * noisy)
 
     return Plan(
@@ -161,9 +157,9 @@ def plan_direction(facts: Facts, y_range: tuple[float, float]) -> Plan:
     gamma, dim = found.gamma, facts.dim
 
     def one(x: Features, y: Labels, noise: Noise) -> Float[np.ndarray, " dim"]:
-        length = gamma_length(dim, noise) / gamma
         total = coded_sum(x, y if num_outputs > 1 else y - middle, num_outputs)
-        return add_noise(total, length * direction(dim, noise))
+        added = euclidean_noise(dim, FINENESS * ROOM / Fraction(gamma), noise)
+        return np.array([(int(t) + e) / FINENESS for t, e in zip(total, added, strict=True)])
 
     return Plan(
         "direction",

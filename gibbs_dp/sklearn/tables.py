@@ -119,13 +119,13 @@ def _bounds(schema: Schema) -> dict[str, Any]:
     if schema.x_bound is None or (np.isfinite(low).all() and np.isfinite(high).all()):
         high = np.where(high > low, high, low + 1.0)
         return {"bounds": (low, high)}
-    square = schema.domain.x_bound**2 - 1.0
-    if square <= 0:
+    bound = schema.domain.x_bound
+    if bound <= 1:
         raise ValueError(
             f"x_bound: {schema.x_bound:g} leaves nothing for the features beside the intercept's "
             "1; declare a larger one."
         )
-    return {"x_bound": float(np.sqrt(square))}
+    return {"x_bound": float(np.sqrt(bound - 1) * np.sqrt(bound + 1))}
 
 
 def _ends(column: Column) -> tuple[float, float]:

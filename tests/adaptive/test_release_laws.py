@@ -5,6 +5,8 @@ are tested with NumPy's noise in its place (fixed seeds, rejected below 1e-6: a 
 passes forever), and the real source by itself, where a false alarm has probability 1e-7 a test.
 """
 
+from fractions import Fraction
+
 import jaxtyping
 import numpy as np
 import pytest
@@ -15,7 +17,6 @@ from gibbs_dp import adaptive, capacity
 from gibbs_dp.adaptive import (
     laplace_noise,
     mechanisms,
-    noise,
     noisy_max_law,
     quilt_mechanism,
     selection,
@@ -23,6 +24,7 @@ from gibbs_dp.adaptive import (
     sparse_vector,
     thresholdout,
 )
+from gibbs_dp.privacy import noise
 
 LIMIT, REAL_LIMIT = 1e-6, 1e-7
 CLIENTS = (mechanisms, quilt_mechanism, selection, sparse_vector, thresholdout)
@@ -46,6 +48,13 @@ def use_numpy(monkeypatch, seed, scale_of=lambda values, scale: scale):
     def gaussian(values, sigma):
         return values + rng.normal(scale=scale_of(values, sigma), size=values.shape)
 
+    def number(value, scale):
+        moved = rng.laplace(scale=scale_of(np.array([value], float), scale))
+        return Fraction(float(value) + moved)
+
+    def index(values, scale):
+        return int(np.argmax(laplace(values, scale)))
+
     def gumbel(values, scale):
         return int(np.argmax(values + rng.gumbel(scale=scale_of(values, scale), size=values.shape)))
 
@@ -53,7 +62,9 @@ def use_numpy(monkeypatch, seed, scale_of=lambda values, scale: scale):
         for name, source in (
             ("laplace_release", laplace),
             ("gaussian_release", gaussian),
-            ("gumbel_argmax_release", gumbel),
+            ("add_laplace", number),
+            ("argmax_release", index),
+            ("exponential_release", gumbel),
         ):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, source)

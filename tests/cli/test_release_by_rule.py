@@ -91,3 +91,29 @@ def test_numbers_without_ends_need_room_beside_the_intercept(tmp_path):
     assert ledger.spent()["epsilon"] == 0
     enough = Schema({"a": Number()}, "y", Levels(["n", "y"]), x_bound=3.0)
     assert release_by_rule(data, schema=enough, **given)[0].theta.shape == (1, 2)
+
+
+CELLS = ("50", "1.7e308", "-1e999", "nan", "5e-324", "", "text", '"', "1" * 400)
+
+
+@pytest.mark.trust
+def test_no_cell_changes_what_is_said(run, tmp_path, monkeypatch):
+    """Of a table and its neighbours: the same status, keys and words, and nothing on stderr."""
+    monkeypatch.chdir(tmp_path)
+    run("ledger", "create", "--ledger", "l", *REPLACE, "--epsilon", 500)
+    words = ("--target", "ill", "--label", "no", "yes", *FEATURES[:4], "--pure-epsilon", 0.1)
+    rest = "".join(f"{age},{'yes' if age > 50 else 'no'}\n" for age in range(0, 101, 5))
+    numbers = ("--target", "age", "--y-range", 0, 100, "--loss", "huber")
+    numbers = (*numbers, "--numbers", "dose", "--x-bound", 1e300, "--pure-epsilon", 0.1)
+    first, seen = [], set()
+    for cell in CELLS:
+        for record in (f"{cell},no", f"50,{cell}"):
+            Path("t.csv").write_text(f"age,ill\n{record}\n{rest}")
+            status, out, err = run(*SHARED, *words)
+            lines = [json.loads(line) for line in out.splitlines()]
+            first.append((status, err, [sorted(line) for line in lines]))
+        Path("t.csv").write_text(f"dose,age\n{cell},3\n1,{cell}\n" + "1,5\n" * 20)
+        seen.add(tuple(run(*SHARED, *numbers)[::2]))
+    assert all(found == first[0] for found in first)
+    assert first[0][:2] == (0, "")
+    assert seen == {(0, "")}

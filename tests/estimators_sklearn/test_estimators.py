@@ -133,13 +133,11 @@ def test_what_is_taken_from_the_data_is_never_silent():
     assert not any("NOT COVERED" in caveat for caveat in covered.guarantee_.caveats)
 
 
-def test_a_declared_class_may_be_missing_and_another_may_not():
+def test_a_declared_class_may_be_missing():
     x, y = blobs()
     model = GibbsClassifier(bounds=(-3, 3), classes=[0, 1, 7]).fit(x, y)
     assert model.predict_proba(x).shape == (400, 3)
     GibbsClassifier(bounds=(-3, 3), classes=[0, 1]).fit(x, np.zeros(400))
-    with pytest.raises(ValueError, match=r"y: a label is not among classes"):
-        GibbsClassifier(bounds=(-3, 3), classes=[0, 7]).fit(x, y)
 
 
 def test_pandas_names_pipelines_clones_and_pickles():
@@ -372,19 +370,16 @@ def test_a_page_says_what_is_not_covered(tmp_path):
 
 
 @pytest.mark.parametrize("estimator", [GibbsClassifier(0.1, 1e-5), GibbsMean(0.1, 1e-5)])
-def test_a_missing_library_is_found_before_the_charge(estimator, tmp_path, monkeypatch):
+def test_gaussian_noise_needs_no_extra(estimator, monkeypatch):
     from gibbs_dp.sklearn.linear_model import make_plan
 
     make_plan.cache_clear()
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    ledger = gdp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=0.1, adjacency="replace-one")
     x, y = blobs(60, dim=60)
-    estimator.set_params(ledger=ledger, bounds=(-3, 3))
+    estimator.set_params(bounds=(-3, 3))
     if isinstance(estimator, GibbsClassifier):
         estimator.set_params(classes=[0, 1])
-    with pytest.raises(ValueError, match="opendp"):
-        estimator.fit(x, y)
-    assert ledger.spent()["epsilon"] == 0
+    assert estimator.fit(x, y).guarantee_.epsilon == 0.1
 
 
 NO_NUMBERS = {

@@ -1,14 +1,23 @@
 """Releases lie on a lattice that every table reaches: last bits tell nothing."""
 
+import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
 
+from gibbs_dp.privacy.noise import FINENESS, SeededNoise, on_lattice
 from gibbs_dp.sklearn import GibbsClassifier, GibbsMean
-from gibbs_dp.sklearn.lattice import FINENESS
 from gibbs_dp.sklearn.medians import draw_median
 from gibbs_dp.sklearn.plan import Facts
 from gibbs_dp.sklearn.sums import coded_sum, plan_direction
+
+
+@pytest.fixture(autouse=True)
+def without_type_checks():
+    """Thousands of draws: the checks of types would take most of the time."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def is_on_lattice(values):
@@ -19,7 +28,7 @@ def is_on_lattice(values):
 @pytest.mark.parametrize("value", [0.3, 1 / 3, 0.1 + 1e-17, 1.0])
 def test_medians_and_means_are_multiples_of_a_step_whatever_the_rows_are(value):
     """A row of many digits among zeros used to be told by the digits of a draw."""
-    rng = np.random.default_rng(0)
+    rng = SeededNoise(0)
     rows = np.array([value, *[0.0] * 8])
     for _ in range(200):
         assert is_on_lattice(draw_median(rows, 0.1, rng))
@@ -30,7 +39,7 @@ def test_medians_and_means_are_multiples_of_a_step_whatever_the_rows_are(value):
 def test_medians_have_the_law_of_the_exponential_mechanism():
     """Against the density, constant between values, by Kolmogorov and Smirnov's test."""
     values, gamma = np.array([0.1, 0.4, 0.45, 0.9, 0.9]), 0.8
-    rng = np.random.default_rng(3)
+    rng = SeededNoise(3)
     draws = [draw_median(values, gamma, rng) for _ in range(5000)]
     edges = np.concatenate([[0.0], values, [1.0]])
     mass = np.diff(edges) * np.exp(-gamma * np.abs(np.arange(6) - 2.5))
@@ -44,7 +53,7 @@ def test_noisy_sums_are_multiples_and_have_their_law():
     x = np.random.default_rng(1).normal(size=(6, 2)) / 9
     y = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
     plan = plan_direction(Facts(6, 2, 1.0, 0.0), (0.0, 1.0))
-    rng = np.random.default_rng(2)
+    rng = SeededNoise(2)
     draws = np.concatenate([plan.draw(x, y, rng) for _ in range(4000)])
     assert is_on_lattice(draws)
     center = (y - 0.5) @ x
@@ -58,5 +67,5 @@ def test_rounded_rows_stay_within_their_bound():
     rows = np.random.default_rng(5).normal(size=(200, 60)) * 10
     model = GibbsClassifier(0.1, bounds=(-2.5, 2.5), classes=[0, 1]).fit(rows, np.arange(200) % 2)
     features = model.scaling_.features(rows)
-    rounded = np.rint(features * FINENESS) / FINENESS
+    rounded = on_lattice(features) / FINENESS
     assert np.linalg.norm(rounded, axis=1).max() <= 1.0

@@ -302,7 +302,7 @@ def test_settings_out_of_range(make, message):
 
 
 def test_secret_keys_do_not_repeat():
-    from gibbs_dp.privacy.entropy import secret_key
+    from gibbs_dp.privacy.noise import secret_key
 
     words = {tuple(np.asarray(jax.random.key_data(secret_key())).tolist()) for _ in range(50)}
     assert len(words) == 50

@@ -19,9 +19,9 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 from gibbs_dp.privacy.chain import GENERATOR
 from gibbs_dp.privacy.dependent_rows import DependentRows
-from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.noise import secret_key
 from gibbs_dp.privacy.releases.arguments import (
     check_kernel,
     check_proper,

@@ -18,10 +18,10 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 from gibbs_dp.privacy.chain import GENERATOR
 from gibbs_dp.privacy.constants import derive_constants, gradients_at_zero
-from gibbs_dp.privacy.entropy import secret_key
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import meaningful_epsilon
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.noise import secret_key
 from gibbs_dp.privacy.releases.arguments import check_fits, finite_figures
 from gibbs_dp.privacy.releases.checks import FLOAT_ARITHMETIC
 from gibbs_dp.privacy.releases.rejection import RejectionPlan, plan_rejection

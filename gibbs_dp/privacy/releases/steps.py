@@ -21,7 +21,7 @@ from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.paged import release_page
-from gibbs_dp.privacy.private_data import clip_data, dataset_size
+from gibbs_dp.privacy.private_data import clip_data, dataset_size, unobserved
 from gibbs_dp.privacy.releases.arguments import check_kinds, check_program
 from gibbs_dp.privacy.releases.checks import (
     blank_data,
@@ -157,12 +157,15 @@ def charge_and_draw(
     ReleaseError
         If the draws fail; the charge stands.
     """
-    unchecked, blank = without_checks(posterior), blank_data(posterior, data, domain)
-    check_structure(unchecked, blank)
-    check_program(partial(program, unchecked), blank)
+    unchecked = without_checks(posterior)
+    with unobserved():
+        blank = blank_data(posterior, data, domain)
+        check_structure(unchecked, blank)
+        check_program(partial(program, unchecked), blank)
     charge = charge_guarantee(ledger, guarantee, purpose=purpose)
     try:
-        theta = draw(unchecked, clip_data(posterior, data, domain))
+        with unobserved():
+            theta = draw(unchecked, clip_data(posterior, data, domain))
     except Exception:
         theta = None  # the error's message may quote the data
     if theta is None:
