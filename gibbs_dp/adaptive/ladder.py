@@ -86,8 +86,8 @@ class Ladder(Stateful):
         held = self._held
         if held.is_lost:
             raise ValueError(
-                "ladder: this is a copy of a board (or its process was forked), and one board keeps "
-                "the promise; submit to the original, or submit everything again, in order, to a "
+                "ladder: this is a copy of a board (or its process was forked), and the promise is "
+                "of one board; submit to the original, or submit everything again, in order, to a "
                 "new Ladder."
             )
         with held.lock:

@@ -61,8 +61,11 @@ def count_rows(name: str, rows: PyTree) -> int:
 
 def check_alike(train: PyTree, holdout: PyTree) -> None:
     """Raise a ValueError unless both have the same arrays, of the same shape but for the rows."""
-    shapes = [jax.tree.map(lambda leaf: np.shape(leaf)[1:], rows) for rows in (train, holdout)]
-    if jax.tree.structure(train) != jax.tree.structure(holdout) or shapes[0] != shapes[1]:
+    kinds = []
+    for rows in (train, holdout):
+        leaves, structure = jax.tree.flatten(rows)
+        kinds.append((str(structure), [np.shape(leaf)[1:] for leaf in leaves]))
+    if kinds[0] != kinds[1]:
         raise ValueError(
             "holdout: its rows have other arrays, or arrays of another shape, than those of train; "
             "give the same columns in both."
@@ -93,13 +96,12 @@ def query_values(found: Any, num_rows: int, which: str, batch: bool) -> Float[np
     wanted = "[rows, queries]" if batch else "[rows]"
     if values.ndim != (2 if batch else 1) or values.shape[0] != num_rows or values.size == 0:
         raise ValueError(
-            f"phi: on {num_rows} {which} rows it gives shape {list(values.shape)}; give {wanted}, a "
-            "value for every row."
+            f"phi: on {num_rows} {which} rows it gives shape {list(values.shape)}; give {wanted}, "
+            "a value for every row."
         )
+    kind = "a mask" if isinstance(found, np.ma.MaskedArray) else values.dtype
     if values.dtype.kind not in "biuf" or isinstance(found, np.ma.MaskedArray):
-        raise ValueError(
-            f"phi: its values must be plain numbers, got {values.dtype}; convert them."
-        )
+        raise ValueError(f"phi: its values must be plain numbers, got {kind}; convert them.")
     values = values.astype(np.float64)
     return values if batch else values[:, None]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class _Process:
-    """This process; a forked child has another one."""
+    """Mark of the process that runs; a forked child has another one."""
 
     mark = object()
 

@@ -287,7 +287,7 @@ class Thresholdout(Stateful):
         return f"Thresholdout {self.name!r}: one round"
 
     def _own(self) -> Held:
-        """What this object holds in this process: for a copy with a ledger nothing, to begin with."""
+        """Return what this object holds in this process; a copy with a ledger begins anew."""
         if self._held.is_lost:
             if self._ledger is None:
                 raise self._copied()

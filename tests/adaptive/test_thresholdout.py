@@ -152,7 +152,7 @@ def test_a_killed_process_has_spent_its_round(tmp_path):
         rows = np.arange(100)
         gate = gdp.Thresholdout(rows, rows[:50], threshold=0.1, sigma=1e-3, budget=3,
                                 ledger=gdp.Ledger({str(ledger.path)!r}))
-        gate._one = lambda *held_and_means: os.kill(os.getpid(), signal.SIGKILL)  # paid, and not answered
+        gate._one = lambda *means: os.kill(os.getpid(), signal.SIGKILL)  # paid, and not answered
         gate.query(lambda rows: rows < 50)
         """
     )
