@@ -78,7 +78,8 @@ release.
     if epsilon < math.inf:  # which stands for none
         for name, bound in _implied(delta, pure_epsilon, zcdp, gdp).items():
             _at_most("epsilon", epsilon, bound, f"{name} at delta = {delta:g}")
-    if zcdp is not None and gdp is not None:
+    # Of a bounded range, rho by the known theorem may be above that of its mu.
+    if zcdp is not None and gdp is not None and pure is None:
         _at_most("zcdp", zcdp, gdp * gdp / 2, "gdp")
     if pure is not None and pure < LARGEST:
         if zcdp is not None:

@@ -152,10 +152,12 @@ class Guarantee:
                 "total_variation: approximate draws have (epsilon, delta)-DP alone; leave out "
                 f"{', '.join(CURRENCIES)}."
             )
+        if math.isinf(self.epsilon):
+            return
         lost = approximate_draw(
             self.epsilon, 0.0, total_variation=min(1.0, self.num_draws * total)
         ).delta
-        if math.isfinite(self.epsilon) and lost > self.delta * (1 + RELATIVE):
+        if lost > self.delta * (1 + RELATIVE):
             raise ValueError(
                 f"total_variation: {total:g} a draw costs a delta of {lost:.6g} at epsilon = "
                 f"{self.epsilon:.6g}, and delta is {self.delta:g}; give the figures of one release."

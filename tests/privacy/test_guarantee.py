@@ -160,18 +160,17 @@ def test_what_the_library_makes_is_no_contradiction(adjacency):
     """Accountants, chains, declared distances, group privacy and mechanisms, and their files."""
     made = []
     for posterior, domain in posteriors():
-        for gamma in (0.0, 1e-170, 1e-6, 0.03, 1.0, 7.0):
-            for num_draws in (1, 3, 20):
-                settings = {"gamma": gamma, "n": 100, "adjacency": adjacency, "domain": domain}
-                found = account(posterior, num_draws=num_draws, **settings)
-                for delta in (0.0, 1e-12, 1e-6, 0.01, 0.5):
-                    try:
-                        made.append(found.guarantee(delta))
-                    except ValueError as error:
-                        assert "no guarantee of" in str(error)  # noqa: PT017
-                        continue
-                    if made[-1].epsilon < 3:
-                        made.append(made[-1].within_total_variation(1e-4))
+        for gamma, num_draws in ((0.0, 1), (1e-170, 3), (0.03, 3), (7.0, 1)):
+            settings = {"gamma": gamma, "n": 100, "adjacency": adjacency, "domain": domain}
+            found = account(posterior, num_draws=num_draws, **settings)
+            for delta in (0.0, 1e-12, 0.01, 0.5):
+                try:
+                    made.append(found.guarantee(delta))
+                except ValueError as error:
+                    assert "no guarantee of" in str(error)  # noqa: PT017
+                    continue
+                if made[-1].epsilon < 3:
+                    made.append(made[-1].within_total_variation(1e-4))
     made += [
         chain_guarantee(posterior, gdp.ULA(0.01, 50), gamma=0.1, delta=1e-6, **{
             "n": 100, "adjacency": adjacency, "domain": domain})
@@ -181,7 +180,7 @@ def test_what_the_library_makes_is_no_contradiction(adjacency):
             posterior, epsilon=1.0, delta=1e-6, n=100, adjacency=adjacency, domain=domain
         ).guarantee
     )
-    assert len(made) > 100
+    assert len(made) > 25
     for guarantee in made:
         assert guarantee_from_dict(guarantee.to_dict()) == _without_curve(guarantee)
         assert as_replace_one(guarantee).adjacency == "replace-one"
