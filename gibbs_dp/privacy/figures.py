@@ -136,6 +136,7 @@ def _implied(
     found = {}
     if pure_epsilon is not None:
         found["pure_epsilon"] = pure_epsilon
+    found |= {name: 0.0 for name, value in (("zcdp", zcdp), ("gdp", gdp)) if value == 0}
     if delta > 0:
         if zcdp is not None:
             found["zcdp"] = zcdp + 2 * math.sqrt(-zcdp * math.log(delta))

@@ -17,7 +17,6 @@ from gibbs_dp import adaptive
 from gibbs_dp.privacy import (
     account,
     as_replace_one,
-    calibrate_chain,
     chain_guarantee,
     compose,
     guarantee_from_dict,
@@ -175,11 +174,6 @@ def test_what_the_library_makes_is_no_contradiction(adjacency):
         chain_guarantee(posterior, gdp.ULA(0.01, 50), gamma=0.1, delta=1e-6, **{
             "n": 100, "adjacency": adjacency, "domain": domain})
     ]  # fmt: skip
-    made.append(
-        calibrate_chain(
-            posterior, epsilon=1.0, delta=1e-6, n=100, adjacency=adjacency, domain=domain
-        ).guarantee
-    )
     assert len(made) > 25
     for guarantee in made:
         assert guarantee_from_dict(guarantee.to_dict()) == _without_curve(guarantee)
