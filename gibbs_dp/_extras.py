@@ -12,7 +12,6 @@ PACKAGES = {
     "distributed": ("distributed", "distributed"),
     "dp_accounting": ("dp-accounting", "privacy"),
     "networkx": ("networkx", "adaptive"),
-    "opendp": ("opendp", "privacy"),
     "pyarrow": ("pyarrow", "tables"),
     "shtab": ("shtab", "completion"),
     "sklearn": ("scikit-learn", "tables"),

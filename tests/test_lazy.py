@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gibbs_dp.adaptive.noise import _opendp
 from packaging.utils import canonicalize_name
 
 import gibbs_dp as gdp
@@ -151,7 +150,6 @@ CALLS = {
         lambda folder: gdp.adaptive.MarkovNetwork(None, {}),
         lambda folder: gdp.adaptive.BayesianNetwork(None, {}),
     ],
-    "opendp": [lambda folder: _opendp()],
     "pyarrow": [
         lambda folder: open_table(file(folder, "table.parquet")),
         lambda folder: failing("audit", "--data", file(folder, "a.parquet"), "--target", "y"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.privacy.figures import check_figures
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,7 @@ class MechanismGuarantee:
 
     def __post_init__(self) -> None:
         checks.adjacency(self.adjacency)
-        checks.nonnegative("epsilon", self.epsilon, allow_infinite=True)
-        checks.unit_interval("delta", self.delta)
-        for name in ("zcdp", "gdp"):
-            if getattr(self, name) is not None:
-                checks.nonnegative(name, getattr(self, name), allow_infinite=True)
+        check_figures(self.epsilon, self.delta, zcdp=self.zcdp, gdp=self.gdp)
 
     def __str__(self) -> str:
         pair = f"({self.epsilon:.6g}, {self.delta:.6g})" if self.delta else f"{self.epsilon:.6g}"

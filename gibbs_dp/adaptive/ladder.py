@@ -11,10 +11,14 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from gibbs_dp.adaptive.state import Held, Stateful
 from gibbs_dp.information import checks
 
+# Its score, and the losses of the submission that set it.
+Board = tuple[float, Float[np.ndarray, " best"] | None]
 
-class Ladder:
+
+class Ladder(Stateful):
     """Answers a submission with the best loss so far, and moves only for a real improvement.
 
     With a step ``eta``: a submission whose holdout loss is below the last score by more than
@@ -24,6 +28,10 @@ class Ladder:
 
     For accuracy queries, hand in errors (1 - accuracy). No noise is added and nothing here is
     differentially private: the promise is about the score alone (`ladder_promise`).
+
+    There is one board: many copies of it, each asked what the others are not, would tell more than
+    is promised. So a copy, by ``copy``, ``pickle`` or in a forked process, scores nothing. The same
+    submissions in the same order put a new board where this one is.
 
     Parameters
     ----------
@@ -44,8 +52,14 @@ class Ladder:
 
     def __init__(self, step: float | None = None) -> None:
         self.step = None if step is None else checks.unit_interval("step", step, open_left=True)
-        self.score = math.inf
-        self._best: Float[np.ndarray, " rows"] | None = None
+        self._held = Held()
+        self._held.open.append((math.inf, None))
+
+    @property
+    def score(self) -> float:
+        """The score on the board; infinite before the first submission, and of a copy."""
+        held = self._held
+        return math.inf if held.is_lost or not held.open else float(held.open[-1][0])
 
     def submit(self, losses: ArrayLike) -> float:
         """Score a submission.
@@ -63,27 +77,43 @@ class Ladder:
         Raises
         ------
         ValueError
-            If losses are outside [0, 1], or their number is not that of the first submission.
+            If losses are outside [0, 1], their number is not that of the first submission, or this
+            is a copy of a board.
         """
         checks.refuse_masked("losses", losses)
         found = np.asarray(losses, dtype=np.float64)
         if found.ndim != 1 or found.size == 0 or not np.all((found >= 0) & (found <= 1)):
             raise ValueError("losses must be a vector of numbers in [0, 1], one a row; rescale it.")
-        if self._best is not None and found.size != self._best.size:
+        held = self._held
+        if held.is_lost:
             raise ValueError(
-                f"losses: {found.size} rows, but {self._best.size} before; score every submission "
-                "on the same rows."
+                "ladder: this is a copy of a board (or its process was forked), and the promise is "
+                "of one board; submit to the original, or submit everything again, in order, to a "
+                "new Ladder."
             )
-        needed = self.step
-        if needed is None:
-            spread = 0.0 if self._best is None else float(np.std(found - self._best))
-            needed = spread / math.sqrt(found.size)
-        # A first submission always sets the score.
-        if self._best is None or found.mean() < self.score - needed:
-            grain = self.step or 1 / found.size
-            self.score = round(float(found.mean()) / grain) * grain
-            self._best = found
-        return self.score
+        with held.lock:
+            board = held.open[-1]
+            held.open[-1] = board = _moved(board, found, self.step)
+        return float(board[0])
+
+
+def _moved(board: Board, found: Float[np.ndarray, " rows"], step: float | None) -> Board:
+    """Score and best losses after one more submission."""
+    score, best = board
+    if best is not None and found.size != best.size:
+        raise ValueError(
+            f"losses: {found.size} rows, but {best.size} before; score every submission on the "
+            "same rows."
+        )
+    needed = step
+    if needed is None:
+        spread = 0.0 if best is None else float(np.std(found - best))
+        needed = spread / math.sqrt(found.size)
+    # A first submission always sets the score.
+    if best is None or found.mean() < score - needed:
+        grain = step or 1 / found.size
+        return round(float(found.mean()) / grain) * grain, found.copy()
+    return board
 
 
 def simulate_ladder(

@@ -12,15 +12,20 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.adaptive.composition import composed_pure_dp, per_release_epsilon
 from gibbs_dp.adaptive.guarantee import MechanismGuarantee, declared
+from gibbs_dp.adaptive.state import Held, Stateful
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.privacy.noise import add_laplace
 
 ABOVE, BELOW, UNANSWERED = 1, 0, -1
+COPIED = (
+    "this is a copy of a run (or its process was forked), and positive answers are covered once; "
+    "ask the original, or start another run, which costs its own epsilon."
+)
 
 
 class SparseHaltedError(ValueError):
-    """Every positive answer has been given; another would not be private."""
+    """No positive answer is left here; another would not be private."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,11 @@ class Sparse:
         return SparseRun(self, threshold)
 
 
-class SparseRun:
+class SparseRun(Stateful):
     """One release of `Sparse`, one query at a time; its noise is never shown.
+
+    A copy of it, by ``copy``, ``pickle`` or in a forked process, has no positive answers left: they
+    are covered once. Threads that share a run wait for each other.
 
     Parameters
     ----------
@@ -131,8 +139,13 @@ class SparseRun:
             raise ValueError(f"threshold must be finite, got {threshold}; pass a number.")
         self.mechanism = mechanism
         self.threshold = threshold
-        self.num_left = mechanism.num_above
-        self._noisy = self._noisy_threshold()
+        self._held = Held()
+        self._held.open += [self._noisy_threshold() for _ in range(mechanism.num_above)]
+
+    @property
+    def num_left(self) -> int:
+        """Positive answers that are left to this object."""
+        return 0 if self._held.is_lost else len(self._held.open)
 
     def is_above(self, value: float) -> bool:
         """Answer one query; nothing else about its value is shown.
@@ -140,19 +153,28 @@ class SparseRun:
         Raises
         ------
         SparseHaltedError
-            If all positives have been given.
+            If all positives have been given, and of a copy.
+        ValueError
+            If the value is not finite.
         """
-        if self.num_left == 0:
-            raise SparseHaltedError(
-                f"all {self.mechanism.num_above} positive answers have been given, and the noise "
-                "covers no more; start another run, which costs its own epsilon."
-            )
+        held = self._held
+        if held.is_lost:  # before the lock, which a fork may have copied while it was held
+            raise SparseHaltedError(COPIED)
         checks.refuse_masked("value", value, is_private=True)
-        if add_laplace(value, 2 * self.mechanism.sigma) <= self._noisy:
-            return False
-        self.num_left -= 1
-        self._noisy = self._noisy_threshold()
-        return True
+        noisy = add_laplace(value, 2 * self.mechanism.sigma)
+        with held.lock:
+            threshold = held.take()
+            if threshold is None:
+                raise SparseHaltedError(
+                    f"all {self.mechanism.num_above} positive answers have been given, and the "
+                    "noise covers no more; start another run, which costs its own epsilon."
+                )
+            is_above = bool(noisy > threshold)
+            if not is_above:
+                held.open.append(threshold)
+        if held.is_lost:  # forked in between
+            raise SparseHaltedError(COPIED)
+        return is_above
 
     def _noisy_threshold(self) -> Fraction:
         return add_laplace(self.threshold, self.mechanism.sigma)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 from jaxtyping import Float, PyTree
@@ -14,17 +15,22 @@ from gibbs_dp.adaptive.queries import (
     HoldoutAnswers,
     HoldoutSpentError,
     Query,
+    check_alike,
     collect,
     count_rows,
-    query_values,
+    holdout_values,
+    read_only,
+    some_pairs,
+    train_values,
 )
 from gibbs_dp.adaptive.rows import Rows
+from gibbs_dp.adaptive.state import Held, Stateful
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import add_laplace, exact_means, to_double
 
 
-class Thresholdout:
+class Thresholdout(Stateful):
     """Answers adaptive statistical queries from a training set, checked against a holdout.
 
     Dwork, Feldman, Hardt, Pitassi, Reingold & Roth 2015 (*The reusable holdout*). The answer is the
@@ -34,12 +40,16 @@ class Thresholdout:
     is secret and drawn exactly (`gibbs_dp.privacy.noise`).
 
     With a ``ledger`` a round is charged, durably, **before its first answer**: a process that dies
-    has spent its round, the next one begins another, and nothing is ever given back. Without one
-    the state is in this object alone, and a restart would forget what was spent.
+    has spent its round, the next one begins another, and nothing is ever given back. A copy, by
+    ``copy``, ``pickle`` or in a forked process, has no open round: it charges one of its own.
+    Without a ledger the state is in this object alone, a copy answers nothing, and a restart would
+    forget what was spent. Threads that share the object wait for each other.
 
     Queries run on the rows of the holdout: let analysts hand in functions of a kind that cannot
-    keep or print them. Whether a holdout row has a value outside [0, 1] is never told; such values
-    are clipped (NaN is 0). On training rows they are an error.
+    keep or print them. A value must be of its row alone, which is tried on pairs of training rows;
+    a function that behaves otherwise on purpose is not stopped. What a query does on holdout rows
+    is never told: values are clipped to [0, 1], and NaN, another shape, or an exception are 0 for
+    the rows that they come from. On training rows they are errors. How long it takes is not hidden.
 
     Parameters
     ----------
@@ -52,15 +62,15 @@ class Thresholdout:
     budget
         ``B``, answers that the holdout may correct. `plan_thresholdout` finds all three.
     ledger
-        Where spending is recorded, in epsilon or zCDP, replace-one.
+        Where spending is recorded, in epsilon or zCDP, replace-one; a `gibbs_dp.Ledger`.
     name
         Of this holdout in the ledger. Rounds under one name share one ``budget``.
 
     Raises
     ------
     ValueError
-        For bad settings, and a ledger that is for add/remove or holds rounds of this name at
-        another cost.
+        For bad settings, rows of different kinds, and a ledger that is for add/remove or holds
+        rounds of this name at another cost.
 
     Examples
     --------
@@ -88,14 +98,15 @@ class Thresholdout:
         self.budget = checks.count("budget", budget)
         self.n = count_rows("holdout", holdout)
         self.n_train = count_rows("train", train)
+        check_alike(train, holdout)
         if not name.strip() or name != name.strip() or "\n" in name:
             raise ValueError(f"name must be a word without spaces around it, got {name!r}.")
         self.name = name
-        self._train, self._holdout, self._ledger = train, holdout, ledger
-        self._started = 0  # without a ledger
-        self._noisy_threshold: Fraction | None = None  # of the round that is open
+        self._train, self._holdout, self._ledger = read_only(train), read_only(holdout), ledger
+        self._pairs = some_pairs(self._train, self.n_train)
         if ledger is not None:
             self._check_ledger(ledger)
+        self._held = Held()
 
     # -- what an analyst may know -----------------------------------------------------------
 
@@ -106,15 +117,19 @@ class Thresholdout:
 
     @property
     def rounds_started(self) -> int:
-        """Rounds begun under this name, by any process, an open one included."""
+        """Rounds begun under this name, by any process, an open one included.
+
+        All of them, of a copy without a ledger: it cannot know.
+        """
         if self._ledger is None:
-            return self._started
+            return self.budget if self._held.is_lost else self._held.num_started
         return sum(charge.purpose == self._purpose for charge in self._ledger.charges())
 
     @property
     def budget_left(self) -> int:
-        """Answers that may still be corrected, by this process's open round and by new ones."""
-        return max(0, self.budget - self.rounds_started) + (self._noisy_threshold is not None)
+        """Answers that may still be corrected, by this object's open round and by new ones."""
+        own = 0 if self._held.is_lost else len(self._held.open)
+        return max(0, self.budget - self.rounds_started) + own
 
     def guarantee(self, *, rounds: int | None = None, delta: float = 0.0) -> MechanismGuarantee:
         """Differential privacy of the holdout: of the whole budget, or of some rounds.
@@ -191,13 +206,13 @@ class Thresholdout:
         Raises
         ------
         HoldoutSpentError
-            If the budget is spent.
+            If the budget is spent, and of a copy without a ledger.
         BudgetExceededError
             If the ledger has no room for another round; nothing was recorded.
         ValueError
-            If ``phi`` gives something else on the training rows.
+            If ``phi`` gives something else on the training rows, or values that are not of one row.
         """
-        return float(self._answer(*self._means(phi, batch=False)).values[0])
+        return float(self._ask(phi, batch=False).values[0])
 
     def query_batch(self, phi: Query) -> HoldoutAnswers:
         """Answer a batch of queries, one after another.
@@ -219,49 +234,54 @@ class Thresholdout:
         BudgetExceededError
             If the ledger has no room for the first round; when it ends later, HoldoutSpentError.
         ValueError
-            If ``phi`` gives something else on the training rows.
+            If ``phi`` gives something else on the training rows, or values that are not of one row.
         """
-        return self._answer(*self._means(phi, batch=True))
+        return self._ask(phi, batch=True)
 
-    def _means(
-        self, phi: Query, batch: bool
-    ) -> tuple[Float[np.ndarray, " queries"], list[Fraction]]:
-        on_train = query_values(phi(self._train), self.n_train, "training", batch)
-        if not np.all((on_train >= 0) & (on_train <= 1)):  # NaN too
-            raise ValueError("phi: its values must lie in [0, 1] on every row; rescale or clip it.")
-        on_holdout = query_values(phi(self._holdout), self.n, "holdout", batch)
-        if on_holdout.shape[1] != on_train.shape[1]:
-            raise ValueError(
-                f"phi: it gives {on_train.shape[1]} queries on the training rows and "
-                f"{on_holdout.shape[1]} on the holdout; give as many on both."
-            )
-        hidden = np.clip(np.nan_to_num(on_holdout, nan=0.0), 0.0, 1.0)
-        return on_train.mean(axis=0), exact_means(hidden)
+    def _ask(self, phi: Query, batch: bool) -> HoldoutAnswers:
+        train = train_values(phi, self._train, self._pairs, batch).mean(axis=0)
+        given: list[tuple[float, bool]] = []
+        refused: BaseException | None = None
+        try:
+            self._answer(phi, train, batch, given)
+        except BaseException as error:
+            # Frames of what was raised hold the holdout's means; tracebacks with locals print them.
+            refused = error.with_traceback(None)
+            refused.__cause__ = refused.__context__ = None
+        if refused is None:
+            return collect(given)
+        if isinstance(refused, ValueError) and given:
+            raise HoldoutSpentError(str(refused), collect(given))
+        raise refused
 
     def _answer(
-        self, train: Float[np.ndarray, " queries"], holdout: list[Fraction]
-    ) -> HoldoutAnswers:
-        given: list[tuple[float, bool]] = []
-        for mean_train, mean_holdout in zip(train.tolist(), holdout, strict=True):
-            try:
-                self._open_round()
-            except HoldoutSpentError as spent:
-                spent.answers = collect(given)
-                raise
-            except ValueError as refused:
-                if not given:
-                    raise
-                raise HoldoutSpentError(str(refused), collect(given)) from refused
-            given.append(self._one(mean_train, mean_holdout))
-        return collect(given)
+        self,
+        phi: Query,
+        train: Float[np.ndarray, " queries"],
+        batch: bool,
+        given: list[tuple[float, bool]],
+    ) -> None:
+        """Append the answers, one after another; what ends them is raised."""
+        held = self._own()
+        with held.lock:
+            held.open.append(self._paid_round(held))  # before the holdout is looked at
+        hidden = holdout_values(phi, self._holdout, self.n, train.size, batch)
+        for mean_train, mean_holdout in zip(train.tolist(), exact_means(hidden), strict=True):
+            with held.lock:
+                given.append(self._one(held, mean_train, mean_holdout))
 
-    def _one(self, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
+    def _one(self, held: Held, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
+        noisy_threshold = self._paid_round(held)
         gap = abs(mean_holdout - Fraction(mean_train))
-        assert self._noisy_threshold is not None
-        if add_laplace(gap, 4 * self.sigma) <= self._noisy_threshold:
-            return mean_train, False
-        self._noisy_threshold = None  # the round is over before its answer leaves
-        return to_double(add_laplace(mean_holdout, self.sigma)), True
+        is_corrected = add_laplace(gap, 4 * self.sigma) > noisy_threshold
+        answer = mean_train
+        if is_corrected:
+            answer = to_double(add_laplace(mean_holdout, self.sigma))
+        if held.is_lost:  # forked since the round was taken: it is the parent's
+            raise self._copied()
+        if not is_corrected:
+            held.open.append(noisy_threshold)
+        return answer, is_corrected
 
     # -- rounds -----------------------------------------------------------------------------
 
@@ -269,21 +289,42 @@ class Thresholdout:
     def _purpose(self) -> str:
         return f"Thresholdout {self.name!r}: one round"
 
-    def _open_round(self) -> None:
-        """Pay for a round before it answers anything."""
-        if self._noisy_threshold is not None:
-            return
+    def _own(self) -> Held:
+        """Return what this object holds in this process; a copy with a ledger begins anew."""
+        if self._held.is_lost:
+            if self._ledger is None:
+                raise self._copied()
+            self._held = Held()
+        return self._held
+
+    def _paid_round(self, held: Held) -> Fraction:
+        """Take the noisy threshold of a round that is open, or pay for one."""
+        found = held.take()
+        if found is not None:
+            return cast(Fraction, found)
         if self.rounds_started >= self.budget:
             raise self._spent()
+        # Whatever noise cannot be made at these settings fails before the charge.
+        noisy, *_ = (
+            add_laplace(center, factor * self.sigma)
+            for center, factor in ((self.threshold, 2), (0.0, 4), (0.0, 1))
+        )
         if self._ledger is None:
-            self._started += 1
+            held.num_started += 1
         else:
             number = self._ledger.charge(purpose=self._purpose, **self._cost(self._ledger))
             # Another process may have charged in between: ranks are decided by the ledger.
             mine = [c for c in self._ledger.charges() if c.purpose == self._purpose]
             if sum(charge.number <= number for charge in mine) > self.budget:
                 raise self._spent()
-        self._noisy_threshold = add_laplace(self.threshold, 2 * self.sigma)
+        return noisy
+
+    def _copied(self) -> HoldoutSpentError:
+        return HoldoutSpentError(
+            f"holdout: this is a copy of {self.name!r} (or its process was forked), and a round is "
+            "paid for once; ask the original, or give a ledger, to which a copy charges its own.",
+            collect([]),
+        )
 
     def _spent(self) -> HoldoutSpentError:
         return HoldoutSpentError(
@@ -298,6 +339,8 @@ class Thresholdout:
         return {"epsilon": self.round_epsilon}
 
     def _check_ledger(self, ledger: Ledger) -> None:
+        if not isinstance(ledger, Ledger):
+            raise ValueError(f"ledger: give a gibbs_dp.Ledger, got {checks.shown(ledger)}.")
         if ledger.adjacency != "replace-one":
             raise ValueError(
                 f"ledger: it is for {ledger.adjacency} neighbours, and a holdout of fixed size is "

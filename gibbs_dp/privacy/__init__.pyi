@@ -16,6 +16,7 @@ from .columns import Levels as Levels
 from .columns import Number as Number
 from .columns import Positive as Positive
 from .columns import Range as Range
+from .composition import ComposedDP as ComposedDP
 from .composition import compose as compose
 from .date_column import Date as Date
 from .dependent_rows import DependentRows as DependentRows

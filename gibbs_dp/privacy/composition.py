@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gibbs_dp._extras import require
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds import ApproximateDP, basic_composition
+from gibbs_dp.information.bounds import ApproximateDP
+from gibbs_dp.privacy.figures import ALLOWANCE, sum_up
 from gibbs_dp.privacy.guarantee import Guarantee
 
+NOT_COVERED = "NOT COVERED"
 # Losses of a privacy-loss distribution are rounded up to multiples of this, in nats.
 DISCRETIZATION = 1e-4
 
 
-def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ApproximateDP:
+class ComposedDP(ApproximateDP):
+    """A pair ``(epsilon, delta)`` of several releases, with what they rest on.
+
+    Attributes
+    ----------
+    assumptions, caveats
+        Those of all releases, each once; what one of them does not cover is not covered by the sum.
+    """
+
+    assumptions: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        voids = [text for text in self.caveats if text.startswith(NOT_COVERED)]
+        return "; ".join([f"ComposedDP(epsilon={self.epsilon}, delta={self.delta})", *voids])
+
+    __str__ = __repr__
+
+
+def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
     """``(epsilon, delta)`` of several releases together, chosen adaptively or not.
 
     The smallest ``epsilon`` of three valid routes: adding ``(epsilon_i, delta_i)``; adding Rényi
@@ -30,8 +51,10 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ApproximateDP:
 
     Returns
     -------
-    ApproximateDP
-        ``epsilon`` is infinite where nothing holds at this delta.
+    ComposedDP
+        ``epsilon`` is infinite where nothing holds at this delta. ``delta`` is as given, but for
+        deltas that add up to it: eleven times 1/11 of it, each rounded, is a little more, and the
+        sum is told, rounded up. Caveats, "NOT COVERED" above all, are kept.
 
     Raises
     ------
@@ -53,17 +76,25 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ApproximateDP:
         )
     found = [_basic(guarantees, delta)]
     if delta > 0:
-        found += [_renyi(guarantees, delta), _privacy_loss(guarantees, delta)]
-    return ApproximateDP(min(found), delta)
+        found += [(_renyi(guarantees, delta), delta), (_privacy_loss(guarantees, delta), delta)]
+    composed = ComposedDP(*min(found))
+    composed.assumptions = _each_once(g.assumptions for g in guarantees)
+    composed.caveats = _each_once(g.caveats for g in guarantees)
+    return composed
 
 
-def _basic(guarantees: Sequence[Guarantee], delta: float) -> float:
-    pure = [g.pure_epsilon for g in guarantees]
-    best = math.inf
-    if None not in pure:
-        best = sum(p for p in pure if p is not None)
-    total = basic_composition([g.epsilon for g in guarantees], [g.delta for g in guarantees])
-    return min(best, total.epsilon) if total.delta <= delta else best
+def _each_once(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for some in texts for text in some))
+
+
+def _basic(guarantees: Sequence[Guarantee], delta: float) -> tuple[float, float]:
+    """Add the pairs, exactly and rounded up; the sum of their deltas may be ``delta``, rounded."""
+    pure = [g.pure_epsilon for g in guarantees if g.pure_epsilon is not None]
+    best = (sum_up(pure) if len(pure) == len(guarantees) else math.inf, delta)
+    total = sum_up(g.delta for g in guarantees)
+    if total > delta * (1 + ALLOWANCE):
+        return best
+    return min(best, (sum_up(g.epsilon for g in guarantees), max(total, delta)))
 
 
 def _renyi(guarantees: Sequence[Guarantee], delta: float) -> float:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
@@ -14,6 +14,7 @@ from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io import html
 from gibbs_dp.privacy.dependent_rows import NO_PURE
 from gibbs_dp.privacy.dependent_rows import PREFIX as BAYESIAN
+from gibbs_dp.privacy.figures import ABSOLUTE, RELATIVE, check_figures
 
 Mechanism = Literal["exact draw", "approximate draw", "chain", "direct draw"]
 
@@ -25,9 +26,24 @@ CURRENCIES = {"pure_epsilon": "pure epsilon", "zcdp": "zCDP rho", "gdp": "Gaussi
 IDEALIZED = "of exact draws; the draws of a Markov chain are approximate"
 
 
+def known_mechanism(value: Any) -> None:
+    """Raise a ValueError unless this names a mechanism.
+
+    >>> known_mechanism("chain")
+    """
+    if value not in get_args(Mechanism):
+        raise ValueError(
+            f"mechanism must be one of {', '.join(map(repr, get_args(Mechanism)))}, got "
+            f"{checks.shown(value)}."
+        )
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """A differential-privacy guarantee and its assumptions; numbers in nats.
+
+    Whoever reads it may use any of its figures, so they must be of one release: an unknown
+    mechanism, and figures that contradict each other, are refused when it is made.
 
     Parameters
     ----------
@@ -86,15 +102,66 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         checks.adjacency(self.adjacency)
+        known_mechanism(self.mechanism)
         checks.count("num_draws", self.num_draws)
         checks.nonnegative("gamma", self.gamma)
-        checks.nonnegative("epsilon", self.epsilon, allow_infinite=True)
-        checks.unit_interval("delta", self.delta)
-        for name in ("pure_epsilon", "zcdp", "gdp"):
-            if getattr(self, name) is not None:
-                checks.nonnegative(name, getattr(self, name))
-        if self.bayesian_epsilon is not None:
-            checks.nonnegative("bayesian_epsilon", self.bayesian_epsilon, allow_infinite=True)
+        others = {name: getattr(self, name) for name in CURRENCIES}
+        for name, value in others.items():
+            if value is not None:
+                checks.nonnegative(name, value)
+        check_figures(self.epsilon, self.delta, **others, has_more=bool(self.renyi))
+        for order, value in self.renyi:
+            checks.positive("renyi (an order)", order)
+            checks.nonnegative("renyi (a value)", value, allow_infinite=True)
+        for name in ("assumptions", "caveats"):
+            texts = getattr(self, name)
+            if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"{name} must be a tuple of sentences, got {checks.shown(texts)}.")
+        self._check_bayesian()
+        self._check_total_variation()
+
+    def _check_bayesian(self) -> None:
+        if self.bayesian_epsilon is None:
+            return
+        found = checks.nonnegative("bayesian_epsilon", self.bayesian_epsilon, allow_infinite=True)
+        if found < math.inf and not (found + ABSOLUTE) * (1 + RELATIVE) >= self._pure():
+            raise ValueError(
+                f"bayesian_epsilon: it is {found:.6g}, but an adversary who knows all other rows "
+                f"learns as much as pure DP lets through ({self._pure():.6g}); give the figures of "
+                "one release."
+            )
+
+    def _pure(self) -> float:
+        """Pure DP: as it is stated, or by a delta of 0."""
+        if self.pure_epsilon is not None:
+            return self.pure_epsilon
+        return self.epsilon if self.delta == 0 else math.inf
+
+    def _check_total_variation(self) -> None:
+        total, is_approximate = self.total_variation, self.mechanism == "approximate draw"
+        if (total is not None) != is_approximate:
+            raise ValueError(
+                "total_variation: it is of an 'approximate draw', which must state it, and of no "
+                "other mechanism; use Guarantee.within_total_variation."
+            )
+        if total is None:
+            return
+        checks.nonnegative("total_variation", total)
+        if any(getattr(self, name) is not None for name in CURRENCIES):
+            raise ValueError(
+                "total_variation: approximate draws have (epsilon, delta)-DP alone; leave out "
+                f"{', '.join(CURRENCIES)}."
+            )
+        if math.isinf(self.epsilon):
+            return
+        lost = approximate_draw(
+            self.epsilon, 0.0, total_variation=min(1.0, self.num_draws * total)
+        ).delta
+        if lost > self.delta * (1 + RELATIVE):
+            raise ValueError(
+                f"total_variation: {total:g} a draw costs a delta of {lost:.6g} at epsilon = "
+                f"{self.epsilon:.6g}, and delta is {self.delta:g}; give the figures of one release."
+            )
 
     @property
     def is_idealized(self) -> bool:

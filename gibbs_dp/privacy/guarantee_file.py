@@ -8,10 +8,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from gibbs_dp.information import checks
 from gibbs_dp.io.damage import printable, shown
-from gibbs_dp.privacy.guarantee import Guarantee, Mechanism
+from gibbs_dp.privacy.guarantee import Guarantee, known_mechanism
 
 REQUIRED = ("adjacency", "mechanism", "num_draws", "gamma", "epsilon", "delta")
 TEXTS, LISTS = ("adjacency", "mechanism"), ("assumptions", "caveats")
@@ -81,7 +82,7 @@ def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
     Raises
     ------
     ValueError
-        If something is missing or is no number.
+        If something is missing or is no number, and for figures that contradict each other.
 
     Examples
     --------
@@ -102,14 +103,12 @@ def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
             (values[name],) = _texts(name, [found[name]])
         else:
             values[name] = _number(name, found[name])
-    if values["mechanism"] not in get_args(Mechanism):
-        raise ValueError(
-            f"guarantee: its 'mechanism' is {shown(values['mechanism'], 60)!r}, which is none of "
-            f"{', '.join(get_args(Mechanism))}."
-        )
-    if values.get("total_variation", 0.0) < 0:
-        raise ValueError("guarantee: its 'total_variation' is negative.")
-    return Guarantee(**{"caveats": ()} | values)
+    try:
+        checks.adjacency(values["adjacency"])
+        known_mechanism(values["mechanism"])
+        return Guarantee(**{"caveats": ()} | values)
+    except ValueError as error:
+        raise ValueError(f"guarantee: {error}") from None
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:

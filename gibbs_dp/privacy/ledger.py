@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from gibbs_dp.privacy import ledger_file
-from gibbs_dp.privacy.ledger_file import EXACT, Budget, DamagedLedgerError, State
+from gibbs_dp.privacy.ledger_file import Budget, DamagedLedgerError, State
 
 
 class BudgetExceededError(ValueError):
@@ -46,12 +46,17 @@ class Ledger:
     records the charge, or raises and records nothing. So charge first, and compute or hand out
     afterwards: a process that dies in between has spent its charge, and there is no refund.
     Charges may be chosen adaptively: ``(epsilon, delta)`` budgets add by basic composition, zCDP
-    budgets by adding ``rho``, and both are filters (Rogers et al. 2016; Feldman & Zrnic 2021).
+    budgets by adding ``rho``, and both are filters (Rogers et al. 2016; Feldman & Zrnic 2021). An
+    amount is the decimal that it prints as, and sums are exact. Eleven charges of 1/11, rounded as
+    they are, fit in 1: a sum may exceed its budget by one part in 10^14. `spent` is rounded up, so
+    that it bounds what was released even then.
 
     A ledger is bookkeeping for people who keep their own promise, not a lock. Every row is sealed
     (`gibbs_dp.privacy.ledger_file`), so that accidents are found; someone who may write the file
     can forge it. **A copy of the file has the same budget once more**: keep one file per dataset,
-    where every process that releases can reach it, and never restore one over a newer one. An open
+    where every process that releases can reach it, and never restore one over a newer one; a file
+    with a second name (a hard link) is refused. Copies of this *object*, by ``copy``, ``pickle`` or
+    a fork, are the same file, wherever their process runs. An open
     ledger notices when its file is replaced by another or by an older copy of itself, and refuses;
     one that is opened afterwards cannot. Files of version 0.1 are sealed when first opened.
 
@@ -87,14 +92,16 @@ nothing was recorded.
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        if not self.path.is_file():
+        # Copies in processes that run elsewhere, and after os.chdir, mean the same file.
+        self._file = self.path.absolute()
+        if not self._file.is_file():
             raise ValueError(
                 f"ledger: there is no file {str(self.path)!r}; make one with gibbs-dp ledger "
                 "create, or Ledger.create."
             )
         self._read: Budget | None = None
         self._seen: State | None = None
-        with ledger_file.reading(self.path) as connection:
+        with ledger_file.reading(self._file) as connection:
             if connection.execute("PRAGMA user_version").fetchone()[0] != ledger_file.VERSION:
                 ledger_file.upgrade(connection)
             connection.execute("BEGIN")
@@ -197,16 +204,17 @@ nothing was recorded.
         if not any(cost.values()):
             raise ValueError("epsilon: a charge of nothing; every release costs something.")
         with (
-            ledger_file.reading(self.path) as connection,
+            ledger_file.reading(self._file) as connection,
             ledger_file.transaction(connection),
         ):
             budget, state = self._look(connection)
             for name, amount in cost.items():
-                left = EXACT.subtract(budget.amounts[name], state.spent[name])
-                if amount > left:
+                all_of_it, spent = budget.amounts[name], state.spent[name]
+                if not ledger_file.has_room(all_of_it, spent, amount):
+                    left = ledger_file.left_of(all_of_it, spent)
                     raise BudgetExceededError(
-                        f"{name}: this costs {float(amount)}, but {float(left)} of "
-                        f"{float(budget.amounts[name])} is left; nothing was recorded."
+                        f"{name}: this costs {float(amount)}, but {left} of "
+                        f"{float(all_of_it)} is left; nothing was recorded."
                     )
             state = ledger_file.append(connection, budget, state, _now(), purpose, given)
         self._seen = state
@@ -219,18 +227,18 @@ nothing was recorded.
         return {name: float(value) for name, value in self._budget.items()}
 
     def spent(self) -> dict[str, float]:
-        """Sum of all charges."""
-        with ledger_file.reading(self.path) as connection:
+        """Sum of all charges, rounded up."""
+        with ledger_file.reading(self._file) as connection:
             connection.execute("BEGIN")  # everything of one moment
             spent = self._look(connection)[1].spent
-        return {name: float(value) for name, value in spent.items()}
+        return {name: ledger_file.rounded_up(value) for name, value in spent.items()}
 
     def left(self) -> dict[str, float]:
-        """Budget minus charges."""
-        with ledger_file.reading(self.path) as connection:
+        """Budget minus charges, rounded down."""
+        with ledger_file.reading(self._file) as connection:
             connection.execute("BEGIN")  # everything of one moment
             spent = self._look(connection)[1].spent
-        return {n: float(EXACT.subtract(b, spent[n])) for n, b in self._budget.items()}
+        return {n: ledger_file.left_of(b, spent[n]) for n, b in self._budget.items()}
 
     def charges(self) -> tuple[Charge, ...]:
         """List all charges, oldest first; each of them is checked against its seal.
@@ -240,7 +248,7 @@ nothing was recorded.
         DamagedLedgerError
             If one does not fit.
         """
-        with ledger_file.reading(self.path) as connection:
+        with ledger_file.reading(self._file) as connection:
             connection.execute("BEGIN")
             rows = ledger_file.read_charges(connection, *self._look(connection))
         return tuple(
@@ -286,7 +294,7 @@ nothing was recorded.
                 what = "another ledger" if is_other else "an older copy of itself"
                 raise DamagedLedgerError(
                     f"ledger: {str(self.path)!r} was replaced by {what} while it was open; put the "
-                    "newest file back."
+                    "newest file back, or count its budget as spent."
                 )
         self._read, self._seen = budget, state
         return budget, state

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sqlite3
 import tempfile
@@ -40,6 +41,13 @@ STATE = ("count", *PARTS, "last", "seal")
 BUSY_SECONDS = 60.0
 # Sums are exact: amounts are decimals of at most 17 digits over a few hundred powers of ten.
 EXACT = Context(prec=800)
+# What a sum may exceed its budget by, as a share: eleven times 1/11, each rounded, is a little more
+# than 1. Whatever is told of sums is rounded towards more spent, so that it stays a bound.
+ALLOWANCE = Decimal("1e-14")
+REMEDY = (
+    "do not put an older copy back, which would give budget back: count this budget as spent, or "
+    "make a new ledger with what is surely left after every release that was made"
+)
 
 Amounts = dict[str, Decimal]
 
@@ -119,10 +127,56 @@ def _name(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
+def _num_names(path: Path) -> int:
+    try:
+        return path.stat().st_nlink
+    except OSError:  # SQLite says what is wrong
+        return 0
+
+
+def rounded_up(amount: Decimal) -> float:
+    """Return the smallest double that is at least a decimal.
+
+    >>> rounded_up(Decimal("0.1")), rounded_up(Decimal("1.00000000000000001"))
+    (0.1, 1.0000000000000002)
+    """
+    found = float(amount)
+    is_below = Decimal(repr(found)) < amount
+    return math.nextafter(found, math.inf) if is_below else found
+
+
+def left_of(budget: Decimal, spent: Decimal) -> float:
+    """Return what is left, rounded down; nothing where the allowance was used.
+
+    >>> left_of(Decimal(1), Decimal("0.4")), left_of(Decimal(1), Decimal("1.00000000000000001"))
+    (0.6, 0.0)
+    """
+    left = max(EXACT.subtract(budget, spent), Decimal(0))
+    found = float(left)
+    return math.nextafter(found, 0.0) if Decimal(repr(found)) > left else found
+
+
+def has_room(budget: Decimal, spent: Decimal, amount: Decimal) -> bool:
+    """Whether a charge fits, but for the allowance.
+
+    >>> has_room(Decimal(1), Decimal("0.9"), Decimal("0.1000000000000001"))
+    True
+    """
+    limit = EXACT.add(budget, EXACT.multiply(budget, ALLOWANCE))
+    return EXACT.add(spent, amount) <= limit
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """Connect for one operation; turn any failure to read the file into one sentence."""
     try:
+        # SQLite's journal has the name that the file was opened by, and undoes what was charged by
+        # another one.
+        if _num_names(path) > 1:
+            raise DamagedLedgerError(
+                f"ledger: {str(path)!r} has a second name (a hard link), and two of them lose each "
+                "other's charges; remove one of them, and use symbolic links."
+            )
         with closing(connect(path)) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 raise DamagedLedgerError(f"ledger: {str(path)!r} is not a ledger of gibbs_dp.")
@@ -130,7 +184,12 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     except (sqlite3.Error, OverflowError, UnicodeError) as error:  # the module's own, of odd bytes
         words = str(error)[:200] or type(error).__name__
         reason = "".join(c if c.isprintable() else "?" for c in words)
-        raise DamagedLedgerError(f"ledger: {str(path)!r} cannot be used ({reason}).") from error
+        # What SQLite calls operational (locked, full, not permitted) says nothing against the file.
+        is_damage = not isinstance(error, sqlite3.OperationalError)
+        then = f"; {REMEDY}" if is_damage else ""
+        raise DamagedLedgerError(
+            f"ledger: {str(path)!r} cannot be used ({reason}){then}."
+        ) from error
 
 
 @contextmanager
@@ -305,6 +364,4 @@ def _amounts(texts: tuple[Any, ...], names: Any) -> Amounts:
 
 
 def _damage(what: str) -> DamagedLedgerError:
-    return DamagedLedgerError(
-        f"ledger: the file is damaged or was edited ({what}); restore it from a backup."
-    )
+    return DamagedLedgerError(f"ledger: the file is damaged or was edited ({what}); {REMEDY}.")

@@ -12,6 +12,7 @@ from jaxtyping import PyTree
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
 from gibbs_dp.io.page import Page, Section
+from gibbs_dp.privacy.composition import NOT_COVERED
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.shown import draws_in_words
 from gibbs_dp.sampling.coordinates import label, named_leaves
@@ -77,7 +78,7 @@ def guarantee_page(
     """
     before = page.section("What it is of", page.bullets(about))
     sections = (before, *_sections(promise), page.settings((), page.installed()))
-    is_void = any(text.startswith("NOT COVERED") for text in promise.get("caveats", ()))
+    is_void = any(text.startswith(NOT_COVERED) for text in promise.get("caveats", ()))
     said = verdict(promise)
     if is_void:
         said += " It does NOT cover what was taken from the data: see the caveats."

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from gibbs_dp.privacy.figures import least_epsilon
 from gibbs_dp.privacy.guarantee import Guarantee
 
 # Orders at which the Rényi curve of zero-concentrated DP is used; any of them give a bound.
@@ -122,7 +123,8 @@ def as_replace_one(guarantee: Guarantee) -> Guarantee:
 
     Replacing is removing and adding: twice the pure epsilon and mu, four times rho, and
     ``(2 epsilon, (1 + e^epsilon) delta)`` (group privacy; Dwork & Roth 2014, Bun & Steinke 2016,
-    Dong, Roth & Su 2022). A Rényi curve and Bayesian DP are lost.
+    Dong, Roth & Su 2022), or what the others imply at that delta where it is less. A Rényi curve
+    and Bayesian DP are lost.
 
     Parameters
     ----------
@@ -145,14 +147,19 @@ def as_replace_one(guarantee: Guarantee) -> Guarantee:
         return g
     delta = min(1.0, (1.0 + math.exp(min(g.epsilon, LARGEST_EPSILON))) * g.delta)
     is_void = not delta < 1.0  # a guarantee with delta = 1 cannot be written
+    delta = 0.0 if is_void else delta
+    pure = None if g.pure_epsilon is None else 2 * g.pure_epsilon
+    zcdp = None if g.zcdp is None else 4 * g.zcdp
+    gdp = None if g.gdp is None else 2 * g.gdp
+    epsilon = math.inf if is_void else 2 * g.epsilon
     return replace(
         g,
         adjacency="replace-one",
-        epsilon=math.inf if is_void else 2 * g.epsilon,
-        delta=0.0 if is_void else delta,
-        pure_epsilon=None if g.pure_epsilon is None else 2 * g.pure_epsilon,
-        zcdp=None if g.zcdp is None else 4 * g.zcdp,
-        gdp=None if g.gdp is None else 2 * g.gdp,
+        epsilon=least_epsilon(epsilon, delta, pure_epsilon=pure, zcdp=zcdp, gdp=gdp),
+        delta=delta,
+        pure_epsilon=pure,
+        zcdp=zcdp,
+        gdp=gdp,
         renyi=(),
         bayesian_epsilon=None,
     )

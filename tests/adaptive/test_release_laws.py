@@ -255,8 +255,7 @@ def test_a_threshold_that_is_not_redrawn_is_caught(monkeypatch):
     real = adaptive.SparseRun._noisy_threshold
 
     def stale(self):
-        self.first = getattr(self, "first", None) or real(self)
-        return self.first
+        return self.__dict__.setdefault("first", real(self))
 
     use_numpy(monkeypatch, 13)
     monkeypatch.setattr(adaptive.SparseRun, "_noisy_threshold", stale)
@@ -264,15 +263,11 @@ def test_a_threshold_that_is_not_redrawn_is_caught(monkeypatch):
 
 
 def test_a_holdout_threshold_that_is_not_redrawn_is_caught(monkeypatch):
-    real = gdp.Thresholdout._open_round
+    real = gdp.Thresholdout._paid_round
 
-    def stale(self):
-        fresh = self._noisy_threshold is None
-        real(self)
-        if fresh:
-            self.first = getattr(self, "first", None) or self._noisy_threshold
-            self._noisy_threshold = self.first
+    def stale(self, held):
+        return self.__dict__.setdefault("first", real(self, held))
 
     use_numpy(monkeypatch, 14)
-    monkeypatch.setattr(gdp.Thresholdout, "_open_round", stale)
+    monkeypatch.setattr(gdp.Thresholdout, "_paid_round", stale)
     assert holdout(6000) < LIMIT

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import adaptive
+from gibbs_dp.adaptive import queries
 from gibbs_dp.privacy import BudgetExceededError
 
 ROWS = np.arange(100)
@@ -167,6 +169,167 @@ def test_a_holdout_row_out_of_range_is_never_told():
     assert gate.query(lambda rows: rows) == 0.0
 
 
+HELD, HELD_SIZE = np.arange(1000, 1050), 50
+
+
+def only_on_holdout(act):
+    """A query that is 1/2 on the training rows, and does something on rows of the holdout."""
+    return lambda rows: act(rows) if np.max(rows) >= 1000 else rows % 2
+
+
+def fail(error):
+    raise error
+
+
+def wide_warning(rows):
+    warnings.warn("50 rows, the first is 1000", stacklevel=1)
+    return rows % 2
+
+
+HIDDEN = {
+    "another number of rows": (lambda rows: (rows % 2)[:-1], 0.0),
+    "no number of rows": (lambda rows: np.zeros(()), 0.0),
+    "more axes": (lambda rows: np.ones((len(rows), 3)), 0.0),
+    "nothing": (lambda rows: np.zeros(0), 0.0),
+    "None": (lambda rows: None, 0.0),
+    "text": (lambda rows: ["a"] * len(rows), 0.0),
+    "ragged": (lambda rows: [[1], [1, 2]] * len(rows), 0.0),
+    "complex numbers": (lambda rows: rows + 1j, 0.0),
+    "a mask": (lambda rows: np.ma.masked_array(np.ones(len(rows)), mask=rows > 0), 0.0),
+    "an error": (lambda rows: fail(KeyError(f"patient {rows[0]}")), 0.0),
+    "an exit": (lambda rows: fail(SystemExit(f"patient {rows[0]}")), 0.0),
+    "an error at one row": (lambda rows: fail(ValueError) if 1001 in rows else rows % 2, 24 / 50),
+    "a shape at one row": (lambda rows: (rows % 2)[: len(rows) - (1001 in rows)], 24 / 50),
+    "a division": (lambda rows: (rows % 2) / (rows % 2), 25 / 50),
+    "an overflow": (lambda rows: (rows % 2) * np.exp(1e6 + rows), 25 / 50),
+    "a warning": (wide_warning, 25 / 50),
+    "NaN": (lambda rows: np.where(rows == 1001, math.nan, rows % 2), 24 / 50),
+    "infinity": (lambda rows: np.where(rows == 1001, math.inf, rows % 2), 25 / 50),
+    "minus infinity": (lambda rows: np.where(rows == 1001, -math.inf, rows % 2), 24 / 50),
+    "large numbers": (lambda rows: rows * 1e300, 1.0),
+    "writing": (lambda rows: rows.__setitem__(0, 1) or rows % 2, 0.0),
+}
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("case", HIDDEN)
+def test_what_a_query_does_on_the_holdout_is_not_told(case, batch, recwarn, capfd):
+    """The answer is the mean over rows of each row's own value, 0 where it has none."""
+    act, mean = HIDDEN[case]
+    phi = only_on_holdout(act)
+    gate = gdp.Thresholdout(np.arange(40), HELD, threshold=0.0, sigma=1e-7, budget=200)
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        if batch:
+            said = [gate.query_batch(lambda rows: _column(phi(rows))).values[0] for _ in range(20)]
+        else:
+            said = [gate.query(phi) for _ in range(20)]
+    # Half of the answers at least are the holdout's; noise beyond 40 scales: once in 1e16.
+    assert min(abs(value - mean) for value in said) < 1e-5
+    assert all(isinstance(value, float) for value in said)
+    assert not recwarn.list
+    assert capfd.readouterr() == ("", "")
+
+
+def _column(values):
+    return np.asanyarray(values)[:, None] if np.ndim(values) == 1 else values
+
+
+def test_one_row_moves_an_answer_by_one_nth_whatever_it_does():
+    """The sensitivity that the noise is for, on every outcome of every row."""
+    rng = np.random.default_rng(0)
+    outcomes = [0.3, 1.0, 7.0, math.nan, -math.inf, None]
+
+    def phi(rows):
+        picked = [outcomes[int(i)] for i in rows]
+        return np.array([fail(ValueError(str(rows))) if v is None else v for v in picked])
+
+    for _ in range(20):
+        rows = rng.integers(len(outcomes), size=13)
+        other = rows.copy()
+        other[rng.integers(13)] = rng.integers(len(outcomes))
+        means = [queries.holdout_values(phi, r, 13, 1, False).mean() for r in (rows, other)]
+        assert abs(means[0] - means[1]) <= 1 / 13 + 1e-12
+
+
+NOT_OF_ONE_ROW = {
+    "centred": lambda rows: rows > rows.mean(),
+    "scaled": lambda rows: (rows - rows.min()) / max(np.ptp(rows), 1),
+    "ranks": lambda rows: np.argsort(np.argsort(rows)) / len(rows),
+    "above the median": lambda rows: rows > np.median(rows),
+    "the largest": lambda rows: rows == rows.max(),
+    "running": lambda rows: np.cumsum(rows % 2) / len(rows),
+    "the row before": lambda rows: np.roll(rows, 1) % 2,
+    "the row's number": lambda rows: np.arange(len(rows)) % 2,
+    "one value for all": lambda rows: np.full(len(rows), rows[0] % 2),
+    "the mean for all": lambda rows: np.full(len(rows), rows.mean() / 100),
+    "softmax": lambda rows: np.exp(-rows / 50.0) / np.exp(-rows / 50.0).sum(),
+    "random": lambda rows: np.random.default_rng().random(len(rows)),
+    "sorted": lambda rows: np.sort(rows) / 100,
+    "the number of rows": lambda rows: np.full(len(rows), len(rows) % 10 / 10),
+}
+
+
+@pytest.mark.parametrize("case", NOT_OF_ONE_ROW)
+def test_values_that_are_not_of_one_row_are_found_on_training_rows(tmp_path, case):
+    ledger = ledger_at(tmp_path / "l")
+    gate = make(ledger=ledger)
+    seen = []
+
+    def phi(rows):
+        seen.append(len(rows))
+        return NOT_OF_ONE_ROW[case](rows)
+
+    with pytest.raises(ValueError, match="a value must be of its row alone"):
+        gate.query(phi)
+    with pytest.raises(ValueError, match="a value must be of its row alone"):
+        gate.query_batch(lambda rows: np.stack([rows % 2, phi(rows)], axis=1))
+    assert 50 not in seen  # the holdout was not looked at
+    assert ledger.charges() == ()
+
+
+OF_ONE_ROW = {
+    "a matrix product": lambda rows: 1 / (1 + np.exp(-(rows @ np.linspace(-1, 1, 30)))),
+    "jitted": jax.jit(lambda rows: jax.nn.sigmoid(rows @ jnp.linspace(-1, 1, 30))),
+    "vmapped": jax.vmap(lambda row: jnp.tanh(row).sum() > 0),
+    "a list": lambda rows: [float(row[0] > 0) for row in rows],
+}
+
+
+@pytest.mark.parametrize("case", OF_ONE_ROW)
+def test_values_of_one_row_pass_whatever_they_are_made_with(case):
+    rows = np.random.default_rng(0).normal(size=(300, 30))
+    gate = gdp.Thresholdout(rows[:200], rows[200:], threshold=0.9, sigma=1e-4, budget=1)
+    for train in (rows[:200], rows[:1]):
+        gate = gdp.Thresholdout(train, rows[200:], threshold=2.0, sigma=1e-4, budget=1)
+        assert 0 <= gate.query(OF_ONE_ROW[case]) <= 1
+
+
+def test_queries_cannot_write_into_the_rows():
+    rows = {"x": np.arange(10.0), "y": np.arange(10)}
+    gate = gdp.Thresholdout(rows, rows, threshold=0.9, sigma=1e-4, budget=1)
+    with pytest.raises(ValueError, match="read-only"):
+        gate.query(lambda r: r["x"].fill(0.0) or r["y"] > 3)
+    rows["x"][0] = 3.0  # they are still the caller's
+
+
+def test_no_frame_of_a_refusal_holds_means_of_the_holdout(tmp_path):
+    """Debuggers and reporters of errors print the locals of every frame of the traceback."""
+    gate = make(ledger=ledger_at(tmp_path / "l", epsilon=50.0))  # one round
+    secret = 0.62
+    with pytest.raises(adaptive.HoldoutSpentError) as spent:
+        gate.query_batch(lambda rows: np.stack([rows < 31, rows < 31, rows < 31], axis=1))
+    with pytest.raises(BudgetExceededError) as refused:
+        gate.query_batch(lambda rows: (rows < 31)[:, None])
+    for error in (spent.value, refused.value):
+        assert (error.__cause__, error.__context__) == (None, None)
+        trace = error.__traceback__
+        while trace:
+            if trace.tb_frame.f_code.co_filename.endswith("adaptive/thresholdout.py"):
+                assert str(secret) not in str(trace.tb_frame.f_locals)
+            trace = trace.tb_next
+
+
 def test_promise_is_kept_by_hand():
     """The event's pieces, recomputed one by one from their closed forms."""
     n, m, sigma, budget, beta = 50_000, 500, 1e-3, 2, 0.05
@@ -238,8 +401,22 @@ def test_dependent_rows_need_more_of_them():
         (lambda: make().query(lambda rows: 0.5), r"give \[rows\]"),
         (lambda: make().query_batch(low), r"give \[rows, queries\]"),
         (
-            lambda: make().query_batch(lambda rows: np.zeros((len(rows), len(rows) // 50))),
-            "give as many on both",
+            lambda: make().query_batch(lambda rows: np.zeros((len(rows), len(rows) // 2))),
+            "a value must be of its row alone",
+        ),
+        (lambda: make().query(lambda rows: rows + 1j), "values must be plain numbers"),
+        (lambda: make().query(lambda rows: rows.astype(str)), "values must be plain numbers"),
+        (
+            lambda: make().query(lambda rows: np.ma.masked_array(rows % 2, rows > 3)),
+            "values must be plain numbers",
+        ),
+        (
+            lambda: gdp.Thresholdout({"a": ROWS}, {"b": ROWS}, **SETTINGS),
+            "holdout: its rows have other arrays",
+        ),
+        (
+            lambda: gdp.Thresholdout(ROWS[:, None], ROWS, **SETTINGS),
+            "holdout: its rows have other arrays",
         ),
         (
             lambda: gdp.Thresholdout({"a": ROWS, "b": ROWS[:3]}, ROWS, **SETTINGS),

@@ -1,10 +1,18 @@
 """The ledger: exact sums, refusals that change nothing, races, and processes that are killed."""
 
+import copy
+import math
+import os
+import pickle
 import random
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+import warnings
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -12,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import charge_guarantee
+from gibbs_dp.privacy import charge_guarantee, ledger_file
 from gibbs_dp.privacy import ledger as module
 from gibbs_dp.privacy.ledger import BudgetExceededError
 
@@ -37,6 +45,63 @@ def test_ten_tenths_are_one(path):
         ledger.charge(purpose="one more", epsilon=1e-12)
     assert len(ledger.charges()) == 10
     assert gdp.Ledger(path).left() == {"epsilon": 0.0, "delta": 0.0}
+
+
+def test_eleven_elevenths_are_one_and_no_more(path):
+    ledger = make(path, epsilon=1.0, delta=1e-6)
+    for _ in range(11):
+        ledger.charge(purpose="eleventh", epsilon=1 / 11, delta=1e-6 / 11)
+    assert ledger.left()["epsilon"] == 0.0
+    assert ledger.left()["delta"] <= 1e-21  # this share is rounded down
+    spent = ledger.spent()
+    for name, cost in (("epsilon", 1 / 11), ("delta", 1e-6 / 11)):
+        assert Fraction(repr(spent[name])) >= 11 * Fraction(repr(cost))
+        assert spent[name] <= (1 + 1e-14) * ledger.budget()[name]
+    for cost in (1e-12, 1e-13, 1 / 11):
+        with pytest.raises(BudgetExceededError, match=r"but 0\.0 of 1\.0 is left"):
+            ledger.charge(purpose="one more", epsilon=cost)
+
+
+def total_of(budget, costs):
+    """What a ledger would record of these costs: the sum, or None at the first that is refused."""
+    spent = Decimal(0)
+    for cost in costs:
+        amount = Decimal(repr(cost))
+        if not ledger_file.has_room(Decimal(repr(budget)), spent, amount):
+            return None
+        spent += amount
+    return spent
+
+
+@pytest.mark.parametrize("budget", [1.0, 0.1, 0.3, 2.0, 7.3, 1e-6, 3e-9, 1234.5, math.pi])
+def test_equal_shares_of_a_budget_all_fit(budget):
+    for count in (*range(1, 130), 365, 997):
+        for share in (budget / count, budget * (1 / count), math.exp(math.log(budget / count))):
+            costs = [share] * count
+            assert total_of(budget, costs) is not None, count
+            assert total_of(budget, [*costs, budget * 1e-13]) is None
+        halves = [budget / count / 2] * (2 * count)
+        assert total_of(budget, halves) is not None
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    costs=st.lists(st.floats(1e-12, 1.0), min_size=1, max_size=20),
+    budget=st.floats(1e-9, 10.0),
+)
+def test_what_is_told_of_a_sum_bounds_it(costs, budget):
+    """Rounded towards more spent and less left, against rational arithmetic."""
+    exact = sum(Fraction(repr(cost)) for cost in costs)
+    told = ledger_file.rounded_up(sum(map(Decimal, map(repr, costs))))
+    assert exact <= Fraction(repr(told)) <= exact * (1 + Fraction(1, 2**51))
+    left = ledger_file.left_of(Decimal(repr(budget)), Decimal(repr(told)))
+    room = Fraction(repr(budget)) - Fraction(repr(told))
+    assert 0 <= Fraction(repr(left)) <= max(room, 0)
+    allowed = total_of(budget, costs)
+    if allowed is not None:
+        assert Fraction(allowed) <= Fraction(repr(budget)) * (1 + Fraction(1, 10**14))
+    else:
+        assert exact > Fraction(repr(budget))
 
 
 @settings(max_examples=25, deadline=None)
@@ -127,6 +192,88 @@ def test_files_that_are_no_ledger(path, tmp_path):
         gdp.Ledger(other)
     with pytest.raises(ValueError, match="cannot make"):
         make(tmp_path / "no" / "folder", epsilon=1.0)
+
+
+# -- one file, many handles --------------------------------------------------------------------
+
+HANDLES = {
+    "itself": lambda ledger: ledger,
+    "opened again": lambda ledger: gdp.Ledger(ledger.path),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda ledger: pickle.loads(pickle.dumps(ledger)),
+    "a symbolic link": lambda ledger: linked(ledger, "symbolic"),
+    "another spelling": lambda ledger: gdp.Ledger(ledger.path.parent / "." / ledger.path.name),
+}
+
+
+def linked(ledger, name):
+    link = ledger.path.with_name(name)
+    if not link.is_symlink():
+        link.symlink_to(ledger.path)
+    return gdp.Ledger(link)
+
+
+@pytest.mark.parametrize("where", ["here", "thread", "fork"])
+@pytest.mark.parametrize("handle", HANDLES)
+def test_every_handle_of_a_file_spends_the_same_budget(path, handle, where):
+    ledger = make(path, epsilon=1.0)
+    twin = HANDLES[handle](ledger)
+
+    def spend():
+        for spender in (twin, twin, ledger):
+            spender.charge(purpose="p", epsilon=0.25)
+
+    if where == "here":
+        spend()
+    elif where == "thread":
+        thread = threading.Thread(target=spend)
+        thread.start()
+        thread.join()
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of threads; the child starts none
+            child = os.fork()
+        if not child:
+            try:
+                spend()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+    for spender in (ledger, twin, gdp.Ledger(path)):
+        assert spender.left() == {"epsilon": 0.25, "delta": 0.0}
+        with pytest.raises(BudgetExceededError):
+            spender.charge(purpose="p", epsilon=0.5)
+    twin.charge(purpose="p", epsilon=0.25)
+    assert len(ledger.charges()) == 4
+
+
+def test_a_ledger_is_its_file_wherever_a_process_goes(tmp_path, monkeypatch):
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    ledger = make(Path("l"), epsilon=1.0)
+    kept = pickle.dumps(ledger)
+    monkeypatch.chdir(tmp_path / "there")
+    make(Path("l"), epsilon=1.0)
+    for twin in (ledger, pickle.loads(kept), copy.copy(ledger)):
+        twin.charge(purpose="p", epsilon=0.25)
+    assert gdp.Ledger(tmp_path / "here" / "l").left()["epsilon"] == 0.25
+    assert gdp.Ledger("l").left()["epsilon"] == 1.0
+    assert str(ledger.path) == "l"  # as it was given
+
+
+def test_a_second_name_of_the_file_is_refused(path, tmp_path):
+    """SQLite's journal has the name that a process opened: another one's charges may be undone."""
+    ledger = make(path, epsilon=1.0)
+    second = tmp_path / "second"
+    second.hardlink_to(path)
+    for use in (lambda: gdp.Ledger(second), lambda: gdp.Ledger(path), ledger.left,
+                lambda: ledger.charge(purpose="p", epsilon=0.5)):  # fmt: skip
+        with pytest.raises(ValueError, match=r"has a second name .*remove one of them"):
+            use()
+    second.unlink()
+    assert ledger.charge(purpose="p", epsilon=1.0) == 1
 
 
 # -- several processes ------------------------------------------------------------------------

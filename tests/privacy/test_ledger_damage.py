@@ -1,6 +1,7 @@
 """Damaged, edited, replaced and old ledger files: one sentence, or exactly what was recorded."""
 
 import random
+import re
 import shutil
 import sqlite3
 
@@ -61,6 +62,7 @@ def judge(path, charges):
     else:
         return "same"
     assert sentence.startswith("ledger: ")
+    assert not re.search("restore|backup", sentence)  # which would give budget back
     assert "\n" not in sentence
     return "refused"
 
@@ -151,6 +153,17 @@ def test_every_edited_field_is_found(whole, tmp_path, statement):
     shutil.copy(whole[0], path)
     edit(path, statement)
     assert judge(path, whole[1]) == "refused"
+
+
+def test_the_remedy_for_damage_gives_no_budget_back(whole, tmp_path):
+    path = tmp_path / "edited"
+    shutil.copy(whole[0], path)
+    edit(path, EDITS[0])
+    with pytest.raises(DamagedLedgerError, match=r"do not put an older copy back.*as spent"):
+        gdp.Ledger(path)
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(DamagedLedgerError, match=r"do not put an older copy back.*as spent"):
+        gdp.Ledger(path)
 
 
 def test_a_negative_charge_is_damage_even_with_fitting_seals(tmp_path):

@@ -16,6 +16,8 @@ from gibbs_dp.privacy import (
     largest_tpr,
     load_guarantee,
 )
+from gibbs_dp.privacy.inverse import epsilon_at
+from gibbs_dp.privacy.routes import GaussianDP
 
 RATES = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1.0])
 
@@ -79,7 +81,7 @@ def test_advantage_is_the_largest_gap_of_the_rates():
 
 
 def test_the_smallest_bound_counts_and_no_promise_is_no_bound():
-    both = promise(3.0, 1e-6, gdp=0.1)
+    both = promise(epsilon_at(GaussianDP(0.1), 1e-6, 1), 1e-6, gdp=0.1)
     assert largest_advantage(both) == largest_advantage(promise(gdp=0.1))
     assert largest_advantage(promise()) == 1.0
     assert largest_tpr(promise(), [0.0, 0.5]).tolist() == [1.0, 1.0]
@@ -88,11 +90,11 @@ def test_the_smallest_bound_counts_and_no_promise_is_no_bound():
 
 
 def test_replacing_is_removing_and_adding():
-    g = Guarantee("add-remove", "chain", 1, 1.0, 0.5, 1e-6, 0.4, zcdp=0.1, gdp=0.3)
+    g = Guarantee("add-remove", "chain", 1, 1.0, 0.4, 1e-6, 0.4, zcdp=0.04, gdp=0.3)
     twice = as_replace_one(g)
-    assert (twice.adjacency, twice.epsilon, twice.pure_epsilon) == ("replace-one", 1.0, 0.8)
-    assert twice.delta == pytest.approx((1 + math.exp(0.5)) * 1e-6)
-    assert (twice.zcdp, twice.gdp) == (pytest.approx(0.4), 0.6)
+    assert (twice.adjacency, twice.epsilon, twice.pure_epsilon) == ("replace-one", 0.8, 0.8)
+    assert twice.delta == pytest.approx((1 + math.exp(0.4)) * 1e-6)
+    assert (twice.zcdp, twice.gdp) == (pytest.approx(0.16), 0.6)
     # Two normals that are mu apart from a third on both sides are 2 mu apart.
     assert largest_advantage(as_replace_one(promise(gdp=0.3))) == largest_advantage(
         promise(gdp=0.3)
