@@ -70,7 +70,7 @@ def audit_log_likelihood(
     ------
     ValueError
         If it is no table of finite numbers over chains, draws and examples, if draws or examples
-        are too few, and for a wrong number of labels.
+        are too few, if chains are copies of each other, and for a wrong number of labels.
 
     Notes
     -----

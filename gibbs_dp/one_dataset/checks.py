@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.sampling.copies import refuse_copies
+
 # Draws of all chains, and of each, below which nothing is said.
 LEAST_DRAWS, LEAST_SAMPLES = 100, 10
 # At larger sizes double precision has steps above a hundredth.
@@ -20,7 +22,7 @@ def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
     Raises
     ------
     ValueError
-        If it is none, or has too few draws.
+        If it is none, has too few draws, or chains that are copies of each other.
     """
     values = np.asarray(given)
     if values.dtype.kind not in "fiu":
@@ -56,6 +58,7 @@ def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
             f"log_likelihood: {largest:.3g} is its largest size, of which no differences are left "
             "in double precision; find out which draws gave it."
         )
+    refuse_copies("log_likelihood", values)
     return np.asarray(values)
 
 

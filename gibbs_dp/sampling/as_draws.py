@@ -13,6 +13,7 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.check import check_gamma, check_posterior
 from gibbs_dp.model.examples import as_examples
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.copies import refuse_copies
 from gibbs_dp.sampling.draws import Draws
 
 
@@ -62,7 +63,7 @@ def as_draws(
     Raises
     ------
     ValueError
-        If the samples do not fit the posterior.
+        If the samples do not fit the posterior, or chains are copies of each other.
 
     Examples
     --------
@@ -94,8 +95,9 @@ def as_draws(
             "samples: some are NaN, infinite, or not inside the prior's support; give [chain, "
             "draw, ...] values of the parameters themselves."
         )
-    log_density = np.asarray(_energies(posterior, u, examples, jnp.asarray(gamma, u.dtype)))
     by_chain = np.asarray(u).reshape(*lead, -1)
+    refuse_copies("samples", by_chain)
+    log_density = np.asarray(_energies(posterior, u, examples, jnp.asarray(gamma, u.dtype)))
     return Draws(
         theta=jax.tree.map(lambda a: np.asarray(a).reshape(*lead, *a.shape[1:]), theta),
         log_density=(log_density - log_density.max()).reshape(lead),
