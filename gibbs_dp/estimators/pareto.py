@@ -16,7 +16,7 @@ PRIOR_DRAWS, PRIOR_SHAPE = 10, 0.5
 _PRIOR_SCALE = 3
 # Shapes, one standard error up, of tails whose error counts not at all, and fully: below, weights
 # have a variance that draws show; above, hardly any.
-LIGHT, HEAVY = 0.4, 0.65
+LIGHT, HEAVY = 0.45, 0.65
 # Of heavier weights, whose largest raw one is 0: far above it nothing is known anyway.
 MOST_LOG = 20.0
 _LEAST_LOG = math.log(np.finfo(np.float64).tiny)
@@ -36,7 +36,7 @@ class ParetoSmoothed(NamedTuple):
     log_heavier
         The same weights if the tail is one standard error of its shape heavier, and not cut: what
         they may miss, which leaving out draws does not show. Fades where that shape is below 0.65,
-        and is gone at 0.4.
+        and is gone at 0.45.
     """
 
     log_weights: Float[np.ndarray, "examples draws"]

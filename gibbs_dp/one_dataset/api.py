@@ -77,7 +77,7 @@ def audit_log_likelihood(
     ``on_average_kl_se`` joins Monte Carlo error and the spread over examples, as if these were
     independent draws of a population; the 95% interval allows for the spread's skewness.
     ``on_average_kl_mcse`` is the Monte Carlo error alone: that of the figure of this dataset.
-    Where ``k_hat``, with its error, is above 0.4, and fully from 0.65 on, the errors of KLs allow
+    Where ``k_hat``, with its error, is above 0.45, and fully from 0.65 on, the errors of KLs allow
     for what smoothing takes off: for what changes if tails of weights are that much heavier.
 
     Examples
