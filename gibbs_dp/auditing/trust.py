@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gibbs_dp.engine.quantity import Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.settings import Settings
+from gibbs_dp.quantities.on_average_kl.warnings import DISAGREEMENT_Z
 from gibbs_dp.sampling.modes import searched_for
 from gibbs_dp.sampling.trust import opening
 
@@ -30,11 +31,23 @@ def verdict(settings: Settings, result: Result, row: Row, told: Sequence[str]) -
         ``"checked: ..."``, or ``"doubtful (names of the warnings): ..."``, and then every check
         that was made with what it showed.
     """
-    checks = [*_routes(row), *_chains(settings, result, row)]
+    checks = [*routes(row), *_chains(settings, result, row)]
     return f"{opening(told)}: {'; '.join(checks)}"
 
 
-def _routes(row: Row) -> list[str]:
+def routes(row: Row) -> list[str]:
+    """Say by how much two routes to on-average KL differ, with the error of that.
+
+    Parameters
+    ----------
+    row
+        The numbers.
+
+    Returns
+    -------
+    list of str
+        A part of the verdict, or nothing.
+    """
     estimator = row.get("estimator")
     if estimator == "ghost":
         return ["one route to on_average_kl only, gamma times the generalization error"]
@@ -43,10 +56,15 @@ def _routes(row: Row) -> list[str]:
     error = math.hypot(*errors)
     if not (math.isfinite(pair[0] - pair[1]) and error > 0):
         return []
-    z = abs(pair[0] - pair[1]) / error
+    gap = abs(pair[0] - pair[1])
     kind = "two routes that rest on one symmetry" if estimator == "two-sided" else "two routes"
-    found = "agree within" if z <= 4.0 else "differ by"
-    return [f"{kind} {found} {z:.1f} standard errors"]
+    size = f"{gap:.2g} ± {error:.2g} nats"
+    if pair[0]:
+        size = " ± ".join(_percent(x / abs(pair[0])) for x in (gap, error))
+    return [
+        f"{kind} differ by {size}, {gap / error:.1f} standard errors "
+        f"(flagged above {DISAGREEMENT_Z:g})"
+    ]
 
 
 def _chains(settings: Settings, result: Result, row: Row) -> list[str]:
@@ -67,8 +85,12 @@ def _chains(settings: Settings, result: Result, row: Row) -> list[str]:
         found.append(f"drift of {pooled.drift_z:.1f} standard errors ({limit})")
         found.append(f"R-hat {pooled.r_hat:.3f}")
     if row.get("virial_se"):
-        z = abs(row["virial"] - 1.0) / row["virial_se"]
-        found.append(f"the virial identity holds within {z:.1f} standard errors")
+        off, se = abs(row["virial"] - 1.0), row["virial_se"]
+        found.append(f"the virial is {_percent(off)} ± {_percent(se)} off that of exact draws")
     if not traits.is_adjusted:
         found.append("no acceptance step: biased by its step size")
     return found
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g}%" if share < 0.995 else f"{100 * share:.0f}%"

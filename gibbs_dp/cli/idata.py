@@ -44,6 +44,10 @@ CHOICES = (
     *options_of(
         "gibbs_dp:audit_inference_data",
         gamma={"help": "inverse temperature of these draws", "metavar": "G", "shown": "1"},
+        examples={
+            "help": "whether several variables have factors of the same examples",
+            "shown": "as dimensions and labels tell",
+        },
     ),
 )
 GROUPS = {"one posterior, from a file": (IDATA, *CHOICES), "output": (*CHECK_OUTPUT, HTML)}

@@ -16,6 +16,11 @@ FEWEST = 5
 PRIOR_DRAWS, PRIOR_SHAPE = 10, 0.5
 # The prior of Zhang & Stephens (2009) for the fit itself.
 _PRIOR_SCALE = 3
+# Shapes, one standard error up, of tails whose error counts not at all, and fully: below, weights
+# have a variance that draws show; above, hardly any.
+LIGHT, HEAVY = 0.45, 0.65
+# Of heavier weights, whose largest raw one is 0: far above it nothing is known anyway.
+MOST_LOG = 20.0
 _LEAST_LOG = math.log(np.finfo(np.float64).tiny)
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -30,10 +35,15 @@ class ParetoSmoothed(NamedTuple):
     k_hat
         Shape of the fitted tail, an example each; infinite where a tail has too few distinct
         draws to fit one, and 0 where all ratios are equal.
+    log_heavier
+        The same weights if the tail is one standard error of its shape heavier, and not cut: what
+        they may miss, which leaving out draws does not show. Fades where that shape is below 0.65,
+        and is gone at 0.45.
     """
 
     log_weights: Float[np.ndarray, "examples draws"]
     k_hat: Float[np.ndarray, " examples"]
+    log_heavier: Float[np.ndarray, "examples draws"]
 
 
 def k_hat_limit(num_draws: int) -> float:
@@ -108,7 +118,8 @@ def pareto_smooth(
     k_hat[x.min(axis=1) == 0.0] = 0.0
     length = tail_length(num_draws, relative_efficiency)
     if length >= num_draws:
-        return ParetoSmoothed(x, k_hat)
+        return ParetoSmoothed(x, k_hat, x)
+    heavier = x.copy()
     places = np.argpartition(x, num_draws - length - 1, axis=1)[:, num_draws - length - 1 :]
     cut = np.maximum(np.take_along_axis(x, places[:, :1], axis=1), _LEAST_LOG)
     top = np.take_along_axis(x, places[:, 1:], axis=1)
@@ -124,10 +135,17 @@ def pareto_smooth(
         shape, scale = _fit(np.exp(top[rows, first:]) - least)
         k_hat[rows] = np.where(np.isfinite(shape), shape, np.inf)
         smoothed = np.log(_quantiles(size, shape, scale) + least)
-        rows = rows[np.isfinite(smoothed).all(axis=1)]
-        smoothed = smoothed[np.isfinite(smoothed).all(axis=1)]
-        x[rows[:, None], places[rows, first:]] = np.minimum(smoothed, 0.0)
-    return ParetoSmoothed(x, k_hat)
+        # The error of a shape by maximum likelihood (Smith 1987, Annals of Statistics 15).
+        high = shape + (1 + shape) / math.sqrt(size)
+        more = np.log(_quantiles(size, high, scale) + least)
+        more = np.minimum(more, MOST_LOG)
+        is_fitted = np.isfinite(smoothed).all(axis=1)
+        rows, more = rows[is_fitted], more[is_fitted]
+        smoothed = np.minimum(smoothed[is_fitted], 0.0)
+        share = np.clip((high[is_fitted, None] - LIGHT) / (HEAVY - LIGHT), 0.0, 1.0)
+        x[rows[:, None], places[rows, first:]] = smoothed
+        heavier[rows[:, None], places[rows, first:]] = smoothed + share * (more - smoothed)
+    return ParetoSmoothed(x, k_hat, heavier)
 
 
 def _fit(

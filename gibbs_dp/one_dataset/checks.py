@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp.information.checks import refuse_masked
+from gibbs_dp.sampling.as_draws import chains_of
+from gibbs_dp.sampling.copies import refuse_copies
 
 # Draws of all chains, and of each, below which nothing is said.
 LEAST_DRAWS, LEAST_SAMPLES = 100, 10
@@ -22,10 +25,10 @@ def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
     Raises
     ------
     ValueError
-        If it is none, or has too few draws.
+        If it is none, has too few draws, or chains that are copies of each other.
     """
     refuse_masked("log_likelihood", given)
-    values = np.asarray(given)
+    values = chains_of("log_likelihood", given)
     if values.dtype.kind not in "fiu":
         raise ValueError(
             f"log_likelihood: must be an array of numbers [chain, draw, example], got "
@@ -34,8 +37,7 @@ def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
     if values.ndim != 3:
         raise ValueError(
             f"log_likelihood: must have the three axes [chain, draw, example], got shape "
-            f"{values.shape}; add the axis of chains as array[None], and give one column an "
-            "example."
+            f"{values.shape}; {_to_three_axes(values.shape)}."
         )
     if values.dtype.kind != "f" or values.dtype.itemsize < 4 or values.dtype.itemsize > 8:
         values = values.astype(np.float64)
@@ -59,7 +61,20 @@ def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
             f"log_likelihood: {largest:.3g} is its largest size, of which no differences are left "
             "in double precision; find out which draws gave it."
         )
+    refuse_copies("log_likelihood", values)
     return np.asarray(values)
+
+
+def _to_three_axes(shape: tuple[int, ...]) -> str:
+    """Say what to do about another number of axes."""
+    if len(shape) < 3:
+        return "add the axis of chains as array[None], and give one column an example"
+    if shape[0] == 1 and len(shape) > 3 and shape[1] < shape[2]:
+        return "leave out the first axis, of length 1, as array[0]"
+    reshaped = f"array.reshape({shape[0]}, {shape[1]}, -1)"
+    if math.prod(shape[2:]) == max(shape[2:]):
+        return f"its examples have an axis of length 1 too many: {reshaped}"
+    return f"give one column an example, as {reshaped}, or add up what belongs to one example"
 
 
 def checked_gamma(gamma: Any) -> float:

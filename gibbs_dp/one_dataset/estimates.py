@@ -9,12 +9,21 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp.estimators.interval import mean_interval
-from gibbs_dp.one_dataset.passes import Removed, Scores, Table, centre, remove_each, seen_by_all
+from gibbs_dp.one_dataset.passes import (
+    Heavier,
+    Removed,
+    Scores,
+    Table,
+    centre,
+    remove_each,
+    seen_by_all,
+)
 from gibbs_dp.one_dataset.pieces import Jackknifed, jackknife, split, whole
 
 # Half a 95% interval, in standard errors.
 NORMAL = 1.96
 PerExample = Float[np.ndarray, " examples"]
+Selected = Float[np.ndarray, "examples _selections"]
 
 
 class Examples(NamedTuple):
@@ -115,7 +124,8 @@ def estimate(
     Returns
     -------
     Estimates
-        Corrected by a jackknife over pieces of chains.
+        Corrected by a jackknife over pieces of chains, whose errors are joined by what weights
+        with heavier tails would change.
 
     Examples
     --------
@@ -131,26 +141,34 @@ def estimate(
     n = table.shape[1]
     pieces = split(num_chains, table.shape[0] // num_chains)
     about = centre(table, gamma)
-    removed, scores, sums = remove_each(table, gamma, about, pieces, relative_efficiency)
-    all_others = seen_by_all(table, gamma, about, sums)
-    # Of x less its mean over draws: E_p [x_j - xbar], which has mean zero over j, is taken away,
-    # and with it most of the noise.
-    contribution = n / (n - 1) * (removed.own - removed.common)
-    kl = contribution.mean(axis=0)
+    removed, scores, sums, heavier = remove_each(table, gamma, about, pieces, relative_efficiency)
     shortcut = removed.pair_variance.sum(axis=0) / (n - 1)
-    exposure = _exposure(removed, all_others)
-    remove, add = removed.log_mean - removed.mean_own, removed.own - removed.log_mean
+    by_draws = _divergences(removed, seen_by_all(table, gamma, about, sums))
+    tails = _divergences(heavier, seen_by_all(table, gamma, about, heavier.sums))
+    # What heavier tails would change, which no jackknife sees.
+    missed = Divergences(*(b - a[:, :1] for a, b in zip(by_draws, tails, strict=True)))
+    contribution = by_draws.contribution
+    kl = contribution.mean(axis=0)
 
-    def of(values: Float[np.ndarray, "examples selections"], times: float = 1.0) -> Mean:
+    def of(values: Selected, tail: Selected | None = None, times: float = 1.0) -> Mean:
         """Mean over examples; the spread counts ``times``."""
-        found = jackknife(values.mean(axis=0), pieces)
         spread = times * float(jackknife(values, pieces).value.std(ddof=1)) / math.sqrt(n)
-        return Mean(float(found.value), math.hypot(spread, found.mcse), float(found.mcse))
+        found = plain(values.mean(axis=0), None if tail is None else tail.mean(axis=0))
+        return Mean(found.value, math.hypot(spread, found.mcse), found.mcse)
 
-    def plain(found: Jackknifed) -> Mean:
-        return Mean(float(found.value), float(found.mcse), float(found.mcse))
+    def plain(values: Float[np.ndarray, " selections"], tail: np.ndarray | None = None) -> Mean:
+        found = jackknife(values, pieces)
+        mcse = math.hypot(found.mcse, 0.0 if tail is None else tail.item())
+        return Mean(float(found.value), mcse, mcse)
 
-    exposed, removing, adding = (jackknife(v, pieces) for v in (exposure, remove, add))
+    def each(values: Selected, tail: Selected) -> Jackknifed:
+        found = jackknife(values, pieces)
+        return Jackknifed(found.value, np.hypot(found.mcse, tail[:, 0]))
+
+    exposed, removing, adding = (
+        each(getattr(by_draws, name), getattr(missed, name))
+        for name in ("exposure", "remove", "add")
+    )
     examples = Examples(
         exposure=exposed.value,
         exposure_mcse=exposed.mcse,
@@ -164,14 +182,14 @@ def estimate(
         second_half=_exposure_alone(table[pieces.halfway :], gamma, relative_efficiency),
         contribution=jackknife(contribution, pieces).value,
     )
-    average = of(contribution)
+    average = of(contribution, missed.contribution)
     return Estimates(
         on_average_kl=average,
         interval=_interval(examples.contribution, average),
-        shortcut=plain(jackknife(shortcut, pieces)),
-        route_gap=plain(jackknife(n / (n - 1) * shortcut - kl, pieces)),
-        remove_one_kl=of(remove),
-        add_one_kl=of(add),
+        shortcut=plain(shortcut),
+        route_gap=plain(n / (n - 1) * shortcut - kl, missed.contribution.mean(axis=0)),
+        remove_one_kl=of(by_draws.remove, missed.remove),
+        add_one_kl=of(by_draws.add, missed.add),
         # Each example is in its own pairs and in those of its partners.
         advantage=of(removed.pair_advantage, times=2.0),
         remove_one_advantage=of(removed.advantage),
@@ -191,16 +209,30 @@ def _interval(contribution: PerExample, average: Mean) -> tuple[float, float]:
 def _exposure_alone(table: Table, gamma: float, relative_efficiency: float) -> PerExample:
     """Exposure by some of the draws, of which the others know nothing."""
     about, every = centre(table, gamma), whole(len(table))
-    removed, _, sums = remove_each(table, gamma, about, every, relative_efficiency, 1)
-    return np.asarray(_exposure(removed, seen_by_all(table, gamma, about, sums))[:, 0])
+    removed, _, sums, _ = remove_each(table, gamma, about, every, relative_efficiency, 1)
+    return _divergences(removed, seen_by_all(table, gamma, about, sums)).exposure[:, 0]
 
 
-def _exposure(
-    removed: Removed, all_others: Float[np.ndarray, "examples selections"]
-) -> Float[np.ndarray, "examples selections"]:
-    """Mean over ``i != j`` of ``KL(p_-i || p_-j) = E_-i [x_i - x_j] - A_i + A_j``."""
+class Divergences(NamedTuple):
+    """Of every example, for selections of draws: contributions to on-average KL, and KLs."""
+
+    contribution: Selected
+    exposure: Selected
+    remove: Selected
+    add: Selected
+
+
+def _divergences(removed: Removed | Heavier, all_others: Selected) -> Divergences:
+    """Make divergences of means; exposure: over ``i != j`` of ``E_-i [x_i - x_j] - A_i + A_j``."""
     n = len(all_others)
-    adding = removed.own - removed.log_mean
-    others = (adding.sum(axis=0) - adding) / (n - 1)
+    add = removed.own - removed.log_mean
+    others = (add.sum(axis=0) - add) / (n - 1)
     seen = (all_others - removed.own) / (n - 1)
-    return np.asarray(others + removed.log_mean - seen)
+    return Divergences(
+        # Of x less its mean over draws: E_p [x_j - xbar], which has mean zero over j, is taken
+        # away, and with it most of the noise.
+        contribution=n / (n - 1) * (removed.own - removed.common),
+        exposure=others + removed.log_mean - seen,
+        remove=removed.log_mean - removed.mean_own,
+        add=add,
+    )

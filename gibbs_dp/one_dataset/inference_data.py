@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._extras import require
 from gibbs_dp.one_dataset.api import audit_log_likelihood, audit_table
 from gibbs_dp.one_dataset.checks import checked, checked_gamma, checked_labels
 from gibbs_dp.one_dataset.report import OneDatasetReport
+from gibbs_dp.one_dataset.variables import CHAIN, DRAW, Examples, choose, put_together
 
 if TYPE_CHECKING:
     import xarray as xr
 
-GROUP, CHAIN, DRAW = "log_likelihood", "chain", "draw"
-STAN = "log_lik"
+GROUP, STAN = "log_likelihood", "log_lik"
 MISSING = (
     "it has no group log_likelihood{has}; PyMC adds it by pm.compute_log_likelihood(idata), "
     "NumPyro by az.from_numpyro(mcmc, log_likelihood=True), Stan by a generated quantity "
@@ -34,6 +33,7 @@ def audit_inference_data(
     var_names: str | Sequence[str] | None = None,
     group: str | Sequence[Any] | np.ndarray | None = None,
     gamma: float | None = None,
+    examples: Examples | None = None,
 ) -> OneDatasetReport:
     """Measure what one example changes in a posterior that ArviZ, PyMC, NumPyro or Stan sampled.
 
@@ -48,15 +48,21 @@ def audit_inference_data(
         ``InferenceData`` of ArviZ 0.x, ``DataTree`` of 1.x, the group itself as a ``Dataset``, the
         path of a NetCDF-4 file, or a list of paths of CmdStan's CSV files, which ArviZ 0.x reads.
     var_names
-        Variables of the group to use. By default all, which must then have one shape, as each
-        example has a factor in each: their log-likelihoods are added.
+        Variables of the group to use; by default all. Those over the same dimensions are added, by
+        dimension and label and not by place: an example has a factor in each.
     group
         What is removed as a whole: a dimension, such as "school", over all others of which
         log-likelihoods are added; a coordinate along the only dimension of examples, or a list with
-        a label for each of them. By default every single number is of an example of its own.
+        a label for each of them. By default every single number is of an example of its own. Of
+        several variables, what has one label is one group.
     gamma
         Inverse temperature of the posterior that was sampled. By default 1; draws of this library
         (:meth:`Draws.to_arviz`) say what theirs is.
+    examples
+        For variables over dimensions of other names, which need not be of the same examples:
+        "shared" if an example has a factor in each, by their labels, or by their places where they
+        have none; "separate" if each variable is of other examples, as with two arms of a trial.
+        By default they are refused.
 
     Returns
     -------
@@ -66,8 +72,9 @@ def audit_inference_data(
     Raises
     ------
     ValueError
-        If there is no such group, variable or dimension, if variables differ in shape, if the file
-        is damaged or in another format, and as :func:`gibbs_dp.audit_log_likelihood` does.
+        If there is no such group, variable or dimension, if variables need not be of the same
+        examples or have none in common, if the file is damaged or in another format, and as
+        :func:`gibbs_dp.audit_log_likelihood` does.
 
     Examples
     --------
@@ -87,30 +94,19 @@ def audit_inference_data(
         raise ValueError(
             f"data: these are draws of {held.sizes['dataset']} datasets; audit one at a time."
         )
-    chosen = _chosen(held, names)
-    first = chosen[0]
-    table, dims = _table(chosen)
+    chosen = choose(held, names)
+    table, called = put_together(chosen, group if isinstance(group, str) else None, examples)
     if is_tempered:
         table = table / power
-    labels: Sequence[Any] | np.ndarray | None = None
-    if isinstance(group, str) and group in dims:
-        place = dims.index(group)
-        others = tuple(2 + k for k in range(len(dims)) if k != place)
-        table, dims = table.sum(axis=others, dtype=np.float64), (group,)
-        unit = "group"
-    elif group is not None:
-        labels = _coordinate(first, dims, group) if isinstance(group, str) else group
-        unit = "group"
+    if group is not None and not isinstance(group, str):
+        report = audit_log_likelihood(table, power, groups=group)
     else:
-        unit = "example"
-    table = table.reshape(*table.shape[:2], -1)
-    if labels is not None:
-        report = audit_log_likelihood(table, power, groups=labels)
-    else:
-        names_of = checked_labels("data", _names(first, dims), table.shape[2])
-        report = audit_table(checked(table), power, names_of, unit)
+        labels = checked_labels("data", called, table.shape[2])
+        unit = "example" if group is None else "group"
+        report = audit_table(checked(table), power, labels, unit)
     variables = [str(variable.name) for variable in chosen]
-    return replace(report, settings=report.settings | {"variables": variables})
+    told = {"variables": variables, "examples": examples}
+    return replace(report, settings=report.settings | told)
 
 
 def _gamma(given: float | None, marks: Mapping[Any, Any]) -> tuple[float, bool]:
@@ -196,68 +192,3 @@ def _from_cmdstan(paths: Sequence[Path], var_names: Sequence[str] | None) -> xr.
             f"({io.reason(error)}); name the generated quantity by var_names."
         ) from error
     return found
-
-
-def _chosen(held: xr.Dataset, var_names: Sequence[str] | None) -> list[xr.DataArray]:
-    """Take the variables that are asked for, or all of them."""
-    every = [str(name) for name in held.data_vars]
-    wanted = every if var_names is None else list(var_names)
-    unknown = [name for name in wanted if name not in every]
-    if unknown or not wanted:
-        what = f"there is no {unknown[0]!r}" if unknown else "nothing is named"
-        raise ValueError(
-            f"var_names: {what} in log_likelihood; it has {', '.join(every) or 'no variables'}."
-        )
-    chosen = [held[name] for name in wanted]
-    for variable in chosen:
-        if not {CHAIN, DRAW} <= set(variable.dims) or variable.ndim < 3:
-            raise ValueError(
-                f"var_names: {variable.name!r} has the dimensions "
-                f"{', '.join(map(str, variable.dims))}; chain, draw and one of examples are needed."
-            )
-    ordered = [v.transpose(CHAIN, DRAW, ...) for v in chosen]
-    if len({v.shape for v in ordered}) > 1:
-        shapes = ", ".join(f"{v.name} {v.shape[2:]}" for v in ordered)
-        raise ValueError(
-            f"var_names: the variables differ in shape ({shapes}), so their numbers are not of the "
-            "same examples; choose one."
-        )
-    return ordered
-
-
-def _table(
-    chosen: Sequence[xr.DataArray],
-) -> tuple[Float[np.ndarray, "chain draw *axes"], tuple[str, ...]]:
-    """Add the variables; return the names of the axes after chain and draw."""
-    table = chosen[0].to_numpy()
-    for variable in chosen[1:]:
-        table = table + variable.to_numpy()
-    if table.dtype.kind != "f":
-        raise ValueError(f"var_names: {chosen[0].name!r} holds {table.dtype}, and no real numbers.")
-    return table, tuple(str(name) for name in chosen[0].dims[2:])
-
-
-def _coordinate(variable: xr.DataArray, dims: tuple[str, ...], name: str) -> list[Any]:
-    if len(dims) == 1 and name in variable.coords and variable.coords[name].dims == dims:
-        return variable.coords[name].to_numpy().tolist()
-    raise ValueError(
-        f"group: {name!r} is no dimension of the examples ({', '.join(dims)}) and no coordinate "
-        "along the only one; give one of these, or a label for every example."
-    )
-
-
-def _names(variable: xr.DataArray, dims: tuple[str, ...]) -> list[Any]:
-    """Call examples by their coordinates, or by their places."""
-    if len(dims) > 1:
-        axes = [_ticks(variable, dim) for dim in dims]
-        shape = tuple(len(axis) for axis in axes)
-        cells = ([axis[i] for axis, i in zip(axes, at, strict=True)] for at in np.ndindex(shape))
-        return [",".join(map(str, cell)) for cell in cells]
-    return _ticks(variable, dims[0])
-
-
-def _ticks(variable: xr.DataArray, dim: str) -> list[Any]:
-    if dim in variable.coords:
-        values = variable.coords[dim].to_numpy()
-        return values.tolist() if values.dtype.kind in "iu" else values.astype(str).tolist()
-    return list(range(variable.sizes[dim]))

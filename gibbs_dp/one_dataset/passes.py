@@ -71,6 +71,43 @@ class Removed(NamedTuple):
     pair_variance: Float[np.ndarray, "examples selections"]
 
 
+class Heavier(NamedTuple):
+    """The posterior without an example, by all draws, if its weights have heavier tails.
+
+    Attributes
+    ----------
+    log_mean, own, common, mean_own
+        As of `Removed`. The draws of a tail are moved to where their weights say that they are.
+    sums
+        Over examples, of normalized weights.
+    """
+
+    log_mean: Float[np.ndarray, "examples 1"]
+    own: Float[np.ndarray, "examples 1"]
+    common: Float[np.ndarray, "examples 1"]
+    mean_own: Float[np.ndarray, "examples 1"]
+    sums: Float[np.ndarray, "1 draws"]
+
+    def fill(
+        self,
+        place: Int[np.ndarray, " chunk"],
+        x: Float[np.ndarray, "chunk draws"],
+        moved: Float[np.ndarray, "chunk draws"],
+        log_weights: Float[np.ndarray, "chunk draws"],
+        mean_excess: Float[np.ndarray, " draws"],
+    ) -> None:
+        """Fill in a chunk, whose draws are to be moved so far."""
+        weights = np.exp(np.maximum(log_weights, LEAST_LOG_WEIGHT))
+        total = weights.sum(axis=1)
+        self.log_mean[place, 0] = np.log(total / x.shape[1]) + x.max(axis=1)
+        weights /= total[:, None]
+        self.sums[0] += weights.sum(axis=0)
+        there = x + moved
+        self.own[place, 0] = (weights * there).sum(axis=1)
+        self.common[place, 0] = weights @ mean_excess
+        self.mean_own[place, 0] = there.mean(axis=1)
+
+
 class Scores(NamedTuple):
     """Predictive scores of examples (nats, not tempered), and the shapes of their weights."""
 
@@ -119,7 +156,7 @@ def remove_each(
     pieces: Pieces,
     relative_efficiency: float,
     most_partners: int = PARTNERS,
-) -> tuple[Removed, Scores, Float[np.ndarray, "selections draws"]]:
+) -> tuple[Removed, Scores, Float[np.ndarray, "selections draws"], Heavier]:
     """Weigh the draws for the posterior without each example.
 
     Parameters
@@ -141,16 +178,22 @@ def remove_each(
         The same.
     ndarray
         The sum over examples of their normalized weights, for every selection of draws.
+    Heavier
+        What would be found by all draws if the tails of weights were heavier.
     """
     draws, examples = table.shape
     shape = (examples, len(pieces.kept))
     found = Removed(*(np.empty(shape) for _ in Removed._fields))
     scores = Scores(*(np.empty(examples) for _ in Scores._fields))
     sums = np.zeros((len(pieces.kept), draws))
+    columns = [np.zeros((examples, 1)) for _ in range(4)]
+    heavier = Heavier(columns[0], columns[1], columns[2], columns[3], np.zeros((1, draws)))
     num_partners = min(most_partners, max(1, MOST_PAIRS // examples))
     for place, x in excess(table, gamma, about):
         top = x.max(axis=1)
-        log_weights, scores.k_hat[place] = pareto_smooth(x, relative_efficiency)
+        log_weights, scores.k_hat[place], log_heavier = pareto_smooth(x, relative_efficiency)
+        moved = log_heavier - log_weights
+        heavier.fill(place, x, moved, log_heavier, about.mean_excess)
         _score(scores, place, x, log_weights, about.means[place], gamma)
         # A piece without the draws that count most must not be left without weight.
         weights = np.exp(np.maximum(log_weights, LEAST_LOG_WEIGHT))
@@ -169,7 +212,7 @@ def remove_each(
         ones, none = np.ones((1, draws)), np.zeros((1, len(pieces.kept)))
         found.advantage[place] = _distance(weights, ones, slack, none, pieces)
         found.pair_advantage[place] = _partners(weights, slack, pieces, num_partners)
-    return found, scores, sums * pieces.is_kept
+    return found, scores, sums * pieces.is_kept, heavier
 
 
 def seen_by_all(

@@ -74,9 +74,11 @@ def assumptions(settings: Mapping[str, Any]) -> tuple[str, ...]:
         f"{settings['k_hat_limit']:.2f}.",
     ]
     if len(variables := settings.get("variables", [])) > 1:
+        listed = ", ".join(map(str, variables))
         found.append(
-            f"each {unit} has one factor in each of {', '.join(map(str, variables))}: their "
-            "log-likelihoods were added."
+            f"each {unit} is of one variable only of {listed}."
+            if settings.get("examples") == "separate"
+            else f"{listed} have factors of the same {unit}s, which were added."
         )
     if gamma != 1:
         found.append(

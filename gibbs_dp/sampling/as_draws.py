@@ -13,6 +13,7 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.check import check_gamma, check_posterior, examples_for
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.copies import refuse_copies
 from gibbs_dp.sampling.draws import Draws
 
 
@@ -62,7 +63,7 @@ def as_draws(
     Raises
     ------
     ValueError
-        If the samples do not fit the posterior.
+        If the samples do not fit the posterior, or chains are copies of each other.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def as_draws(
     refuse_masked("samples", samples)
     gamma, examples = check_gamma(gamma), examples_for(posterior, data)
     if is_unconstrained:
-        points = jnp.asarray(samples, jnp.zeros(()).dtype)
+        points = jnp.asarray(chains_of("samples", samples), jnp.zeros(()).dtype)
         if points.ndim != 3 or points.shape[2] != posterior.dim:
             raise ValueError(
                 f"samples: shape {points.shape}; unconstrained ones are [chain, draw, "
@@ -103,6 +104,7 @@ def as_draws(
             "data (their loss is NaN or infinite); give the data and the prior that were sampled."
         )
     by_chain = np.asarray(u).reshape(*lead, -1)
+    refuse_copies("samples", by_chain)
     return Draws(
         theta=jax.tree.map(lambda a: np.asarray(a).reshape(*lead, *a.shape[1:]), theta),
         log_density=(log_density - log_density.max()).reshape(lead),
@@ -114,18 +116,73 @@ def as_draws(
     )
 
 
+def chains_of(argument: str, given: Any) -> Any:
+    """Make one array of chains that come as a list.
+
+    Parameters
+    ----------
+    argument
+        That holds them.
+    given
+        An array, or a list of one for each chain.
+
+    Returns
+    -------
+    array
+        What was given, or its chains under each other.
+
+    Raises
+    ------
+    ValueError
+        If chains differ in shape.
+
+    Examples
+    --------
+    >>> chains_of("samples", [np.zeros(3), np.ones(3)]).shape
+    (2, 3)
+    """
+    is_list = isinstance(given, (list, tuple))
+    is_of_objects = isinstance(given, np.ndarray) and given.dtype.kind == "O"
+    if not (is_list or is_of_objects):
+        return given if isinstance(given, jax.Array) else np.asarray(given)
+    shapes = [np.shape(chain) for chain in given] if is_list or np.ndim(given) == 1 else []
+    if len(set(shapes)) > 1:
+        listed = ", ".join(str(len_of[0]) if len_of else "none" for len_of in shapes[:4])
+        listed += ", ..." if len(shapes) > 4 else ""
+        raise ValueError(
+            f"{argument}: its {len(shapes)} chains differ in shape (draws: {listed}), and all "
+            "weigh alike here; cut them to the shortest, as np.stack([chain[-shortest:] for chain "
+            "in chains])."
+        )
+    return np.stack([np.asarray(chain) for chain in given]) if shapes else np.asarray(given)
+
+
+def _is_array(tree: Any, name: str) -> bool:
+    """Whether the prior has a single law of this name."""
+    return isinstance(tree, dict) and name in tree and not isinstance(tree[name], (list, tuple))
+
+
 def _flat(posterior: GibbsPosterior, samples: PyTree) -> tuple[PyTree, tuple[int, int]]:
     """Lay chains end to end, and say how many and how long they were."""
     tree: Any = posterior.prior.tree
     if isinstance(tree, dict) and isinstance(samples, dict):
         samples = {name: value for name, value in samples.items() if name in tree}
     dtype = jnp.zeros(()).dtype
-    arrays = jax.tree.map(lambda a: jnp.asarray(a, dtype), samples)
+    # A list where the prior has one array is one of chains.
+    if isinstance(samples, (list, tuple)) and not isinstance(tree, (list, tuple, dict)):
+        samples = chains_of("samples", samples)
+    elif isinstance(samples, dict):
+        samples = {
+            k: chains_of("samples", v) if isinstance(v, (list, tuple)) and _is_array(tree, k) else v
+            for k, v in samples.items()
+        }
+    arrays = jax.tree.map(lambda a: jnp.asarray(chains_of("samples", a), dtype), samples)
     leads = {a.shape[:2] for a in jax.tree.leaves(arrays)}
     lead: tuple[int, ...] = next(iter(leads), ())
     if len(leads) != 1 or len(lead) != 2 or not all(lead):
         raise ValueError(
-            f"samples: leaves begin with axes {sorted(leads)}; all need the same [chain, draw]."
+            f"samples: leaves begin with axes {sorted(leads)}; all need the same [chain, draw]; of "
+            "a single chain give array[None]."
         )
     posterior.prior.check(jax.tree.map(lambda a: a[0, 0], arrays))
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), arrays), (lead[0], lead[1])

@@ -15,11 +15,35 @@ from problems import (
 )
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import api, trust
 from gibbs_dp.auditing.assemble import make_report
 from gibbs_dp.engine.summary import Block
 from gibbs_dp.sampling.kernels import Kernel
 from gibbs_dp.sampling.kernels.base import evaluate
+
+
+@pytest.mark.parametrize(
+    ("direct", "ghost", "told"),
+    [
+        ((0.5, 0.03), (0.38, 0.016), r"24% ± 6.8%, 3.5 standard errors (flagged above 4)"),
+        ((0.5, 0.003), (0.38, 0.004), r"24% ± 1%, 24.0 standard errors (flagged above 4)"),
+        ((0.1, 0.0003), (0.1001, 0.0004), r"0.1% ± 0.5%, 0.2 standard errors (flagged above 4)"),
+        ((-0.001, 0.003), (0.002, 0.004), "300% ± 500%, 0.6 standard errors (flagged above 4)"),
+        (
+            (0.0, 0.003),
+            (0.002, 0.004),
+            "0.002 ± 0.005 nats, 0.4 standard errors (flagged",
+        ),
+    ],
+)
+def test_the_difference_of_two_routes_is_said_with_its_size(direct, ghost, told):
+    """Relative, with its error, and when it would be flagged: figures worked out by hand."""
+    row = {"estimator": "one-sided", "on_average_kl": direct[0], "on_average_kl_se": direct[1]}
+    row |= {"on_average_kl_ghost": ghost[0], "on_average_kl_ghost_se": ghost[1]}
+    (said,) = trust.routes(row)
+    assert said.startswith(f"two routes differ by {told}")
+    (said,) = trust.routes(row | {"estimator": "two-sided"})
+    assert said.startswith(f"two routes that rest on one symmetry differ by {told}")
 
 
 def audit(posterior, population, n, gammas, **settings):

@@ -1,6 +1,7 @@
 """Stores: the same numbers however often a sweep is stopped, damaged, extended or shared."""
 
 import errno
+import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from gibbs_dp.auditing import api
 from gibbs_dp.engine import allocation
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.store.archive import Archive, DamagedStoreWarning
+from gibbs_dp.engine.store.configuration import digest_text
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
 from gibbs_dp.quantities.mutual_information import information
 
@@ -65,6 +67,32 @@ def test_a_store_changes_no_number_and_a_rerun_runs_nothing(plain, tmp_path, mon
     again = audit(store=tmp_path)
     assert (again.rows, again.warnings, again.notes) == (plain.rows, plain.warnings, plain.notes)
     assert again.settings == plain.settings
+    assert len(again.per_dataset) == len(plain.per_dataset) == 2
+    for ours, theirs in zip(again.per_dataset, plain.per_dataset, strict=True):
+        assert ours.keys() == theirs.keys()
+        for name, values in theirs.items():
+            np.testing.assert_array_equal(ours[name], values)
+            assert ours[name].dtype == values.dtype
+    # What it is compared with has the same datasets: of equal ones, no difference and no error.
+    table = gdp.compare([plain, again]).table
+    assert table["paired"].all()
+    assert (table[["difference", "se"]] == 0).all(axis=None)
+    assert gdp.compare([again, plain]).table["paired"].all()
+
+
+def test_a_report_that_an_older_version_kept_is_made_again(plain, tmp_path, written):
+    """It has no values of single datasets; blocks have, and nothing is sampled again."""
+    audit(store=tmp_path)
+    (report,) = tmp_path.glob("*/reports/*")
+    content = json.loads(report.read_text())
+    del content["report"]["per_dataset"]
+    content["digest"] = digest_text(json.dumps(content["report"]))
+    report.write_text(json.dumps(content))
+    del written["blocks"][:]
+    again = audit(store=tmp_path)
+    assert written["blocks"] == []
+    assert gdp.compare([plain, again]).table["paired"].all()
+    assert "per_dataset" in json.loads(report.read_text())["report"]
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(plain, tmp_path, written):

@@ -48,7 +48,8 @@ def test_groups_and_gamma_are_passed_on(run, fit):
         (("--seed", 3), "--seed: --idata reads a posterior that was sampled"),
         (("--var-name", "y"), "there is no option --var-name here; did you mean --var-names"),
         (("--var-names", "z"), "var_names: there is no 'z' in log_likelihood; it has y"),
-        (("--group", "school"), "group: 'school' is no dimension of the examples .person."),
+        (("--group", "school"), "group: 'school' is no dimension of the examples of 'y' .person."),
+        (("--examples", "same"), "--examples: .*'same'"),
         (("--gamma", "-1"), "gamma: must be a positive number, got -1.0"),
     ],
 )

@@ -104,12 +104,170 @@ def test_axes_may_come_in_any_order_and_have_no_coordinates(table):
 
 
 def test_several_variables_are_added(table):
-    data = tree(y=(("a",), table), z=(("b",), 2 * table))
+    data = tree(y=(("a",), table), z=(("a",), 2 * table))
     both, one = gdp.audit_inference_data(data), gdp.audit_inference_data(data, var_names="y")
     assert same(both, gdp.audit_log_likelihood(3 * table))
     assert same(one, gdp.audit_log_likelihood(table))
     assert both.settings["variables"] == ["y", "z"]
     assert any("y, z" in text for text in both.assumptions)
+
+
+def shuffled(values, order):
+    return values[:, :, order]
+
+
+ABOVE = [f"p{i}" for i in range(12)]
+ORDER = np.random.default_rng(8).permutation(12)
+
+
+def two(first, second, coords=None):
+    """A group of two variables, each with the names of its axes."""
+    held = {
+        name: (("chain", "draw", *dims), x) for name, (dims, x) in (("y", first), ("w", second))
+    }
+    return xr.Dataset(held, {k: (k, v) for k, v in (coords or {}).items()})
+
+
+def joined(left, right, table):
+    """As xarray puts two arrays with labels of their own into one group."""
+    arrays = {
+        name: xr.DataArray(x, dims=("chain", "draw", "p"), coords={"p": labels})
+        for name, x, labels in (("y", table, left), ("w", 2 * shuffled(table, ORDER), right))
+    }
+    return xr.Dataset(arrays)
+
+
+def by_hand(table, left, right, every):
+    """Sum of both variables' factors, written into the columns of their labels."""
+    found = np.zeros((CHAINS, DRAWS, len(every)))
+    for labels, x in ((left, table), (right, 2 * shuffled(table, ORDER))):
+        for label, column in zip(labels, np.moveaxis(x, 2, 0), strict=True):
+            found[:, :, every.index(label)] += column
+    return found
+
+
+def close(report, table):
+    """Examples may come in another order."""
+    plain = gdp.audit_log_likelihood(table)
+    ours, theirs = (np.array(list(r.averages.values())) for r in (report, plain))
+    return np.allclose(ours, theirs, rtol=1e-6)
+
+
+def test_variables_are_added_by_dimension_and_label(table):
+    """Whatever the order of axes and labels: against sums that are written down by label."""
+    square = table[:, :, :9].reshape(CHAINS, DRAWS, 3, 3)
+    other = 3 * square[:, :, ::-1]
+    turned = two((("p", "trial"), square), (("trial", "p"), other.swapaxes(2, 3)))
+    moved = [ABOVE[i] for i in ORDER]
+    cases = [
+        (turned, {}, (square + other).reshape(CHAINS, DRAWS, 9)),
+        (turned, {"group": "p"}, (square + other).sum(axis=3)),
+        (turned, {"group": "trial"}, (square + other).sum(axis=2)),
+        (turned.transpose("p", "draw", "trial", "chain"), {"group": "p"}, (square + other).sum(3)),
+        (joined(ABOVE, moved, table), {}, 3 * table),
+        (joined(ABOVE, moved, table), {"group": "p"}, 3 * table),
+    ]
+    for coords, expected in (
+        ({"a": ABOVE, "b": moved}, 3 * table),  # by label
+        ({}, table + 2 * shuffled(table, ORDER)),  # by place
+        ({"a": ABOVE}, table + 2 * shuffled(table, ORDER)),
+    ):
+        data = two((("a",), table), (("b",), 2 * shuffled(table, ORDER)), coords)
+        cases.append((data, {"examples": "shared"}, expected))
+    for place, (data, options, expected) in enumerate(cases):
+        assert close(gdp.audit_inference_data(data, **options), expected), place
+
+
+def test_labels_that_only_one_variable_has_are_joined_if_told(table):
+    left = list("abcdefghijkl")
+    right = list("fghijklmnopq")
+    every = list("abcdefghijklmnopq")
+    expected = by_hand(table, left, right, every)
+    apart = two((("a",), table), (("b",), 2 * shuffled(table, ORDER)), {"a": left, "b": right})
+    for data, options in (
+        (apart, {"examples": "shared"}),
+        (joined(left, right, table), {"examples": "shared"}),
+        (joined(left, right, table), {"group": "p"}),
+    ):
+        report = gdp.audit_inference_data(data, **options)
+        assert sorted(report.names.tolist()) == every
+        assert close(report, expected)
+    with pytest.raises(ValueError, match="'y' has no number for 5 of the examples of 'w', the fi"):
+        gdp.audit_inference_data(joined(left, right, table))
+
+
+def test_two_arms_are_other_examples(table):
+    """20 people in each of two arms are 40 examples: laid side by side by hand."""
+    arms = np.concatenate([table, 2 * shuffled(table, ORDER)], axis=2)
+    apart = list("mnopqrstuvwx")
+    for data in (
+        two((("a",), table), (("b",), 2 * shuffled(table, ORDER))),
+        two((("a",), table), (("b",), 2 * shuffled(table, ORDER)), {"a": ABOVE, "b": ABOVE}),
+        joined(list("abcdefghijkl"), apart, table),
+    ):
+        report = gdp.audit_inference_data(data, examples="separate")
+        assert len(set(report.names.tolist())) == 24
+        assert close(report, arms)
+        assert "is of one variable only of y, w" in " ".join(report.assumptions)
+    rows = two((("a", "t"), table.reshape(CHAINS, DRAWS, 6, 2)), (("a",), 2 * table[:, :, :6]))
+    report = gdp.audit_inference_data(rows, group="a")
+    assert close(report, table.reshape(CHAINS, DRAWS, 6, 2).sum(3) + 2 * table[:, :, :6])
+    report = gdp.audit_inference_data(rows, group="a", examples="separate")
+    arms = [table.reshape(CHAINS, DRAWS, 6, 2).sum(3), 2 * table[:, :, :6]]
+    assert close(report, np.concatenate(arms, axis=2))
+
+
+def test_what_need_not_be_of_the_same_examples_is_refused_with_the_ways_out(table):
+    half = table[:, :, :6]
+    wide = table.reshape(CHAINS, DRAWS, 6, 2)
+    dims = [("person",), ("item",), ("arm",)]
+    left, right = list("abcdefghijkl"), list("mnopqrstuvwx")
+    ways = "give examples='shared' if .*examples='separate' if .*or choose one by var_names"
+    cases = [
+        (two((d, table), (e, table)), {}, f"'y' is over {d[0]} .12. and 'w' is over {e[0]}.*{ways}")
+        for d in dims
+        for e in dims
+        if d != e
+    ]
+    cases += [
+        (two((("a", "t"), wide), (("a",), half)), {}, "over a .6., t .2. and 'w' is over a"),
+        (two((("a", "t"), wide), (("a", "u"), wide)), {}, f"over a .6., u .2.*{ways}"),
+        (two((("a", "t"), wide), (("a",), half)), {"examples": "shared"}, "cannot be paired; give"),
+        (two((("a",), table), (("b",), half)), {"examples": "shared"}, "with no labels to tell"),
+        (
+            two((("a",), table), (("b",), table), {"a": left, "b": right}),
+            {"examples": "shared"},
+            r"no label in common \('a', ...; 'm', ...\); give examples='separate'",
+        ),
+        (
+            two((("a",), table), (("b",), table), {"a": list("aabcdefghijk"), "b": left}),
+            {"examples": "shared"},
+            "labels that occur twice; give",
+        ),
+        (
+            joined(left, right, table),
+            {},
+            "no example has numbers in both; give",
+        ),
+        (two((("a",), table), (("a",), table)), {"var_names": ["y", "y"]}, "'y' is there twice"),
+        (
+            two((("a",), table), (("b",), table)),
+            {"group": "a"},
+            "no dimension of the examples of",
+        ),
+    ]
+    for data, options, message in cases:
+        with pytest.raises(ValueError, match=message) as error:
+            gdp.audit_inference_data(data, **options)
+        assert "\n" not in str(error.value)
+    # NaN of single draws is never filled in.
+    spoilt = table.copy()
+    spoilt[1, 2, 3] = np.nan
+    with pytest.raises(ValueError, match=r"1 numbers are NaN .*first at \[1, 2, 3\]"):
+        gdp.audit_inference_data(two((("a",), spoilt), (("a",), table)), examples="shared")
+    spoilt[:, :, 3] = np.nan
+    with pytest.raises(ValueError, match="numbers are NaN or infinite"):
+        gdp.audit_inference_data(two((("a",), spoilt), (("a",), spoilt)), examples="shared")
 
 
 def test_groups_by_dimension_coordinate_and_labels(table):
@@ -208,7 +366,7 @@ def test_tables_of_cmdstan_are_read_by_arviz(table, tmp_path):
     [
         ({"var_names": "z"}, "var_names: there is no 'z' in log_likelihood; it has x, y"),
         ({"var_names": []}, "var_names: nothing is named in log_likelihood; it has x, y"),
-        ({}, r"var_names: the variables differ in shape \(x \(4, 3\), y \(12,\)\)"),
+        ({}, r"var_names: 'x' is over a \(4\), b \(3\) and 'y' is over c \(12\), which need not"),
         ({"var_names": "y", "group": "school"}, r"group: 'school' is no dimension of the examples"),
         ({"var_names": "y", "group": [1, 2]}, "groups: give one label for each of the 12"),
         ({"var_names": "y", "gamma": 0.0}, "gamma: 0 leaves the prior"),

@@ -6,6 +6,9 @@ import pytest
 import gibbs_dp as gdp
 
 GOOD = -np.random.default_rng(0).random((4, 100, 6))
+RAGGED = [GOOD[0], GOOD[1, :90]]
+OBJECTS = np.empty(2, object)
+OBJECTS[:] = RAGGED
 
 
 def spoilt(value):
@@ -18,6 +21,20 @@ def spoilt(value):
     ("arguments", "message"),
     [
         ((GOOD[0],), r"three axes \[chain, draw, example\], got shape \(100, 6\); add the axis"),
+        (
+            (GOOD[:, :, None],),
+            r"shape \(4, 100, 1, 6\); .*length 1 .*array.reshape\(4, 100, -1",
+        ),
+        ((GOOD[..., None],), r"shape \(4, 100, 6, 1\); .* of length 1 .*array.reshape\(4, 100, -1"),
+        ((GOOD[None],), r"shape \(1, 4, 100, 6\); leave out the first axis, of length 1, as array"),
+        ((GOOD[0, :1],), r"shape \(1, 6\); add the axis of chains as array"),
+        (
+            (np.stack([GOOD, GOOD], 2),),
+            r"an example, as array.reshape\(4, 100, -1\), or",
+        ),
+        ((RAGGED,), r"its 2 chains differ in shape \(draws: 100, 90\).*cut them to the shortest"),
+        ((tuple(RAGGED),), "its 2 chains differ in shape"),
+        ((OBJECTS,), r"its 2 chains differ in shape \(draws: 100, 90\)"),
         ((GOOD.transpose(1, 0, 2),), r"100 chains of 4 draws are too few.*got shape \(100, 4, 6\)"),
         ((GOOD[:1, :60],), "1 chains of 60 draws are too few"),
         ((GOOD[:, :, :2],), "there are 2 examples, and at least 3 are needed"),
@@ -41,6 +58,11 @@ def test_they_are_refused_in_a_sentence(arguments, message):
     with pytest.raises(ValueError, match=message) as error:
         gdp.audit_log_likelihood(*arguments)
     assert "\n" not in str(error.value)
+
+
+def test_chains_may_come_as_a_list():
+    found, plain = gdp.audit_log_likelihood(list(GOOD)), gdp.audit_log_likelihood(GOOD)
+    assert found.averages == plain.averages
 
 
 def test_integers_and_half_precision_are_taken():

@@ -133,6 +133,12 @@ def test_draws_of_other_samplers_go_both_ways(draws):
         ({"slope": np.zeros((4, 9, 3)), "shift": np.zeros((4, 9))}, False, "array of shape"),
         ({"slope": np.zeros((4, 9, 2)), "shift": np.full((4, 9), np.nan)}, False, "are NaN"),
         (np.zeros((4, 9, 2)), True, "unconstrained ones are"),
+        ([np.zeros((9, 3)), np.zeros((8, 3))], True, r"2 chains differ in shape \(draws: 9, 8\)"),
+        (
+            {"slope": [np.zeros((9, 2)), np.zeros((8, 2))], "shift": np.zeros((2, 9))},
+            False,
+            r"2 chains differ in shape \(draws: 9, 8\).*cut them to the shortest",
+        ),
     ],
 )
 def test_samples_that_do_not_fit_are_refused(samples, is_unconstrained, message):

@@ -33,7 +33,7 @@ Record = TypeVar("Record")
 
 CONFIGURATION = "configuration.json"
 # Parts of a report.
-REPORTED = ("rows", "settings", "warnings", "notes", "curves")
+REPORTED = ("rows", "settings", "warnings", "notes", "per_dataset", "curves")
 # Age, in seconds, beyond which a temporary file was left by a process that was killed.
 STALE = 3600.0
 
@@ -140,10 +140,12 @@ class Archive:
             held = content["report"]
             if content["digest"] != digest_text(json.dumps(held)):
                 raise ValueError("its digest is wrong")
+            if not held.keys() >= set(REPORTED):  # an older version kept less
+                return None
             return {name: held[name] for name in REPORTED}
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             _warn(path, error)
             return None
 
@@ -152,7 +154,7 @@ class Archive:
         # Floats survive JSON exactly: Python writes the shortest text that reads back the same.
         content = {"digest": digest_text(json.dumps(held)), "report": held}
         path = self.folder / "reports" / f"{request}.json"
-        self._write(path, lambda: _write_text(path, json.dumps(content, indent=1)))
+        self._write(path, lambda: _write_text(path, json.dumps(content)))
 
     # -- files ------------------------------------------------------------------------------
 
