@@ -58,7 +58,7 @@ class LossTails(NamedTuple):
 
 
 def mean_excess(
-    loss: Float[Array, "*lead draws"], share: Float[Array, "*lead draws"]
+    loss: Float[Array, "*lead draws"], share: Float[Array, " draws"]
 ) -> Float[Array, "*lead"]:
     """Mean excess of losses over a point that some fifth to sixth of them exceed.
 

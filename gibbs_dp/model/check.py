@@ -174,9 +174,9 @@ def check_loss(
     theta = posterior.prior.initial(jax.random.key(0))
     try:
         found = value(theta, first)
-        shape = jax.eval_shape(value, theta, first).shape
-        if needs_gradient and shape == wanted:
-            jax.eval_shape(jax.grad(lambda t, z: jnp.sum(value(t, z))), theta, first)
+        if found.shape == wanted:  # once more, as JAX will see it
+            traced = jax.grad(lambda t, z: jnp.sum(value(t, z))) if needs_gradient else value
+            jax.eval_shape(traced, theta, first)
     except LOOKS_AT_VALUES as error:
         raise ValueError(
             "loss: it looks at the value of theta or of an example, as 'if', float() and NumPy's "

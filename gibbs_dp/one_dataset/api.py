@@ -71,8 +71,8 @@ def audit_log_likelihood(
     ------
     ValueError
         If it is no table of finite numbers over chains, draws and examples, if draws or examples
-        are too few, if chains are copies of each other, and for a wrong number of labels, or missing
-        ones of groups.
+        are too few, if chains are copies of each other, and for labels that are missing or of a
+        wrong number.
 
     Notes
     -----

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from gibbs_dp.information.checks import refuse_missing_labels
 from gibbs_dp.one_dataset.checks import add_groups, checked_labels
 
 if TYPE_CHECKING:
@@ -260,6 +261,7 @@ def _side_by_side(variables: Sequence[xr.DataArray], group: str | None) -> Colum
 
 
 def _grouped(values: Float[np.ndarray, "chain draw column"], labels: list[Any]) -> Columns:
+    refuse_missing_labels("group", labels)
     sums, kept = add_groups(values, checked_labels("group", labels, len(labels)))
     return Columns(sums, kept.tolist())
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from gibbs_dp._extras import require
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import ApproximateDP
-from gibbs_dp.privacy.figures import ALLOWANCE, sum_up
+from gibbs_dp.privacy.figures import ALLOWANCE, NOT_COVERED, sum_up
 from gibbs_dp.privacy.guarantee import Guarantee
 
-NOT_COVERED = "NOT COVERED"
 # Losses of a privacy-loss distribution are rounded up to multiples of this, in nats.
 DISCRETIZATION = 1e-4
 

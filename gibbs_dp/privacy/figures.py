@@ -17,6 +17,8 @@ from gibbs_dp.information import checks
 from gibbs_dp.privacy.inverse import LARGEST, epsilon_at
 from gibbs_dp.privacy.routes import GaussianDP
 
+# Begins a caveat that voids a guarantee.
+NOT_COVERED = "NOT COVERED"
 # Figures may differ by rounding and by the search for a root.
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 # A square of a smaller figure may be 0 in floating point.

@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
 from gibbs_dp.io.page import Page, Section
-from gibbs_dp.privacy.composition import NOT_COVERED
+from gibbs_dp.privacy.figures import NOT_COVERED
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.shown import draws_in_words
 from gibbs_dp.sampling.coordinates import label, named_leaves

@@ -1,6 +1,7 @@
 """Thresholdout: its two forms, its budget through restarts and kills, its promise, refusals."""
 
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -316,7 +317,8 @@ def test_queries_cannot_write_into_the_rows():
 def test_no_frame_of_a_refusal_holds_means_of_the_holdout(tmp_path):
     """Debuggers and reporters of errors print the locals of every frame of the traceback."""
     gate = make(ledger=ledger_at(tmp_path / "l", epsilon=50.0))  # one round
-    secret = 0.62
+    # The mean itself, as a double or a fraction: answers with noise begin like it.
+    secret = re.compile(r"0\.62(?!\d)|\(31, 50\)|31/50")
     with pytest.raises(adaptive.HoldoutSpentError) as spent:
         gate.query_batch(lambda rows: np.stack([rows < 31, rows < 31, rows < 31], axis=1))
     with pytest.raises(BudgetExceededError) as refused:
@@ -326,7 +328,7 @@ def test_no_frame_of_a_refusal_holds_means_of_the_holdout(tmp_path):
         trace = error.__traceback__
         while trace:
             if trace.tb_frame.f_code.co_filename.endswith("adaptive/thresholdout.py"):
-                assert str(secret) not in str(trace.tb_frame.f_locals)
+                assert not secret.search(str(trace.tb_frame.f_locals))
             trace = trace.tb_next
 
 
@@ -408,7 +410,7 @@ def test_dependent_rows_need_more_of_them():
         (lambda: make().query(lambda rows: rows.astype(str)), "values must be plain numbers"),
         (
             lambda: make().query(lambda rows: np.ma.masked_array(rows % 2, rows > 3)),
-            "values must be plain numbers",
+            "phi: a masked array",
         ),
         (
             lambda: gdp.Thresholdout({"a": ROWS}, {"b": ROWS}, **SETTINGS),

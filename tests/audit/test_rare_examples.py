@@ -66,7 +66,7 @@ def audit(population, gamma=1.0, num_datasets=1024, **options):
 CELLS = [(1e-4, 100.0), (3e-4, 40.0), (1e-3, 100.0), (1e-2, 5.0)]
 
 
-@pytest.mark.trust(but="(0.001, 100.0)")
+@pytest.mark.trust
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_audits_are_right_where_rare_examples_count_for_much(cell):
     # Rates of 1 in 10,000: 8 such examples are expected in all datasets and ghosts, and they are

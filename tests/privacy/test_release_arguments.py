@@ -75,11 +75,11 @@ RELEASE = {
     ),
     "no gradient": (
         {"posterior": declared(lambda t, z: float(np.sum(np.asarray(t))))},
-        "loss: JAX cannot trace",
+        "loss: it looks at the value of theta",
     ),
     "a branch": (
         {"posterior": gdp.GibbsPosterior(Branching(lambda t, z: t[0], oscillation=4.0), BOX)},
-        "loss: JAX cannot trace",
+        "loss: it looks at the value of theta",
     ),
     "improper": (
         {"posterior": declared(lambda t, z: jnp.tanh(t[0]), gdp.Flat(gdp.supports.real(1)))},
