@@ -73,7 +73,7 @@ def choose_pairs(
         total = jnp.mean(of_old) + jnp.mean(of_new)
         is_old = jax.random.uniform(side_key, (MOST_PAIRS,)) * total < jnp.mean(of_old)
         any_old, any_new = (
-            jax.random.randint(k, (MOST_PAIRS,), 0, count)
+            jax.random.randint(k, (MOST_PAIRS,), 0, count, jnp.int32)
             for k, count in zip(jax.random.split(any_key), (of_old.size, of_new.size), strict=True)
         )
         old = jnp.where(is_old, drawn(old_key, of_old), any_old).at[0].set(0)

@@ -32,7 +32,7 @@ from gibbs_dp.quantities.attacker.columns import (
     RENYI,
     RENYI_LOWER_BOUND,
 )
-from gibbs_dp.quantities.attacker.tail import doubtful_orders, endless_orders
+from gibbs_dp.quantities.attacker.tail import ENDLESS_TAIL, doubtful_orders, endless_orders
 from gibbs_dp.quantities.on_average_kl.choice import is_small, jackknife_shift, shift_limit
 from gibbs_dp.quantities.on_average_kl.ghost import Ghost
 
@@ -126,7 +126,7 @@ class Attacker(Quantity):
         is_weak = not is_exact and not both and not _is_one_sided_right(result)
         told = [ATTACK_TOO_WEAK(kl=row["on_average_kl"])] if is_weak else []
         loss = _of(result, both)
-        if endless_orders(loss, result.is_good)[:1] == ["2"]:
+        if "2" in endless_orders(loss, result.is_good, ENDLESS_TAIL):
             told.append(RENYI_LOWER_BOUND(tail=float(np.nanmax(loss.tail[result.is_good]))))
         return more, told
 

@@ -19,6 +19,8 @@ LOPSIDED = 1.15
 # Largest (a - 1) tail of a pair, above which the moment of order a may not exist. It does not from
 # 1; ten draws beyond the point know a tail to a third, of thousands of pairs the worst to a half.
 LARGEST_TAIL = 1.5
+# And from where that is said: the worst of thousands of pairs whose moments all exist is below.
+ENDLESS_TAIL = 2.5
 
 
 def doubtful_orders(
@@ -50,14 +52,16 @@ def doubtful_orders(
     ]
 
 
-def endless_orders(loss: LossTails, is_good: Bool[np.ndarray, " datasets"]) -> list[str]:
+def endless_orders(
+    loss: LossTails, is_good: Bool[np.ndarray, " datasets"], largest: float = LARGEST_TAIL
+) -> list[str]:
     """Orders whose divergence may be infinite: some pair's losses have so slow a tail.
 
     One such pair, however rare, makes the mean infinite, of which draws are silent.
     """
     tail = loss.tail[is_good]
     worst = float(np.max(tail[np.isfinite(tail)], initial=0.0))
-    return [f"{order:g}" for order in ORDERS if (order - 1.0) * worst > LARGEST_TAIL]
+    return [f"{order:g}" for order in ORDERS if (order - 1.0) * worst > largest]
 
 
 def heaviest(
