@@ -129,7 +129,7 @@ def kl_warnings(
         found.append(
             RARE_EXAMPLES(share=tails.lost, holding=tails.num_holding, total=tails.num_datasets)
         )
-    # Over the same datasets, whose examples move both routes: often in opposite directions.
+    # Over the same datasets, whose examples move both routes: their errors are not independent.
     if abs(row.value - row.ghost) > DISAGREEMENT_Z * row.apart_se:
         z, why = abs(row.value - row.ghost) / row.apart_se, _why(row, estimator)
         found.append(ROUTES_DISAGREE(value=row.value, ghost=row.ghost, z=z, why=why))
