@@ -146,6 +146,13 @@ def group_sums(
     return jnp.sum(trimmed.reshape(*losses.shape[:-1], count, size), axis=-1)
 
 
+def half_square(
+    delta: Float[Array, "chains draws pairs"], share: Float[Array, "chains draws"]
+) -> Float[Array, " pairs"]:
+    """Half the weighted mean square over draws of every column."""
+    return 0.5 * jnp.einsum("cd,cdi->i", share, delta**2, precision="highest")
+
+
 def pair_parts(
     train: Float[Array, "chains draws n"],
     ghost: Float[Array, "chains draws ghosts"],
@@ -332,7 +339,7 @@ def direct_kl_of_pairs(
     centred, ``log1p`` of the mean is the plug-in KL; the first pairs are jackknifed for all.
     """
     delta = centred(delta, weight)
-    half = 0.5 * jnp.einsum("cd,cdi->i", weight / weight.shape[0], delta**2, precision="highest")
+    half = half_square(delta, weight / weight.shape[0])
     is_sum = delta.shape[0] == 1
     lost = jnp.zeros(()) if is_sum else jnp.mean(out_of_reach(half))
     excess = _excess_of(delta)

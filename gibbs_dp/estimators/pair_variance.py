@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from gibbs_dp._jaxlib.elementary import total
-from gibbs_dp.estimators.direct import centred, pair_parts
+from gibbs_dp.estimators.direct import centred, half_square, pair_parts
 from gibbs_dp.information.checks import whole_arrays
 
 
@@ -68,7 +68,7 @@ def pair_variance(
     alone = total(x**2) / x.shape[-1] + total(y**2) / y.shape[-1]
     mixed = (total(x) / x.shape[-1]) * (total(y) / y.shape[-1])
     return PairVariance(
-        chosen=_half_square(y[..., new] - x[..., old], share),
+        chosen=half_square(y[..., new] - x[..., old], share),
         mean=0.5 * jnp.sum(share * (alone - 2.0 * mixed)),
     )
 
@@ -87,7 +87,7 @@ def group_variances(
     """
     x, y = pair_parts(train, ghost, weight, gamma, group_size)
     share = weight / weight.shape[0]
-    return 2.0 * _half_square(x, share), 2.0 * _half_square(y, share)
+    return 2.0 * half_square(x, share), 2.0 * half_square(y, share)
 
 
 @whole_arrays
@@ -105,10 +105,4 @@ def variance_of_pairs(
     delta: Float[Array, "chains draws pairs"], weight: Float[Array, "chains draws"]
 ) -> Float[Array, " pairs"]:
     """``Var_p(delta) / 2`` of every column."""
-    return _half_square(centred(delta, weight), weight / weight.shape[0])
-
-
-def _half_square(
-    delta: Float[Array, "chains draws pairs"], share: Float[Array, "chains draws"]
-) -> Float[Array, " pairs"]:
-    return 0.5 * jnp.einsum("cd,cdi->i", share, delta**2, precision="highest")
+    return half_square(centred(delta, weight), weight / weight.shape[0])

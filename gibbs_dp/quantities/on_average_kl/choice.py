@@ -62,15 +62,12 @@ def num_holding(values: OneSidedValues) -> float:
     return float(np.sum(lost)) ** 2 / square if square > 0 else 0.0
 
 
-def is_within_reach(values: OneSidedValues, num_draws: int, slack: float = 1.0) -> bool:
-    """Whether draws of one posterior tell the KL: of pairs on the whole, and of the worst.
-
-    ``slack`` multiplies both limits.
-    """
+def is_within_reach(values: OneSidedValues, num_draws: int) -> bool:
+    """Whether draws of one posterior tell the KL: of pairs on the whole, and of the worst."""
     return (
         is_small(values)
-        and jackknife_shift(values, num_draws) <= slack * shift_limit(num_draws)
-        and lost_share(values) <= slack * LOST_LIMIT
+        and jackknife_shift(values, num_draws) <= shift_limit(num_draws)
+        and lost_share(values) <= LOST_LIMIT
     )
 
 
