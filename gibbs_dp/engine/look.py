@@ -17,13 +17,20 @@ from gibbs_dp.engine.health import believed, is_believed
 from gibbs_dp.engine.pilots import num_pilots, run_pilots
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.summary import Summary
-from gibbs_dp.engine.symmetry import Symmetry, find_symmetry, laid_on
+from gibbs_dp.engine.symmetry import Symmetry, find_symmetry, laid_on, renamed
 from gibbs_dp.engine.together import Runs
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import pool
-from gibbs_dp.sampling.ladder import MAX_LADDER_DIM, SCALES, heights, ladder_points, outside
+from gibbs_dp.sampling.ladder import (
+    MAX_LADDER_DIM,
+    SCALES,
+    Heights,
+    heights,
+    ladder_points,
+    outside,
+)
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
-from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Ended, Modes, is_apart, others
+from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Ended, Modes, is_apart, others, warn_of
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.traits import Traits
 
@@ -72,14 +79,12 @@ def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second:
     ess = pool(good.health.spread, s.num_chains, s.num_samples).ess_min
     found = _ended(runs, ess)
     main, symmetry = first, Symmetry()
+    has_names = not all(quantity.is_of_losses for quantity in s.quantities)
     # Where all searches agree, those of the main run, which begin in their midst, agree with them.
     if is_apart(found):
         main = run_pilots(runner, plan, inputs, count)
-        runs = [main, *runs]
-        if all(quantity.is_of_losses for quantity in s.quantities):
-            symmetry = find_symmetry(s, main)
-            runs = [main, *(laid_on(symmetry, run, main) for run in runs[1:])]
-        found = _ended(runs, ess)
+        symmetry = Symmetry() if has_names else find_symmetry(s, main)
+        found = _ended([main, *(laid_on(symmetry, run, main) for run in runs)], ess)
     other = others(found, np.zeros(count, int))
     has_any = bool(other.is_found.any())
     result = Modes(
@@ -89,8 +94,12 @@ def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second:
         distance=float(np.median(other.distance[other.is_found])) if has_any else float("nan"),
         log_mass_gap=float(np.median(other.gap[other.is_found])) if has_any else float("nan"),
     )
-    # A ladder around one of the names would find the others outside.
-    return result if not symmetry.is_trivial else _climb(runner, inputs, main, result)
+    climbed = _climb(runner, inputs, main, result, symmetry)
+    if has_names or has_any or not symmetry.is_trivial or not warn_of(climbed):
+        return climbed
+    # Chains that pass between names, slowly, end near each other; the ladder meets all names.
+    symmetry = find_symmetry(s, main)
+    return climbed if symmetry.is_trivial else _climb(runner, inputs, main, result, symmetry)
 
 
 def _halves(both: Summary, count: int) -> tuple[Summary, Summary]:
@@ -105,25 +114,48 @@ def _ended(runs: list[Summary], ess: float) -> Ended:
     return Ended(mean, variance, log_mass, ess, is_good)
 
 
-def _climb(runner: Runs, inputs: Inputs, pilots: Summary, found: Modes) -> Modes:
-    """Add what a ladder around the pilots finds."""
+def _climb(
+    runner: Runs, inputs: Inputs, pilots: Summary, found: Modes, symmetry: Symmetry
+) -> Modes:
+    """Add what a ladder around the pilots finds outside of them, under whatever name."""
     s, dim = runner.settings, runner.settings.posterior.dim
     if dim > MAX_LADDER_DIM:
         return found
     count = pilots.size
     points = ladder_points(count, NUM_POINTS, dim)
     numbers = np.tile(np.arange(count, dtype=np.int32), (2, 1))
-    center, sd = pilots.health.mean_u, np.sqrt(pilots.health.var_u)
+    center, sd = (np.asarray(a) for a in (pilots.health.mean_u, np.sqrt(pilots.health.var_u)))
     ladder = program(_ladder, ("posterior", "n", "num_ghosts"), platform())
     static = (s.posterior, s.n, s.num_ghosts)
     keys = roots(s.key, Stream.PILOTS)
     traced = (s.population, keys, numbers, inputs.gamma, center, sd, points)
-    height = in_room(lambda: np.asarray(ladder(*static, *traced)))
-    share, se = outside(height, points)
+    height = in_room(lambda: jax.tree.map(np.asarray, ladder(*static, *traced)))
+    named = None if symmetry.is_trivial else _named(symmetry, points, height, center, sd)
+    share, se = outside(height.potential, points, named)
     is_good = is_believed(pilots) & np.isfinite(share)
     if not is_good.any():
         return found
     return found.with_ladder(share[is_good], se[is_good], SCALES.size)
+
+
+def _named(
+    symmetry: Symmetry,
+    points: Float[np.ndarray, "pilots points dim"],
+    height: Heights,
+    center: Float[np.ndarray, "pilots dim"],
+    sd: Float[np.ndarray, "pilots dim"],
+) -> Float[np.ndarray, "pilots points dim"]:
+    """Points under the names that bring them nearest to the center, in units of the draws."""
+    center, sd = (np.asarray(a, np.float64)[:, None] for a in (center, sd))
+    turn = np.asarray(height.correlate, np.float64)
+    places = center + sd * np.einsum("pij,pkj->pki", turn, points)
+    flat, goal, width = (
+        np.broadcast_to(a, places.shape).reshape(-1, places.shape[-1])
+        for a in (places, center, sd**2)
+    )
+    moved = renamed(symmetry, flat, width, goal, width)[0].reshape(places.shape)
+    back = np.swapaxes((moved - center) / sd, 1, 2)
+    return np.swapaxes(np.linalg.solve(turn, back), 1, 2)
 
 
 def _ladder(
@@ -137,8 +169,8 @@ def _ladder(
     center: Float[Array, "pilots dim"],
     sd: Float[Array, "pilots dim"],
     points: Float[Array, "pilots points dim"],
-) -> Float[Array, "pilots points"]:
-    def one(given: tuple[Any, Array, Array, Array]) -> Array:
+) -> Heights:
+    def one(given: tuple[Any, Array, Array, Array]) -> Heights:
         key, center, sd, points = given
         data = draw_dataset(posterior, population, key, n, num_ghosts)[0]
         return heights(Target(posterior, data, gamma), center, sd, points)

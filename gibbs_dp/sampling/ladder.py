@@ -33,12 +33,19 @@ def ladder_points(num: int, points: int, dim: int) -> Float[np.ndarray, "num poi
     return (each[:, None] * rng.standard_normal((num, each.size, dim))).astype(np.float32)
 
 
+class Heights(NamedTuple):
+    """Potential at a ladder's points, in nats, and what turns the points to the Hessian's axes."""
+
+    potential: Float[Array, "*posteriors points"]
+    correlate: Float[Array, "*posteriors dim dim"]
+
+
 def heights(
     target: Target,
     center: Float[Array, " dim"],
     sd: Float[Array, " dim"],
     points: Float[Array, "points dim"],
-) -> Float[Array, " points"]:
+) -> Heights:
     """Potential at points around the center, relative to it.
 
     Parameters
@@ -53,8 +60,9 @@ def heights(
 
     Returns
     -------
-    Float[Array, " points"]
-        Nats; NaN where a ridge is narrower than the Hessian resolves.
+    Heights
+        The point ``z`` is at ``center + sd * (correlate @ z)``; the potential is NaN where a ridge
+        is narrower than the Hessian resolves.
     """
     potential = target.relative_to(target.terms(center))
     hessian = jax.hessian(potential)(center)
@@ -76,8 +84,8 @@ def heights(
     num = jax.tree.leaves(target.data)[0].shape[0]
     at_once = max(1, NUMBERS_AT_ONCE // num)
     if at_once >= points.shape[0]:
-        return jax.vmap(one)(points)
-    return jax.lax.map(one, points, batch_size=at_once)
+        return Heights(jax.vmap(one)(points), scale)
+    return Heights(jax.lax.map(one, points, batch_size=at_once), scale)
 
 
 class Outside(NamedTuple):
@@ -88,23 +96,26 @@ class Outside(NamedTuple):
 
 
 def outside(
-    heights: Float[np.ndarray, "posteriors points"],
+    potential: Float[np.ndarray, "posteriors points"],
     points: Float[np.ndarray, "posteriors points dim"],
+    named: Float[np.ndarray, "posteriors points dim"] | None = None,
 ) -> Outside:
     """Weigh the points: a share of the density over the mean of the ladder's Gaussians.
 
     The ellipsoid is that of 0.9999 of a Gaussian with the draws' mean and covariance. NaN where
-    the density is nowhere finite.
+    the density is nowhere finite. ``named`` are the points under other names that mean the same.
     """
     dim = points.shape[-1]
     square = np.sum(np.asarray(points, np.float64) ** 2, axis=-1)
     rungs = -0.5 * square[..., None] / SCALES**2 - dim * np.log(SCALES)
-    log_weight = -np.asarray(heights, np.float64) - special.logsumexp(rungs, axis=-1)
+    log_weight = -np.asarray(potential, np.float64) - special.logsumexp(rungs, axis=-1)
     log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
     top = log_weight.max(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         weight = np.exp(log_weight - top)
         weight /= weight.sum(axis=-1, keepdims=True)
+    if named is not None:
+        square = np.sum(np.asarray(named, np.float64) ** 2, axis=-1)
     is_out = square > special.chdtri(dim, 1.0 - INSIDE)
     share = np.sum(weight * is_out, axis=-1)
     se = np.sqrt(np.sum((weight * (is_out - share[:, None])) ** 2, axis=-1))

@@ -202,7 +202,7 @@ def _ladder_of(
 ) -> Float[Array, "posteriors points"]:
     def one(given: tuple[PyTree, Array, Array, Array]) -> Array:
         data, center, sd, points = given
-        return heights(Target(posterior, data, gamma), center, sd, points)
+        return heights(Target(posterior, data, gamma), center, sd, points).potential
 
     return jax.lax.map(one, (batch, center, sd, points))
 

@@ -13,6 +13,7 @@ from gibbs_dp.engine import tuning
 from gibbs_dp.engine.look import is_searched
 from gibbs_dp.engine.modes import far_away
 from gibbs_dp.engine.sizes import NUM_PILOTS
+from gibbs_dp.engine.symmetry import Symmetry
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 
@@ -77,7 +78,7 @@ def test_they_alarm_where_it_matters_and_nowhere_else(dim, seen):
 
 
 @pytest.mark.trust
-def test_searches_compile_nothing_but_the_ladder(monkeypatch):
+def test_searches_compile_nothing_but_the_ladder_and_symmetries(monkeypatch):
     """They begin far away in the program that pilots have compiled: no loss is traced again."""
     calls = []
 
@@ -93,6 +94,7 @@ def test_searches_compile_nothing_but_the_ladder(monkeypatch):
         return len(calls) - before
 
     monkeypatch.setattr("gibbs_dp.engine.look.MAX_LADDER_DIM", 0)
+    monkeypatch.setattr("gibbs_dp.engine.look.find_symmetry", lambda *_: Symmetry())
     with_search = traces()
     monkeypatch.setattr(tuning, "find_modes", lambda *_: NOT_LOOKED_FOR)
     assert with_search == traces()

@@ -11,6 +11,7 @@ from gibbs_dp.engine import look, symmetry
 from gibbs_dp.engine.symmetry import Symmetry, candidates, renamed, symmetry_of
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems import build_problem
+from gibbs_dp.sampling.ladder import Heights, ladder_points, outside
 
 
 def found_in(posterior, population, n=12):
@@ -112,6 +113,27 @@ def test_candidates_are_few_and_no_coordinate_is_in_two_places():
             assert not set(rows[i]) & set(rows[j])
 
 
+def test_a_ladder_meets_other_names_inside():
+    """Two peaks at (3, 1) and its opposite: half of the mass is one peak under another name."""
+    rng = np.random.default_rng(5)
+    points = ladder_points(4, 3200, 2)
+    turn = np.linalg.cholesky(np.array([[1.0, 0.6], [0.6, 1.0]]))
+    peak, sd = np.array([3.0, 1.0]), np.array([0.2, 0.3])
+    center = peak + 0.02 * rng.normal(size=(4, 2))
+    places = center[:, None] + sd * np.einsum("ij,pkj->pki", turn, points)
+
+    def square(at):
+        return np.sum(np.linalg.solve(turn, np.swapaxes((at) / sd, 1, 2)) ** 2, axis=1)
+
+    potential = -np.logaddexp(-0.5 * square(places - peak), -0.5 * square(places + peak))
+    height = Heights(potential, np.broadcast_to(turn, (4, 2, 2)))
+    plain = outside(potential, points)
+    assert abs(plain.share.mean() - 0.5) < 5 * np.sqrt(np.sum(plain.se**2)) / 4
+    every = Symmetry((), (np.arange(2),))
+    named = look._named(every, points, height, center, sd * np.ones((4, 2)))
+    assert outside(potential, points, named).share.max() < 0.01
+
+
 def names(report):
     return {w.rsplit("[", 1)[1][:-1] for w in report.warnings}
 
@@ -131,7 +153,7 @@ def test_names_that_change_places_do_not_alarm_and_other_modes_do(monkeypatch):
     assert not alarms & names(audit("k-means", {"spread": 0.05}))
     # Unequal shares: the modes differ. And posteriors that are compared have names.
     assert alarms & names(audit("mixture", {"separation": 8.0, "shares": (0.4, 0.6)}))
-    assert "several-modes" in names(audit("mixture", {"separation": 8.0}, num_information=8))
+    assert "several-modes" in names(audit("mixture", {"separation": 8.0}, num_information=32))
     # It is the symmetry that keeps it still.
     monkeypatch.setattr(look, "find_symmetry", lambda *_: Symmetry())
     assert "several-modes" in names(audit("mixture", {"separation": 8.0}))
