@@ -10,7 +10,7 @@ from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, counted, known, straight
 
 from gibbs_dp import adaptive, capacity
-from gibbs_dp.adaptive import mechanisms, selection
+from gibbs_dp.adaptive import mechanisms
 
 DELTA = 1e-5
 QUARTER = 4.0

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt32
 from numpy.typing import ArrayLike
 
-from gibbs_dp._jaxlib.elementary import horner
+from gibbs_dp._jaxlib.precision import horner
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gibbs_dp._jaxlib.elementary import expm1_and_exp, horner, log1p_of_share
+from gibbs_dp._jaxlib.precision import expm1_and_exp, horner, log1p_of_share
 
 
 def test_exponential_minus_one_to_rounding(dtype):

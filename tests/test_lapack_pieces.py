@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from test_linalg import positive, shared_out
 
-from gibbs_dp._jaxlib import lapack_pieces
-from gibbs_dp._jaxlib.compile import Program
-from gibbs_dp._jaxlib.lapack_pieces import in_pieces
+from gibbs_dp._jaxlib import compile
+from gibbs_dp._jaxlib.compile import Program, in_pieces
 
 MATRICES = positive((600,), 12, jnp.float32)
 RIGHT = jnp.asarray(np.random.default_rng(1).normal(size=(600, 12)), jnp.float32)
@@ -102,9 +101,9 @@ def test_every_operation_of_a_program_is_small():
         return jax.vmap(lambda m, z: general(m, z) + tridiagonal(m, z))(matrices, right)
 
     plain = jax.make_jaxpr(whole)(MATRICES, RIGHT).jaxpr
-    assert sum(lapack_pieces._large(plain)) >= 2
+    assert sum(compile._large(plain)) >= 2
     cut = jax.make_jaxpr(in_pieces(whole, (False, False)))(MATRICES, RIGHT).jaxpr
-    assert not any(lapack_pieces._large(cut))
+    assert not any(compile._large(cut))
 
 
 def test_programs_are_cut_where_jaxlib_needs_it(monkeypatch):
@@ -114,7 +113,7 @@ def test_programs_are_cut_where_jaxlib_needs_it(monkeypatch):
     def is_cut(backend):
         program = Program(function, ("kind",), backend, False)
         traced = program.jitted.trace("name", MATRICES, RIGHT).jaxpr.jaxpr
-        return not any(lapack_pieces._large(traced))
+        return not any(compile._large(traced))
 
     for version, expected in (((0, 9, 2), False), ((0, 10, 0), True), ((0, 11, 0), True)):
         monkeypatch.setattr(jaxlib.version, "__version_info__", version)

@@ -20,7 +20,7 @@ import gibbs_dp as gdp
 from gibbs_dp import _extras
 from gibbs_dp.cli.main import main
 from gibbs_dp.engine.remote import check_executor
-from gibbs_dp.privacy.subsampled import subsampled_epsilon
+from gibbs_dp.privacy.chain import subsampled_epsilon
 from gibbs_dp.problems.source import open_table
 
 LAZY = ("adaptive", "capacity", "exact", "information", "model", "privacy", "problems")

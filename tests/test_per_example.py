@@ -10,8 +10,8 @@ from jaxprs import equations
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import compiled_for
-from gibbs_dp._jaxlib.elementary import logaddexp
 from gibbs_dp._jaxlib.per_example import over_examples
+from gibbs_dp._jaxlib.precision import logaddexp
 from gibbs_dp.sampling.sample import _sample_batch_of
 
 N, D, H, CHAINS = 7, 3, 4, 5

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from jaxtyping import Array
 
-from gibbs_dp._jaxlib.elementary import logaddexp, spread
+from gibbs_dp._jaxlib.precision import logaddexp, spread
 
 # Primitives that act on each entry by itself.
 ELEMENTWISE = frozenset(

@@ -15,7 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Float
+
+from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
 
 Result = TypeVar("Result")
 
@@ -85,3 +88,82 @@ def precision(is_double: bool) -> AbstractContextManager[None]:
 def is_double() -> bool:
     """Whether this thread's JAX computes in double precision."""
     return bool(jnp.zeros(()).dtype == jnp.dtype("float64"))
+
+
+# Elementary functions in arithmetic that every compiler vectorizes: XLA's are calls on CPUs.
+
+# exp(r) - 1 over r for abs(r) <= log(2) / 2; the first term left out is 2e-8 of the value.
+_EXPM1 = tuple(1.0 / k for k in (5040, 720, 120, 24, 6, 2, 1))
+# Of atanh(s) / s in s^2 up to 1/9; the first one left out is 1.4e-8 of the value.
+_ATANH = tuple(1.0 / k for k in (13, 11, 9, 7, 5, 3, 1))
+
+
+def horner(coefficients: tuple[float, ...], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Polynomial, highest power first.
+
+    >>> float(horner((2.0, 0.0, 1.0), jnp.asarray(3.0)))
+    19.0
+    """
+    value = jnp.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        value = value * x + c
+    return value
+
+
+def expm1_and_exp(
+    x: Float[Array, "*shape"],
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """Return ``exp(x) - 1`` and ``exp(x)``, exact to rounding where ``abs(x) <= 80``.
+
+    With ``x = k log(2) + r``, ``exp(x) - 1 = 2^k p + (2^k - 1)`` for ``p = exp(r) - 1``, a series.
+    """
+    if x.dtype != jnp.float32:
+        return jnp.expm1(x), jnp.exp(x)
+    k = jnp.floor(x * np.float32(1.0 / np.log(2.0)) + 0.5)
+    # log(2) in two parts, the first of few digits: k times it is exact.
+    r = (x - k * np.float32(0.693359375)) + k * np.float32(2.12194440e-4)
+    power = jax.lax.bitcast_convert_type((k.astype(jnp.int32) + 127) << 23, jnp.float32)
+    scaled = power * (horner(_EXPM1, r) * r)
+    return scaled + (power - 1.0), scaled + power
+
+
+def log1p_of_share(t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Return ``log(1 + t)`` for ``t`` in [0, 1], by the series of ``2 atanh(t / (2 + t))``."""
+    if t.dtype != jnp.float32:
+        return jnp.log1p(t)
+    s = t / (2.0 + t)
+    return 2.0 * s * horner(_ATANH, s * s)
+
+
+@jax.custom_jvp
+def logaddexp(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``log(e^a + e^b)`` with sigmoids as derivatives, so that gradients compute no logarithm.
+
+    >>> float(jax.grad(logaddexp)(jnp.zeros(()), jnp.zeros(())))
+    0.5
+    """
+    gap = a - b
+    value = jnp.maximum(a, b) + log1p_of_share(jnp.exp(-jnp.abs(gap)))
+    return jnp.where(jnp.isnan(gap), a + b, value)  # of two infinities, or not a number
+
+
+@logaddexp.defjvp
+def _logaddexp_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
+    (a, b), (da, db) = primals, tangents
+    share = jax.nn.sigmoid(a - b)
+    return logaddexp(a, b), share * da + jax.nn.sigmoid(b - a) * db
+
+
+def spread(value: Float[Array, "*shape"], ones: Float[Array, " n"]) -> Float[Array, "*shape n"]:
+    """Repeat along a new last axis: the derivative is then a sum like :func:`total`'s."""
+    return jax.lax.dot_general(value, ones, (((), ()), ((), ())), precision="highest")
+
+
+def total(terms: Float[Array, "*batch terms"]) -> Float[Array, "*batch"]:
+    """Sum over the last axis; on CPUs as a product with ones.
+
+    There a loop that both computes terms and adds them is not vectorized.
+    """
+    if is_accelerator(target_platform()):
+        return jnp.sum(terms, axis=-1)
+    return jnp.dot(terms, jnp.ones((terms.shape[-1],), terms.dtype), precision="highest")

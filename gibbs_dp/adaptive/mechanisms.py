@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.adaptive.guarantee import MechanismGuarantee, PureMechanism, declared
+from gibbs_dp.adaptive.state import MechanismGuarantee, PureMechanism, declared
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
 from gibbs_dp.information.checks import Adjacency

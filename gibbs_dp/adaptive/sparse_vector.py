@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.adaptive.composition import composed_pure_dp, per_release_epsilon
-from gibbs_dp.adaptive.guarantee import MechanismGuarantee, declared
-from gibbs_dp.adaptive.state import Held, Stateful
+from gibbs_dp.adaptive.state import Held, MechanismGuarantee, Stateful, declared
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.privacy.noise import add_laplace

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
@@ -15,20 +17,17 @@ from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.cautions import CHANGED_TO_SMC
 from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
-from gibbs_dp.auditing.instead import settings_with_smc
-from gibbs_dp.auditing.parts import parts_of, restored
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine import interrupt
-from gibbs_dp.engine.datasets import Stream, num_fresh, stream_key
-from gibbs_dp.engine.examples import check_examples
+from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.identity import Identity
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.remote import Remote, check_executor
 from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sizes import default_block_size
+from gibbs_dp.engine.sizes import default_block_size, power_of_two
 from gibbs_dp.engine.store import Store
 from gibbs_dp.engine.store.archive import Archive
-from gibbs_dp.engine.store.configuration import configuration, request
+from gibbs_dp.engine.store.fingerprint import configuration, request
 from gibbs_dp.engine.store.open import as_store, open_archive, stored_configuration
 from gibbs_dp.engine.sweep import (
     SeveralModesError,
@@ -53,6 +52,53 @@ from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
+from gibbs_dp.sampling.smc.sampler import SMC
+
+# Reports as plain lists and numbers, for a store, and back.
+
+
+def parts_of(report: Report) -> dict[str, Any]:
+    """Return what a store keeps of a report: all but figures of single rows."""
+    curves = [{name: _lists(curve) for name, curve in of_row.items()} for of_row in report.curves]
+    names = ("rows", "settings", "warnings", "notes")
+    plain = {name: getattr(report, name) for name in names}
+    return plain | {"per_dataset": [_lists(v) for v in report.per_dataset], "curves": curves}
+
+
+def restored(held: dict[str, Any]) -> Report:
+    """Make the report again."""
+    rows, warnings, notes = (tuple(held[name]) for name in ("rows", "warnings", "notes"))
+    curves = tuple(
+        {name: _arrays(curve) for name, curve in of_row.items()} for of_row in held["curves"]
+    )
+    values = tuple(_arrays(of_row) for of_row in held["per_dataset"])
+    return Report(rows, held["settings"], warnings, notes, values, curves)
+
+
+def _lists(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {name: array.tolist() for name, array in arrays.items()}
+
+
+def _arrays(lists: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.array(values, np.float64) for name, values in lists.items()}
+
+
+# What an audit goes on with where its pilots find several modes.
+
+# Particles of an audit that goes on with SMC: of paths in many coordinates more are lost.
+PARTICLES_PER_DIM, MOST_PARTICLES = 16, 1024
+
+
+def settings_with_smc(settings: Settings, kernel: Any) -> Settings | None:
+    """Return what an audit goes on with where pilots find several modes; None: with its chains.
+
+    Only where the kernel was left to the audit, and the prior can be drawn from.
+    """
+    if kernel is not None or not settings.posterior.prior.has_draws:
+        return None
+    dim = settings.posterior.dim
+    smc = SMC(num_particles=min(MOST_PARTICLES, max(256, power_of_two(PARTICLES_PER_DIM * dim))))
+    return replace(settings, sampler=smc, num_chains=smc.num_islands, num_samples=smc.num_each)
 
 
 class AuditInterrupted(KeyboardInterrupt):

@@ -8,8 +8,7 @@ from typing import Any
 
 from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.explain import CAUTIONS
-from gibbs_dp.auditing.panels import PANELS
-from gibbs_dp.auditing.plot import plot_panels
+from gibbs_dp.auditing.plot import PANELS, plot_panels
 from gibbs_dp.auditing.plotted import Plotted
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading

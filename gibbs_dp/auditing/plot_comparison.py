@@ -11,7 +11,7 @@ from jaxtyping import Float
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from gibbs_dp.auditing.panels import GAMMA, columns_in, draw_panel
+from gibbs_dp.auditing.plot import GAMMA, columns_in, draw_panel
 from gibbs_dp.auditing.plotted import Plotted
 from gibbs_dp.auditing.selection import selected_rows
 from gibbs_dp.plotting import COLORS, Picture, mark_selected, panels, styled

@@ -28,11 +28,11 @@ from .learned import LinearFeatures as LinearFeatures
 from .line import Line as Line
 from .line import gaussian_line as gaussian_line
 from .line import laplace_line as laplace_line
-from .lipschitz import Lipschitz as Lipschitz
-from .lipschitz import lipschitz_ipm as lipschitz_ipm
-from .lipschitz import lipschitz_ipm_of_atoms as lipschitz_ipm_of_atoms
-from .lipschitz import lipschitz_kl as lipschitz_kl
+from .lipschitz_draws import Lipschitz as Lipschitz
 from .lipschitz_draws import WassersteinEstimate as WassersteinEstimate
+from .lipschitz_draws import lipschitz_ipm as lipschitz_ipm
+from .lipschitz_draws import lipschitz_ipm_of_atoms as lipschitz_ipm_of_atoms
+from .lipschitz_draws import lipschitz_kl as lipschitz_kl
 from .lipschitz_draws import wasserstein_of_draws as wasserstein_of_draws
 from .matrix_mechanism import MatrixMechanism as MatrixMechanism
 from .moments import gaussian_moments as gaussian_moments
@@ -56,8 +56,11 @@ from .printed import printed_matrix_mechanism as printed_matrix_mechanism
 from .regimes import Regime as Regime
 from .regimes import failing_below as failing_below
 from .regimes import gaussian_regime as gaussian_regime
+from .regimes import hierarchical_strategy as hierarchical_strategy
+from .regimes import identity_strategy as identity_strategy
 from .regimes import laplace_regime as laplace_regime
 from .regimes import matrix_regime as matrix_regime
+from .regimes import optimized_strategy as optimized_strategy
 from .regimes import regime_map as regime_map
 from .sampled import TrainedDivergence as TrainedDivergence
 from .sampled import trained_divergence as trained_divergence
@@ -67,9 +70,6 @@ from .several import laplace_renyi_of_polynomials as laplace_renyi_of_polynomial
 from .several_degrees import GridDivergence as GridDivergence
 from .several_degrees import laplace_kl_of_polynomials as laplace_kl_of_polynomials
 from .several_degrees import laplace_renyi_of_degree as laplace_renyi_of_degree
-from .strategies import hierarchical_strategy as hierarchical_strategy
-from .strategies import identity_strategy as identity_strategy
-from .strategies import optimized_strategy as optimized_strategy
 from .theorems import generalization_from_kl as generalization_from_kl
 from .theorems import ipm_from_kl as ipm_from_kl
 from .theorems import ipm_from_kl_by_hoeffding as ipm_from_kl_by_hoeffding

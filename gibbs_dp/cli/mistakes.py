@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gibbs_dp._options import Option
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.io.damage import shown
+from gibbs_dp.io.atomic import shown
 
 # What programs that write text make of quotes and of hyphens.
 QUOTES = "\"'`\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u2032\u2033"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp.cli import color
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.io.damage import printable
+from gibbs_dp.io.atomic import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

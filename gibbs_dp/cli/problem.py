@@ -18,7 +18,7 @@ from gibbs_dp.cli.mistakes import (
 from gibbs_dp.cli.options import PROBLEM
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.place import REQUEST
-from gibbs_dp.io.damage import shown
+from gibbs_dp.io.atomic import shown
 from gibbs_dp.problems.registry import PROBLEMS
 
 if TYPE_CHECKING:

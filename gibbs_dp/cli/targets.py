@@ -87,7 +87,7 @@ def with_bounds(parsed: argparse.Namespace, problem: Problem) -> Problem:
         If a bound does not fit the problem.
     """
     from gibbs_dp.model.populations import Table
-    from gibbs_dp.privacy.private_data import clip_data
+    from gibbs_dp.privacy.table import clip_data
 
     if all(getattr(parsed, option.keyword, None) is None for option in BOUNDS):
         return problem

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.model.populations import Population
+from gibbs_dp._jaxlib.compile import on_default_backend, program
+from gibbs_dp._jaxlib.devices import platform
+from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.information.checks import refuse_masked
+from gibbs_dp.model.charts import is_spread
+from gibbs_dp.model.check import check_examples as check_each
+from gibbs_dp.model.check import check_loss
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 
 
@@ -85,3 +96,120 @@ def training_set(
     """Draw the training examples of dataset ``number`` again."""
     key = jax.random.fold_in(root, number)
     return draw_dataset(posterior, population, key, n, num_ghosts)[0]
+
+
+# Whether a population draws with the key that it is given.
+
+
+# Examples that population, loss, prior and domain are checked with.
+
+
+def check_key_is_used(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> None:
+    """Refuse a population none of whose numbers depends on its key.
+
+    NumPy's generator is such a case: compiled once, it yields one dataset forever. The check reads
+    the program that JAX makes of the population rather than its draws, which may agree by chance:
+    Bernoulli examples of a small probability are all 0 in most datasets.
+
+    Raises
+    ------
+    ValueError
+        If no training example can depend on the key.
+    """
+    program = jax.make_jaxpr(lambda k: population.sample(k, n, num_ghosts)[0])(key)
+    if not any(reached(program.jaxpr, [True])):
+        raise ValueError(
+            "population: its examples do not depend on the key, so that every dataset would be the "
+            "same one (as with NumPy's generator); draw with jax.random, or gibbs_dp.random, from "
+            "the key that it is given."
+        )
+
+
+# Of the reported datasets, what is looked at before they are believed to be what was declared.
+MOST_DATASETS, MOST_EXAMPLES = 64, 2**16
+
+
+def check_examples(
+    posterior: GibbsPosterior, population: Population, n: int, num_ghosts: int, key: PRNGKeyArray
+) -> PyTree:
+    """Draw one dataset and check that population, loss and prior fit together.
+
+    Returns
+    -------
+    PyTree
+        The drawn training examples.
+
+    Raises
+    ------
+    ValueError
+        If examples are not finite or misshapen, labels do not suit the loss, or the loss is not
+        one finite number per example.
+    """
+    if isinstance(population, Table):
+        population.check_size(n, num_ghosts)
+        if isinstance(posterior.loss, Loss):
+            posterior.loss.check_data(population.data)
+    try:
+        train, ghosts = _drawn(population, key, n, num_ghosts)
+    except TypeError as error:
+        raise ValueError(
+            f"population: sampling failed ({error}); a callable takes (key, n) and returns "
+            "examples with leading axis n."
+        ) from error
+    for name, examples, size in (("train", train, n), ("ghosts", ghosts, num_ghosts)):
+        shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(examples)]
+        if not shapes or any(not s or s[0] != size for s in shapes):
+            raise ValueError(
+                f"population: asked for {size} {name} examples, got arrays of shapes {shapes}; "
+                "the leading axis must be the number of examples."
+            )
+        check_each(posterior, examples)
+        for leaf in jax.tree.leaves(examples):
+            if not np.isfinite(np.asarray(leaf)).all():  # NumPy: nothing to compile
+                raise ValueError("population: it produced NaN or infinite examples.")
+    check_key_is_used(population, key, n, num_ghosts)
+    check_loss(posterior, train, n)
+    return train
+
+
+def reported_examples(asked: Asked) -> Iterator[PyTree]:
+    """Yield examples of the datasets that are reported on, some thousands; a table's are its rows.
+
+    Parameters
+    ----------
+    asked
+        The population, and the key that its datasets come from.
+
+    Yields
+    ------
+    PyTree
+        Training and fresh examples of a dataset, in parts, as NumPy arrays.
+    """
+    population = asked.population
+    if isinstance(population, Table) and _is_whole(population):
+        yield jax.tree.map(np.asarray, population.data)
+        return
+    num_fresh_examples = num_fresh(asked.posterior, asked.n, asked.num_ghosts)
+    root = roots(asked.key, Stream.MAIN)[0]
+    count = min(asked.num_datasets, 1 + MOST_EXAMPLES // (asked.n + num_fresh_examples))
+    for number in range(min(count, MOST_DATASETS)):
+        key = jax.random.fold_in(root, number)
+        for part in _drawn(population, key, asked.n, num_fresh_examples):
+            yield jax.tree.map(np.asarray, part)
+
+
+def _is_whole(table: Table) -> bool:
+    """Whether its rows are here, and all of them are drawn."""
+    return table.weights is None and not any(map(is_spread, jax.tree.leaves(table.data)))
+
+
+def _drawn(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
+    # One small program: operation by operation, a dozen of them would be compiled.
+    draw = program(_draw, ("n", "num_ghosts"), platform(), is_quick=True)
+    return draw(population, key, n, num_ghosts)
+
+
+def _draw(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
+    found = population.sample(key, n, num_ghosts)
+    refuse_masked("population", found)
+    return found

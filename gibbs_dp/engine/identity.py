@@ -15,9 +15,8 @@ import numpy as np
 from gibbs_dp._jaxlib import kept
 from gibbs_dp.engine.datasets import num_fresh
 from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.store.configuration import digest_text
-from gibbs_dp.engine.store.fingerprint import digest, fingerprints
-from gibbs_dp.model.spread import is_spread
+from gibbs_dp.engine.store.fingerprint import digest, digest_text, fingerprints
+from gibbs_dp.model.charts import is_spread
 
 
 class Identity:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from gibbs_dp._jaxlib.elementary import total
+from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.model.posterior import GibbsPosterior
 

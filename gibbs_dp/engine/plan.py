@@ -54,7 +54,7 @@ class Inputs(NamedTuple):
         Begin them at overdispersed random points instead.
     spread
         Standard deviations in flat coordinates; where they are not 0, searches begin as far from
-        the start as :func:`gibbs_dp.engine.modes.far_away` says.
+        the start as :func:`gibbs_dp.engine.program.far_away` says.
     reference
         The control variate's parameter, free of every dataset it is used on.
     optimum

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.asked import Asked
-from gibbs_dp.engine.explored import Explored
-from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.result import Explored, Result
+from gibbs_dp.engine.summary import Health
 from gibbs_dp.engine.view import PairView, View
 
 Row = dict[str, Any]
@@ -263,3 +264,40 @@ class LeadingQuantity(Quantity):
             0 for none.
         """
         raise NotImplementedError
+
+
+# Named tuples of what quantities leave behind, by the quantities' names.
+
+
+@cache
+def values_kind(quantities: tuple[Quantity, ...]) -> Any:
+    """Named tuple of the quantities' ``Values``, by name."""
+    fields = [(q.name, q.Values) for q in quantities if q.Values]
+    return _picklable(NamedTuple("Values", fields), values_kind, quantities)
+
+
+@cache
+def kept_kind(quantities: tuple[Quantity, ...]) -> Any:
+    """Named tuple of the quantities' ``Kept``, by name."""
+    fields = [(q.name, q.Kept) for q in quantities if q.Kept and q.num_kept]
+    return _picklable(NamedTuple("Kept", fields), kept_kind, quantities)
+
+
+@cache
+def block_kind(quantities: tuple[Quantity, ...]) -> Any:
+    """:class:`Block` with the fields of these quantities, for reading it back from a file."""
+    kept = kept_kind(quantities)
+    fields = [("health", Health), ("values", values_kind(quantities)), ("kept", kept | None)]
+    return NamedTuple("Block", fields)
+
+
+def _picklable(kind: Any, make: Callable[..., Any], quantities: tuple[Quantity, ...]) -> Any:
+    """Let values of a named tuple that no module has go to other processes and come back."""
+    kind.__reduce__ = lambda self: (_made, (make, quantities, tuple(self)))
+    return kind
+
+
+def _made(
+    make: Callable[..., Any], quantities: tuple[Quantity, ...], values: tuple[Any, ...]
+) -> Any:
+    return make(quantities)(*values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.engine.asked import Asked
 from gibbs_dp.engine.health import is_believed
+from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.plan import Tuned
 from gibbs_dp.engine.summary import Summary
 from gibbs_dp.sampling.diagnostics import Pooled, pool
@@ -73,3 +74,30 @@ class Result:
         """Values of single datasets in double precision; NaN for failed ones."""
         found = np.asarray(values, np.float64)
         return np.where(is_believed(self.summary) & np.isfinite(found), found, np.nan)
+
+
+# All gammas of a finished sweep, for quantities that look at them together.
+
+# From what is looked for (a named tuple), a name that says what it depends on beside the blocks,
+# at which gammas, and a function that finds it at one: to what was found, None elsewhere.
+Find = Callable[[type, str, Sequence[bool], Callable[[int], Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What a finished sweep knows.
+
+    Attributes
+    ----------
+    settings
+        What was asked for.
+    results
+        One a gamma.
+    find
+        Finds something at every gamma: what a store has is read, and what is new is stored;
+        processes that share the store share the work.
+    """
+
+    settings: Asked
+    results: Sequence[Result]
+    find: Find

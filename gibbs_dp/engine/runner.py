@@ -14,10 +14,10 @@ import numpy as np
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.engine import interrupt
 from gibbs_dp.engine.jobs import Job, Sheet, along, arranged, each_alone, searching_longer
-from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.memory import Room
 from gibbs_dp.engine.plan import Inputs
 from gibbs_dp.engine.program import block_program
+from gibbs_dp.engine.quantity import kept_kind, values_kind
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sheets import Sheets, home
 from gibbs_dp.engine.summary import Block

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.quantity import LeadingQuantity, Quantity
 
 

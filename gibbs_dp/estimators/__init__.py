@@ -8,10 +8,8 @@ from gibbs_dp.estimators.average import Average as Average
 from gibbs_dp.estimators.average import average as average
 from gibbs_dp.estimators.average import control_share as control_share
 from gibbs_dp.estimators.average import is_tame as is_tame
-from gibbs_dp.estimators.bennett import log_normalizer_ratio as log_normalizer_ratio
 from gibbs_dp.estimators.by_row import RowAverages as RowAverages
 from gibbs_dp.estimators.by_row import average_by_row as average_by_row
-from gibbs_dp.estimators.consistency import ConsistencySums as ConsistencySums
 from gibbs_dp.estimators.contrastive import Baseline as Baseline
 from gibbs_dp.estimators.contrastive import Contrast as Contrast
 from gibbs_dp.estimators.contrastive import ContrastSums as ContrastSums
@@ -20,9 +18,6 @@ from gibbs_dp.estimators.direct import direct_kl as direct_kl
 from gibbs_dp.estimators.direct import direct_kl_of_pairs as direct_kl_of_pairs
 from gibbs_dp.estimators.exposure import ExampleExposure as ExampleExposure
 from gibbs_dp.estimators.exposure import example_exposure as example_exposure
-from gibbs_dp.estimators.ghost import gap as gap
-from gibbs_dp.estimators.ghost import reference_gap as reference_gap
-from gibbs_dp.estimators.ghost import risk as risk
 from gibbs_dp.estimators.halves import Halves as Halves
 from gibbs_dp.estimators.halves import constant as constant
 from gibbs_dp.estimators.halves import crossed as crossed
@@ -31,10 +26,18 @@ from gibbs_dp.estimators.halves import halves as halves
 from gibbs_dp.estimators.halves import least_upper as least_upper
 from gibbs_dp.estimators.interval import Interval as Interval
 from gibbs_dp.estimators.interval import mean_interval as mean_interval
+from gibbs_dp.estimators.normalizer import Integral as Integral
 from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
 from gibbs_dp.estimators.normalizer import bridge as bridge
+from gibbs_dp.estimators.normalizer import integrate_mean_loss as integrate_mean_loss
+from gibbs_dp.estimators.normalizer import log_normalizer_ratio as log_normalizer_ratio
 from gibbs_dp.estimators.normalizer import point_worth as point_worth
 from gibbs_dp.estimators.normalizer import quasi_normals as quasi_normals
+from gibbs_dp.estimators.on_average_kl import ConsistencySums as ConsistencySums
+from gibbs_dp.estimators.on_average_kl import gap as gap
+from gibbs_dp.estimators.on_average_kl import reference_gap as reference_gap
+from gibbs_dp.estimators.on_average_kl import risk as risk
+from gibbs_dp.estimators.on_average_kl import two_sided_kl as two_sided_kl
 from gibbs_dp.estimators.pair_variance import PairVariance as PairVariance
 from gibbs_dp.estimators.pair_variance import group_variances as group_variances
 from gibbs_dp.estimators.pair_variance import pair_variance as pair_variance
@@ -43,6 +46,3 @@ from gibbs_dp.estimators.pair_variance import variance_of_pairs as variance_of_p
 from gibbs_dp.estimators.pareto import ParetoSmoothed as ParetoSmoothed
 from gibbs_dp.estimators.pareto import k_hat_limit as k_hat_limit
 from gibbs_dp.estimators.pareto import pareto_smooth as pareto_smooth
-from gibbs_dp.estimators.thermodynamic import Integral as Integral
-from gibbs_dp.estimators.thermodynamic import integrate_mean_loss as integrate_mean_loss
-from gibbs_dp.estimators.two_sided import two_sided_kl as two_sided_kl

@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 
 from gibbs_dp.estimators.average import Average, fitted_share, is_tame
 from gibbs_dp.estimators.halves import Halves, crossed, fold_of, halves
-from gibbs_dp.estimators.table_layout import Layout
 from gibbs_dp.estimators.table_sums import (
     LARGEST_LOG_RATIO,
     ContrastParts,
+    Layout,
     Normalized,
     Swaps,
     Table,

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from gibbs_dp._jaxlib.compile import in_memory
-from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
-from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul, total
 from gibbs_dp.information.checks import whole_arrays
 
 # exp(40)^2 still fits in a float32; pairs beyond are reported as heavy-tailed anyway.
@@ -69,7 +68,7 @@ def _correction(
     """Bias that the two-way jackknife removes from ``log1p(mean)``, per pair.
 
     Draws of a chain depend on each other, and chains may share the noise of their steps
-    (:func:`gibbs_dp.sampling.shells.spread_radii`). In a two-way layout the variance of a mean
+    (:func:`gibbs_dp.sampling.rejection.spread_radii`). In a two-way layout the variance of a mean
     is that of chains' means plus that of steps' means minus that of independent draws; leaving out
     chains, steps and single draws estimates these three.
     """

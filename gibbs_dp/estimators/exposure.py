@@ -10,10 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gibbs_dp._jaxlib.compile import in_memory
-from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
-from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul, total
 from gibbs_dp.estimators.direct import LARGEST_EXCESS, MAX_EXPONENT, bounded, centred
-from gibbs_dp.estimators.leaving_out import groups
+from gibbs_dp.estimators.left_out import groups
 from gibbs_dp.information.checks import whole_arrays
 
 # Of a factor of a ratio: that of an example, or of a ghost.

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
-from gibbs_dp._jaxlib.elementary import expm1_and_exp
-from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul
 from gibbs_dp.estimators.direct import MAX_EXPONENT, bounded, log_mean_ratio
 
 # Draws that are written out in a program; compile time is proportional to them.

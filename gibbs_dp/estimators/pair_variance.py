@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from gibbs_dp._jaxlib.elementary import total
+from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.estimators.direct import centred, half_square, pair_parts
 from gibbs_dp.information.checks import whole_arrays
 

@@ -7,18 +7,72 @@ over one: what is small is never added to what is not. Sums over many rows are f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
-from gibbs_dp._jaxlib.elementary import expm1_and_exp, total
-from gibbs_dp._jaxlib.precision import matmul
-from gibbs_dp.estimators.table_layout import LANES
+from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul, total
+from gibbs_dp.estimators.halves import fold_of
+
+# How a table with a column per dataset is laid out for the programs that sum it up.
+
+# A maximum over a row is taken of so many numbers at once.
+LANES = 16
+
+
+class Layout(NamedTuple):
+    """Columns of a table: datasets of the first half, then those of the second.
+
+    A half is as wide whichever datasets failed, so that nothing is compiled for their number.
+
+    Attributes
+    ----------
+    datasets
+        Dataset of each column; any one where there is none.
+    is_used
+        Whether there is one.
+    position
+        Column of each dataset that did not fail, in their order.
+    """
+
+    datasets: Int[np.ndarray, " columns"]
+    is_used: Bool[np.ndarray, " columns"]
+    position: Int[np.ndarray, " good"]
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " 2"]:
+        """Datasets of each half."""
+        used: Int[np.ndarray, " 2"] = self.is_used.reshape(2, -1).sum(axis=1)
+        return used
+
+
+def layout_of(good: Bool[np.ndarray, " datasets"]) -> Layout:
+    """Lay out the datasets that did not fail, in the halves of :func:`fold_of`.
+
+    Examples
+    --------
+    >>> found = layout_of(np.array([True, True, False, True]))
+    >>> found.datasets[found.is_used]
+    array([0, 3, 1])
+    """
+    width = math.ceil(good.shape[0] / 2 / LANES) * LANES
+    wanted = np.flatnonzero(good)
+    fold = fold_of(wanted.size)
+    datasets, is_used = np.zeros((2, width), int), np.zeros((2, width), bool)
+    position = np.empty(wanted.size, int)
+    for half in (0, 1):
+        mine = wanted[fold == half]
+        datasets[half, : mine.size], is_used[half, : mine.size] = mine, True
+        position[fold == half] = half * width + np.arange(mine.size)
+    return Layout(datasets.ravel(), is_used.ravel(), position)
+
 
 # Entries worked on at once on CPUs: temporaries of this size stay in a processor's caches.
 CACHED_ENTRIES = 2**17
@@ -33,7 +87,7 @@ _NOWHERE = -1e30
 class Table(NamedTuple):
     """``log p(theta_p | Z_k) = -gamma L(theta_p, Z_k) - level_k``, up to a term of ``theta_p``.
 
-    Columns are laid out as :class:`~gibbs_dp.estimators.table_layout.Layout` says.
+    Columns are laid out as :class:`~gibbs_dp.estimators.table_sums.Layout` says.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from .finite_channel import FiniteChannel as FiniteChannel
 from .finite_problem import FiniteProblem as FiniteProblem
 from .finite_problem import StructuredProblem as StructuredProblem
 from .gaussian_attacker import gaussian_mean_attacker as gaussian_mean_attacker
-from .gaussian_membership import gaussian_mean_membership as gaussian_mean_membership
+from .gaussian_attacker import gaussian_mean_membership as gaussian_mean_membership
 from .groups import GroupPrivacy as GroupPrivacy
 from .laplace_pairs import laplace_attacker as laplace_attacker
 from .laplace_pairs import private_mean_attacker as private_mean_attacker

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from gibbs_dp.exact.type_table import Neighbours
-from gibbs_dp.exact.types import ordered_datasets, require_cells
+from gibbs_dp.exact.types import Neighbours, ordered_datasets, require_cells
 from gibbs_dp.exact.weighted_laws import WeightedLaws
 from gibbs_dp.information import checks
 

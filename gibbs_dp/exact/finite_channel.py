@@ -15,8 +15,7 @@ from gibbs_dp.exact.channel_table import ChannelTable
 from gibbs_dp.exact.finite_pairs import FinitePairs
 from gibbs_dp.exact.membership import Membership, membership_of_table
 from gibbs_dp.exact.supersample import SupersampleInformation
-from gibbs_dp.exact.type_table import Neighbours
-from gibbs_dp.exact.types import require_cells
+from gibbs_dp.exact.types import Neighbours, require_cells
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences import batched
 

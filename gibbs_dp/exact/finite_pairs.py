@@ -10,8 +10,7 @@ from jaxtyping import Float
 
 from gibbs_dp.exact import laws
 from gibbs_dp.exact.pair_laws import PairLaws
-from gibbs_dp.exact.type_table import Neighbours
-from gibbs_dp.exact.types import require_cells
+from gibbs_dp.exact.types import Neighbours, require_cells
 from gibbs_dp.information.divergences import batched, testing
 
 

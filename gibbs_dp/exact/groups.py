@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gibbs_dp.exact.laws import mixture
-from gibbs_dp.exact.type_table import TypeTable
 from gibbs_dp.exact.types import (
+    TypeTable,
     enumerate_types,
     log_type_probabilities,
     num_types,

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.optimize import minimize_scalar
 
 from gibbs_dp.exact import laws
-from gibbs_dp.exact.type_table import Neighbours
+from gibbs_dp.exact.types import Neighbours
 from gibbs_dp.information.divergences import batched
 
 Pairs = Iterable[Neighbours]
@@ -27,7 +27,7 @@ def worst(pairs: Pairs, divergence: batched.Divergence) -> float:
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> worst(table.replacements(), batched.total_variation)
     0.5
@@ -55,7 +55,7 @@ def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> privacy_loss(next(table.replacements())).round(6)
     array([1.098612])
@@ -69,7 +69,7 @@ def privacy_curve(pairs: Pairs, epsilons: Sequence[float]) -> Float[np.ndarray, 
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> privacy_curve(table.replacements(), [0.0, 2.0])
     array([0.5, 0. ])
@@ -91,7 +91,7 @@ def renyi_curve(pairs: Pairs, orders: Sequence[float]) -> Float[np.ndarray, " or
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> renyi_curve(table.replacements(), [1.0, math.inf]).round(6)
     array([0.549306, 1.098612])
@@ -108,7 +108,7 @@ def zcdp(pairs: Pairs) -> float:
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> round(zcdp(table.replacements()), 6)
     0.549306
@@ -136,7 +136,7 @@ def random_dp(pairs: Pairs) -> Callable[[float], float]:
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> omega = random_dp(table.replacements())
     >>> omega(1.0), omega(1.1)
@@ -160,7 +160,7 @@ def random_dp_law(
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> loss, mass = random_dp_law(table.replacements())
     >>> mass
@@ -178,7 +178,7 @@ def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> random_dp_epsilon(table.replacements(), omega=0.5)
     0.0
@@ -195,7 +195,7 @@ def personalized_dp(pairs: Pairs, num_values: int) -> Float[np.ndarray, " values
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> personalized_dp(table.replacements(), 2).round(6)
     array([1.098612, 1.098612])
@@ -211,7 +211,7 @@ def average_removal_kl(pairs: Pairs) -> float:
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> round(average_removal_kl(table.removals(np.log([[0.5, 0.5]]))), 6)
     0.130812

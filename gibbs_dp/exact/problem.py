@@ -21,8 +21,7 @@ from gibbs_dp.exact.groups import (
     worst_group_divergence,
 )
 from gibbs_dp.exact.membership import Membership, membership_of_table
-from gibbs_dp.exact.type_table import Neighbours, TypeTable
-from gibbs_dp.exact.types import enumerate_types, num_types, require_cells
+from gibbs_dp.exact.types import Neighbours, TypeTable, enumerate_types, num_types, require_cells
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.information.divergences import batched

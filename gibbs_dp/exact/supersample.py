@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
 from gibbs_dp.exact.channel_table import ChannelTable
-from gibbs_dp.exact.type_table import TypeTable
 from gibbs_dp.exact.types import (
+    TypeTable,
     enumerate_types,
     log_type_probabilities,
     num_types,

@@ -22,7 +22,7 @@ class WeightedLaws(abc.ABC):
 
     Examples
     --------
-    >>> from gibbs_dp.exact.type_table import TypeTable
+    >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> table.t_information(), round(table.mutual_information(), 6)
     (0.25, 0.130812)

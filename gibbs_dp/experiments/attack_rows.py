@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import expit
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing import Report
@@ -17,12 +20,7 @@ from gibbs_dp.engine.health import (
     why_failed,
 )
 from gibbs_dp.engine.result import Result
-from gibbs_dp.experiments.attack_measured import (
-    FALSE_POSITIVES,
-    allowed,
-    measure,
-    threshold_between,
-)
+from gibbs_dp.estimators import average
 from gibbs_dp.experiments.tables import Row
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -34,6 +32,199 @@ from gibbs_dp.privacy import (
     pure_dp_epsilon,
 )
 from gibbs_dp.quantities.attack import ATTACK_ABOVE_DP, ATTACK_MISSES
+
+# What trials say of an attacker: advantage, ROC, and their standard errors.
+
+FALSE_POSITIVES = 0.01
+# Fewer draws than these above a threshold say nothing of it.
+LEAST_ABOVE = 5
+# Groups of trials that are left out in turn.
+NUM_GROUPS = 32
+
+Scores = Float[np.ndarray, " trials"]
+Curve = tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]
+
+
+class Measured(NamedTuple):
+    """How well an attacker did; every ``_se`` is over trials.
+
+    Attributes
+    ----------
+    advantage, advantage_se
+        True minus false positive rate at the threshold.
+    success_rate, success_rate_se
+        Share of right guesses of a fair coin.
+    tpr, fpr
+        Rates at which the dataset is guessed when it was trained on, and when it was not.
+    tpr_1pct, tpr_1pct_se
+        True positive rate where the false one is 1%; NaN for too few trials.
+    auc, auc_se
+        Area under the ROC of all trials.
+    """
+
+    advantage: float
+    advantage_se: float
+    success_rate: float
+    success_rate_se: float
+    tpr: float
+    fpr: float
+    tpr_1pct: float
+    tpr_1pct_se: float
+    auc: float
+    auc_se: float
+
+
+def measure(scores: Scores, is_member: Bool[np.ndarray, " trials"], threshold: float) -> Measured:
+    """Compare an attacker's guesses with the coins.
+
+    Parameters
+    ----------
+    scores
+        Of every trial; the attacker guesses the dataset where they exceed the threshold.
+    is_member
+        The coins: whether the dataset was trained on, rather than the replaced one.
+    threshold
+        Fixed without these trials.
+
+    Returns
+    -------
+    Measured
+        Standard errors of rates are binomial, with one success and one failure added; that of the
+        AUC is DeLong's (1988), of the rate at 1% its own and the threshold's.
+
+    Examples
+    --------
+    >>> found = measure(np.array([2.0, 1.0, -1.0, 0.5]), np.array([True, True, False, False]), 0.0)
+    >>> found.advantage, found.success_rate, found.auc
+    (0.5, 0.75, 1.0)
+    """
+    scores = np.asarray(scores, np.float64)
+    inside, outside = scores[is_member], scores[~is_member]
+    if not (inside.size and outside.size):
+        return Measured(*(math.nan,) * len(Measured._fields))
+    guessed = scores > threshold
+    tpr, fpr = float(np.mean(guessed[is_member])), float(np.mean(guessed[~is_member]))
+    right = guessed == is_member
+    auc = _auc(inside, outside)
+    at_1pct = _tpr_at(roc(inside, outside), FALSE_POSITIVES, inside.size, outside.size)
+    return Measured(
+        tpr - fpr,
+        math.hypot(_rate_se(guessed[is_member]), _rate_se(guessed[~is_member])),
+        float(np.mean(right)),
+        _rate_se(right),
+        tpr,
+        fpr,
+        *at_1pct,
+        *auc,
+    )
+
+
+def threshold_between(scores: Scores, is_member: Bool[np.ndarray, " trials"]) -> float:
+    """Return the number half way between the medians of both kinds of trials.
+
+    Examples
+    --------
+    >>> threshold_between(np.array([0.0, 2.0, 4.0]), np.array([False, True, True]))
+    1.5
+    """
+    kinds = scores[is_member], scores[~is_member]
+    known = [float(np.median(kind)) for kind in kinds if kind.size]
+    return sum(known) / len(known) if known else 0.0
+
+
+def roc(inside: Scores, outside: Float[np.ndarray, " others"]) -> Curve:
+    """ROC of two samples of scores, from (0, 0) to (1, 1); equal scores are one step.
+
+    Returns
+    -------
+    fpr, tpr
+        Rising together.
+
+    Examples
+    --------
+    >>> fpr, tpr = roc(np.array([1.0, 3.0]), np.array([1.0, 0.0]))
+    >>> fpr.tolist(), tpr.tolist()
+    ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
+    """
+    cuts = np.unique(np.concatenate([inside, outside]))
+    rates = [
+        np.concatenate([1.0 - np.searchsorted(np.sort(a), cuts) / a.size, [0.0]])[::-1]
+        for a in (outside, inside)
+    ]
+    return rates[0], rates[1]
+
+
+class Allowed(NamedTuple):
+    """What the pairs of posteriors allow, from their own log ratios; ``_se`` over trials."""
+
+    on_average_tv: float
+    on_average_tv_se: float
+    attack_tpr_1pct: float
+    attack_tpr_1pct_se: float
+    attack_auc: float
+    attack_auc_se: float
+
+
+def allowed(total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 draws"]) -> Allowed:
+    """Compute what the best attacker reaches, without a coin.
+
+    Parameters
+    ----------
+    total_variation
+        Of every trial's pair of posteriors.
+    log_ratios
+        At draws of either posterior, nats.
+
+    Returns
+    -------
+    Allowed
+        The mean total variation, and the pooled ROC: one threshold for all pairs.
+    """
+    tv = average(total_variation)
+    groups = np.array_split(np.asarray(log_ratios, np.float64), min(NUM_GROUPS, len(log_ratios)))
+    whole = _pooled(np.concatenate(groups))
+    others = [_pooled(np.concatenate(groups[:i] + groups[i + 1 :])) for i in range(len(groups))]
+    spread = np.std(others, axis=0) * math.sqrt(max(len(groups) - 1, 0))
+    return Allowed(tv.value, tv.se, whole[0], float(spread[0]), whole[1], float(spread[1]))
+
+
+def _pooled(log_ratios: Float[np.ndarray, "trials 2 draws"]) -> tuple[float, float]:
+    """Rate at 1% and area of the pooled ROC: every draw of the mixture counts for both laws."""
+    ratio = np.sort(log_ratios.ravel())[::-1]
+    inside = expit(ratio)
+    rates = [np.concatenate([[0.0], np.cumsum(w) / np.sum(w)]) for w in (1.0 - inside, inside)]
+    area = float(np.sum(np.diff(rates[0]) * (rates[1][1:] + rates[1][:-1]) / 2))
+    return float(np.interp(FALSE_POSITIVES, rates[0], rates[1])), area
+
+
+def _rate_se(is_hit: Bool[np.ndarray, " trials"]) -> float:
+    """Binomial standard error, positive even where all trials agree (Agresti & Coull 1998)."""
+    count = is_hit.size + 2
+    rate = (float(np.sum(is_hit)) + 1) / count
+    return math.sqrt(rate * (1 - rate) / count)
+
+
+def _auc(inside: Scores, outside: Float[np.ndarray, " others"]) -> tuple[float, float]:
+    of_inside, of_outside = _share_below(inside, outside), 1.0 - _share_below(outside, inside)
+    means = average(of_inside), average(of_outside)
+    return means[0].value, math.hypot(means[0].se, means[1].se)
+
+
+def _share_below(values: Scores, others: Float[np.ndarray, " others"]) -> Scores:
+    others = np.sort(others)
+    below = np.searchsorted(others, values), np.searchsorted(others, values, "right")
+    share: Scores = 0.5 * (below[0] + below[1]) / others.size
+    return share
+
+
+def _tpr_at(curve: Curve, rate: float, num_inside: int, num_outside: int) -> tuple[float, float]:
+    if rate * num_outside < LEAST_ABOVE:
+        return math.nan, math.nan
+    low, value, high = np.interp([rate / 2, rate, 2 * rate], *curve)
+    slope = (high - low) / (1.5 * rate)  # of the ROC: how far a wrong threshold moves the rate
+    variance = value * (1 - value) / num_inside + slope**2 * rate * (1 - rate) / num_outside
+    return float(value), math.sqrt(variance)
+
 
 # Standard errors beyond which a warning is due: 6 false alarms in 100,000.
 MOST_Z = 4.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from gibbs_dp.auditing import Report, audit
-from gibbs_dp.auditing.panels import draw_panel
+from gibbs_dp.auditing.plot import draw_panel
 from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.experiments.figure2_reference import (
     Reference,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from gibbs_dp.experiments.holdout_maxima_plot import plot_maxima
 from gibbs_dp.experiments.holdout_result import Found
-from gibbs_dp.experiments.holdout_sparse_plot import plot_approximate, plot_variants
+from gibbs_dp.experiments.sparse_variants import RELEASED
 from gibbs_dp.experiments.tables import Row, column
 from gibbs_dp.plotting import (
+    BLACK,
     COLORS,
     Picture,
     legend_below,
@@ -23,6 +24,145 @@ from gibbs_dp.plotting import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+# Pictures of sparse vector's variants and of its approximate calibration.
+
+MARKERS = "o^sDvPX*"
+GREYS = ("0.25", "0.6")
+
+
+def plot_variants(found: Found) -> Picture:
+    """Draw losses against the number of queries; infinite ones at the upper edge."""
+    first = found.rows[0]
+    title = (
+        f"Sparse vector and its variants: c = {first['positives']}, "
+        f"claimed epsilon = {first['claimed_epsilon']:g}"
+    )
+    figure, axes = one_panel(
+        (7.2, 6.2), title, "queries (legend: loss at the last)", "privacy loss (nats)"
+    )
+    losses = column(found.rows, "loss")
+    top = 2.5 * float(losses[np.isfinite(losses)].max())
+    names = list(dict.fromkeys(row["variant"] for row in found.rows))
+    infinite = {row["variant"] for row in found.rows if np.isinf(row["loss"])}
+    endless = [name for name in names if name in infinite]
+    for name, color, marker in zip(names, (*COLORS[:6], *GREYS), MARKERS, strict=True):
+        own = [row for row in found.rows if row["variant"] == name]
+        queries, loss = column(own, "queries"), column(own, "loss")
+        is_endless = np.isinf(loss)
+        # Beside each other where several are infinite.
+        shift = 1.06 ** (2 * endless.index(name) - len(endless) + 1) if name in endless else 1.0
+        x = np.where(is_endless, queries * shift, queries)
+        worst = "unbounded" if name in endless else f"{loss[-1]:.3g}"
+        style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5.5, "lw": 1.4}
+        if name == RELEASED:  # as steep as without a stop
+            style |= {"ls": "--", "ms": 9.0, "mfc": "none"}
+        axes.plot(x, np.where(is_endless, top, loss), label=f"{name}: {worst}", **style)
+    axes.axhline(first["claimed_epsilon"], color=BLACK, ls="--", lw=1.2, label="claimed")
+    axes.set(xscale="log", yscale="log")
+    axes.set_xticks(np.unique(column(found.rows, "queries")))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.minorticks_off()
+    ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50) if losses.min() * 0.7 < t < top / 1.5]
+    axes.set_yticks([*ticks, top], [*(f"{t:g}" for t in ticks), "∞"])
+    legend_below(axes, columns=2)
+    return figure
+
+
+def plot_approximate(found: Found) -> Picture:
+    """Draw epsilon proven and measured over epsilon claimed, and both noises."""
+    first = found.rows[0]
+    figure, grid = panels((9.0, 4.8), 1, 2)
+    ratio, noise = grid[0]
+    for name, color, marker in (("printed", COLORS[1], "^"), ("accountant", COLORS[0], "o")):
+        own = [row for row in found.rows if row["sigma_from"] == name]
+        claimed = column(own, "claimed_epsilon")
+        for what, line in (("proven", "-"), ("measured", ":")):
+            style: dict[str, Any] = {"color": color, "marker": marker, "ms": 5.0, "ls": line}
+            label = f"{name}, {what}"
+            ratio.plot(claimed, column(own, f"{what}_epsilon") / claimed, label=label, **style)
+        noise.plot(claimed, column(own, "sigma"), color=color, marker=marker, ms=5.0, label=name)
+    ratio.axhline(1.0, color=BLACK, ls="--", lw=1.2, label="claimed")
+    ratio.set(ylabel="epsilon at delta / epsilon claimed", ylim=(0, None))
+    noise.set(ylabel="sigma, in units of the sensitivity", yscale="log")
+    for axes in (ratio, noise):
+        axes.set(xscale="log", xlabel="epsilon claimed")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        legend_below(axes)
+    figure.suptitle(
+        f"Approximate sparse vector, c = {first['positives']}, delta = {first['delta']:g}"
+    )
+    return figure
+
+
+# The picture of choosing subsets by their maximum: bias, density and running mean.
+
+
+def plot_maxima(found: Found) -> Picture:
+    """Draw the bias over ``n``, and of the last ``n`` the density and the running mean.
+
+    Parameters
+    ----------
+    found
+        Of the experiment, with its tables "density" and "running".
+
+    Returns
+    -------
+    Picture
+        Three panels.
+    """
+    figure, grid = panels((12.6, 4.6), 1, 3)
+    bias, density, running = grid[0]
+    for name, color, marker in zip(_choices(found.rows), COLORS, "o^s", strict=False):
+        _draw_bias(bias, _of(found.rows, name), name, color, marker)
+        own = _of(found.more["density"], name)
+        width = own[1]["mean"] - own[0]["mean"]
+        density.stairs(
+            column(own, "density"),
+            [*(column(own, "mean") - width / 2), own[-1]["mean"] + width / 2],
+            color=color,
+            lw=1.4,
+        )
+        own = _of(found.more["running"], name)
+        groups = column(own, "groups")
+        running.fill_between(
+            groups, column(own, "low"), column(own, "high"), color=color, alpha=0.15, lw=0
+        )
+        running.plot(groups, column(own, "running"), color=color)
+        running.plot(groups, column(own, "first"), color=color, lw=0.9, ls="--")
+    every = _of(found.more["density"], _choices(found.rows)[0])
+    x = column(every, "mean")
+    density.plot(x, column(every, "one"), color="0.45", ls=":", label="law of one subset's mean")
+    density.plot(x, column(every, "largest"), color=BLACK, lw=1.0, label="law of a group's largest")
+    n = every[0]["n"]
+    bias.set(title="Average over groups", xlabel="n standard normal rows", ylabel="bias (truth: 0)")
+    bias.set_xscale("log")
+    density.set(title=f"Density, n = {n:,}", xlabel="mean of a chosen subset", ylabel="density")
+    running.set(
+        title=f"Running mean, n = {n:,}; 95% of datasets",
+        xlabel="groups averaged (dashed: the first dataset)",
+        ylabel="mean of the chosen subsets",
+    )
+    for axes in (bias, running):
+        axes.axhline(0.0, color="grey", lw=0.8, ls=":")
+    legend_of_figure(figure, (bias, density), columns=5)
+    return figure
+
+
+def _choices(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(row["choice"] for row in rows))
+
+
+def _of(rows: list[Row], choice: str) -> list[Row]:
+    return [row for row in rows if row["choice"] == choice]
+
+
+def _draw_bias(axes: Axes, own: list[Row], name: str, color: str, marker: str) -> None:
+    error = 1.96 * column(own, "bias_se")
+    style: dict[str, Any] = {"color": color, "marker": marker, "ms": 4.5, "lw": 1.4}
+    axes.errorbar(column(own, "n"), column(own, "bias"), error, label=name, **style)
+
 
 FURTHER = {
     "maxima": plot_maxima,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -68,3 +71,78 @@ def _link(temporary: Path, target: Path) -> None:
         return
     except OSError:  # a file system without hard links: the last writer wins
         temporary.replace(target)
+
+
+# Damaged files, and messages about them.
+
+# Longest part of an error shown: names in a file can be of any length.
+SHOWN = 200
+# What a terminal may take for a command, or show in another order; and halves of characters.
+_COMMANDS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", re.DOTALL
+)
+
+
+class DamagedFileError(ValueError):
+    """A file that is truncated, corrupt, or holds the wrong contents."""
+
+
+def printable(text: str) -> str:
+    r"""Spell out the characters that would change a terminal; line ends and tabs stay.
+
+    >>> printable("red: \x1b[31m"), printable("größe\n")
+    ('red: \\x1b[31m', 'größe\n')
+    """
+    return _COMMANDS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def shown(text: str, most: int = SHOWN) -> str:
+    r"""Return a text from a file as a message may have it: one line, not long, no commands.
+
+    >>> shown("a\nb"), shown("x" * 80, most=4)
+    ('a\\nb', 'xxxx...')
+    """
+    cut = text if len(text) <= most else text[:most] + "..."
+    return printable(cut).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def reason(error: BaseException) -> str:
+    """Return an error's first line, or its type if it has no text."""
+    lines = str(error).strip().splitlines()
+    return shown(lines[0] if lines else type(error).__name__)
+
+
+def parse_json(text: Any, kind: type[Any]) -> Any:
+    """Parse JSON text from a file, and check that it is a list, or an object with names (dict).
+
+    Returns
+    -------
+    list or dict
+        Its contents.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON text, is nested too deep, or is of another kind.
+
+    Examples
+    --------
+    >>> parse_json('{"n": 10}', dict)
+    {'n': 10}
+    >>> parse_json("5", list)
+    Traceback (most recent call last):
+        ...
+    ValueError: its JSON is an int where a list should be
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"{type(text).__name__} where JSON text should be")
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deep") from None
+    if not isinstance(found, kind):
+        article = "an" if type(found).__name__[0] in "aeiou" else "a"
+        raise ValueError(
+            f"its JSON is {article} {type(found).__name__} where a {kind.__name__} should be"
+        )
+    return found

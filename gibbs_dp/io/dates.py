@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
-from gibbs_dp.io.damage import shown
+from gibbs_dp.io.atomic import shown
 
 ISO = "YYYY-MM-DD"
 _PARTS = {"YYYY": r"(?P<year>[0-9]{4})", "MM": "(?P<month>{})", "DD": "(?P<day>{})"}

@@ -1,7 +1,7 @@
 """One group of a NetCDF-4 file that another library wrote, read without running anything of it.
 
-Such files are compressed legally, in chunks, so the rule of :mod:`gibbs_dp.io.hdf5`, no more bytes
-than the file has, cannot hold. Here an array may take 256 times the bytes that are stored of it,
+Such files are compressed legally, in chunks, so the rule of :mod:`gibbs_dp.io.netcdf`, no more
+bytes than the file has, cannot hold. Here an array may take 256 times the bytes that are stored of it,
 which deflate hardly reaches for numbers of any use; it must lie in the file, and pass through no
 filters but HDF5's own. Only the group that is asked for is read.
 """
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gibbs_dp.io.damage import DamagedFileError, reason
-from gibbs_dp.io.hdf5 import MAX_TEXTS
+from gibbs_dp.io.atomic import DamagedFileError, reason
 from gibbs_dp.io.heaps import check_heaps
+from gibbs_dp.io.netcdf import MAX_TEXTS
 from gibbs_dp.io.references import check_attributes, check_texts
 
 # Deflate, shuffle, checksum, szip, n-bit, scale and offset: what HDF5 itself brings.

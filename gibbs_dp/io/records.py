@@ -16,8 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from gibbs_dp.io.atomic import atomic_write
-from gibbs_dp.io.damage import DamagedFileError, parse_json, reason
+from gibbs_dp.io.atomic import DamagedFileError, atomic_write, parse_json, reason
 
 Record = TypeVar("Record")
 Labels = Mapping[str, Any]

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from gibbs_dp.io.damage import shown
+from gibbs_dp.io.atomic import shown
+from gibbs_dp.model.charts import FlatCoordinates
 from gibbs_dp.model.examples import as_examples, num_examples
-from gibbs_dp.model.flat_coordinates import FlatCoordinates
 from gibbs_dp.model.losses.base import Loss
 
 # What Python raises where it needs a number and JAX has none yet.

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from gibbs_dp.information.checks import refuse_masked
-from gibbs_dp.model.spread import is_spread
+from gibbs_dp.model.charts import is_spread
 
 
 def as_examples(data: PyTree, name: str = "data") -> PyTree:

@@ -11,13 +11,31 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp._jaxlib.per_example import over_examples
+from gibbs_dp.model.charts import FlatCoordinates, UnconstrainedTarget
 from gibbs_dp.model.check import check_gamma, examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
-from gibbs_dp.model.flat_coordinates import FlatCoordinates, UnconstrainedTarget
 from gibbs_dp.model.losses.base import Loss
-from gibbs_dp.model.losses.negative import NegativeLogLikelihood
 from gibbs_dp.model.numpyro_models.build import build
 from gibbs_dp.model.prior import Prior
+
+# Minus a log-likelihood.
+
+
+@dataclass(frozen=True)
+class NegativeLogLikelihood:
+    """The loss ``-log_likelihood(theta, z)``, in nats."""
+
+    log_likelihood: Callable[[Any, Any], Any]
+
+    @property
+    def __name__(self) -> str:
+        name = getattr(self.log_likelihood, "__name__", type(self.log_likelihood).__name__)
+        return f"-{name}"
+
+    def __call__(self, theta: PyTree, z: PyTree) -> Float[Array, ""]:
+        """Loss of one example, or of a dataset where the log-likelihood is that of one."""
+        return -self.log_likelihood(theta, z)
+
 
 Scalar = Float[Array, ""]
 

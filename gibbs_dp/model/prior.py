@@ -15,8 +15,8 @@ from numpyro.distributions import constraints
 
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model import hierarchy
+from gibbs_dp.model.ball import NormalInBall
 from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
-from gibbs_dp.model.normal_in_ball import NormalInBall
 from gibbs_dp.model.supports import Support, as_shape
 
 _WRAPPERS = (dist.Independent, dist.ExpandedDistribution)

@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import PyTree
 
-from gibbs_dp.model.normal_in_ball import NormalInBall
+from gibbs_dp.model.ball import NormalInBall
 
 
 def normal_like(params: PyTree, scale: float | PyTree = 1.0) -> PyTree:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.sampling.as_draws import chains_of
-from gibbs_dp.sampling.copies import refuse_copies
+from gibbs_dp.sampling.diagnostics import refuse_copies
 
 # Draws of all chains, and of each, below which nothing is said.
 LEAST_DRAWS, LEAST_SAMPLES = 100, 10

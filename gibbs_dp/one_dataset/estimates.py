@@ -3,22 +3,318 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from gibbs_dp.estimators.interval import mean_interval
-from gibbs_dp.one_dataset.passes import (
-    Heavier,
-    Removed,
-    Scores,
-    Table,
-    centre,
-    remove_each,
-    seen_by_all,
-)
-from gibbs_dp.one_dataset.pieces import Jackknifed, jackknife, split, whole
+from gibbs_dp.estimators.pareto import pareto_smooth
+from gibbs_dp.one_dataset.pieces import Jackknifed, Pieces, jackknife, split, whole
+
+# Passes over a table of log-likelihoods, a few examples at a time.
+
+# Numbers of a chunk in double precision: 16 MB, and some arrays like it.
+CHUNK = 2_000_000
+# Examples that any chunk has: partners for the advantage are within it.
+LEAST_CHUNK = 64
+# Partners of an example, and pairs of all examples, that an advantage is averaged over.
+PARTNERS, MOST_PAIRS = 32, 20_000
+
+Table = Float[np.ndarray, "draws examples"]
+
+
+# Of the largest weight, whose logarithm is 0; its inverse is still a number.
+LEAST_LOG_WEIGHT = -650.0
+
+
+class Centre(NamedTuple):
+    """What all examples have in common.
+
+    Attributes
+    ----------
+    means
+        Of ``-gamma`` times the log-likelihood over draws, an example each.
+    mean_excess
+        Mean over examples of what exceeds that, a draw each.
+    """
+
+    means: Float[np.ndarray, " examples"]
+    mean_excess: Float[np.ndarray, " draws"]
+
+
+class Removed(NamedTuple):
+    """The posterior without an example, for every selection of draws.
+
+    With ``x`` for an example's ``-gamma log-likelihood`` less its mean, and ``p_-i`` for the
+    posterior without example ``i``, whose weights are ``e^x_i``.
+
+    Attributes
+    ----------
+    log_mean
+        ``log E_p e^x_i``.
+    own, common
+        ``E_-i x_i``, and ``E_-i`` of the mean of all examples' ``x``.
+    mean_own
+        ``E_p x_i``.
+    advantage
+        Total variation distance of ``p`` and ``p_-i``.
+    pair_advantage
+        Of ``p_-i`` and ``p_-j``, a mean over partners ``j``.
+    pair_variance
+        Variance of ``x_i`` less the mean of all examples.
+    """
+
+    log_mean: Float[np.ndarray, "examples selections"]
+    own: Float[np.ndarray, "examples selections"]
+    common: Float[np.ndarray, "examples selections"]
+    mean_own: Float[np.ndarray, "examples selections"]
+    advantage: Float[np.ndarray, "examples selections"]
+    pair_advantage: Float[np.ndarray, "examples selections"]
+    pair_variance: Float[np.ndarray, "examples selections"]
+
+
+class Heavier(NamedTuple):
+    """The posterior without an example, by all draws, if its weights have heavier tails.
+
+    Attributes
+    ----------
+    log_mean, own, common, mean_own
+        As of `Removed`. The draws of a tail are moved to where their weights say that they are.
+    sums
+        Over examples, of normalized weights.
+    """
+
+    log_mean: Float[np.ndarray, "examples 1"]
+    own: Float[np.ndarray, "examples 1"]
+    common: Float[np.ndarray, "examples 1"]
+    mean_own: Float[np.ndarray, "examples 1"]
+    sums: Float[np.ndarray, "1 draws"]
+
+    def fill(
+        self,
+        place: Int[np.ndarray, " chunk"],
+        x: Float[np.ndarray, "chunk draws"],
+        moved: Float[np.ndarray, "chunk draws"],
+        log_weights: Float[np.ndarray, "chunk draws"],
+        mean_excess: Float[np.ndarray, " draws"],
+    ) -> None:
+        """Fill in a chunk, whose draws are to be moved so far."""
+        weights = np.exp(np.maximum(log_weights, LEAST_LOG_WEIGHT))
+        total = weights.sum(axis=1)
+        self.log_mean[place, 0] = np.log(total / x.shape[1]) + x.max(axis=1)
+        weights /= total[:, None]
+        self.sums[0] += weights.sum(axis=0)
+        there = x + moved
+        self.own[place, 0] = (weights * there).sum(axis=1)
+        self.common[place, 0] = weights @ mean_excess
+        self.mean_own[place, 0] = there.mean(axis=1)
+
+
+class Scores(NamedTuple):
+    """Predictive scores of examples (nats, not tempered), and the shapes of their weights."""
+
+    elpd_loo: Float[np.ndarray, " examples"]
+    p_loo: Float[np.ndarray, " examples"]
+    p_waic: Float[np.ndarray, " examples"]
+    k_hat: Float[np.ndarray, " examples"]
+
+
+def chunks(table: Table) -> list[Int[np.ndarray, " chunk"]]:
+    """Divide the examples; a fixed shuffle makes those of a chunk like any others."""
+    draws, examples = table.shape
+    size = max(LEAST_CHUNK, CHUNK // draws)
+    count = max(1, examples // size)
+    order = np.arange(examples)
+    if count > 1:
+        order = np.random.default_rng(0).permutation(examples)
+    return [np.sort(part) for part in np.array_split(order, count)]
+
+
+def centre(table: Table, gamma: float) -> Centre:
+    """Take the means over draws and over examples."""
+    draws, examples = table.shape
+    means = np.empty(examples)
+    common = np.zeros(draws)
+    for place in chunks(table):
+        x = -gamma * np.asarray(table[:, place], np.float64)
+        means[place] = x.mean(axis=0)
+        common += (x - means[place]).sum(axis=1)
+    return Centre(means, common / examples)
+
+
+def excess(
+    table: Table, gamma: float, about: Centre
+) -> Iterator[tuple[Int[np.ndarray, " chunk"], Float[np.ndarray, "chunk draws"]]]:
+    """Go through the examples: their places, and ``x`` of every draw."""
+    for place in chunks(table):
+        x = -gamma * np.asarray(table[:, place].T, np.float64)
+        yield place, np.subtract(x, about.means[place, None], order="C")
+
+
+def remove_each(
+    table: Table,
+    gamma: float,
+    about: Centre,
+    pieces: Pieces,
+    relative_efficiency: float,
+    most_partners: int = PARTNERS,
+) -> tuple[Removed, Scores, Float[np.ndarray, "selections draws"], Heavier]:
+    """Weigh the draws for the posterior without each example.
+
+    Parameters
+    ----------
+    table, gamma, about
+        Log-likelihoods, inverse temperature, and what all examples have in common.
+    pieces
+        Selections of draws.
+    relative_efficiency
+        Effective draws over draws.
+    most_partners
+        Of an example, for the advantage.
+
+    Returns
+    -------
+    Removed
+        What is learnt of each example.
+    Scores
+        The same.
+    ndarray
+        The sum over examples of their normalized weights, for every selection of draws.
+    Heavier
+        What would be found by all draws if the tails of weights were heavier.
+    """
+    draws, examples = table.shape
+    shape = (examples, len(pieces.kept))
+    found = Removed(*(np.empty(shape) for _ in Removed._fields))
+    scores = Scores(*(np.empty(examples) for _ in Scores._fields))
+    sums = np.zeros((len(pieces.kept), draws))
+    columns = [np.zeros((examples, 1)) for _ in range(4)]
+    heavier = Heavier(columns[0], columns[1], columns[2], columns[3], np.zeros((1, draws)))
+    num_partners = min(most_partners, max(1, MOST_PAIRS // examples))
+    for place, x in excess(table, gamma, about):
+        top = x.max(axis=1)
+        log_weights, scores.k_hat[place], log_heavier = pareto_smooth(x, relative_efficiency)
+        moved = log_heavier - log_weights
+        heavier.fill(place, x, moved, log_heavier, about.mean_excess)
+        _score(scores, place, x, log_weights, about.means[place], gamma)
+        # A piece without the draws that count most must not be left without weight.
+        weights = np.exp(np.maximum(log_weights, LEAST_LOG_WEIGHT))
+        total = _selected(weights, pieces)
+        sums += (1.0 / total).T @ weights
+        found.log_mean[place] = np.log(total / pieces.num_draws) + top[:, None]
+        found.own[place] = _selected(weights * x, pieces) / total
+        common = _matched(weights, about.mean_excess, pieces)
+        found.common[place] = common / total
+        found.mean_own[place] = _selected(x, pieces) / pieces.num_draws
+        y = x - about.mean_excess
+        found.pair_variance[place] = _variance(y, pieces)
+        mean = total / pieces.num_draws
+        weights /= mean[:, :1]
+        slack = mean / mean[:, :1] - 1.0
+        ones, none = np.ones((1, draws)), np.zeros((1, len(pieces.kept)))
+        found.advantage[place] = _distance(weights, ones, slack, none, pieces)
+        found.pair_advantage[place] = _partners(weights, slack, pieces, num_partners)
+    return found, scores, sums * pieces.is_kept, heavier
+
+
+def seen_by_all(
+    table: Table,
+    gamma: float,
+    about: Centre,
+    sums: Float[np.ndarray, "selections draws"],
+) -> Float[np.ndarray, "examples selections"]:
+    """Return the sum over examples ``i`` of ``E_-i x_j``, for every example ``j``."""
+    found = np.empty((table.shape[1], len(sums)))
+    for place, x in excess(table, gamma, about):
+        found[place] = x @ sums.T
+    return found
+
+
+def _selected(
+    values: Float[np.ndarray, "examples draws"], pieces: Pieces
+) -> Float[np.ndarray, "examples selections"]:
+    """Sum over the draws of every selection."""
+    return np.asarray(np.add.reduceat(values, pieces.starts, axis=1) @ pieces.kept.T)
+
+
+def _matched(
+    weights: Float[np.ndarray, "examples draws"],
+    values: Float[np.ndarray, " draws"],
+    pieces: Pieces,
+) -> Float[np.ndarray, "examples selections"]:
+    """Sum weights times values over the draws of every selection."""
+    sums = np.stack([weights[:, at] @ values[at] for at in pieces.slices()], axis=1)
+    return np.asarray(sums @ pieces.kept.T)
+
+
+def _variance(
+    values: Float[np.ndarray, "examples draws"], pieces: Pieces
+) -> Float[np.ndarray, "examples selections"]:
+    """Variance over the draws of every selection; their mean over all draws is zero."""
+    count = pieces.num_draws
+    squares, sums = _selected(values**2, pieces), _selected(values, pieces)
+    return np.asarray((squares - sums**2 / count) / (count - 1))
+
+
+def _distance(
+    a: Float[np.ndarray, "examples draws"],
+    b: Float[np.ndarray, "others draws"],
+    slack_a: Float[np.ndarray, "examples selections"],
+    slack_b: Float[np.ndarray, "others selections"],
+    pieces: Pieces,
+) -> Float[np.ndarray, "examples selections"]:
+    """Half the mean of ``|a - b|``, of weights whose mean over all draws is one.
+
+    Over the draws of a selection their means are off by ``slack``, which is corrected to first
+    order: the sign of ``a - b`` changes where it is zero.
+    """
+    gap = a - b
+    plain = _selected(np.abs(gap), pieces) / pieces.num_draws
+    sign = np.sign(gap)
+    slope_a = np.mean(sign * a, axis=1, keepdims=True)
+    slope_b = np.mean(sign * b, axis=1, keepdims=True)
+    return np.asarray(0.5 * (plain - slope_a * slack_a + slope_b * slack_b))
+
+
+def _partners(
+    weights: Float[np.ndarray, "examples draws"],
+    slack: Float[np.ndarray, "examples selections"],
+    pieces: Pieces,
+    most: int,
+) -> Float[np.ndarray, "examples selections"]:
+    """Mean distance of each example's weights from those of partners, by circular shifts."""
+    size = len(weights)
+    count = min(most, size - 1)
+    shifts = np.unique(np.linspace(1, size - 1, count).round().astype(int))
+    found = np.zeros(slack.shape)
+    for shift in shifts:
+        other = np.roll(np.arange(size), -shift)
+        found += _distance(weights, weights[other], slack, slack[other], pieces)
+    return found / shifts.size
+
+
+def _score(
+    scores: Scores,
+    place: Int[np.ndarray, " chunk"],
+    x: Float[np.ndarray, "chunk draws"],
+    log_weights: Float[np.ndarray, "chunk draws"],
+    means: Float[np.ndarray, " chunk"],
+    gamma: float,
+) -> None:
+    """Fill in the scores of a chunk."""
+    log_likelihood = -(x + means[:, None]) / gamma
+    lppd = _log_mean(log_likelihood)
+    scores.elpd_loo[place] = _log_mean(log_weights + log_likelihood) - _log_mean(log_weights)
+    scores.p_loo[place] = lppd - scores.elpd_loo[place]
+    scores.p_waic[place] = np.var(log_likelihood, axis=1, ddof=1)
+
+
+def _log_mean(values: Float[np.ndarray, "examples draws"]) -> Float[np.ndarray, " examples"]:
+    top = values.max(axis=1)
+    return np.asarray(top + np.log(np.mean(np.exp(values - top[:, None]), axis=1)))
+
 
 # Half a 95% interval, in standard errors.
 NORMAL = 1.96

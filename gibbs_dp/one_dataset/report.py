@@ -16,7 +16,7 @@ from jaxtyping import Float
 from gibbs_dp import io
 from gibbs_dp._version import __version__
 from gibbs_dp.io import html
-from gibbs_dp.io.hdf5 import MAX_TEXTS
+from gibbs_dp.io.netcdf import MAX_TEXTS
 from gibbs_dp.one_dataset import shown
 from gibbs_dp.one_dataset.columns import AVERAGES, EXAMPLES, describe
 

@@ -4,25 +4,26 @@ The style is a file, ``gibbs_dp/style.mplstyle``; ``plt.style.use("gibbs_dp.styl
 pictures of one's own. Matplotlib's global settings are left as they are, and pyplot is not needed.
 """
 
-from gibbs_dp.plotting.estimates import Points, draw_estimate
-from gibbs_dp.plotting.inline import inline_svg
-from gibbs_dp.plotting.labels import label_ends
-from gibbs_dp.plotting.legends import explained, legend_below, legend_of_figure
-from gibbs_dp.plotting.marks import mark_edge, mark_selected, note
-from gibbs_dp.plotting.picture import Picture, literal, one_panel, panels
-from gibbs_dp.plotting.save import FORMATS, save
-from gibbs_dp.plotting.style import (
+from gibbs_dp.plotting.axes import explained, label_ends, legend_below, legend_of_figure, tidy_logs
+from gibbs_dp.plotting.figure import (
     BLACK,
     BLUE,
     COLORS,
+    FORMATS,
     GREEN,
     ORANGE,
     PURPLE,
     SKY,
     VERMILION,
+    Picture,
+    inline_svg,
+    literal,
+    one_panel,
+    panels,
+    save,
     styled,
 )
-from gibbs_dp.plotting.ticks import tidy_logs
+from gibbs_dp.plotting.marks import Points, draw_estimate, mark_edge, mark_selected, note
 
 __all__ = [
     "BLACK",

@@ -12,13 +12,13 @@ from .chain_calibration import calibrate_chain as calibrate_chain
 from .chain_run import PrivateChainDraws as PrivateChainDraws
 from .chain_run import private_chain as private_chain
 from .charge import charge_guarantee as charge_guarantee
+from .columns import Date as Date
 from .columns import Levels as Levels
 from .columns import Number as Number
 from .columns import Positive as Positive
 from .columns import Range as Range
 from .composition import ComposedDP as ComposedDP
 from .composition import compose as compose
-from .date_column import Date as Date
 from .dependent_rows import DependentRows as DependentRows
 from .explanation import explain as explain
 from .explanation import rows as rows
@@ -33,7 +33,7 @@ from .pld import dominating_pair_pld as dominating_pair_pld
 from .pld import enumerated_pld as enumerated_pld
 from .pld import location_family_pld as location_family_pld
 from .pure import pure_dp_epsilon as pure_dp_epsilon
-from .releases.checks import IDEALIZATIONS as IDEALIZATIONS
+from .releases.arguments import IDEALIZATIONS as IDEALIZATIONS
 from .releases.exact_draws import release as release
 from .releases.langevin_chain import release_chain as release_chain
 from .releases.proven_draws import release_proven as release_proven

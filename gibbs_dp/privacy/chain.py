@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from gibbs_dp._extras import require
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import (
     langevin_last_iterate_gdp,
@@ -19,10 +20,54 @@ from gibbs_dp.privacy.constants import derive_constants, on_support
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import GaussianDP
-from gibbs_dp.privacy.subsampled import subsampled_epsilon
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.kernels.unadjusted import PlainForm
 from gibbs_dp.sampling.langevin_run import require_langevin
+
+# The Gaussian mechanism on Poisson samples, many times: dp-accounting's distribution.
+
+
+def subsampled_epsilon(
+    noise_multiplier: float, sampling_rate: float, *, num_steps: int, delta: float
+) -> float:
+    """``epsilon`` of ``num_steps`` Poisson-subsampled Gaussian mechanisms, add/remove, pessimistic.
+
+    Parameters
+    ----------
+    noise_multiplier
+        Standard deviation over the sensitivity of one step.
+    sampling_rate
+        Probability with which each example takes part in a step.
+    num_steps
+        Steps, composed adaptively.
+    delta
+        In ``(0, 1)``.
+
+    Returns
+    -------
+    float
+        Nats, rounded up.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of range, and where dp-accounting is missing.
+
+    Examples
+    --------
+    >>> round(subsampled_epsilon(2.0, 1.0, num_steps=10, delta=1e-5), 4)
+    7.5113
+    """
+    checks.positive("noise_multiplier", noise_multiplier)
+    checks.count("num_steps", num_steps)
+    checks.unit_interval("delta", delta, open_left=True)
+    pld = require("dp_accounting.pld.privacy_loss_distribution")
+    # One step, convolved with itself: a list of events costs a distribution per step.
+    step = pld.from_gaussian_mechanism(
+        noise_multiplier, sampling_prob=sampling_rate, value_discretization_interval=1e-4
+    )
+    return float(step.self_compose(num_steps).get_epsilon_for_delta(delta))
+
 
 GENERATOR = (
     "the noise is JAX's Threefry generator with a 64-bit key, which is not a cryptographic one."

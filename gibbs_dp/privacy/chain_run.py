@@ -16,8 +16,8 @@ from gibbs_dp.model.projection import in_theta
 from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.noise import secret_key
-from gibbs_dp.privacy.private_data import clip_data, dataset_size, num_rows, unobserved
 from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
+from gibbs_dp.privacy.table import clip_data, dataset_size, num_rows, unobserved
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.langevin_run import run_langevin
 

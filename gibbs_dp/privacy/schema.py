@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gibbs_dp.io.damage import reason, shown
+from gibbs_dp.io.atomic import reason, shown
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.privacy.columns import Column, Levels, Number, Positive, Range
-from gibbs_dp.privacy.date_column import Date
+from gibbs_dp.privacy.columns import Column, Date, Levels, Number, Positive, Range
 
 INTERCEPT = "intercept"
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gibbs_dp.information.checks import is_missing
-from gibbs_dp.io.damage import shown
+from gibbs_dp.io.atomic import shown
 from gibbs_dp.io.dates import ISO, looks_like_a_date
 from gibbs_dp.io.numbers import LONGEST_SPELLED, PLAIN, NumberFormat, guess_format
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model import GibbsPosterior
-from gibbs_dp.model.losses.softmax import cross_entropy
+from gibbs_dp.model.losses.classification import cross_entropy
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.random import bernoulli, normal
 

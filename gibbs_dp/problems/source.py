@@ -13,7 +13,7 @@ import pandas as pd
 
 from gibbs_dp._extras import install_hint
 from gibbs_dp.io import text_tables
-from gibbs_dp.io.damage import parse_json, reason
+from gibbs_dp.io.atomic import parse_json, reason
 from gibbs_dp.io.numbers import NumberFormat, looks_like_a_code
 
 # Rows of a file in memory at once, and cells, where a CSV file has many columns.

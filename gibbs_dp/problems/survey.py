@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from gibbs_dp.io.damage import shown
+from gibbs_dp.io.atomic import shown
 from gibbs_dp.io.numbers import NumberFormat, looks_like_a_code
 from gibbs_dp.problems.kinds import (
     MANY,

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.asked import Asked
-from gibbs_dp.engine.examples import reported_examples
+from gibbs_dp.engine.datasets import reported_examples
+from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
 from gibbs_dp.information.checks import Adjacency

@@ -13,7 +13,7 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.check import check_gamma, check_posterior, examples_for
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.copies import refuse_copies
+from gibbs_dp.sampling.diagnostics import refuse_copies
 from gibbs_dp.sampling.draws import Draws
 
 

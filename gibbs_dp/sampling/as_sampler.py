@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted
-from gibbs_dp.sampling.kernels.check import check_own
+from gibbs_dp.sampling.kernels.base import check_own
 from gibbs_dp.sampling.langevin_sampler import LangevinSampler
 from gibbs_dp.sampling.markov import MarkovSampler
 from gibbs_dp.sampling.sampler import Sampler

@@ -111,3 +111,174 @@ def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
         drift_z=float(np.abs(drift.mean(axis=0) / error).max()),
         drift_size=float(np.abs(drift.mean(axis=0) / scale).max()),
     )
+
+
+# Whether chains are copies of each other, which would count draws twice.
+
+# Columns that are looked at, evenly spaced, beside the sum of all.
+LOOKED_AT = 50
+# Draws are the same if they differ by less than this share of a column's spread, or of the gaps
+# between so many draws; chains are, if by this share of their own spread all along.
+SAME_DRAW, OF_GAP, SAME_CHAIN = 1e-5, 1e-2, 0.05
+# Of a chain's draws, that another one may share, beside a multiple of those that are met again by
+# chance in their own chain, and so many standard errors of that.
+SHARED, BY_CHANCE = 0.05, 4.0
+# Chains of which every pair is compared with a lag.
+MOST_CHAINS = 64
+# Fewest draws that chains with a lag between them are compared on (half of the draws at least),
+# and moves in them; without a lag there is but one place where moves may coincide.
+LEAST_OVERLAP, LEAST_MOVES, FEWEST_MOVES = 20, 20, 3
+
+
+def refuse_copies(argument: str, values: Float[np.ndarray, "chain draw column"]) -> None:
+    """Refuse chains that are the same draws: in order, with a lag, in another order, in part.
+
+    Chains that never move are none: they are told of elsewhere. Draws of a discrete law meet by
+    chance, within a chain as well, and are copies only if they come in one order.
+
+    Parameters
+    ----------
+    argument
+        That holds the draws.
+    values
+        Parameters, or log-likelihoods, of each draw.
+
+    Raises
+    ------
+    ValueError
+        If two chains, or two parts of one, are so.
+
+    Examples
+    --------
+    >>> chains = np.random.default_rng(0).normal(size=(4, 100, 2))
+    >>> refuse_copies("samples", chains)
+    >>> refuse_copies("samples", chains[[0, 1, 2, 1]])
+    Traceback (most recent call last):
+        ...
+    ValueError: samples: chains 1 and 3 are the same draws, which would count twice; leave one of \
+them out, or run it again with another seed.
+    """
+    what = _copies(values)
+    if what is not None:
+        raise ValueError(
+            f"{argument}: {what}, which would count twice; leave one of them out, or run it again "
+            "with another seed."
+        )
+
+
+def _copies(values: Float[np.ndarray, "chain draw column"]) -> str | None:
+    columns = values.shape[2]
+    if not (values.size and np.isfinite(values).all()):
+        return None
+    places = np.unique(np.linspace(0, columns - 1, LOOKED_AT).round().astype(int))
+    some = np.asarray(values[:, :, places], np.float64)
+    total = values.sum(axis=2, dtype=np.float64)[:, :, None]
+    x = np.concatenate([some, total], axis=2)
+    x = x[:, :, np.ptp(x, axis=(0, 1)) > 0]
+    if not x.shape[2]:
+        return None
+    scale = x.std(axis=(0, 1))
+    x = (x - x.mean(axis=(0, 1))) / np.where(scale > 0, scale, 1.0)
+    moving = np.flatnonzero((np.ptp(x, axis=1) > 0).any(axis=1)).tolist()
+    # A direction of no column's own; fixed, as the check must not be a matter of luck.
+    line = x @ np.random.default_rng(0).normal(size=x.shape[2])
+    return _in_order(x, line, moving[:MOST_CHAINS]) or _shared(x, line, moving)
+
+
+def _in_order(
+    x: Float[np.ndarray, "chain draw column"],
+    line: Float[np.ndarray, "chain draw"],
+    moving: list[int],
+) -> str | None:
+    """Find chains that are one path, up to a lag and a little noise, and paths that repeat."""
+    draws = x.shape[1]
+    size = 2 * draws
+    waves = np.fft.rfft(line - line.mean(axis=1, keepdims=True), size, axis=1)
+    for place, i in enumerate(moving):
+        products = np.fft.irfft(waves[moving[place:]] * waves[i].conj(), size, axis=1)
+        for row, j in zip(products, moving[place:], strict=True):
+            lags = {0} if i != j else set()
+            found = _likely_lag(row, draws, is_own=i == j)
+            lags |= set() if found is None else {found}
+            for lag in sorted(lags):
+                a = x[i, : draws - lag] if lag >= 0 else x[i, -lag:]
+                b = x[j, lag:] if lag >= 0 else x[j, : draws + lag]
+                if not _is_one_path(a, b, LEAST_MOVES if lag else FEWEST_MOVES):
+                    continue
+                if i == j:
+                    return f"chain {i} repeats its draws after {lag}"
+                behind = f" with a lag of {abs(lag)}" if lag else ""
+                return f"chains {i} and {j} are the same draws{behind}"
+    return None
+
+
+def _likely_lag(product: Float[np.ndarray, " lags"], draws: int, is_own: bool) -> int | None:
+    """Return the lag at which two chains are most alike; a chain with itself, once it forgot."""
+    most = draws - max(draws // 2, min(draws, LEAST_OVERLAP))
+    if most < 1:
+        return None
+    overlap = np.concatenate(
+        [np.arange(draws, draws - most - 1, -1), np.arange(draws - most, draws)]
+    )
+    ahead, behind = product[: most + 1], product[-most:]
+    alike = np.concatenate([ahead, behind]) / overlap
+    if is_own:
+        alike = alike[: most + 1]
+        low = np.flatnonzero(alike < 0.5 * alike[0])
+        if not low.size:
+            return None
+        return int(low[0] + np.argmax(alike[low[0] :]))
+    best = int(np.argmax(alike))
+    return best if best <= most else best - 2 * most - 1
+
+
+def _is_one_path(
+    a: Float[np.ndarray, "draw column"], b: Float[np.ndarray, "draw column"], least_moves: int
+) -> bool:
+    num_moves = int((np.diff(a, axis=0) != 0).any(axis=1).sum())
+    if num_moves < min(least_moves, len(a) - 1):
+        return False  # so few may coincide
+    spread = np.minimum(a.std(axis=0), b.std(axis=0))
+    moves = spread > 0
+    gap = np.sqrt(np.mean((a - b) ** 2, axis=0))
+    still = gap[~moves]
+    return bool(moves.any() and (gap <= SAME_CHAIN * spread)[moves].all() and not still.any())
+
+
+def _shared(
+    x: Float[np.ndarray, "chain draw column"],
+    line: Float[np.ndarray, "chain draw"],
+    moving: list[int],
+) -> str | None:
+    """Find chains that share draws, in whatever order."""
+    tolerance = min(SAME_DRAW, OF_GAP / line.size)
+    rows, owner, again = [], [], {}
+    for i in moving:
+        # A chain that rejects stays where it is: that is no second visit.
+        stays = np.concatenate([[False], (np.abs(np.diff(x[i], axis=0)) <= tolerance).all(axis=1)])
+        path, place = x[i][~stays], line[i][~stays]
+        path = path[np.argsort(place, kind="stable")]
+        same = (np.abs(np.diff(path, axis=0)) <= tolerance).all(axis=1)
+        rows.append(path[np.concatenate([[True], ~same])])
+        owner.append(np.full(len(rows[-1]), i))
+        again[i] = (0.5 + same.sum()) / len(path)
+    if len(rows) < 2:
+        return None
+    every, whose = np.concatenate(rows), np.concatenate(owner)
+    order = np.argsort(every @ np.random.default_rng(0).normal(size=x.shape[2]), kind="stable")
+    every, whose = every[order], whose[order]
+    counts: dict[tuple[int, int], int] = {}
+    for step in (1, 2):
+        a, b = whose[:-step], whose[step:]
+        near = (np.abs(every[step:] - every[:-step]) <= tolerance).all(axis=1) & (a != b)
+        for i, j in zip(a[near].tolist(), b[near].tolist(), strict=True):
+            pair = (min(i, j), max(i, j))
+            counts[pair] = counts.get(pair, 0) + 1
+    lengths = {i: len(own) for i, own in zip(moving, owner, strict=True)}
+    for (i, j), count in sorted(counts.items()):
+        fewest = min(lengths[i], lengths[j])
+        by_chance = min(again[i], again[j]) * fewest
+        limit = SHARED * fewest + BY_CHANCE * (by_chance + np.sqrt(2 * by_chance))
+        if count > limit:
+            return f"chains {i} and {j} share {min(count, fewest)} of their {fewest} draws"
+    return None

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
-from gibbs_dp.sampling.noise import chain_keys, step_key
+from gibbs_dp.sampling.rejection import chain_keys, step_key
 from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.whitening import Whitening, fit_whitening
 

@@ -2,22 +2,214 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chain_sampler import ChainSampler
-from gibbs_dp.sampling.chains import Moved
+from gibbs_dp.sampling.chains import ChainSampler, Moved
+from gibbs_dp.sampling.kernels import langevin, ula
 from gibbs_dp.sampling.kernels.base import Potential
+from gibbs_dp.sampling.kernels.sgld import SGLD
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
-from gibbs_dp.sampling.langevin_walk import precondition, walk_langevin
+from gibbs_dp.sampling.langevin_bias import batch_variance, kl_inflation, variance_inflation
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM, Location
 from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.whitening import fit_whitening
+from gibbs_dp.sampling.whitening import Whitening, fit_whitening
+
+# Unadjusted Langevin chains of one dataset, and the bias that their theory predicts.
+
+POWER_ITERATIONS = 16
+
+Vector = Float[Array, " dim"]
+
+
+class LangevinWalk(NamedTuple):
+    """Draws, and what theory says is wrong with them.
+
+    Attributes
+    ----------
+    u
+        Draws in flat coordinates, ``[chains, draws, dim]``.
+    inflation
+        Per chain: estimated relative excess of the draws' variance over the posterior's, a mean
+        over preconditioned coordinates.
+    kl_inflation
+        The same of on-average KL, to second order in the losses' differences.
+    """
+
+    u: Float[Array, "chains draws dim"]
+    inflation: Float[Array, " chains"]
+    kl_inflation: Float[Array, ""]
+
+
+def precondition(kernel: Unadjusted, found: Location) -> Whitening:
+    """Coordinates in which the chain runs.
+
+    Where there is no positive curvature in a coordinate, the diagonal takes the scale of the
+    Gaussian that chains start from.
+    """
+    center, scale = found.whitening
+    if kernel.preconditioner == "none":
+        return Whitening(center, jnp.ones_like(center))
+    if kernel.preconditioner == "laplace":
+        return Whitening(center, scale)
+    guess = scale if scale.ndim == 1 else jnp.diagonal(scale)
+    root = jnp.sqrt(jnp.maximum(found.curvature, jnp.finfo(scale.dtype).tiny * 1e6))
+    return Whitening(center, jnp.where(found.curvature > 0, 1.0 / root, guess))
+
+
+def largest_curvature(potential: Potential, at: Vector) -> Float[Array, ""]:
+    """Largest absolute eigenvalue of the Hessian, by power iteration (a few percent low at worst).
+
+    Where the potential has no curvature (an absolute loss under a flat prior), the squared
+    gradient a coordinate, which has the same units.
+    """
+
+    def multiply(p: Vector) -> Vector:
+        return jax.jvp(jax.grad(potential), (at,), (p,))[1]
+
+    def improve(_: Array, p: Vector) -> Vector:
+        q = multiply(p)
+        norm = jnp.linalg.norm(q)
+        return jnp.where(norm > 0, q / norm, p)
+
+    first = jax.random.normal(jax.random.key(0), at.shape, at.dtype)
+    top = jax.lax.fori_loop(0, POWER_ITERATIONS, improve, first / jnp.linalg.norm(first))
+    found = jnp.linalg.norm(multiply(top))
+    slope = jnp.mean(jax.grad(potential)(at) ** 2)
+    return jnp.where(found > 0, found, slope)
+
+
+def walk_langevin(
+    key: PRNGKeyArray,
+    target: Target,
+    potential: Potential,
+    positions: Float[Array, "chains dim"],
+    center: Vector,
+    coordinates: Whitening,
+    kernel: Unadjusted,
+    schedule: Schedule,
+    num_samples: int,
+) -> LangevinWalk:
+    """Run unadjusted chains; every recorded draw is ``num_steps`` steps after the one before.
+
+    Parameters
+    ----------
+    key
+        Of this dataset's chains.
+    target, potential
+        The posterior, and its potential relative to the mode.
+    positions
+        Starts, in flat coordinates.
+    center
+        The mode: where the step rule and the control variate look.
+    coordinates
+        The preconditioner.
+    kernel
+        ULA or SGLD.
+    schedule
+        Recorded draws that are discarded first, steps per draw and size, all traced.
+    num_samples
+        Draws kept per chain.
+
+    Returns
+    -------
+    LangevinWalk
+        Draws, and what theory says is wrong with them.
+    """
+    pulled = coordinates.pull_back(potential)
+    curvature = largest_curvature(pulled, coordinates.whiten(center))
+    factor, num_steps = schedule.tuning.step_size, schedule.tuning.num_inner
+    gradient = _gradient(target, potential, center, coordinates, kernel)
+    chain_keys = jax.random.split(key, positions.shape[0])
+    total = schedule.num_burn_in + num_samples
+
+    def one_step(count: Array, v: Float[Array, "chains dim"]) -> Float[Array, "chains dim"]:
+        size = kernel.step_at(count, factor, curvature)
+
+        def move(chain_key: PRNGKeyArray, position: Vector) -> Vector:
+            noise_key, batch_key = jax.random.split(jax.random.fold_in(chain_key, count))
+            state = ula.ULAState(position)
+            return ula.step(noise_key, state, lambda x: gradient(batch_key, x), size).position
+
+        return jax.vmap(move)(chain_keys, v)
+
+    def one_draw(index: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        v, memory = carry
+        first = index * num_steps
+        v = jax.lax.fori_loop(0, num_steps, lambda i, v: one_step(first + i, v), v)
+        slot = (index + num_samples - total % num_samples) % num_samples
+        return v, memory.at[slot].set(v)
+
+    start = jax.vmap(coordinates.whiten)(positions)
+    blank = jnp.zeros((num_samples, *start.shape), start.dtype)
+    last, memory = jax.lax.fori_loop(0, total, one_draw, (start, blank))
+    recorded = (schedule.num_burn_in + jnp.arange(num_samples) + 1) * num_steps - 1
+    sizes = jax.vmap(lambda count: kernel.step_at(count, factor, curvature))(recorded)
+    size = jnp.mean(sizes)
+    probe_keys = jax.vmap(lambda k: jax.random.fold_in(k, total * num_steps))(chain_keys)
+    variance = batch_variance(target, center, coordinates, kernel)
+
+    def excess(probe_key: PRNGKeyArray, v: Vector) -> Float[Array, ""]:
+        return variance_inflation(probe_key, pulled, variance, v, size)
+
+    draws = jnp.swapaxes(memory, 0, 1)
+    return LangevinWalk(
+        u=jax.vmap(jax.vmap(coordinates.color))(draws),
+        inflation=jax.vmap(excess)(probe_keys, last),
+        kl_inflation=kl_inflation(
+            probe_keys[0],
+            target,
+            pulled,
+            variance,
+            coordinates,
+            last[0],
+            size,
+            schedule.is_fixed,
+        ),
+    )
+
+
+def _gradient(
+    target: Target, potential: Potential, center: Vector, coordinates: Whitening, kernel: Unadjusted
+) -> Callable[[PRNGKeyArray, Vector], Vector]:
+    """Gradient in the chain's coordinates, from a batch of its own at every call."""
+    posterior, data, gamma = target
+    if not isinstance(kernel, SGLD) and kernel.clip is None:
+        pulled = coordinates.pull_back(potential)
+        return lambda _, v: jax.grad(pulled)(v)
+    n, dtype = num_examples(data), center.dtype
+    whole = langevin.everything(data, n, dtype)
+    anchor = langevin.loss_gradient(posterior, center, whole, None)
+
+    def batch(key: PRNGKeyArray) -> langevin.Batch:
+        if not isinstance(kernel, SGLD):
+            return whole
+        if kernel.sampling_rate is not None:
+            return langevin.poisson_batch(key, data, n, kernel.sampling_rate, dtype)
+        return langevin.fixed_batch(key, data, n, kernel.size_of_batch(n), dtype)
+
+    def of_losses(u: Vector, chosen: langevin.Batch) -> Vector:
+        found = langevin.loss_gradient(posterior, u, chosen, kernel.clip)
+        if isinstance(kernel, SGLD) and kernel.control_variate:
+            found += anchor - langevin.loss_gradient(posterior, center, chosen, None)
+        return found
+
+    def gradient(key: PRNGKeyArray, v: Vector) -> Vector:
+        u = coordinates.color(v)
+        flat = gamma * of_losses(u, batch(key)) + langevin.prior_gradient(posterior, u)
+        scale = coordinates.scale
+        return flat * scale if scale.ndim == 1 else matmul(flat, scale)
+
+    return gradient
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chain_sampler import ChainSampler
-from gibbs_dp.sampling.chains import Moved
+from gibbs_dp.sampling.chains import ChainSampler, Moved
 from gibbs_dp.sampling.evolve import evolve
 from gibbs_dp.sampling.fused.allowed import check
 from gibbs_dp.sampling.kernels.base import Kernel, Potential

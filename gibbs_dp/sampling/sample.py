@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp._jaxlib.memory_maps import make_room
+from gibbs_dp.model.charts import on_every_device
 from gibbs_dp.model.check import (
     NUM_DRAWS,
     as_key,
@@ -26,10 +28,9 @@ from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.masked import check_mask, masked
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.model.spread import on_every_device
+from gibbs_dp.model.supports import Support
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
-from gibbs_dp.sampling.ends import share_at_ends
 from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS
@@ -39,6 +40,51 @@ from gibbs_dp.sampling.sample_path import sample_path
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.schedule import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.target import Target
+
+# Draws as near an end of their support as numbers go: what lies beyond is lost.
+
+# Gaps between neighbouring numbers.
+NEAR = 4.0
+
+
+def share_at_ends(
+    supports: Sequence[Support], leaves: Sequence[Float[Array, "dataset chain draw ..."]]
+) -> float:
+    """Largest share of a coordinate's draws within four roundings of an end of its support.
+
+    An end at zero is none: there numbers are as close as a density may ask for.
+
+    Parameters
+    ----------
+    supports
+        Of the parameter's parts.
+    leaves
+        Draws of these parts.
+
+    Returns
+    -------
+    float
+        The share, of the coordinate and dataset that has most.
+
+    Examples
+    --------
+    >>> import gibbs_dp as gdp
+    >>> draws = jnp.array([0.0, 0.5, 0.9, 1.0]).reshape(1, 1, 4)
+    >>> share_at_ends([gdp.supports.box(0.0, 1.0)], [draws])
+    0.25
+    """
+    shares = [0.0]
+    for support, leaf in zip(supports, leaves, strict=True):
+        shares += [_share(leaf, end) for end in support.ends()]
+    return max(shares)
+
+
+def _share(leaf: Float[Array, "dataset chain draw ..."], end: Any) -> float:
+    end = jnp.asarray(end, leaf.dtype)
+    gap = NEAR * jnp.finfo(leaf.dtype).eps * jnp.abs(end)
+    is_near = (jnp.abs(leaf - end) <= gap) & (end != 0) & jnp.isfinite(end)
+    return float(jnp.mean(is_near, axis=(1, 2)).max(initial=0.0))
+
 
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12

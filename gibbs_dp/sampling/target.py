@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from gibbs_dp._jaxlib.elementary import total
-from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp._jaxlib.precision import matmul, total
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.whitening import Whitening
 

@@ -19,9 +19,9 @@ from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
-from gibbs_dp.privacy.private_data import dataset_size, unobserved
-from gibbs_dp.privacy.releases.checks import EXACT_DRAW, FLOAT_ARITHMETIC, require_accepted
+from gibbs_dp.privacy.releases.arguments import EXACT_DRAW, FLOAT_ARITHMETIC, require_accepted
 from gibbs_dp.privacy.releases.steps import ReleaseError
+from gibbs_dp.privacy.table import dataset_size, unobserved
 from gibbs_dp.sklearn.leaks import Family, leak, warn_again
 from gibbs_dp.sklearn.plan import SECRET, Draw
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.utils.validation import validate_data
 
-from gibbs_dp.privacy.private_data import unobserved
+from gibbs_dp.privacy.table import unobserved
 
 # Kinds of arrays whose cells are read one by one; numbers come as they are, and no others are read.
 READ, NUMBERS = "OUST", "biuf"

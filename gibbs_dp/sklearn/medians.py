@@ -15,7 +15,7 @@ from gibbs_dp.privacy.exact_samplers import weighted_choice
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.noise import FINENESS, ROOM, Noise, on_lattice
 from gibbs_dp.sklearn.features import refuse_other_types
-from gibbs_dp.sklearn.location import PrivateLocation, Rows
+from gibbs_dp.sklearn.means import PrivateLocation, Rows
 from gibbs_dp.sklearn.plan import EXACT, SECRET, Facts
 
 

@@ -18,8 +18,8 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
 from gibbs_dp.privacy.noise import Noise, SecretNoise, secret_key
+from gibbs_dp.privacy.releases.arguments import without_checks
 from gibbs_dp.privacy.releases.proven_draws import plan_proven
-from gibbs_dp.privacy.releases.unchecked import without_checks
 from gibbs_dp.sampling.langevin_run import run_langevin
 from gibbs_dp.sampling.rejection import draw_by_rejection
 from gibbs_dp.sklearn.chains import Target as Potential

@@ -8,7 +8,7 @@ import pytest
 
 from gibbs_dp import adaptive
 from gibbs_dp.adaptive import BayesianNetwork, MarkovChain, MarkovNetwork
-from gibbs_dp.adaptive.contraction import contract, sphere_counts, sphere_influences
+from gibbs_dp.adaptive.bdp import contract, sphere_counts, sphere_influences
 from gibbs_dp.adaptive.enumerated import adversaries
 
 

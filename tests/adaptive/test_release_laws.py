@@ -19,7 +19,6 @@ from gibbs_dp.adaptive import (
     mechanisms,
     noisy_max_law,
     quilt_mechanism,
-    selection,
     sparse_law,
     sparse_vector,
     thresholdout,

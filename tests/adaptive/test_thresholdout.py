@@ -15,7 +15,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import adaptive
-from gibbs_dp.adaptive import queries
+from gibbs_dp.adaptive import thresholdout
 from gibbs_dp.privacy import BudgetExceededError
 
 ROWS = np.arange(100)
@@ -249,7 +249,7 @@ def test_one_row_moves_an_answer_by_one_nth_whatever_it_does():
         rows = rng.integers(len(outcomes), size=13)
         other = rows.copy()
         other[rng.integers(13)] = rng.integers(len(outcomes))
-        means = [queries.holdout_values(phi, r, 13, 1, False).mean() for r in (rows, other)]
+        means = [thresholdout.holdout_values(phi, r, 13, 1, False).mean() for r in (rows, other)]
         assert abs(means[0] - means[1]) <= 1 / 13 + 1e-12
 
 

@@ -15,7 +15,7 @@ from problems import (
 )
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api, trust
+from gibbs_dp.auditing import api, assemble
 from gibbs_dp.auditing.assemble import make_report
 from gibbs_dp.engine.summary import Block
 from gibbs_dp.sampling.kernels import Kernel
@@ -40,9 +40,9 @@ def test_the_difference_of_two_routes_is_said_with_its_size(direct, ghost, told)
     """Relative, with its error, and when it would be flagged: figures worked out by hand."""
     row = {"estimator": "one-sided", "on_average_kl": direct[0], "on_average_kl_se": direct[1]}
     row |= {"on_average_kl_ghost": ghost[0], "on_average_kl_ghost_se": ghost[1]}
-    (said,) = trust.routes(row)
+    (said,) = assemble.routes(row)
     assert said.startswith(f"two routes differ by {told}")
-    (said,) = trust.routes(row | {"estimator": "two-sided"})
+    (said,) = assemble.routes(row | {"estimator": "two-sided"})
     assert said.startswith(f"two routes that rest on one symmetry differ by {told}")
 
 

@@ -11,8 +11,8 @@ from gibbs_dp.quantities.control import (
     fitted_gap,
     shares_of_others,
 )
-from gibbs_dp.quantities.on_average_kl.pair_count import pairs_worth
-from gibbs_dp.quantities.on_average_kl.two_sided import TwoSided, TwoSidedValues
+from gibbs_dp.quantities.on_average_kl.estimators import TwoSided, TwoSidedValues
+from gibbs_dp.quantities.on_average_kl.quantity import pairs_worth
 
 
 def fitted(gap, control, kept=None):

@@ -17,8 +17,8 @@ from gibbs_dp._jaxlib.precision import Mode, current_mode
 from gibbs_dp.auditing import api
 from gibbs_dp.engine.datasets import Stream, draw_dataset, roots
 from gibbs_dp.engine.jobs import Job, Sheet
-from gibbs_dp.engine.kinds import kept_kind, values_kind
 from gibbs_dp.engine.plan import Plan
+from gibbs_dp.engine.quantity import kept_kind, values_kind
 from gibbs_dp.engine.remote import parcel
 from gibbs_dp.problems import build_problem
 from gibbs_dp.problems.registry import PROBLEMS

@@ -26,7 +26,7 @@ from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.auditing import api
 from gibbs_dp.exact import closed_form
 from gibbs_dp.quantities.mutual_information import comparison, tables
-from gibbs_dp.quantities.mutual_information.exact_swaps import SwapSums
+from gibbs_dp.quantities.mutual_information.comparison import SwapSums
 
 
 def contains(report, truth, width=3.0):

@@ -9,7 +9,7 @@ from problems import gaussian_examples, gaussian_mean
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as _compile
 from gibbs_dp.estimators import table_sums
-from gibbs_dp.quantities.mutual_information import comparison, rehearsal, tables
+from gibbs_dp.quantities.mutual_information import comparison, quantity, tables
 
 PROGRAMS = {
     tables._look_at: ("posterior", "plan"),
@@ -62,7 +62,7 @@ def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
     logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
     assert not tables.has_statistics(logistic)
     begun = []
-    monkeypatch.setattr(rehearsal, "Shared", lambda *a: begun.append(1))
+    monkeypatch.setattr(quantity, "Shared", lambda *a: begun.append(1))
     gdp.audit(
         gaussian_mean(1), gaussian_examples(1), 20, [0.5], 32, num_information=0, progress=False
     )

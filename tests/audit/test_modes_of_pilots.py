@@ -10,10 +10,10 @@ from hills import FLAT, hills, two_hills
 
 import gibbs_dp as gdp
 from gibbs_dp.engine import tuning
-from gibbs_dp.engine.look import is_searched
-from gibbs_dp.engine.modes import far_away
+from gibbs_dp.engine.program import far_away
 from gibbs_dp.engine.sizes import NUM_PILOTS
 from gibbs_dp.engine.symmetry import Symmetry
+from gibbs_dp.engine.tuning import is_searched
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 
@@ -93,8 +93,8 @@ def test_searches_compile_nothing_but_the_ladder_and_symmetries(monkeypatch):
         gdp.audit(posterior, table, 1, [1.0], **COUNTS)
         return len(calls) - before
 
-    monkeypatch.setattr("gibbs_dp.engine.look.MAX_LADDER_DIM", 0)
-    monkeypatch.setattr("gibbs_dp.engine.look.find_symmetry", lambda *_: Symmetry())
+    monkeypatch.setattr("gibbs_dp.engine.tuning.MAX_LADDER_DIM", 0)
+    monkeypatch.setattr("gibbs_dp.engine.tuning.find_symmetry", lambda *_: Symmetry())
     with_search = traces()
     monkeypatch.setattr(tuning, "find_modes", lambda *_: NOT_LOOKED_FOR)
     assert with_search == traces()

@@ -22,9 +22,11 @@ from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
-from gibbs_dp.quantities.on_average_kl.choice import choose_estimator
-from gibbs_dp.quantities.on_average_kl.ghost import GhostValues
-from gibbs_dp.quantities.on_average_kl.one_sided import OneSidedValues
+from gibbs_dp.quantities.on_average_kl.estimators import (
+    GhostValues,
+    OneSidedValues,
+    choose_estimator,
+)
 
 
 @pytest.fixture

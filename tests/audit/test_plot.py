@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.panels import PANELS, UNITS, styles_of
+from gibbs_dp.auditing.plot import PANELS, UNITS, styles_of
 from gibbs_dp.quantities.registry import COLUMNS
 
 SETTINGS = {"n": 10, "group_size": 1, "loss": "squared", "num_information": 64}

@@ -14,8 +14,7 @@ from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp.engine import progress as module
-from gibbs_dp.engine.pace import Pace
-from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.progress import Pace, Progress
 
 # A process that tqdm takes for the kernel of a notebook.
 NOTEBOOK = """

@@ -12,10 +12,10 @@ from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing import api
-from gibbs_dp.engine import allocation
+from gibbs_dp.engine import sweep
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.store.archive import Archive, DamagedStoreWarning
-from gibbs_dp.engine.store.configuration import digest_text
+from gibbs_dp.engine.store.fingerprint import digest_text
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
 from gibbs_dp.quantities.mutual_information import information
 
@@ -258,7 +258,7 @@ def test_a_file_that_a_clock_ahead_took_for_left_behind_is_written_again(tmp_pat
 def test_a_longer_burn_in_starts_new_blocks_that_resume_too(tmp_path, monkeypatch, written):
     drifting = allocation.is_drifting
     answers = iter([True, False])
-    monkeypatch.setattr(allocation, "is_drifting", lambda p: next(answers, None) or drifting(p))
+    monkeypatch.setattr(sweep, "is_drifting", lambda p: next(answers, None) or drifting(p))
     written["stop_at"] = BLOCKS + 3
     with pytest.raises(gdp.AuditInterrupted):
         audit(store=tmp_path)

@@ -13,7 +13,7 @@ from scipy import integrate, special, stats
 import gibbs_dp as gdp
 from gibbs_dp.estimators import Average
 from gibbs_dp.information import bounds
-from gibbs_dp.quantities.mutual_information.tails import Tails
+from gibbs_dp.quantities.mutual_information.tables import Tails
 
 N, B = 2, 2.0
 # log E exp(s (z - 1)) = -s - log(1 - s); its ratio to s^2 / 2 grows with s, up to s = 1 / b.

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.engine.key_use import check_key_is_used
+from gibbs_dp.engine.datasets import check_key_is_used
 
 HERE = Path(__file__).parent
 

@@ -4,8 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbs_dp.estimators import ConsistencySums, ContrastSums
-from gibbs_dp.estimators.table_layout import layout_of
-from gibbs_dp.estimators.table_sums import Swaps, Table
+from gibbs_dp.estimators.table_sums import Swaps, Table, layout_of
 
 
 def table_of(layout, log_density, owner, is_draw=None):

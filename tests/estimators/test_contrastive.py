@@ -8,8 +8,7 @@ from plain_sums import PlainConsistency, PlainContrast
 from plain_tables import contrast_of, correction_of, table_of
 
 from gibbs_dp.estimators import ConsistencySums, ContrastSums, control_share, table_sums
-from gibbs_dp.estimators.table_layout import layout_of
-from gibbs_dp.estimators.table_sums import Swaps
+from gibbs_dp.estimators.table_sums import Swaps, layout_of
 from gibbs_dp.information import dependence
 
 # A channel of 4 inputs and 3 outputs; datasets are inputs, drawn from P.

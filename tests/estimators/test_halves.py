@@ -16,7 +16,7 @@ from gibbs_dp.estimators import (
     halves,
     least_upper,
 )
-from gibbs_dp.estimators.table_layout import layout_of
+from gibbs_dp.estimators.table_sums import layout_of
 from gibbs_dp.estimators.variational import cross_fitted_gaussian
 from gibbs_dp.quantities.mutual_information.information import _Above
 

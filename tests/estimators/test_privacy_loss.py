@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gibbs_dp.estimators.bennett import log_normalizer_ratio
-from gibbs_dp.estimators.leaving_out import LeavingOut
-from gibbs_dp.estimators.one_sided_loss import one_sided_loss
-from gibbs_dp.estimators.privacy_loss import EPSILONS
-from gibbs_dp.estimators.two_sided_loss import two_sided_loss
+from gibbs_dp.estimators.left_out import LeavingOut
+from gibbs_dp.estimators.normalizer import log_normalizer_ratio
+from gibbs_dp.estimators.privacy_loss import EPSILONS, one_sided_loss, two_sided_loss
 
 SHAPE, NUM_PAIRS, NUM_DATASETS = (8, 8), 16, 1024
 WEIGHT = jnp.full(SHAPE, 1.0 / SHAPE[1])

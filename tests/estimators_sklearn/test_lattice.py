@@ -7,9 +7,9 @@ from scipy import stats
 
 from gibbs_dp.privacy.noise import FINENESS, SeededNoise, on_lattice
 from gibbs_dp.sklearn import GibbsClassifier, GibbsMean
+from gibbs_dp.sklearn.linear_model import coded_sum, plan_direction
 from gibbs_dp.sklearn.medians import draw_median
 from gibbs_dp.sklearn.plan import Facts
-from gibbs_dp.sklearn.sums import coded_sum, plan_direction
 
 
 @pytest.fixture(autouse=True)

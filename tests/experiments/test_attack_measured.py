@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gibbs_dp.experiments.attack_measured import allowed, measure, roc, threshold_between
 from gibbs_dp.experiments.attack_plot import plot_attack
+from gibbs_dp.experiments.attack_rows import allowed, measure, roc, threshold_between
 
 REPEATS, COUNT, MU = 300, 2000, 1.0
 

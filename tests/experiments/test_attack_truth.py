@@ -15,8 +15,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.experiments import attack as module
-from gibbs_dp.experiments.attack import attack
-from gibbs_dp.experiments.attack_pair import NUM_CANDIDATES, worst_pair
+from gibbs_dp.experiments.attack import NUM_CANDIDATES, attack, worst_pair
 from gibbs_dp.experiments.attack_rows import measured_rows, warned
 from gibbs_dp.problems.gaussian_mean import gaussian_mean
 from gibbs_dp.problems.private_mean import private_mean

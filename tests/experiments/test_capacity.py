@@ -12,18 +12,16 @@ from gibbs_dp import capacity
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteChannel, channels
 from gibbs_dp.experiments import capacity as program
-from gibbs_dp.experiments.capacity_analyst import analyst_rows
-from gibbs_dp.experiments.capacity_curves import (
+from gibbs_dp.experiments.capacity import (
     curve_rows,
     gaussian_curve_rows,
     map_rows,
     matrix_rows,
-)
-from gibbs_dp.experiments.capacity_selection import (
     restricted_kl,
     selection_problem,
     selection_rows,
 )
+from gibbs_dp.experiments.capacity_analyst import analyst_rows
 
 
 def test_figure_one():

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from gibbs_dp.experiments import notions_properties, verify_max_entropy
+from gibbs_dp.experiments import notions, verify_max_entropy
 from gibbs_dp.experiments import verify_max_entropy_sampled as sampled
 from gibbs_dp.experiments.verify_check import Z_LIMIT
 from gibbs_dp.problems.logistic_regression import logistic_regression
@@ -37,13 +37,13 @@ def test_an_objective_of_another_temperature_is_caught(monkeypatch, factor):
 
 
 def test_groups_of_approximate_dp_are_checked_by_hockey_sticks(monkeypatch):
-    found = notions_properties.approximate_group_records()
+    found = notions.approximate_group_records()
     assert not failures(found)
     assert len(found) == 4
     # Near enough to the bound for a bound without its factor to fail.
     assert all(record.left > 0.8 * record.right for record in found if record.relation == "<=")
-    monkeypatch.setattr(notions_properties, "group_delta", lambda epsilon, delta, k: k * delta)
-    assert len(failures(notions_properties.approximate_group_records())) == 3
+    monkeypatch.setattr(notions, "group_delta", lambda epsilon, delta, k: k * delta)
+    assert len(failures(notions.approximate_group_records())) == 3
 
 
 @pytest.mark.trust

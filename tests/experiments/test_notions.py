@@ -9,7 +9,7 @@ import pytest
 
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteChannel, channels
-from gibbs_dp.experiments import notions_arrows, notions_logic, notions_missing
+from gibbs_dp.experiments import notions, notions_arrows, notions_missing
 from gibbs_dp.experiments.notions import compare_notions, implication_rows
 from gibbs_dp.experiments.notions_curves import curves, order_records
 from gibbs_dp.experiments.notions_measures import NOTIONS, smallest_crossing
@@ -96,8 +96,8 @@ def test_a_wrong_order_is_caught():
 
 def test_logic_sees_contradictions_and_gaps():
     with pytest.raises(ValueError, match="both implied and refuted"):
-        notions_logic.decide("abc", [("a", "b"), ("b", "c")], [("a", "c")])
-    assert notions_logic.decide("ab", [], [])["a", "b"] == "open"
+        notions.decide("abc", [("a", "b"), ("b", "c")], [("a", "c")])
+    assert notions.decide("ab", [], [])["a", "b"] == "open"
 
 
 @pytest.mark.trust

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.divergences.quadratic_form import quadratic_tail
+from gibbs_dp.information.divergences.gaussian import quadratic_tail
 
 
 def normal(mean, variance):

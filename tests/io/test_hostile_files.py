@@ -15,7 +15,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import io
-from gibbs_dp.io.hdf5 import read_hdf5
+from gibbs_dp.io.netcdf import read_hdf5
 from gibbs_dp.sampling.draws import Draws
 
 ROWS = (

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp import Domain, losses
-from gibbs_dp.model.losses.logistic import softplus
+from gibbs_dp.model.losses.classification import softplus
 
 LINEAR = {"squared": losses.squared, "absolute": losses.absolute, "logistic": losses.logistic}
 # The formulas of theory.md, written out in NumPy: value and slope in the prediction p.

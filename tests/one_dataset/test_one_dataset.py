@@ -13,7 +13,7 @@ from conjugate import bernoulli, linear_regression, normal_kl, of_laws, unknown_
 from scipy import special, stats
 
 import gibbs_dp as gdp
-from gibbs_dp.one_dataset import passes
+from gibbs_dp.one_dataset import estimates
 from gibbs_dp.one_dataset.pieces import jackknife, split
 
 DRAWS = 16_000
@@ -139,8 +139,8 @@ def test_chunks_do_not_change_the_numbers(monkeypatch):
     rng = np.random.default_rng(6)
     values = in_chains(linear_regression(90, 2, 1.0, 2000, rng).log_likelihood)
     whole = gdp.audit_log_likelihood(values)
-    monkeypatch.setattr(passes, "CHUNK", 1)
-    monkeypatch.setattr(passes, "LEAST_CHUNK", 25)
+    monkeypatch.setattr(estimates, "CHUNK", 1)
+    monkeypatch.setattr(estimates, "LEAST_CHUNK", 25)
     parts = gdp.audit_log_likelihood(values.astype(np.float32))
     for column, value in whole.averages.items():
         rel = 0.15 if column.startswith("advantage") else 2e-4

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import gibbs_dp as gdp
 from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import chain_constants, chain_guarantee, private_chain
+from gibbs_dp.privacy.chain import subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
-from gibbs_dp.privacy.subsampled import subsampled_epsilon
 from gibbs_dp.sampling.kernels.langevin import example_gradients
 from gibbs_dp.sampling.langevin_run import run_langevin
 

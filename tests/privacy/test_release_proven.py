@@ -11,8 +11,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import release_proven
-from gibbs_dp.privacy.releases.proven_draws import plan_proven
-from gibbs_dp.privacy.releases.rejection import plan_rejection
+from gibbs_dp.privacy.releases.proven_draws import plan_proven, plan_rejection
 from gibbs_dp.sampling import rejection
 from gibbs_dp.sampling.rejection import draw_by_rejection
 

@@ -6,7 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy.releases.unchecked import without_checks
+from gibbs_dp.privacy.releases.arguments import without_checks
 
 BALL = gdp.supports.l2_ball(2, 1.0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gibbs_dp.io.damage import printable, shown
+from gibbs_dp.io.atomic import printable, shown
 from gibbs_dp.io.numbers import PLAIN
 from gibbs_dp.problems.table import table
 

@@ -9,10 +9,9 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.ends import share_at_ends
-from gibbs_dp.sampling.improper import is_improper
 from gibbs_dp.sampling.laplace import find_mode
-from gibbs_dp.sampling.locate import locate
+from gibbs_dp.sampling.locate import is_improper, locate
+from gibbs_dp.sampling.sample import share_at_ends
 from gibbs_dp.sampling.target import Target
 
 

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.copies import refuse_copies
+from gibbs_dp.sampling.diagnostics import refuse_copies
 
 N = 100
 

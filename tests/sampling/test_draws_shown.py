@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling import coordinates
+from gibbs_dp.sampling import whitening
 
 LIMIT = 20
 
@@ -27,7 +27,7 @@ def make_draws(theta, *, batch=(), seed=0, **changed):
 
 
 def count_diagnostics(monkeypatch):
-    seen, plain = [], coordinates.describe
+    seen, plain = [], whitening.describe
 
     def describe(values, is_path):
         seen.append(values.shape)

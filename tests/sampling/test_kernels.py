@@ -8,7 +8,7 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import base
-from gibbs_dp.sampling.kernels.integrators import INTEGRATORS
+from gibbs_dp.sampling.kernels.hmc import INTEGRATORS
 
 KERNELS = {"hmc": gdp.HMC(), "leapfrog": gdp.HMC(integrator="leapfrog"), "mala": gdp.MALA()}
 

@@ -16,7 +16,7 @@ from scipy import linalg
 import gibbs_dp as gdp
 from gibbs_dp.sampling.kernels import mala
 from gibbs_dp.sampling.langevin_bias import batch_variance, kl_inflation
-from gibbs_dp.sampling.langevin_walk import largest_curvature, precondition, walk_langevin
+from gibbs_dp.sampling.langevin_sampler import largest_curvature, precondition, walk_langevin
 from gibbs_dp.sampling.locate import Location, hessian_diagonal, locate
 from gibbs_dp.sampling.schedule import make_schedule
 from gibbs_dp.sampling.target import Target

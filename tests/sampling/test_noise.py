@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gibbs_dp.sampling import noise
+from gibbs_dp.sampling import rejection
 
 STEPS = 2000
 
@@ -14,10 +14,10 @@ STEPS = 2000
 @pytest.fixture(scope="module")
 def drawn():
     """Normals and uniforms of 8 chains, [8, STEPS, 5] and [8, STEPS, 2], as the engine draws."""
-    streams = noise.chain_keys(jax.random.key(7), 8)
+    streams = rejection.chain_keys(jax.random.key(7), 8)
 
     def one(stream, step):
-        return noise.normals_and_uniforms(noise.step_key(stream, step), 5, 2, jnp.float32)
+        return rejection.normals_and_uniforms(rejection.step_key(stream, step), 5, 2, jnp.float32)
 
     over_steps = jax.vmap(one, in_axes=(None, 0))
     return jax.tree.map(
@@ -49,5 +49,5 @@ def test_nothing_is_correlated_across_coordinates_steps_or_chains(drawn):
 
 
 def test_any_kind_of_key_gives_a_stream():
-    streams = noise.chain_keys(jax.random.key(0, impl="rbg"), 3)
+    streams = rejection.chain_keys(jax.random.key(0, impl="rbg"), 3)
     assert np.unique(np.asarray(streams)).size == 6

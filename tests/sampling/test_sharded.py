@@ -14,7 +14,7 @@ import pytest
 from sharded_process import SETTINGS, examples
 
 import gibbs_dp as gdp
-from gibbs_dp.model.spread import distinct_values, on_every_device
+from gibbs_dp.model.charts import distinct_values, on_every_device
 
 
 def free_port():

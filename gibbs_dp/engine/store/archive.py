@@ -21,11 +21,9 @@ from jaxtyping import Array, Float
 
 from gibbs_dp import io
 from gibbs_dp._cautions import Caution
-from gibbs_dp.engine.kinds import block_kind
 from gibbs_dp.engine.plan import Tuned
-from gibbs_dp.engine.quantity import Quantity
-from gibbs_dp.engine.store.configuration import digest_text
-from gibbs_dp.engine.store.fingerprint import digest_value
+from gibbs_dp.engine.quantity import Quantity, block_kind
+from gibbs_dp.engine.store.fingerprint import digest_text, digest_value
 from gibbs_dp.engine.store.place import Store, StoreError
 from gibbs_dp.engine.summary import Block
 

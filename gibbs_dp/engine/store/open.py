@@ -10,7 +10,7 @@ from typing import Any
 
 from gibbs_dp import io
 from gibbs_dp.engine.store.archive import CONFIGURATION, Archive
-from gibbs_dp.engine.store.configuration import difference
+from gibbs_dp.engine.store.fingerprint import difference
 from gibbs_dp.engine.store.place import Store, StoreError
 
 

@@ -1,9 +1,5 @@
 """Closed forms: Gaussian mean, linear regression, Beta-Bernoulli, Laplace mechanism."""
 
-from gibbs_dp.exact.closed_form.answer import ClosedForm as ClosedForm
-from gibbs_dp.exact.closed_form.bernoulli import beta_bernoulli as beta_bernoulli
-from gibbs_dp.exact.closed_form.bernoulli import beta_kl as beta_kl
-from gibbs_dp.exact.closed_form.correlated import correlated_mean as correlated_mean
 from gibbs_dp.exact.closed_form.figure2b import Figure2b as Figure2b
 from gibbs_dp.exact.closed_form.figure2b import (
     linear_regression_figure2b as linear_regression_figure2b,
@@ -11,6 +7,10 @@ from gibbs_dp.exact.closed_form.figure2b import (
 from gibbs_dp.exact.closed_form.figure2b_exact import (
     linear_regression_figure2b_exact as linear_regression_figure2b_exact,
 )
+from gibbs_dp.exact.closed_form.gaussian import ClosedForm as ClosedForm
+from gibbs_dp.exact.closed_form.gaussian import beta_bernoulli as beta_bernoulli
+from gibbs_dp.exact.closed_form.gaussian import beta_kl as beta_kl
+from gibbs_dp.exact.closed_form.gaussian import correlated_mean as correlated_mean
 from gibbs_dp.exact.closed_form.gaussian import gaussian_mean as gaussian_mean
 from gibbs_dp.exact.closed_form.laplace_mechanism import ChannelInformation as ChannelInformation
 from gibbs_dp.exact.closed_form.laplace_mechanism import (
@@ -28,6 +28,9 @@ from gibbs_dp.exact.closed_form.laplace_mechanism import (
 )
 from gibbs_dp.exact.closed_form.linear_regression import GaussianPosterior as GaussianPosterior
 from gibbs_dp.exact.closed_form.linear_regression import (
+    ReplacedRegression as ReplacedRegression,
+)
+from gibbs_dp.exact.closed_form.linear_regression import (
     linear_regression_averaged as linear_regression_averaged,
 )
 from gibbs_dp.exact.closed_form.linear_regression import (
@@ -39,9 +42,6 @@ from gibbs_dp.exact.closed_form.linear_regression import (
 from gibbs_dp.exact.closed_form.linear_regression import (
     linear_regression_posterior as linear_regression_posterior,
 )
-from gibbs_dp.exact.closed_form.replaced_regression import (
-    ReplacedRegression as ReplacedRegression,
-)
-from gibbs_dp.exact.closed_form.replaced_regression import (
+from gibbs_dp.exact.closed_form.linear_regression import (
     linear_regression_replaced as linear_regression_replaced,
 )

@@ -20,7 +20,13 @@ from gibbs_dp.information.divergences.finite import total_variation as total_var
 from gibbs_dp.information.divergences.gaussian import (
     gaussian_alpha_divergence as gaussian_alpha_divergence,
 )
+from gibbs_dp.information.divergences.gaussian import (
+    gaussian_approximate_max_divergence as gaussian_approximate_max_divergence,
+)
 from gibbs_dp.information.divergences.gaussian import gaussian_chi_square as gaussian_chi_square
+from gibbs_dp.information.divergences.gaussian import (
+    gaussian_hockey_stick as gaussian_hockey_stick,
+)
 from gibbs_dp.information.divergences.gaussian import gaussian_kl as gaussian_kl
 from gibbs_dp.information.divergences.gaussian import (
     gaussian_max_divergence as gaussian_max_divergence,
@@ -29,13 +35,7 @@ from gibbs_dp.information.divergences.gaussian import gaussian_renyi as gaussian
 from gibbs_dp.information.divergences.gaussian import (
     gaussian_squared_hellinger as gaussian_squared_hellinger,
 )
-from gibbs_dp.information.divergences.gaussian_events import (
-    gaussian_approximate_max_divergence as gaussian_approximate_max_divergence,
-)
-from gibbs_dp.information.divergences.gaussian_events import (
-    gaussian_hockey_stick as gaussian_hockey_stick,
-)
-from gibbs_dp.information.divergences.gaussian_events import (
+from gibbs_dp.information.divergences.gaussian import (
     gaussian_total_variation as gaussian_total_variation,
 )
 from gibbs_dp.information.divergences.laplace import (

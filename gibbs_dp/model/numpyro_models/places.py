@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp._jaxlib.dependence import reached
+from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp.model.charts import FlatCoordinates
 from gibbs_dp.model.examples import num_examples
-from gibbs_dp.model.flat_coordinates import FlatCoordinates
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.sites import Found, log_prob, look
 from gibbs_dp.model.prior import Prior

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.information import checks
+from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.prior import Flat, Prior
 from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.table import clip_data, num_rows
 from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.cautions import ESS_LIMIT
+from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT
+from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.grid import Grid
 
 # Most elements of one array, and most steps of one loop: the reach of 32-bit indices.
@@ -163,3 +171,148 @@ def finite_figures() -> Iterator[None]:
         raise ValueError(
             "target: its figures leave floating-point numbers; use settings of moderate size."
         ) from None
+
+
+# A posterior whose loss accepts any data: a complaint about private data would be a release.
+
+
+def without_checks(posterior: GibbsPosterior) -> GibbsPosterior:
+    """Return the same posterior, whose loss does not inspect its data.
+
+    One object for all posteriors with the same loss and prior: programs are compiled for
+    posteriors by identity, and a release should compile once per shape, however its posterior was
+    written down. A structured loss has no checks to leave out.
+
+    >>> import gibbs_dp as gdp
+    >>> one, other = (gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2)))
+    ...               for _ in range(2))
+    >>> without_checks(one) is without_checks(other)
+    True
+    """
+    if posterior.loss is None:
+        return posterior
+    return _unchecked(_Same(_content(posterior), posterior))
+
+
+@dataclass(frozen=True)
+class _Same:
+    """A posterior that equals all others of the same content."""
+
+    content: Hashable
+    posterior: GibbsPosterior = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _unchecked(same: _Same) -> GibbsPosterior:
+    posterior = same.posterior
+    return GibbsPosterior(_Plain(posterior.loss), posterior.prior)
+
+
+def _content(posterior: GibbsPosterior) -> Hashable:
+    """Loss and prior, by value where they have one and else by identity."""
+    found = (posterior.loss, _content_of_prior(posterior.prior))
+    try:
+        hash(found)
+    except TypeError:  # a loss that holds arrays, say
+        return id(posterior)
+    return found
+
+
+def _content_of_prior(prior: Prior) -> Hashable:
+    if prior.is_hierarchical:  # functions of other parts
+        return id(prior)
+    parts = []
+    for law, support in zip(prior.leaves, prior.supports, strict=True):
+        arrays, structure = jax.tree.flatten(support.constraint if isinstance(law, Flat) else law)
+        values = tuple(
+            (np.asarray(a).dtype.str, np.shape(a), np.asarray(a).tobytes()) for a in arrays
+        )
+        parts.append((type(law), support.shape, support.is_flat, structure, values))
+    return prior.treedef, tuple(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plain:
+    """A loss without its checks of data."""
+
+    loss: Any
+
+    def __call__(self, theta: PyTree, z: PyTree) -> Any:
+        return self.loss(theta, z)
+
+    def batch(self, theta: PyTree, data: PyTree) -> Any:
+        if hasattr(self.loss, "batch"):
+            return self.loss.batch(theta, data)
+        return over_examples(self.loss, theta, data)
+
+
+# Checks of a release: before its charge without seeing values, after it without a message.
+
+EXACT_DRAW = "exact-draw"
+FLOAT_ARITHMETIC = "float-arithmetic"
+IDEALIZATIONS = {
+    EXACT_DRAW: "the draws of a Markov chain are taken for draws of the posterior itself",
+    FLOAT_ARITHMETIC: "floating-point arithmetic is taken for real numbers",
+}
+
+
+def require_accepted(accept: Collection[str], needed: Collection[str]) -> None:
+    """Raise a ValueError unless every needed idealization was accepted by name.
+
+    >>> require_accepted(["float-arithmetic"], ["float-arithmetic"])
+    """
+    if isinstance(accept, str):
+        accept = [accept]
+    if not isinstance(accept, Collection) or not all(isinstance(name, str) for name in accept):
+        raise ValueError(
+            f"accept: give the names of idealizations, of {', '.join(IDEALIZATIONS)}; got "
+            f"{checks.shown(accept)}."
+        )
+    given = set(accept)
+    unknown = given - set(IDEALIZATIONS)
+    if unknown:
+        raise ValueError(
+            f"accept: {sorted(unknown)[0]!r} is no idealization; the names are "
+            f"{', '.join(IDEALIZATIONS)}."
+        )
+    missing = [name for name in needed if name not in given]
+    if missing:
+        meanings = "; ".join(f"{name!r} ({IDEALIZATIONS[name]})" for name in missing)
+        raise ValueError(
+            f"accept: the guarantee is idealized, so name what you accept: {meanings}."
+        )
+
+
+def check_shapes(data: PyTree) -> int:
+    """Count the examples; refuse anything but arrays of numbers without quoting a value."""
+    for leaf in jax.tree.leaves(data):
+        kind = getattr(getattr(leaf, "dtype", None), "kind", "")
+        if kind not in "fiub" or not kind:
+            raise ValueError("data: give arrays of numbers; encode text and tables first.")
+    return num_rows(data)
+
+
+def check_structure(unchecked: GibbsPosterior, blank: PyTree) -> None:
+    """Evaluate the loss on zeros of the data's shape, so that no message can depend on values."""
+    with one_sentence():
+        check_loss(unchecked, blank, num_rows(blank))
+
+
+def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
+    """Make zeros of the data's shape in JAX's default precision, as the samplers will see them."""
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape), data)
+    return jax.tree.map(
+        lambda a: jax.numpy.asarray(a, jax.numpy.zeros(()).dtype),
+        clip_data(posterior, zeros, domain),
+    )
+
+
+def has_converged(draws: Draws) -> bool:
+    """Whether R-hat, effective draws and movement are what `Draws.warnings` asks for."""
+    frame = draws.to_dataframe()
+    return bool(
+        not draws.is_stuck.any()
+        and np.isfinite(draws.log_density).all()
+        and (frame["r_hat"] <= RHAT_LIMIT).all()
+        and (frame["ess"] >= ESS_LIMIT).all()
+    )

@@ -23,12 +23,14 @@ from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import secret_key
 from gibbs_dp.privacy.releases.arguments import (
+    FLOAT_ARITHMETIC,
+    IDEALIZATIONS,
     check_kernel,
     check_proper,
     check_run,
     finite_figures,
+    has_converged,
 )
-from gibbs_dp.privacy.releases.checks import FLOAT_ARITHMETIC, IDEALIZATIONS, has_converged
 from gibbs_dp.privacy.releases.steps import (
     TIMING_CAVEAT,
     Release,

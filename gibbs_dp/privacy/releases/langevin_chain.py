@@ -18,8 +18,7 @@ from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import secret_key
-from gibbs_dp.privacy.releases.arguments import MOST, check_fits, finite_figures
-from gibbs_dp.privacy.releases.checks import FLOAT_ARITHMETIC
+from gibbs_dp.privacy.releases.arguments import FLOAT_ARITHMETIC, MOST, check_fits, finite_figures
 from gibbs_dp.privacy.releases.steps import (
     TIMING_CAVEAT,
     Release,

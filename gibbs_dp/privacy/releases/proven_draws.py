@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -22,12 +23,140 @@ from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import meaningful_epsilon
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import secret_key
-from gibbs_dp.privacy.releases.arguments import check_fits, finite_figures
-from gibbs_dp.privacy.releases.checks import FLOAT_ARITHMETIC
-from gibbs_dp.privacy.releases.rejection import RejectionPlan, plan_rejection
+from gibbs_dp.privacy.releases.arguments import FLOAT_ARITHMETIC, check_fits, finite_figures
 from gibbs_dp.privacy.releases.steps import Release, charge_and_draw, check_request, finite_draws
 from gibbs_dp.sampling.langevin_run import require_langevin
-from gibbs_dp.sampling.rejection import draw_by_rejection
+from gibbs_dp.sampling.rejection import RESOLUTION, draw_by_rejection
+
+# Draws whose distance from the posterior is proven: rejection with a fixed number of tries.
+#
+# A route to a guarantee that assumes no convergence, for strongly convex and smooth potentials. At
+# any point ``t`` with gradient ``g``, the quadratic with curvature ``m`` lies below the potential
+# and the one with curvature ``M`` above it, so proposals from ``N(t - g/m, I/m)`` are accepted with
+# probability at least ``a = (m/M)^{d/2} exp(-|g|^2 (1/m - 1/M) / 2)``. The first accepted of ``T``
+# proposals is an exact draw but for an event of probability ``(1 - a)^T``, which bounds the total
+# variation. Every constant is explicit and free of the data; the cost grows like ``(M/m)^{d/2}``.
+#
+# Random numbers are discrete, which matters for rare proposals. Let ``q`` be the law of proposals,
+# ``A = E_q[alpha] >= a`` their true rate, and suppose that the sampler accepts ``theta`` with
+# probability ``beta(theta)`` instead, ``|beta - alpha| <= r``, rate ``B = E_q[beta]``. The accepted
+# laws ``q alpha / A`` and ``q beta / B`` are then within total variation
+#
+#     1/2 int q |alpha/A - beta/B| <= 1/2 int q |alpha - beta| / A + 1/2 |1 - B/A|
+#                                  <= r / A <= r / a,
+#
+# and ``B >= a - r``. Where proposals themselves are wrong on an event of probability ``s``, an
+# accepted one is wrong with probability at most ``s / a``. Exponentials of 96 random bits
+# (`gibbs_dp.sampling.rejection.exponentials`) have ``r = 2^-96`` in the acceptance, and
+# ``s = ceil(d/2) 2^-96`` for the last cells of Box and Muller's radii. In all
+#
+#     (1 - a + r)^T + (1 + ceil(d/2)) 2^-96 / a,
+#
+# beyond which there is the rounding of floating-point numbers, which a release has to accept by
+# name.
+
+# Proposals that may be made for one draw; beyond that another method is better.
+MAX_TRIES = 2_000_000
+# Gradient left at the proposal's centre, in units of sqrt(m): it costs little acceptance.
+CENTRING = 0.1
+
+
+@dataclass(frozen=True)
+class RejectionPlan:
+    """How many steps and tries prove a total variation; free of the data.
+
+    Parameters
+    ----------
+    strong_convexity, smoothness
+        ``m`` and ``M`` of the potential.
+    num_steps
+        Gradient steps towards the mode.
+    acceptance
+        Least probability with which a proposal is accepted.
+    num_tries
+        Proposals, all of which are made: the running time tells nothing.
+    total_variation
+        Proven bound for one draw: all tries rejected, or the noise too coarse.
+    """
+
+    strong_convexity: float
+    smoothness: float
+    num_steps: int
+    acceptance: float
+    num_tries: int
+    total_variation: float
+
+
+def plan_rejection(
+    *,
+    strong_convexity: float,
+    smoothness: float,
+    first_gradient: float,
+    dim: int,
+    total_variation: float,
+) -> RejectionPlan:
+    """Choose steps and tries for a total variation.
+
+    Gradient descent with step ``2 / (m + M)`` shrinks the distance to the mode by
+    ``(M - m) / (M + m)``, so after ``k`` steps from zero ``|g| <= (M/m) |g_0| q^k``.
+
+    Parameters
+    ----------
+    strong_convexity, smoothness
+        ``m`` and ``M``.
+    first_gradient
+        Bound on the gradient at zero, for all datasets of the domain.
+    dim
+        Number of parameters.
+    total_variation
+        Target for one draw, in ``(0, 1)``.
+
+    Returns
+    -------
+    RejectionPlan
+        Steps, tries and the total variation that they prove.
+
+    Raises
+    ------
+    ValueError
+        If it would take more than two million tries per draw, or finer noise.
+
+    Examples
+    --------
+    >>> plan = plan_rejection(strong_convexity=1.0, smoothness=4.0, first_gradient=10.0, dim=2,
+    ...                       total_variation=1e-9)
+    >>> plan.num_tries, plan.total_variation <= 1e-9
+    (73, True)
+    """
+    m = checks.positive("strong_convexity", strong_convexity)
+    big = max(checks.positive("smoothness", smoothness), m)
+    tau = checks.unit_interval("total_variation", total_variation, open_left=True)
+    q = (big - m) / (big + m)
+    goal = CENTRING * math.sqrt(m)
+    start = big / m * first_gradient
+    num_steps = 1
+    if q > 0 and start > goal:
+        num_steps = 1 + math.ceil(math.log(start / goal) / -math.log(q))
+    gradient = start * q**num_steps
+    log_rate = 0.5 * checks.count("dim", dim) * math.log(m / big)
+    rate = math.exp(log_rate - 0.5 * gradient**2 * (1 / m - 1 / big)) * (1 - 1e-6)
+    log_miss = math.log1p(RESOLUTION - rate)
+    if not -math.log(tau) <= -log_miss * MAX_TRIES:
+        raise ValueError(
+            f"epsilon: a proven draw would take {-math.log(tau) / max(rate, 1e-300):.2g} "
+            f"proposals, as M/m = {big / m:.3g} in {dim} dimensions; lower epsilon, raise the "
+            "prior's precision, or release a chain."
+        )
+    coarse = (1 + (dim + 1) // 2) * RESOLUTION / rate
+    if coarse > 0.5 * tau:
+        raise ValueError(
+            f"delta: the resolution of the noise alone is a total variation of {coarse:.2g}, and "
+            f"{tau:.2g} is asked for; raise delta or lower epsilon."
+        )
+    tries = math.ceil(math.log(tau - coarse) / log_miss)
+    bound = math.exp(tries * log_miss) + coarse
+    return RejectionPlan(m, big, num_steps, rate, tries, min(bound, tau))
+
 
 # Share of delta that the proven total variation may take.
 TAIL_SHARE = 0.01
@@ -53,7 +182,7 @@ def release_proven(
     """Release draws made by rejection, within a proven total variation of the posterior.
 
     No convergence is assumed and nothing is declared about a chain: see
-    `gibbs_dp.privacy.releases.rejection`. For strongly convex and smooth potentials in few
+    `gibbs_dp.privacy.releases.proven_draws`. For strongly convex and smooth potentials in few
     dimensions.
 
     Parameters

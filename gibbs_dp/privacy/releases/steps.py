@@ -21,17 +21,18 @@ from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.paged import release_page
-from gibbs_dp.privacy.private_data import clip_data, dataset_size, unobserved
-from gibbs_dp.privacy.releases.arguments import check_kinds, check_program
-from gibbs_dp.privacy.releases.checks import (
+from gibbs_dp.privacy.releases.arguments import (
     blank_data,
+    check_kinds,
+    check_program,
     check_shapes,
     check_structure,
     require_accepted,
+    without_checks,
 )
-from gibbs_dp.privacy.releases.unchecked import without_checks
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
+from gibbs_dp.privacy.table import clip_data, dataset_size, unobserved
 
 TIMING_CAVEAT = "running time is not protected; do not let an adversary measure it."
 

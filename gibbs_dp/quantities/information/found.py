@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from gibbs_dp.engine.asked import Asked
-from gibbs_dp.engine.explored import Explored
-from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.quantity import Quantity
+from gibbs_dp.engine.result import Explored, Result
+from gibbs_dp.engine.view import View
 from gibbs_dp.estimators.alpha_information import alpha_information_lower, alpha_information_upper
 from gibbs_dp.estimators.average import Average
 from gibbs_dp.estimators.group_sums import GroupSums
+from gibbs_dp.estimators.jensen_shannon import mean_jensen_shannon, of_pairs
 from gibbs_dp.estimators.membership import Membership, MembershipScores
 from gibbs_dp.estimators.t_information import t_information_lower, t_information_upper
 from gibbs_dp.estimators.table_sums import Swaps
-from gibbs_dp.quantities.information.columns import ORDERS
+from gibbs_dp.quantities.information.columns import JENSEN_SHANNON, ORDERS
 from gibbs_dp.quantities.mutual_information.comparison import Block, Comparison, Shared
 from gibbs_dp.quantities.mutual_information.information import MIN_INFORMATION, usable
 from gibbs_dp.quantities.mutual_information.kept import Kept
@@ -169,3 +172,43 @@ def _gain(
     for block, swap in zip(blocks, swaps, strict=True):
         found[block.datasets] = np.asarray(swap.gain, np.float64)
     return found[comparison.good][:, comparison.layout.position]
+
+
+# Jensen-Shannon divergence of replaced examples: conditional mutual information from above.
+
+
+class SupersampleValues(NamedTuple):
+    """Of each dataset: mean Jensen-Shannon divergence over replaced examples, nats."""
+
+    value: Float[Any, "*b"]
+
+
+@dataclass(frozen=True)
+class Supersample(Quantity):
+    """``I(theta; U_i | U_-i, supersample) = E JS``, from a posterior's own draws.
+
+    A dataset and a fresh example are a supersample in which all but one coin is known. ``n E JS``
+    is at least the conditional mutual information (Steinke & Zakynthinou 2020; chain rule).
+    """
+
+    name = "supersample"
+    Values = SupersampleValues
+    columns = (JENSEN_SHANNON,)
+
+    def per_dataset(self, view: View) -> SupersampleValues:
+        """Average over pairs of an example and a ghost."""
+        losses, inputs, weight = view.losses, view.inputs, view.draws.weight
+        if view.posterior.structured:
+            delta = inputs.gamma * (losses.ghost - losses.train)
+            return SupersampleValues(of_pairs(delta, weight))
+        return SupersampleValues(
+            mean_jensen_shannon(losses.train, losses.ghost, weight, inputs.gamma)
+        )
+
+    def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+        """Return the divergence."""
+        return {JENSEN_SHANNON.name: result.summary.values.supersample.value}
+
+    def identity(self) -> bool:
+        """Blocks have its values."""
+        return True

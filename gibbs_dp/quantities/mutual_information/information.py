@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.engine.asked import Asked
-from gibbs_dp.engine.explored import Explored
 from gibbs_dp.engine.health import is_believed
-from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.result import Explored, Result
 from gibbs_dp.estimators import (
     Average,
     Baseline,

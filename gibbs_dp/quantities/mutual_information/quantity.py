@@ -6,18 +6,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.asked import Asked
-from gibbs_dp.engine.explored import Explored
-from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
+from gibbs_dp.engine.result import Explored, Result
 from gibbs_dp.engine.view import View
+from gibbs_dp.estimators.table_sums import Swaps, Table, consistency_sums, contrast_sums, layout_of
 from gibbs_dp.information import bounds
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import declared_range
-from gibbs_dp.quantities.mutual_information.columns import COLUMNS
+from gibbs_dp.quantities.mutual_information.comparison import (
+    DRAWS_PER_DATASET,
+    Shared,
+    block_size,
+    thinned,
+)
 from gibbs_dp.quantities.mutual_information.information import (
     MIN_INFORMATION,
     Information,
@@ -25,10 +36,110 @@ from gibbs_dp.quantities.mutual_information.information import (
 )
 from gibbs_dp.quantities.mutual_information.kept import Kept as DrawsKept
 from gibbs_dp.quantities.mutual_information.kept import keep_draws
-from gibbs_dp.quantities.mutual_information.rehearsal import rehearse
 from gibbs_dp.quantities.mutual_information.row import information_row
-from gibbs_dp.quantities.mutual_information.tails import SEEN, Tails
+from gibbs_dp.quantities.mutual_information.tables import (
+    SEEN,
+    Tails,
+    has_statistics,
+    point_losses,
+    swap_terms,
+)
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
+
+# Columns of mutual information, and how they are drawn.
+
+COLUMNS = (
+    Column(
+        "mutual_information_lower",
+        "Lower bound (contrastive) of the mutual information between dataset and draw; at most the "
+        "log of the datasets compared.",
+        "nats",
+        "MI >=",
+        Style("mutual information, lower bound", "#0072B2", "-", "^", "information"),
+    ),
+    Column("mutual_information_lower_from", "Where the lower bound comes from."),
+    Column(
+        "mutual_information_upper",
+        "Upper bound of the mutual information between dataset and draw: the least of several, "
+        "chosen on one half of the datasets and measured on the other.",
+        "nats",
+        "MI <=",
+        Style("mutual information, upper bound", "#D55E00", "-", "v", "information"),
+    ),
+    Column("mutual_information_upper_from", "Which of the upper bounds was the least."),
+    Column(
+        "lautum_information",
+        "Lautum information between dataset and draw: KL divergence from the product of their laws "
+        "to the joint one.",
+        "nats",
+        style=Style("lautum information", "#CC79A7", ":", "o", "information"),
+    ),
+    Column(
+        "individual_information",
+        "Mutual information between one example and the draw.",
+        "nats",
+    ),
+    Column(
+        "generalization_lower",
+        "Lower bound of the generalization error from the mutual information (Wang, Lei & Fienberg "
+        "2016, Corollary 10): information over n gamma.",
+        "loss",
+        style=Style("I / (n gamma)", "#0072B2", "-", "^", "generalization"),
+    ),
+    Column(
+        "generalization_upper",
+        "Upper bound of the generalization error from the mutual information, for a sigma^2-"
+        "subgaussian loss: sqrt(2 sigma^2 I / n); with b, for a subexponential one.",
+        "loss",
+        "gen <=",
+        Style("√(2σ² I / n)", "#D55E00", "-", "v", "generalization"),
+    ),
+    Column(
+        "generalization_upper_individual",
+        "The same from the information of single examples (Bu, Zou & Veeravalli 2020).",
+        "loss",
+        style=Style("√(2σ² I(θ; z))", "#E69F00", "--", "v", "generalization"),
+    ),
+    Column("sigma", "Subgaussian parameter of the loss.", "loss"),
+    Column("sigma_from", "Where sigma comes from."),
+)
+
+
+# What comparisons of datasets run, compiled ahead of them.
+
+
+def rehearse(settings: Asked, count: int) -> None:
+    """Run what comparisons of quadratic losses run on blank numbers: it is compiled then.
+
+    Meant for a core that would wait for the first block's compilation; once for a posterior and
+    a shape.
+    """
+    posterior, dim = settings.posterior, settings.posterior.dim
+    if count == 0 or settings.is_exact or not has_statistics(posterior):
+        return
+    dtype = jnp.zeros(()).dtype
+    shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
+    if shape in _rehearsed.setdefault(posterior, set()):
+        return
+    _rehearsed[posterior].add(shape)
+    shared = Shared(settings, jnp.zeros((dim,), dtype), count)
+    size = block_size(count)
+    points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
+    datasets = layout_of(np.ones(count, bool)).datasets
+    shared.losses(points, datasets)
+    firsts, owners = shared.look().first, np.arange(size) % count
+    losses = point_losses(posterior, firsts, datasets, points)
+    draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
+    gain = swap_terms(posterior, firsts, owners, datasets, thinned(draws), jnp.ones((), dtype))
+    own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
+    is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
+    table = Table(losses, *map(jnp.asarray, (own, is_draw, level, is_used, np.ones((), dtype))))
+    consistency_sums(table)
+    contrast_sums(table, Swaps(losses, gain))
+
+
+_rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
+
 
 # Datasets compared by default.
 DEFAULT_INFORMATION = 1024

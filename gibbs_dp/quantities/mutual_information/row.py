@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.asked import Asked
+from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.quantity import Row
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
 from gibbs_dp.information import bounds
 from gibbs_dp.quantities.mutual_information.information import Information
-from gibbs_dp.quantities.mutual_information.tails import Tails
+from gibbs_dp.quantities.mutual_information.tables import Tails
 
 # Bounds that cross by more than this many standard errors contradict each other.
 CROSSING_Z = 3.0

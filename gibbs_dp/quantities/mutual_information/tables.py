@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +16,9 @@ from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.engine.datasets import training_set
 from gibbs_dp.engine.plan import Plan
+from gibbs_dp.estimators import Average
 from gibbs_dp.estimators.mean_ratio import log_mean_ratio_of_few
+from gibbs_dp.information import bounds
 from gibbs_dp.model.posterior import GibbsPosterior
 
 # Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
@@ -188,3 +191,46 @@ quadratic_losses = on_default_backend(_quadratic_losses, "posterior")
 pair_losses = on_default_backend(_pair_losses, "posterior", "plan")
 swap_terms = on_default_backend(_swap_terms, "posterior")
 point_losses = on_default_backend(_point_losses, "posterior")
+
+
+# Tails of a loss, and the upper bounds of the generalization error that follow from them.
+
+SEEN = "largest standard deviation seen (no guarantee)"
+
+
+class Tails(NamedTuple):
+    """``log E exp(s (loss(theta, z) - R(theta))) <= s^2 sigma^2 / 2`` for every theta.
+
+    Attributes
+    ----------
+    sigma
+        Subgaussian or, with ``b``, subexponential parameter, in units of the loss.
+    origin
+        Where it comes from.
+    b
+        It holds for ``|s| < 1/b`` only, in units of the loss; None: for every ``s``.
+    """
+
+    sigma: float
+    origin: str
+    b: float | None = None
+
+    def information_upper(self, n: int, gamma: float) -> float:
+        """Corollary 10, both sides: what the information of a Gibbs posterior cannot exceed."""
+        if self.origin == SEEN or not (gamma > 0 and self.sigma > 0):
+            return math.inf
+        return bounds.gibbs_mutual_information(n, gamma, sigma=self.sigma, b=self.b)
+
+    def generalization_upper(self, information: Average, n: int) -> tuple[float, float]:
+        """Bound of the gap from ``n`` examples' information, with its error (delta method).
+
+        The root of the information, and for a subexponential loss a line from where the line
+        touches it (Russo & Zou 2016, Proposition 3).
+        """
+        nats = max(information.value, 0.0)
+        root = bounds.generalization_from_mutual_information(nats, n, sigma=self.sigma)
+        share = information.se / (2.0 * max(information.value, information.se, 1e-300))
+        if self.b is None:
+            return root, root * share
+        value = bounds.generalization_subexponential(nats, n, sigma=self.sigma, b=self.b)
+        return value, root * share if value == root else self.b * information.se / n

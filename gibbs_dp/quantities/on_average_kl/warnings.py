@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.quantity import Row
-from gibbs_dp.quantities.on_average_kl.choice import LARGE_KL
-from gibbs_dp.quantities.on_average_kl.two_sided import TwoSided
+from gibbs_dp.quantities.on_average_kl.estimators import LARGE_KL, TwoSided
 
 # Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
 # false alarm once in a thousand audits.

@@ -42,7 +42,7 @@ class Energy:
     loss, prior, gamma
         The posterior.
     refs
-        References to the dataset as :class:`~gibbs_dp.sampling.fused.rows.Rows`.
+        References to the dataset as :class:`~gibbs_dp.sampling.fused.program.Rows`.
     num_examples
         How many rows are examples.
     lanes

@@ -10,21 +10,20 @@ from jaxtyping import Array, Int, UInt32
 
 from gibbs_dp.random import normal_quantile, threefry, uniform_of_words, words_per_number
 from gibbs_dp.sampling.fused.energy import Coordinates, Number, squared_norm
-from gibbs_dp.sampling.noise import ROUNDS
-from gibbs_dp.sampling.shells import in_shell, interpolate
+from gibbs_dp.sampling.rejection import ROUNDS, in_shell, interpolate
 
 Word = UInt32[Array, ""]
 
 
 def step_words(chain: tuple[Word, Word], step: Int[Array, ""]) -> tuple[Word, Word]:
-    """Words of :func:`gibbs_dp.sampling.noise.step_key`."""
+    """Words of :func:`gibbs_dp.sampling.rejection.step_key`."""
     return threefry(chain, (step.astype(jnp.uint32), jnp.uint32(0)), ROUNDS)
 
 
 def normals_and_uniforms(
     pair: tuple[Word, Word], dim: int, num_uniforms: int, dtype: Any
 ) -> tuple[Coordinates, Coordinates]:
-    """Numbers of :func:`gibbs_dp.sampling.noise.normals_and_uniforms` for one key, one by one."""
+    """:func:`gibbs_dp.sampling.rejection.normals_and_uniforms` for one key, one by one."""
     num = dim + num_uniforms
     half = _half(num, dtype)
     lanes = 1 << (half - 1).bit_length()
@@ -63,7 +62,7 @@ def in_its_shell(
     turn: Number,
     table: Any,
 ) -> Coordinates:
-    """One chain's part of :func:`gibbs_dp.sampling.shells.spread_radii`."""
+    """One chain's part of :func:`gibbs_dp.sampling.rejection.spread_radii`."""
     u = in_shell(chain.astype(uniform.dtype), uniform, turn, num_chains)
     factor = interpolate(table, u) / jnp.sqrt(squared_norm(normals))
     return tuple(x * factor for x in normals)

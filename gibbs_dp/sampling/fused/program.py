@@ -8,29 +8,182 @@ shuffles between its threads, and no thread waits for another.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float, Shaped, UInt32
 
 from gibbs_dp.model.losses.base import LinearLoss
 from gibbs_dp.sampling.evolve import LastRound, Walk
 from gibbs_dp.sampling.fused import noise
 from gibbs_dp.sampling.fused.allowed import check_size
-from gibbs_dp.sampling.fused.energy import Energy, Lanes, State, rows_at_a_time
-from gibbs_dp.sampling.fused.moves import INTEGRATORS, transition
-from gibbs_dp.sampling.fused.row_prior import row_prior
-from gibbs_dp.sampling.fused.rows import make_rows, num_rows
-from gibbs_dp.sampling.kernels.base import Tuning
+from gibbs_dp.sampling.fused.energy import (
+    Coordinates,
+    Energy,
+    Lanes,
+    Number,
+    State,
+    rows_at_a_time,
+    squared_norm,
+)
+from gibbs_dp.sampling.fused.row_prior import RowPrior, row_prior
+from gibbs_dp.sampling.kernels.base import StepInfo, Tuning, metropolis
 from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.locate import Location
+from gibbs_dp.sampling.rejection import radius_table
 from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.shells import radius_table
 from gibbs_dp.sampling.target import Target
 from gibbs_dp.sampling.whitening import Whitening
+
+# HMC's transition on coordinates held one by one, as a GPU kernel holds them.
+#
+# The same arithmetic as :mod:`gibbs_dp.sampling.kernels.hmc`, which has vectors: a GPU kernel
+# cannot take a coordinate out of one.
+
+Integrator = Callable[[State, Coordinates, Energy, Number, Any], tuple[State, Coordinates]]
+
+
+def _plus(x: Coordinates, factor: Number, y: Coordinates) -> Coordinates:
+    return tuple(a + factor * b for a, b in zip(x, y, strict=True))
+
+
+def leapfrog(
+    state: State, momentum: Coordinates, energy: Energy, size: Number, num_leapfrog: Any
+) -> tuple[State, Coordinates]:
+    """Kicks by the gradient, and straight drifts between: the end, and the momentum there."""
+    begin = state.position, _plus(momentum, -0.5 * size, state.gradient)
+
+    def one(_: Array, carry: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
+        position = _plus(carry[0], size, carry[1])
+        return position, _plus(carry[1], -size, energy.gradient(position))
+
+    position, half = jax.lax.fori_loop(0, num_leapfrog - 1, one, begin)
+    end = energy.at(_plus(position, size, half))
+    return end, _plus(half, -0.5 * size, end.gradient)
+
+
+def split(
+    state: State, momentum: Coordinates, energy: Energy, angle: Number, num_leapfrog: Any
+) -> tuple[State, Coordinates]:
+    """Rotations, and kicks by what the gradient has beyond a Gaussian's between."""
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+
+    def kicked(
+        momentum: Coordinates, share: Number, gradient: Coordinates, at: Coordinates
+    ) -> Coordinates:
+        residual = tuple(g - q for g, q in zip(gradient, at, strict=True))
+        return _plus(momentum, -share, residual)
+
+    def rotate(q: Coordinates, p: Coordinates) -> tuple[Coordinates, Coordinates]:
+        pairs = list(zip(q, p, strict=True))
+        return tuple(cos * a + sin * b for a, b in pairs), tuple(
+            cos * b - sin * a for a, b in pairs
+        )
+
+    def one(_: Array, carry: tuple[Coordinates, Coordinates]) -> tuple[Coordinates, Coordinates]:
+        position, momentum = rotate(*carry)
+        return position, kicked(momentum, angle, energy.gradient(position), position)
+
+    begin = state.position, kicked(momentum, 0.5 * angle, state.gradient, state.position)
+    position, last = rotate(*jax.lax.fori_loop(0, num_leapfrog - 1, one, begin))
+    end = energy.at(position)
+    return end, kicked(last, 0.5 * angle, end.gradient, position)
+
+
+INTEGRATORS: dict[str, Integrator] = {"leapfrog": leapfrog, "split": split}
+
+
+def transition(
+    momentum: Coordinates,
+    uniforms: tuple[Number, Number],
+    state: State,
+    energy: Energy,
+    tuning: Tuning,
+    jitter: float,
+    integrator: Integrator,
+) -> tuple[State, StepInfo]:
+    """One HMC transition with given noise; see :func:`gibbs_dp.sampling.kernels.hmc.transition`."""
+    size = tuning.step_size * (1.0 + jitter * (2.0 * uniforms[0] - 1.0))
+    proposal, last = integrator(state, momentum, energy, size, tuning.num_inner)
+    change = (proposal.potential + 0.5 * squared_norm(last)) - (
+        state.potential + 0.5 * squared_norm(momentum)
+    )
+    return metropolis(uniforms[1], state, proposal, -change)
+
+
+# A posterior as rows: each example, and each coordinate of the prior, a function of one number.
+
+
+class Rows(NamedTuple):
+    """One dataset, ready for the chip; what is padded counts for nothing.
+
+    In whitened coordinates ``v`` row ``i`` sees ``offset[i] + design[:, i] @ v``: the prediction of
+    example ``i``, and below the examples the coordinates ``u`` themselves, which the prior is a
+    function of. One product serves both, and whitening costs nothing inside.
+
+    Attributes
+    ----------
+    design
+        Whitened examples, and the whitening's scale.
+    offset
+        Predictions, and coordinates, at the whitening's center.
+    label
+        ``y``.
+    reference
+        Losses, and prior energies, that the potential is relative to.
+    own
+        Parameters of the prior that differ between coordinates.
+    """
+
+    design: Float[Array, "dim rows"]
+    offset: Float[Array, " rows"]
+    label: Shaped[Array, " rows"]
+    reference: Float[Array, " rows"]
+    own: dict[str, Float[Array, " rows"]]
+
+
+def num_rows(num_examples: int, dim: int, prior: RowPrior) -> int:
+    """Return the number of rows in use."""
+    return num_examples + (0 if prior.kind is None else dim)
+
+
+def make_rows(
+    target: Target, found: Location, whitening: Whitening, prior: RowPrior, lanes: int
+) -> Rows:
+    """Lay one dataset out, padded to a multiple of ``lanes`` rows.
+
+    ``found`` has the point that the potential is relative to.
+    """
+    x, y = target.data
+    center, scale = whitening
+    dtype, dim = center.dtype, center.shape[0]
+    scale = jnp.diag(scale) if scale.ndim == 1 else scale
+    x = x.astype(dtype)
+    design = jnp.einsum("ke,nk->en", scale, x, precision="highest")
+    offset = jnp.einsum("k,nk->n", center, x, precision="highest")
+    reference = found.reference.losses
+    own = {name: jnp.asarray(values, dtype) for name, values in prior.own.items()}
+    if prior.kind is not None:
+        at_mode = prior.energy(found.whitening.center, own)
+        design = jnp.concatenate([design, scale.T], axis=1)
+        offset, reference = (
+            jnp.concatenate(pair) for pair in ((offset, center), (reference, at_mode))
+        )
+    num = -(-num_rows(x.shape[0], dim, prior) // lanes) * lanes
+
+    def padded(values: Array, before: int = 0, fill: float = 0.0) -> Array:
+        width = (before, num - before - values.shape[-1])
+        pads = [(0, 0)] * (values.ndim - 1) + [width]
+        return jnp.pad(values, pads, constant_values=fill)
+
+    label = y.astype(jnp.int32) if y.dtype == bool else y
+    # Any valid parameter will do on rows that are not the prior's.
+    own = {name: padded(values, x.shape[0], 1.0) for name, values in own.items()}
+    return Rows(padded(design), padded(offset), padded(label), padded(reference), own)
 
 
 def last_round(kernel: HMC, target: Target, found: Location) -> LastRound:

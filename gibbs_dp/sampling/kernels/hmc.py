@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import (
     ChainState,
@@ -16,12 +17,84 @@ from gibbs_dp.sampling.kernels.base import (
     Potential,
     StepInfo,
     Tuning,
+    evaluate,
     metropolis,
 )
-from gibbs_dp.sampling.kernels.integrators import INTEGRATORS, Integrator, split
-from gibbs_dp.sampling.noise import normals_and_uniforms
-from gibbs_dp.sampling.shells import spread_radii
+from gibbs_dp.sampling.rejection import normals_and_uniforms, spread_radii
 from gibbs_dp.sampling.traits import Traits
+
+# Reversible, volume preserving integrators of Hamilton's equations with unit mass.
+
+Vector = Float[Array, " dim"]
+Integrator = Callable[
+    [ChainState, Vector, Potential, Float[Array, ""], Int[Array, ""] | int],
+    tuple[ChainState, Vector, Vector],
+]
+
+
+def leapfrog(
+    state: ChainState,
+    momentum: Vector,
+    potential: Potential,
+    size: Float[Array, ""],
+    num_leapfrog: Int[Array, ""] | int,
+) -> tuple[ChainState, Vector, Vector]:
+    """Kicks by the gradient, and straight drifts between.
+
+    Returns
+    -------
+    end, last, first
+        Where the trajectory ends, with what momentum, and the momentum it began with, read back
+        from the loop's start, which is in memory: XLA would compute the noise again.
+    """
+    kick = 0.5 * size * state.gradient
+    half = momentum - kick
+    gradient_of = jax.grad(potential)
+
+    def one(_: Array, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+        position, half = carry
+        return position + size * half, half - size * gradient_of(position + size * half)
+
+    # The half kick is followed by num_leapfrog - 1 (drift, full kick), a drift and the last half
+    # kick: the potential's value is needed only once, at the end.
+    position, last = jax.lax.fori_loop(0, num_leapfrog - 1, one, (state.position, half))
+    end = evaluate(position + size * last, potential)
+    return end, last - 0.5 * size * end.gradient, half + kick
+
+
+def split(
+    state: ChainState,
+    momentum: Vector,
+    potential: Potential,
+    angle: Float[Array, ""],
+    num_leapfrog: Int[Array, ""] | int,
+) -> tuple[ChainState, Vector, Vector]:
+    """Rotations by ``angle``, and kicks by what the gradient has beyond a Gaussian's between.
+
+    The potential is ``|v|^2 / 2`` plus a residual (Shahbaba, Lan, Johnson & Neal 2014, section
+    3.1). The flow of the first part is a rotation of position and momentum, without error; the
+    residual's gradient is ``grad U(v) - v``. Exact on a standard Gaussian, and close to it the
+    error is that of the residual alone. Returns what :func:`leapfrog` returns.
+    """
+    kick = 0.5 * angle * (state.gradient - state.position)
+    kicked = momentum - kick
+    gradient_of = jax.grad(potential)
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+
+    def rotate(position: Vector, momentum: Vector) -> tuple[Vector, Vector]:
+        return cos * position + sin * momentum, cos * momentum - sin * position
+
+    def one(_: Array, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+        position, momentum = rotate(*carry)
+        return position, momentum - angle * (gradient_of(position) - position)
+
+    position, last = rotate(*jax.lax.fori_loop(0, num_leapfrog - 1, one, (state.position, kicked)))
+    end = evaluate(position, potential)
+    return end, last - 0.5 * angle * (end.gradient - end.position), kicked + kick
+
+
+INTEGRATORS: dict[str, Integrator] = {"leapfrog": leapfrog, "split": split}
+
 
 # Acceptance around a Gaussian fit above which a share of the steps and a shorter burn-in do: on a
 # Gaussian posterior, and on one so close to it that no test here found a bias with 4 steps.
@@ -181,7 +254,7 @@ class HMC(Kernel):
         """One transition of every chain of one posterior, their momenta of all lengths.
 
         By itself each chain does what :meth:`step` does. Together the momenta's lengths cover
-        their law evenly (:func:`gibbs_dp.sampling.shells.spread_radii`), so that averages over
+        their law evenly (:func:`gibbs_dp.sampling.rejection.spread_radii`), so that averages over
         chains of what is quadratic in the parameter, as on-average KL nearly is, vary less.
         """
         normals, uniforms = noise

@@ -17,7 +17,7 @@ from gibbs_dp.sampling.kernels.base import (
     evaluate,
     metropolis,
 )
-from gibbs_dp.sampling.noise import normals_and_uniforms
+from gibbs_dp.sampling.rejection import normals_and_uniforms
 
 
 def step(

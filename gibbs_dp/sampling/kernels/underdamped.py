@@ -18,8 +18,8 @@ from gibbs_dp.sampling.kernels.base import (
     evaluate,
     metropolis,
 )
-from gibbs_dp.sampling.kernels.integrators import INTEGRATORS
-from gibbs_dp.sampling.noise import normals_and_uniforms
+from gibbs_dp.sampling.kernels.hmc import INTEGRATORS
+from gibbs_dp.sampling.rejection import normals_and_uniforms
 
 
 class UnderdampedState(NamedTuple):

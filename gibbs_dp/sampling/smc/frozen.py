@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.sampling.kernels.base import Kernel, Tuning
-from gibbs_dp.sampling.noise import chain_keys
+from gibbs_dp.sampling.rejection import chain_keys
 from gibbs_dp.sampling.sampler import ChainDraws
 from gibbs_dp.sampling.smc.particles import (
     Landscape,

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
-from gibbs_dp.sampling.noise import step_key
+from gibbs_dp.sampling.rejection import step_key
 from gibbs_dp.sampling.smc.path import Point, log_origin
 from gibbs_dp.sampling.target import Target, Terms
 from gibbs_dp.sampling.whitening import Whitening
