@@ -59,7 +59,7 @@ def results_of(posterior, population, n, gammas, num_datasets, seed):
     api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     try:
         kwargs = {"num_information": 0, "progress": False, "key": seed}
-        gdp.audit(posterior, population, n, gammas, num_datasets, **kwargs)
+        gdp.audit(posterior, population, n, gammas, num_datasets=num_datasets, **kwargs)
     finally:
         api.run_sweep = sweep
     return [track.result() for track in found[0]]

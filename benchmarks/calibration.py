@@ -148,9 +148,15 @@ def ranks_of_engine(model, num_datasets, seed):
     api.others = lambda *a: (*others(*a), Ranks())
     try:
         report = gdp.audit(
-            posterior, population, n, [GAMMA], num_datasets, key=seed, num_information=0,
+            posterior,
+            population,
+            n,
+            [GAMMA],
+            num_datasets=num_datasets,
+            key=seed,
+            num_information=0,
             progress=False,
-        )  # fmt: skip
+        )
     finally:
         api.run_sweep, api.others = sweep, others
     result = found[-1][0].result()

@@ -54,7 +54,7 @@ def tracks_of(law, kls, num_datasets, seed):
             lambda key, n: law(key, (n, 1)),
             N,
             [N * kl for kl in kls],
-            num_datasets,
+            num_datasets=num_datasets,
             key=seed,
             num_information=0,
             progress=False,

@@ -41,7 +41,7 @@ def main():
             population,
             N,
             [1.0],
-            datasets,
+            num_datasets=datasets,
             key=key,
             estimator="one-sided",
             num_information=0,

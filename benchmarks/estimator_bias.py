@@ -40,7 +40,7 @@ def rows_of(estimator: str, shape: str, num_datasets: int, seed: int) -> list[di
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     chains, draws = SHAPES[shape]
     report = gdp.audit(
-        posterior, population, N, [N * kl for kl in KLS], num_datasets, key=seed,
+        posterior, population, N, [N * kl for kl in KLS], num_datasets=num_datasets, key=seed,
         num_chains=chains, num_samples=draws, estimator=estimator, num_information=0,
         attack=estimator == "auto", progress=False,
     )  # fmt: skip

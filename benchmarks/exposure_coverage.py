@@ -82,7 +82,7 @@ def results_of(problem, num_datasets, seed):
             gdp.populations.Table(rows),
             n,
             GAMMAS,
-            num_datasets,
+            num_datasets=num_datasets,
             num_ghosts=16,
             key=seed,
             kernel=kernel,

@@ -74,7 +74,7 @@ def private_mean():
 def audit(posterior, examples, n, num_datasets, gammas=(1.0,), num_information=0, **more):
     """Audit without progress, and without mutual information unless it is asked for."""
     return gdp.audit(
-        posterior, examples, n, list(gammas), num_datasets,
+        posterior, examples, n, list(gammas), num_datasets=num_datasets,
         num_information=num_information, progress=False, **more,
     )  # fmt: skip
 

@@ -115,9 +115,16 @@ def problems():
 
     def of_finite(seed):
         return gdp.audit(
-            finite, population, N, GAMMAS, DATASETS, key=seed, kernel=grid, information=NAMES,
+            finite,
+            population,
+            N,
+            GAMMAS,
+            num_datasets=DATASETS,
+            key=seed,
+            kernel=grid,
+            information=NAMES,
             progress=False,
-        )  # fmt: skip
+        )
 
     mean = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
 
@@ -126,7 +133,14 @@ def problems():
 
     def of_gaussian(seed):
         return gdp.audit(
-            mean, normals, GAUSSIAN_N, [1.0], DATASETS, key=seed, information=NAMES, progress=False
+            mean,
+            normals,
+            GAUSSIAN_N,
+            [1.0],
+            num_datasets=DATASETS,
+            key=seed,
+            information=NAMES,
+            progress=False,
         )
 
     yield "finite", of_finite, GAMMAS, [finite_truth(g) for g in GAMMAS]

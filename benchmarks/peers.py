@@ -172,7 +172,7 @@ def timed_audit(problem, count, key):
         problem.population,
         problem.n,
         [problem.gamma],
-        count,
+        num_datasets=count,
         num_ghosts=problem.num_ghosts,
         key=key,
         num_information=0,

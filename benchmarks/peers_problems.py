@@ -87,9 +87,17 @@ def logistic():
 
     def truth():
         report = gdp.audit(
-            posterior, examples, 200, [1.0], 65_536, key=99, num_warmup=64, num_samples=16,
-            num_information=0, progress=False,
-        )  # fmt: skip
+            posterior,
+            examples,
+            200,
+            [1.0],
+            num_datasets=65_536,
+            key=99,
+            num_warmup=64,
+            num_samples=16,
+            num_information=0,
+            progress=False,
+        )
         return report["on_average_kl"][0], report["on_average_kl_se"][0]
 
     return Case("logistic regression", posterior, examples, 200, 1.0, truth)

@@ -57,7 +57,7 @@ def last_block(case):
             case.population,
             case.n,
             [case.gamma],
-            64,
+            num_datasets=64,
             num_ghosts=case.num_ghosts,
             num_information=0,
             progress=False,

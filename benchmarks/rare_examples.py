@@ -72,7 +72,7 @@ def audit(posterior, law, rate, size, gamma, key):
         population,
         N,
         [gamma],
-        NUM_DATASETS,
+        num_datasets=NUM_DATASETS,
         key=key,
         num_information=0,
         progress=False,

@@ -52,7 +52,7 @@ def tracks_of(target: Any, law: Law, num_datasets: int, seed: int) -> list[Track
     api.run_sweep = lambda *a: found.append(sweep(*a)) or found[-1]
     try:
         gdp.audit(
-            target, law.population, N, [N * kl for kl in KLS], num_datasets, key=seed,
+            target, law.population, N, [N * kl for kl in KLS], num_datasets=num_datasets, key=seed,
             num_information=0, progress=False,
         )  # fmt: skip
     finally:
@@ -139,9 +139,16 @@ def informed(law: Law, repeats: int, seed: int) -> dict[tuple[float, int], list[
     target = posterior()
     for i in range(repeats):
         report = gdp.audit(
-            target, law.population, N, [N * kl for kl in KLS], INFORMATION, key=seed + i,
-            num_information=INFORMATION, attack=False, progress=False,
-        )  # fmt: skip
+            target,
+            law.population,
+            N,
+            [N * kl for kl in KLS],
+            num_datasets=INFORMATION,
+            key=seed + i,
+            num_information=INFORMATION,
+            attack=False,
+            progress=False,
+        )
         for kl, row in zip(KLS, report.rows, strict=True):
             found.setdefault((kl, INFORMATION), []).append(
                 row | {"is_warned": bool(report.warnings)}

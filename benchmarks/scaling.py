@@ -55,7 +55,7 @@ def one(point):
     for key in (0, 1):
         begin = time.perf_counter()
         gdp.audit(
-            posterior, examples, point["n"], gammas, point["num_datasets"], key=key,
+            posterior, examples, point["n"], gammas, num_datasets=point["num_datasets"], key=key,
             num_information=0, progress=False,
         )  # fmt: skip
         spans.append(time.perf_counter() - begin)

@@ -44,7 +44,7 @@ def measure(num_datasets, num_turns):
     def audit(executor, count):
         begin = time.perf_counter()
         report = gdp.audit(
-            posterior, examples, N, 1.0, count, num_information=0, block_size=128,
+            posterior, examples, N, 1.0, num_datasets=count, num_information=0, block_size=128,
             executor=executor, progress=False,
         )  # fmt: skip
         return time.perf_counter() - begin, report.rows

@@ -2,10 +2,14 @@ from . import adaptive as adaptive
 from . import capacity as capacity
 from . import exact as exact
 from . import information as information
+from . import losses as losses
+from . import populations as populations
+from . import priors as priors
 from . import privacy as privacy
 from . import problems as problems
 from . import random as random
 from . import sklearn as sklearn
+from . import supports as supports
 from ._version import __version__ as __version__
 from .adaptive.thresholdout import Thresholdout as Thresholdout
 from .auditing import AuditIncomplete as AuditIncomplete
@@ -24,10 +28,6 @@ from .certificates import certify as certify
 from .model import Domain as Domain
 from .model import Flat as Flat
 from .model import GibbsPosterior as GibbsPosterior
-from .model import losses as losses
-from .model import populations as populations
-from .model import priors as priors
-from .model import supports as supports
 from .model import temper as temper
 from .one_dataset import OneDatasetReport as OneDatasetReport
 from .one_dataset import audit_inference_data as audit_inference_data

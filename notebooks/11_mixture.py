@@ -129,7 +129,7 @@ reports = {
         population,
         problem.n,
         gammas,
-        num_datasets,
+        num_datasets=num_datasets,
         kernel=kernel,
         num_information=0,
         progress=False,

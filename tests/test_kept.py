@@ -60,7 +60,7 @@ def audited(loss, **settings):
     as_new()
     posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 2.0))
     given = {"num_information": 0, "progress": False, "key": 3} | settings
-    return gdp.audit(posterior, examples, 10, [0.5, 2.0], 64, **given).rows
+    return gdp.audit(posterior, examples, 10, [0.5, 2.0], num_datasets=64, **given).rows
 
 
 def programs(place):

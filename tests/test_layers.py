@@ -8,8 +8,9 @@ from pathlib import Path
 import gibbs_dp
 
 ROOT = Path(gibbs_dp.__file__).parent
-# Files beside the rooms, which any of them may use, or which use them all.
-LOW, TOP = {"_version", "_source", "_options", "_cautions", "_extras", "random"}, {"__init__"}
+# Files beside the rooms, which any of them may use, or which use them all: the door.
+LOW = {"_version", "_source", "_options", "_cautions", "_extras", "random"}
+TOP = {"__init__", "losses", "populations", "priors", "supports"}
 
 
 def rooms():

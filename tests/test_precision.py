@@ -68,7 +68,7 @@ def traced(monkeypatch):
 
     def of(posterior, population, n, **settings):
         with pytest.raises(Traced):
-            gdp.audit(posterior, population, n, [1.0], 64, progress=False, **settings)
+            gdp.audit(posterior, population, n, [1.0], num_datasets=64, progress=False, **settings)
         return found[-1]
 
     return of

@@ -100,7 +100,7 @@ def test_an_audit_on_the_same_lattice_agrees(cases, name, gamma, num):
         case.population,
         case.n,
         [gamma],
-        count,
+        num_datasets=count,
         num_ghosts=cases.GHOSTS,
         kernel=grid,
         num_information=0,

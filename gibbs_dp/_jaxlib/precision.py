@@ -1,4 +1,4 @@
-"""How JAX computes in one thread: single or double, how exact its products, on which device.
+"""How JAX computes in one thread: precision, exactness of products and of functions, device.
 
 These settings are local to a thread, so that workers have to be given their caller's. Products of
 float32 numbers are rounded to 10 bits (TF32) by default on NVIDIA GPUs, and to 8 on TPUs: enough to

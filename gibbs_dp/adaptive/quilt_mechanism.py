@@ -1,4 +1,4 @@
-"""The Markov quilt mechanism (Song, Wang & Chaudhuri 2017) for queries of correlated rows."""
+"""The Markov quilt mechanism (Song, Wang & Chaudhuri 2017) on networks of correlated rows."""
 
 from __future__ import annotations
 

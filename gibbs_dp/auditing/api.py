@@ -115,6 +115,7 @@ def audit(
     population: HasSample | Callable[[PRNGKeyArray, int], Any],
     n: int,
     gammas: ArrayLike | float | Sequence[float],
+    *,
     num_datasets: int = 1024,
     num_ghosts: int | None = None,
     key: int | PRNGKeyArray = 0,

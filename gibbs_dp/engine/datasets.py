@@ -1,4 +1,4 @@
-"""Which dataset is number ``i``: the only place that says so."""
+"""Which dataset is number ``i``, and the examples that a population is checked with."""
 
 from __future__ import annotations
 

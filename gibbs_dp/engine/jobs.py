@@ -1,4 +1,4 @@
-"""What is to be run: blocks of posteriors, and sheets of them that are run at once."""
+"""What is asked for and what is to be run: blocks of posteriors, and sheets of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning on pilot datasets: burn-in, adaptation, control variate and estimator for one gamma."""
+"""Pilots of one gamma: burn-in, adaptation, control variate, estimator, and other modes."""
 
 from __future__ import annotations
 

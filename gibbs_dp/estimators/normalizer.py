@@ -1,4 +1,4 @@
-"""Log normalizers of posteriors by bridge sampling."""
+"""Log normalizers of posteriors: bridge sampling, Bennett, and thermodynamic integration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Risks and the generalization gap of one dataset's draws, by fresh (ghost) examples."""
+"""On-average KL of one dataset's draws: by ghosts, by both sides, and whether they agree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from jaxtyping import Array, Float
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.estimators.table_sums import Layout, Table, consistency_sums
 from gibbs_dp.information.checks import whole_arrays
-
-# Risks and the generalization gap of one dataset's draws, by fresh (ghost) examples.
 
 
 @whole_arrays

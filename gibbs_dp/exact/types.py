@@ -1,4 +1,4 @@
-"""Multinomial types: how many times each example value occurs in a dataset.
+"""Multinomial types: how often each example value occurs in a dataset, and tables of them.
 
 Anything that depends on the multiset of examples only, such as a Gibbs posterior, is a function of
 the type, of which there are ``C(n + m - 1, m - 1)`` instead of ``m^n`` ordered datasets.

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and what is said of damaged ones."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """One group of a NetCDF-4 file that another library wrote, read without running anything of it.
 
 Such files are compressed legally, in chunks, so the rule of :mod:`gibbs_dp.io.netcdf`, no more
-bytes than the file has, cannot hold. Here an array may take 256 times the bytes that are stored of it,
-which deflate hardly reaches for numbers of any use; it must lie in the file, and pass through no
-filters but HDF5's own. Only the group that is asked for is read.
+bytes than the file has, cannot hold. Here an array may take 256 times the bytes that are stored of
+it, which deflate hardly reaches for numbers of any use; it must lie in the file, and pass through
+no filters but HDF5's own. Only the group that is asked for is read.
 """
 
 from __future__ import annotations

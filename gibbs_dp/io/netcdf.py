@@ -1,4 +1,4 @@
-"""NetCDF through xarray and h5netcdf: arrays and JSON text, nothing that executes."""
+"""NetCDF and HDF5: arrays and JSON text, nothing that executes."""
 
 from __future__ import annotations
 

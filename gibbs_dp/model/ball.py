@@ -1,4 +1,4 @@
-"""The Euclidean ball, and the chart under which its flat law is a standard normal."""
+"""The Euclidean ball: its chart, and normal laws cut off at its edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ticks of logarithmic axes."""
+"""Axes: ticks of logarithms, legends, and labels that keep apart."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-
-# Ticks of logarithmic axes.
 
 # Below so many decades, powers of ten alone are too few ticks.
 FEW_DECADES = 1.7

@@ -1,4 +1,4 @@
-"""The style of all pictures, and its colours."""
+"""Pictures: their style, the file they are saved in, and how pages hold them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-# The style of all pictures, and its colours.
 
 # Okabe-Ito.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"

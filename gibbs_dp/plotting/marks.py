@@ -1,4 +1,4 @@
-"""Marks of numbers that are less than they seem, or have no place on the axes."""
+"""Marks of estimates: error bars, and numbers that are less than they seem."""
 
 from __future__ import annotations
 

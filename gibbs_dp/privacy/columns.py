@@ -1,4 +1,4 @@
-"""Declared columns of a private table: how one cell becomes numbers, whatever it holds."""
+"""Declared columns of a private table, dates among them: how one cell becomes numbers."""
 
 from __future__ import annotations
 

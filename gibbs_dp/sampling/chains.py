@@ -1,4 +1,4 @@
-"""What all chains of one dataset share: mode, whitening, starts, and how draws are judged."""
+"""Chains of one dataset: mode, whitening, starts, the walk, and how draws are judged."""
 
 from __future__ import annotations
 

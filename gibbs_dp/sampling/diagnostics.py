@@ -1,4 +1,4 @@
-"""What one dataset's chains contribute to diagnostics pooled over datasets."""
+"""What one dataset's chains tell of their mixing, and chains that are copies."""
 
 from __future__ import annotations
 

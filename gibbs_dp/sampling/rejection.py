@@ -1,4 +1,4 @@
-"""Rejection from a Gaussian envelope, for strongly log-concave posteriors of few parameters.
+"""Exact draws by rejection from a Gaussian envelope: noise by bits, and shells of a ball.
 
 Proposals with tiny acceptance probabilities come by the million, so the noise has to be right far
 out: a uniform number of 23 bits is 0 once in 8 million times, and would accept anything.

@@ -185,10 +185,9 @@ def test_draws_of_one_posterior_are_the_same_with_static_counts(monkeypatch):
 @pytest.mark.trust
 def test_exact_sums_and_added_datasets_too(wide):
     lattice = gdp.Grid(low=-2.0, high=2.0, num_points=64)
-    asked = (*ASKED, 256)
     settings = {"kernel": lattice, "num_information": 0, "rel_error": 0.03, "progress": False}
-    settings["block_size"] = 64
-    same(gdp.audit(*asked, **settings), wide(*asked, **settings))
+    settings |= {"num_datasets": 256, "block_size": 64}
+    same(gdp.audit(*ASKED, **settings), wide(*ASKED, **settings))
 
 
 @pytest.mark.trust

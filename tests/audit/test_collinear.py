@@ -57,7 +57,9 @@ def exact(num_datasets, seed):
 def test_an_audit_of_collinear_columns_is_right():
     """Limits of 4 standard errors: one good audit in 5,000 fails one of the three."""
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.real(3)))
-    report = gdp.audit(posterior, population, NUM, GAMMA, DATASETS, key=11, progress=False)
+    report = gdp.audit(
+        posterior, population, NUM, GAMMA, num_datasets=DATASETS, key=11, progress=False
+    )
     assert not report.warnings
     row = report.to_dataframe().iloc[0]
     assert row["failed_datasets"] == 0

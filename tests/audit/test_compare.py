@@ -143,7 +143,13 @@ def test_audits_of_the_same_datasets_are_paired_and_survive_saving(tmp_path):
     reports = {}
     for name, warmup in (("short", 16), ("long", 23)):
         report = gdp.audit(
-            gaussian_mean(1), gaussian_examples(1), 20, [1.0], 256, num_warmup=warmup, **QUICK
+            gaussian_mean(1),
+            gaussian_examples(1),
+            20,
+            [1.0],
+            num_datasets=256,
+            num_warmup=warmup,
+            **QUICK,
         )
         np.testing.assert_allclose(
             np.mean(report.per_dataset[0]["on_average_kl"]), report["on_average_kl"][0]

@@ -24,11 +24,11 @@ def test_a_grid_of_gammas_traces_the_sweep_once(counted):
     posterior, calls = counted
     gammas = np.geomspace(1e-3, 0.1, 6)  # one plan: small enough for the one-sided estimator
     population = gaussian_examples(1)
-    gdp.audit(posterior, population, 10, gammas[:1], 64, progress=False)
+    gdp.audit(posterior, population, 10, gammas[:1], num_datasets=64, progress=False)
     first = len(calls)
     optimum_and_check = _traces_outside_the_sweep(posterior, calls, population)
     before = len(calls)
-    gdp.audit(posterior, population, 10, gammas, 64, key=1, progress=False)
+    gdp.audit(posterior, population, 10, gammas, num_datasets=64, key=1, progress=False)
     assert len(calls) - before == optimum_and_check
     assert first > optimum_and_check
 
@@ -36,7 +36,7 @@ def test_a_grid_of_gammas_traces_the_sweep_once(counted):
 def _traces_outside_the_sweep(posterior, calls, population):
     """Traces of one repeated audit: its argument check and optimum, nothing of the sweep."""
     before = len(calls)
-    gdp.audit(posterior, population, 10, [0.05], 64, progress=False)
+    gdp.audit(posterior, population, 10, [0.05], num_datasets=64, progress=False)
     return len(calls) - before
 
 
@@ -46,11 +46,11 @@ def test_a_new_table_of_the_same_shape_compiles_nothing(counted):
     tables = [
         gdp.populations.Table(np.random.default_rng(i).normal(size=(30, 1))) for i in range(3)
     ]
-    gdp.audit(posterior, tables[0], 10, [0.05], 64, progress=False)
+    gdp.audit(posterior, tables[0], 10, [0.05], num_datasets=64, progress=False)
     repeated = []
     for table in tables[1:]:
         before = len(calls)
-        gdp.audit(posterior, table, 10, [0.05], 64, progress=False)
+        gdp.audit(posterior, table, 10, [0.05], num_datasets=64, progress=False)
         repeated.append(len(calls) - before)
     assert repeated[0] == repeated[1]
     assert repeated[0] == _traces_outside_the_sweep(posterior, calls, tables[0])

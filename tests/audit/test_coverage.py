@@ -48,7 +48,7 @@ def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
         population,
         20,
         gammas,
-        REPEATS * DATASETS,
+        num_datasets=REPEATS * DATASETS,
         key=1000,
         num_information=0,
         progress=False,

@@ -29,7 +29,7 @@ def autoregression(key, n):
 def test_replacing_the_whole_dataset_matches_the_closed_form():
     # Posterior N(mean(z), 1/(n gamma)): E KL of two independent datasets is n gamma Var(mean(z)).
     report = gdp.audit(
-        gaussian_mean(1), gdp.populations.Dependent(autoregression), N, [GAMMA], 1024,
+        gaussian_mean(1), gdp.populations.Dependent(autoregression), N, [GAMMA], num_datasets=1024,
         group_size=N, **QUICK,
     )  # fmt: skip
     lags = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))
@@ -52,7 +52,7 @@ def test_a_markov_chain_on_a_finite_class_matches_enumeration():
     n, theta, gammas = 5, np.array([0.0, 0.25, 0.5, 1.0]), [0.3, 2.0]
     posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
     report = gdp.audit(
-        posterior, gdp.populations.Dependent(two_states), n, gammas, 4096,
+        posterior, gdp.populations.Dependent(two_states), n, gammas, num_datasets=4096,
         group_size=n, kernel=gdp.Grid(theta), **QUICK,
     )  # fmt: skip
     law = dependent.markov_chain_probs([0.7, 0.3], [[0.9, 0.1], [0.1, 0.9]], n)
@@ -82,7 +82,7 @@ def test_a_gaussian_process_matches_its_closed_form():
         return jnp.asarray(root, float) @ jax.random.normal(key, (n, 2))
 
     report = gdp.audit(
-        gaussian_mean(2, 0.7), gdp.populations.Dependent(path), N, [0.02, GAMMA], 2048,
+        gaussian_mean(2, 0.7), gdp.populations.Dependent(path), N, [0.02, GAMMA], num_datasets=2048,
         group_size=N, **QUICK,
     )  # fmt: skip
     assert report.warnings == ()

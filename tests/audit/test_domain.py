@@ -13,7 +13,13 @@ KIND = "[outside-domain]"
 
 def audit(population, domain, posterior=None):
     return gdp.audit(
-        posterior or linear_regression(2.0), population, 20, [0.5], 64, domain=domain, **QUICK
+        posterior or linear_regression(2.0),
+        population,
+        20,
+        [0.5],
+        num_datasets=64,
+        domain=domain,
+        **QUICK,
     )
 
 

@@ -32,7 +32,7 @@ def finite():
         gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(-0.1, 1.1, 1))
     )
     return gdp.audit(
-        posterior, gdp.populations.Finite(Z[:, None], PROBS), 4, [0.4, 2.0, 6.0], 256,
+        posterior, gdp.populations.Finite(Z[:, None], PROBS), 4, [0.4, 2.0, 6.0], num_datasets=256,
         kernel=gdp.Grid(THETA[:, None]), domain=gdp.Domain(x_bound=1.0), information=NAMES,
         progress=False,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_generalization_is_within_every_bound(finite):
 @pytest.mark.trust
 def test_a_gaussian_mean_has_its_closed_forms():
     report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), 30, [1.0], 256,
+        gaussian_mean(1), gaussian_examples(1), 30, [1.0], num_datasets=256,
         information=("alpha", "tv", "membership", "conditional"), progress=False,
     )  # fmt: skip
     assert "mutual_information_lower" not in report.columns
@@ -94,9 +94,15 @@ def test_dependent_examples_have_no_membership():
         prior=gdp.Flat(gdp.supports.box(-0.1, 1.1)),
     )
     report = gdp.audit(
-        posterior, gdp.populations.Finite(Z, PROBS), 4, [1.0], 32, kernel=gdp.Grid(THETA),
-        information=("membership", "conditional"), progress=False,
-    )  # fmt: skip
+        posterior,
+        gdp.populations.Finite(Z, PROBS),
+        4,
+        [1.0],
+        num_datasets=32,
+        kernel=gdp.Grid(THETA),
+        information=("membership", "conditional"),
+        progress=False,
+    )
     assert not [c for c in report.columns if c.startswith("membership")]
     assert [note for note in report.notes if note.startswith("membership is absent")]
     assert report["conditional_information_upper"][0] > 0
@@ -105,7 +111,13 @@ def test_dependent_examples_have_no_membership():
 @pytest.mark.trust
 def test_nothing_asked_for_is_nothing_found():
     report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), 20, [0.5], 32, information=(), progress=False
+        gaussian_mean(1),
+        gaussian_examples(1),
+        20,
+        [0.5],
+        num_datasets=32,
+        information=(),
+        progress=False,
     )
     assert report.settings["num_information"] == 0
     assert not [c for c in report.columns if "information" in c]

@@ -36,7 +36,7 @@ def finite_report():
         population,
         4,
         GAMMAS,
-        4096,
+        num_datasets=4096,
         kernel=gdp.Grid(THETA),
         num_information=0,
         progress=False,
@@ -72,7 +72,7 @@ def test_private_median_by_the_exponential_mechanism():
         population,
         6,
         [0.5, 2.0],
-        4096,
+        num_datasets=4096,
         kernel=gdp.Grid(THETA),
         num_information=0,
         progress=False,
@@ -90,7 +90,7 @@ def test_private_selection_of_the_commonest_value():
         lambda t, z: jnp.where(t == z, 0.0, 1.0), gdp.Flat(gdp.supports.real())
     )
     report = gdp.audit(
-        posterior, gdp.populations.Finite(votes, probs), 5, [eps / 2], 4096,
+        posterior, gdp.populations.Finite(votes, probs), 5, [eps / 2], num_datasets=4096,
         kernel=gdp.Grid(votes), **QUICK,
     )  # fmt: skip
     count = np.eye(3)[gdp.exact.ordered_datasets(5, 3)].sum(axis=1)
@@ -134,7 +134,7 @@ def test_a_poor_lattice_is_noticed():
         gaussian_examples(1),
         20,
         [100.0],
-        64,
+        num_datasets=64,
         kernel=coarse,
         num_information=0,
         progress=False,

@@ -46,7 +46,12 @@ def others(report):
 def test_closed_form_lies_between_close_bounds(dim, scale):
     n, gammas = 100, [0.01, 1.0, 100.0]
     report = gdp.audit(
-        gaussian_mean(dim, scale), gaussian_examples(dim), n, gammas, 512, progress=False
+        gaussian_mean(dim, scale),
+        gaussian_examples(dim),
+        n,
+        gammas,
+        num_datasets=512,
+        progress=False,
     )
     variance = np.inf if scale is None else scale**2
     exact = [closed_form.gaussian_mean(g, n, dim, 1.0, variance) for g in gammas]
@@ -75,9 +80,16 @@ def test_finite_class_matches_the_oracle():
     probs, gammas, n = np.array([0.5, 0.3, 0.2]), [0.2, 1.0, 3.0], 4
     posterior = gdp.GibbsPosterior(lambda t, x: (t - x) ** 2, gdp.Flat(gdp.supports.real()))
     report = gdp.audit(
-        posterior, gdp.populations.Finite(z, probs), n, gammas, 2048, num_information=1024,
-        kernel=gdp.Grid(theta), sigma=0.5, progress=False,
-    )  # fmt: skip
+        posterior,
+        gdp.populations.Finite(z, probs),
+        n,
+        gammas,
+        num_datasets=2048,
+        num_information=1024,
+        kernel=gdp.Grid(theta),
+        sigma=0.5,
+        progress=False,
+    )
     problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
     exact = [problem.quantities(g, n, beta=0.05) for g in gammas]
     assert contains(report, [e["mutual_information"] for e in exact]).all()
@@ -98,7 +110,7 @@ def test_a_finite_class_whose_posteriors_sit_on_single_candidates():
     theta, z, probs = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
     posterior = gdp.GibbsPosterior(lambda t, x: (t - x) ** 2, gdp.Flat(gdp.supports.real()))
     report = gdp.audit(
-        posterior, gdp.populations.Finite(z, probs), 10, [5.0, 50.0], 512,
+        posterior, gdp.populations.Finite(z, probs), 10, [5.0, 50.0], num_datasets=512,
         kernel=gdp.Grid(theta), progress=False,
     )  # fmt: skip
     problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
@@ -119,7 +131,7 @@ def cold_finite_class():
 
     def run():
         return gdp.audit(
-            posterior, population, 10, gammas, 1024, kernel=gdp.Grid(theta), sigma=0.5,
+            posterior, population, 10, gammas, num_datasets=1024, kernel=gdp.Grid(theta), sigma=0.5,
             progress=False,
         )  # fmt: skip
 
@@ -165,7 +177,9 @@ def test_swaps_add_up_where_products_underflow():
 def test_structured_loss_against_quadrature():
     # theta = mean + Laplace(1 / gamma): I is the entropy of the sum minus that of the noise.
     n, gammas = 100, [1.0, 10.0, 100.0]
-    report = gdp.audit(private_mean(), truncated_normals, n, gammas, 512, progress=False)
+    report = gdp.audit(
+        private_mean(), truncated_normals, n, gammas, num_datasets=512, progress=False
+    )
     spread = np.sqrt(stats.truncnorm.var(-2, 2) / n)
     truth = []
     for gamma in gammas:
@@ -196,7 +210,7 @@ def test_structured_loss_against_quadrature():
 )  # fmt: skip
 def test_regressions_keep_their_bounds_in_order(posterior, population, gammas, monkeypatch):
     tracks = _captured(monkeypatch)
-    report = gdp.audit(posterior, population, 50, gammas, 512, progress=False)
+    report = gdp.audit(posterior, population, 50, gammas, num_datasets=512, progress=False)
     low, high = report["mutual_information_lower"], report["mutual_information_upper"]
     error = np.hypot(report["mutual_information_lower_se"], report["mutual_information_upper_se"])
     assert (low <= high + 3 * error).all()
@@ -250,7 +264,9 @@ def _normalizer_errors(track, posterior, population, n, count):
 
 @pytest.mark.trust
 def test_too_few_datasets_for_the_information_are_noticed():
-    report = gdp.audit(gaussian_mean(3), gaussian_examples(3), 20, [1.0, 100.0], 64, progress=False)
+    report = gdp.audit(
+        gaussian_mean(3), gaussian_examples(3), 20, [1.0, 100.0], num_datasets=64, progress=False
+    )
     hit = [w for w in report.warnings if "ceiling" in w]
     assert len(hit) == 1
     assert hit[0].startswith("gamma=100")
@@ -265,7 +281,7 @@ def test_a_missed_mode_is_noticed_by_integration():
     )
     gammas = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
     report = gdp.audit(
-        two_modes, lambda key, n: 2.0 + jax.random.normal(key, (n,)), 20, gammas, 128,
+        two_modes, lambda key, n: 2.0 + jax.random.normal(key, (n,)), 20, gammas, num_datasets=128,
         num_warmup=64, progress=False,
     )  # fmt: skip
     last = [w for w in report.warnings if w.startswith("gamma=1:")]
@@ -274,13 +290,13 @@ def test_a_missed_mode_is_noticed_by_integration():
 
 @pytest.mark.trust
 def test_blocks_and_statistics_change_nothing(monkeypatch):
-    problem = (gaussian_mean(2), gaussian_examples(2), 20, [0.1, 1.0], 100)
-    whole = gdp.audit(*problem, progress=False)
+    problem = (gaussian_mean(2), gaussian_examples(2), 20, [0.1, 1.0])
+    whole = gdp.audit(*problem, num_datasets=100, progress=False)
     monkeypatch.setattr(comparison, "MAX_ENTRIES", 4096)
     monkeypatch.setattr(tables, "has_statistics", lambda posterior: False)
     look_at = program(tables._look_at, ("posterior", "plan"), "cpu")
     look_at.jitted.clear_cache()  # traced again, without statistics
-    parts = gdp.audit(*problem, progress=False)
+    parts = gdp.audit(*problem, num_datasets=100, progress=False)
     for name in whole.columns:
         if "information" in name and not name.endswith("from"):
             np.testing.assert_allclose(parts[name], whole[name], rtol=2e-3, atol=1e-5)
@@ -289,7 +305,9 @@ def test_blocks_and_statistics_change_nothing(monkeypatch):
 
 @pytest.mark.trust
 def test_gamma_zero_has_no_information():
-    report = gdp.audit(gaussian_mean(1, 1.0), gaussian_examples(1), 5, [0.0], 64, progress=False)
+    report = gdp.audit(
+        gaussian_mean(1, 1.0), gaussian_examples(1), 5, [0.0], num_datasets=64, progress=False
+    )
     assert abs(report["mutual_information_lower"][0]) < 1e-4
     assert abs(report["mutual_information_upper"][0]) < 1e-2
     assert "generalization_lower" not in report.columns
@@ -323,13 +341,23 @@ def test_sigma_comes_from_where_it_says():
 )
 def test_bad_input(settings, message):
     with pytest.raises(ValueError, match=message):
-        gdp.audit(gaussian_mean(1), gaussian_examples(1), 5, [1.0], 64, progress=False, **settings)
+        gdp.audit(
+            gaussian_mean(1),
+            gaussian_examples(1),
+            5,
+            [1.0],
+            num_datasets=64,
+            progress=False,
+            **settings,
+        )
 
 
 @pytest.mark.trust
 @pytest.mark.parametrize("dtype", ["float64"], indirect=True)
 def test_double_precision(dtype):
     # Quadratic losses are compared by two matrix products, whose result is of the caller's type.
-    report = gdp.audit(gaussian_mean(2), gaussian_examples(2), 20, [1.0], 64, progress=False)
+    report = gdp.audit(
+        gaussian_mean(2), gaussian_examples(2), 20, [1.0], num_datasets=64, progress=False
+    )
     assert report.settings["dtype"] == dtype
     assert contains(report, closed_form.gaussian_mean(1.0, 20, 2, 1.0, np.inf).mutual_information)

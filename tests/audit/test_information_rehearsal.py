@@ -47,7 +47,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
     posterior = gaussian_mean(1)
     for key, expected in ((0, 2), (1, 3)):  # the rehearsal's and the comparison's; the latter's
         report = gdp.audit(
-            posterior, gaussian_examples(1), 8, [0.5], 64, num_information=64, key=key,
+            posterior, gaussian_examples(1), 8, [0.5], num_datasets=64, num_information=64, key=key,
             progress=False,
         )  # fmt: skip
         assert len(looks) == expected
@@ -64,6 +64,12 @@ def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
     begun = []
     monkeypatch.setattr(quantity, "Shared", lambda *a: begun.append(1))
     gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), 20, [0.5], 32, num_information=0, progress=False
+        gaussian_mean(1),
+        gaussian_examples(1),
+        20,
+        [0.5],
+        num_datasets=32,
+        num_information=0,
+        progress=False,
     )
     assert not begun

@@ -17,7 +17,7 @@ N = 12
 
 @pytest.fixture(scope="module")
 def single():
-    return gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], 512, **QUICK)
+    return gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], num_datasets=512, **QUICK)
 
 
 @pytest.mark.trust
@@ -29,7 +29,7 @@ def test_replacing_k_examples_costs_k_times_as_much(single, group_size):
         gaussian_examples(1),
         N,
         [0.1],
-        512,
+        num_datasets=512,
         group_size=group_size,
         num_information=0,
         progress=False,
@@ -50,7 +50,7 @@ def test_a_structured_sum_is_the_sum_loss(single):
         total_loss=lambda theta, z: jnp.sum(loss.batch(theta, z)),
         prior=gdp.Flat(gdp.supports.real(1)),
     )
-    report = gdp.audit(structured, gaussian_examples(1), N, [0.1], 512, **QUICK)
+    report = gdp.audit(structured, gaussian_examples(1), N, [0.1], num_datasets=512, **QUICK)
     for name in ("on_average_kl", "on_average_kl_ghost", "generalization_error"):
         error = np.hypot(report[f"{name}_se"], single[f"{name}_se"])
         assert (np.abs(report[name] - single[name]) < 4 * error).all()
@@ -69,7 +69,7 @@ def test_block_size_changes_nothing_but_rounding(single, block_size, cached, mon
         gaussian_examples(1),
         N,
         [0.1],
-        512,
+        num_datasets=512,
         block_size=block_size,
         num_information=0,
         progress=False,
@@ -136,7 +136,7 @@ def test_rel_error_adds_datasets_until_met():
         gaussian_examples(1),
         N,
         [0.1],
-        64,
+        num_datasets=64,
         rel_error=0.03,
         num_information=0,
         progress=False,
@@ -152,7 +152,7 @@ def test_gamma_zero_is_the_prior():
         gaussian_examples(1),
         N,
         [0.0],
-        256,
+        num_datasets=256,
         num_information=0,
         progress=False,
     )

@@ -83,7 +83,7 @@ def test_audits_of_more_examples_than_are_looked_at_keep_to_the_truth(monkeypatc
         population,
         40,
         [0.3],
-        512,
+        num_datasets=512,
         num_information=0,
         progress=False,
         estimator="one-sided",

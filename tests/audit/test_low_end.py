@@ -13,7 +13,12 @@ from gibbs_dp.quantities.on_average_kl.warnings import KLRow, kl_warnings
 @pytest.mark.trust
 def test_cauchy_examples():
     report = gdp.audit(
-        gaussian_mean(1), lambda key, n: jax.random.cauchy(key, (n, 1)), 20, [1.0], 128, **QUICK
+        gaussian_mean(1),
+        lambda key, n: jax.random.cauchy(key, (n, 1)),
+        20,
+        [1.0],
+        num_datasets=128,
+        **QUICK,
     )
     (row,) = report.rows
     assert row["on_average_kl"] - 1.96 * row["on_average_kl_se"] < 0 < row["on_average_kl"]

@@ -44,7 +44,13 @@ class RandomWalk(gdp.Kernel):
 @pytest.mark.trust
 def test_an_audit_follows_the_declared_target():
     report = gdp.audit(
-        gaussian_mean(2, 1.0), gaussian_examples(2), 20, [1.0], 128, kernel=RandomWalk(), **QUICK
+        gaussian_mean(2, 1.0),
+        gaussian_examples(2),
+        20,
+        [1.0],
+        num_datasets=128,
+        kernel=RandomWalk(),
+        **QUICK,
     )
     assert 0.25 < report["accept_rate"][0] < 0.4
     assert not [w for w in report.warnings if w.endswith("[low-acceptance]")]

@@ -85,7 +85,7 @@ def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned)
     (chosen,), fast = tuned(posterior, logistic_examples, 100, [1.0], num_datasets=512)
     assert steps(chosen.inputs.schedule) == (2, 8)
     slow = gdp.audit(
-        posterior, logistic_examples, 100, [1.0], 512, num_ghosts=16, num_warmup=64,
+        posterior, logistic_examples, 100, [1.0], num_datasets=512, num_ghosts=16, num_warmup=64,
         kernel=gdp.HMC(integrator="leapfrog", num_leapfrog=5), **QUICK,
     )  # fmt: skip
     # The same datasets: only the chains' noise differs, at most as large as the standard error.
@@ -171,9 +171,16 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
     error = np.hypot(report["on_average_kl_se"][0], truth_se)
     assert abs(report["on_average_kl"][0] - truth) < 4 * error  # false alarm 6e-5
     forced = gdp.audit(
-        problem.posterior, problem.population, 20, [1.0], 256, num_samples=64, num_ghosts=64,
-        estimator="one-sided", **QUICK,
-    )  # fmt: skip
+        problem.posterior,
+        problem.population,
+        20,
+        [1.0],
+        num_datasets=256,
+        num_samples=64,
+        num_ghosts=64,
+        estimator="one-sided",
+        **QUICK,
+    )
     assert forced.rows[0]["tail_flag"]
     assert any("heavy tails" in warning for warning in forced.warnings)
 
@@ -182,14 +189,16 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
 def test_datasets_that_one_side_cannot_tell_are_taken_from_both(monkeypatch, tmp_path):
     # As if the pilots had happened to be 32 datasets without large pairs.
     monkeypatch.setattr(OnAverageKL, "choose", lambda *_: "one-sided")
-    asked = (gaussian_mean(1), gaussian_examples(1), 20, [0.5, 24.0], 512)
-    reports = [gdp.audit(*asked, **QUICK, store=tmp_path / "store") for _ in range(2)]
+    asked = (gaussian_mean(1), gaussian_examples(1), 20, [0.5, 24.0])
+    reports = [
+        gdp.audit(*asked, num_datasets=512, **QUICK, store=tmp_path / "store") for _ in range(2)
+    ]
     for report in reports:
         assert list(report["estimator"]) == ["one-sided", "two-sided"]
         z = (report["on_average_kl"] - report["gamma"] / 20) / report["on_average_kl_se"]
         assert np.abs(z).max() < 4  # false alarm 1e-4; one-sided it is 4% low, 3 errors
     assert reports[0].rows == reports[1].rows
-    (row,) = gdp.audit(*asked[:3], [24.0], 512, **QUICK, estimator="one-sided").rows
+    (row,) = gdp.audit(*asked[:3], [24.0], num_datasets=512, **QUICK, estimator="one-sided").rows
     assert row["estimator"] == "one-sided"  # as asked
 
 

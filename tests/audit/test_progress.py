@@ -249,7 +249,7 @@ def test_an_audit_says_that_it_compiles(terminal):
     posterior = gdp.GibbsPosterior(  # a program that no other test has compiled
         lambda theta, z: 0.51 * ((theta - z) ** 2).sum(), gdp.Flat(gdp.supports.real(1))
     )
-    gdp.audit(posterior, gaussian_examples(1), 5, [1.0], 4, num_information=0)
+    gdp.audit(posterior, gaussian_examples(1), 5, [1.0], num_datasets=4, num_information=0)
     told = screen.getvalue()
     assert re.search(r"tuning, compiling, \d+ s:", told)
     assert "sampling:" in told
@@ -260,7 +260,7 @@ def test_an_audit_says_that_it_compiles(terminal):
 
 @pytest.mark.trust
 def test_an_audit_into_a_pipe_says_its_stages(capsys):
-    gdp.audit(gaussian_mean(1), gaussian_examples(1), 20, [0.5, 1.0], 64)
+    gdp.audit(gaussian_mean(1), gaussian_examples(1), 20, [0.5, 1.0], num_datasets=64)
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "tuning 2 gammas"
     assert re.fullmatch(r"sampling \d+ blocks", told[1])

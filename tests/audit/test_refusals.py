@@ -80,7 +80,7 @@ def test_an_improper_posterior_is_refused():
         return jax.random.normal(key, (n, 3)), jnp.ones(n)
 
     with pytest.raises(gdp.ImproperPosteriorError, match=r"posterior: improper at gamma=1 .*prior"):
-        gdp.audit(posterior, examples, 2, [1.0], 64, **QUICK)
+        gdp.audit(posterior, examples, 2, [1.0], num_datasets=64, **QUICK)
 
 
 def test_a_domain_that_does_not_fit_is_refused_before_anything_is_sampled(monkeypatch):

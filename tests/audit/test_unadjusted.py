@@ -22,7 +22,14 @@ INFLATED = 1 / (1 - RELATIVE / 2)  # of a flat prior's posterior, at every gamma
 def report():
     kernel = gdp.ULA(relative_step=RELATIVE, num_steps=10)
     return gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), N, GAMMAS, 512, kernel=kernel, key=2, **QUICK
+        gaussian_mean(1),
+        gaussian_examples(1),
+        N,
+        GAMMAS,
+        num_datasets=512,
+        kernel=kernel,
+        key=2,
+        **QUICK,
     )
 
 
@@ -89,7 +96,7 @@ def test_hmc_with_five_hundred_coordinates_has_the_exact_kl():
         lambda key, n: jax.random.normal(key, (n, dim)),
         n,
         [gamma],
-        16,
+        num_datasets=16,
         num_chains=4,
         estimator="one-sided",
         **QUICK,

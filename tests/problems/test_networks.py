@@ -93,7 +93,13 @@ def test_the_audit_of_a_network_agrees_with_importance_sampling():
     problem = build_problem("neural-network", num_hidden=2, prior_scale=1.5)
     posterior, n, gamma = problem.posterior, 10, 0.2
     row = gdp.audit(
-        posterior, problem.population, n, [gamma], 64, num_information=0, progress=False
+        posterior,
+        problem.population,
+        n,
+        [gamma],
+        num_datasets=64,
+        num_information=0,
+        progress=False,
     ).rows[0]
     prior = jax.vmap(posterior.prior.initial)(jax.random.split(jax.random.key(5), 4000))
 

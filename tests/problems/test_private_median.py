@@ -33,7 +33,7 @@ def test_sampled_on_average_kl_is_that_of_quadrature():
         problem.population,
         N,
         problem.gammas,
-        DATASETS,
+        num_datasets=DATASETS,
         domain=problem.domain,
         num_information=0,
         progress=False,

@@ -36,7 +36,7 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
         problem.population,
         N,
         [0.01, 0.03],
-        DATASETS,
+        num_datasets=DATASETS,
         num_ghosts=16,
         estimator="one-sided",
         num_information=0,
@@ -70,7 +70,13 @@ def test_a_kl_of_many_nats_is_not_taken_from_one_side(p):
     # whose ratios no float32 holds: left out with these, 26.7 were reported for 35.
     problem = build_problem("random-features", num_features=p)
     report = gdp.audit(
-        problem.posterior, problem.population, N, [10.0], 64, num_information=0, progress=False
+        problem.posterior,
+        problem.population,
+        N,
+        [10.0],
+        num_datasets=64,
+        num_information=0,
+        progress=False,
     )
     # Over other datasets: errors of both, false alarm 6e-5.
     answers = experiment.exact_answers(problem, N, 10.0, 300, key=3)

@@ -1,4 +1,4 @@
-"""Gaussian mean: squared loss, Gaussian or flat prior."""
+"""Closed forms of means: Gaussian, Bernoulli, and Gaussian with correlated examples."""
 
 from __future__ import annotations
 

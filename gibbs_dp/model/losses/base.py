@@ -1,4 +1,4 @@
-"""The contract of built-in losses, and the common part of losses of a linear prediction."""
+"""The contract of losses, built-in or declared, and what linear predictions share."""
 
 from __future__ import annotations
 

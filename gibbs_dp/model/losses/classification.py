@@ -1,4 +1,4 @@
-"""Labels of classes: losses of two of them, and how labels are shown."""
+"""Losses of class labels: logistic, hinge, softmax; and how labels are told."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from gibbs_dp.model.charts import distinct_values
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import Labelled, LinearLoss, Loss, check_labelled
 from gibbs_dp.model.losses.exchange import largest_gap
-
-# Labels of classes: losses of two of them, and how labels are shown.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Half the squared Euclidean distance between a parameter and an example."""
+"""Losses of a place: half the squared distance, k-means, and the linear loss."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
 from gibbs_dp.model.losses.base import LinearLoss, Loss
-
-# Half the squared Euclidean distance between a parameter and an example.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Squared error of a linear prediction."""
+"""Losses of a prediction: squared, absolute, Huber, pinball, Gaussian, Poisson."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from gibbs_dp.model.losses.exchange import (
     largest_gap_of_squares,
     range_of_squares_on_a_line,
 )
-
-# Squared error of a linear prediction.
 
 
 @dataclass(frozen=True)

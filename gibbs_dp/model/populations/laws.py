@@ -1,4 +1,4 @@
-"""A population on finitely many example values."""
+"""Populations by their law: finitely many values, sets of unequal size, dependent examples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.examples import as_examples, num_examples
-
-# A population on finitely many example values.
 
 
 @dataclass(frozen=True, eq=False)

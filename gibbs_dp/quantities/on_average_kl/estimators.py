@@ -1,4 +1,4 @@
-"""The contract of estimators of on-average KL."""
+"""Estimators of on-average KL: their contract, all three of them, and the choice."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from gibbs_dp.engine.quantity import Column, Style
 from gibbs_dp.engine.sizes import MOST_PAIRS
 from gibbs_dp.engine.view import PairView, View
 from gibbs_dp.quantities.control import fitted_gap, shares_of_others
-
-# The contract of estimators of on-average KL.
 
 
 class Estimator:

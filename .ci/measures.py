@@ -1,0 +1,129 @@
+"""How large the house is, and how far a tiny audit walks through it.
+
+python .ci/measures.py
+"""
+
+import ast
+import inspect
+import statistics
+import subprocess
+import sys
+import tokenize
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent / "gibbs_dp"
+IGNORED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+WALK = """
+import sys, threading
+import jax
+import gibbs_dp as gdp
+seen, depth = set(), [0]
+def profile(frame, event, arg):
+    is_function = frame.f_code.co_flags & 1  # neither a module nor a class body
+    if event == "call" and is_function and frame.f_globals["__name__"].startswith("gibbs_dp"):
+        seen.add(frame.f_globals["__name__"])
+        count = 0
+        while frame:
+            count += frame.f_globals.get("__name__", "").startswith("gibbs_dp")
+            frame = frame.f_back
+        depth[0] = max(depth[0], count)
+threading.setprofile(profile)
+sys.setprofile(profile)
+posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
+def examples(key, n):
+    return jax.random.normal(key, (n, 1))
+gdp.audit(posterior, examples, 10, [1.0], num_datasets=32, progress=False)
+sys.setprofile(None)
+loaded = [m for m in sys.modules if m.startswith("gibbs_dp")]
+print(len(loaded), len(seen), depth[0])
+"""
+
+
+def code_lines(path):
+    """Lines that hold code: no comments, no docstrings, no blank ones."""
+    tree = ast.parse(path.read_text())
+    texts = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            first = body[0]
+            if isinstance(getattr(first.value, "value", None), str):
+                texts |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    found = set()
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type not in IGNORED | {tokenize.ENCODING, tokenize.ENDMARKER}:
+                found |= set(range(token.start[0], token.end[0] + 1))
+    return len(found - texts)
+
+
+@cache
+def imports():
+    """Return module -> modules that it imports, at any time."""
+    names = {".".join(p.relative_to(ROOT.parent).with_suffix("").parts): p for p in files()}
+    found = {}
+    for name, path in names.items():
+        wanted = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                wanted |= (inner & names.keys()) or ({node.module} & names.keys())
+        found[name] = wanted - {name}
+    return found
+
+
+def files():
+    """Files of the library."""
+    return sorted(ROOT.rglob("*.py"))
+
+
+def floors(room):
+    """Return the floors of a room: its longest chain of imports."""
+    inside = {
+        name: {w for w in wanted if w.startswith(f"gibbs_dp.{room}.")}
+        for name, wanted in imports().items()
+        if name.startswith(f"gibbs_dp.{room}.") and not name.endswith("__init__")
+    }
+
+    @cache
+    def height(name):
+        return 1 + max((height(w) for w in inside[name] if w in inside), default=0)
+
+    return max(map(height, inside))
+
+
+def main():
+    """Print the table."""
+    sys.path.insert(0, str(ROOT.parent))
+    import gibbs_dp
+
+    paths = files()
+    code = [code_lines(p) for p in paths]
+    lines = sum(len(p.read_text().splitlines()) for p in paths)
+    importers = [w for wanted in imports().values() for w in wanted]
+    single = sum(importers.count(name) == 1 for name in imports())
+    walk = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, check=True)
+    loaded, run, deep = walk.stdout.split()
+    engine = [p for p in paths if p.is_relative_to(ROOT / "engine")]
+    beside = [p for p in engine if p.parent == ROOT / "engine"]
+    for name, value in {
+        "files": len(paths),
+        "lines": lines,
+        "lines of code": sum(code),
+        "median lines of code a file": statistics.median(code),
+        "files under 40 lines of code": sum(c < 40 for c in code),
+        "files imported by one other": single,
+        "engine: files beside store and remote": len(beside),
+        "engine: files": len(engine),
+        "engine: floors": floors("engine"),
+        "arguments of audit": len(inspect.signature(gibbs_dp.audit).parameters),
+        "tiny audit: modules imported": loaded,
+        "tiny audit: modules run": run,
+        "tiny audit: own frames deep": deep,
+    }.items():
+        print(f"{name:40} {value}")
+
+
+if __name__ == "__main__":
+    main()

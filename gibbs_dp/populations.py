@@ -1,0 +1,27 @@
+"""Where datasets and ghost examples come from."""
+
+from gibbs_dp.model.populations import (
+    Dependent,
+    Finite,
+    HasSample,
+    Population,
+    Predictive,
+    Sampler,
+    Table,
+    as_population,
+    from_numpyro,
+    pad,
+)
+
+__all__ = [
+    "Dependent",
+    "Finite",
+    "HasSample",
+    "Population",
+    "Predictive",
+    "Sampler",
+    "Table",
+    "as_population",
+    "from_numpyro",
+    "pad",
+]
