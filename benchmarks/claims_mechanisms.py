@@ -70,8 +70,8 @@ def cases() -> Iterator[Case]:
         "one utility up and eight down by 1",
         exponential.guarantee.epsilon,
         one_by_one(exponential.release, up, down),
-        {"noise / 4": partial(quieter, selection, QUARTER)},
-        partial(quieter, selection),
+        {"noise / 4": partial(quieter, mechanisms, QUARTER)},
+        partial(quieter, mechanisms),
         scores=counted,
     )
     general = adaptive.ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
@@ -81,8 +81,8 @@ def cases() -> Iterator[Case]:
         "one value up and four down by 1",
         general.guarantee.epsilon,
         one_by_one(general.release, np.eye(5)[0], 1.0 - np.eye(5)[0]),
-        {"noise / 4": partial(quieter, selection, QUARTER)},
-        partial(quieter, selection),
+        {"noise / 4": partial(quieter, mechanisms, QUARTER)},
+        partial(quieter, mechanisms),
         scores=counted,
     )
     counts = adaptive.ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
@@ -92,8 +92,8 @@ def cases() -> Iterator[Case]:
         "a row added to four counts of five",
         counts.guarantee.epsilon,
         one_by_one(counts.release, np.zeros(5), 1.0 - np.eye(5)[0]),
-        {"noise / 4": partial(quieter, selection, QUARTER)},
-        partial(quieter, selection),
+        {"noise / 4": partial(quieter, mechanisms, QUARTER)},
+        partial(quieter, mechanisms),
         scores=counted,
     )
     yield from matrices()

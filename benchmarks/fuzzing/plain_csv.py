@@ -56,6 +56,7 @@ def read(content: bytes, name: str, options: Mapping[str, Any]) -> pd.DataFrame:
     header, rows = lines[0], lines[1:]
     if any(len(row) > len(header) for row in rows):
         raise NoTableError("a line has more cells than the header")
+    # A column without a name holds the names of rows, as pandas writes them.
     if len(set(header)) < len(header):
         raise NoTableError("two columns share a name")
     absent = MISSING | set(options.get("na_values", ()))
@@ -68,6 +69,7 @@ def read(content: bytes, name: str, options: Mapping[str, Any]) -> pd.DataFrame:
                 is_text=name in options.get("categorical", ()),
             )
             for place, name in enumerate(header)
+            if name
         }
     )
 

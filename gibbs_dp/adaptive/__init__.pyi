@@ -35,12 +35,12 @@ from .ladder import ladder_tail as ladder_tail
 from .ladder import simulate_ladder as simulate_ladder
 from .markov_chain import MarkovChain as MarkovChain
 from .markov_network import MarkovNetwork as MarkovNetwork
+from .mechanisms import ExponentialMechanism as ExponentialMechanism
 from .mechanisms import GaussianMechanism as GaussianMechanism
 from .mechanisms import LaplaceMechanism as LaplaceMechanism
+from .mechanisms import ReportNoisyMax as ReportNoisyMax
 from .mechanisms import gaussian_for as gaussian_for
-from .planner import ExponentialMechanism as ExponentialMechanism
 from .planner import HoldoutPlan as HoldoutPlan
-from .planner import ReportNoisyMax as ReportNoisyMax
 from .planner import plan_num_rows as plan_num_rows
 from .planner import plan_thresholdout as plan_thresholdout
 from .promise import Promise as Promise

@@ -26,7 +26,7 @@ from gibbs_dp.adaptive import (
 from gibbs_dp.privacy import noise
 
 LIMIT, REAL_LIMIT = 1e-6, 1e-7
-CLIENTS = (mechanisms, quilt_mechanism, selection, sparse_vector, thresholdout)
+CLIENTS = (mechanisms, quilt_mechanism, sparse_vector, thresholdout)
 
 
 @pytest.fixture(autouse=True)

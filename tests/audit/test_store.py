@@ -256,7 +256,7 @@ def test_a_file_that_a_clock_ahead_took_for_left_behind_is_written_again(tmp_pat
 
 @pytest.mark.trust
 def test_a_longer_burn_in_starts_new_blocks_that_resume_too(tmp_path, monkeypatch, written):
-    drifting = allocation.is_drifting
+    drifting = sweep.is_drifting
     answers = iter([True, False])
     monkeypatch.setattr(sweep, "is_drifting", lambda p: next(answers, None) or drifting(p))
     written["stop_at"] = BLOCKS + 3
