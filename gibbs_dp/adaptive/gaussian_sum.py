@@ -24,13 +24,13 @@ from gibbs_dp.privacy.noise import exact_product, laplace_release
 # conclude that privacy is poorest for an adversary who knows least. Derived here for any precision:
 # that is so where rows attract each other, and not in general.
 #
-# Given ``x_i`` and ``x_K``, the sum ``a.x`` is Gaussian with a mean that moves by ``c = a_i - a_U'
-# P_UU^{-1} P_Ui`` per unit of ``x_i`` (``U`` the rows in neither, ``P`` the precision) and a
-# variance that does not depend on it. A Gaussian plus ``Lap(b)`` has a log density of slope at most
-# ``1/b``, reached in its tails: the adversary ``(i, K)`` tells ``x_i`` from ``x_i'`` by exactly
-# ``|c| |x_i - x_i'| / b``. Gaussian rows have no largest difference, so that the figures here are
-# for values of row ``i`` at most a **declared difference** apart; all other rows range over the
-# whole line.
+# Given ``x_i`` and ``x_K``, the sum ``a.x`` is Gaussian with a mean that moves by
+# ``c = a_i - a_U' P_UU^{-1} P_Ui`` per unit of ``x_i`` (``U`` the rows in neither, ``P`` the
+# precision) and a variance that does not depend on it. A Gaussian plus ``Lap(b)`` has a log density
+# of slope at most ``1/b``, reached in its tails: the adversary ``(i, K)`` tells ``x_i`` from
+# ``x_i'`` by exactly ``|c| |x_i - x_i'| / b``. Gaussian rows have no largest difference, so that
+# the figures here are for values of row ``i`` at most a **declared difference** apart; all other
+# rows range over the whole line.
 
 # Rows up to which every adversary is tried: 12 x 2^11 of them.
 MAX_ENUMERATED = 12

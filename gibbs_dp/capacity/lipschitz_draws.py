@@ -21,10 +21,10 @@ from gibbs_dp.information import checks
 
 # Lipschitz critics on the line: Wasserstein distances as integral probability metrics.
 #
-# With critics of Lipschitz constant 1 the metric is the Wasserstein-1 distance, on the line ``int
-# |F_P - F_Q| dx``. **Noise does not lower it**: a critic may be ``h(x) = x``, so that of two laws
-# that differ by a shift it is the shift. Such critics are unbounded and Theorem 7 (metric at most
-# ``8 sqrt(KL^H)``) is false of them: as the noise grows the KL vanishes and the metric stays.
+# With critics of Lipschitz constant 1 the metric is the Wasserstein-1 distance, on the line
+# ``int |F_P - F_Q| dx``. **Noise does not lower it**: a critic may be ``h(x) = x``, so that of two
+# laws that differ by a shift it is the shift. Such critics are unbounded and Theorem 7 (metric at
+# most ``8 sqrt(KL^H)``) is false of them: as the noise grows the KL vanishes and the metric stays.
 # Critics that also move by at most ``oscillation`` in all have a range of ``[-1, 1]`` up to
 # constants if that is at most 2; there it applies. Where outputs lie within a distance ``D``, the
 # oscillation is at most ``D`` times the constant.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
@@ -135,12 +135,14 @@ def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second:
         distance=float(np.median(other.distance[other.is_found])) if has_any else float("nan"),
         log_mass_gap=float(np.median(other.gap[other.is_found])) if has_any else float("nan"),
     )
-    climbed = _climb(runner, inputs, main, result, symmetry)
-    if has_names or has_any or not symmetry.is_trivial or not warn_of(climbed):
-        return climbed
+    ladder = _climb(runner, inputs, main)
+    if ladder is None:
+        return result
+    weighed = ladder.weigh(result, symmetry)
+    if has_names or has_any or not symmetry.is_trivial or not warn_of(weighed):
+        return weighed
     # Chains that pass between names, slowly, end near each other; the ladder meets all names.
-    symmetry = find_symmetry(s, main)
-    return climbed if symmetry.is_trivial else _climb(runner, inputs, main, result, symmetry)
+    return ladder.weigh(result, find_symmetry(s, main))
 
 
 def _halves(both: Summary, count: int) -> tuple[Summary, Summary]:
@@ -155,13 +157,31 @@ def _ended(runs: list[Summary], ess: float) -> Ended:
     return Ended(mean, variance, log_mass, ess, is_good)
 
 
-def _climb(
-    runner: Runs, inputs: Inputs, pilots: Summary, found: Modes, symmetry: Symmetry
-) -> Modes:
-    """Add what a ladder around the pilots finds outside of them, under whatever name."""
+class _Ladder(NamedTuple):
+    """A ladder around the pilots, climbed: its points, and what is there."""
+
+    points: Float[np.ndarray, "pilots points dim"]
+    height: Heights
+    center: Float[np.ndarray, "pilots dim"]
+    sd: Float[np.ndarray, "pilots dim"]
+    is_good: Bool[np.ndarray, " pilots"]
+
+    def weigh(self, found: Modes, symmetry: Symmetry) -> Modes:
+        """Add the mass that lies outside of the pilots, under whatever name."""
+        at = self.points, self.height, self.center, self.sd
+        named = None if symmetry.is_trivial else _named(symmetry, *at)
+        share, se = outside(np.asarray(self.height.potential), self.points, named)
+        is_good = self.is_good & np.isfinite(share)
+        if not is_good.any():
+            return found
+        return found.with_ladder(share[is_good], se[is_good], SCALES.size)
+
+
+def _climb(runner: Runs, inputs: Inputs, pilots: Summary) -> _Ladder | None:
+    """Climb a ladder around the pilots; None where there are too many parameters for one."""
     s, dim = runner.settings, runner.settings.posterior.dim
     if dim > MAX_LADDER_DIM:
-        return found
+        return None
     count = pilots.size
     points = ladder_points(count, NUM_POINTS, dim)
     numbers = np.tile(np.arange(count, dtype=np.int32), (2, 1))
@@ -171,12 +191,7 @@ def _climb(
     keys = roots(s.key, Stream.PILOTS)
     traced = (s.population, keys, numbers, inputs.gamma, center, sd, points)
     height = in_room(lambda: jax.tree.map(np.asarray, ladder(*static, *traced)))
-    named = None if symmetry.is_trivial else _named(symmetry, points, height, center, sd)
-    share, se = outside(height.potential, points, named)
-    is_good = is_believed(pilots) & np.isfinite(share)
-    if not is_good.any():
-        return found
-    return found.with_ladder(share[is_good], se[is_good], SCALES.size)
+    return _Ladder(points, height, center, sd, is_believed(pilots))
 
 
 def _named(

@@ -20,6 +20,17 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 Values = Float[np.ndarray, " nodes"]
 
 
+def _posterior_precision(
+    gamma: float, n: int, data_variance: float, prior_variance: float
+) -> float:
+    """Check the parameters of a Gaussian mean, and return the precision of its posterior."""
+    checks.positive("gamma", gamma)
+    checks.positive("data_variance", data_variance)
+    if math.isnan(prior_variance) or prior_variance <= 0:
+        raise ValueError(f"prior_variance must be positive or inf, got {prior_variance}.")
+    return checks.count("n", n) * gamma + 1 / prior_variance
+
+
 def gaussian_mean_attacker(
     gamma: float,
     n: int,
@@ -70,11 +81,7 @@ def gaussian_mean_attacker(
     >>> round(attacker.on_average_tv, 6), round(attacker.attack_auc, 6)
     (0.333333, 0.75)
     """
-    checks.positive("gamma", gamma)
-    checks.positive("data_variance", data_variance)
-    if math.isnan(prior_variance) or prior_variance <= 0:
-        raise ValueError(f"prior_variance must be positive or inf, got {prior_variance}.")
-    precision = checks.count("n", n) * gamma + 1 / prior_variance
+    precision = _posterior_precision(gamma, n, data_variance, prior_variance)
     one = gamma * math.sqrt(2 * data_variance / precision)
     scale = one * math.sqrt(checks.count("num_draws", num_draws))
     return Attacker.of(GaussianPairs(scale, checks.count("dim", dim)))
@@ -226,11 +233,7 @@ def gaussian_mean_membership(
     >>> round(answer.individual_information, 6), round(answer.advantage, 6)
     (0.008404, 0.041586)
     """
-    checks.positive("gamma", gamma)
-    checks.positive("data_variance", data_variance)
-    if math.isnan(prior_variance) or prior_variance <= 0:
-        raise ValueError(f"prior_variance must be positive or inf, got {prior_variance}.")
-    precision = checks.count("n", n) * gamma + 1 / prior_variance
+    precision = _posterior_precision(gamma, n, data_variance, prior_variance)
     one = gamma**2 * data_variance / precision**2
     square = one / (n * one + 1 / precision)
     rho, size = math.sqrt(square), checks.count("dim", dim)
