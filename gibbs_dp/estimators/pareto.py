@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtr
 
 from gibbs_dp.information.checks import whole_arrays
 
@@ -19,6 +20,9 @@ _PRIOR_SCALE = 3
 # Shapes, one standard error up, of tails whose error counts not at all, and fully: below, weights
 # have a variance that draws show; above, hardly any.
 LIGHT, HEAVY = 0.45, 0.65
+# Draws expected where the second moment of weights lies, if their logarithms are normal: with few,
+# leaving out draws shows too little whatever the fitted shape; with many, what there is.
+FEW, MANY = 8.0, 80.0
 # Of heavier weights, whose largest raw one is 0: far above it nothing is known anyway.
 MOST_LOG = 20.0
 _LEAST_LOG = math.log(np.finfo(np.float64).tiny)
@@ -37,8 +41,9 @@ class ParetoSmoothed(NamedTuple):
         draws to fit one, and 0 where all ratios are equal.
     log_heavier
         The same weights if the tail is one standard error of its shape heavier, and not cut: what
-        they may miss, which leaving out draws does not show. Fades where that shape is below 0.65,
-        and is gone at 0.45.
+        they may miss, which leaving out draws does not show. Fades where that shape is below 0.65
+        and is gone at 0.45, unless logarithms of weights spread so much that few draws lie where
+        the second moment of weights is.
     """
 
     log_weights: Float[np.ndarray, "examples draws"]
@@ -117,6 +122,7 @@ def pareto_smooth(
     k_hat = np.full(num_examples, np.inf)
     k_hat[x.min(axis=1) == 0.0] = 0.0
     length = tail_length(num_draws, relative_efficiency)
+    unseen = _unseen(x, relative_efficiency)
     if length >= num_draws:
         return ParetoSmoothed(x, k_hat, x)
     heavier = x.copy()
@@ -142,10 +148,24 @@ def pareto_smooth(
         is_fitted = np.isfinite(smoothed).all(axis=1)
         rows, more = rows[is_fitted], more[is_fitted]
         smoothed = np.minimum(smoothed[is_fitted], 0.0)
-        share = np.clip((high[is_fitted, None] - LIGHT) / (HEAVY - LIGHT), 0.0, 1.0)
+        share = np.clip((high[is_fitted] - LIGHT) / (HEAVY - LIGHT), 0.0, 1.0)
+        share = np.maximum(share, unseen[rows])[:, None]
         x[rows[:, None], places[rows, first:]] = smoothed
         heavier[rows[:, None], places[rows, first:]] = smoothed + share * (more - smoothed)
     return ParetoSmoothed(x, k_hat, heavier)
+
+
+def _unseen(
+    x: Float[np.ndarray, "examples draws"], relative_efficiency: float
+) -> Float[np.ndarray, " examples"]:
+    """Say how little draws show of the second moment of weights, from 0 to 1.
+
+    Were logarithms normal with standard deviation ``s``, it would lie ``2 s`` standard deviations
+    out, where few draws are.
+    """
+    spread = x.std(axis=1)
+    count = np.maximum(relative_efficiency * x.shape[1] * ndtr(-2.0 * spread), 1e-300)
+    return np.clip(np.log(MANY / count) / math.log(MANY / FEW), 0.0, 1.0)
 
 
 def _fit(

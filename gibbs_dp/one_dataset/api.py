@@ -143,7 +143,9 @@ def audit_log_likelihood(
     independent draws of a population; the 95% interval allows for the spread's skewness.
     ``on_average_kl_mcse`` is the Monte Carlo error alone: that of the figure of this dataset.
     Where ``k_hat``, with its error, is above 0.45, and fully from 0.65 on, the errors of KLs allow
-    for what smoothing takes off: for what changes if tails of weights are that much heavier.
+    for what smoothing takes off: for what changes if tails of weights are that much heavier. So
+    they do where an example's log-likelihood has so wide a spread ``s`` over draws that fewer than
+    80 (fully: 8) of them are expected beyond ``2 s``, where a log-normal weight has its square.
 
     Examples
     --------
