@@ -58,7 +58,8 @@ def results_of(posterior, population, n, gammas, num_datasets, seed):
     found, sweep = [], api.run_sweep
     api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     try:
-        kwargs = {"num_information": 0, "progress": False, "key": seed}
+        learn = [*gdp.DEFAULT, gdp.MutualInformation(0)]
+        kwargs = {"learn": learn, "progress": False, "key": seed}
         gdp.audit(posterior, population, n, gammas, num_datasets=num_datasets, **kwargs)
     finally:
         api.run_sweep = sweep

@@ -154,7 +154,7 @@ def ranks_of_engine(model, num_datasets, seed):
             [GAMMA],
             num_datasets=num_datasets,
             key=seed,
-            num_information=0,
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
             progress=False,
         )
     finally:

@@ -104,7 +104,7 @@ def by_sums(name, case, repeats, seed):
     for row in rows:
         data = jax.tree.map(lambda a, row=row: a[row], atoms)
         certificate = gdp.certify(
-            posterior, data, GAMMAS[name], DELTA, loss_range=(0.0, 1.0), kernel=grid
+            posterior, data, GAMMAS[name], DELTA, loss_range=(0.0, 1.0), sampler=grid
         )
         found.append(certificate.rows)
     losses = losses_on_atoms(posterior, points, atoms)

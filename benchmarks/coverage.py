@@ -56,7 +56,7 @@ def tracks_of(law, kls, num_datasets, seed):
             [N * kl for kl in kls],
             num_datasets=num_datasets,
             key=seed,
-            num_information=0,
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
             progress=False,
         )
     finally:

@@ -177,7 +177,7 @@ def compare(num_datasets, progress, quick=False):
             gammas=case.gammas,
             num_datasets=num_datasets,
             domain=case.domain,
-            num_information=0,
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
             progress=progress,
             **dict(case.options),
         )

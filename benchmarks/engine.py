@@ -43,8 +43,7 @@ def main():
             [1.0],
             num_datasets=datasets,
             key=key,
-            estimator="one-sided",
-            num_information=0,
+            learn=[*gdp.DEFAULT, gdp.OnAverageKL("one-sided"), gdp.MutualInformation(0)],
             progress=False,
         )
         seconds = time.perf_counter() - begin

@@ -39,11 +39,20 @@ def rows_of(estimator: str, shape: str, num_datasets: int, seed: int) -> list[di
     """Audit with one estimator and number of draws; a row a KL and column."""
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     chains, draws = SHAPES[shape]
+    learn = gdp.DEFAULT
+    if estimator != "auto":
+        learn = [q for q in learn if not isinstance(q, gdp.Attacker)]
     report = gdp.audit(
-        posterior, population, N, [N * kl for kl in KLS], num_datasets=num_datasets, key=seed,
-        num_chains=chains, num_samples=draws, estimator=estimator, num_information=0,
-        attack=estimator == "auto", progress=False,
-    )  # fmt: skip
+        posterior,
+        population,
+        N,
+        [N * kl for kl in KLS],
+        num_datasets=num_datasets,
+        key=seed,
+        sampler=gdp.Chains(num_chains=chains, num_samples=draws),
+        learn=[*learn, gdp.OnAverageKL(estimator), gdp.MutualInformation(0)],
+        progress=False,
+    )
     rows = []
     for kl, row in zip(KLS, report.rows, strict=True):
         flagged = str(row.get("renyi_tail_flag", "none")).split(" and ")

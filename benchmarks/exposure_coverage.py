@@ -83,11 +83,14 @@ def results_of(problem, num_datasets, seed):
             n,
             GAMMAS,
             num_datasets=num_datasets,
-            num_ghosts=16,
+            learn=[
+                *gdp.DEFAULT,
+                gdp.OnAverageKL(num_ghosts=16),
+                gdp.MutualInformation(0),
+                gdp.Exposure(),
+            ],
             key=seed,
-            kernel=kernel,
-            num_information=0,
-            exposure=True,
+            sampler=kernel,
             progress=False,
         )
     finally:

@@ -71,12 +71,22 @@ def private_mean():
     return posterior, lambda key, n: gdp.random.truncated_normal(key, -2.0, 2.0, (n,))
 
 
-def audit(posterior, examples, n, num_datasets, gammas=(1.0,), num_information=0, **more):
+# What is learnt unless it is asked for.
+WITHOUT = (*gdp.DEFAULT, gdp.MutualInformation(0))
+
+
+def audit(posterior, examples, n, num_datasets, gammas=(1.0,), learn=WITHOUT, **more):
     """Audit without progress, and without mutual information unless it is asked for."""
     return gdp.audit(
-        posterior, examples, n, list(gammas), num_datasets=num_datasets,
-        num_information=num_information, progress=False, **more,
-    )  # fmt: skip
+        posterior,
+        examples,
+        n,
+        list(gammas),
+        num_datasets=num_datasets,
+        learn=learn,
+        progress=False,
+        **more,
+    )
 
 
 LOGISTIC = normal_prior(gdp.losses.logistic, DIM), logistic_examples(DIM), N

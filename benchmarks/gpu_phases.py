@@ -65,9 +65,10 @@ def truths(asked):
     """Every sampler against a closed form, in standard errors; above 4 is wrong."""
     mean, examples = audits.gaussian_mean()
     cases = {
-        "hmc": {}, "two-sided": {"estimator": "two-sided"}, "mala": {"kernel": gdp.MALA()},
-        "grid": {"kernel": gdp.Grid(low=-3.0, high=3.0)}, "ula": {"kernel": gdp.ULA()},
-        "sgld": {"kernel": gdp.SGLD(batch_size=10)},
+        "hmc": {}, "mala": {"sampler": gdp.MALA()},
+        "two-sided": {"learn": [*audits.WITHOUT, gdp.OnAverageKL("two-sided")]},
+        "grid": {"sampler": gdp.Grid(low=-3.0, high=3.0)}, "ula": {"sampler": gdp.ULA()},
+        "sgld": {"sampler": gdp.SGLD(batch_size=10)},
     }  # fmt: skip
     rows, count = [], asked.pick(2048, 64)
     for name, more in list(cases.items())[: asked.pick(None, 1)]:
@@ -100,7 +101,7 @@ def information(asked):
     """Mutual information against its closed form, and what it adds to an audit."""
     mean, examples = audits.gaussian_mean()
     count = asked.pick(1024, 64)
-    report, first, again = twice(mean, examples, 20, count, num_information=None)
+    report, first, again = twice(mean, examples, 20, count, learn=gdp.DEFAULT)
     se, truth = report["mutual_information_lower_se"][0], 0.5 * np.log(2.0)
     low, high = (report[f"mutual_information_{end}"][0] for end in ("lower", "upper"))
     row = {"datasets": count, "lower": low, "upper": high, "truth": truth, "first_s": first}

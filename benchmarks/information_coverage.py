@@ -121,8 +121,8 @@ def problems():
             GAMMAS,
             num_datasets=DATASETS,
             key=seed,
-            kernel=grid,
-            information=NAMES,
+            sampler=grid,
+            learn=[*gdp.DEFAULT, gdp.FurtherInformation()],
             progress=False,
         )
 
@@ -139,7 +139,7 @@ def problems():
             [1.0],
             num_datasets=DATASETS,
             key=seed,
-            information=NAMES,
+            learn=[*gdp.DEFAULT, gdp.FurtherInformation()],
             progress=False,
         )
 

@@ -47,9 +47,8 @@ def audit(posterior, population, n, gammas, num_datasets, kernel, num_ghosts=cas
             n,
             gammas,
             num_datasets=num_datasets,
-            num_ghosts=num_ghosts,
-            kernel=kernel,
-            num_information=0,
+            learn=[*gdp.DEFAULT, gdp.OnAverageKL(num_ghosts=num_ghosts), gdp.MutualInformation(0)],
+            sampler=kernel,
             progress=False,
         )
     finally:
@@ -146,8 +145,8 @@ def seconds_of(quick):
                     gammas,
                     num_datasets=count,
                     key=int(run == "second"),
-                    kernel=sampler,
-                    num_information=0,
+                    sampler=sampler,
+                    learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
                     progress=False,
                 )
                 row[f"{kernel}_{run}"] = time.perf_counter() - begin

@@ -173,9 +173,12 @@ def timed_audit(problem, count, key):
         problem.n,
         [problem.gamma],
         num_datasets=count,
-        num_ghosts=problem.num_ghosts,
+        learn=[
+            *gdp.DEFAULT,
+            gdp.OnAverageKL(num_ghosts=problem.num_ghosts),
+            gdp.MutualInformation(0),
+        ],
         key=key,
-        num_information=0,
         progress=False,
     )
     return report, time.perf_counter() - begin

@@ -93,9 +93,8 @@ def logistic():
             [1.0],
             num_datasets=65_536,
             key=99,
-            num_warmup=64,
-            num_samples=16,
-            num_information=0,
+            sampler=gdp.Chains(num_samples=16, num_warmup=64),
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
             progress=False,
         )
         return report["on_average_kl"][0], report["on_average_kl_se"][0]

@@ -58,8 +58,11 @@ def last_block(case):
             case.n,
             [case.gamma],
             num_datasets=64,
-            num_ghosts=case.num_ghosts,
-            num_information=0,
+            learn=[
+                *gdp.DEFAULT,
+                gdp.OnAverageKL(num_ghosts=case.num_ghosts),
+                gdp.MutualInformation(0),
+            ],
             progress=False,
         )
     finally:

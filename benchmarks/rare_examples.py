@@ -74,7 +74,7 @@ def audit(posterior, law, rate, size, gamma, key):
         [gamma],
         num_datasets=NUM_DATASETS,
         key=key,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     row, truth = report.rows[0], exact_kl(law, rate, size, gamma)

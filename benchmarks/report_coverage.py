@@ -52,9 +52,15 @@ def tracks_of(target: Any, law: Law, num_datasets: int, seed: int) -> list[Track
     api.run_sweep = lambda *a: found.append(sweep(*a)) or found[-1]
     try:
         gdp.audit(
-            target, law.population, N, [N * kl for kl in KLS], num_datasets=num_datasets, key=seed,
-            num_information=0, progress=False,
-        )  # fmt: skip
+            target,
+            law.population,
+            N,
+            [N * kl for kl in KLS],
+            num_datasets=num_datasets,
+            key=seed,
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+            progress=False,
+        )
     finally:
         api.run_sweep = sweep
     return found[-1]
@@ -145,8 +151,12 @@ def informed(law: Law, repeats: int, seed: int) -> dict[tuple[float, int], list[
             [N * kl for kl in KLS],
             num_datasets=INFORMATION,
             key=seed + i,
-            num_information=INFORMATION,
-            attack=False,
+            learn=[
+                gdp.OnAverageKL(),
+                gdp.Risks(),
+                gdp.WorstCase(),
+                gdp.MutualInformation(INFORMATION),
+            ],
             progress=False,
         )
         for kl, row in zip(KLS, report.rows, strict=True):

@@ -88,20 +88,30 @@ def posteriors():
 def audits():
     """Yield a name and a function that makes the report."""
     p = posteriors()
-    small = {"num_datasets": 64, "progress": False, "num_chains": 4}
+    small = {"num_datasets": 64, "progress": False, "sampler": gdp.Chains(num_chains=4)}
 
-    def run(name, posterior, population, **settings):
-        return name, lambda: gdp.audit(p[posterior], population, **{**small, **settings})
+    def run(name, posterior, population, *learn, **settings):
+        settings = {**small, "learn": [*gdp.DEFAULT, *learn], **settings}
+        return name, lambda: gdp.audit(p[posterior], population, **settings)
 
     yield run("hmc", "logistic", labels, n=30, gammas=[0.1, 1.0, 10.0])
-    yield run(
-        "leapfrog", "box", regression, n=20, gammas=[1.0], kernel=gdp.HMC(integrator="leapfrog")
-    )
-    yield run("mala", "logistic", labels, n=30, gammas=[1.0], kernel=gdp.MALA())
-    yield run("ula", "own", gaussian, n=20, gammas=[1.0], kernel=gdp.ULA(preconditioner="laplace"))
-    yield run("sgld", "logistic", labels, n=40, gammas=[1.0], kernel=gdp.SGLD(batch_size=8))
-    yield run("structured", "structured", gaussian, n=10, gammas=[0.5], num_information=0)
-    yield run("dependent", "mean", gdp.populations.Dependent(walk), n=8, gammas=[0.1], group_size=8)
+    four = {
+        name: gdp.Chains(kernel, num_chains=4)
+        for name, kernel in {
+            "leapfrog": gdp.HMC(integrator="leapfrog"),
+            "mala": gdp.MALA(),
+            "ula": gdp.ULA(preconditioner="laplace"),
+            "sgld": gdp.SGLD(batch_size=8),
+        }.items()
+    }
+    yield run("leapfrog", "box", regression, n=20, gammas=[1.0], sampler=four["leapfrog"])
+    yield run("mala", "logistic", labels, n=30, gammas=[1.0], sampler=four["mala"])
+    yield run("ula", "own", gaussian, n=20, gammas=[1.0], sampler=four["ula"])
+    yield run("sgld", "logistic", labels, n=40, gammas=[1.0], sampler=four["sgld"])
+    none = gdp.MutualInformation(0)
+    yield run("structured", "structured", gaussian, none, n=10, gammas=[0.5])
+    walks, whole = gdp.populations.Dependent(walk), gdp.OnAverageKL(group_size=8)
+    yield run("dependent", "mean", walks, whole, n=8, gammas=[0.1])
     rng = np.random.default_rng(0)
     table = (rng.normal(size=(300, 3)), rng.normal(size=300))
     yield run(
@@ -113,11 +123,13 @@ def audits():
         gaussian,
         n=10,
         gammas=[0.2, 1.0],
-        kernel=gdp.Grid(low=-4.0, high=4.0, num_points=48),
+        sampler=gdp.Grid(low=-4.0, high=4.0, num_points=48),
     )
-    yield run("two-sided", "regression", regression, n=5, gammas=[4.0, 20.0], estimator="two-sided")
-    yield run("information", "regression", regression, n=20, gammas=[0.1, 1.0], sigma="empirical")
-    yield run("group", "mean", gaussian, n=12, gammas=[1.0, 30.0], group_size=3)
+    both, sigma = gdp.OnAverageKL("two-sided"), gdp.MutualInformation(sigma="empirical")
+    yield run("two-sided", "regression", regression, both, n=5, gammas=[4.0, 20.0])
+    yield run("information", "regression", regression, sigma, n=20, gammas=[0.1, 1.0])
+    three = gdp.OnAverageKL(group_size=3)
+    yield run("group", "mean", gaussian, three, n=12, gammas=[1.0, 30.0])
     yield run("rel-error", "mean", gaussian, n=20, gammas=[1.0, 3.0], rel_error=0.03)
 
     def stored():

@@ -55,9 +55,15 @@ def one(point):
     for key in (0, 1):
         begin = time.perf_counter()
         gdp.audit(
-            posterior, examples, point["n"], gammas, num_datasets=point["num_datasets"], key=key,
-            num_information=0, progress=False,
-        )  # fmt: skip
+            posterior,
+            examples,
+            point["n"],
+            gammas,
+            num_datasets=point["num_datasets"],
+            key=key,
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+            progress=False,
+        )
         spans.append(time.perf_counter() - begin)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     first, second = spans

@@ -25,6 +25,9 @@ from .auditing.compare import Comparison as Comparison
 from .auditing.compare import compare as compare
 from .certificates import Certificate as Certificate
 from .certificates import certify as certify
+from .engine.quantity import Column as Column
+from .engine.quantity import Quantity as Quantity
+from .engine.quantity import Style as Style
 from .model import Domain as Domain
 from .model import Flat as Flat
 from .model import GibbsPosterior as GibbsPosterior
@@ -36,7 +39,16 @@ from .one_dataset import load_one_dataset_report as load_one_dataset_report
 from .privacy import Guarantee as Guarantee
 from .privacy import Ledger as Ledger
 from .privacy import release as release
+from .quantities.attacker import Attacker as Attacker
+from .quantities.exposure import Exposure as Exposure
+from .quantities.information import FurtherInformation as FurtherInformation
+from .quantities.mutual_information import MutualInformation as MutualInformation
+from .quantities.on_average_kl import OnAverageKL as OnAverageKL
+from .quantities.registry import DEFAULT as DEFAULT
+from .quantities.risks import Risks as Risks
+from .quantities.worst_case import WorstCase as WorstCase
 from .sampling.as_draws import as_draws as as_draws
+from .sampling.as_sampler import Chains as Chains
 from .sampling.draws import Draws as Draws
 from .sampling.errors import ImproperPosteriorError as ImproperPosteriorError
 from .sampling.grid import Grid as Grid

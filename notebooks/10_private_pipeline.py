@@ -190,7 +190,7 @@ report = gdp.audit(
     gammas=[model.gamma_],
     num_datasets=32 if fast else 256,
     domain=model.domain_,
-    num_information=0,
+    learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
     progress=False,
 )
 average, worst = report.rows[0]["on_average_kl"], model.guarantee_.gdp**2 / 2

@@ -103,7 +103,7 @@ density = jax.jit(jax.vmap(jax.vmap(posterior.log_density, (0, None, None)), (0,
 path = [0.01, 0.1, 0.3, 1.0]
 figure, panels = plt.subplots(1, 4, figsize=(11, 3.1), sharex=True, sharey=True)
 for panel, gamma in zip(panels, path):
-    cloud = gdp.sample(posterior, data, gamma=gamma, key=3, kernel=gdp.SMC())
+    cloud = gdp.sample(posterior, data, gamma=gamma, key=3, sampler=gdp.SMC())
     first, second = np.asarray(cloud.theta)[..., 0].reshape(-1, 2).T
     height = np.asarray(density(points, data, gamma))
     panel.contour(axis, axis, (height - height.max()).T, [-6, -4, -2, -0.5], colors="gray", linewidths=0.7)
@@ -130,8 +130,8 @@ reports = {
         problem.n,
         gammas,
         num_datasets=num_datasets,
-        kernel=kernel,
-        num_information=0,
+        sampler=kernel,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     for name, kernel in kernels.items()
@@ -163,7 +163,7 @@ for name, report in reports.items():
 # %%
 even = gdp.problems.build_problem("mixture")
 data, fresh = even.population.sample(jax.random.key(2), even.n, 1000)
-settings = {"HMC": {"kernel": gdp.HMC(), "num_samples": 64}, "SMC": {"kernel": gdp.SMC()}}
+settings = {"HMC": {"sampler": gdp.HMC(), "num_samples": 64}, "SMC": {"sampler": gdp.SMC()}}
 
 
 @jax.jit

@@ -96,8 +96,9 @@ def incomes(key, count):
     return 2.0 * jax.random.beta(key, 1.0, 4.0, (count, 1)) - 1.0
 
 
-settings = {"n": n, "num_datasets": num_datasets, "num_information": 0, "progress": False}
-report = gdp.audit(posterior, incomes, gammas=gammas, domain=domain, **settings)
+learn = [*gdp.DEFAULT, gdp.MutualInformation(0)]  # it has a notebook of its own
+settings = {"n": n, "num_datasets": num_datasets, "progress": False}
+report = gdp.audit(posterior, incomes, gammas=gammas, domain=domain, learn=learn, **settings)
 columns = ["on_average_kl", "on_average_tv", "attack_auc", "attack_tpr_1pct", "dp_epsilon"]
 report.to_dataframe()[columns].round(4)
 
@@ -149,7 +150,7 @@ attacked = attack(
     n=n,
     gammas=gammas[-3:],
     num_trials=num_trials,
-    kernel=lattice,
+    sampler=lattice,
     domain=domain,
     progress=False,
 )
@@ -171,8 +172,8 @@ exposed = gdp.audit(
     posterior,
     gdp.populations.Table(jnp.asarray(table)),
     gammas=gammas[-1:],
-    kernel=lattice,
-    exposure=True,
+    sampler=lattice,
+    learn=[*learn, gdp.Exposure()],
     **settings,
 )
 top = exposed.exposure[["rank", "row", "on_average_kl", "on_average_kl_se", "advantage"]].head(5)

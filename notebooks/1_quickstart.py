@@ -123,7 +123,7 @@ report = gdp.audit(
     n=n,
     gammas=gammas,
     num_datasets=64 if fast else 512,
-    num_information=0,  # mutual information has a notebook of its own
+    learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],  # mutual information has a notebook of its own
     domain=domain,
     progress=False,
 )

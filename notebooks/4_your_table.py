@@ -142,7 +142,7 @@ report = gdp.audit(
     n=500,
     gammas=[0.01, 0.1, 1.0],
     num_datasets=64 if fast else 256,
-    num_information=0,
+    learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
     progress=False,
 )
 is_same = np.allclose(report["on_average_kl"], saved["on_average_kl"], rtol=1e-3)

@@ -90,8 +90,8 @@ report = gdp.audit(
     n=n,
     gammas=gammas,
     num_datasets=128 if fast else 1024,
-    kernel=gdp.Grid(candidates=candidates[:, None]),
-    sigma=0.25,  # losses lie in [0, 1/2]
+    sampler=gdp.Grid(candidates=candidates[:, None]),
+    learn=[*gdp.DEFAULT, gdp.MutualInformation(sigma=0.25)],  # losses lie in [0, 1/2]
     progress=False,
 )
 problem = gdp.exact.FiniteProblem(
@@ -169,7 +169,7 @@ for count in (32, 64) if fast else (32, 512):
         n=50,
         gammas=[0.1, 1.0, 10.0],
         num_datasets=max(count, 64),
-        num_information=count,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(count)],
         progress=False,
     )
     warnings += [f"M = {count}, {text}" for text in found.warnings]

@@ -102,8 +102,8 @@ report = gdp.audit(
     n=30 if fast else problem.n,
     gammas=gammas,
     num_datasets=4 if fast else 64 if has_gpu else 8,
-    num_chains=8 if has_gpu else 4,
-    estimator="one-sided",
+    sampler=gdp.Chains(num_chains=8 if has_gpu else 4),
+    learn=[*gdp.DEFAULT, gdp.OnAverageKL("one-sided")],
     progress=False,
 )
 columns = ["on_average_kl", "on_average_kl_ghost", "empirical_risk", "population_risk"]

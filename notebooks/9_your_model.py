@@ -106,7 +106,7 @@ report = gdp.audit(
     n=120,
     gammas=[0.1, 0.3, 1.0],
     num_datasets=128 if fast else 1024,
-    num_information=0,
+    learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
     progress=False,
 )
 report

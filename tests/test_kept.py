@@ -5,6 +5,7 @@ import warnings
 from collections import namedtuple
 from functools import cache
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,7 +61,7 @@ def audited(loss, **settings):
     as_new()
     posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 2.0))
     given = {"num_information": 0, "progress": False, "key": 3} | settings
-    return gdp.audit(posterior, examples, 10, [0.5, 2.0], num_datasets=64, **given).rows
+    return flat.audit(posterior, examples, 10, [0.5, 2.0], num_datasets=64, **given).rows
 
 
 def programs(place):

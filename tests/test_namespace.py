@@ -21,9 +21,10 @@ def test_tab_shows_the_public_names_and_no_inner_room():
 
 
 def test_other_names_are_classes_functions_and_the_version():
-    for name in set(gdp.__all__) - {*MODULES, "__version__"}:
+    for name in set(gdp.__all__) - {*MODULES, "__version__", "DEFAULT"}:
         assert callable(getattr(gdp, name))
         assert getattr(gdp, name).__module__.startswith("gibbs_dp.")
+    assert all(isinstance(quantity, gdp.Quantity) for quantity in gdp.DEFAULT)
     assert gdp.problems.build_problem("gaussian-mean").name == "gaussian-mean"
 
 

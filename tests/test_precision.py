@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
@@ -68,7 +69,7 @@ def traced(monkeypatch):
 
     def of(posterior, population, n, **settings):
         with pytest.raises(Traced):
-            gdp.audit(posterior, population, n, [1.0], num_datasets=64, progress=False, **settings)
+            flat.audit(posterior, population, n, [1.0], num_datasets=64, progress=False, **settings)
         return found[-1]
 
     return of

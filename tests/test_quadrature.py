@@ -101,9 +101,8 @@ def test_an_audit_on_the_same_lattice_agrees(cases, name, gamma, num):
         case.n,
         [gamma],
         num_datasets=count,
-        num_ghosts=cases.GHOSTS,
-        kernel=grid,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.OnAverageKL(num_ghosts=cases.GHOSTS), gdp.MutualInformation(0)],
+        sampler=grid,
         progress=False,
     )
     exact = cases.exact_of(case, count, gamma)

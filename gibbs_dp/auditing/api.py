@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -21,7 +21,9 @@ from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine import interrupt
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.identity import Identity
+from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.quantity import Column, Quantity
 from gibbs_dp.engine.remote import Remote, check_executor
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sizes import default_block_size, power_of_two
@@ -36,19 +38,14 @@ from gibbs_dp.engine.sweep import (
     run_sweep,
 )
 from gibbs_dp.engine.workers import Workers
-from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.quantities.attacker.quantity import check_releases
-from gibbs_dp.quantities.exposure import check_exposure
-from gibbs_dp.quantities.information.names import DEFAULT, InformationName, check_names
-from gibbs_dp.quantities.mutual_information.quantity import check_information
-from gibbs_dp.quantities.on_average_kl import OnAverageKL
-from gibbs_dp.quantities.registry import others
-from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.quantities.exposure import Exposure
+from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
+from gibbs_dp.sampling.as_sampler import Chains, as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
@@ -62,7 +59,9 @@ def parts_of(report: Report) -> dict[str, Any]:
     curves = [{name: _lists(curve) for name, curve in of_row.items()} for of_row in report.curves]
     names = ("rows", "settings", "warnings", "notes")
     plain = {name: getattr(report, name) for name in names}
-    return plain | {"per_dataset": [_lists(v) for v in report.per_dataset], "curves": curves}
+    own = [column.plain() for column in report.own_columns]
+    values = [_lists(of_row) for of_row in report.per_dataset]
+    return plain | {"per_dataset": values, "curves": curves, "own_columns": own}
 
 
 def restored(held: dict[str, Any]) -> Report:
@@ -72,7 +71,8 @@ def restored(held: dict[str, Any]) -> Report:
         {name: _arrays(curve) for name, curve in of_row.items()} for of_row in held["curves"]
     )
     values = tuple(_arrays(of_row) for of_row in held["per_dataset"])
-    return Report(rows, held["settings"], warnings, notes, values, curves)
+    own = tuple(Column.from_plain(column) for column in held["own_columns"])
+    return Report(rows, held["settings"], warnings, notes, values, curves, (), own)
 
 
 def _lists(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -87,6 +87,17 @@ def _arrays(lists: dict[str, Any]) -> dict[str, np.ndarray]:
 
 # Particles of an audit that goes on with SMC: of paths in many coordinates more are lost.
 PARTICLES_PER_DIM, MOST_PARTICLES = 16, 1024
+
+
+def _chains(sampler: Any) -> tuple[Chains, Sampler]:
+    """Return the counts of chains that were asked for, and what draws.
+
+    What is given in place of chains counts as a kernel, which the audit keeps to.
+    """
+    if isinstance(sampler, Chains):
+        return sampler, as_sampler(sampler.kernel, also=", or gibbs_dp.Grid(...)")
+    drawn_by = as_sampler(sampler, also=", or gibbs_dp.Grid(...)")
+    return Chains(), drawn_by
 
 
 def settings_with_smc(settings: Settings, kernel: Any) -> Settings | None:
@@ -116,29 +127,15 @@ def audit(
     n: int,
     gammas: ArrayLike | float | Sequence[float],
     *,
-    num_datasets: int = 1024,
-    num_ghosts: int | None = None,
-    key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Unadjusted | Sampler | None = None,
-    num_chains: int = 8,
-    num_warmup: int | None = None,
-    num_samples: int = 8,
-    group_size: int = 1,
-    rel_error: float | None = None,
-    max_datasets: int | None = None,
+    num_datasets: int | tuple[int, int] = 1024,
+    learn: Sequence[Quantity] = DEFAULT,
+    sampler: Kernel | Unadjusted | Sampler | Chains | None = None,
     domain: Domain | None = None,
-    adjacency: Adjacency = "replace-one",
-    estimator: str = "auto",
-    block_size: int | None = None,
-    num_information: int | None = None,
-    sigma: float | Literal["empirical"] | None = None,
-    b: float | None = None,
-    information: Sequence[InformationName] = DEFAULT,
-    attack: bool = True,
-    num_releases: int = 1,
-    exposure: bool = False,
+    rel_error: float | None = None,
+    key: int | PRNGKeyArray = 0,
     store: Store | str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
+    block_size: int | None = None,
     progress: bool = True,
 ) -> Report:
     """Sample the posteriors of many datasets and report privacy, generalization and risk.
@@ -159,80 +156,33 @@ def audit(
     gammas
         Inverse temperatures, finite and >= 0; gamma multiplies the total loss.
     num_datasets
-        Datasets per gamma; where ``rel_error`` asks for more, the number to start with.
-    num_ghosts
-        Fresh examples per dataset (raised to ``group_size`` where that is larger). None: ``n``, but
-        at least 64, at most 256; 64 for a structured loss, which needs a dataset with each of them;
-        no more than a table drawn without replacement has left; and 16 for dependent examples,
-        where each stands for a dataset.
-    key
-        Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
-        block size or device count.
-    kernel
-        ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, ``gibbs_dp.SMC()`` for posteriors with
-        several modes, or ``gibbs_dp.Grid(...)`` for posteriors summed exactly over candidates or a
-        lattice (of the last two, chains, samples and warm-up are unused). If it is left out, there
-        is no ``store`` and the prior can be drawn from, an audit whose pilots find several modes
-        goes on with SMC, and says so.
-        ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column ``variance_inflation``
-        estimates by how much.
-    num_chains, num_samples
-        Chains per dataset (at least 2) and draws kept per chain (at least 4).
-    num_warmup
-        Burn-in steps. None: 16, lengthened where pilots or the drift test ask for it.
-    group_size
-        Examples replaced at once, ``k``.
+        Datasets per gamma. Where ``rel_error`` asks for more, the number to start with, or a pair:
+        that and the number at which it stops trying, 64 times as many by default.
+    learn
+        Quantities: what the rows are to say. By default ``gibbs_dp.DEFAULT``, which is
+        :class:`~gibbs_dp.OnAverageKL`, :class:`~gibbs_dp.Risks`,
+        :class:`~gibbs_dp.MutualInformation`, :class:`~gibbs_dp.WorstCase` and
+        :class:`~gibbs_dp.Attacker`; on request :class:`~gibbs_dp.FurtherInformation`,
+        :class:`~gibbs_dp.Exposure`, and subclasses of :class:`~gibbs_dp.Quantity` of your own. Of
+        several of one kind the last counts: ``learn=[*gibbs_dp.DEFAULT,
+        gibbs_dp.MutualInformation(256)]``. On-average KL, which steers the audit, is always there.
+    sampler
+        A kernel, ``gibbs_dp.HMC()`` by default or ``gibbs_dp.MALA()``; ``gibbs_dp.Chains(kernel,
+        num_chains=8, num_samples=8, num_warmup=None)``, to say how many chains it runs and how
+        long; ``gibbs_dp.SMC()`` for posteriors with several modes; or ``gibbs_dp.Grid(...)`` for
+        posteriors summed exactly over candidates or a lattice. If no kernel is given, there is no
+        ``store`` and the prior can be drawn from, an audit whose pilots find several modes goes on
+        with SMC, and says so. ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column
+        ``variance_inflation`` estimates by how much.
+    domain
+        Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses, and ``sigma``
+        of bounded ones.
     rel_error
         Add datasets to a gamma until the standard error of ``on_average_kl`` is this share of it
         (never judged on fewer than 256 datasets).
-    max_datasets
-        Where ``rel_error`` stops trying; 64 times ``num_datasets`` by default.
-    domain
-        Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses.
-    adjacency
-        Which datasets are neighbours for ``dp_epsilon``. On-average KL is of replaced examples.
-    estimator
-        Of on-average KL. "one-sided" takes normalizer ratios from the posterior's own draws;
-        "two-sided" also samples the posterior with examples replaced, which is unbiased for any
-        KL but costs up to nine times as much; "ghost" is gamma times the generalization error
-        (Theorem 4), steady only where the KL is some nats. "auto" decides per gamma on pilot
-        datasets, and leaves one side where the reported datasets show that it fails on them.
-    block_size
-        Datasets per compiled call; changes nothing but speed and memory.
-    num_information
-        Datasets compared with each other for mutual information, ``M``: its lower bound cannot
-        exceed ``log M``, and its cost grows like ``M^2 n``. None: ``min(num_datasets, 1024)``,
-        or none where that is below 32 or theta has more than 512 coordinates; 0: none.
-    sigma
-        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
-        of Corollary 10. None: half the loss's range on the declared domain, if that is finite;
-        "empirical": the largest standard deviation seen over draws, which guarantees nothing.
-    b
-        Declares the loss subexponential only (exponential or squared Gaussian data, say): ``log E
-        exp(s (loss - R)) <= s^2 sigma^2 / 2`` for ``|s| < 1/b``, with the given number ``sigma``;
-        in units of the loss. The upper end is then ``b I / n + sigma^2 / (2 b)``, and that of
-        subgaussian losses where ``2 I / (n sigma^2) <= 1 / b^2`` (Russo & Zou 2016, Proposition
-        3). None: for every ``s``.
-    information
-        What is learnt from the comparison of datasets, () for nothing: "mutual" information, and
-        on request Sibson's "alpha" information of orders 2 and 8, maximal "leakage", T-information
-        ("tv"), "conditional" information by supersamples, and "membership", what a draw says about
-        one example where the others are unknown; each with its bound of the generalization error.
-    attack
-        Whether to learn what an attacker sees in a draw: ``on_average_tv``, the columns beside it
-        and :meth:`Report.privacy_profile`. It takes some 0.2 ms of a core for a dataset and gamma,
-        and 1.4 kB.
-    num_releases
-        Independent draws of one posterior that this attacker sees together; at most
-        ``num_chains``.
-    exposure
-        Whether :attr:`Report.exposure` is to say what each row of a table costs. Only for a
-        population that is a ``Table``, a loss of single examples and ``group_size=1``. It needs
-        three numbers a gamma, dataset and example (12 kB a dataset of 1,000; of larger datasets
-        the first 4,096 examples are looked at), and a few operations a draw, example and each of
-        16 ghosts: an audit of a mean takes two to three times as long, others less than that. A
-        row is in some ``num_datasets * n / rows`` datasets, half of which choose the list, half of
-        which report; 40 or more are worth having. The list is as sensitive as the table.
+    key
+        Integer seed or JAX key. The same key gives the same numbers up to rounding, whatever the
+        block size or device count.
     store
         Folder that keeps every finished block of datasets: killed at any moment, the same call
         continues and ends with the same numbers, and further datasets, gammas or a smaller
@@ -246,6 +196,8 @@ def audit(
         are those of a single process; everything that decides, mutual information and the store
         stay in this one. A block whose worker was lost is run again, up to three times. Needs the
         extra ``distributed``. None: threads of this process, on all of its cores or devices.
+    block_size
+        Datasets per compiled call; changes nothing but speed and memory.
     progress
         Tell on stderr what is done: a bar in terminals and notebooks, elsewhere a line a stage.
 
@@ -282,20 +234,18 @@ def audit(
     if executor is not None:
         check_executor(executor)
     check_posterior(posterior)
-    counts = check_counts(
-        n, group_size, num_chains, num_samples, num_datasets, num_warmup, rel_error, max_datasets
-    )
-    leading, checked, root = OnAverageKL(estimator), check_gammas(gammas), as_key(key)
-    source = as_population(population)
-    num_ghosts = check_ghosts(posterior, source, counts.n, counts.group_size, num_ghosts)
-    of_rows = check_exposure(exposure, posterior, source, counts.group_size)
-    sampler = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
-    sampler.check(posterior)
-    num_chains, num_samples = sampler.shape(posterior, counts.num_chains, counts.num_samples)
-    if sampler.traits.is_exact and estimator not in ("auto", "one-sided"):
+    checked, root = check_gammas(gammas), as_key(key)
+    chains, drawn_by = _chains(sampler)
+    drawn_for = chains.kernel if isinstance(sampler, Chains) else sampler
+    drawn_by.check(posterior)
+    leading, source = leading_of(learn), as_population(population)
+    counts = check_counts(n, leading.group_size, num_datasets, rel_error)
+    num_ghosts = check_ghosts(posterior, source, counts.n, leading.group_size, leading.num_ghosts)
+    num_chains, num_samples = drawn_by.shape(posterior, chains.num_chains, chains.num_samples)
+    if drawn_by.traits.is_exact and leading.estimator not in ("auto", "one-sided"):
         raise ValueError(
-            f"estimator: a {type(sampler).__name__} sums over the posterior exactly and has no use "
-            f"for {estimator!r}; leave it at 'auto'."
+            f"estimator: a {type(drawn_by).__name__} sums over the posterior exactly and has no "
+            f"use for {leading.estimator!r}; leave it at 'auto'."
         )
     place = None if store is None else as_store(store)
     held = None if place is None else stored_configuration(place)
@@ -312,13 +262,7 @@ def audit(
             is_stored=place is not None,
             num_gammas=len(checked),
         )
-    releases = check_releases(num_releases, num_chains, sampler.traits.is_exact)
-    names = check_names(information)
-    num_information = check_information(
-        num_information, counts.num_datasets, posterior.dim, getattr(source, "is_mixture", False)
-    )
-    num_information = num_information if names else 0
-    settings = Settings(
+    asked = Asked(
         posterior=posterior,
         population=source,
         n=counts.n,
@@ -326,46 +270,36 @@ def audit(
         num_datasets=counts.num_datasets,
         num_ghosts=num_ghosts,
         key=root,
-        sampler=sampler,
+        sampler=drawn_by,
         num_chains=num_chains,
-        num_warmup=counts.num_warmup,
+        num_warmup=chains.num_warmup,
         num_samples=num_samples,
-        group_size=counts.group_size,
+        group_size=leading.group_size,
         rel_error=rel_error,
         max_datasets=counts.max_datasets,
         block_size=positive_count("block_size", block_size),
-        leading=leading,
-        others=(
-            *others(
-                num_information,
-                sigma,
-                domain,
-                adjacency,
-                names,
-                releases if attack else None,
-                b,
-            ),
-            *of_rows,
-        ),
+        domain=domain,
     )
+    settings = Settings(**vars(asked), leading=leading, others=others(learn, asked))
+    has_rows = any(isinstance(q, Exposure) for q in settings.others)
     identity = Identity(settings)
     if held is None:  # what a store holds has been checked
         identity.check_once(lambda: _check(settings))
     archive = None if place is None else open_archive(place, lambda: _describe(settings))
-    asked = request(settings)  # a domain that does not fit is refused here, before any sampling
+    wanted = request(settings)  # a domain that does not fit is refused here, before any sampling
     workers = None if executor is None else Remote(executor, _kept(place))
     if archive is None:
         with identity.known():
-            return _run(settings, progress, None, workers, settings_with_smc(settings, kernel))
+            return _run(settings, progress, None, workers, settings_with_smc(settings, drawn_for))
     # Figures of rows are made from the blocks again: no file holds them beside the report's own.
-    stored = None if of_rows else archive.report(asked)
+    stored = None if has_rows else archive.report(wanted)
     if stored is not None:
         return restored(stored)
     with identity.known():
         report = _run(settings, progress, archive, workers)
-    if of_rows:
+    if has_rows:
         return report
-    archive.save_report(asked, parts_of(report))
+    archive.save_report(wanted, parts_of(report))
     return report
 
 

@@ -25,6 +25,7 @@ from gibbs_dp.engine.track import Track
 from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
 from gibbs_dp.quantities.on_average_kl.warnings import DISAGREEMENT_Z
+from gibbs_dp.quantities.registry import COLUMNS
 from gibbs_dp.sampling.modes import searched_for
 from gibbs_dp.sampling.trust import opening
 
@@ -151,6 +152,7 @@ def make_report(
         tuple(values),
         tuple(curves),
         tables,
+        tuple(c for q in settings.quantities for c in q.columns if c.name not in COLUMNS),
     )
 
 

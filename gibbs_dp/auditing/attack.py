@@ -35,7 +35,7 @@ def profiles(report: Plotted) -> list[tuple[float, Curve]]:
     ]
     if not found:
         raise ValueError(
-            "report: it has no privacy profile (older versions made none); audit with attack=True."
+            "report: it has no privacy profile (older versions made none); learn gdp.Attacker()."
         )
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -21,6 +22,9 @@ from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Calibration, Target, calibrate_gamma
 from gibbs_dp.privacy.dependent_rows import DependentRows
+from gibbs_dp.quantities.mutual_information import MutualInformation
+from gibbs_dp.quantities.registry import DEFAULT
+from gibbs_dp.sampling.as_sampler import Chains
 from gibbs_dp.sampling.kernels.hmc import HMC
 
 LOWEST = ("population_risk", "certificate")
@@ -95,7 +99,7 @@ def calibrate(
         Law of examples that depend on each other, as in `gibbs_dp.privacy.account`; for a
         worst-case target, which other than ``bayesian_epsilon`` stays one of DP.
     settings
-        Anything else that `gibbs_dp.audit` takes, such as ``num_datasets``, ``key``, ``kernel``
+        Anything else that `gibbs_dp.audit` takes, such as ``num_datasets``, ``key``, ``sampler``
         (HMC where it is left out, also where an audit would go on with SMC: see its warnings), and
         ``gammas`` to look for the least risk between; with ``coverage`` what
         `gibbs_dp.auditing.purposes.coverage.calibrate_coverage` takes, with a certificate
@@ -184,9 +188,12 @@ def calibrate(
     if lowest is not None and lowest not in LOWEST:
         raise ValueError(f"lowest: {lowest!r} is none of {', '.join(LOWEST)}; give one of them.")
     gammas = settings.pop("gammas", None) if lowest else None
-    found = {"num_information": 0, "domain": domain} | settings
-    if found.get("kernel") is None:
-        found["kernel"] = HMC()  # one sampler for the whole curve, whatever pilots find
+    found = {"learn": [*DEFAULT, MutualInformation(0)], "domain": domain} | settings
+    # One sampler for the whole curve, whatever pilots find.
+    sampler = found.get("sampler") or HMC()
+    if isinstance(sampler, Chains) and sampler.kernel is None:
+        sampler = replace(sampler, kernel=HMC())
+    found["sampler"] = sampler
     run = partial(audit, posterior, population, n, **found)
     if attack_advantage is not None:
         return calibrate_attack_advantage(run, attack_advantage)

@@ -34,9 +34,9 @@ CHANGED_TO_SMC = Caution(
     "Pilots found several modes that matter. Chains of HMC stay in one of them; the particles of "
     "SMC come from the prior and are in all that they met, with masses as noisy as counts. The "
     "numbers of this report are SMC's.",
-    "Nothing, if the symmetry or the modes are meant. kernel=gdp.HMC() keeps to chains, which are "
+    "Nothing, if the symmetry or the modes are meant. sampler=gdp.HMC() keeps to chains, which are "
     "right for what is the same in all modes (losses of a mixture whose labels switch); "
-    "kernel=gdp.SMC(num_particles=1024) is less noisy.",
+    "sampler=gdp.SMC(num_particles=1024) is less noisy.",
 )
 REL_ERROR_MISSED = Caution(
     "rel-error-missed",

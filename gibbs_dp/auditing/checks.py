@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,26 +16,15 @@ from gibbs_dp.model.posterior import GibbsPosterior
 
 
 class Counts(NamedTuple):
-    """How much of everything, as it was asked for."""
+    """How many examples and datasets, as they were asked for."""
 
     n: int
-    group_size: int
-    num_chains: int
-    num_samples: int
     num_datasets: int
-    num_warmup: int | None
     max_datasets: int
 
 
 def check_counts(
-    n: int,
-    group_size: int,
-    num_chains: int,
-    num_samples: int,
-    num_datasets: int,
-    num_warmup: int | None,
-    rel_error: float | None,
-    max_datasets: int | None,
+    n: int, group_size: int, num_datasets: int | tuple[int, int], rel_error: float | None
 ) -> Counts:
     """Check the counts of ``gibbs_dp.audit``; see there.
 
@@ -48,25 +37,35 @@ def check_counts(
     ------
     ValueError
         If one is out of range.
+
+    Examples
+    --------
+    >>> check_counts(10, 1, (256, 1000), 0.1)
+    Counts(n=10, num_datasets=256, max_datasets=1000)
     """
-    group_size, n = positive_count("group_size", group_size), positive_count("n", n)
+    n = positive_count("n", n)
     if group_size > n:
         raise ValueError(f"group_size: {group_size} examples of a dataset of n={n}; lower it.")
-    num_chains = positive_count("num_chains", num_chains, least=2)
-    num_samples = positive_count("num_samples", num_samples, least=4)
-    num_datasets = positive_count("num_datasets", num_datasets, least=2)
-    if num_warmup is not None:
-        num_warmup = positive_count("num_warmup", num_warmup, least=0)
+    given: Any = num_datasets
+    is_pair = isinstance(given, (tuple, list))
+    if is_pair and len(given) != 2:
+        raise ValueError(
+            f"num_datasets: give a number, or two with rel_error (to start with, and at most), got "
+            f"{given!r:.60}."
+        )
+    first = positive_count("num_datasets", given[0] if is_pair else given, least=2)
+    most = 64 * first
+    if is_pair:
+        if rel_error is None:
+            raise ValueError("num_datasets: a second number goes with rel_error; give one number.")
+        most = positive_count("num_datasets", given[1])
+        if most < first:
+            raise ValueError(
+                f"num_datasets: at most {most} is below the {first} to start with; raise it."
+            )
     if rel_error is not None and not rel_error > 0:
         raise ValueError(f"rel_error: must be positive, got {rel_error}.")
-    if max_datasets is None:
-        max_datasets = 64 * num_datasets
-    max_datasets = positive_count("max_datasets", max_datasets)
-    if max_datasets < num_datasets:
-        raise ValueError(
-            f"max_datasets: {max_datasets} is below num_datasets={num_datasets}; raise it."
-        )
-    return Counts(n, group_size, num_chains, num_samples, num_datasets, num_warmup, max_datasets)
+    return Counts(n, first, most)
 
 
 def check_ghosts(

@@ -56,7 +56,8 @@ def exposure_frame(gammas: Sequence[float], tables: Tables) -> pd.DataFrame:
 
     if not tables:
         raise ValueError(
-            "exposure: this report has no figures of rows; audit with exposure=True (--exposure)."
+            "exposure: this report has no figures of rows; audit with learn=[*gdp.DEFAULT, "
+            "gdp.Exposure()] (--exposure)."
         )
     frames = []
     for gamma, table in zip(gammas, tables, strict=True):
@@ -159,7 +160,7 @@ class WithExposure:
         Raises
         ------
         ValueError
-            If the audit was without ``exposure=True``.
+            If the audit was without ``Exposure()``.
         """
         return exposure_frame(self._gammas, self.row_tables)
 
@@ -185,7 +186,7 @@ class WithExposure:
         Raises
         ------
         ValueError
-            If the audit was without ``exposure=True``, or the report has no such gamma.
+            If the audit was without ``Exposure()``, or the report has no such gamma.
         """
         from gibbs_dp.auditing.plot_exposure import plot_exposure
 

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp import io
+from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.exposed import PER_ROW
 from gibbs_dp.auditing.report import OF_CURVE, PER_DATASET, Report
-from gibbs_dp.engine.quantity import RowTable
+from gibbs_dp.engine.quantity import Column, RowTable
 from gibbs_dp.quantities.registry import COLUMNS
 
 
@@ -32,13 +33,14 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         settings = io.parse_json(contents.attributes["settings"], dict)
         warnings = _sentences(contents.attributes["warnings"])
         notes = _sentences(contents.attributes["notes"])
-        rows, values, curves = _rows(contents), _per_dataset(contents), _curves(contents)
+        own = _own_columns(contents.attributes.get("columns", "[]"))
+        rows, values, curves = _rows(contents, own), _per_dataset(contents), _curves(contents)
         tables = _row_tables(contents)
     except (KeyError, ValueError) as error:
         raise io.DamagedFileError(
             f"path: {os.fspath(path)!r} is a damaged report ({io.reason(error)})."
         ) from error
-    return Report(rows, settings, warnings, notes, values, curves, tables)
+    return Report(rows, settings, warnings, notes, values, curves, tables, own)
 
 
 def _sentences(text: Any) -> tuple[str, ...]:
@@ -48,7 +50,15 @@ def _sentences(text: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _rows(contents: io.Contents) -> tuple[dict[str, Any], ...]:
+def _own_columns(text: Any) -> tuple[Column, ...]:
+    """Columns that are not the library's; never in the place of one that is."""
+    found = tuple(Column.from_plain(held) for held in io.parse_json(text, list))
+    if any(column.name in COLUMNS for column in found):
+        raise ValueError("its own columns have names of the library's")
+    return found
+
+
+def _rows(contents: io.Contents, own: tuple[Column, ...]) -> tuple[dict[str, Any], ...]:
     gammas = contents.coordinates["gamma"]
     if gammas.ndim != 1 or gammas.dtype.kind != "f" or not gammas.size or contents.groups:
         raise ValueError("its gammas are no list of numbers")
@@ -59,7 +69,7 @@ def _rows(contents: io.Contents) -> tuple[dict[str, Any], ...]:
     for name, column in columns.items():
         if column.shape != gammas.shape:
             raise ValueError(f"{name!r} has not one value for every gamma")
-        if column.dtype.kind == "O" and not _may_be_text(name):
+        if column.dtype.kind == "O" and not _may_be_text(name, own):
             raise ValueError(f"{name!r} is text where numbers should be")
     rows = []
     for i, gamma in enumerate(gammas):
@@ -72,9 +82,9 @@ def _rows(contents: io.Contents) -> tuple[dict[str, Any], ...]:
     return tuple(rows)
 
 
-def _may_be_text(name: str) -> bool:
+def _may_be_text(name: str, own: tuple[Column, ...]) -> bool:
     """Whether a column is no number: one without unit or title, or one of another version."""
-    column = COLUMNS.get(name)
+    column = shown.known_columns(own).get(name)
     is_number = column is not None and bool(column.unit or column.title)
     return not (is_number or name.endswith("_se"))
 

@@ -10,11 +10,11 @@ from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.explain import CAUTIONS
 from gibbs_dp.auditing.plot import PANELS, plot_panels
 from gibbs_dp.auditing.plotted import Plotted
+from gibbs_dp.engine.quantity import Column
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
 from gibbs_dp.io.page import Page, Section
 from gibbs_dp.plotting import inline_svg
-from gibbs_dp.quantities.registry import COLUMNS
 
 # So many have a column each.
 FEW_GAMMAS = 6
@@ -72,13 +72,15 @@ def report_page(
         (
             page.warned(warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
             page.section("What was audited", page.bullets(about)),
-            page.section("Results", _table(report.rows)),
+            page.section("Results", _table(report.rows, report.own_columns)),
             page.section("Pictures", page.pictures(_pictures(report))),
             *more,
             page.section("What was checked", page.bullets(_checked(report.rows))),
             page.section("What the numbers rest on", page.bullets(notes)),
             page.section("What it does not promise", page.bullets([*NO_PROMISE, *of_table])),
-            page.section("What the columns are", page.meanings(_meanings(report.rows))),
+            page.section(
+                "What the columns are", page.meanings(_meanings(report.rows, report.own_columns))
+            ),
             page.settings(settings.items(), computed),
         ),
         is_warned=bool(warnings),
@@ -142,13 +144,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _table(rows: shown.Rows) -> str:
+def _table(rows: shown.Rows, own: Sequence[Column]) -> str:
     """Make a table with a column a gamma where they are few, which fits a phone and paper."""
     if not rows:
         return page.paragraphs(["There are no rows."])
     columns: dict[str, list[str]] = {}
-    for name, texts in shown.cells(rows[: page.MOST_ROWS]).items():
-        columns[COLUMNS[name].title or name] = texts
+    known = shown.known_columns(own)
+    for name, texts in shown.cells(rows[: page.MOST_ROWS], own).items():
+        columns[known[name].title or name] = texts
         intervals = [_interval(row) for row in rows[: page.MOST_ROWS]]
         if name == "on_average_kl" and any(intervals):
             columns["95% interval"] = intervals
@@ -178,10 +181,10 @@ def _pictures(report: Plotted) -> list[tuple[str, str]]:
     ]
 
 
-def _meanings(rows: shown.Rows) -> list[tuple[str, str]]:
+def _meanings(rows: shown.Rows, own: Sequence[Column]) -> list[tuple[str, str]]:
     found = []
-    for name in shown.cells(rows):
-        column = COLUMNS[name]
+    for name in shown.cells(rows, own):
+        column = shown.known_columns(own)[name]
         known = column.title or name
         unit = f" ({column.unit})" if column.unit else ""
         also = f": {name}" if name != known else ""

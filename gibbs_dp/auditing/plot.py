@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp.auditing.plotted import Plotted
 from gibbs_dp.auditing.selection import selected_rows
-from gibbs_dp.engine.quantity import Style
+from gibbs_dp.engine.quantity import Column, Style
 from gibbs_dp.plotting import (
     COLORS,
     Picture,
@@ -70,9 +70,9 @@ GAMMA = "gamma (inverse temperature)"
 WIDE = 10.0
 
 
-def styles_of(panel: str) -> Styles:
-    """Columns of a panel, and how they are drawn."""
-    drawn = ((column.name, column.style) for column in COLUMNS.values())
+def styles_of(panel: str, own: Sequence[Column] = ()) -> Styles:
+    """Columns of a panel, the library's and one's own, and how they are drawn."""
+    drawn = ((column.name, column.style) for column in (*COLUMNS.values(), *own))
     return {name: style for name, style in drawn if style is not None and style.panel == panel}
 
 
@@ -95,7 +95,11 @@ def columns_in(report: Plotted, panel: str) -> Styles:
     dict
         By name, how each is drawn.
     """
-    own = {name: style for name, style in styles_of(panel).items() if _has(report, name)}
+    own = {
+        name: style
+        for name, style in styles_of(panel, report.own_columns).items()
+        if _has(report, name)
+    }
     return {name: style for name, style in own.items() if style.instead_of not in own}
 
 
@@ -297,7 +301,10 @@ def _draw(axes: Axes, report: Plotted, name: str) -> None:
 
 
 def _draw_ceiling(axes: Axes, report: Plotted) -> None:
-    ceiling = np.log(report.settings["num_information"])
+    count = report.settings.get("num_information", 0)
+    if count < 2:
+        return
+    ceiling = np.log(count)
     axes.axhline(ceiling, color="0.5", lw=1, ls=":", label="log M: no lower bound exceeds it")
 
 

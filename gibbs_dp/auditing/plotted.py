@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
+from gibbs_dp.engine.quantity import Column
+
 
 @runtime_checkable
 class Plotted(Protocol):
@@ -31,6 +33,11 @@ class Plotted(Protocol):
     @property
     def columns(self) -> Sequence[str]:
         """Names of the columns that were computed."""
+        ...
+
+    @property
+    def own_columns(self) -> Sequence[Column]:
+        """Columns of quantities that are not the library's."""
         ...
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from gibbs_dp._version import __version__
 from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.exposed import WithExposure, exposure_section, listed, row_variables
 from gibbs_dp.auditing.with_attacker import WithAttacker
-from gibbs_dp.engine.quantity import RowTable
+from gibbs_dp.engine.quantity import Column, RowTable
 from gibbs_dp.io import html
 from gibbs_dp.quantities.registry import COLUMNS
 
@@ -65,8 +65,10 @@ class Report(WithAttacker, WithExposure):
     curves
         Per row, functions of something else than gamma: what `privacy_profile` reads.
     row_tables
-        Per row, figures of every row of the population's table, where it was audited with
-        ``exposure=True``; :attr:`exposure` shows them.
+        Per row, figures of every row of the population's table, where ``Exposure()`` was learnt;
+        :attr:`exposure` shows them.
+    own_columns
+        Columns of quantities that are not the library's.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -80,6 +82,7 @@ class Report(WithAttacker, WithExposure):
         default=(), repr=False, compare=False
     )
     row_tables: tuple[RowTable, ...] = field(default=(), repr=False, compare=False)
+    own_columns: tuple[Column, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -127,13 +130,13 @@ class Report(WithAttacker, WithExposure):
         """All columns over the dimension ``gamma``; settings, warnings and notes as attributes."""
         import xarray as xr  # slow to import
 
-        frame = self.to_dataframe()
+        frame, known = self.to_dataframe(), shown.known_columns(self.own_columns)
         variables: dict[str, Any] = {}
         for name in frame.columns:
             values = frame[name].to_numpy()
             if values.dtype == object:
                 values = values.astype(str)
-            variables[name] = ("gamma", values, _attributes(name))
+            variables[name] = ("gamma", values, _attributes(name, known))
         for name in self.per_dataset[0] if self.per_dataset else ():
             columns = [found[name] for found in self.per_dataset]
             padded = np.full((len(self), max(map(len, columns))), np.nan)
@@ -153,12 +156,14 @@ class Report(WithAttacker, WithExposure):
             "warnings": json.dumps(self.warnings),
             "notes": json.dumps(self.notes),
         }
+        if self.own_columns:
+            attributes["columns"] = json.dumps([column.plain() for column in self.own_columns])
         return xr.Dataset(variables | of_rows, coordinates, attributes)
 
     def to_json_rows(self) -> list[str]:
         """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent.
 
-        After an audit with ``exposure=True`` the ten most exposed rows are in it as ``exposure``.
+        Where ``Exposure()`` was learnt the ten most exposed rows are in it as ``exposure``.
         """
         found = [io.json_row(row) for row in self.rows]
         for row, table in zip(found, self.row_tables, strict=bool(self.row_tables)):
@@ -176,7 +181,11 @@ class Report(WithAttacker, WithExposure):
         """
         import pandas as pd
 
-        table = {COLUMNS[k].title or k: texts for k, texts in shown.cells(self.rows).items()}
+        known, texts = (
+            shown.known_columns(self.own_columns),
+            shown.cells(self.rows, self.own_columns),
+        )
+        table = {known[name].title or name: column for name, column in texts.items()}
         text = html.visible(pd.DataFrame(table).to_string(index=False))
         marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
         marks += [f"note     {html.plain(n)}" for n in self.notes]
@@ -189,7 +198,7 @@ class Report(WithAttacker, WithExposure):
         return f"Report({shown.one_line(self.rows, self.settings, self.warnings)})"
 
     def _repr_html_(self) -> str:
-        return shown.as_html(repr(self), self.rows, self.warnings, self.notes)
+        return shown.as_html(repr(self), self.rows, self.warnings, self.notes, self.own_columns)
 
     def plot(
         self,
@@ -298,8 +307,8 @@ def _columns_section() -> str:
 Report.__doc__ = f"{inspect.cleandoc(Report.__doc__ or '')}\n\n{_columns_section()}"
 
 
-def _attributes(name: str) -> dict[str, str]:
-    column = COLUMNS.get(name.removesuffix("_se"))
+def _attributes(name: str, known: dict[str, Column]) -> dict[str, str]:
+    column = known.get(name.removesuffix("_se"))
     if column is None:
         return {}
     text = "Standard error, over datasets, of " if name.endswith("_se") else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbs_dp.engine.quantity import Column
 from gibbs_dp.io import html
 from gibbs_dp.io.html import Heading, counted, plain
 from gibbs_dp.quantities.registry import COLUMNS
@@ -20,11 +21,16 @@ Rows = Sequence[Mapping[str, Any]]
 WIDTH = 40
 
 
-def cells(rows: Rows) -> dict[str, list[str]]:
+def known_columns(own: Sequence[Column]) -> dict[str, Column]:
+    """Return every column that a report may have, by name: the library's, and one's own."""
+    return COLUMNS | {column.name: column for column in own}
+
+
+def cells(rows: Rows, own: Sequence[Column] = ()) -> dict[str, list[str]]:
     """Return the columns of the printed table, by their names in rows: a text a gamma."""
     present = set(chain.from_iterable(rows))
     found = {"gamma": [f"{row['gamma']:g}" for row in rows]}
-    for column in COLUMNS.values():
+    for column in known_columns(own).values():
         if column.title is not None and column.name in present:
             found[column.name] = [_cell(row, column.name) for row in rows]
     return found
@@ -62,23 +68,30 @@ def one_line(rows: Rows, settings: Mapping[str, Any], warnings: Sequence[str]) -
     return ", ".join(parts)
 
 
-def as_html(head: str, rows: Rows, warnings: Sequence[str], notes: Sequence[str]) -> str:
+def as_html(
+    head: str,
+    rows: Rows,
+    warnings: Sequence[str],
+    notes: Sequence[str],
+    own: Sequence[Column] = (),
+) -> str:
     """Show a report in a notebook: the printed table, its warnings and its notes.
 
     Parameters
     ----------
     head
         A line above it.
-    rows, warnings, notes
-        Of the report. A pointer on a column's title sees what the column means.
+    rows, warnings, notes, own
+        Of the report; the last are columns that are not the library's. A pointer on a column's
+        title sees what the column means.
 
     Returns
     -------
     str
         HTML.
     """
-    columns = cells(rows[: html.MOST_LINES])
-    headings = [_heading(name) for name in columns]
+    columns, known = cells(rows[: html.MOST_LINES], own), known_columns(own)
+    headings = [_heading(known[name]) for name in columns]
     lines = zip(*columns.values(), strict=True)
     hidden = len(rows) - html.MOST_LINES
     marks = [("WARNING", text) for text in warnings] + [("note:", text) for text in notes]
@@ -109,9 +122,8 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _heading(name: str) -> Heading:
-    column = COLUMNS[name]
-    return Heading(column.title or name, f"{column.name_and_unit}: {column.meaning}")
+def _heading(column: Column) -> Heading:
+    return Heading(column.title or column.name, f"{column.name_and_unit}: {column.meaning}")
 
 
 def _span(gammas: Sequence[float]) -> str:

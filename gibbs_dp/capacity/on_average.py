@@ -239,7 +239,7 @@ def on_average_capacity_kl(
     num_samples: int = 64,
     num_steps: int = 200,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Sampler | None = None,
+    sampler: Kernel | Sampler | None = None,
     say: io.Say = io.silent,
 ) -> OnAverageCapacity:
     """On-average capacity-bounded KL of a Gibbs posterior, ``E KL^H(A(Z) || A(Z^(1)))``.
@@ -274,7 +274,7 @@ def on_average_capacity_kl(
         Training steps of a critic.
     key
         Integer seed or JAX key.
-    kernel
+    sampler
         ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``.
     say
         Told, a line a time, what is going on.
@@ -298,10 +298,10 @@ def on_average_capacity_kl(
     grid = [float(g) for g in gammas]
     if not grid or not all(math.isfinite(g) and g > 0 for g in grid):
         raise ValueError(f"gammas: must be positive and finite, got {grid}; give at least one.")
-    sampler = as_sampler(kernel, also="")
+    sampler = as_sampler(sampler)
     if sampler.traits.is_path:
         raise ValueError(
-            f"kernel: critics are trained on chains, and {type(kernel).__name__} runs none; give "
+            f"sampler: critics are trained on chains, and {type(sampler).__name__} runs none; give "
             "gibbs_dp.HMC()."
         )
     sampler.check(posterior)

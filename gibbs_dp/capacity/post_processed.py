@@ -64,7 +64,7 @@ def post_processed_kl(
     num_warmup: int = 100,
     num_samples: int = 512,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Sampler | None = None,
+    sampler: Kernel | Sampler | None = None,
 ) -> PostProcessed:
     """On-average KL of ``f(theta)``, ``E KL(f(A(Z)) || f(A(Z^(1))))``, from below.
 
@@ -96,7 +96,7 @@ def post_processed_kl(
         As in ``gibbs_dp.sample``; chains even, at least 4.
     key
         Integer seed or JAX key.
-    kernel
+    sampler
         As in ``gibbs_dp.sample``.
 
     Returns
@@ -140,7 +140,7 @@ def post_processed_kl(
         data,
         gamma=gamma,
         key=draw_key,
-        kernel=kernel,
+        sampler=sampler,
         num_chains=chains,
         num_warmup=num_warmup,
         num_samples=num_samples,

@@ -180,7 +180,7 @@ def certify(
     loss_range: tuple[float, float] | None = None,
     bound: str = "catoni",
     key: int | PRNGKeyArray = 0,
-    kernel: Grid | SMC | Any | None = None,
+    sampler: Grid | SMC | Any | None = None,
     num_chains: int | None = None,
     num_samples: int | None = None,
 ) -> Certificate:
@@ -216,13 +216,13 @@ def certify(
         before the data. All are shown.
     key
         Integer seed or JAX key, of the particles.
-    kernel
+    sampler
         ``gibbs_dp.Grid(...)``: exact sums over candidates or a lattice, of which the certificate
         is then. ``gibbs_dp.SMC(...)``: particles, moved by a kernel that is the same wherever the
         others are (MALA, or HMC with ``integrator="leapfrog"``). None: a lattice of 1,024 points
         where theta is one number in an interval, else SMC.
     num_chains, num_samples
-        Without a kernel: islands (8) and particles in each (64) of SMC.
+        Without a sampler: islands (8) and particles in each (64) of SMC.
 
     Returns
     -------
@@ -233,7 +233,7 @@ def certify(
     ------
     ValueError
         If the loss has no declared finite range or leaves it, the prior is improper, examples
-        share one structured loss, or the kernel gives no normalizer.
+        share one structured loss, or the sampler gives no normalizer.
 
     Examples
     --------
@@ -253,7 +253,7 @@ def certify(
     check_bound(bound)
     examples = examples_for(posterior, data)
     ends = find_range(posterior, data, domain, loss_range)
-    sampler = find_sampler(posterior, kernel, num_chains, num_samples)
+    sampler = find_sampler(posterior, sampler, num_chains, num_samples)
     n = num_examples(examples)
     is_exact = isinstance(sampler, Grid)
     if isinstance(sampler, Grid):

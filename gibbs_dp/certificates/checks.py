@@ -143,7 +143,7 @@ def check_met(loss_range: tuple[float, float], lowest: float, highest: float) ->
 
 
 def find_sampler(
-    posterior: GibbsPosterior, kernel: Any, num_chains: int | None, num_samples: int | None
+    posterior: GibbsPosterior, sampler: Any, num_chains: int | None, num_samples: int | None
 ) -> Grid | SMC:
     """Return what finds normalizers: sums where they do, else particles.
 
@@ -153,43 +153,43 @@ def find_sampler(
         If it is neither, the prior has no draws to begin with, or SMC's kernel depends on the
         particles that it moves.
     """
-    if kernel is not None and not isinstance(kernel, (Grid, SMC)):
+    if sampler is not None and not isinstance(sampler, (Grid, SMC)):
         raise ValueError(
-            f"kernel: {checks.shown(kernel)} gives no normalizer, which a certificate needs; give "
-            "gibbs_dp.Grid(...) or gibbs_dp.SMC(...)."
+            f"sampler: {checks.shown(sampler)} gives no normalizer, which a certificate needs; "
+            "give gibbs_dp.Grid(...) or gibbs_dp.SMC(...)."
         )
-    if kernel is None:
+    if sampler is None:
         lattice = lattice_on_interval(posterior)
         if lattice is None:
             chains = NUM_CHAINS if num_chains is None else num_chains
             samples = NUM_SAMPLES if num_samples is None else num_samples
             chains = positive_count("num_chains", chains, least=2)
             samples = positive_count("num_samples", samples, least=4)
-            kernel = SMC(num_particles=chains * samples, num_islands=chains)
+            sampler = SMC(num_particles=chains * samples, num_islands=chains)
         else:
-            kernel = lattice
+            sampler = lattice
             _refuse_counts(num_chains, num_samples, "sums over a lattice have no chains")
     else:
-        _refuse_counts(num_chains, num_samples, "the kernel has its own counts")
-    if isinstance(kernel, SMC) and not posterior.prior.has_draws:
+        _refuse_counts(num_chains, num_samples, "the sampler has its own counts")
+    if isinstance(sampler, SMC) and not posterior.prior.has_draws:
         raise ValueError(
             "posterior: its prior is flat without bounds, or cannot be drawn from, and a "
             "certificate needs a proper one; give a distribution, or Flat on a box, a ball or a "
             "simplex."
         )
-    if isinstance(kernel, SMC) and getattr(kernel.mover, "integrator", None) == "split":
+    if isinstance(sampler, SMC) and getattr(sampler.mover, "integrator", None) == "split":
         # Its rotations are around the particle of largest density: no fixed kernel.
         raise ValueError(
-            "kernel: the 'split' integrator of HMC moves particles around the best of them, and "
+            "sampler: the 'split' integrator of HMC moves particles around the best of them, and "
             "their normalizer is then not exactly unbiased, which a certificate needs; give "
             "gibbs_dp.SMC(kernel=gibbs_dp.HMC(integrator='leapfrog')) or leave SMC's kernel out."
         )
-    if isinstance(kernel, Grid) and kernel.is_lattice and not posterior.prior.has_draws:
+    if isinstance(sampler, Grid) and sampler.is_lattice and not posterior.prior.has_draws:
         raise ValueError(
             "posterior: its prior is flat without bounds, so that a lattice is no prior of it; "
             "give Flat on a box, or candidates."
         )
-    return kernel
+    return sampler
 
 
 def _refuse_counts(num_chains: int | None, num_samples: int | None, why: str) -> None:

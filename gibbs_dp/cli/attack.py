@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.kernel import KERNEL, make_kernel
 from gibbs_dp.cli.options import CHAINS, CHECK_OUTPUT, OUTPUT
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
+from gibbs_dp.cli.sampler import SAMPLER, make_sampler
 from gibbs_dp.cli.session import start_session
 from gibbs_dp.cli.targets import BOUNDS, with_bounds
 
@@ -48,7 +48,7 @@ GUARANTEE = Option(
 GROUPS = {
     "what to attack": (*COUNTS, WORST_PAIR),
     "what is declared, for the worst case": (*BOUNDS, GUARANTEE),
-    "how to sample": KERNEL,
+    "how to sample": SAMPLER,
     "output": (*OUTPUT, HTML),
 }
 RATES = (0.001, 0.01, 0.1)
@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> None:
     prepare_page(parsed)
     guarantee = None if parsed.guarantee is None else _load(parsed.guarantee)
     problem = with_bounds(parsed, make_problem(parsed, name))
-    kernel = make_kernel(parsed)
+    sampler = make_sampler(parsed)
     for note in problem.notes:
         output.log(note, parsed.quiet)
 
@@ -77,7 +77,7 @@ def run(arguments: Sequence[str]) -> None:
         problem.posterior,
         problem.population,
         key=parsed.seed,
-        kernel=kernel,
+        sampler=sampler,
         domain=problem.domain,
         pair="worst" if parsed.is_worst_pair else None,
         guarantee=guarantee,

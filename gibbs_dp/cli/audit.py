@@ -8,21 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gibbs_dp._options import options_of
+from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.cli import idata, output
 from gibbs_dp.cli.cluster import DASK, executor_of
 from gibbs_dp.cli.errors import Stopped, UsageError
-from gibbs_dp.cli.kernel import KERNEL, make_kernel
 from gibbs_dp.cli.options import CHAINS, OUTPUT
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.place import STORE, damage_told, make_store, remember
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
+from gibbs_dp.cli.sampler import SAMPLER, make_sampler
 from gibbs_dp.cli.session import start_session
 from gibbs_dp.cli.targets import BOUNDS, with_bounds
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Report, Store
+    from gibbs_dp.engine.quantity import Quantity
     from gibbs_dp.problems.base import Problem
 
 SUMMARY = "Privacy and generalization of a Gibbs posterior over gamma, averaged over datasets."
@@ -31,26 +32,49 @@ COUNTS = options_of(
     "gibbs_dp:audit",
     n="examples per dataset (default: the problem's)",
     gammas={"help": "inverse temperatures (default: the problem's)", "metavar": "G"},
-    num_datasets="datasets per gamma (default: the problem's)",
-    num_ghosts="fresh examples per dataset",
-    **CHAINS,
-    group_size="examples replaced at once",
     rel_error="add datasets until on_average_kl is known to this share",
-    max_datasets={"help": "where --rel-error stops", "shown": "64 times --num-datasets"},
-    num_information="datasets compared for mutual information, 0 for none",
-    information={"help": "what they are compared for", "metavar": "NAME"},
     block_size="datasets per compiled call (default: by the device)",
+)
+DATASETS = (
+    Option("num_datasets", "int", "datasets per gamma (default: the problem's)"),
+    Option("max_datasets", "int", "where --rel-error stops", shown="64 times --num-datasets"),
+)
+RUNS = options_of("gibbs_dp:Chains", **CHAINS)
+ON_AVERAGE_KL = options_of(
+    "gibbs_dp:OnAverageKL",
+    num_ghosts="fresh examples per dataset",
+    group_size="examples replaced at once",
+    estimator="of on-average KL: auto, one-sided, two-sided or ghost",
+)
+INFORMATION = options_of(
+    "gibbs_dp:MutualInformation",
+    num_information="datasets compared for mutual information, 0 for none",
     sigma="subgaussian parameter of the loss",
     b="of a subexponential loss, with --sigma",
-    num_releases="independent draws that the attacker sees together",
-    exposure="list the rows of a table that cost most; the list is sensitive",
-    estimator=None,
 )
-(ADJACENCY,) = options_of("gibbs_dp:audit", adjacency="which datasets are neighbours")
+(NUM_RELEASES,) = options_of(
+    "gibbs_dp:Attacker", num_releases="independent draws that the attacker sees together"
+)
+(ADJACENCY,) = options_of("gibbs_dp:WorstCase", adjacency="which datasets are neighbours")
+MUTUAL = "mutual"
+KINDS = parameters("gibbs_dp:FurtherInformation")["names"].choices
+ON_REQUEST = (
+    Option(
+        "information",
+        "str",
+        "what datasets are compared for",
+        choices=(MUTUAL, *KINDS),
+        shown=MUTUAL,
+        is_list=True,
+        metavar="NAME",
+    ),
+    Option("exposure", "flag", "list the rows of a table that cost most; the list is sensitive"),
+)
 GROUPS = {
-    "what to sample": COUNTS,
+    "what to sample": (*COUNTS[:2], *DATASETS, *RUNS, *COUNTS[2:]),
+    "what to learn": (*ON_AVERAGE_KL, *INFORMATION, *ON_REQUEST, NUM_RELEASES),
     "what is declared, for the worst case": (ADJACENCY, *BOUNDS),
-    "how to sample": KERNEL,
+    "how to sample": SAMPLER,
     "where to keep it": STORE,
     "where to run it": (DASK,),
     "one posterior, from a file": (idata.DOOR,),
@@ -118,30 +142,73 @@ def conduct(
         If blocks of other processes are missing.
     """
     problem = with_bounds(parsed, make_problem(parsed, name))
-    kernel = make_kernel(parsed)
     for note in problem.notes:
         output.log(note, parsed.quiet)
 
     from gibbs_dp.auditing import AuditInterrupted, audit
 
-    settings: dict[str, Any] = {k: getattr(problem, k) for k in ("n", "gammas", "num_datasets")}
+    settings: dict[str, Any] = {"n": problem.n, "gammas": problem.gammas} | given(parsed, COUNTS)
+    settings["num_datasets"] = _num_datasets(parsed, problem)
     try:
         with damage_told(parsed.quiet), executor_of(parsed) as executor:
             report = audit(
                 problem.posterior,
                 problem.population,
                 key=parsed.seed,
-                kernel=kernel,
+                learn=_learn(parsed),
+                sampler=_sampler(parsed),
                 domain=problem.domain,
                 store=store,
                 executor=executor,
                 progress=not parsed.quiet,
-                **(settings | given(parsed, (*COUNTS, ADJACENCY))),
+                **settings,
             )
     except AuditInterrupted as interrupt:
         kept = None if store is None else os.fspath(store.path)
         raise Stopped(_save_partial(interrupt.report, parsed, folder, kept, problem)) from None
     return problem, report
+
+
+def _num_datasets(parsed: argparse.Namespace, problem: Problem) -> int | tuple[int, int]:
+    first = problem.num_datasets if parsed.num_datasets is None else parsed.num_datasets
+    if parsed.max_datasets is None:
+        return first
+    if parsed.rel_error is None:
+        raise UsageError("--max-datasets: it says where --rel-error stops; give that too.")
+    return first, parsed.max_datasets
+
+
+def _learn(parsed: argparse.Namespace) -> list[Quantity]:
+    """Return the quantities that the command line asks for."""
+    from gibbs_dp.quantities.attacker import Attacker
+    from gibbs_dp.quantities.exposure import Exposure
+    from gibbs_dp.quantities.information import FurtherInformation
+    from gibbs_dp.quantities.mutual_information import MutualInformation
+    from gibbs_dp.quantities.on_average_kl import OnAverageKL
+    from gibbs_dp.quantities.registry import DEFAULT
+    from gibbs_dp.quantities.worst_case import WorstCase
+
+    kinds = [MUTUAL] if parsed.information is None else parsed.information
+    further: list[Any] = [kind for kind in kinds if kind != MUTUAL]
+    mutual = MutualInformation(**given(parsed, INFORMATION), is_shown=MUTUAL in kinds)
+    return [
+        *(q for q in DEFAULT if not isinstance(q, MutualInformation)),
+        OnAverageKL(**given(parsed, ON_AVERAGE_KL)),
+        *([mutual] if kinds else []),
+        *([FurtherInformation(further)] if further else []),
+        WorstCase(**given(parsed, (ADJACENCY,))),
+        Attacker(**given(parsed, (NUM_RELEASES,))),
+        *([Exposure()] if parsed.exposure else []),
+    ]
+
+
+def _sampler(parsed: argparse.Namespace) -> Any:
+    """Return what draws: a kernel with the counts of its chains, or what runs none."""
+    from gibbs_dp.sampling.as_sampler import Chains
+
+    sampler: Any = make_sampler(parsed)
+    counts = given(parsed, RUNS)
+    return Chains(sampler, **counts) if counts else sampler
 
 
 def show_and_save(

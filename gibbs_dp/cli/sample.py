@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.kernel import KERNEL, make_kernel
 from gibbs_dp.cli.options import CHAINS, OUTPUT
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
+from gibbs_dp.cli.sampler import SAMPLER, make_sampler
 from gibbs_dp.cli.session import start_session
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NUM_EXAMPLES = Option(
 )
 GROUPS = {
     "what to sample": (NUM_EXAMPLES, *SETTINGS),
-    "how to sample": KERNEL,
+    "how to sample": SAMPLER,
     "output": (*OUTPUT, HTML),
 }
 
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
     prepare_page(parsed)
     problem = make_problem(parsed, name)
-    kernel = make_kernel(parsed)
+    sampler = make_sampler(parsed)
     for note in problem.notes:
         output.log(note, parsed.quiet)
 
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> None:
         problem.posterior,
         one_dataset(problem, parsed.n, parsed.seed),
         key=parsed.seed,
-        kernel=kernel,
+        sampler=sampler,
         **given(parsed, SETTINGS),
     )
     if parsed.json:

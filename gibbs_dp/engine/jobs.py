@@ -15,6 +15,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray
 from gibbs_dp._version import __version__
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.engine.sizes import datasets_at_once, power_of_two
+from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population
 from gibbs_dp.model.populations.own import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -170,6 +171,7 @@ class Asked:
     rel_error: float | None
     max_datasets: int
     block_size: int
+    domain: Domain | None = None
 
     @property
     def plan(self) -> Plan:
@@ -221,6 +223,7 @@ class Asked:
             "gammas": list(self.gammas),
             "max_datasets": self.max_datasets,
             "block_size": self.block_size,
+            "domain": repr(self.domain),
             "supports": [repr(s) for s in self.posterior.prior.supports],
             "key": np.asarray(jax.random.key_data(self.key)).tolist(),
             "versions": versions(),

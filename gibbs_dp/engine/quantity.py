@@ -7,8 +7,8 @@ gamma (:class:`~gibbs_dp.engine.result.Result`). Every method has a default that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -92,6 +92,34 @@ class Column:
         """The unit in parentheses, where there is one."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, held: Any) -> Column:
+        """Make it again from what may come from anyone.
+
+        Raises
+        ------
+        ValueError
+            If that is no column.
+        """
+        try:
+            style = held["style"]
+            found = cls(**(held | {"style": None if style is None else Style(**style)}))
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"no column: {error}") from error
+        texts = [found.name, found.meaning, found.unit, found.title or ""]
+        if found.style is not None:
+            own = asdict(found.style)
+            texts += [
+                text for name, text in own.items() if name != "is_points" and text is not None
+            ]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("a column's texts are no texts")
+        return found
+
 
 class Quantity:
     """Base of all quantities.
@@ -145,6 +173,29 @@ class Quantity:
         """Reduce the draws of one dataset to ``Kept``."""
 
     # -- what is asked for ------------------------------------------------------------------
+
+    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+        """Fill in what was left to the audit; refuse what cannot be had.
+
+        Parameters
+        ----------
+        asked
+            What is to be sampled.
+        learnt
+            Everything that was asked for, by name.
+
+        Returns
+        -------
+        Sequence[Quantity]
+            What is learnt in place of this: as a rule this alone.
+
+        Raises
+        ------
+        ValueError
+            If the quantity does not exist for such a posterior, population or sampler.
+        """
+        del asked, learnt
+        return (self,)
 
     @property
     def num_kept(self) -> int:

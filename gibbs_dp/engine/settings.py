@@ -10,7 +10,7 @@ from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.quantity import LeadingQuantity, Quantity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings(Asked):
     """What is asked for, and the quantities that are learnt.
 

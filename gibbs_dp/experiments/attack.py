@@ -144,7 +144,7 @@ def attack(
     gammas: ArrayLike | float | Sequence[float],
     num_trials: int = 4096,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Unadjusted | Sampler | None = None,
+    sampler: Kernel | Unadjusted | Sampler | None = None,
     attackers: Sequence[str] = ATTACKERS,
     domain: Domain | None = None,
     pair: Sequence[Any] | Literal["worst"] | None = None,
@@ -190,7 +190,7 @@ def attack(
         thresholds.
     key
         Integer seed or JAX key.
-    kernel
+    sampler
         ``gibbs_dp.HMC()`` by default, ``gibbs_dp.MALA()``, or ``gibbs_dp.Grid(...)`` for posteriors
         summed exactly.
     attackers
@@ -232,7 +232,7 @@ def attack(
     >>> posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
     ...                                gdp.Flat(gdp.supports.real(1)))
     >>> found = attack(posterior, lambda key, n: jax.random.normal(key, (n, 1)), n=30, gammas=20.0,
-    ...                num_trials=1024, kernel=gdp.Grid(low=-1.0, high=1.0), progress=False)
+    ...                num_trials=1024, sampler=gdp.Grid(low=-1.0, high=1.0), progress=False)
     >>> row = found.rows()[0]
     >>> abs(row["advantage"] - 1 / 3) < 4 * row["advantage_se"]    # the exact advantage is 1/3
     True
@@ -246,10 +246,10 @@ def attack(
     grid = check_gammas(gammas)
     if not grid[0] > 0:
         raise ValueError("gammas: at gamma=0 nothing is learnt; give positive ones.")
-    sampler = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
+    sampler = as_sampler(sampler, also=", or gibbs_dp.Grid(...)")
     if sampler.traits.is_path or not sampler.traits.is_adjusted:
         raise ValueError(
-            "kernel: attacks need draws of the posterior itself from separate chains; give "
+            "sampler: attacks need draws of the posterior itself from separate chains; give "
             "gibbs_dp.HMC(), gibbs_dp.MALA() or gibbs_dp.Grid(...)."
         )
     sampler.check(posterior)

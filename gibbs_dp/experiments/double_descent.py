@@ -16,6 +16,8 @@ from gibbs_dp.experiments.tables import Row
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.random_features import Activation, random_features
+from gibbs_dp.quantities.mutual_information import MutualInformation
+from gibbs_dp.quantities.registry import DEFAULT
 
 NUM_EXAMPLES = 20
 NUM_FEATURES = (4, 8, 12, 16, 20, 24, 30, 60)
@@ -103,7 +105,7 @@ def double_descent(
             gammas=gammas,
             num_datasets=num_datasets,
             key=key,
-            num_information=0,
+            learn=[*DEFAULT, MutualInformation(0)],
             progress=progress,
         )
         warnings += [f"{p} features, {text}" for text in report.warnings]

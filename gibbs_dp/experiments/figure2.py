@@ -20,6 +20,9 @@ from gibbs_dp.experiments.tables import Row
 from gibbs_dp.plotting import BLACK, Picture, legend_of_figure, panels, styled
 from gibbs_dp.problems.linear_regression import linear_regression
 from gibbs_dp.problems.private_mean import private_mean
+from gibbs_dp.quantities.mutual_information import MutualInformation
+from gibbs_dp.quantities.on_average_kl import OnAverageKL
+from gibbs_dp.quantities.registry import DEFAULT
 
 NUM_EXAMPLES = 100
 THETA_BOUND = 2.0
@@ -188,10 +191,9 @@ def figure2(
             n=NUM_EXAMPLES,
             gammas=grids[name],
             num_datasets=num_datasets,
-            num_ghosts=num_ghosts,
+            learn=[*DEFAULT, OnAverageKL(num_ghosts=num_ghosts), MutualInformation(0)],
             key=key,
             domain=problem.domain,
-            num_information=0,
             progress=progress,
         )
         found = tuple(_reference(name, float(g)) for g in report["gamma"])

@@ -21,6 +21,9 @@ from gibbs_dp.exact.dependent import dependent_identities, markov_chain_probs, w
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.experiments.verify_check import Check, exact_checks, sampled_equality
 from gibbs_dp.model import Flat, GibbsPosterior, losses, populations, supports
+from gibbs_dp.quantities.mutual_information import MutualInformation
+from gibbs_dp.quantities.on_average_kl import OnAverageKL
+from gibbs_dp.quantities.registry import DEFAULT
 from gibbs_dp.sampling.grid import Grid
 
 WANG = "Wang, Lei & Fienberg 2016"
@@ -144,10 +147,9 @@ def dependent_audits() -> dict[str, Callable[[], Report]]:
             CHAIN_N,
             CHAIN_GAMMAS,
             num_datasets=NUM_DATASETS,
-            group_size=CHAIN_N,
+            learn=[*DEFAULT, OnAverageKL(group_size=CHAIN_N), MutualInformation(0)],
             key=30,
-            kernel=Grid(CANDIDATES),
-            num_information=0,
+            sampler=Grid(CANDIDATES),
             progress=False,
         ),
         "Gaussian process": lambda: audit(
@@ -156,9 +158,8 @@ def dependent_audits() -> dict[str, Callable[[], Report]]:
             PROCESS_N,
             PROCESS_GAMMAS,
             num_datasets=NUM_DATASETS,
-            group_size=PROCESS_N,
+            learn=[*DEFAULT, OnAverageKL(group_size=PROCESS_N), MutualInformation(0)],
             key=31,
-            num_information=0,
             progress=False,  # the estimator chosen by a pilot: single pairs reach several nats
         ),
     }

@@ -24,6 +24,9 @@ from gibbs_dp.model import Flat, GibbsPosterior, losses, supports
 from gibbs_dp.problems.base import normal_prior
 from gibbs_dp.problems.gaussian_mean import Gaussian
 from gibbs_dp.problems.private_mean import private_mean
+from gibbs_dp.quantities.mutual_information import MutualInformation
+from gibbs_dp.quantities.on_average_kl import OnAverageKL
+from gibbs_dp.quantities.registry import DEFAULT
 
 WANG = "Wang, Lei & Fienberg 2016"
 GAMMAS = (0.2, 1.0)
@@ -54,10 +57,8 @@ def _sample(
         n,
         gammas,
         num_datasets=NUM_DATASETS,
-        key=key,
-        group_size=group_size,
-        estimator="one-sided",  # every KL here is below 1 nat, and it compiles twice as fast
-        num_information=0,
+        key=key,  # Every KL here is below 1 nat, and one side compiles twice as fast.
+        learn=[*DEFAULT, OnAverageKL("one-sided", group_size), MutualInformation(0)],
         progress=False,
     )
 

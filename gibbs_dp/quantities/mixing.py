@@ -75,8 +75,8 @@ PATHS_DISAGREE = Caution(
     "modes are found by some particles and lost by others; raise SMC's num_particles.",
     "On pilot datasets, particles were run twice along the same path. Where the two runs differ by "
     "as much as this, masses of modes, or whether a mode is there at all, are left to chance.",
-    "Raise num_particles, as in kernel=gdp.SMC(num_particles=1024), and least_ess; look at smaller "
-    "gammas; give a prior that is less wide.",
+    "Raise num_particles, as in sampler=gdp.SMC(num_particles=1024), and least_ess; look at "
+    "smaller gammas; give a prior that is less wide.",
 )
 FEW_PARTICLES = Caution(
     "few-particles",
@@ -84,7 +84,7 @@ FEW_PARTICLES = Caution(
     "draws; raise SMC's num_particles.",
     "Islands of particles that never met tell different stories on each dataset: masses of modes "
     "are as noisy as so few counts.",
-    "Raise num_particles, as in kernel=gdp.SMC(num_particles=1024).",
+    "Raise num_particles, as in sampler=gdp.SMC(num_particles=1024).",
 )
 POOR_PATH = Caution(
     "poor-path",
@@ -92,7 +92,7 @@ POOR_PATH = Caution(
     "step of the path: it was found on pilots that are unlike these; raise SMC's least_ess.",
     "The steps of the path were frozen on pilot datasets. On these datasets one of them was too "
     "long: few particles carried nearly all of the weight, and modes may have been lost there.",
-    "Raise least_ess, as in kernel=gdp.SMC(least_ess=0.8), for shorter steps, and num_particles.",
+    "Raise least_ess, as in sampler=gdp.SMC(least_ess=0.8), for shorter steps, and num_particles.",
 )
 
 

@@ -1,15 +1,17 @@
-"""The quantities of an audit, and every column that a report may have."""
+"""What an audit learns, and every column that a report may have."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Sequence
+from typing import Any
 
+from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.quantity import Column, Quantity
-from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.model.domain import Domain
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.discretization import Discretization
-from gibbs_dp.quantities.information import NAMES, FurtherInformation, Supersample
+from gibbs_dp.quantities.exposure import Exposure
+from gibbs_dp.quantities.information import FurtherInformation, Supersample
 from gibbs_dp.quantities.lattice import Lattice
 from gibbs_dp.quantities.mixing import Mixing
 from gibbs_dp.quantities.mutual_information import MutualInformation
@@ -36,42 +38,140 @@ FRAME = (
 )
 
 
-def others(
-    num_information: int = 0,
-    sigma: float | Literal["empirical"] | None = None,
-    domain: Domain | None = None,
-    adjacency: Adjacency = "replace-one",
-    information: tuple[str, ...] = ("mutual",),
-    num_releases: int | None = 1,
-    b: float | None = None,
-) -> tuple[Quantity, ...]:
-    """Return what an audit learns beside on-average KL, in the order of a report's columns.
+# What an audit learns unless it is told otherwise.
+DEFAULT: tuple[Quantity, ...] = (
+    OnAverageKL(),
+    Risks(),
+    MutualInformation(),
+    WorstCase(),
+    Attacker(),
+)
+"""``learn=[*gibbs_dp.DEFAULT, ...]`` adds to these; another of the same kind takes its place."""
+
+# What tells whether the draws are good, and is always there.
+DIAGNOSTICS: tuple[Quantity, ...] = (Mixing(), Lattice(), Discretization())
+# In the order of a report: of one's own come before the diagnostics.
+_BUILT_IN = (
+    OnAverageKL(),
+    Risks(),
+    MutualInformation(),
+    Supersample(),
+    FurtherInformation(),
+    WorstCase(),
+    Attacker(),
+)
+
+
+def leading_of(learn: Sequence[Quantity]) -> OnAverageKL:
+    """Return the quantity that steers an audit: the last on-average KL given, or the default.
+
+    Raises
+    ------
+    ValueError
+        If ``learn`` is no list of quantities.
+
+    Examples
+    --------
+    >>> leading_of([OnAverageKL("ghost")]).estimator, leading_of([]).estimator
+    ('ghost', 'auto')
+    """
+    given = _by_name(learn)
+    found = given.get(OnAverageKL.name, OnAverageKL())
+    if not isinstance(found, OnAverageKL):
+        raise ValueError(
+            f"learn: {type(found).__name__} calls itself {found.name!r}, as gibbs_dp.OnAverageKL "
+            "does; give it another name."
+        )
+    return found
+
+
+def others(learn: Sequence[Quantity], asked: Asked) -> tuple[Quantity, ...]:
+    """Return what an audit learns beside on-average KL, complete, in the order of a report.
 
     Parameters
     ----------
-    num_information, sigma, domain, adjacency, information, num_releases, b
-        As in ``gibbs_dp.audit``; of ``num_releases`` None: nothing of an attacker.
+    learn
+        Quantities; of several with one name, the last counts.
+    asked
+        What is to be sampled.
 
     Returns
     -------
     tuple[Quantity, ...]
-        One object a quantity.
+        One object a quantity, diagnostics last.
+
+    Raises
+    ------
+    ValueError
+        If one of them does not exist for such an audit.
     """
-    mutual = MutualInformation(num_information, sigma, domain, "mutual" in information, b)
-    return (
-        Risks(),
-        mutual,
-        *((Supersample(),) if "conditional" in information else ()),
-        FurtherInformation(information, mutual),
-        WorstCase(domain, adjacency),
-        *(() if num_releases is None else (Attacker(num_releases),)),
-        Mixing(),
-        Lattice(),
-        Discretization(),
-    )
+    given = _by_name(learn) | {q.name: q for q in DIAGNOSTICS}
+    given.pop(OnAverageKL.name, None)
+    found = {q.name: q for one in given.values() for q in one.resolved(asked, given)}
+    first, last = ([q.name for q in some] for some in (_BUILT_IN, DIAGNOSTICS))
+    own = [name for name in found if name not in (*first, *last)]
+    return tuple(found[name] for name in (*first, *own, *last) if name in found)
 
 
-_QUANTITIES = (OnAverageKL(), *others(information=NAMES))
-_LEARNT = [column for quantity in _QUANTITIES for column in quantity.columns]
+def _by_name(learn: Any) -> dict[str, Quantity]:
+    """Check that they are quantities, and that columns differ."""
+    if isinstance(learn, Quantity) or not isinstance(learn, Sequence):
+        raise ValueError(
+            f"learn: give a list of quantities, such as [*gibbs_dp.DEFAULT, "
+            f"gibbs_dp.Exposure()], got {learn!r:.60}."
+        )
+    found: dict[str, Quantity] = {}
+    for one in learn:
+        if isinstance(one, type) and issubclass(one, Quantity):
+            name = one.__name__
+            raise ValueError(f"learn: {name} is a class; give an object of it: {name}(...).")
+        if not isinstance(one, Quantity):
+            raise ValueError(
+                f"learn: {one!r:.60} is no quantity; give objects of gibbs_dp.Quantity, such as "
+                "gibbs_dp.MutualInformation(256)."
+            )
+        if type(one) not in _OWN:
+            _check_columns(one)
+        found[one.name] = one
+    return found
+
+
+def _check_columns(quantity: Quantity) -> None:
+    """Refuse columns of a user's quantity that tables, plots and files could not tell apart."""
+    kind = type(quantity).__name__
+    if not isinstance(getattr(quantity, "name", None), str):
+        raise ValueError(f"learn: {kind} has no name; give the class one, name = 'mine'.")
+    try:
+        hash(quantity)
+    except TypeError as error:
+        raise ValueError(
+            f"learn: {kind} cannot be hashed ({error}); make it a frozen dataclass."
+        ) from error
+    for column in quantity.columns:
+        if column.name in COLUMNS:
+            raise ValueError(
+                f"learn: {kind} calls a column {column.name!r}, which there is; give it another "
+                "name."
+            )
+        if not _NAME.fullmatch(column.name):
+            raise ValueError(
+                f"learn: {kind} calls a column {column.name!r}; a name is letters, digits and _."
+            )
+        panel = None if column.style is None else column.style.panel
+        if panel is not None and PANEL_UNITS.get(panel) != column.unit:
+            raise ValueError(
+                f"learn: {kind} draws {column.name!r} ({column.unit or 'no unit'}) in the panel "
+                f"{panel!r}; panels and their units are "
+                + ", ".join(f"{name} ({unit or 'no unit'})" for name, unit in PANEL_UNITS.items())
+                + "."
+            )
+
+
+_LEARNT = [c for q in (*_BUILT_IN, *DIAGNOSTICS) for c in q.columns]
 COLUMNS: dict[str, Column] = {c.name: c for c in (*FRAME[:3], *_LEARNT, *FRAME[3:])}
-"""Every column, by name, in the order of a report."""
+"""Every column of the library's own, by name, in the order of a report."""
+# Units of the panels of a plot, by what is drawn there.
+PANEL_UNITS = {c.style.panel: c.unit for c in COLUMNS.values() if c.style is not None}
+# Classes whose columns need no look.
+_OWN = {type(q) for q in (*_BUILT_IN, *DIAGNOSTICS, Exposure())}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

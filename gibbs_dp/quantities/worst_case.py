@@ -14,7 +14,6 @@ from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
 from gibbs_dp.engine.result import Result
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.information.checks import adjacency as check_adjacency
-from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy import pure_dp_epsilon
 
 OUTSIDE_DOMAIN = Caution(
@@ -34,10 +33,9 @@ class WorstCase(Quantity):
 
     Parameters
     ----------
-    domain
-        Declared bounds on examples; None: only what losses and posteriors promise themselves.
     adjacency
-        Which datasets are neighbours.
+        Which datasets are neighbours for ``dp_epsilon``, on the audit's ``domain``; without one,
+        by what losses and posteriors promise themselves.
 
     Raises
     ------
@@ -45,7 +43,6 @@ class WorstCase(Quantity):
         If there is no such adjacency.
     """
 
-    domain: Domain | None = None
     adjacency: Adjacency = "replace-one"
 
     def __post_init__(self) -> None:
@@ -74,7 +71,7 @@ class WorstCase(Quantity):
         """Epsilon, where the loss has constants on the domain."""
         s = result.settings
         epsilon = pure_dp_epsilon(
-            s.posterior, result.gamma, s.n, self.domain, adjacency=self.adjacency
+            s.posterior, result.gamma, s.n, s.domain, adjacency=self.adjacency
         )
         if epsilon is None:
             return {}, []
@@ -83,12 +80,12 @@ class WorstCase(Quantity):
 
     def cautions(self, settings: Asked) -> list[Warned]:
         """Compare the population with the declared domain; with some examples of it."""
-        if self.domain is None:
+        if settings.domain is None:
             return []
         count = outside = 0
         for examples in reported_examples(settings):
             try:
-                found = self.domain.is_outside(examples)
+                found = settings.domain.is_outside(examples)
             except ValueError:
                 return []  # a structure that the bounds do not describe
             count, outside = count + found.size, outside + int(found.sum())
@@ -108,9 +105,9 @@ class WorstCase(Quantity):
     def request(self, settings: Asked) -> list[Any]:
         """Return the domain, and what losses and posteriors promise on it."""
         s, sensitivity = settings, settings.posterior.sensitivity
-        epsilon = pure_dp_epsilon(s.posterior, 1.0, s.n, self.domain, adjacency=self.adjacency)
+        epsilon = pure_dp_epsilon(s.posterior, 1.0, s.n, s.domain, adjacency=self.adjacency)
         found = [
-            repr(self.domain),
+            repr(s.domain),
             None if sensitivity is None else float(sensitivity(s.n)),
             None if epsilon is None else float(epsilon),
         ]
@@ -118,5 +115,5 @@ class WorstCase(Quantity):
         return found if self.adjacency == "replace-one" else [*found, self.adjacency]
 
     def settings(self) -> dict[str, Any]:
-        """Show the domain and the adjacency."""
-        return {"domain": repr(self.domain), "adjacency": self.adjacency}
+        """Show the adjacency."""
+        return {"adjacency": self.adjacency}

@@ -49,10 +49,10 @@ BIASED_STEPS = Caution(
 R_HAT = Caution(
     "r-hat",
     "R-hat reaches {worst:.3f}: the chains disagree (several modes, a funnel, or too short); raise "
-    "num_warmup and num_samples, or use kernel=gibbs_dp.SMC().",
+    "num_warmup and num_samples, or use sampler=gibbs_dp.SMC().",
     "Chains of one posterior have not mixed with each other. Above 1.01 ArviZ and Stan warn too.",
     "Raise num_warmup and num_samples. Where R-hat stays above 1.1, chains sit in different modes, "
-    "or in parts of a funnel (a horseshoe prior): longer ones do not help. kernel=gdp.SMC() does, "
+    "or in parts of a funnel (a horseshoe prior): longer ones do not help. sampler=gdp.SMC() does, "
     "where the prior can be drawn from.",
 )
 ISLANDS_DISAGREE = Caution(
@@ -61,19 +61,19 @@ ISLANDS_DISAGREE = Caution(
     "modes are noisy; raise SMC's num_particles.",
     "Islands of particles that never met tell different stories: masses of modes are as noisy as "
     "counts among the few particles that found them.",
-    "Raise num_particles, as in kernel=gdp.SMC(num_particles=4096), or least_ess.",
+    "Raise num_particles, as in sampler=gdp.SMC(num_particles=4096), or least_ess.",
 )
 FEW_EFFECTIVE_DRAWS = Caution(
     "few-effective-draws",
     "only {fewest:.0f} effective draws in some coordinate; {remedy}.",
     "Means and quantiles of that coordinate are as noisy as those of so few independent draws.",
-    "Raise num_samples; where R-hat is large too, use kernel=gdp.SMC(). Of SMC itself: raise its "
+    "Raise num_samples; where R-hat is large too, use sampler=gdp.SMC(). Of SMC itself: raise its "
     "num_particles.",
 )
 
 # What helps, by what was run.
 MORE_PARTICLES = "raise SMC's num_particles"
-MORE_DRAWS = "raise num_samples or, where R-hat is large too, use kernel=gibbs_dp.SMC()"
+MORE_DRAWS = "raise num_samples or, where R-hat is large too, use sampler=gibbs_dp.SMC()"
 
 ROUNDED_LOSSES = Caution(
     "rounded-losses",

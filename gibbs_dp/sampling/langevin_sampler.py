@@ -221,12 +221,12 @@ class LangevinSampler(ChainSampler[Unadjusted]):
         name = type(self.kernel).__name__
         if posterior.structured and self.traits.needs_examples:
             raise ValueError(
-                f"kernel: {name} with minibatches or clipping needs gradients per example, but a "
+                f"sampler: {name} with minibatches or clipping needs gradients per example, but a "
                 "total_loss has none; use gibbs_dp.HMC, or ULA without clip."
             )
         if self.traits.needs_hessian and posterior.dim > MAX_LAPLACE_DIM:
             raise ValueError(
-                f"kernel: a dense Hessian of {posterior.dim} coordinates is out of reach (at most "
+                f"sampler: a dense Hessian of {posterior.dim} coordinates is out of reach (at most "
                 f"{MAX_LAPLACE_DIM}); use {name}(preconditioner='diagonal')."
             )
 

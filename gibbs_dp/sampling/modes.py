@@ -34,9 +34,9 @@ SEVERAL_MODES = Caution(
     "mass of the one that was sampled. Chains do not pass from one to the other: whatever is "
     "averaged over the draws leaves the other mode out. The difference of the log masses, in nats, "
     "is the other mode's minus that of the sampled one, both as if they were Gaussian.",
-    "Use kernel=gdp.SMC() (with a flat prior it begins at a normal over the modes found, and knows "
-    "no others); gdp.Grid for one or two parameters; a prior that prefers one mode; or remove a "
-    "symmetry of the model (label switching).",
+    "Use sampler=gdp.SMC() (with a flat prior it begins at a normal over the modes found, and "
+    "knows no others); gdp.Grid for one or two parameters; a prior that prefers one mode; or "
+    "remove a symmetry of the model (label switching).",
 )
 NESTED_SCALES = Caution(
     "nested-scales",
@@ -44,7 +44,7 @@ NESTED_SCALES = Caution(
     "region where the chains stay: a narrow peak in a broad hill, or another mode.",
     "The chains are in a peak that has a normal shape, and around it, or beside it, lies a lower "
     "and much wider hill of which they know nothing. Averages over the draws leave it out.",
-    "Use kernel=gdp.SMC() with a proper prior; gdp.Grid for one or two parameters; or a prior "
+    "Use sampler=gdp.SMC() with a proper prior; gdp.Grid for one or two parameters; or a prior "
     "without a spike.",
 )
 

@@ -144,7 +144,7 @@ def sample(
     data: PyTree,
     gamma: float = 1.0,
     key: int | PRNGKeyArray = 0,
-    kernel: Kernel | Unadjusted | Sampler | None = None,
+    sampler: Kernel | Unadjusted | Sampler | None = None,
     num_chains: int = 4,
     num_warmup: int = DEFAULT_WARMUP,
     num_samples: int = 1000,
@@ -170,7 +170,7 @@ def sample(
         Inverse temperature, finite and >= 0; multiplies the total loss.
     key
         Integer seed or JAX key.
-    kernel
+    sampler
         ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``; ``gibbs_dp.SMC()`` for posteriors
         with several modes, whose islands are the chains and whose particles the draws, however
         many chains and samples are asked for; ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` for long
@@ -217,7 +217,7 @@ def sample(
     num_warmup = positive_count("num_warmup", num_warmup, least=0)
     check_posterior(posterior)
     gamma = check_gamma(gamma)
-    sampler = as_sampler(kernel)
+    sampler = as_sampler(sampler)
     make_room()
     examples = as_examples(data)
     batch = examples if is_batch else jax.tree.map(lambda a: a[None], examples)

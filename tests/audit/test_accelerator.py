@@ -1,5 +1,6 @@
 """The accelerators' way through a sweep: compiled for GPUs and TPUs here, run on a CPU."""
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,7 +117,7 @@ def wide(monkeypatch):
     def audit(*positional, **named):
         with monkeypatch.context() as patch:
             patch.setattr(runners, "is_accelerator", lambda _: True)
-            return gdp.audit(*positional, **named)
+            return flat.audit(*positional, **named)
 
     return audit
 
@@ -137,7 +138,7 @@ SETTINGS = {"num_datasets": 64, "num_information": 64, "block_size": 32, "progre
 @pytest.fixture(scope="module")
 def alone():
     """Each gamma by itself, as on a CPU."""
-    return gdp.audit(*ASKED, **SETTINGS)
+    return flat.audit(*ASKED, **SETTINGS)
 
 
 @pytest.mark.trust
@@ -170,7 +171,7 @@ def test_a_worker_of_another_kind_gives_the_same_numbers(alone, monkeypatch, is_
     monkeypatch.setattr(runners, "Threads", lambda: Elsewhere(arrange))
     monkeypatch.setattr("gibbs_dp.engine.sweep.Threads", lambda: Elsewhere(arrange))
     monkeypatch.setattr(runners, "is_accelerator", lambda _: is_wide)
-    same(alone, gdp.audit(*ASKED, **SETTINGS))
+    same(alone, flat.audit(*ASKED, **SETTINGS))
 
 
 def test_draws_of_one_posterior_are_the_same_with_static_counts(monkeypatch):
@@ -187,7 +188,7 @@ def test_exact_sums_and_added_datasets_too(wide):
     lattice = gdp.Grid(low=-2.0, high=2.0, num_points=64)
     settings = {"kernel": lattice, "num_information": 0, "rel_error": 0.03, "progress": False}
     settings |= {"num_datasets": 256, "block_size": 64}
-    same(gdp.audit(*ASKED, **settings), wide(*ASKED, **settings))
+    same(flat.audit(*ASKED, **settings), wide(*ASKED, **settings))
 
 
 @pytest.mark.trust
@@ -279,7 +280,7 @@ def test_a_block_that_runs_out_of_memory_gives_the_same_numbers(alone, monkeypat
 
     monkeypatch.setattr(runners.Runner, "_call", small)
     with pytest.warns(SmallerBlocksWarning):
-        halved = gdp.audit(*ASKED, **SETTINGS)
+        halved = flat.audit(*ASKED, **SETTINGS)
     same(alone, halved)
 
 

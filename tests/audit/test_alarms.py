@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,7 +49,7 @@ def test_the_difference_of_two_routes_is_said_with_its_size(direct, ghost, told)
 
 def audit(posterior, population, n, gammas, **settings):
     settings = {"num_datasets": 256, "num_information": 0, "progress": False} | settings
-    return gdp.audit(posterior, population, n, gammas, **settings)
+    return flat.audit(posterior, population, n, gammas, **settings)
 
 
 @pytest.mark.trust

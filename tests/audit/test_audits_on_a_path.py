@@ -6,6 +6,7 @@ in 16,000 for each of the 12 numbers.
 
 from __future__ import annotations
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +34,7 @@ POSTERIOR = gdp.GibbsPosterior(loss, dist.Normal(4.0, 6.0))
 
 @pytest.fixture(scope="module")
 def exact():
-    return gdp.audit(
+    return flat.audit(
         POSTERIOR, population, 3, GAMMAS, kernel=gdp.Grid(low=-15.0, high=25.0, num_points=800),
         **COUNTS,
     )  # fmt: skip
@@ -45,7 +46,7 @@ def changed():
 
     Compiles an audit twice, by chains and by particles: some 20 seconds.
     """
-    return gdp.audit(POSTERIOR, population, 3, GAMMAS, **COUNTS)
+    return flat.audit(POSTERIOR, population, 3, GAMMAS, **COUNTS)
 
 
 @pytest.mark.trust
@@ -69,7 +70,7 @@ def test_a_default_audit_goes_on_with_smc_and_says_so(changed):
 
 @pytest.mark.trust
 def test_chains_that_were_asked_for_stay_and_are_doubtful():
-    report = gdp.audit(POSTERIOR, population, 3, GAMMAS[-1], kernel=gdp.HMC(), **COUNTS)
+    report = flat.audit(POSTERIOR, population, 3, GAMMAS[-1], kernel=gdp.HMC(), **COUNTS)
     assert any("[several-modes]" in w for w in report.warnings)
     assert report.trust[0].startswith("gamma=1: doubtful (")
 
@@ -77,7 +78,7 @@ def test_chains_that_were_asked_for_stay_and_are_doubtful():
 @pytest.mark.trust
 def test_healthy_posteriors_keep_chains_and_are_checked():
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 3.0))
-    report = gdp.audit(
+    report = flat.audit(
         posterior, lambda key, n: jax.random.normal(key, (n, 1)), 10, [1.0], **COUNTS
     )
     assert report.settings["kernel"].startswith("HMC(")
@@ -90,18 +91,18 @@ def test_healthy_posteriors_keep_chains_and_are_checked():
 def test_a_store_continues_a_path_and_refuses_another_grid(tmp_path, changed):
     kernel, more = gdp.SMC(), {**COUNTS, "store": tmp_path / "store", "block_size": 32}
     small = {**more, "num_datasets": 32}
-    gdp.audit(POSTERIOR, population, 3, GAMMAS, kernel=kernel, **small)
-    report = gdp.audit(POSTERIOR, population, 3, GAMMAS, kernel=kernel, **more)
+    flat.audit(POSTERIOR, population, 3, GAMMAS, kernel=kernel, **small)
+    report = flat.audit(POSTERIOR, population, 3, GAMMAS, kernel=kernel, **more)
     assert report["num_datasets"].tolist() == [64, 64, 64]
     for name in ("on_average_kl", "empirical_risk"):
         assert np.allclose(report[name], changed[name], rtol=1e-3)
     with pytest.raises(ValueError, match=r"gammas is .* there and .* here"):
-        gdp.audit(POSTERIOR, population, 3, [0.1, 2.0], kernel=kernel, **more)
+        flat.audit(POSTERIOR, population, 3, [0.1, 2.0], kernel=kernel, **more)
 
 
 @pytest.mark.trust
 def test_pairs_of_posteriors_along_one_path(exact):
-    report = gdp.audit(
+    report = flat.audit(
         POSTERIOR, population, 3, GAMMAS, kernel=gdp.SMC(), estimator="two-sided", **COUNTS
     )
     for row, ours, theirs in zip(report.rows, report.per_dataset, exact.per_dataset, strict=True):

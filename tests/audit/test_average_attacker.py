@@ -36,7 +36,7 @@ def report():
         N,
         GAMMAS,
         num_datasets=1024,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
 
@@ -123,8 +123,7 @@ def test_one_side_at_a_large_kl_is_told():
         N,
         [200.0],
         num_datasets=128,
-        estimator="one-sided",
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.OnAverageKL("one-sided"), gdp.MutualInformation(0)],
         progress=False,
     )
     assert [w for w in weak.warnings if "attack-too-weak" in w]
@@ -139,8 +138,7 @@ def test_several_draws_seen_together():
         N,
         [1.0],
         num_datasets=1024,
-        num_releases=3,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0), gdp.Attacker(3)],
         progress=False,
     )
     s = np.sqrt(3 * 2 / N)
@@ -148,7 +146,9 @@ def test_several_draws_seen_together():
     assert z_scores(several["on_average_tv"], several["on_average_tv_se"], truth) < 4
     assert any("3 independent draws" in note for note in several.notes)
     with pytest.raises(ValueError, match="num_releases: must be at most num_chains"):
-        gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [1.0], num_releases=9)
+        gdp.audit(
+            gaussian_mean(1), gaussian_examples(1), N, [1.0], learn=[*gdp.DEFAULT, gdp.Attacker(9)]
+        )
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +161,8 @@ def finite():
         4,
         [0.2, 1.0, 3.0],
         num_datasets=4096,
-        kernel=gdp.Grid(THETA),
-        num_information=0,
+        sampler=gdp.Grid(THETA),
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
 
@@ -187,7 +187,14 @@ def test_finite_fixture(finite):
     posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
     population = gdp.populations.Finite(Z, PROBS)
     with pytest.raises(ValueError, match=r"num_releases: .* one draw only"):
-        gdp.audit(posterior, population, 4, [1.0], kernel=gdp.Grid(THETA), num_releases=2)
+        gdp.audit(
+            posterior,
+            population,
+            4,
+            [1.0],
+            sampler=gdp.Grid(THETA),
+            learn=[*gdp.DEFAULT, gdp.Attacker(2)],
+        )
 
 
 @pytest.mark.trust
@@ -199,7 +206,7 @@ def test_laplace_mechanism():
         100,
         [10.0, 100.0],
         num_datasets=1024,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     for name, truth in (
@@ -220,12 +227,11 @@ def test_without_an_attacker():
         N,
         [1.0],
         num_datasets=64,
-        attack=False,
-        num_information=0,
+        learn=[gdp.OnAverageKL(), gdp.Risks(), gdp.WorstCase(), gdp.MutualInformation(0)],
         progress=False,
     )
     assert "on_average_tv" not in plain.columns
-    with pytest.raises(ValueError, match="attack=True"):
+    with pytest.raises(ValueError, match=r"learn gdp\.Attacker"):
         plain.plot_attack()
 
 
@@ -238,8 +244,7 @@ def test_ghost_rows_sample_one_pair():
         N,
         [20.0],
         num_datasets=512,
-        estimator="ghost",
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.OnAverageKL("ghost"), gdp.MutualInformation(0)],
         progress=False,
     )
     assert found["attack_estimator"].tolist() == ["two-sided"]
@@ -256,8 +261,7 @@ def test_groups():
         N,
         [1.0],
         num_datasets=1024,
-        group_size=2,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.OnAverageKL(group_size=2), gdp.MutualInformation(0)],
         progress=False,
     )
     s = np.sqrt(2 * 2 / N)
@@ -280,7 +284,7 @@ def test_worst_case_is_never_below():
         [0.3, 3.0],
         num_datasets=256,
         domain=domain,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     limit = np.tanh(found["dp_epsilon"] / 2)
@@ -305,7 +309,7 @@ def test_stores_keep_the_profile(tmp_path):
             N,
             [1.0],
             num_datasets=64,
-            num_information=0,
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
             store=tmp_path / "store",
             progress=False,
         )

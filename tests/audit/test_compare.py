@@ -1,5 +1,6 @@
 """Differences of reports, paired and independent, against their definition."""
 
+import flat
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -142,7 +143,7 @@ def test_audits_of_the_same_datasets_are_paired_and_survive_saving(tmp_path):
     """Two burn-ins on one population: the difference's truth is 0, and its error tiny."""
     reports = {}
     for name, warmup in (("short", 16), ("long", 23)):
-        report = gdp.audit(
+        report = flat.audit(
             gaussian_mean(1),
             gaussian_examples(1),
             20,

@@ -50,7 +50,7 @@ def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
         gammas,
         num_datasets=REPEATS * DATASETS,
         key=1000,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     for track, gamma in zip(found[0], gammas, strict=True):

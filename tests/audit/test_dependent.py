@@ -1,5 +1,6 @@
 """Dependent examples: only whole datasets may be replaced (Remark 1)."""
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +29,7 @@ def autoregression(key, n):
 @pytest.mark.trust
 def test_replacing_the_whole_dataset_matches_the_closed_form():
     # Posterior N(mean(z), 1/(n gamma)): E KL of two independent datasets is n gamma Var(mean(z)).
-    report = gdp.audit(
+    report = flat.audit(
         gaussian_mean(1), gdp.populations.Dependent(autoregression), N, [GAMMA], num_datasets=1024,
         group_size=N, **QUICK,
     )  # fmt: skip
@@ -51,7 +52,7 @@ def two_states(key, n):
 def test_a_markov_chain_on_a_finite_class_matches_enumeration():
     n, theta, gammas = 5, np.array([0.0, 0.25, 0.5, 1.0]), [0.3, 2.0]
     posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
-    report = gdp.audit(
+    report = flat.audit(
         posterior, gdp.populations.Dependent(two_states), n, gammas, num_datasets=4096,
         group_size=n, kernel=gdp.Grid(theta), **QUICK,
     )  # fmt: skip
@@ -81,7 +82,7 @@ def test_a_gaussian_process_matches_its_closed_form():
     def path(key, n):
         return jnp.asarray(root, float) @ jax.random.normal(key, (n, 2))
 
-    report = gdp.audit(
+    report = flat.audit(
         gaussian_mean(2, 0.7), gdp.populations.Dependent(path), N, [0.02, GAMMA], num_datasets=2048,
         group_size=N, **QUICK,
     )  # fmt: skip
@@ -100,7 +101,7 @@ def test_a_gaussian_process_matches_its_closed_form():
 @pytest.mark.parametrize("group_size", [1, 3])
 def test_independent_ghosts_are_refused(group_size):
     with pytest.raises(ValueError, match=r"group_size: .*dependent.*group_size=n \(10\)"):
-        gdp.audit(
+        flat.audit(
             gaussian_mean(1), gdp.populations.Dependent(autoregression), N, [GAMMA],
             group_size=group_size, **QUICK,
         )  # fmt: skip

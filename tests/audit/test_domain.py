@@ -1,5 +1,6 @@
 """A population that breaks the declared domain is told of, and changes nothing else."""
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ KIND = "[outside-domain]"
 
 
 def audit(population, domain, posterior=None):
-    return gdp.audit(
+    return flat.audit(
         posterior or linear_regression(2.0),
         population,
         20,

@@ -15,6 +15,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 
+import flat
 import pytest
 from problems import QUICK, linear_regression, regression_examples
 
@@ -28,7 +29,7 @@ BLOCKS = 32
 
 
 def audit(posterior=None, **changed):
-    return gdp.audit(posterior or linear_regression(), regression_examples, **SETTINGS | changed)
+    return flat.audit(posterior or linear_regression(), regression_examples, **SETTINGS | changed)
 
 
 @pytest.fixture(scope="module")

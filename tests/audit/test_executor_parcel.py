@@ -3,6 +3,7 @@
 import pickle
 import re
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +41,7 @@ def settings_of(monkeypatch, posterior, population, **asked):
 
     monkeypatch.setattr(api, "_check", stop)
     with pytest.raises(Stop):
-        gdp.audit(posterior, population, **({"n": 10, "gammas": 1.0} | QUICK | asked))
+        flat.audit(posterior, population, **({"n": 10, "gammas": 1.0} | QUICK | asked))
     return made[0]
 
 

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +57,7 @@ def test_what_a_user_writes_runs_in_a_spawned_process():
     )
 
     def audit(**executor):
-        return gdp.audit(
+        return flat.audit(
             posterior,
             lambda key, n: center + jax.random.normal(key, (n, 2)),
             **SETTINGS | {"gammas": 1.0, "num_datasets": 64, "kernel": RandomWalk()},
@@ -70,7 +71,7 @@ def test_what_a_user_writes_runs_in_a_spawned_process():
 
 
 def audit(**changed):
-    return gdp.audit(linear_regression(), regression_examples, **SETTINGS | changed)
+    return flat.audit(linear_regression(), regression_examples, **SETTINGS | changed)
 
 
 class Watched(Executor):
@@ -125,6 +126,6 @@ def test_an_error_in_a_worker_of_dask_is_the_users(client):
 
     posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1)))
     with pytest.raises(LookupError) as told:
-        gdp.audit(posterior, regression_examples, executor=client.get_executor(), **SETTINGS)
+        flat.audit(posterior, regression_examples, executor=client.get_executor(), **SETTINGS)
     assert str(told.value) == "no such table"
     assert "In a worker" in told.value.__notes__[-1]

@@ -2,6 +2,7 @@
 
 import json
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +34,7 @@ def within(frame, name, truth, limit=4.0):
 
 def audit(table, gammas, num_datasets, **more):
     """Gaussian means of 10 rows of 40; chains."""
-    return gdp.audit(
+    return flat.audit(
         gaussian_mean(1), table, gammas=gammas, num_datasets=num_datasets, **SAME | more
     )
 
@@ -47,7 +48,7 @@ def report():
 def test_rows_of_the_finite_fixture_cost_what_enumeration_says():
     rows = np.repeat([0.0, 0.5, 1.0], [5, 3, 2]).astype(np.float32)
     posterior = gdp.GibbsPosterior(lambda theta, z: (theta - z) ** 2, gdp.Flat(gdp.supports.real()))
-    report = gdp.audit(
+    report = flat.audit(
         posterior, Table(rows), 4, 1.0, num_datasets=8192, kernel=gdp.Grid(THETA), **QUICK
     )
     found = report.exposure.sort_values("row")
@@ -230,4 +231,4 @@ def test_row_numbers_are_the_tables(tmp_path):
 def test_what_has_no_rows_is_refused(changed, message):
     asked = {"posterior": gaussian_mean(1), "population": Table(Z), "n": 10, "gammas": 1.0}
     with pytest.raises(ValueError, match=message):
-        gdp.audit(**asked | QUICK | changed)
+        flat.audit(**asked | QUICK | changed)

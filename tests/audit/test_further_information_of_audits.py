@@ -32,10 +32,16 @@ def finite():
         gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(-0.1, 1.1, 1))
     )
     return gdp.audit(
-        posterior, gdp.populations.Finite(Z[:, None], PROBS), 4, [0.4, 2.0, 6.0], num_datasets=256,
-        kernel=gdp.Grid(THETA[:, None]), domain=gdp.Domain(x_bound=1.0), information=NAMES,
+        posterior,
+        gdp.populations.Finite(Z[:, None], PROBS),
+        4,
+        [0.4, 2.0, 6.0],
+        num_datasets=256,
+        sampler=gdp.Grid(THETA[:, None]),
+        domain=gdp.Domain(x_bound=1.0),
+        learn=[*gdp.DEFAULT, gdp.FurtherInformation()],
         progress=False,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.trust
@@ -67,9 +73,20 @@ def test_generalization_is_within_every_bound(finite):
 @pytest.mark.trust
 def test_a_gaussian_mean_has_its_closed_forms():
     report = gdp.audit(
-        gaussian_mean(1), gaussian_examples(1), 30, [1.0], num_datasets=256,
-        information=("alpha", "tv", "membership", "conditional"), progress=False,
-    )  # fmt: skip
+        gaussian_mean(1),
+        gaussian_examples(1),
+        30,
+        [1.0],
+        num_datasets=256,
+        learn=[
+            gdp.OnAverageKL(),
+            gdp.Risks(),
+            gdp.WorstCase(),
+            gdp.Attacker(),
+            gdp.FurtherInformation(["alpha", "tv", "membership", "conditional"]),
+        ],
+        progress=False,
+    )
     assert "mutual_information_lower" not in report.columns
     truths = {
         "alpha_information_2": 0.5 * np.log(3.0),  # log(1 + a between / within) / 2
@@ -99,8 +116,14 @@ def test_dependent_examples_have_no_membership():
         4,
         [1.0],
         num_datasets=32,
-        kernel=gdp.Grid(THETA),
-        information=("membership", "conditional"),
+        sampler=gdp.Grid(THETA),
+        learn=[
+            gdp.OnAverageKL(),
+            gdp.Risks(),
+            gdp.WorstCase(),
+            gdp.Attacker(),
+            gdp.FurtherInformation(["membership", "conditional"]),
+        ],
         progress=False,
     )
     assert not [c for c in report.columns if c.startswith("membership")]
@@ -116,7 +139,7 @@ def test_nothing_asked_for_is_nothing_found():
         20,
         [0.5],
         num_datasets=32,
-        information=(),
+        learn=[gdp.OnAverageKL(), gdp.Risks(), gdp.WorstCase(), gdp.Attacker()],
         progress=False,
     )
     assert report.settings["num_information"] == 0
@@ -124,8 +147,8 @@ def test_nothing_asked_for_is_nothing_found():
 
 
 @pytest.mark.parametrize(
-    ("names", "said"), [(("mutal",), "'mutal' is not 'mutual'"), ("mutual", "give a list of names")]
+    ("names", "said"), [(("alpa",), "'alpa' is not 'alpha'"), ("alpha", "give a list of names")]
 )
 def test_wrong_names_are_refused(names, said):
-    with pytest.raises(ValueError, match=f"information: .*{said}"):
+    with pytest.raises(ValueError, match=f"names: .*{said}"):
         check_names(names)

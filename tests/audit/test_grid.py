@@ -1,5 +1,6 @@
 """Exact posteriors on grids: against the finite oracle, and against Markov chains."""
 
+import flat
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -37,8 +38,8 @@ def finite_report():
         4,
         GAMMAS,
         num_datasets=4096,
-        kernel=gdp.Grid(THETA),
-        num_information=0,
+        sampler=gdp.Grid(THETA),
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
 
@@ -73,8 +74,8 @@ def test_private_median_by_the_exponential_mechanism():
         6,
         [0.5, 2.0],
         num_datasets=4096,
-        kernel=gdp.Grid(THETA),
-        num_information=0,
+        sampler=gdp.Grid(THETA),
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     problem = gdp.exact.FiniteProblem(np.abs(THETA[:, None] - Z), PROBS, np.full(5, 0.2))
@@ -89,7 +90,7 @@ def test_private_selection_of_the_commonest_value():
     posterior = gdp.GibbsPosterior(
         lambda t, z: jnp.where(t == z, 0.0, 1.0), gdp.Flat(gdp.supports.real())
     )
-    report = gdp.audit(
+    report = flat.audit(
         posterior, gdp.populations.Finite(votes, probs), 5, [eps / 2], num_datasets=4096,
         kernel=gdp.Grid(votes), **QUICK,
     )  # fmt: skip
@@ -119,8 +120,8 @@ def test_private_selection_of_the_commonest_value():
 def test_lattice_agrees_with_chains(posterior, population, n, gammas, grid, kernel):
     """The same datasets by sums and by chains: two routes that share nothing but the data."""
     settings = {"num_datasets": 256, "progress": False, "num_ghosts": 8, "num_information": 0}
-    exact = gdp.audit(posterior, population, n, gammas, kernel=grid, **settings)
-    chains = gdp.audit(posterior, population, n, gammas, kernel=kernel, **settings)
+    exact = flat.audit(posterior, population, n, gammas, kernel=grid, **settings)
+    chains = flat.audit(posterior, population, n, gammas, kernel=kernel, **settings)
     for name in ("on_average_kl", "generalization_error", "empirical_risk"):
         assert agree(chains, name, exact[name], exact[f"{name}_se"])
     assert not any("lattice points" in w for w in exact.warnings)
@@ -135,8 +136,8 @@ def test_a_poor_lattice_is_noticed():
         20,
         [100.0],
         num_datasets=64,
-        kernel=coarse,
-        num_information=0,
+        sampler=coarse,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     assert any("rim" in w for w in report.warnings)

@@ -5,6 +5,7 @@ The bounds must contain the truth within 3 standard errors: a false-alarm rate o
 
 import functools
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,9 +86,8 @@ def test_finite_class_matches_the_oracle():
         n,
         gammas,
         num_datasets=2048,
-        num_information=1024,
-        kernel=gdp.Grid(theta),
-        sigma=0.5,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(1024, sigma=0.5)],
+        sampler=gdp.Grid(theta),
         progress=False,
     )
     problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
@@ -110,9 +110,14 @@ def test_a_finite_class_whose_posteriors_sit_on_single_candidates():
     theta, z, probs = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
     posterior = gdp.GibbsPosterior(lambda t, x: (t - x) ** 2, gdp.Flat(gdp.supports.real()))
     report = gdp.audit(
-        posterior, gdp.populations.Finite(z, probs), 10, [5.0, 50.0], num_datasets=512,
-        kernel=gdp.Grid(theta), progress=False,
-    )  # fmt: skip
+        posterior,
+        gdp.populations.Finite(z, probs),
+        10,
+        [5.0, 50.0],
+        num_datasets=512,
+        sampler=gdp.Grid(theta),
+        progress=False,
+    )
     problem = gdp.exact.FiniteProblem((theta[:, None] - z) ** 2, probs, np.full(5, 0.2))
     exact = [problem.quantities(g, 10, beta=0.05)["mutual_information"] for g in (5.0, 50.0)]
     assert contains(report, exact).all()
@@ -131,9 +136,15 @@ def cold_finite_class():
 
     def run():
         return gdp.audit(
-            posterior, population, 10, gammas, num_datasets=1024, kernel=gdp.Grid(theta), sigma=0.5,
+            posterior,
+            population,
+            10,
+            gammas,
+            num_datasets=1024,
+            sampler=gdp.Grid(theta),
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(sigma=0.5)],
             progress=False,
-        )  # fmt: skip
+        )
 
     return run, truth
 
@@ -281,9 +292,14 @@ def test_a_missed_mode_is_noticed_by_integration():
     )
     gammas = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
     report = gdp.audit(
-        two_modes, lambda key, n: 2.0 + jax.random.normal(key, (n,)), 20, gammas, num_datasets=128,
-        num_warmup=64, progress=False,
-    )  # fmt: skip
+        two_modes,
+        lambda key, n: 2.0 + jax.random.normal(key, (n,)),
+        20,
+        gammas,
+        num_datasets=128,
+        sampler=gdp.Chains(num_warmup=64),
+        progress=False,
+    )
     last = [w for w in report.warnings if w.startswith("gamma=1:")]
     assert any("thermodynamic integration" in w for w in last)
 
@@ -318,14 +334,14 @@ def test_sigma_comes_from_where_it_says():
     settings = {"num_datasets": 64, "progress": False}
     problem = (linear_regression(2.0), regression_examples, 20, [1.0])
     domain = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0))
-    declared = gdp.audit(*problem, domain=domain, **settings)
+    declared = flat.audit(*problem, domain=domain, **settings)
     assert declared.rows[0]["sigma"] == 8.0  # half of the range [0, 16]
     assert declared.rows[0]["sigma_from"] == "declared range"
-    empirical = gdp.audit(*problem, sigma="empirical", **settings)
+    empirical = flat.audit(*problem, sigma="empirical", **settings)
     assert 0 < empirical.rows[0]["sigma"] < 8.0
     assert "no guarantee" in empirical.rows[0]["sigma_from"]
     assert any("guarantees nothing" in note for note in empirical.notes)
-    absent = gdp.audit(*problem, **settings)
+    absent = flat.audit(*problem, **settings)
     assert "generalization_upper" not in absent.columns
     assert any("generalization_upper is absent" in note for note in absent.notes)
 
@@ -341,7 +357,7 @@ def test_sigma_comes_from_where_it_says():
 )
 def test_bad_input(settings, message):
     with pytest.raises(ValueError, match=message):
-        gdp.audit(
+        flat.audit(
             gaussian_mean(1),
             gaussian_examples(1),
             5,

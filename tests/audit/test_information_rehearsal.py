@@ -47,9 +47,15 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
     posterior = gaussian_mean(1)
     for key, expected in ((0, 2), (1, 3)):  # the rehearsal's and the comparison's; the latter's
         report = gdp.audit(
-            posterior, gaussian_examples(1), 8, [0.5], num_datasets=64, num_information=64, key=key,
+            posterior,
+            gaussian_examples(1),
+            8,
+            [0.5],
+            num_datasets=64,
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(64)],
+            key=key,
             progress=False,
-        )  # fmt: skip
+        )
         assert len(looks) == expected
         assert np.isfinite(report["mutual_information_lower"]).all()
     before, after = counts[:2]
@@ -69,7 +75,7 @@ def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
         20,
         [0.5],
         num_datasets=32,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     assert not begun

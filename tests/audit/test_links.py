@@ -1,5 +1,6 @@
 """Identities that link audits to each other: groups, structured losses, blocks, seeds."""
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,7 @@ N = 12
 
 @pytest.fixture(scope="module")
 def single():
-    return gdp.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], num_datasets=512, **QUICK)
+    return flat.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], num_datasets=512, **QUICK)
 
 
 @pytest.mark.trust
@@ -30,8 +31,7 @@ def test_replacing_k_examples_costs_k_times_as_much(single, group_size):
         N,
         [0.1],
         num_datasets=512,
-        group_size=group_size,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.OnAverageKL(group_size=group_size), gdp.MutualInformation(0)],
         progress=False,
     )
     truth = group_size * 0.1 / N
@@ -50,7 +50,7 @@ def test_a_structured_sum_is_the_sum_loss(single):
         total_loss=lambda theta, z: jnp.sum(loss.batch(theta, z)),
         prior=gdp.Flat(gdp.supports.real(1)),
     )
-    report = gdp.audit(structured, gaussian_examples(1), N, [0.1], num_datasets=512, **QUICK)
+    report = flat.audit(structured, gaussian_examples(1), N, [0.1], num_datasets=512, **QUICK)
     for name in ("on_average_kl", "on_average_kl_ghost", "generalization_error"):
         error = np.hypot(report[f"{name}_se"], single[f"{name}_se"])
         assert (np.abs(report[name] - single[name]) < 4 * error).all()
@@ -71,7 +71,7 @@ def test_block_size_changes_nothing_but_rounding(single, block_size, cached, mon
         [0.1],
         num_datasets=512,
         block_size=block_size,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     for name in ("on_average_kl", "generalization_error", "population_risk"):
@@ -138,7 +138,7 @@ def test_rel_error_adds_datasets_until_met():
         [0.1],
         num_datasets=64,
         rel_error=0.03,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     assert report["num_datasets"][0] >= 256
@@ -153,7 +153,7 @@ def test_gamma_zero_is_the_prior():
         N,
         [0.0],
         num_datasets=256,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     assert report["on_average_kl"][0] == 0.0

@@ -84,9 +84,8 @@ def test_audits_of_more_examples_than_are_looked_at_keep_to_the_truth(monkeypatc
         40,
         [0.3],
         num_datasets=512,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.OnAverageKL("one-sided"), gdp.MutualInformation(0)],
         progress=False,
-        estimator="one-sided",
     )
     truth = closed_form.gaussian_mean(0.3, 40, 2, 1.0, 4.0)
     for name, value in {

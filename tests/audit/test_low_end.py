@@ -2,17 +2,17 @@
 
 import math
 
+import flat
 import jax
 import pytest
 from problems import QUICK, gaussian_mean
 
-import gibbs_dp as gdp
 from gibbs_dp.quantities.on_average_kl.warnings import KLRow, kl_warnings
 
 
 @pytest.mark.trust
 def test_cauchy_examples():
-    report = gdp.audit(
+    report = flat.audit(
         gaussian_mean(1),
         lambda key, n: jax.random.cauchy(key, (n, 1)),
         20,

@@ -2,6 +2,7 @@
 
 import math
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +42,7 @@ def names(report):
 def audit(dim, *places, **named):
     """One row a dataset, drawn from a table: all of one dimension share a program."""
     table = gdp.populations.Table(hills(dim, *places, shift=0.3, **named))
-    return gdp.audit(FLAT[dim], table, 1, [1.0], **COUNTS)
+    return flat.audit(FLAT[dim], table, 1, [1.0], **COUNTS)
 
 
 @pytest.mark.trust
@@ -90,7 +91,7 @@ def test_searches_compile_nothing_but_the_ladder_and_symmetries(monkeypatch):
         before = len(calls)
         posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1)))
         table = gdp.populations.Table(hills(1, 0.0, 12.0, 0.6))
-        gdp.audit(posterior, table, 1, [1.0], **COUNTS)
+        flat.audit(posterior, table, 1, [1.0], **COUNTS)
         return len(calls) - before
 
     monkeypatch.setattr("gibbs_dp.engine.tuning.MAX_LADDER_DIM", 0)

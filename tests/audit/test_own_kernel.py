@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import flat
 import jax
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ class RandomWalk(gdp.Kernel):
 
 @pytest.mark.trust
 def test_an_audit_follows_the_declared_target():
-    report = gdp.audit(
+    report = flat.audit(
         gaussian_mean(2, 1.0),
         gaussian_examples(2),
         20,
@@ -61,7 +62,7 @@ def test_an_audit_follows_the_declared_target():
 
 def test_samples_need_no_adaptation_at_the_declared_target():
     posterior, data = gaussian_mean(2, 1.0), np.zeros((20, 2), np.float32)
-    draws = gdp.sample(posterior, data, kernel=RandomWalk(2.4), num_samples=200)
+    draws = gdp.sample(posterior, data, sampler=RandomWalk(2.4), num_samples=200)
     assert not draws.settings["is_adapted"]
     assert 0.25 < draws.accept_rate.mean() < 0.45
 

@@ -1,5 +1,6 @@
 """Models of other libraries through the whole of gibbs_dp: both doors lead to the same numbers."""
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,10 +26,10 @@ def logistic(x, y=None):
 def test_an_audit_takes_three_lines_and_equals_the_built_in_loss():
     posterior = gdp.GibbsPosterior.from_numpyro(logistic, args=(X, Y))
     table = gdp.populations.Table(posterior.data)
-    ours = gdp.audit(posterior, table, n=60, gammas=[0.3, 1.0], **COUNTS)
+    ours = flat.audit(posterior, table, n=60, gammas=[0.3, 1.0], **COUNTS)
 
     known = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0).to_event(1))
-    other = gdp.audit(known, gdp.populations.Table((X, Y)), n=60, gammas=[0.3, 1.0], **COUNTS)
+    other = flat.audit(known, gdp.populations.Table((X, Y)), n=60, gammas=[0.3, 1.0], **COUNTS)
     for column in ("on_average_kl", "generalization_error", "empirical_risk"):
         # The same datasets and random numbers: what differs is rounding, and what it changes in
         # single accepted steps.
@@ -56,7 +57,7 @@ def test_replacing_a_whole_group_costs_its_rows():
     def population(key, n):
         return {"y": jax.random.normal(key, (n, *shape)), "is_row": jnp.ones((n, *shape), bool)}
 
-    report = gdp.audit(posterior, population, n=groups, gammas=[0.5], **COUNTS | {"num_chains": 8})
+    report = flat.audit(posterior, population, n=groups, gammas=[0.5], **COUNTS | {"num_chains": 8})
     error = report["on_average_kl"][0] - 0.5 * v / groups
     assert abs(error) < 4 * report["on_average_kl_se"][0]  # false alarms: 6 in 100,000
 
@@ -76,7 +77,7 @@ def test_examples_with_parameters_of_their_own_are_replaced_in_their_places():
     posterior = gdp.GibbsPosterior.from_numpyro(schools, args=(8, sigma, y), structured=True)
     truth = {"mu": 4.0, "tau": 3.0, "z": np.linspace(-1, 1, 8)}
     population = gdp.populations.from_numpyro(schools, truth, args=(8, sigma, y))
-    report = gdp.audit(posterior, population, n=8, gammas=[1.0], **COUNTS | {"num_datasets": 128})
+    report = flat.audit(posterior, population, n=8, gammas=[1.0], **COUNTS | {"num_datasets": 128})
     gap = report["on_average_kl"] - report["on_average_kl_ghost"]  # two routes, by Theorem 4
     error = np.hypot(report["on_average_kl_se"], report["on_average_kl_ghost_se"])
     assert abs(gap[0]) < 4 * error[0]
@@ -93,7 +94,7 @@ def test_a_simulated_population_has_the_known_answer():
         mean, {"m": 3.0}, args=(0, np.zeros(10)), examples=("y",)
     )
     settings = COUNTS | {"num_information": 64, "num_chains": 8}
-    report = gdp.audit(posterior, population, n=20, gammas=[1.0], **settings)
+    report = flat.audit(posterior, population, n=20, gammas=[1.0], **settings)
     assert abs(report["on_average_kl"][0] - 1 / 20) < 4 * report["on_average_kl_se"][0]
 
 
@@ -102,7 +103,7 @@ def test_datasets_with_parameters_of_their_own_are_said_to_have_them():
     posterior = gdp.GibbsPosterior.from_numpyro(logistic, args=(X, Y))
     population = gdp.populations.from_numpyro(logistic, args=(X, Y))
     settings = {k: v for k, v in COUNTS.items() if k != "num_information"}
-    report = gdp.audit(posterior, population, n=30, gammas=[1.0], **settings)
+    report = flat.audit(posterior, population, n=30, gammas=[1.0], **settings)
     assert "mutual_information_lower" not in report.columns
     assert any("parameters of its own" in note for note in report.notes)
     gap = report["on_average_kl"] - report["on_average_kl_ghost"]  # Theorem 4 holds for mixtures

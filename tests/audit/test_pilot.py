@@ -1,5 +1,6 @@
 """What pilots choose: steps, burn-in, a shared scale, the estimator."""
 
+import flat
 import jax
 import numpy as np
 import numpyro.distributions as dist
@@ -43,7 +44,7 @@ def tuned(monkeypatch):
 
     def run(posterior, population, n, gammas, **changed):
         settings = QUICK | {"num_datasets": 256, "num_ghosts": 16} | changed
-        report = gdp.audit(posterior, population, n, gammas, **settings)
+        report = flat.audit(posterior, population, n, gammas, **settings)
         return [track.tuned for track in found], report
 
     return run
@@ -84,7 +85,7 @@ def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned)
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
     (chosen,), fast = tuned(posterior, logistic_examples, 100, [1.0], num_datasets=512)
     assert steps(chosen.inputs.schedule) == (2, 8)
-    slow = gdp.audit(
+    slow = flat.audit(
         posterior, logistic_examples, 100, [1.0], num_datasets=512, num_ghosts=16, num_warmup=64,
         kernel=gdp.HMC(integrator="leapfrog", num_leapfrog=5), **QUICK,
     )  # fmt: skip
@@ -170,7 +171,7 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
     truth, truth_se = gaussian_truth(problem.population, 20, 1.0, 0.25)
     error = np.hypot(report["on_average_kl_se"][0], truth_se)
     assert abs(report["on_average_kl"][0] - truth) < 4 * error  # false alarm 6e-5
-    forced = gdp.audit(
+    forced = flat.audit(
         problem.posterior,
         problem.population,
         20,
@@ -191,14 +192,14 @@ def test_datasets_that_one_side_cannot_tell_are_taken_from_both(monkeypatch, tmp
     monkeypatch.setattr(OnAverageKL, "choose", lambda *_: "one-sided")
     asked = (gaussian_mean(1), gaussian_examples(1), 20, [0.5, 24.0])
     reports = [
-        gdp.audit(*asked, num_datasets=512, **QUICK, store=tmp_path / "store") for _ in range(2)
+        flat.audit(*asked, num_datasets=512, **QUICK, store=tmp_path / "store") for _ in range(2)
     ]
     for report in reports:
         assert list(report["estimator"]) == ["one-sided", "two-sided"]
         z = (report["on_average_kl"] - report["gamma"] / 20) / report["on_average_kl_se"]
         assert np.abs(z).max() < 4  # false alarm 1e-4; one-sided it is 4% low, 3 errors
     assert reports[0].rows == reports[1].rows
-    (row,) = gdp.audit(*asked[:3], [24.0], num_datasets=512, **QUICK, estimator="one-sided").rows
+    (row,) = flat.audit(*asked[:3], [24.0], num_datasets=512, **QUICK, estimator="one-sided").rows
     assert row["estimator"] == "one-sided"  # as asked
 
 

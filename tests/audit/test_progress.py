@@ -249,7 +249,14 @@ def test_an_audit_says_that_it_compiles(terminal):
     posterior = gdp.GibbsPosterior(  # a program that no other test has compiled
         lambda theta, z: 0.51 * ((theta - z) ** 2).sum(), gdp.Flat(gdp.supports.real(1))
     )
-    gdp.audit(posterior, gaussian_examples(1), 5, [1.0], num_datasets=4, num_information=0)
+    gdp.audit(
+        posterior,
+        gaussian_examples(1),
+        5,
+        [1.0],
+        num_datasets=4,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+    )
     told = screen.getvalue()
     assert re.search(r"tuning, compiling, \d+ s:", told)
     assert "sampling:" in told

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,7 +52,7 @@ def exact_kl(population, gamma):
 def audit(population, gamma=1.0, num_datasets=1024, **options):
     prior = dist.Normal(jnp.zeros(1), PRIOR).to_event(1)
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, prior)
-    return gdp.audit(
+    return flat.audit(
         posterior,
         population,
         n=N,

@@ -1,5 +1,6 @@
 """Wrong arguments are refused with one sentence that names them, before anything is sampled."""
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +42,8 @@ def with_nan(key, n):
         ({"num_samples": 2}, "num_samples"),
         ({"group_size": 6}, "group_size: 6 examples of a dataset of n=5"),
         ({"rel_error": 0.0}, "rel_error"),
-        ({"max_datasets": 10}, "max_datasets: 10 is below"),
+        ({"max_datasets": 10, "rel_error": 0.1}, "num_datasets: at most 10 is below"),
+        ({"max_datasets": 10_000}, "num_datasets: a second number goes with rel_error"),
         ({"estimator": "best"}, "estimator"),
         ({"population": with_nan}, "population: it produced NaN"),
         ({"population": lambda key, n: jnp.zeros((n + 1, 1))}, "leading axis"),
@@ -66,7 +68,7 @@ def with_nan(key, n):
 )  # fmt: skip
 def test_refused(changed, message):
     with pytest.raises((ValueError, TypeError), match=message) as caught:
-        gdp.audit(**(GOOD | changed), **QUICK)
+        flat.audit(**(GOOD | changed), **QUICK)
     if isinstance(caught.value, ValueError):
         assert "\n" not in str(caught.value)
 
@@ -80,11 +82,11 @@ def test_an_improper_posterior_is_refused():
         return jax.random.normal(key, (n, 3)), jnp.ones(n)
 
     with pytest.raises(gdp.ImproperPosteriorError, match=r"posterior: improper at gamma=1 .*prior"):
-        gdp.audit(posterior, examples, 2, [1.0], num_datasets=64, **QUICK)
+        flat.audit(posterior, examples, 2, [1.0], num_datasets=64, **QUICK)
 
 
 def test_a_domain_that_does_not_fit_is_refused_before_anything_is_sampled(monkeypatch):
     monkeypatch.setattr(api, "run_sweep", lambda *_: pytest.fail("sampled"))
     domain = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0), theta_bound=2.0)
     with pytest.raises(ValueError, match="theta_bound=2 is below the prior's support"):
-        gdp.audit(linear_regression(), regression_examples, 20, [1.0], domain=domain, **QUICK)
+        flat.audit(linear_regression(), regression_examples, 20, [1.0], domain=domain, **QUICK)

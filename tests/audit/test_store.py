@@ -6,6 +6,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import flat
 import numpy as np
 import pytest
 from problems import QUICK, linear_regression, regression_examples
@@ -25,7 +26,7 @@ BLOCKS = 16
 
 
 def audit(**changed):
-    return gdp.audit(linear_regression(), regression_examples, **SETTINGS | changed)
+    return flat.audit(linear_regression(), regression_examples, **SETTINGS | changed)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +161,7 @@ def test_another_configuration_is_refused_with_the_difference(tmp_path, changed,
     problem = {"posterior": linear_regression(), "population": regression_examples}
 
     def run(**settings):
-        return gdp.audit(**problem | SETTINGS | settings, store=tmp_path)
+        return flat.audit(**problem | SETTINGS | settings, store=tmp_path)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api, "run_sweep", lambda *_: (_ for _ in ()).throw(LookupError))

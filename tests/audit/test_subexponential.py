@@ -4,6 +4,7 @@ theta is 0 or 1 and loss(theta, z) = theta (1 - z), z exponential: the sum of th
 gamma variable and everything of the posterior is a function of it.
 """
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,7 +80,7 @@ def report():
         "sigma": SIGMA, "b": B, "information": ("mutual", "alpha"), "attack": False,
         "progress": False,
     }  # fmt: skip
-    return gdp.audit(posterior, lambda key, n: jax.random.exponential(key, (n,)), **settings)
+    return flat.audit(posterior, lambda key, n: jax.random.exponential(key, (n,)), **settings)
 
 
 @pytest.mark.trust
@@ -119,4 +120,6 @@ def test_an_audit_bounds_the_gap_of_exponential_data(report):
 def test_bad_input(settings, message):
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     with pytest.raises(ValueError, match=message):
-        gdp.audit(posterior, lambda key, n: jnp.zeros((n, 1)), 5, [1.0], progress=False, **settings)
+        flat.audit(
+            posterior, lambda key, n: jnp.zeros((n, 1)), 5, [1.0], progress=False, **settings
+        )

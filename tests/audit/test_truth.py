@@ -40,7 +40,7 @@ def test_gaussian_mean(dim, prior_scale, dtype):
         n,
         gammas,
         num_datasets=256,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     prior_variance = np.inf if prior_scale is None else prior_scale**2
@@ -76,7 +76,7 @@ def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
         list(table),
         num_datasets=1024,
         domain=gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)),
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     kl, kl_se = np.array(list(table.values())).T
@@ -107,7 +107,7 @@ def test_private_mean_reproduces_figure_2a(dtype):
         gammas,
         num_datasets=512,
         key=1,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     truth = np.array([closed_form.private_mean_on_average_kl(g, 100) for g in gammas])

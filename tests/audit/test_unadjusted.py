@@ -3,6 +3,7 @@
 Statistical comparisons allow 4 standard errors, false alarm 6e-5 each.
 """
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,7 @@ INFLATED = 1 / (1 - RELATIVE / 2)  # of a flat prior's posterior, at every gamma
 @pytest.fixture(scope="module")
 def report():
     kernel = gdp.ULA(relative_step=RELATIVE, num_steps=10)
-    return gdp.audit(
+    return flat.audit(
         gaussian_mean(1),
         gaussian_examples(1),
         N,
@@ -91,7 +92,7 @@ def test_hmc_with_five_hundred_coordinates_has_the_exact_kl():
     posterior = gdp.GibbsPosterior(
         gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(dim), 1.0)
     )
-    found = gdp.audit(
+    found = flat.audit(
         posterior,
         lambda key, n: jax.random.normal(key, (n, dim)),
         n,
@@ -122,9 +123,9 @@ def test_hmc_with_five_hundred_coordinates_has_the_exact_kl():
 )
 def test_kernels_that_a_posterior_cannot_have(posterior, kernel, message):
     with pytest.raises(ValueError, match=message):
-        gdp.audit(posterior, gaussian_examples(600), 5, [1.0], kernel=kernel, **QUICK)
+        flat.audit(posterior, gaussian_examples(600), 5, [1.0], kernel=kernel, **QUICK)
     with pytest.raises(ValueError, match=message):
-        gdp.sample(posterior, np.zeros((5, 600)), kernel=kernel)
+        gdp.sample(posterior, np.zeros((5, 600)), sampler=kernel)
 
 
 def test_chains_that_diverge_are_reported():

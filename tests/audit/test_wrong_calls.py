@@ -16,7 +16,11 @@ HERE = Path(__file__).parent
 
 
 def test_wrong_calls_are_one_sentence():
-    paths = (str(Path(gdp.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))
+    paths = (
+        str(Path(gdp.__file__).parents[1]),
+        str(Path(__file__).parents[1]),
+        os.environ.get("PYTHONPATH", ""),
+    )
     done = subprocess.run(
         [sys.executable, HERE / "wrong_calls.py"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},

@@ -2,6 +2,7 @@
 
 import json
 
+import flat
 import jax
 import numpy as np
 import numpyro
@@ -28,7 +29,7 @@ def numpy_population(key, n):
 
 def audit(posterior=POSTERIOR, population=population, n=5, **settings):
     given = {"gammas": 1.0, "num_datasets": 4, "progress": False, "num_information": 0}
-    return gdp.audit(posterior, population, n, **(given | settings))
+    return flat.audit(posterior, population, n, **(given | settings))
 
 
 def table(**settings):
@@ -56,12 +57,12 @@ CALLS = {
         gdp.GibbsPosterior.from_log_density(3.0, gdp.Flat(gdp.supports.real()))
     ),
     "params: ['a'] is str": lambda: gdp.priors.normal_like({"a": "x"}),
-    "kernel: 'hmc' is text": lambda: audit(kernel="hmc"),
-    "kernel: HMC is a class": lambda: audit(kernel=gdp.HMC),
-    "kernel: int is no Markov kernel": lambda: audit(kernel=5),
-    "kernel: Grid is a class": lambda: audit(kernel=gdp.Grid),
-    "kernel: 'nuts' is text": lambda: gdp.sample(POSTERIOR, DATA, kernel="nuts"),
-    "kernel: MALA is a class": lambda: gdp.sample(POSTERIOR, DATA, kernel=gdp.MALA),
+    "sampler: 'hmc' is text": lambda: audit(kernel="hmc"),
+    "sampler: HMC is a class": lambda: audit(kernel=gdp.HMC),
+    "sampler: int is no Markov kernel": lambda: audit(kernel=5),
+    "sampler: Grid is a class": lambda: audit(kernel=gdp.Grid),
+    "sampler: 'nuts' is text": lambda: gdp.sample(POSTERIOR, DATA, sampler="nuts"),
+    "sampler: MALA is a class": lambda: gdp.sample(POSTERIOR, DATA, sampler=gdp.MALA),
     "audit() has no keyword 'gamma'; did you mean 'gammas'?": lambda: audit(gamma=1),
     "audit() has no keyword 'num_sample'": lambda: audit(num_sample=10),
     "sample() has no keyword 'gammas'; did you mean 'gamma'?": lambda: gdp.sample(

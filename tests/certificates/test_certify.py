@@ -49,7 +49,7 @@ def quadrature(gammas, low=-0.1, high=1.1):
 
 
 def test_the_fixture():
-    found = gdp.certify(on_an_interval(), DATA, 1.0, loss_range=(0.0, 1.0), kernel=CANDIDATES)
+    found = gdp.certify(on_an_interval(), DATA, 1.0, loss_range=(0.0, 1.0), sampler=CANDIDATES)
     row = found.best
     assert found.is_exact
     assert row["log_normalizer"] == pytest.approx(-9.303031, abs=2e-6)
@@ -72,7 +72,7 @@ def test_an_interval_is_summed_over_a_lattice():
 
 def test_a_grid_of_gammas_is_paid_for():
     """delta / K each; Maurer's bound with exact sums holds for all gammas at once."""
-    settings = {"loss_range": (0.0, 1.0), "kernel": CANDIDATES}
+    settings = {"loss_range": (0.0, 1.0), "sampler": CANDIDATES}
     grid = gdp.certify(on_an_interval(), DATA, [4.0, 0.1, 1.0], 0.06, **settings)
     for row in grid.rows:
         whole, third = (
@@ -151,7 +151,7 @@ def test_islands_weigh_by_their_normalizers():
 def test_particles_certify_what_sums_do(islands):
     """log C and risk on one dataset within 4 standard errors (of three degrees of freedom)."""
     found = gdp.certify(
-        POSTERIOR, DATA, GAMMAS, loss_range=(0.0, 1.21), kernel=SAMPLER, key=3, bound="linear"
+        POSTERIOR, DATA, GAMMAS, loss_range=(0.0, 1.21), sampler=SAMPLER, key=3, bound="linear"
     )
     assert not found.is_exact
     log_c, risk = quadrature(GAMMAS)
@@ -180,7 +180,7 @@ def test_counts_are_those_of_particles():
 
 def test_how_it_looks():
     found = gdp.certify(
-        on_an_interval(), DATA, GAMMAS, loss_range=(0.0, 1.0), kernel=CANDIDATES, bound="maurer"
+        on_an_interval(), DATA, GAMMAS, loss_range=(0.0, 1.0), sampler=CANDIDATES, bound="maurer"
     )
     assert repr(found).startswith("Certificate(risk at most 0.")
     assert "maurer), with probability 0.95, losses in [0, 1], 50 examples" in repr(found)
@@ -226,7 +226,7 @@ STRUCTURED = gdp.GibbsPosterior(
         ({"posterior": STRUCTURED}, "posterior: a total_loss has no losses"),
         ({"posterior": FLAT}, "posterior: its prior is flat without bounds"),
         (
-            {"posterior": FLAT, "kernel": gdp.Grid(low=0.0, high=1.0)},
+            {"posterior": FLAT, "sampler": gdp.Grid(low=0.0, high=1.0)},
             "posterior: its prior is flat without bounds, so that a lattice",
         ),
         ({"gamma": 0.0}, "gamma: 0 is not positive"),
@@ -239,10 +239,10 @@ STRUCTURED = gdp.GibbsPosterior(
         ({"loss_range": (0.0, math.inf)}, "loss_range: must be finite"),
         ({"loss_range": (0.0, 0.5)}, "loss_range: a loss of the data is 1.2"),
         ({"loss_range": None, "domain": gdp.Domain(1.0)}, "domain: the loss is a plain function"),
-        ({"kernel": gdp.HMC()}, "kernel: .* gives no normalizer"),
-        ({"kernel": gdp.SMC(kernel=gdp.HMC())}, "kernel: the 'split' integrator"),
+        ({"sampler": gdp.HMC()}, "sampler: .* gives no normalizer"),
+        ({"sampler": gdp.SMC(kernel=gdp.HMC())}, "sampler: the 'split' integrator"),
         ({"num_chains": 4}, "num_chains: sums over a lattice"),
-        ({"num_samples": 4, "kernel": gdp.SMC()}, "num_samples: the kernel has its own"),
+        ({"num_samples": 4, "sampler": gdp.SMC()}, "num_samples: the sampler has its own"),
     ],
 )
 def test_refusals(changed, said):

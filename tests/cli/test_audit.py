@@ -76,6 +76,10 @@ def test_options_may_come_in_any_order(run, asked, words):
     assert asked["posterior"].prior.l2_bound() == 2
 
 
+def learnt(asked):
+    return {quantity.name: quantity for quantity in asked["learn"]}
+
+
 def test_settings_reach_the_audit(run, asked):
     counts = {
         "n": 11,
@@ -92,7 +96,12 @@ def test_settings_reach_the_audit(run, asked):
     }
     words = [w for k, v in counts.items() for w in ("--" + k.replace("_", "-"), v)]
     run("audit", "gaussian-mean", "--dim", 3, *words, "--seed", 7)
-    assert counts.items() <= asked.items()
+    assert (asked["n"], asked["num_datasets"], asked["rel_error"]) == (11, (12, 300), 0.5)
+    assert learnt(asked)["on_average_kl"] == gdp.OnAverageKL(
+        "two-sided", group_size=2, num_ghosts=13
+    )
+    assert asked["sampler"] == gdp.Chains(num_chains=14, num_warmup=15, num_samples=16)
+    assert learnt(asked)["mutual_information"].sigma == "empirical"
     assert asked["key"] == 7
     assert asked["posterior"].dim == 3
     assert asked["progress"] is False
@@ -104,33 +113,33 @@ def test_defaults_are_the_problems(run, asked):
     assert asked["gammas"] == (0.1, 1.0, 10.0, 100.0)
     assert asked["n"] == 100
     assert asked["domain"].x_bound == 1
-    assert asked["kernel"] is None  # which leaves it to the audit
-    assert not {"num_chains", "estimator", "group_size", "sigma"} & asked.keys()
+    assert asked["sampler"] is None  # which leaves it to the audit
+    assert learnt(asked) == {quantity.name: quantity for quantity in gdp.DEFAULT}
 
 
 @pytest.mark.parametrize(
     ("words", "kernel"),
     [
-        (("--kernel", "mala", "--step-size", "0.5"), gdp.MALA(step_size=0.5)),
+        (("--sampler", "mala", "--step-size", "0.5"), gdp.MALA(step_size=0.5)),
         (("--num-leapfrog", "5", "--jitter", "0"), gdp.HMC(num_leapfrog=5, jitter=0.0)),
         (
-            ("--kernel", "mala", "--num-inner", "2", "--target-accept", "0.7"),
+            ("--sampler", "mala", "--num-inner", "2", "--target-accept", "0.7"),
             gdp.MALA(num_inner=2, target_accept=0.7),
         ),
         (
-            ("--kernel", "sgld", "--clip", "1", "--sampling-rate", "0.1"),
+            ("--sampler", "sgld", "--clip", "1", "--sampling-rate", "0.1"),
             gdp.SGLD(clip=1.0, sampling_rate=0.1),
         ),
-        (("--kernel", "ula", "--relative-step", "0.2"), gdp.ULA(relative_step=0.2)),
+        (("--sampler", "ula", "--relative-step", "0.2"), gdp.ULA(relative_step=0.2)),
         (
-            ("--kernel", "sgld", "--batch-size", "8", "--control-variate", "--num-steps", "9"),
+            ("--sampler", "sgld", "--batch-size", "8", "--control-variate", "--num-steps", "9"),
             gdp.SGLD(num_steps=9, batch_size=8, control_variate=True),
         ),
     ],
 )
 def test_the_kernel_is_the_one_that_was_asked_for(run, asked, words, kernel):
     run("audit", "gaussian-mean", *words)
-    assert asked["kernel"] == kernel
+    assert asked["sampler"] == kernel
 
 
 @pytest.mark.usefixtures("single_precision_afterwards")

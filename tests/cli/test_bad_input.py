@@ -86,15 +86,15 @@ CASES = {
     "zero examples": (("audit", "gaussian-mean", "--n", "0"), "n: must be"),
     "zero step": (("audit", "gaussian-mean", "--step-size", "0"), "HMC(step_size) must be"),
     "leapfrog of MALA": (
-        ("audit", "gaussian-mean", "--kernel", "mala", "--num-leapfrog", "3"),
-        "--num-leapfrog: mala has no such setting; use --kernel hmc.",
+        ("audit", "gaussian-mean", "--sampler", "mala", "--num-leapfrog", "3"),
+        "--num-leapfrog: mala has no such setting; use --sampler hmc.",
     ),
     "batch of HMC": (
         ("audit", "gaussian-mean", "--batch-size", "3"),
-        "--batch-size: hmc has no such setting; use --kernel sgld.",
+        "--batch-size: hmc has no such setting; use --sampler sgld.",
     ),
     "batch of nothing": (
-        ("audit", "gaussian-mean", "--kernel", "sgld", "--batch-size", "0"),
+        ("audit", "gaussian-mean", "--sampler", "sgld", "--batch-size", "0"),
         "SGLD(batch_size) must be at least 1, got 0",
     ),
     "folder under a file": (("audit", "gaussian-mean", "--out", "file/x"), "--out: cannot write"),

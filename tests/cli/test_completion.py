@@ -59,7 +59,7 @@ def test_commands_problems_and_words(offered):
 
 def test_options_are_those_of_the_problem(offered):
     of_mean, of_table = offered("audit", "gaussian-mean", "--"), offered("audit", "--")
-    assert {"--data-scale", "--gammas", "--kernel"} <= of_mean
+    assert {"--data-scale", "--gammas", "--sampler"} <= of_mean
     assert not {"--target", "--theta-bound"} & of_mean
     assert {"--data", "--target", "--problem", "--gammas"} <= of_table
     assert "--theta-bound" in offered("audit", "linear-regression", "--")
@@ -67,8 +67,8 @@ def test_options_are_those_of_the_problem(offered):
 
 def test_choices_and_files(offered):
     kernels = {"hmc", "mala", "sgld", "smc", "ula", "underdamped"}
-    assert offered("audit", "--kernel", "") == kernels
-    assert offered("audit", "digits", "--n", "50", "--kernel", "u") == {"ula", "underdamped"}
+    assert offered("audit", "--sampler", "") == kernels
+    assert offered("audit", "digits", "--n", "50", "--sampler", "u") == {"ula", "underdamped"}
     assert offered("release", "--adjacency", "") == {"replace-one", "add-remove"}
     assert offered("audit", "--sigma", "") == {"empirical"}  # or a number
     assert offered("audit", "--data", "p") == {"patients.csv"}

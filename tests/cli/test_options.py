@@ -10,7 +10,7 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp import _source
 from gibbs_dp._options import options_of, parameters
-from gibbs_dp.cli import kernel
+from gibbs_dp.cli import sampler
 from gibbs_dp.cli.main import COMMANDS
 from gibbs_dp.cli.parser import Parser, add_options, given
 from gibbs_dp.problems.registry import PROBLEMS
@@ -23,7 +23,7 @@ FUNCTIONS = (
     "gibbs_dp.experiments.double_descent:double_descent",
     "gibbs_dp.experiments.holdout_result:Sizes",
     *(f"gibbs_dp.problems.{entry.module}:{entry.module}" for entry in PROBLEMS.values()),
-    *kernel.KERNELS.values(),
+    *sampler.SAMPLERS.values(),
 )
 TYPES = {int: "int", float: "float", str: "str", bool: "flag"}
 
@@ -152,26 +152,26 @@ def test_what_is_not_there_is_refused():
 
 
 def test_every_plain_field_of_every_kernel_is_an_option():
-    flags = {option.keyword for option in kernel.SETTINGS}
-    for where in kernel.KERNELS.values():
+    flags = {option.keyword for option in sampler.SETTINGS}
+    for where in sampler.SAMPLERS.values():
         # What moves SMC's particles is its own choice here.
         assert {f.name for f in dataclasses.fields(imported(where))} - {"kernel"} <= flags
-    (accept,) = (o for o in kernel.SETTINGS if o.keyword == "target_accept")
+    (accept,) = (o for o in sampler.SETTINGS if o.keyword == "target_accept")
     assert accept.text.startswith("hmc, mala, underdamped: ")
     assert accept.text.endswith("(default: hmc 0.8, mala 0.6, underdamped 0.9)")
 
 
 def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
-    monkeypatch.setitem(kernel.KERNELS, "new", "gibbs_dp.sampling.kernels.ula:ULA")
-    options = kernel.kernel_options()
-    monkeypatch.setattr(kernel, "SETTINGS", options[1:])
+    monkeypatch.setitem(sampler.SAMPLERS, "new", "gibbs_dp.sampling.kernels.ula:ULA")
+    options = sampler.sampler_options()
+    monkeypatch.setattr(sampler, "SETTINGS", options[1:])
     parser = Parser()
-    add_options(parser, options, "kernel")
-    made = kernel.make_kernel(parser.parse_args(["--kernel", "new", "--clip", "2"]))
+    add_options(parser, options, "sampler")
+    made = sampler.make_sampler(parser.parse_args(["--sampler", "new", "--clip", "2"]))
     assert made == gdp.ULA(clip=2.0)
-    foreign = argparse.Namespace(kernel="hmc", clip=2.0)
-    with pytest.raises(ValueError, match=r"--clip: hmc has no .* use --kernel sgld or ula or new"):
-        kernel.make_kernel(foreign)
+    foreign = argparse.Namespace(sampler="hmc", clip=2.0)
+    with pytest.raises(ValueError, match=r"--clip: hmc has no .* use --sampler sgld or ula or new"):
+        sampler.make_sampler(foreign)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -51,7 +51,8 @@ def test_calibrate_on_average(run, monkeypatch):
     """The command's part of it: the sweep is replaced by the closed form eps_KL = gamma / n."""
 
     def closed_form(posterior, population, n, gammas, **settings):
-        wanted = {"num_datasets": 256, "num_information": 0, "progress": False}
+        learn = [*gdp.DEFAULT, gdp.MutualInformation(0)]
+        wanted = {"num_datasets": 256, "learn": learn, "progress": False}
         assert wanted.items() <= settings.items()
         rows = [
             {"gamma": float(g), "on_average_kl": g / n, "on_average_kl_se": 0.05 * g / n}

@@ -169,7 +169,7 @@ def test_the_worst_pair_against_the_worst_case_and_a_promise_that_is_false(run):
     p, n, gamma = private_mean(), 20, 5.0
     promise = gdp.Guarantee("replace-one", "exact draw", 1, gamma, epsilon=0.2, delta=0.0)
     settings = {
-        "kernel": gdp.Grid(low=-3.0, high=3.0, num_points=512),
+        "sampler": gdp.Grid(low=-3.0, high=3.0, num_points=512),
         "pair": (jnp.float32(-2.0), jnp.float32(2.0)),
         "attackers": ["optimal"],
         "key": 8,
@@ -217,8 +217,8 @@ def test_what_an_audit_computed_is_taken(on_chains):
     [
         ({"attackers": ["nobody"]}, "attackers: give some of optimal, loss, lira"),
         ({"gammas": [0.0, 1.0]}, "gammas: at gamma=0 nothing is learnt"),
-        ({"kernel": gdp.ULA()}, "kernel: attacks need draws of the posterior itself"),
-        ({"kernel": gdp.SMC()}, "kernel: attacks need draws of the posterior itself"),
+        ({"sampler": gdp.ULA()}, "sampler: attacks need draws of the posterior itself"),
+        ({"sampler": gdp.SMC()}, "sampler: attacks need draws of the posterior itself"),
         ({"num_trials": 2}, "num_trials: must be an integer of at least 32"),
         ({"num_chains": 2}, "num_chains: must be an integer of at least 3"),
         ({"pair": (1.0,)}, "pair: give two examples"),

@@ -457,7 +457,14 @@ def test_posterior_predictive_mixes_over_draws():
     assert stats.kstest(means, stats.norm(0, np.sqrt(1 + 0.01 / 3)).cdf).pvalue > 1e-4
     posterior = from_numpyro(model, args=(REAL,))
     with pytest.raises(ValueError, match="num_information: every dataset has parameters"):
-        gdp.audit(posterior, prior, n=5, gammas=[1.0], num_information=64, progress=False)
+        gdp.audit(
+            posterior,
+            prior,
+            n=5,
+            gammas=[1.0],
+            learn=[*gdp.DEFAULT, gdp.MutualInformation(64)],
+            progress=False,
+        )
 
 
 def test_places_keep_their_covariates():

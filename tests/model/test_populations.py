@@ -1,6 +1,7 @@
 import pathlib
 import tempfile
 
+import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -135,10 +136,10 @@ def test_an_audit_of_own_objects_heeds_what_they_declare():
     loss = gdp.losses.half_squared_distance
     posterior = gdp.GibbsPosterior(lambda theta, z: loss(theta, z[None]), gdp.Flat(real(1)))
     few = {"num_datasets": 8, "num_information": 0, "progress": False}
-    row = gdp.audit(posterior, Shifted(0.0), 4, 1.0, **few).rows[0]
+    row = flat.audit(posterior, Shifted(0.0), 4, 1.0, **few).rows[0]
     assert np.isfinite(row["on_average_kl"])
     with pytest.raises(ValueError, match="examples are dependent"):
-        gdp.audit(posterior, Traced(0.0), 4, 1.0, **few)
+        flat.audit(posterior, Traced(0.0), 4, 1.0, **few)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_the_audit_of_a_network_agrees_with_importance_sampling():
         n,
         [gamma],
         num_datasets=64,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     ).rows[0]
     prior = jax.vmap(posterior.prior.initial)(jax.random.split(jax.random.key(5), 4000))

@@ -35,7 +35,7 @@ def test_sampled_on_average_kl_is_that_of_quadrature():
         problem.gammas,
         num_datasets=DATASETS,
         domain=problem.domain,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     root = jax.random.split(jax.random.fold_in(jax.random.key(0), 0), 2)[0]

@@ -37,9 +37,7 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
         N,
         [0.01, 0.03],
         num_datasets=DATASETS,
-        num_ghosts=16,
-        estimator="one-sided",
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.OnAverageKL("one-sided", num_ghosts=16), gdp.MutualInformation(0)],
         progress=False,
     )
     drawn = datasets(problem.population)
@@ -75,7 +73,7 @@ def test_a_kl_of_many_nats_is_not_taken_from_one_side(p):
         N,
         [10.0],
         num_datasets=64,
-        num_information=0,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
         progress=False,
     )
     # Over other datasets: errors of both, false alarm 6e-5.

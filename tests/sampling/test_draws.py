@@ -162,7 +162,7 @@ def test_separate_modes_are_seen():
         ({"data": (X, np.full(40, np.nan))}, "NaN"),
         ({"init": {"slope": np.zeros(3), "shift": np.zeros(())}}, "theta: got an array of shape"),
         ({"num_chains": 1}, "num_chains"),
-        ({"kernel": gdp.Grid(low=0.0, high=1.0)}, "kernel: a Grid sums over the posterior"),
+        ({"sampler": gdp.Grid(low=0.0, high=1.0)}, "sampler: a Grid sums over the posterior"),
     ],
 )
 def test_refused(changed, message):

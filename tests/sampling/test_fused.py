@@ -221,7 +221,7 @@ def test_what_it_cannot_do_is_refused(model, why):
 def test_without_a_gpu_it_says_so():
     model, data = posterior(gdp.losses.logistic, NORMAL, 3), examples(3, 20, labels=True)
     with pytest.raises(ValueError, match="JAX runs on cpu; leave `fused` out, or take"):
-        gdp.sample(model, data, kernel=gdp.HMC(fused=True))
+        gdp.sample(model, data, sampler=gdp.HMC(fused=True))
 
 
 def test_double_precision_on_a_gpu_is_refused(float64):
@@ -252,7 +252,7 @@ def test_samples_of_a_batch_are_the_same():
             model,
             batch,
             key=8,
-            kernel=gdp.HMC(fused=how),
+            sampler=gdp.HMC(fused=how),
             num_chains=8,
             num_warmup=2,
             num_samples=10,

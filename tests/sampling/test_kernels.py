@@ -196,9 +196,9 @@ class Mutable(gdp.Kernel):
 @pytest.mark.parametrize(
     ("kernel", "match"),
     [
-        (NoStep(), "kernel: NoStep has no method step"),
-        (Mutable(), "kernel: Mutable cannot be hashed .* frozen dataclass"),
-        (object(), "kernel: object is no Markov kernel that suits here"),
+        (NoStep(), "sampler: NoStep has no method step"),
+        (Mutable(), "sampler: Mutable cannot be hashed .* frozen dataclass"),
+        (object(), "sampler: object is no Markov kernel that suits here"),
         (gdp.Grid([0.0, 1.0]), "Grid sums over the posterior .* gibbs_dp.audit takes one"),
     ],
 )

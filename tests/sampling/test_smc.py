@@ -164,14 +164,14 @@ def test_each_dataset_of_a_batch_goes_a_path_of_its_own():
     posterior = gdp.GibbsPosterior(
         lambda theta, z: z[1] * (z[0] - theta) ** 2 / 2, dist.Normal(0.0, 1.0)
     )
-    draws = gdp.sample(posterior, data, kernel=gdp.SMC(), is_batch=True)
+    draws = gdp.sample(posterior, data, sampler=gdp.SMC(), is_batch=True)
     exact = 1.0 / (1.0 + precision)
     x = np.asarray((draws.theta.T - exact * precision * data[0].T) / jnp.sqrt(exact)).T
     x = x.reshape(12, -1)
     assert abs(off(x.mean(axis=1), 0.0)) < Z_LIMIT
     assert abs(off(x.var(axis=1, ddof=1), 1.0)) < Z_LIMIT
     alone = gdp.sample(
-        posterior, jax.tree.map(lambda a: a[:1], data), kernel=gdp.SMC(), is_batch=True
+        posterior, jax.tree.map(lambda a: a[:1], data), sampler=gdp.SMC(), is_batch=True
     )
     np.testing.assert_allclose(alone.theta[0], draws.theta[0], rtol=1e-4, atol=1e-5)
 
@@ -184,11 +184,11 @@ def test_a_flat_prior_begins_at_a_wide_normal_over_modes_far_apart():
         )
 
     posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real()))
-    draws = gdp.sample(posterior, jnp.zeros((12, 1)), kernel=gdp.SMC(), is_batch=True)
+    draws = gdp.sample(posterior, jnp.zeros((12, 1)), sampler=gdp.SMC(), is_batch=True)
     right = (np.asarray(draws.theta) > 6).mean(axis=(1, 2))
     assert abs(right.mean() - 0.4) < 4 * right.std(ddof=1) / np.sqrt(12)
     with pytest.raises(ImproperPosteriorError, match="flat"):
-        gdp.sample(posterior, jnp.zeros(1), gamma=0.0, kernel=gdp.SMC())
+        gdp.sample(posterior, jnp.zeros(1), gamma=0.0, sampler=gdp.SMC())
 
 
 @pytest.mark.parametrize(
@@ -208,4 +208,4 @@ def test_settings_that_make_no_sense(settings, message):
 def test_init_is_refused():
     posterior = gdp.GibbsPosterior(two_hills, dist.Normal(1.0, 3.0))
     with pytest.raises(ValueError, match="init"):
-        gdp.sample(posterior, jnp.zeros(3), kernel=gdp.SMC(), init=jnp.zeros(()))
+        gdp.sample(posterior, jnp.zeros(3), sampler=gdp.SMC(), init=jnp.zeros(()))

@@ -100,7 +100,8 @@ def calibrate_coverage(
     key
         Integer seed or JAX key.
     sampling
-        Of `gibbs_dp.sample`: ``kernel``, ``num_chains``, ``num_warmup`` (50), ``num_samples`` (64).
+        Of `gibbs_dp.sample`: ``sampler``, ``num_chains``, ``num_warmup`` (50), ``num_samples``
+        (64).
 
     Returns
     -------

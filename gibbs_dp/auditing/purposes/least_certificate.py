@@ -35,7 +35,7 @@ def calibrate_certificate(
     gammas
         The grid. None: 13 from 0.01 to 10 over the range of the loss.
     settings
-        Of `gibbs_dp.certify`: ``delta``, ``bound``, ``key``, ``kernel``, ``num_chains``,
+        Of `gibbs_dp.certify`: ``delta``, ``bound``, ``key``, ``sampler``, ``num_chains``,
         ``num_samples``.
 
     Returns

@@ -31,7 +31,7 @@ Record = TypeVar("Record")
 
 CONFIGURATION = "configuration.json"
 # Parts of a report.
-REPORTED = ("rows", "settings", "warnings", "notes", "per_dataset", "curves")
+REPORTED = ("rows", "settings", "warnings", "notes", "per_dataset", "curves", "own_columns")
 # Age, in seconds, beyond which a temporary file was left by a process that was killed.
 STALE = 3600.0
 

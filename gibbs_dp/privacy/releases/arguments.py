@@ -59,7 +59,7 @@ def check_kernel(kernel: Any, is_exact: bool) -> None:
             "kernel: a Grid draws lattice points, which are not draws of this posterior; release "
             "from a finite class with gibbs_dp.adaptive.ExponentialMechanism."
         )
-    sampler = as_sampler(kernel)
+    sampler = as_sampler(kernel, argument="kernel")
     if sampler.traits.is_path:
         raise ValueError(
             f"kernel: particles of {type(kernel).__name__} share ancestors, and draws of one run "

@@ -174,7 +174,7 @@ def release(
                 examples,
                 gamma=guarantee.gamma,
                 key=secret_key(),
-                kernel=kernel,
+                sampler=kernel,
                 num_chains=num_chains,
                 num_warmup=factor * num_warmup,
                 num_samples=factor * num_samples,

@@ -71,8 +71,8 @@ ATTACK_TOO_WEAK = Caution(
     "does: on_average_tv and the columns beside it are too small; use estimator='two-sided'.",
     "The attacker's numbers need the density of the posterior with another example, and draws of "
     "the posterior itself do not reach where that one is.",
-    "Leave estimator='auto', or pass estimator='two-sided', which samples the other posteriors "
-    "too; or look at smaller gammas.",
+    "Leave the estimator 'auto', or learn gdp.OnAverageKL('two-sided'), which samples the other "
+    "posteriors too; or look at smaller gammas.",
 )
 RENYI_LOWER_BOUND = Caution(
     "renyi-lower-bound",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -143,7 +143,8 @@ class Attacker(Quantity):
     Parameters
     ----------
     num_releases
-        Independent draws that the attacker sees together.
+        Independent draws of one posterior that the attacker sees together; at most as many as
+        chains.
 
     Notes
     -----
@@ -157,6 +158,11 @@ class Attacker(Quantity):
     name = "attacker"
     Values = AttackerValues
     columns = COLUMNS
+
+    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+        """Check that there are as many independent draws."""
+        releases = check_releases(self.num_releases, asked.num_chains, asked.is_exact)
+        return (Attacker(releases),)
 
     # -- of one dataset -------------------------------------------------------------------
 
@@ -354,7 +360,7 @@ def _at_rate(
 
 
 def check_releases(value: int, num_chains: int, is_exact: bool) -> int:
-    """Return how many draws the attacker sees together; see ``gibbs_dp.audit``.
+    """Return how many draws the attacker sees together.
 
     Raises
     ------

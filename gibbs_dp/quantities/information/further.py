@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from gibbs_dp._cautions import Warned
@@ -15,8 +15,13 @@ from gibbs_dp.estimators.average import Average
 from gibbs_dp.information import bounds
 from gibbs_dp.privacy.constants import declared_range
 from gibbs_dp.quantities.information.columns import COLUMNS, DELTA, ORDERS
-from gibbs_dp.quantities.information.found import Further, find_further, is_precise
-from gibbs_dp.quantities.information.names import DEFAULT
+from gibbs_dp.quantities.information.found import (
+    Further,
+    Supersample,
+    find_further,
+    is_precise,
+)
+from gibbs_dp.quantities.information.names import NAMES, InformationName, check_names
 from gibbs_dp.quantities.mutual_information import MutualInformation
 
 # Further information: columns, and the generalization bounds that go with them.
@@ -201,56 +206,71 @@ def _times(row: Row, name: str, factor: float) -> Average:
     return Average(factor * row[name], factor * row[f"{name}_se"], 0)
 
 
-_MUTUAL = MutualInformation()
-
-
 @dataclass(frozen=True)
 class FurtherInformation(Quantity):
-    """Alpha-, T- and conditional information, leakage and membership, each on request.
+    """What the datasets that are compared for mutual information tell beside it.
 
     Parameters
     ----------
     names
-        Kinds of information that are asked for.
+        Some of: Sibson's "alpha" information of orders 2 and 8, maximal "leakage", T-information
+        ("tv"), "conditional" information by supersamples, and "membership", what a draw says about
+        one example where the others are unknown; each with its bound of the generalization error.
     mutual
-        Keeps the draws, and knows the subgaussian parameter.
+        Keeps the draws, and knows the subgaussian parameter; None: the audit's
+        ``MutualInformation``, or one whose columns are not shown.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind.
     """
 
-    names: tuple[str, ...] = DEFAULT
-    mutual: MutualInformation = field(default=_MUTUAL)
+    names: Sequence[InformationName] = NAMES
+    mutual: MutualInformation | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", check_names(self.names))
+
+    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+        """Find who keeps the draws; take supersamples along where they are needed."""
+        shown = learnt.get(MutualInformation.name)
+        held = shown if isinstance(shown, MutualInformation) else MutualInformation(is_shown=False)
+        held = held.complete(asked)
+        beside = (Supersample(),) if "conditional" in self.names else ()
+        return (held, *beside, replace(self, mutual=held))
 
     name = "further_information"
     columns = COLUMNS
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        """What is asked for beside mutual information."""
-        return tuple(name for name in self.names if name != "mutual")
+    def kept_by(self) -> MutualInformation:
+        """Who keeps the draws, as resolved."""
+        assert self.mutual is not None
+        return self.mutual
 
     def explore(self, sweep: Explored) -> list[Further | None]:
         """Compare the datasets at every gamma."""
-        if not self.asked or self.mutual.num_datasets == 0:
+        if not self.names or self.kept_by.count == 0:
             return [None] * len(sweep.results)
-        return find_further(sweep, self.mutual.num_datasets, self.asked)
+        return find_further(sweep, self.kept_by.count, self.names)
 
     def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Bounds, and what they say of the generalization error."""
-        if not self.asked:
-            return {}, []
         found: Further | None = result.found.get(self.name)
         scales = self._scales(result)
-        return further_row(result, row, found, self.asked, scales), []
+        return further_row(result, row, found, tuple(self.names), scales), []
 
     def _scales(self, result: Result) -> Scales:
         settings = result.settings
-        information = result.found.get(self.mutual.name)
+        information = result.found.get(MutualInformation.name)
         sigma = None
         if information is not None and not settings.population.is_dependent:
-            known = self.mutual.subgaussian_sigma(settings, information)
+            known = self.kept_by.subgaussian_sigma(settings, information)
             # These bounds need every s, which a subexponential loss does not have.
             if known is not None and known.b is None and not settings.posterior.structured:
                 sigma = known.sigma
-        limits = declared_range(settings.posterior, self.mutual.domain)
+        limits = declared_range(settings.posterior, settings.domain)
         return Scales(sigma, None if limits is None else limits[1] - limits[0])
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
@@ -264,12 +284,12 @@ class FurtherInformation(Quantity):
                     f"{upper} is absent at gamma={', '.join(missing)}: too few datasets for so "
                     "much information; raise num_information."
                 )
-        if "conditional" in self.asked and settings.group_size != 1:
+        if "conditional" in self.names and settings.group_size != 1:
             found.append(
                 "conditional_information_upper is absent: it is of single examples replaced; pass "
                 "group_size=1."
             )
-        wanted = "membership" in self.asked and self.mutual.num_datasets > 0
+        wanted = "membership" in self.names and self.kept_by.count > 0
         if wanted and not any("membership_advantage_lower" in row for row in rows):
             found.append(
                 "membership is absent: it needs independent examples and a loss that is a sum "

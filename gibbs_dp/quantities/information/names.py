@@ -1,18 +1,17 @@
-"""Kinds of information that an audit can be asked for."""
+"""Kinds of information that an audit can be asked for beside the mutual one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-InformationName = Literal["mutual", "alpha", "leakage", "tv", "conditional", "membership"]
-NAMES: tuple[str, ...] = get_args(InformationName)
-DEFAULT: tuple[InformationName, ...] = ("mutual",)
+InformationName = Literal["alpha", "leakage", "tv", "conditional", "membership"]
+NAMES: tuple[InformationName, ...] = get_args(InformationName)
 # Found without comparing datasets, at least in part.
 ALONE = ("conditional",)
 
 
-def check_names(names: Sequence[str]) -> tuple[str, ...]:
+def check_names(names: Sequence[str]) -> tuple[InformationName, ...]:
     """Check kinds of information.
 
     Returns
@@ -27,14 +26,14 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> check_names(["tv", "mutual"])
-    ('mutual', 'tv')
+    >>> check_names(["tv", "alpha"])
+    ('alpha', 'tv')
     """
     given: Any = names
     if isinstance(given, str):
-        raise ValueError(f"information: give a list of names, such as ({given!r},), not a text.")
+        raise ValueError(f"names: give a list of names, such as ({given!r},), not a text.")
     for name in given:
         if name not in NAMES:
             known = ", ".join(map(repr, NAMES[:-1]))
-            raise ValueError(f"information: {name!r} is not {known} or {NAMES[-1]!r}.")
+            raise ValueError(f"names: {name!r} is not {known} or {NAMES[-1]!r}.")
     return tuple(name for name in NAMES if name in given)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -20,7 +20,6 @@ from gibbs_dp.engine.view import View
 from gibbs_dp.estimators.table_sums import Swaps, Table, consistency_sums, contrast_sums, layout_of
 from gibbs_dp.information import bounds
 from gibbs_dp.model.check import positive_count
-from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import declared_range
 from gibbs_dp.quantities.mutual_information.comparison import (
@@ -152,17 +151,23 @@ class MutualInformation(Quantity):
 
     Parameters
     ----------
-    num_datasets
-        Datasets to compare; 0: none.
+    num_information
+        Datasets compared with each other, ``M``: the lower bound cannot exceed ``log M``, and the
+        cost grows like ``M^2 n``. None: the audit's ``num_datasets``, at most 1,024, or none where
+        that is below 32 or theta has more than 512 coordinates; 0: none.
     sigma
-        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta. None: half the
-        loss's range on the domain; "empirical": the largest standard deviation seen.
-    domain
-        Declared bounds on examples.
+        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
+        of Corollary 10 (Wang, Lei & Fienberg 2016). None: half the loss's range on the declared
+        domain, if that is finite; "empirical": the largest standard deviation seen over draws,
+        which guarantees nothing.
+    b
+        Declares the loss subexponential only (exponential or squared Gaussian data, say): ``log E
+        exp(s (loss - R)) <= s^2 sigma^2 / 2`` for ``|s| < 1/b``, with the given number ``sigma``;
+        in units of the loss. The upper end is then ``b I / n + sigma^2 / (2 b)``, and that of
+        subgaussian losses where ``2 I / (n sigma^2) <= 1 / b^2`` (Russo & Zou 2016, Proposition
+        3). None: for every ``s``.
     is_shown
         Whether there are columns; other information may be all that is wanted of the comparison.
-    b
-        The loss is only subexponential, with this parameter and the given sigma.
 
     Raises
     ------
@@ -171,11 +176,10 @@ class MutualInformation(Quantity):
         without a number for sigma.
     """
 
-    num_datasets: int = 0
+    num_information: int | None = None
     sigma: float | Literal["empirical"] | None = None
-    domain: Domain | None = None
-    is_shown: bool = True
     b: float | None = None
+    is_shown: bool = field(default=True, kw_only=True)
 
     name = "mutual_information"
     Kept = DrawsKept
@@ -184,7 +188,7 @@ class MutualInformation(Quantity):
     @property
     def is_of_losses(self) -> bool:
         """Where it is asked for, posteriors are compared: names that differ are taken for news."""
-        return self.num_datasets == 0
+        return self.num_information == 0
 
     def __post_init__(self) -> None:
         sigma: Any = self.sigma
@@ -205,11 +209,29 @@ class MutualInformation(Quantity):
                 f"{self.sigma!r}."
             )
 
+    def complete(self, asked: Asked) -> MutualInformation:
+        """Say how many datasets are compared."""
+        is_mixture = getattr(asked.population, "is_mixture", False)
+        count = check_information(
+            self.num_information, asked.num_datasets, asked.posterior.dim, is_mixture
+        )
+        return replace(self, num_information=count)
+
+    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+        """Say how many datasets are compared."""
+        return (self.complete(asked),)
+
+    @property
+    def count(self) -> int:
+        """Datasets to compare, as resolved."""
+        assert self.num_information is not None
+        return self.num_information
+
     # -- of one dataset -------------------------------------------------------------------
 
     def traced(self) -> MutualInformation:
         """Draws and normalizers are kept, or they are not."""
-        return MutualInformation(min(1, self.num_datasets))
+        return MutualInformation(min(1, self.count))
 
     def keep(self, view: View) -> DrawsKept:
         """Normalize the posterior and keep its draws."""
@@ -218,22 +240,22 @@ class MutualInformation(Quantity):
     @property
     def num_kept(self) -> int:
         """The datasets to be compared."""
-        return self.num_datasets
+        return self.count
 
     @property
     def num_stored(self) -> int:
         """As many as are compared by default, where any are: more may be asked for later."""
-        return max(self.num_datasets, DEFAULT_INFORMATION) if self.num_datasets else 0
+        return max(self.count, DEFAULT_INFORMATION) if self.num_information else 0
 
     # -- of all datasets ------------------------------------------------------------------
 
     def rehearse(self, settings: Asked) -> None:
         """Compile the comparison."""
-        rehearse(settings, self.num_datasets)
+        rehearse(settings, self.count)
 
     def explore(self, sweep: Explored) -> list[Information | None]:
         """Compare the datasets at every gamma."""
-        return compare_all(sweep, self.num_datasets, with_spread=self.sigma == EMPIRICAL)
+        return compare_all(sweep, self.count, with_spread=self.sigma == EMPIRICAL)
 
     def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
         """Bounds of information and of the generalization error."""
@@ -252,7 +274,7 @@ class MutualInformation(Quantity):
         if self.sigma is not None:
             only = "" if self.b is None else f", subexponential with b = {self.b:g}"
             return Tails(self.sigma, f"given{only}", self.b)
-        limits = declared_range(settings.posterior, self.domain)
+        limits = declared_range(settings.posterior, settings.domain)
         if limits is None or not all(map(math.isfinite, limits)):
             return None
         return Tails(bounds.subgaussian_parameter(*limits), "declared range")
@@ -275,24 +297,24 @@ class MutualInformation(Quantity):
 
     def identity(self) -> bool:
         """Whether draws are kept."""
-        return self.num_datasets > 0
+        return self.count > 0
 
     def request(self, settings: Asked) -> list[Any]:
         """How many datasets are compared, and what is known of the loss's tails."""
         del settings
-        return [self.num_datasets, self.sigma, *(() if self.b is None else (self.b,))]
+        return [self.num_information, self.sigma, *(() if self.b is None else (self.b,))]
 
     def settings(self) -> dict[str, Any]:
         """All of these."""
         sigma = "declared range" if self.sigma is None else self.sigma
-        found: dict[str, Any] = {"num_information": self.num_datasets, "sigma": sigma}
+        found: dict[str, Any] = {"num_information": self.num_information, "sigma": sigma}
         return found if self.b is None else found | {"b": self.b}
 
 
 def check_information(
     value: int | None, num_datasets: int, dim: int, is_mixture: bool = False
 ) -> int:
-    """Return how many datasets to compare for mutual information; see ``gibbs_dp.audit``.
+    """Return how many datasets to compare for mutual information.
 
     None where datasets have laws of their own (``is_mixture``): what bounds generalization then is
     the information given the law, which draws of all datasets together do not show.

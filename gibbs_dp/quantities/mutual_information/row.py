@@ -65,8 +65,8 @@ POOR_OVERLAP = Caution(
     "trusted.",
     "Normalizing constants are found from a Gaussian fitted to the draws; where the posterior is "
     "nothing like it, they are wrong.",
-    "Leave mutual information out (num_information=0), reparametrize, or use gdp.Grid for one to "
-    "three parameters.",
+    "Leave mutual information out (MutualInformation(0)), reparametrize, or use gdp.Grid for one "
+    "to three parameters.",
 )
 NOISY_NORMALIZER = Caution(
     "noisy-normalizer",

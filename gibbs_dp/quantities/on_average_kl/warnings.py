@@ -23,8 +23,8 @@ HEAVY_TAILS = Caution(
     "use estimator='two-sided'.",
     "Replacing one example moves the posterior so far that draws of one posterior hardly visit "
     "the other: their average of exp(-delta) misses what counts, and the KL comes out too small.",
-    "Leave estimator='auto', or pass estimator='two-sided', which samples the other posteriors "
-    "too; raise num_samples; or look at smaller gammas.",
+    "Leave the estimator 'auto', or learn gdp.OnAverageKL('two-sided'), which samples the other "
+    "posteriors too; raise num_samples; or look at smaller gammas.",
 )
 RARE_EXAMPLES = Caution(
     "rare-examples",

@@ -131,8 +131,8 @@ def metropolis(
 # Kernels of users, checked before anything is compiled for them.
 
 
-def check_own(kernel: Kernel) -> None:
-    """Refuse a kernel of the user's that cannot be compiled for.
+def check_own(kernel: Kernel, argument: str = "kernel") -> None:
+    """Refuse a kernel of the user's that cannot be compiled for; ``argument`` is its name there.
 
     Raises
     ------
@@ -143,13 +143,13 @@ def check_own(kernel: Kernel) -> None:
     for method in ("default_tuning", "step"):
         if getattr(type(kernel), method) is getattr(Kernel, method):
             raise ValueError(
-                f"kernel: {name} has no method {method}; a subclass of gibbs_dp.Kernel gives "
+                f"{argument}: {name} has no method {method}; a subclass of gibbs_dp.Kernel gives "
                 "default_tuning and step."
             )
     try:
         hash(kernel)
     except TypeError as error:
         raise ValueError(
-            f"kernel: {name} cannot be hashed ({error}), so that nothing can be compiled for it; "
-            "make it a frozen dataclass of plain settings."
+            f"{argument}: {name} cannot be hashed ({error}), so that nothing can be compiled for "
+            "it; make it a frozen dataclass of plain settings."
         ) from error

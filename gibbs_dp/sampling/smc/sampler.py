@@ -145,7 +145,7 @@ class SMC:
     >>> def loss(theta, z):                                        # modes near -2 and 2
     ...     return (jnp.abs(theta) - z) ** 2 / 2
     >>> posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 3.0))
-    >>> draws = gdp.sample(posterior, jnp.full(20, 2.0), kernel=gdp.SMC())
+    >>> draws = gdp.sample(posterior, jnp.full(20, 2.0), sampler=gdp.SMC())
     >>> 0.3 < float((draws.theta > 0).mean()) < 0.7
     True
     """

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from gibbs_dp.sampling.smc.sampler import SMC
 
 # Kernels by the names of their files; the package names those that there are, the default first.
-KERNELS = {
+SAMPLERS = {
     module.rpartition(".")[2]: f"{module}:{name}"
     for name, module in exports("gibbs_dp.sampling.kernels").items()
     if name not in ("Kernel", "Unadjusted")  # bases of the others
 }
-KERNELS["smc"] = "gibbs_dp.sampling.smc.sampler:SMC"
+SAMPLERS["smc"] = "gibbs_dp.sampling.smc.sampler:SMC"
 DEFAULT = "hmc"
 SHOWN = "hmc; an audit without --store goes on with smc where it finds several modes"
 # Help where that of the fields does not suit a terminal.
@@ -51,13 +51,13 @@ def _fields(where: str) -> dict[str, Option]:
     return {name: option for name, option in parameters(where).items() if name != "kernel"}
 
 
-def kernel_options() -> tuple[Option, ...]:
-    """Make one option of each field that any kernel has, after ``--kernel``."""
-    fields = {name: _fields(where) for name, where in KERNELS.items()}
+def sampler_options() -> tuple[Option, ...]:
+    """Make one option of each field that any kernel has, after ``--sampler``."""
+    fields = {name: _fields(where) for name, where in SAMPLERS.items()}
     keywords = dict.fromkeys(keyword for of_one in fields.values() for keyword in of_one)
-    names = tuple(KERNELS)
+    names = tuple(SAMPLERS)
     return (
-        Option("kernel", "str", "what draws", None, names, shown=SHOWN),
+        Option("sampler", "str", "what draws", None, names, shown=SHOWN),
         *(
             _merged({name: of_one[keyword] for name, of_one in fields.items() if keyword in of_one})
             for keyword in keywords
@@ -73,7 +73,7 @@ def _merged(of: dict[str, Option]) -> Option:
     shown = dict.fromkeys(option.shown for option in of.values() if option.shown)
     return replace(
         first,
-        help=text if len(of) == len(KERNELS) else f"{', '.join(of)}: {text}",
+        help=text if len(of) == len(SAMPLERS) else f"{', '.join(of)}: {text}",
         choices=tuple(choices) if all(option.choices for option in of.values()) else (),
         shown=", ".join(f"{name} {o.shown}" for name, o in of.items() if o.shown)
         if len(shown) > 1
@@ -81,26 +81,26 @@ def _merged(of: dict[str, Option]) -> Option:
     )
 
 
-SETTINGS = kernel_options()[1:]
-KERNEL = (*kernel_options(), FLOAT64)
+SETTINGS = sampler_options()[1:]
+SAMPLER = (*sampler_options(), FLOAT64)
 
 
-def make_kernel(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None:
-    """Build what ``--kernel`` and the options of kernels describe; None: nothing was said.
+def make_sampler(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None:
+    """Build what ``--sampler`` and the options of kernels describe; None: nothing was said.
 
     Raises
     ------
     ValueError
-        If a setting is out of range or does not belong to the kernel.
+        If a setting is out of range or does not belong to the sampler.
     """
-    settings, chosen = given(parsed, SETTINGS), parsed.kernel or DEFAULT
+    settings, chosen = given(parsed, SETTINGS), parsed.sampler or DEFAULT
     for option in SETTINGS:
-        has = [name for name, where in KERNELS.items() if option.keyword in _fields(where)]
+        has = [name for name, where in SAMPLERS.items() if option.keyword in _fields(where)]
         if option.keyword in settings and chosen not in has:
             raise UsageError(
-                f"{option.flag}: {chosen} has no such setting; use --kernel {' or '.join(has)}."
+                f"{option.flag}: {chosen} has no such setting; use --sampler {' or '.join(has)}."
             )
-    if parsed.kernel is None and not settings:
+    if parsed.sampler is None and not settings:
         return None
-    module, _, name = KERNELS[chosen].partition(":")
+    module, _, name = SAMPLERS[chosen].partition(":")
     return getattr(importlib.import_module(module), name)(**settings)

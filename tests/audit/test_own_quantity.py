@@ -1,0 +1,119 @@
+"""A quantity of the user's own: one class, and it is in rows, table, page, plot and file."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import gaussian_examples, gaussian_mean
+
+import gibbs_dp as gdp
+
+ASKED = {"num_datasets": 64, "progress": False}
+
+
+class MedianValues(NamedTuple):
+    median: Any
+
+
+@dataclass(frozen=True)
+class MedianRisk(gdp.Quantity):
+    """Median loss of draws on fresh examples."""
+
+    name = "median_risk"
+    Values = MedianValues
+    columns = (
+        gdp.Column(
+            "median_risk",
+            "Median over draws and fresh examples of the loss.",
+            "loss",
+            "median risk",
+            gdp.Style("median risk", "#0072B2", "-", "o", "risk"),
+        ),
+    )
+
+    def per_dataset(self, view):
+        return MedianValues(jnp.median(view.losses.population))
+
+    def means(self, result):
+        return {"median_risk": result.summary.values.median_risk.median}
+
+
+def audit(*learn, **more):
+    given = ASKED | {"learn": [*gdp.DEFAULT, gdp.MutualInformation(0), *learn]} | more
+    return gdp.audit(gaussian_mean(1), gaussian_examples(1), 20, [1.0, 4.0], **given)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return audit(MedianRisk())
+
+
+def test_it_is_in_rows_with_an_error_and_the_others_are_as_without_it(report):
+    # |theta - z|^2 / 2 of normals of variance 1 + 2 / n (data and draw): half that of a chi-square
+    # with one degree of freedom, whose median is 0.4549.
+    for gamma, value, se in zip(
+        (1.0, 4.0), report["median_risk"], report["median_risk_se"], strict=True
+    ):
+        truth = 0.4549 / 2 * (1 + (1 + 1 / gamma) / 20)
+        assert abs(value - truth) < 4 * se + 0.01
+        assert 0 < se < 0.1
+    plain = audit()
+    for name in ("on_average_kl", "generalization_error", "excess_risk"):
+        assert report[name] == pytest.approx(plain[name], rel=1e-4)
+
+
+def test_it_is_in_table_page_plot_and_file(report, tmp_path):
+    assert "median risk" in report.summary().splitlines()[0]
+    assert "median risk" in report._repr_html_()
+    report.to_html(tmp_path / "audit.html")
+    assert "Median over draws and fresh examples" in (tmp_path / "audit.html").read_text("utf-8")
+    (axes,) = report.plot(panels="risk").axes
+    assert "median risk" in axes.get_legend_handles_labels()[1]
+    report.save(tmp_path / "audit.nc")
+    again = gdp.load_report(tmp_path / "audit.nc")
+    assert again.own_columns == report.own_columns
+    assert str(again) == str(report)
+    assert np.array_equal(again["median_risk"], report["median_risk"])
+
+
+def test_a_store_gives_it_back(tmp_path):
+    first = audit(MedianRisk(), store=tmp_path)
+    again = audit(MedianRisk(), store=tmp_path)
+    assert again.own_columns == first.own_columns
+    assert again.rows == first.rows
+
+
+def column(**changed):
+    return replace(MedianRisk.columns[0], **changed)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ((column(name="r_hat"),), "calls a column 'r_hat', which there is"),
+        ((column(name="my column"),), "a name is letters, digits and _"),
+        ((column(unit="nats"),), "draws 'median_risk' .nats. in the panel 'risk'"),
+    ],
+)
+def test_columns_that_could_be_taken_for_others_are_refused(columns, said):
+    class Mine(MedianRisk):
+        pass
+
+    Mine.columns = columns
+    with pytest.raises(ValueError, match=f"learn: Mine .*{said}"):
+        audit(Mine())
+
+
+@pytest.mark.parametrize(
+    ("learn", "said"),
+    [
+        (gdp.Exposure(), "give a list of quantities"),
+        ([gdp.Exposure], "Exposure is a class; give an object of it"),
+        (["mutual"], "'mutual' is no quantity"),
+    ],
+)
+def test_what_is_no_list_of_quantities_is_refused(learn, said):
+    with pytest.raises(ValueError, match=f"learn: {said}"):
+        audit(learn=learn)
