@@ -22,14 +22,16 @@ from gibbs_dp.engine.program import block_program, sheet_program
 from gibbs_dp.engine.sheets import pack, unpack
 from gibbs_dp.engine.tuning import first_inputs
 from gibbs_dp.problems.build import build_problem
+from gibbs_dp.quantities.attacker import Attacker
+from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
-from gibbs_dp.quantities.registry import others
+from gibbs_dp.quantities.registry import DIAGNOSTICS
+from gibbs_dp.quantities.risks import Risks
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.schedule import Counts, make_schedule
 
-QUANTITIES = tuple(
-    q.traced() for q in (OnAverageKL("auto"), *others(64, None, None)) if q.Values or q.num_kept
-)
+LEARNT = (OnAverageKL(), Risks(), MutualInformation(64), Attacker(), *DIAGNOSTICS)
+QUANTITIES = tuple(q.traced() for q in LEARNT if q.Values or q.num_kept)
 COUNTS = Counts(num_inner=3, num_burn_in=16, num_adapt_rounds=0, num_newton=8)
 
 

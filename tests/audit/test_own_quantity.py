@@ -104,16 +104,3 @@ def test_columns_that_could_be_taken_for_others_are_refused(columns, said):
     Mine.columns = columns
     with pytest.raises(ValueError, match=f"learn: Mine .*{said}"):
         audit(Mine())
-
-
-@pytest.mark.parametrize(
-    ("learn", "said"),
-    [
-        (gdp.Exposure(), "give a list of quantities"),
-        ([gdp.Exposure], "Exposure is a class; give an object of it"),
-        (["mutual"], "'mutual' is no quantity"),
-    ],
-)
-def test_what_is_no_list_of_quantities_is_refused(learn, said):
-    with pytest.raises(ValueError, match=f"learn: {said}"):
-        audit(learn=learn)

@@ -57,6 +57,10 @@ CALLS = {
         gdp.GibbsPosterior.from_log_density(3.0, gdp.Flat(gdp.supports.real()))
     ),
     "params: ['a'] is str": lambda: gdp.priors.normal_like({"a": "x"}),
+    "learn: give a list of quantities": lambda: audit(learn=gdp.Exposure()),
+    "learn: Exposure is a class": lambda: audit(learn=[gdp.Exposure]),
+    "learn: 'mutual' is no quantity": lambda: audit(learn=["mutual"]),
+    "kernel: SMC runs no chains": lambda: audit(sampler=gdp.Chains(gdp.SMC())),
     "sampler: 'hmc' is text": lambda: audit(kernel="hmc"),
     "sampler: HMC is a class": lambda: audit(kernel=gdp.HMC),
     "sampler: int is no Markov kernel": lambda: audit(kernel=5),
