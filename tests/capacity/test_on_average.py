@@ -93,7 +93,7 @@ def test_failures_are_reported_and_left_out():
         ({"num_chains": 5}, "num_chains: must be even"),
         ({"num_datasets": 1}, "num_datasets: must be"),
         (
-            {"kernel": gdp.Grid(low=-1.0, high=1.0)},
+            {"sampler": gdp.Grid(low=-1.0, high=1.0)},
             "a Grid sums over the posterior and makes no draws here",
         ),
     ],

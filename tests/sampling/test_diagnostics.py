@@ -109,4 +109,4 @@ def test_remedies_are_those_of_the_sampler_that_was_used(is_path):
     assert len(told) == 2
     for sentence in map(str, told):  # a horseshoe's funnel: longer chains do not help
         assert ("num_particles" in sentence) == is_path
-        assert ("kernel=gibbs_dp.SMC()" in sentence) != is_path
+        assert ("sampler=gibbs_dp.SMC()" in sentence) != is_path
