@@ -27,7 +27,15 @@ def population(key, n):
 def audit(folder):
     """Gaussian mean with a flat prior: on-average KL is known."""
     posterior = gdp.GibbsPosterior(LOSS, gdp.Flat(gdp.supports.real(1)))
-    report = gdp.audit(posterior, population, N, [GAMMA], num_datasets=256, learn=[*gdp.DEFAULT, gdp.MutualInformation(64)], progress=False)
+    report = gdp.audit(
+        posterior,
+        population,
+        N,
+        [GAMMA],
+        num_datasets=256,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(64)],
+        progress=False,
+    )
     report.save(folder / "report.nc")
     row = gdp.load_report(folder / "report.nc").rows[0]
     truth = closed_form.gaussian_mean(GAMMA, N, 1, 1.0).on_average_kl
