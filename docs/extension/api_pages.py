@@ -31,6 +31,19 @@ ROOMS = {
 DOOR = {
     "Posteriors and populations": ("GibbsPosterior", "Flat", "Domain", "temper"),
     "Audits": ("audit", "Report", "load_report", "compare", "Comparison", "Store"),
+    "What an audit learns": (
+        "DEFAULT",
+        "OnAverageKL",
+        "Risks",
+        "MutualInformation",
+        "WorstCase",
+        "Attacker",
+        "FurtherInformation",
+        "Exposure",
+        "Quantity",
+        "Column",
+        "Style",
+    ),
     "Audits of one posterior": (
         "audit_log_likelihood",
         "audit_inference_data",
@@ -39,7 +52,17 @@ DOOR = {
     ),
     "Certificates of one posterior": ("certify", "Certificate"),
     "Draws": ("sample", "Draws", "load_draws", "as_draws", "shard_examples"),
-    "Samplers": ("HMC", "SMC", "MALA", "UnderdampedLangevin", "ULA", "SGLD", "Grid", "Kernel"),
+    "Samplers": (
+        "HMC",
+        "SMC",
+        "MALA",
+        "UnderdampedLangevin",
+        "ULA",
+        "SGLD",
+        "Grid",
+        "Kernel",
+        "Chains",
+    ),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),
     "Errors": (
         "AuditInterrupted",
@@ -91,6 +114,8 @@ def inner_modules(module):
 def entry(path, value):
     """The directive that documents a name."""
     if inspect.isclass(value):
+        if issubclass(value, gibbs_dp.Quantity) and value is not gibbs_dp.Quantity:
+            return f".. autoclass:: {path}\n"  # the contract's methods are told there
         inherited = "" if issubclass(value, Exception) else f"   :inherited-members: {BASES}\n"
         foreign = f"   :exclude-members: {FOREIGN}\n" if hasattr(value, "__sklearn_tags__") else ""
         return f".. autoclass:: {path}\n   :members:\n{inherited}{foreign}"
