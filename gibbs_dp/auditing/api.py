@@ -89,17 +89,6 @@ def _arrays(lists: dict[str, Any]) -> dict[str, np.ndarray]:
 PARTICLES_PER_DIM, MOST_PARTICLES = 16, 1024
 
 
-def _chains(sampler: Any) -> tuple[Chains, Sampler]:
-    """Return the counts of chains that were asked for, and what draws.
-
-    What is given in place of chains counts as a kernel, which the audit keeps to.
-    """
-    if isinstance(sampler, Chains):
-        return sampler, as_sampler(sampler.kernel, also=", or gibbs_dp.Grid(...)")
-    drawn_by = as_sampler(sampler, also=", or gibbs_dp.Grid(...)")
-    return Chains(), drawn_by
-
-
 def settings_with_smc(settings: Settings, kernel: Any) -> Settings | None:
     """Return what an audit goes on with where pilots find several modes; None: with its chains.
 
@@ -235,8 +224,11 @@ def audit(
         check_executor(executor)
     check_posterior(posterior)
     checked, root = check_gammas(gammas), as_key(key)
-    chains, drawn_by = _chains(sampler)
-    drawn_for = chains.kernel if isinstance(sampler, Chains) else sampler
+    # What is given in place of chains counts as a kernel, which the audit keeps to.
+    chains, kernel = (
+        (sampler, sampler.kernel) if isinstance(sampler, Chains) else (Chains(), sampler)
+    )
+    drawn_by = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
     drawn_by.check(posterior)
     leading, source = leading_of(learn), as_population(population)
     counts = check_counts(n, leading.group_size, num_datasets, rel_error)
@@ -290,7 +282,7 @@ def audit(
     workers = None if executor is None else Remote(executor, _kept(place))
     if archive is None:
         with identity.known():
-            return _run(settings, progress, None, workers, settings_with_smc(settings, drawn_for))
+            return _run(settings, progress, None, workers, settings_with_smc(settings, kernel))
     # Figures of rows are made from the blocks again: no file holds them beside the report's own.
     stored = None if has_rows else archive.report(wanted)
     if stored is not None:

@@ -13,7 +13,7 @@ from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.exposed import PER_ROW
 from gibbs_dp.auditing.report import OF_CURVE, PER_DATASET, Report
 from gibbs_dp.engine.quantity import Column, RowTable
-from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.quantities.registry import check_own_column
 
 
 def load_report(path: str | os.PathLike[str]) -> Report:
@@ -53,8 +53,8 @@ def _sentences(text: Any) -> tuple[str, ...]:
 def _own_columns(text: Any) -> tuple[Column, ...]:
     """Columns that are not the library's; never in the place of one that is."""
     found = tuple(Column.from_plain(held) for held in io.parse_json(text, list))
-    if any(column.name in COLUMNS for column in found):
-        raise ValueError("its own columns have names of the library's")
+    for column in found:
+        check_own_column(column, "it")
     return found
 
 

@@ -182,9 +182,9 @@ def _pictures(report: Plotted) -> list[tuple[str, str]]:
 
 
 def _meanings(rows: shown.Rows, own: Sequence[Column]) -> list[tuple[str, str]]:
-    found = []
+    found, columns = [], shown.known_columns(own)
     for name in shown.cells(rows, own):
-        column = shown.known_columns(own)[name]
+        column = columns[name]
         known = column.title or name
         unit = f" ({column.unit})" if column.unit else ""
         also = f": {name}" if name != known else ""

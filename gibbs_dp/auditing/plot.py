@@ -25,7 +25,7 @@ from gibbs_dp.plotting import (
     styled,
     tidy_logs,
 )
-from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,17 +74,6 @@ def styles_of(panel: str, own: Sequence[Column] = ()) -> Styles:
     """Columns of a panel, the library's and one's own, and how they are drawn."""
     drawn = ((column.name, column.style) for column in (*COLUMNS.values(), *own))
     return {name: style for name, style in drawn if style is not None and style.panel == panel}
-
-
-def unit_of(panel: str) -> str:
-    """Return the unit of a panel's axis.
-
-    Examples
-    --------
-    >>> unit_of("risk")
-    'loss'
-    """
-    return COLUMNS[next(iter(styles_of(panel)))].unit
 
 
 def columns_in(report: Plotted, panel: str) -> Styles:
@@ -184,7 +173,7 @@ def draw_panel(
     tidy_logs(axes)
     names = list(styles)
     what = "excess risk" if names == ["excess_risk"] else PANELS[panel].label
-    axes.set(xlabel=GAMMA, ylabel=f"{what} ({UNITS[unit_of(panel)]})")
+    axes.set(xlabel=GAMMA, ylabel=f"{what} ({UNITS[PANEL_UNITS[panel]]})")
     if prefix is None:
         _say_what_is_absent(axes, report, panel, has_prior=not shown.all())
         if not styles:
@@ -345,7 +334,7 @@ def overlay_report(
     """
     (panel,) = asked_panels(report, [panel])
     drawn = {gid for gid in map(str, _gids(axes)) if gid.startswith(GID)}
-    unit = f" in {unit_of(panel)}"
+    unit = f" in {PANEL_UNITS[panel]}"
     if any(not gid.endswith(unit) for gid in drawn):
         raise ValueError(
             f"ax: it shows reports in another unit than {PANELS[panel].label} has; take other axes."

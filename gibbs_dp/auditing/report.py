@@ -181,10 +181,8 @@ class Report(WithAttacker, WithExposure):
         """
         import pandas as pd
 
-        known, texts = (
-            shown.known_columns(self.own_columns),
-            shown.cells(self.rows, self.own_columns),
-        )
+        known = shown.known_columns(self.own_columns)
+        texts = shown.cells(self.rows, self.own_columns)
         table = {known[name].title or name: column for name, column in texts.items()}
         text = html.visible(pd.DataFrame(table).to_string(index=False))
         marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]

@@ -122,9 +122,9 @@ def pareto_smooth(
     k_hat = np.full(num_examples, np.inf)
     k_hat[x.min(axis=1) == 0.0] = 0.0
     length = tail_length(num_draws, relative_efficiency)
-    unseen = _unseen(x, relative_efficiency)
     if length >= num_draws:
         return ParetoSmoothed(x, k_hat, x)
+    unseen = _unseen(x, relative_efficiency)
     heavier = x.copy()
     places = np.argpartition(x, num_draws - length - 1, axis=1)[:, num_draws - length - 1 :]
     cut = np.maximum(np.take_along_axis(x, places[:, :1], axis=1), _LEAST_LOG)

@@ -75,13 +75,8 @@ def leading_of(learn: Sequence[Quantity]) -> OnAverageKL:
     >>> leading_of([OnAverageKL("ghost")]).estimator, leading_of([]).estimator
     ('ghost', 'auto')
     """
-    given = _by_name(learn)
-    found = given.get(OnAverageKL.name, OnAverageKL())
-    if not isinstance(found, OnAverageKL):
-        raise ValueError(
-            f"learn: {type(found).__name__} calls itself {found.name!r}, as gibbs_dp.OnAverageKL "
-            "does; give it another name."
-        )
+    found = _by_name(learn).get(OnAverageKL.name, OnAverageKL())
+    assert isinstance(found, OnAverageKL)  # no other has its name
     return found
 
 
@@ -131,16 +126,26 @@ def _by_name(learn: Any) -> dict[str, Quantity]:
                 "gibbs_dp.MutualInformation(256)."
             )
         if type(one) not in _OWN:
-            _check_columns(one)
+            _check_own(one)
         found[one.name] = one
+    names = [c.name for q in found.values() if type(q) not in _OWN for c in q.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"learn: two of your quantities have a column {twice[0]!r}; rename one.")
     return found
 
 
-def _check_columns(quantity: Quantity) -> None:
-    """Refuse columns of a user's quantity that tables, plots and files could not tell apart."""
+def _check_own(quantity: Quantity) -> None:
+    """Refuse a user's quantity that would replace one of the library's, or cannot be kept."""
     kind = type(quantity).__name__
-    if not isinstance(getattr(quantity, "name", None), str):
+    name = getattr(quantity, "name", None)
+    if not isinstance(name, str):
         raise ValueError(f"learn: {kind} has no name; give the class one, name = 'mine'.")
+    if name in _NAMES:
+        raise ValueError(
+            f"learn: {kind} calls itself {name!r}, as a quantity of the library does; give it "
+            "another name."
+        )
     try:
         hash(quantity)
     except TypeError as error:
@@ -148,23 +153,40 @@ def _check_columns(quantity: Quantity) -> None:
             f"learn: {kind} cannot be hashed ({error}); make it a frozen dataclass."
         ) from error
     for column in quantity.columns:
-        if column.name in COLUMNS:
-            raise ValueError(
-                f"learn: {kind} calls a column {column.name!r}, which there is; give it another "
-                "name."
-            )
-        if not _NAME.fullmatch(column.name):
-            raise ValueError(
-                f"learn: {kind} calls a column {column.name!r}; a name is letters, digits and _."
-            )
-        panel = None if column.style is None else column.style.panel
-        if panel is not None and PANEL_UNITS.get(panel) != column.unit:
-            raise ValueError(
-                f"learn: {kind} draws {column.name!r} ({column.unit or 'no unit'}) in the panel "
-                f"{panel!r}; panels and their units are "
-                + ", ".join(f"{name} ({unit or 'no unit'})" for name, unit in PANEL_UNITS.items())
-                + "."
-            )
+        check_own_column(column, f"learn: {kind}")
+
+
+def check_own_column(column: Column, whose: str) -> None:
+    """Refuse a column that tables, plots and files could not tell from others.
+
+    Parameters
+    ----------
+    column
+        Not one of the library's.
+    whose
+        First words of what is said.
+
+    Raises
+    ------
+    ValueError
+        If its name is one of the library's or no name, or it is drawn on an axis of another unit.
+    """
+    if column.name in COLUMNS:
+        raise ValueError(
+            f"{whose} calls a column {column.name!r}, which there is; give it another name."
+        )
+    if not _WORD.fullmatch(column.name):
+        raise ValueError(
+            f"{whose} calls a column {column.name!r}; a name is letters, digits and _."
+        )
+    panel = None if column.style is None else column.style.panel
+    if panel is not None and PANEL_UNITS.get(panel) != column.unit:
+        raise ValueError(
+            f"{whose} draws {column.name!r} ({column.unit or 'no unit'}) in the panel "
+            f"{panel!r}; panels and their units are "
+            + ", ".join(f"{name} ({unit or 'no unit'})" for name, unit in PANEL_UNITS.items())
+            + "."
+        )
 
 
 _LEARNT = [c for q in (*_BUILT_IN, *DIAGNOSTICS) for c in q.columns]
@@ -174,4 +196,5 @@ COLUMNS: dict[str, Column] = {c.name: c for c in (*FRAME[:3], *_LEARNT, *FRAME[3
 PANEL_UNITS = {c.style.panel: c.unit for c in COLUMNS.values() if c.style is not None}
 # Classes whose columns need no look.
 _OWN = {type(q) for q in (*_BUILT_IN, *DIAGNOSTICS, Exposure())}
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NAMES = {q.name for q in (*_BUILT_IN, *DIAGNOSTICS, Exposure())}
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

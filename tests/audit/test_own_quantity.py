@@ -78,6 +78,14 @@ def test_it_is_in_table_page_plot_and_file(report, tmp_path):
     assert np.array_equal(again["median_risk"], report["median_risk"])
 
 
+def test_a_file_whose_column_is_on_an_axis_of_another_unit_is_refused(report, tmp_path):
+    style = replace(MedianRisk.columns[0].style, panel="privacy")
+    wrong = replace(report, own_columns=(column(style=style),))
+    wrong.save(tmp_path / "audit.nc")
+    with pytest.raises(ValueError, match=r"damaged report .it draws 'median_risk' .loss. in"):
+        gdp.load_report(tmp_path / "audit.nc")
+
+
 def test_a_store_gives_it_back(tmp_path):
     first = audit(MedianRisk(), store=tmp_path)
     again = audit(MedianRisk(), store=tmp_path)
@@ -104,3 +112,20 @@ def test_columns_that_could_be_taken_for_others_are_refused(columns, said):
     Mine.columns = columns
     with pytest.raises(ValueError, match=f"learn: Mine .*{said}"):
         audit(Mine())
+
+
+@pytest.mark.parametrize("taken", ["mixing", "on_average_kl", "exposure"])
+def test_a_name_of_the_librarys_is_refused(taken):
+    class Mine(MedianRisk):
+        name = taken
+
+    with pytest.raises(ValueError, match=f"learn: Mine calls itself {taken!r}, as a quantity of"):
+        audit(Mine())
+
+
+def test_two_with_the_same_column_are_refused():
+    class Other(MedianRisk):
+        name = "other"
+
+    with pytest.raises(ValueError, match="two of your quantities have a column 'median_risk'"):
+        audit(MedianRisk(), Other())

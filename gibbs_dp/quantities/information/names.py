@@ -7,8 +7,6 @@ from typing import Any, Literal, get_args
 
 InformationName = Literal["alpha", "leakage", "tv", "conditional", "membership"]
 NAMES: tuple[InformationName, ...] = get_args(InformationName)
-# Found without comparing datasets, at least in part.
-ALONE = ("conditional",)
 
 
 def check_names(names: Sequence[str]) -> tuple[InformationName, ...]:
