@@ -197,7 +197,7 @@ def test_exact_sums_and_added_datasets_too(wide):
 def test_pilots_that_fail_fail_alike(wide):
     posterior = gdp.GibbsPosterior(lambda theta, z: 0.0 * theta * z, gdp.Flat(gdp.supports.real()))
     with pytest.raises(ValueError, match="improper at gamma"):
-        wide(posterior, lambda key, n: jax.random.normal(key, (n,)), 5, [1.0, 2.0], 32)
+        wide(posterior, lambda key, n: jax.random.normal(key, (n,)), 5, [1.0, 2.0], num_datasets=32)
 
 
 # -- sheets ------------------------------------------------------------------------------------

@@ -66,12 +66,17 @@ def test_too_few_steps_drift():
 
 
 @pytest.mark.trust
-def test_two_far_modes():
+@pytest.mark.parametrize("tilt", [0.0, 0.001])
+def test_two_far_modes(tilt):
+    """Told where they differ; where they are one mode with two signs, one of them is enough."""
     two_modes = gdp.GibbsPosterior(
-        lambda theta, z: (jnp.abs(theta) - z) ** 2, gdp.Flat(gdp.supports.real())
+        lambda theta, z: (jnp.abs(theta) - z) ** 2 + tilt * theta, gdp.Flat(gdp.supports.real())
     )
     report = audit(two_modes, lambda key, n: 10.0 + jax.random.normal(key, (n,)), 20, [1.0])
-    assert any("several modes" in w for w in report.warnings)
+    assert any("several-modes" in w for w in report.warnings) == (tilt > 0)
+    if tilt == 0:  # each mode is a normal of a mean, at twice the inverse temperature
+        row = report.rows[0]
+        assert abs(row["on_average_kl"] - 2 / 20) < 4 * row["on_average_kl_se"]
 
 
 @pytest.mark.trust

@@ -27,7 +27,7 @@ def test_the_gaussian_mean_within_its_error_bar():
         on_average_kl=0.05,
         population=gaussian_examples(1),
         num_datasets=256,
-        kernel=gdp.Grid(low=-3.0, high=3.0, num_points=301),
+        sampler=gdp.Grid(low=-3.0, high=3.0, num_points=301),
         progress=False,
         key=5,
     )

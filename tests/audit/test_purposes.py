@@ -118,7 +118,7 @@ def test_the_least_risk_of_audits():
         n=N,
         gammas=[0.1, 0.5, 2.0, 10.0],
         num_datasets=256,
-        kernel=gdp.Grid(low=-3.0, high=3.0, num_points=201),
+        sampler=gdp.Grid(low=-3.0, high=3.0, num_points=201),
         progress=False,
     )
     gamma, risk = truth()

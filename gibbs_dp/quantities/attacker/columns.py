@@ -68,7 +68,7 @@ COLUMNS = (
 ATTACK_TOO_WEAK = Caution(
     "attack-too-weak",
     "at an on-average KL of {kl:.2g} nats draws of one posterior do not tell how well an attacker "
-    "does: on_average_tv and the columns beside it are too small; use estimator='two-sided'.",
+    "does: on_average_tv and the columns beside it are too small; use the two-sided estimator.",
     "The attacker's numbers need the density of the posterior with another example, and draws of "
     "the posterior itself do not reach where that one is.",
     "Leave the estimator 'auto', or learn gdp.OnAverageKL('two-sided'), which samples the other "

@@ -20,7 +20,7 @@ HEAVY_TAILS = Caution(
     "heavy-tails",
     "exp(-delta) has heavy tails (the jackknife moves the KL of a pair by {shift:.0%}, and about "
     "{lost:.1%} of the KL is in pairs beyond its reach): the one-sided on_average_kl is too small; "
-    "use estimator='two-sided'.",
+    "use the two-sided estimator.",
     "Replacing one example moves the posterior so far that draws of one posterior hardly visit "
     "the other: their average of exp(-delta) misses what counts, and the KL comes out too small.",
     "Leave the estimator 'auto', or learn gdp.OnAverageKL('two-sided'), which samples the other "
@@ -45,7 +45,7 @@ ROUTES_DISAGREE = Caution(
     "that at least one of them is wrong: usually the draws are not from the posterior.",
     "Look at the other warnings first. Raise num_warmup and num_samples; use HMC instead of a "
     "kernel without an acceptance step; where the KL is above about 2 nats, "
-    "estimator='two-sided'; check that the loss is a function of its arguments alone.",
+    "the two-sided estimator; check that the loss is a function of its arguments alone.",
 )
 SKEWED_DATASETS = Caution(
     "skewed-datasets",
@@ -148,6 +148,6 @@ def _why(row: KLRow, estimator: str) -> str:
     if max(row.value, row.ghost) > LARGE_KL:
         return (
             "either the draws are not from the posterior, or the one-sided on_average_kl fails, as "
-            "it does for large ones; use estimator='two-sided'"
+            "it does for large ones; use the two-sided estimator"
         )
     return "the draws are not from the posterior"
