@@ -137,6 +137,7 @@ LOOSE_CRITICS = Caution(
     "see less than their class could.",
     "Raise num_samples, look at smaller gammas, or take the numbers as lower bounds.",
 )
+CAUTIONS = {"Of capacity-bounded adversaries": (FAILED_PAIRS, LOOSE_CRITICS)}
 
 
 @dataclass(frozen=True)
