@@ -34,6 +34,7 @@ from .ladder import ladder_promise as ladder_promise
 from .ladder import ladder_tail as ladder_tail
 from .ladder import simulate_ladder as simulate_ladder
 from .markov_chain import MarkovChain as MarkovChain
+from .markov_chain import chain_rows as chain_rows
 from .markov_network import MarkovNetwork as MarkovNetwork
 from .mechanisms import ExponentialMechanism as ExponentialMechanism
 from .mechanisms import GaussianMechanism as GaussianMechanism
@@ -55,7 +56,6 @@ from .rows import DeclaredRows as DeclaredRows
 from .rows import IndependentRows as IndependentRows
 from .rows import ReversibleChainRows as ReversibleChainRows
 from .rows import Rows as Rows
-from .rows import chain_rows as chain_rows
 from .sparse_vector import Sparse as Sparse
 from .sparse_vector import SparseHaltedError as SparseHaltedError
 from .sparse_vector import SparseRun as SparseRun

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
 from scipy.optimize import brentq
+from scipy.stats import binom
 
-from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import advanced_composition, advanced_composition_inverse
+from gibbs_dp.information.divergences.batched import hockey_stick
 
 Rule = Literal["basic", "advanced", "optimal"]
 RULES: tuple[Rule, ...] = ("basic", "advanced", "optimal")
@@ -112,9 +114,8 @@ def per_release_epsilon(
 
 def _composed_delta(k: int, epsilon: float, total: float) -> float:
     """Exact ``delta(total)`` of ``k`` randomized responses."""
-    high = 1 / (1 + math.exp(-epsilon))
-    p = [high, 1 - high]
-    return float(composed_privacy_curve(p, p[::-1], k, [total])[0])
+    log_p = np.asarray(binom.logpmf(np.arange(k + 1), k, 1 / (1 + math.exp(-epsilon))))
+    return float(hockey_stick(log_p, log_p[::-1], math.exp(total)))
 
 
 def _known(rule: str) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from gibbs_dp.adaptive.bdp import QuiltProfile, quilt_profile
+from gibbs_dp.adaptive.bdp import REACH, QuiltProfile, quilt_profile
 from gibbs_dp.adaptive.row_law import ChainLaw, NodeSet
+from gibbs_dp.adaptive.rows import ReversibleChainRows
 from gibbs_dp.exact.dependent import markov_chain_probs
 from gibbs_dp.information import checks
 
 # Detailed balance and stationarity hold to this.
 TOLERANCE = 1e-10
+# Length of a chain whose ends no quilt reaches.
+LONG = 10**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +191,50 @@ class MarkovChain(ChainLaw):
                 "dataset's length."
             )
         return self._quilt_profile.bdp_epsilon(dp_epsilon)
+
+
+def chain_rows(chain: MarkovChain, *, reach: int = REACH) -> ReversibleChainRows:
+    """Declare that rows form this chain, at every length: its gap, and Lemma 4.
+
+    Parameters
+    ----------
+    chain
+        Stationary and reversible; its own length does not matter.
+    reach
+        As in `bdp_epsilon`.
+
+    Returns
+    -------
+    ReversibleChainRows
+        For ``rows=`` of promises and plans.
+
+    Raises
+    ------
+    ValueError
+        If it is not stationary or not reversible.
+
+    Examples
+    --------
+    >>> rows = chain_rows(MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100))
+    >>> round(rows.variance_inflation, 6), round(rows.bdp_epsilon(100, 0.01), 6)
+    (2.333333, 0.132938)
+    """
+    if not chain.is_stationary:
+        raise ValueError("chain: it does not start from its stationary law; leave start out.")
+
+    @cache
+    def profile(n: int) -> QuiltProfile:
+        return quilt_profile(MarkovChain(chain.transition, n), reach=reach)
+
+    short = 4 * (reach + chain.num_states**2)
+
+    def bdp_epsilon(n: int, dp_epsilon: float) -> float:
+        if n <= short:
+            return profile(n).bdp_epsilon(dp_epsilon)
+        # Beyond, rows in a much longer chain have the same quilts, but for those of about n rows.
+        return min(profile(LONG).bdp_epsilon(dp_epsilon), n * dp_epsilon)
+
+    return ReversibleChainRows(chain.absolute_gap, bdp_epsilon)
 
 
 def _require_primitive(table: Float[np.ndarray, "states states"]) -> None:
