@@ -28,7 +28,7 @@ class HasNeighbours(Protocol):
     """A problem that lists its pairs of neighbouring datasets."""
 
     def neighbours(self, gamma: float, n: int, *, adjacency: Adjacency) -> Iterable[Any]:
-        """Pairs with ``log_p``, ``log_q``, and ``other``, which is None where one order is given."""
+        """Pairs with ``log_p`` and ``log_q``; ``other`` is None where only one order is given."""
         ...
 
 
