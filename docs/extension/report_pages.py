@@ -1,7 +1,7 @@
 """What is said of every column and every warning, from the code that makes them."""
 
 from gibbs_dp.auditing.explain import CAUTIONS
-from gibbs_dp.capacity import on_average as capacity
+from gibbs_dp.papers.capacity import on_average as capacity
 from gibbs_dp.quantities.registry import COLUMNS
 from pages import escaped, write_page
 
