@@ -18,7 +18,7 @@ from lower_bounds import Runs
 from gibbs_dp import holdout
 from gibbs_dp.holdout import mechanisms
 from gibbs_dp.papers import bayesian_dp
-from gibbs_dp.papers.bayesian_dp import gaussian_sum, quilt_mechanism
+from gibbs_dp.papers.bayesian_dp import gaussian_sum, networks
 
 QUARTER = 4.0
 
@@ -55,8 +55,8 @@ def sums_of(
 def cases() -> Iterator[Case]:
     """Worst rows and adversaries are those of the exact leakage, by enumeration."""
     rng = np.random.default_rng(20)
-    quiet = {"weaker": partial(quieter, quilt_mechanism)}
-    quarter = {"noise / 4": partial(quieter, quilt_mechanism, QUARTER)}
+    quiet = {"weaker": partial(quieter, networks)}
+    quarter = {"noise / 4": partial(quieter, networks, QUARTER)}
     chain = bayesian_dp.MarkovChain([[0.8, 0.2], [0.2, 0.8]], 8)
     quilts = bayesian_dp.MarkovQuiltMechanism(chain, 4.0)
     yield Case(

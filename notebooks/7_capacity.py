@@ -153,7 +153,7 @@ print(f"printed {printed.value:.5f}, a guarantee: {printed.is_guarantee}")
 
 # %%
 from gibbs_dp.papers.capacity.figures import private_mean_linear_kl
-from gibbs_dp.papers.on_average_kl.figure2_reference import private_mean_kl
+from gibbs_dp.papers.on_average_kl.figure2 import private_mean_kl
 
 problem = gdp.problems.build_problem("private-mean")
 gammas = [50.0] if fast else [20.0, 100.0]

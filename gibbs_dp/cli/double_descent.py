@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> None:
         output.emit(table(shown))
     output.warn(found.warnings, parsed.quiet)
     if folder is not None:
-        from gibbs_dp.papers.on_average_kl.double_descent_plot import plot_double_descent
+        from gibbs_dp.papers.on_average_kl.double_descent import plot_double_descent
 
         paths = save_tables({"double_descent": found.rows}, folder)
         figures = {"double_descent": plot_double_descent(found)}

@@ -25,7 +25,7 @@ CURVES = options_of(
     gammas={"help": "inverse temperatures, increasing", "shown": "0.01 to 30", "metavar": "G"},
 )
 PICTURES = options_of(
-    "gibbs_dp.papers.notions.curves_plot:plot_curves",
+    "gibbs_dp.papers.notions.plot:plot_curves",
     all_curves="draw all notions in the picture of --out, not only the main eight",
 )
 GROUPS = {"curves": CURVES, "output": (*PICTURES, *CHECK_OUTPUT)}
@@ -52,8 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     for line in found.failures:
         output.log(f"FAILS: {line}")
     if folder is not None:
-        from gibbs_dp.papers.notions.curves_plot import plot_curves
-        from gibbs_dp.papers.notions.plot import plot_implications, plot_verdicts
+        from gibbs_dp.papers.notions.plot import plot_curves, plot_implications, plot_verdicts
 
         paths = save_tables({FILES[kind]: rows for kind, rows in parts.items()}, folder)
         figures = {

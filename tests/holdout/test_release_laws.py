@@ -15,12 +15,12 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp.holdout import mechanisms, sparse_vector, thresholdout
 from gibbs_dp.papers import bayesian_dp, capacity
-from gibbs_dp.papers.bayesian_dp import quilt_mechanism
+from gibbs_dp.papers.bayesian_dp import networks
 from gibbs_dp.papers.reusable_holdout import laplace_noise, noisy_max_law, sparse_law
 from gibbs_dp.privacy import noise
 
 LIMIT, REAL_LIMIT = 1e-6, 1e-7
-CLIENTS = (mechanisms, quilt_mechanism, sparse_vector, thresholdout)
+CLIENTS = (mechanisms, networks, sparse_vector, thresholdout)
 
 
 @pytest.fixture(autouse=True)

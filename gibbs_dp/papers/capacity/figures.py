@@ -18,7 +18,7 @@ from gibbs_dp.information import bounds
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound, QueryHull
 from gibbs_dp.papers.capacity.analysts import analyst_rows
-from gibbs_dp.papers.on_average_kl.figure2_reference import private_mean_kl
+from gibbs_dp.papers.on_average_kl.figure2 import private_mean_kl
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.logistic_regression import logistic_regression

@@ -12,9 +12,8 @@ from gibbs_dp.information import checks
 from gibbs_dp.papers.capacity.adversaries import Polynomial
 from gibbs_dp.papers.capacity.bound import CapacityBound
 from gibbs_dp.papers.capacity.closed_forms import inverse_scale
-from gibbs_dp.papers.capacity.printed import printed_matrix_mechanism
+from gibbs_dp.papers.capacity.renyi_bounds import printed_matrix_mechanism, valid_laplace
 from gibbs_dp.papers.capacity.several import laplace_renyi_of_linear
-from gibbs_dp.papers.capacity.valid import valid_laplace
 from gibbs_dp.privacy.noise import exact_product, laplace_release
 
 

@@ -15,7 +15,7 @@ from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.papers.capacity.moments import monomials
+from gibbs_dp.papers.capacity.closed_forms import monomials
 from gibbs_dp.papers.capacity.on_average import LOOSE_CRITICS
 from gibbs_dp.sampling.kernels import Kernel
 from gibbs_dp.sampling.sample import sample

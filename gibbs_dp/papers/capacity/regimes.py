@@ -17,17 +17,18 @@ from gibbs_dp.papers.capacity.closed_forms import (
     shift_vector,
 )
 from gibbs_dp.papers.capacity.matrix_mechanism import MatrixMechanism
-from gibbs_dp.papers.capacity.printed import (
+from gibbs_dp.papers.capacity.renyi_bounds import (
     printed_gaussian,
     printed_gaussian_several,
     printed_laplace,
+    valid_gaussian,
+    valid_laplace,
 )
 from gibbs_dp.papers.capacity.several import (
     gaussian_renyi_of_polynomials,
     laplace_renyi_of_linear,
     laplace_renyi_of_polynomials,
 )
-from gibbs_dp.papers.capacity.valid import valid_gaussian, valid_laplace
 
 # Strategies of the matrix mechanism: measurements from which a workload can be reconstructed.
 

@@ -12,13 +12,19 @@ from numpy.typing import ArrayLike
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp.model.check import as_key, positive_count
-from gibbs_dp.papers.capacity.adversaries import Adversary
+from gibbs_dp.papers.capacity.adversaries import Adversary, KernelBall, LinearFeatures
 from gibbs_dp.papers.capacity.bound import CapacityBound, Divergence
 from gibbs_dp.papers.capacity.closed_forms import above_one
-from gibbs_dp.papers.capacity.critics import check_trainable, inputs_of
-from gibbs_dp.papers.capacity.learned import KernelBall, LinearFeatures
-from gibbs_dp.papers.capacity.objectives import IPM, KL, Alpha, Objective
-from gibbs_dp.papers.capacity.training import Training, train_and_judge
+from gibbs_dp.papers.capacity.critics import (
+    IPM,
+    KL,
+    Alpha,
+    Objective,
+    Training,
+    check_trainable,
+    inputs_of,
+    train_and_judge,
+)
 
 MIN_DRAWS = 16
 

@@ -16,14 +16,18 @@ from gibbs_dp.exact import FiniteChannel, FiniteProblem, ladder, ordered_dataset
 from gibbs_dp.exact.groups import worst_group_divergence
 from gibbs_dp.information import bounds
 from gibbs_dp.information.divergences import batched
-from gibbs_dp.papers.notions.arrows import ArrowRecord, check_arrows
-from gibbs_dp.papers.notions.curves import Curves, curves, order_records
-from gibbs_dp.papers.notions.measures import NOTIONS
-from gibbs_dp.papers.notions.missing import FAMILIES, MissingRecord, check_missing
+from gibbs_dp.papers.notions.implications import (
+    FAMILIES,
+    ArrowRecord,
+    MissingRecord,
+    check_arrows,
+    check_missing,
+)
+from gibbs_dp.papers.notions.measures import NOTIONS, Curves, curves, order_records
 from gibbs_dp.papers.on_average_kl.counterexamples import max_information_of_one_law
 from gibbs_dp.papers.on_average_kl.verify import FIXTURE_N, fixture
 from gibbs_dp.papers.tables import Row
-from gibbs_dp.papers.verify.record import Record, counterexample, inequality
+from gibbs_dp.papers.verify.check import Record, counterexample, inequality
 
 # Checks of the table of notions: post-processing, composition, groups.
 

@@ -17,7 +17,7 @@ from gibbs_dp.exact.finite_problem import FiniteProblem, StructuredProblem
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.papers.on_average_kl.dependent import ghost_sides, markov_chain_probs
-from gibbs_dp.papers.verify.record import Record, counterexample, equality
+from gibbs_dp.papers.verify.check import Record, counterexample, equality
 
 WANG = "Wang, Lei & Fienberg 2016"
 

@@ -16,7 +16,7 @@ from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences import batched
-from gibbs_dp.papers.verify.record import Record, equality
+from gibbs_dp.papers.verify.check import Record, equality
 
 WANG = "Wang, Lei & Fienberg 2016"
 

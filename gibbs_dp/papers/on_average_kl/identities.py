@@ -13,7 +13,7 @@ import numpy as np
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.exact.problem import TypeProblem
 from gibbs_dp.information import bounds, checks
-from gibbs_dp.papers.verify.record import Record, equality, inequality
+from gibbs_dp.papers.verify.check import Record, equality, inequality
 
 WANG = "Wang, Lei & Fienberg 2016"
 RAKHLIN = "Rakhlin, lecture 20"

@@ -14,14 +14,14 @@ from gibbs_dp.exact import (
     laplace_attacker,
     private_mean_attacker,
 )
-from gibbs_dp.papers.on_average_kl.attacker_identities import attacker_records, privacy_losses
-from gibbs_dp.papers.on_average_kl.conditional_identities import (
+from gibbs_dp.papers.on_average_kl.attacker_identities import (
+    attacker_records,
     conditional_records,
     membership_records,
+    privacy_losses,
 )
 from gibbs_dp.papers.on_average_kl.verify import FIXTURE_GAMMAS, FIXTURE_N, fixture, random_problem
-from gibbs_dp.papers.verify.check import Check, exact_checks
-from gibbs_dp.papers.verify.record import Record, equality, inequality
+from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
 
 # gamma of the fixture (n = 4): E TV, E AUC, pooled AUC, d(0.1), d(1), E D_2, pooled D_2.
 FIXTURE_ATTACKER = (

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, UInt8
 
 from gibbs_dp.holdout import plan_num_rows, plan_thresholdout, thresholdout_promise
 from gibbs_dp.information import checks
-from gibbs_dp.papers.reusable_holdout.gates import Gate, Gates
+from gibbs_dp.papers.reusable_holdout.data import Gate, Gates
 from gibbs_dp.papers.reusable_holdout.result import Advance, mean_and_se, uncounted
 from gibbs_dp.papers.tables import Row
 

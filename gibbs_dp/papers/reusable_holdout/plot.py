@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from gibbs_dp.papers.reusable_holdout.result import Found
-from gibbs_dp.papers.reusable_holdout.sparse_variants import RELEASED
+from gibbs_dp.papers.reusable_holdout.sparse import RELEASED
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.plotting import (
     BLACK,

@@ -12,16 +12,10 @@ from gibbs_dp.holdout import composed_pure_dp
 from gibbs_dp.holdout.composition import RULES
 from gibbs_dp.information import checks
 from gibbs_dp.papers.bayesian_dp import answerable_queries, counting_error
-from gibbs_dp.papers.reusable_holdout import (
-    classifier,
-    climb,
-    correlated,
-    maxima,
-    selection,
-    sparse,
-)
-from gibbs_dp.papers.reusable_holdout.data import ClassifierData
-from gibbs_dp.papers.reusable_holdout.gates import Gate
+from gibbs_dp.papers.reusable_holdout import classifier, climb, selection, sparse
+from gibbs_dp.papers.reusable_holdout import classifier as correlated
+from gibbs_dp.papers.reusable_holdout import selection as maxima
+from gibbs_dp.papers.reusable_holdout.data import ClassifierData, Gate
 from gibbs_dp.papers.reusable_holdout.result import Found, Sizes, mean_and_se
 from gibbs_dp.papers.tables import Row
 

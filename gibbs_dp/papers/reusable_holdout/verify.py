@@ -26,10 +26,15 @@ from gibbs_dp.papers.reusable_holdout import (
     sparse_probability,
     uniform_noise,
 )
-from gibbs_dp.papers.reusable_holdout.sparse_delta import approximate_rows
-from gibbs_dp.papers.reusable_holdout.sparse_variants import sparse_variants, worst_loss
-from gibbs_dp.papers.verify.check import Check, exact_checks
-from gibbs_dp.papers.verify.record import Record, counterexample, equality, inequality
+from gibbs_dp.papers.reusable_holdout.sparse import approximate_rows, sparse_variants, worst_loss
+from gibbs_dp.papers.verify.check import (
+    Check,
+    Record,
+    counterexample,
+    equality,
+    exact_checks,
+    inequality,
+)
 
 BOOK = "Dwork & Roth 2014"
 REUSABLE = "Dwork et al. 2015, Thresholdout"

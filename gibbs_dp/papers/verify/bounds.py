@@ -15,21 +15,20 @@ from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
-from gibbs_dp.papers.verify.attained.composition import (
-    langevin,
-    moved_response,
-    steep_chains,
-    steep_pair,
-)
-from gibbs_dp.papers.verify.attained.hard_laws import (
+from gibbs_dp.papers.verify.attained.cases import (
     AGREE,
     matched_guess,
     response,
     response_bits,
     worst_two_point,
 )
-from gibbs_dp.papers.verify.check import Check, exact_checks
-from gibbs_dp.papers.verify.record import Record, equality, inequality
+from gibbs_dp.papers.verify.attained.composition import (
+    langevin,
+    moved_response,
+    steep_chains,
+    steep_pair,
+)
+from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
 
 RANGE, DWORK = "Dong, Durfee & Rogers 2020", "Dwork et al. 2015"
 GDP = "Dong, Roth & Su 2022"

@@ -7,14 +7,14 @@ from importlib.util import find_spec
 
 from gibbs_dp import io
 from gibbs_dp._extras import install_hint
-from gibbs_dp.papers.bayesian_dp.verify import bayesian_checks
-from gibbs_dp.papers.bayesian_dp.verify_gaussian_field import field_checks
+from gibbs_dp.papers.bayesian_dp.verify import bayesian_checks, field_checks
 from gibbs_dp.papers.capacity.verify import capacity_checks
-from gibbs_dp.papers.on_average_kl.verify import all_exact_checks
+from gibbs_dp.papers.on_average_kl.verify import all_exact_checks, max_entropy_checks
 from gibbs_dp.papers.on_average_kl.verify_attacker import attacker_checks
-from gibbs_dp.papers.on_average_kl.verify_closed_forms import closed_form_checks
-from gibbs_dp.papers.on_average_kl.verify_dependent import dependent_exact_checks
-from gibbs_dp.papers.on_average_kl.verify_max_entropy import max_entropy_checks
+from gibbs_dp.papers.on_average_kl.verify_closed_forms import (
+    closed_form_checks,
+    dependent_exact_checks,
+)
 from gibbs_dp.papers.reusable_holdout.verify import mechanism_checks
 from gibbs_dp.papers.verify.attained.checks import attained_checks
 from gibbs_dp.papers.verify.bounds import bound_checks
@@ -60,8 +60,7 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
     say("checking capacity-bounded privacy")
     checks += capacity_checks()
     if sampled:
-        from gibbs_dp.papers.on_average_kl.verify_max_entropy_sampled import moved_checks
-        from gibbs_dp.papers.on_average_kl.verify_sampled import sampled_checks
+        from gibbs_dp.papers.on_average_kl.verify_sampled import moved_checks, sampled_checks
 
         say("sampling problems with known answers")
         checks += sampled_checks(say) + moved_checks()

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity.objectives import KL
-from gibbs_dp.papers.capacity.training import Training, train_and_judge
+from gibbs_dp.papers.capacity.critics import KL, Training, train_and_judge
 
 CLASSES = {
     "linear": capacity.Polynomial(1),

@@ -15,9 +15,7 @@ from scipy.optimize import NonlinearConstraint, minimize
 from scipy.special import logsumexp
 
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity.critics import kernel_inputs
-from gibbs_dp.papers.capacity.objectives import KL
-from gibbs_dp.papers.capacity.training import Training, train_and_judge
+from gibbs_dp.papers.capacity.critics import KL, Training, kernel_inputs, train_and_judge
 
 SHIFT, NUM_PAIRS, NUM_DRAWS = 0.8, 32, 2048
 BANDWIDTH, NORMS = 1.0, (0.3, 1.0, 3.0)

@@ -10,10 +10,9 @@ import pytest
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteChannel, channels
 from gibbs_dp.information import bounds
-from gibbs_dp.papers.notions import arrows, notions
-from gibbs_dp.papers.notions import missing as notions_missing
-from gibbs_dp.papers.notions.curves import curves, order_records
-from gibbs_dp.papers.notions.measures import NOTIONS, smallest_crossing
+from gibbs_dp.papers.notions import implications, notions
+from gibbs_dp.papers.notions import implications as notions_missing
+from gibbs_dp.papers.notions.measures import NOTIONS, curves, order_records, smallest_crossing
 from gibbs_dp.papers.notions.notions import compare_notions, implication_rows
 from gibbs_dp.papers.on_average_kl.verify import fixture
 
@@ -69,10 +68,10 @@ def test_measures_by_hand():
 
 
 def test_a_perturbed_arrow_is_caught(monkeypatch):
-    monkeypatch.setattr(arrows, "NUM_CHANNELS", 12)
+    monkeypatch.setattr(implications, "NUM_CHANNELS", 12)
     right = bounds.pure_dp_max_information_bits
     monkeypatch.setattr(bounds, "pure_dp_max_information_bits", lambda n, eps: 0.5 * right(n, eps))
-    failed = [(r.start, r.end) for r in arrows.check_arrows() if not r.holds]
+    failed = [(r.start, r.end) for r in implications.check_arrows() if not r.holds]
     assert failed == [("dp", "max")]
 
 

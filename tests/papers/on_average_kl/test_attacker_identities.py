@@ -11,12 +11,10 @@ from gibbs_dp.exact.gaussian_attacker import GaussianPairs
 from gibbs_dp.papers.on_average_kl import verify_attacker
 from gibbs_dp.papers.on_average_kl.attacker_identities import (
     attacker_records,
-    privacy_losses,
-    profile_integral,
-)
-from gibbs_dp.papers.on_average_kl.conditional_identities import (
     conditional_records,
     membership_records,
+    privacy_losses,
+    profile_integral,
 )
 from gibbs_dp.papers.on_average_kl.verify import fixture
 from gibbs_dp.papers.on_average_kl.verify_attacker import processed_records

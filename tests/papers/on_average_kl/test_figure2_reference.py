@@ -3,10 +3,7 @@ import pytest
 from scipy import stats
 
 from gibbs_dp.papers import on_average_kl
-from gibbs_dp.papers.on_average_kl.figure2_reference import (
-    linear_regression_reference,
-    private_mean_kl,
-)
+from gibbs_dp.papers.on_average_kl.figure2 import linear_regression_reference, private_mean_kl
 
 # theory.md, Figure 2a.
 PRIVATE_MEAN = {0.1: 7.7325e-07, 1: 7.68858e-05, 10: 0.00727199, 100: 0.461411, 1000: 9.12594}

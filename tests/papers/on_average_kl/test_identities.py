@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gibbs_dp import exact
 from gibbs_dp.papers.on_average_kl import counterexamples, identities
-from gibbs_dp.papers.verify.record import counterexample, equality, inequality
+from gibbs_dp.papers.verify.check import counterexample, equality, inequality
 
 
 @settings(max_examples=15, deadline=None)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from gibbs_dp.papers.notions import notions
-from gibbs_dp.papers.on_average_kl import verify_max_entropy
-from gibbs_dp.papers.on_average_kl import verify_max_entropy_sampled as sampled
+from gibbs_dp.papers.on_average_kl import verify
+from gibbs_dp.papers.on_average_kl import verify_sampled as sampled
 from gibbs_dp.papers.verify.check import Z_LIMIT
 from gibbs_dp.problems.logistic_regression import logistic_regression
 from gibbs_dp.sampling.sample import sample
@@ -17,7 +17,7 @@ def failures(records):
 
 
 def test_the_objective_is_least_at_the_posterior():
-    found = verify_max_entropy.max_entropy_checks()
+    found = verify.max_entropy_checks()
     assert not failures(found)
     assert len({check.case for check in found}) == 7
     # Laws that are far away are among the others: the statement is not one of zeros.
@@ -26,13 +26,9 @@ def test_the_objective_is_least_at_the_posterior():
 
 @pytest.mark.parametrize("factor", [0.999, 1.001])
 def test_an_objective_of_another_temperature_is_caught(monkeypatch, factor):
-    right = verify_max_entropy.objective
-    monkeypatch.setattr(
-        verify_max_entropy, "objective", lambda gamma, *rest: right(factor * gamma, *rest)
-    )
-    found = failures(
-        verify_max_entropy.finite_records(verify_max_entropy.fixture(), 1.0, 3, seed=0)
-    )
+    right = verify.objective
+    monkeypatch.setattr(verify, "objective", lambda gamma, *rest: right(factor * gamma, *rest))
+    found = failures(verify.finite_records(verify.fixture(), 1.0, 3, seed=0))
     assert "any other law: KL(q || posterior) above -log C" in found
     assert "the least found by search = -log C" in found
 
@@ -51,8 +47,8 @@ def test_groups_of_approximate_dp_are_checked_by_hockey_sticks(monkeypatch):
 @pytest.mark.parametrize(("gamma", "is_least"), [(1.0, True), (1.5, False)])
 def test_sampled_draws_cannot_be_moved_downhill_unless_of_another_temperature(gamma, is_least):
     """16 maps, one-sided at 4 standard errors: false alarms below 1 in 1,000."""
-    problem = logistic_regression(dim=sampled.DIM)
-    data, _ = problem.population.sample(jax.random.key(1), sampled.N, 1)
+    problem = logistic_regression(dim=sampled.MOVED_DIM)
+    data, _ = problem.population.sample(jax.random.key(1), sampled.MOVED_N, 1)
     counts = {"num_chains": sampled.NUM_CHAINS, "num_samples": sampled.NUM_SAMPLES}
     draws = sample(problem.posterior, data, gamma=gamma, key=2, num_warmup=64, **counts)
     found = sampled.changes(problem.posterior, data, 1.0, np.asarray(draws.theta))

@@ -12,8 +12,8 @@ from gibbs_dp.cli.main import main
 from gibbs_dp.papers.bayesian_dp import MarkovChain, bdp_epsilon
 from gibbs_dp.papers.reusable_holdout import run
 from gibbs_dp.papers.reusable_holdout.data import ClassifierData
-from gibbs_dp.papers.reusable_holdout.maxima import chosen_means, shape_of
 from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
+from gibbs_dp.papers.reusable_holdout.selection import chosen_means, shape_of
 
 N = 10_000  # the published size, and 500 of the attributes
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from gibbs_dp.papers.reusable_holdout import run
-from gibbs_dp.papers.reusable_holdout.maxima import shape_of
 from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
+from gibbs_dp.papers.reusable_holdout.selection import shape_of
 
 N, REPETITIONS = 1000, 400
 

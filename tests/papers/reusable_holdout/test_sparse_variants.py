@@ -13,9 +13,9 @@ from gibbs_dp.cli.main import main
 from gibbs_dp.information.divergences import hockey_stick
 from gibbs_dp.papers import reusable_holdout
 from gibbs_dp.papers.reusable_holdout import run as holdout
-from gibbs_dp.papers.reusable_holdout import sparse_delta, sparse_variants
+from gibbs_dp.papers.reusable_holdout import sparse
 from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
-from gibbs_dp.papers.reusable_holdout.sparse_variants import worst_loss
+from gibbs_dp.papers.reusable_holdout.sparse import worst_loss
 
 C = 2
 
@@ -29,7 +29,7 @@ def without_type_checks():
 
 
 def variants(sensitivity=1.0):
-    found = sparse_variants.sparse_variants(1.0, C, sensitivity=sensitivity)
+    found = sparse.sparse_variants(1.0, C, sensitivity=sensitivity)
     return {variant.name: variant for variant in found}
 
 
@@ -137,17 +137,15 @@ def test_what_attains_a_loss_is_a_pair_of_neighbours():
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    right = sparse_variants.sparse_pure
-    monkeypatch.setattr(
-        sparse_variants, "sparse_pure", lambda eps, *a, **k: right(1.05 * eps, *a, **k)
-    )
-    rows = sparse_variants.variant_rows(1.0, C, rounds=(16,))
+    right = sparse.sparse_pure
+    monkeypatch.setattr(sparse, "sparse_pure", lambda eps, *a, **k: right(1.05 * eps, *a, **k))
+    rows = sparse.variant_rows(1.0, C, rounds=(16,))
     assert rows[0]["verdict"] == "not private"
 
 
 def test_a_round_has_its_law():
     mechanism = gdp.holdout.Sparse(2.0, 3, 5.0, adjacency="replace-one")
-    p, q = sparse_delta.round_laws(mechanism, -1.0, 2.0, block=3)
+    p, q = sparse.round_laws(mechanism, -1.0, 2.0, block=3)
     for found, values in ((p, (-1.0, -1.0, 2.0)), (q, (1.0, 1.0, 0.0))):
         law = reusable_holdout.sparse_law(
             values,
@@ -161,10 +159,10 @@ def test_a_round_has_its_law():
 
 def test_measured_epsilon_is_that_of_all_rounds_together():
     mechanism, delta = gdp.holdout.Sparse(1.0, 2, 1.5, adjacency="replace-one"), 0.02
-    epsilon = sparse_delta.measured_epsilon(mechanism, delta)
+    epsilon = sparse.measured_epsilon(mechanism, delta)
     deltas = []
-    for first, last in sparse_delta.LEVELS:
-        pair = sparse_delta.round_laws(mechanism, 1.5 * first, 1.5 * last)
+    for first, last in sparse.LEVELS:
+        pair = sparse.round_laws(mechanism, 1.5 * first, 1.5 * last)
         p, q = (np.outer(one, one).ravel() for one in pair)
         deltas += [hockey_stick(a, b, math.exp(epsilon)) for a, b in ((p, q), (q, p))]
     assert max(deltas) >= delta * (1 - 1e-4)
@@ -173,7 +171,7 @@ def test_measured_epsilon_is_that_of_all_rounds_together():
 
 
 def test_the_printed_noise_is_not_enough_for_large_epsilon():
-    rows = sparse_delta.approximate_rows([1.0, 20.0])
+    rows = sparse.approximate_rows([1.0, 20.0])
     by = {(row["sigma_from"], row["claimed_epsilon"]): row for row in rows}
     for row in rows:
         assert 0 < row["measured_epsilon"] < row["proven_epsilon"]
@@ -195,7 +193,7 @@ def test_the_command_and_the_pictures(capsys, tmp_path):
     bare = [row for row in rows if row["variant"] == "no query noise"]
     assert bare[-1]["loss"] == "inf"
     assert (tmp_path / "holdout_sparse.png").exists()
-    two = sparse_delta.approximate_rows([1.0, 20.0])
+    two = sparse.approximate_rows([1.0, 20.0])
     assert len(plot_holdout(holdout.Found("sparse-approximate", two, two)).axes) == 2
     assert main(["holdout", "sparse", "--n", "10", "--quiet"]) == 2
     assert "has no such size" in capsys.readouterr().err

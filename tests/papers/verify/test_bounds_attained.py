@@ -20,9 +20,9 @@ from gibbs_dp.papers.verify.attained import (
     max_information,
     privacy,
 )
+from gibbs_dp.papers.verify.attained.cases import COIN, REPLACE
 from gibbs_dp.papers.verify.attained.checks import CASES as TABLE
 from gibbs_dp.papers.verify.attained.checks import REACHED, attained_check
-from gibbs_dp.papers.verify.attained.hard_laws import COIN, REPLACE
 
 FILES = (privacy, composition, generalization, max_information, conditional)
 # Orders of magnitude of a theorem whose constants are not known: nothing to make smaller.

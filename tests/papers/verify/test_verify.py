@@ -13,11 +13,16 @@ from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.io import json_row
-from gibbs_dp.papers.on_average_kl import verify_dependent, verify_sampled
+from gibbs_dp.papers.on_average_kl import verify_closed_forms, verify_sampled
 from gibbs_dp.papers.on_average_kl.verify import channel_checks, fixture_checks
 from gibbs_dp.papers.verify.bounds import bound_checks
-from gibbs_dp.papers.verify.check import exact_check, sampled_equality, table
-from gibbs_dp.papers.verify.record import counterexample, equality
+from gibbs_dp.papers.verify.check import (
+    counterexample,
+    equality,
+    exact_check,
+    sampled_equality,
+    table,
+)
 from gibbs_dp.papers.verify.verify import verdict
 
 # Not a bound but an order of magnitude.
@@ -92,7 +97,7 @@ def test_a_perturbed_closed_form_is_caught(monkeypatch):
 
 
 def test_a_perturbed_gaussian_field_is_caught(monkeypatch):
-    from gibbs_dp.papers.bayesian_dp import verify_gaussian_field as module
+    from gibbs_dp.papers.bayesian_dp import verify as module
 
     inverse = module.np.linalg.inv
     monkeypatch.setattr(module.np.linalg, "inv", lambda a: 1.01 * inverse(a) + 0.01)
@@ -183,34 +188,35 @@ def test_a_real_audit_agrees(monkeypatch):
 
 def dependent_reports(factor=1.0):
     """Reports with the exact numbers of dependent examples, times a factor."""
-    chain = [verify_dependent.chain_truth(g) for g in verify_dependent.CHAIN_GAMMAS]
+    chain = [verify_closed_forms.chain_truth(g) for g in verify_closed_forms.CHAIN_GAMMAS]
     process = [
-        verify_dependent.process_truth(g).on_average_kl for g in verify_dependent.PROCESS_GAMMAS
+        verify_closed_forms.process_truth(g).on_average_kl
+        for g in verify_closed_forms.PROCESS_GAMMAS
     ]
-    gammas = [verify_dependent.CHAIN_GAMMAS, verify_dependent.PROCESS_GAMMAS]
+    gammas = [verify_closed_forms.CHAIN_GAMMAS, verify_closed_forms.PROCESS_GAMMAS]
     return {
         name: Report(tuple(row(g, factor * x, 0.0) for g, x in zip(grid, truth, strict=True)), {})
         for name, grid, truth in zip(
-            verify_dependent.dependent_audits(), gammas, [chain, process], strict=True
+            verify_closed_forms.dependent_audits(), gammas, [chain, process], strict=True
         )
     }
 
 
 @pytest.mark.trust
 def test_dependent_comparisons_read_every_report():
-    checks = verify_dependent.compare_dependent(dependent_reports())
+    checks = verify_closed_forms.compare_dependent(dependent_reports())
     assert len(checks) == 8
     assert not failures(checks)
-    wrong = verify_dependent.compare_dependent(dependent_reports(1.1))
+    wrong = verify_closed_forms.compare_dependent(dependent_reports(1.1))
     assert len([c for c in wrong if not c.holds]) == 8
 
 
 @pytest.mark.trust
 def test_a_chain_of_another_law_is_caught(monkeypatch):
-    reports = {"Markov chain": verify_dependent.dependent_audits()["Markov chain"]()}
-    assert not failures(verify_dependent.compare_dependent(reports))
-    monkeypatch.setattr(verify_dependent, "FLIP", 0.3)
-    wrong = verify_dependent.compare_dependent(reports)
+    reports = {"Markov chain": verify_closed_forms.dependent_audits()["Markov chain"]()}
+    assert not failures(verify_closed_forms.compare_dependent(reports))
+    monkeypatch.setattr(verify_closed_forms, "FLIP", 0.3)
+    wrong = verify_closed_forms.compare_dependent(reports)
     assert not any(check.holds for check in wrong)
 
 

@@ -10,8 +10,8 @@ from gibbs_dp.information import bounds
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import verify as verify_bayesian
 from gibbs_dp.papers.capacity import verify as verify_capacity
-from gibbs_dp.papers.capacity import verify_table
-from gibbs_dp.papers.reusable_holdout import sparse_variants
+from gibbs_dp.papers.capacity import verify as verify_table
+from gibbs_dp.papers.reusable_holdout import sparse
 from gibbs_dp.papers.reusable_holdout import verify as verify_mechanisms
 from gibbs_dp.papers.verify import verify
 
@@ -66,10 +66,8 @@ def test_networks_are_left_out_only_where_networkx_is_missing(monkeypatch):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    right = sparse_variants.sparse_pure
-    monkeypatch.setattr(
-        sparse_variants, "sparse_pure", lambda eps, *a, **k: right(1.01 * eps, *a, **k)
-    )
+    right = sparse.sparse_pure
+    monkeypatch.setattr(sparse, "sparse_pure", lambda eps, *a, **k: right(1.01 * eps, *a, **k))
     found = failures(verify_mechanisms.sparse_records(1, 1.0))
     assert "sparse vector, as published: loss <= proven" in found
 

@@ -11,7 +11,7 @@ from gibbs_dp.papers.verify.attained import (
     max_information,
     privacy,
 )
-from gibbs_dp.papers.verify.attained.case import Case
+from gibbs_dp.papers.verify.attained.cases import Case
 from gibbs_dp.papers.verify.check import Check
 
 CASES: dict[str, list[Case]] = {

@@ -11,8 +11,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from gibbs_dp.exact.composition import composed_privacy_curve
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.papers.verify.attained.case import Case, equal, single
-from gibbs_dp.papers.verify.attained.hard_laws import hidden, response
+from gibbs_dp.papers.verify.attained.cases import Case, equal, hidden, response, single
 
 TAIL, RELEASES, EACH = 1e-200, 1_000_000, 1e-4
 

@@ -13,8 +13,15 @@ from gibbs_dp.exact.supersample import SupersampleInformation
 from gibbs_dp.information import bounds, leakage
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched, testing
-from gibbs_dp.papers.verify.attained.case import Case, single
-from gibbs_dp.papers.verify.attained.hard_laws import AGREE, hidden, revealing, weak_gap, weak_sign
+from gibbs_dp.papers.verify.attained.cases import (
+    AGREE,
+    Case,
+    hidden,
+    revealing,
+    single,
+    weak_gap,
+    weak_sign,
+)
 
 BIT = FiniteChannel([[0.7, 0.3], [0.2, 0.8]], [0.4, 0.6], 1)
 # A bit told a little more often right than wrong.

@@ -12,17 +12,19 @@ from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.papers.verify.attained.case import Case, equal, single
-from gibbs_dp.papers.verify.attained.hard_laws import (
+from gibbs_dp.papers.verify.attained.cases import (
     AGREE,
     CENTERED,
     COIN,
     RARE,
+    Case,
+    equal,
     fit_sign,
     report,
     report_information,
     response,
     revealing,
+    single,
     weak_gap,
     weak_sign,
 )

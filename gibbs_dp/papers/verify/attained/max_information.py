@@ -11,13 +11,16 @@ from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.papers.verify.attained.case import Case, Sides, equal, single
-from gibbs_dp.papers.verify.attained.hard_laws import (
+from gibbs_dp.papers.verify.attained.cases import (
+    Case,
+    Sides,
     agreement_bits,
+    equal,
     matched_guess,
     response,
     response_bits,
     revealed,
+    single,
 )
 
 N, EPS, TAIL = 100_000, 1e-3, 1e-200  # far out in a Gaussian tail

@@ -12,11 +12,13 @@ from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.papers.on_average_kl.identities import loss_range
-from gibbs_dp.papers.verify.attained.case import Case, Sides, single
-from gibbs_dp.papers.verify.attained.hard_laws import (
+from gibbs_dp.papers.verify.attained.cases import (
     COIN,
     EXTREME,
     REPLACE,
+    Case,
+    Sides,
+    single,
     subset_mechanism,
     worst_two_point,
 )
