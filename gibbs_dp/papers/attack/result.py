@@ -16,9 +16,7 @@ from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
 from gibbs_dp.io.page import Page
-from gibbs_dp.papers.attack.plot import plot_attack
 from gibbs_dp.papers.tables import Row
-from gibbs_dp.plotting import inline_svg
 
 if TYPE_CHECKING:
     from gibbs_dp.plotting import Picture
@@ -76,8 +74,6 @@ class AttackResult:
         Picture
             Two panels, with 95% intervals over trials; points of one gamma are moved sideways.
         """
-        from gibbs_dp.papers.attack.plot import plot_attack
-
         return plot_attack(self.table, title)
 
     def to_html(
@@ -178,6 +174,9 @@ def attack_page(
     Page
         To be saved.
     """
+    from gibbs_dp.papers.attack.plot import plot_attack
+    from gibbs_dp.plotting import inline_svg
+
     told = cells(rows)
     headings = [Heading(name, is_text=name == "attacker") for name in told[0]]
     asked = dict(settings)

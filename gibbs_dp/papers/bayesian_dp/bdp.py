@@ -45,7 +45,7 @@ class ChainInfluence:
 
     Examples
     --------
-    >>> from gibbs_dp.holdout import MarkovChain
+    >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 4)
     >>> round(float(ChainInfluence(chain, 3).two_sided(1)[0, 0]), 6)  # 2 log 9 + log(0.82/0.18)
     5.910797
@@ -131,7 +131,7 @@ def spectral_side(chain: ChainLaw, lag: int, *, knows_others: bool, is_past: boo
 
     Examples
     --------
-    >>> from gibbs_dp.holdout import MarkovChain
+    >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 100)
     >>> round(spectral_side(chain, 20, knows_others=True, is_past=False), 6)
     0.074638
@@ -384,7 +384,7 @@ def bdp_epsilon(
 
     Examples
     --------
-    >>> from gibbs_dp.holdout import MarkovChain
+    >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
     >>> chain = MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100)
     >>> round(bdp_epsilon(0.01, chain), 6), round(bdp_epsilon(0.01, chain, form="spectral"), 6)
     (0.132938, 0.206297)

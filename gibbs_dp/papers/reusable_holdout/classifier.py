@@ -161,12 +161,12 @@ def _choose(
 
 SITE = 0.1
 FLIP = 0.35
-EPSILON = 1.0
+BDP_EPSILON = 1.0
 BUDGET = 5
 # The threshold leaves room for the noise of thousands of answers (query noise is Lap(4 sigma)), and
 # for the sampling error of a difference of correlations, in units of 1/sqrt(n).
 THRESHOLD_PER_SIGMA, THRESHOLD_PER_ERROR = 32.0, 5.0
-N = 10_000
+CHAIN_N = 10_000
 SWEEP = 4  # the sizes around n: n/4, n, 4n
 
 
@@ -222,7 +222,7 @@ def dp_epsilon_for(profile: QuiltProfile, epsilon: float) -> float:
 
 
 def calibrations(
-    n: int, d: int, *, flip: float = FLIP, site: float = SITE, epsilon: float = EPSILON
+    n: int, d: int, *, flip: float = FLIP, site: float = SITE, epsilon: float = BDP_EPSILON
 ) -> list[Calibrated]:
     """Set up rows of a chain calibrated in both ways, and independent rows to compare with.
 

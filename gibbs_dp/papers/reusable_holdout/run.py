@@ -13,8 +13,6 @@ from gibbs_dp.holdout.composition import RULES
 from gibbs_dp.information import checks
 from gibbs_dp.papers.bayesian_dp import answerable_queries, counting_error
 from gibbs_dp.papers.reusable_holdout import classifier, climb, selection, sparse
-from gibbs_dp.papers.reusable_holdout import classifier as correlated
-from gibbs_dp.papers.reusable_holdout import selection as maxima
 from gibbs_dp.papers.reusable_holdout.data import ClassifierData, Gate
 from gibbs_dp.papers.reusable_holdout.result import Found, Sizes, mean_and_se
 from gibbs_dp.papers.tables import Row
@@ -131,14 +129,14 @@ def _classifier_rows(
 
 
 def _correlated(sizes: Sizes, progress: Progress) -> Found:
-    n = sizes.n or correlated.N
+    n = sizes.n or classifier.CHAIN_N
     repetitions = sizes.repetitions or (100 if sizes.is_full else 20)
-    settings = correlated.all_calibrations(n, sizes.d or n)
+    settings = classifier.all_calibrations(n, sizes.d or n)
     progress.expect(repetitions * len(settings))
-    found = correlated.run_correlated(
+    found = classifier.run_correlated(
         settings, repetitions=repetitions, key=sizes.key, advance=progress.advance
     )
-    rows = correlated.correlated_rows(found)
+    rows = classifier.correlated_rows(found)
     last = {row["n"]: row["k"] for row in rows}
     return Found(
         "correlated",
@@ -148,7 +146,7 @@ def _correlated(sizes: Sizes, progress: Progress) -> Found:
             "holdout: as the analyst is told, every k by an analyst of its own; gap: mean of "
             "|told - fresh|; without signal fresh accuracy is 1/2.",
             "thresholdout, DP: noise as for independent rows; thresholdout, BDP: noise for which "
-            f"the whole budget has Bayesian DP {correlated.EPSILON:g} on the rows' chain.",
+            f"the whole budget has Bayesian DP {classifier.BDP_EPSILON:g} on the rows' chain.",
             "dp_epsilon: replace-one DP of the whole budget; bdp_epsilon: Bayesian DP on the rows' "
             "chain, exact form of Lemma 4 (equal for independent rows); both proven for queries "
             "of range 1.",
@@ -158,20 +156,20 @@ def _correlated(sizes: Sizes, progress: Progress) -> Found:
 
 def _maxima(sizes: Sizes, progress: Progress) -> Found:
     sizes.refuse("maxima", "d")
-    counts = (sizes.n,) if sizes.n else maxima.SIZES + ((1_000_000,) if sizes.is_full else ())
+    counts = (sizes.n,) if sizes.n else selection.SIZES + ((1_000_000,) if sizes.is_full else ())
     repetitions = sizes.repetitions or 200
     progress.expect(repetitions * len(counts))
     rows: list[Row] = []
     for n in counts:
-        draws = maxima.maxima_draws(n, repetitions=repetitions, key=sizes.key)
-        rows += maxima.maxima_rows(draws, n)
+        draws = selection.maxima_draws(n, repetitions=repetitions, key=sizes.key)
+        rows += selection.maxima_rows(draws, n)
         progress.advance(repetitions)
     return Found(
         "maxima",
         rows,
         rows,
         ("bias: of the chosen subsets' own means; it should be 0.",),
-        {"density": maxima.density_rows(draws, n), "running": maxima.running_rows(draws, n)},
+        {"density": selection.density_rows(draws, n), "running": selection.running_rows(draws, n)},
     )
 
 
