@@ -74,6 +74,8 @@ class AttackResult:
         Picture
             Two panels, with 95% intervals over trials; points of one gamma are moved sideways.
         """
+        from gibbs_dp.papers.attack.plot import plot_attack
+
         return plot_attack(self.table, title)
 
     def to_html(
