@@ -21,8 +21,8 @@ import machine
 import numpy as np
 from scipy import stats
 
-from gibbs_dp.experiments.attack import attack
-from gibbs_dp.experiments.figure2 import NUM_EXAMPLES, THETA_BOUND
+from gibbs_dp.papers.attack.attack import attack
+from gibbs_dp.papers.on_average_kl.figure2 import NUM_EXAMPLES, THETA_BOUND
 from gibbs_dp.problems.linear_regression import linear_regression
 from gibbs_dp.problems.private_mean import EXAMPLE_BOUND, private_mean
 

@@ -1,6 +1,6 @@
 """Are claims of privacy kept? An attack on every public release, and on copies that break it.
 
-For every claim of ``gibbs_dp.adaptive``, ``gibbs_dp.privacy``, ``gibbs_dp.capacity`` and
+For every claim of ``gibbs_dp.holdout``, ``gibbs_dp.privacy``, ``gibbs_dp.papers.capacity`` and
 ``gibbs_dp.sklearn`` that comes with a call that draws: two neighbours of the worst kind that the
 proof of the claim knows, 20,000 runs of the public call on each, an event chosen on one half, and a
 lower bound on epsilon from the other half that holds with 95% (`lower_bounds.py`). It must not

@@ -15,8 +15,10 @@ import numpy as np
 from claims_case import Case, quieter
 from lower_bounds import Runs
 
-from gibbs_dp import adaptive
-from gibbs_dp.adaptive import gaussian_sum, mechanisms, quilt_mechanism
+from gibbs_dp import holdout
+from gibbs_dp.holdout import mechanisms
+from gibbs_dp.papers import bayesian_dp
+from gibbs_dp.papers.bayesian_dp import gaussian_sum, networks
 
 QUARTER = 4.0
 
@@ -53,10 +55,10 @@ def sums_of(
 def cases() -> Iterator[Case]:
     """Worst rows and adversaries are those of the exact leakage, by enumeration."""
     rng = np.random.default_rng(20)
-    quiet = {"weaker": partial(quieter, quilt_mechanism)}
-    quarter = {"noise / 4": partial(quieter, quilt_mechanism, QUARTER)}
-    chain = adaptive.MarkovChain([[0.8, 0.2], [0.2, 0.8]], 8)
-    quilts = adaptive.MarkovQuiltMechanism(chain, 4.0)
+    quiet = {"weaker": partial(quieter, networks)}
+    quarter = {"noise / 4": partial(quieter, networks, QUARTER)}
+    chain = bayesian_dp.MarkovChain([[0.8, 0.2], [0.2, 0.8]], 8)
+    quilts = bayesian_dp.MarkovQuiltMechanism(chain, 4.0)
     yield Case(
         "quilt mechanism on a chain",
         "MarkovQuiltMechanism.release",
@@ -66,8 +68,8 @@ def cases() -> Iterator[Case]:
         quarter,
         **quiet,
     )
-    star = adaptive.MarkovNetwork.ising(nx.star_graph(3), 0.3)
-    network = adaptive.MarkovQuiltMechanism(star, 4.0)
+    star = bayesian_dp.MarkovNetwork.ising(nx.star_graph(3), 0.3)
+    network = bayesian_dp.MarkovQuiltMechanism(star, 4.0)
     yield Case(
         "quilt mechanism on a network",
         "MarkovQuiltMechanism.release",
@@ -77,13 +79,13 @@ def cases() -> Iterator[Case]:
         quarter,
         **quiet,
     )
-    short = adaptive.MarkovChain([[0.7, 0.3], [0.3, 0.7]], 4)
-    laplace = adaptive.LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
+    short = bayesian_dp.MarkovChain([[0.7, 0.3], [0.3, 0.7]], 4)
+    laplace = holdout.LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "Laplace on a chain, Bayesian DP",
         "LaplaceMechanism.release, bdp_epsilon",
         "a row inside a chain of 4, 0 or 1, to one who knows no other",
-        adaptive.bdp_epsilon(laplace.guarantee.epsilon, short),
+        bayesian_dp.bdp_epsilon(laplace.guarantee.epsilon, short),
         sums_of(short, 2, laplace.release, rng),
         {"noise / 4": partial(quieter, mechanisms, QUARTER)},
         partial(quieter, mechanisms),
@@ -94,8 +96,8 @@ def cases() -> Iterator[Case]:
 def gaussian_rows(rng: np.random.Generator) -> Case:
     """Two rows that are nearly one: whoever knows one value knows both."""
     covariance = np.array([[1.0, 0.95], [0.95, 1.0]])
-    field = adaptive.GaussianField.from_covariance(covariance)
-    mechanism = adaptive.GaussianFieldMechanism(field, 1.0, 2.0)
+    field = bayesian_dp.GaussianField.from_covariance(covariance)
+    mechanism = bayesian_dp.GaussianFieldMechanism(field, 1.0, 2.0)
     row, other = mechanism.worst.row, 1 - mechanism.worst.row
     assert mechanism.worst.known == frozenset()
 

@@ -14,8 +14,9 @@ import numpy as np
 from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, known, straight
 
-from gibbs_dp import Ledger, Thresholdout, adaptive
-from gibbs_dp.adaptive import HoldoutSpentError, thresholdout
+from gibbs_dp import Ledger, Thresholdout
+from gibbs_dp.holdout import HoldoutSpentError, thresholdout
+from gibbs_dp.papers import reusable_holdout
 
 QUARTER = 4.0
 NUM_ROWS, THRESHOLD = 10, 0.5
@@ -66,11 +67,11 @@ def log_ratio(questions: Questions, budget: int, sigma: float) -> Score:
     @cache
     def of(answers: tuple[int, ...]) -> float:
         p, q = (
-            adaptive.sparse_probability(
+            reusable_holdout.sparse_probability(
                 tuple(means - THRESHOLD),
                 answers,
-                threshold_noise=adaptive.laplace_noise(2 * sigma),
-                query_noise=adaptive.laplace_noise(4 * sigma),
+                threshold_noise=reusable_holdout.laplace_noise(2 * sigma),
+                query_noise=reusable_holdout.laplace_noise(4 * sigma),
             )
             for means in (questions.first, questions.second)
         )

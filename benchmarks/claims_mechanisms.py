@@ -9,8 +9,9 @@ import numpy as np
 from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, counted, known, straight
 
-from gibbs_dp import adaptive, capacity
-from gibbs_dp.adaptive import mechanisms
+from gibbs_dp import holdout
+from gibbs_dp.holdout import mechanisms
+from gibbs_dp.papers import capacity
 
 DELTA = 1e-5
 QUARTER = 4.0
@@ -38,7 +39,7 @@ def one_by_one(
 
 def cases() -> Iterator[Case]:
     """All of them."""
-    laplace = adaptive.LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
+    laplace = holdout.LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "Laplace",
         "LaplaceMechanism.release",
@@ -48,7 +49,7 @@ def cases() -> Iterator[Case]:
         {"noise / 4": partial(quieter, mechanisms, QUARTER)},
         partial(quieter, mechanisms),
     )
-    gaussian = adaptive.gaussian_for(1.0, DELTA, sensitivity=1.0, adjacency="replace-one")
+    gaussian = holdout.gaussian_for(1.0, DELTA, sensitivity=1.0, adjacency="replace-one")
     promise = gaussian.guarantee(DELTA)
     yield Case(
         "Gaussian",
@@ -63,7 +64,7 @@ def cases() -> Iterator[Case]:
     )
     # One choice goes up while eight go down: a probability of 0.17 against 0.07.
     up, down = np.eye(9)[0], 1.0 - np.eye(9)[0]
-    exponential = adaptive.ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
+    exponential = holdout.ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "exponential mechanism",
         "ExponentialMechanism.release",
@@ -74,7 +75,7 @@ def cases() -> Iterator[Case]:
         partial(quieter, mechanisms),
         scores=counted,
     )
-    general = adaptive.ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
+    general = holdout.ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "noisy max",
         "ReportNoisyMax.release",
@@ -85,7 +86,7 @@ def cases() -> Iterator[Case]:
         partial(quieter, mechanisms),
         scores=counted,
     )
-    counts = adaptive.ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
+    counts = holdout.ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
     yield Case(
         "noisy max of counts",
         "ReportNoisyMax.release, monotone",

@@ -24,7 +24,8 @@ from lower_bounds import Runs
 from scipy.optimize import brentq
 
 import gibbs_dp as gdp
-from gibbs_dp import adaptive, privacy
+from gibbs_dp import privacy
+from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.privacy.releases import exact_draws, proven_draws
 from gibbs_dp.privacy.releases.proven_draws import plan_proven
 
@@ -262,7 +263,7 @@ def proven() -> Iterator[Case]:
 
 def dependent() -> Case:
     """Release from two rows of a Markov chain; the second is drawn given the first."""
-    chain = adaptive.MarkovChain([[0.8, 0.2], [0.2, 0.8]], 2)
+    chain = bayesian_dp.MarkovChain([[0.8, 0.2], [0.2, 0.8]], 2)
     unit = gdp.Domain(x_bound=1.0)
     found = privacy.calibrate_gamma(
         FAMILY,

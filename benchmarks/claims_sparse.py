@@ -12,14 +12,15 @@ import numpy as np
 from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, counted, known, straight
 
-from gibbs_dp import adaptive
-from gibbs_dp.adaptive import SparseRun, sparse_vector
+from gibbs_dp import holdout
+from gibbs_dp.holdout import SparseRun, sparse_vector
+from gibbs_dp.papers import reusable_holdout
 
 QUARTER = 4.0
 Values = tuple[float, ...]
 
 
-def transcripts(mechanism: adaptive.Sparse, values: Values, count: int) -> Runs:
+def transcripts(mechanism: holdout.Sparse, values: Values, count: int) -> Runs:
     """Run it on answers minus threshold: 1 above, 0 below, NaN when it has halted."""
     said = np.full((count, len(values)), math.nan)
     for row in said:
@@ -31,17 +32,17 @@ def transcripts(mechanism: adaptive.Sparse, values: Values, count: int) -> Runs:
     return said
 
 
-def log_ratio(mechanism: adaptive.Sparse, first: Values, second: Values) -> Score:
+def log_ratio(mechanism: holdout.Sparse, first: Values, second: Values) -> Score:
     """Exact score of a transcript, by integration over the threshold's noise."""
 
     @cache
     def of(answers: tuple[int, ...]) -> float:
         p, q = (
-            adaptive.sparse_probability(
+            reusable_holdout.sparse_probability(
                 values,
                 answers,
-                threshold_noise=adaptive.laplace_noise(mechanism.sigma),
-                query_noise=adaptive.laplace_noise(2 * mechanism.sigma),
+                threshold_noise=reusable_holdout.laplace_noise(mechanism.sigma),
+                query_noise=reusable_holdout.laplace_noise(2 * mechanism.sigma),
             )
             for values in (first, second)
         )
@@ -105,7 +106,7 @@ ONE_THRESHOLD = patched((SparseRun, "_noisy_threshold", kept_threshold(SparseRun
 def case(
     name: str,
     path: str,
-    mechanism: adaptive.Sparse,
+    mechanism: holdout.Sparse,
     values: tuple[Values, Values],
     delta: float = 0.0,
     **more: Any,
@@ -130,7 +131,7 @@ def case(
 
 def cases() -> Iterator[Case]:
     """Levels of the queries, in units of sigma, are those where the attack has most power."""
-    one = adaptive.above_threshold(4.0, sensitivity=1.0, adjacency="replace-one")
+    one = holdout.above_threshold(4.0, sensitivity=1.0, adjacency="replace-one")
     yield case(
         "above threshold",
         "above_threshold, SparseRun.is_above",
@@ -139,7 +140,7 @@ def cases() -> Iterator[Case]:
         **QUIETER,
         broken=QUIET | {"no redraw of query noise": NO_REDRAW},
     )
-    two = adaptive.sparse_pure(6.0, 2, sensitivity=1.0, adjacency="replace-one")
+    two = holdout.sparse_pure(6.0, 2, sensitivity=1.0, adjacency="replace-one")
     yield case(
         "sparse, pure",
         "sparse_pure, SparseRun.is_above",
@@ -149,7 +150,7 @@ def cases() -> Iterator[Case]:
         broken=QUIET | {"no redraw of query noise": NO_REDRAW},
         harmless={"no redraw of the threshold": ONE_THRESHOLD},
     )
-    asked_on = adaptive.sparse_pure(2.0, 1, sensitivity=1.0, adjacency="replace-one")
+    asked_on = holdout.sparse_pure(2.0, 1, sensitivity=1.0, adjacency="replace-one")
     yield case(
         "sparse, one question again and again",
         "sparse_pure, SparseRun.is_above",
@@ -158,7 +159,7 @@ def cases() -> Iterator[Case]:
         broken={"refund of positives": REFUND},
     )
     delta = 0.01
-    many = adaptive.sparse_approximate(6.0, delta, 3, sensitivity=1.0, adjacency="replace-one")
+    many = holdout.sparse_approximate(6.0, delta, 3, sensitivity=1.0, adjacency="replace-one")
     yield case(
         "sparse, approximate",
         "sparse_approximate, SparseRun.is_above",

@@ -10,9 +10,9 @@ from pathlib import Path
 import jax
 
 import gibbs_dp as gdp
-from gibbs_dp.experiments.attack_plot import plot_attack_panels
-from gibbs_dp.experiments.figure2 import figure2
-from gibbs_dp.experiments.quilt_plot import plot_quilts
+from gibbs_dp.papers.attack.plot import plot_attack_panels
+from gibbs_dp.papers.bayesian_dp.plot import plot_quilts
+from gibbs_dp.papers.on_average_kl.figure2 import figure2
 
 FOLDER = Path(__file__).parent / "pictures"
 ATTACKS = Path(__file__).parent.parent / "benchmarks" / "results" / "attack_measured.json"

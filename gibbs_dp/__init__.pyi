@@ -1,8 +1,8 @@
-from . import adaptive as adaptive
-from . import capacity as capacity
 from . import exact as exact
+from . import holdout as holdout
 from . import information as information
 from . import losses as losses
+from . import papers as papers
 from . import populations as populations
 from . import priors as priors
 from . import privacy as privacy
@@ -11,7 +11,6 @@ from . import random as random
 from . import sklearn as sklearn
 from . import supports as supports
 from ._version import __version__ as __version__
-from .adaptive.thresholdout import Thresholdout as Thresholdout
 from .auditing import AuditIncomplete as AuditIncomplete
 from .auditing import AuditInterrupted as AuditInterrupted
 from .auditing import ExecutorError as ExecutorError
@@ -28,6 +27,7 @@ from .certificates import certify as certify
 from .engine.quantity import Column as Column
 from .engine.quantity import Quantity as Quantity
 from .engine.quantity import Style as Style
+from .holdout.thresholdout import Thresholdout as Thresholdout
 from .model import Domain as Domain
 from .model import Flat as Flat
 from .model import GibbsPosterior as GibbsPosterior

@@ -141,7 +141,7 @@ report.attack_roc([0.001, 0.01, 0.1]).round(4).unstack()
 # loss, one with shadow draws (LiRA). The black line is what was computed for the best.
 
 # %%
-from gibbs_dp.experiments.attack import attack
+from gibbs_dp.papers.attack.attack import attack
 
 lattice = gdp.Grid(low=-1.0, high=1.0, num_points=256)
 attacked = attack(

@@ -73,7 +73,7 @@ import os
 import numpy as np
 import pandas as pd
 
-from gibbs_dp.experiments.figure2 import figure2
+from gibbs_dp.papers.on_average_kl.figure2 import figure2
 
 fast = os.environ.get("GIBBS_DP_FAST") == "1"  # small counts, for tests
 

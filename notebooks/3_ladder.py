@@ -69,9 +69,9 @@ import os
 import numpy as np
 import pandas as pd
 
-from gibbs_dp.experiments.notions import compare_notions
-from gibbs_dp.experiments.notions_measures import NOTIONS
-from gibbs_dp.experiments.notions_curves_plot import plot_curves
+from gibbs_dp.papers.notions.notions import compare_notions
+from gibbs_dp.papers.notions.measures import NOTIONS
+from gibbs_dp.papers.notions.plot import plot_curves
 
 fast = os.environ.get("GIBBS_DP_FAST") == "1"  # small counts, for tests
 

@@ -71,9 +71,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from gibbs_dp.experiments.holdout import run_holdout
-from gibbs_dp.experiments.holdout_plot import plot_holdout
-from gibbs_dp.experiments.holdout_result import Sizes
+from gibbs_dp.papers.reusable_holdout.run import run_holdout
+from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
+from gibbs_dp.papers.reusable_holdout.result import Sizes
 
 fast = os.environ.get("GIBBS_DP_FAST") == "1"  # small counts, for tests
 
@@ -115,13 +115,13 @@ plot_holdout(found)
 
 # %%
 try:
-    gdp.adaptive.plan_thresholdout(10_000, num_queries=1000, tau=0.2)
+    gdp.holdout.plan_thresholdout(10_000, num_queries=1000, tau=0.2)
 except ValueError as refusal:
     print(refusal)
 
 # %%
 n = 200_000
-plan = gdp.adaptive.plan_thresholdout(n, num_queries=1000, tau=0.2)
+plan = gdp.holdout.plan_thresholdout(n, num_queries=1000, tau=0.2)
 pd.Series(plan._asdict(), name="plan").to_frame()
 
 # %% [markdown]

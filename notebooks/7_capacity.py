@@ -70,7 +70,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from gibbs_dp import capacity
+from gibbs_dp.papers import capacity
 
 fast = os.environ.get("GIBBS_DP_FAST") == "1"  # small counts, for tests
 
@@ -152,8 +152,8 @@ print(f"printed {printed.value:.5f}, a guarantee: {printed.is_guarantee}")
 # known for linear adversaries and for all functions.
 
 # %%
-from gibbs_dp.experiments.capacity import private_mean_linear_kl
-from gibbs_dp.experiments.figure2_reference import private_mean_kl
+from gibbs_dp.papers.capacity.figures import private_mean_linear_kl
+from gibbs_dp.papers.on_average_kl.figure2 import private_mean_kl
 
 problem = gdp.problems.build_problem("private-mean")
 gammas = [50.0] if fast else [20.0, 100.0]

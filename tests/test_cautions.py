@@ -10,8 +10,10 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.auditing.explain import CAUTIONS, explain_warnings
+from gibbs_dp.papers.capacity import on_average as capacity
 
-LISTED = [caution for group in CAUTIONS.values() for caution in group]
+EXPLAINED = [caution for group in CAUTIONS.values() for caution in group]
+LISTED = [*EXPLAINED, *(caution for group in capacity.CAUTIONS.values() for caution in group)]
 
 
 def declared():
@@ -38,7 +40,7 @@ def test_they_are_sentences_with_something_to_do(caution):
     assert caution.remedy[0].isupper()
     gaps = [name for _, name, _, _ in string.Formatter().parse(caution.text) if name is not None]
     assert caution.example.count("...") >= len(gaps)
-    assert f"[{caution.name}]" in explain_warnings()
+    assert (f"[{caution.name}]" in explain_warnings()) == (caution in EXPLAINED)
 
 
 def test_a_warning_names_its_kind_and_is_a_string():

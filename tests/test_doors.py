@@ -9,8 +9,8 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import estimators
-from gibbs_dp.adaptive import GaussianMechanism, Ladder, LaplaceMechanism, Thresholdout
 from gibbs_dp.exact.closed_form import linear_regression_posterior
+from gibbs_dp.holdout import GaussianMechanism, Ladder, LaplaceMechanism, Thresholdout
 from gibbs_dp.information import checks
 from gibbs_dp.privacy import private_chain
 

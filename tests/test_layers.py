@@ -56,6 +56,12 @@ def test_imports_go_up_the_list():
     assert not wrong
 
 
+def test_nothing_but_the_command_line_needs_the_papers():
+    found = imports()
+    users = {room_of(name) for name, wanted in found.items() if "papers" in map(room_of, wanted)}
+    assert users == {"papers", "cli"}
+
+
 def test_no_file_imports_itself_by_way_of_others():
     # Packages' faces re-export what is inside them; files are what can go in circles.
     files = {name: {w for w in wanted if "." in w} for name, wanted in imports().items()}

@@ -23,7 +23,10 @@ from gibbs_dp.engine.remote import check_executor
 from gibbs_dp.privacy.chain import subsampled_epsilon
 from gibbs_dp.problems.source import open_table
 
-LAZY = ("adaptive", "capacity", "exact", "information", "model", "privacy", "problems")
+LAZY = (
+    *("exact", "holdout", "information", "model", "papers", "papers.bayesian_dp"),
+    *("papers.capacity", "papers.on_average_kl", "papers.reusable_holdout", "privacy", "problems"),
+)
 HEAVY = ("jax", "numpyro", "scipy", "pandas", "xarray", "matplotlib", "optax", "h5py")
 HELP = """
 import contextlib, io, sys
@@ -147,8 +150,8 @@ CALLS = {
         lambda folder: subsampled_epsilon(2.0, 1.0, num_steps=10, delta=1e-5),
     ],
     "networkx": [
-        lambda folder: gdp.adaptive.MarkovNetwork(None, {}),
-        lambda folder: gdp.adaptive.BayesianNetwork(None, {}),
+        lambda folder: gdp.papers.bayesian_dp.MarkovNetwork(None, {}),
+        lambda folder: gdp.papers.bayesian_dp.BayesianNetwork(None, {}),
     ],
     "pyarrow": [
         lambda folder: open_table(file(folder, "table.parquet")),

@@ -8,7 +8,7 @@ import types
 import pytest
 
 # Rooms whose names were brought up to this standard.
-ROOMS = ("information", "exact", "privacy", "adaptive")
+ROOMS = ("information", "exact", "privacy", "holdout", "papers.bayesian_dp")
 
 
 def modules(room):

@@ -1,4 +1,5 @@
 import importlib
+import operator
 import sys
 from types import ModuleType
 
@@ -7,7 +8,7 @@ import pytest
 import gibbs_dp as gdp
 
 MODULES = (
-    *("adaptive", "capacity", "exact", "information", "losses", "populations", "privacy"),
+    *("exact", "holdout", "information", "losses", "papers", "populations", "privacy"),
     *("priors", "problems", "random", "sklearn", "supports"),
 )
 
@@ -28,11 +29,14 @@ def test_other_names_are_classes_functions_and_the_version():
     assert gdp.problems.build_problem("gaussian-mean").name == "gaussian-mean"
 
 
-@pytest.mark.parametrize("name", MODULES)
+PAPERS = ("bayesian_dp", "capacity", "on_average_kl", "reusable_holdout")
+
+
+@pytest.mark.parametrize("name", [*MODULES, *(f"papers.{name}" for name in PAPERS)])
 def test_namespaces_import_from_where_they_are_said_to_be(name):
     """``from gibbs_dp.losses import Huber`` is the object that ``gdp.losses.Huber`` is."""
     module = importlib.import_module(f"gibbs_dp.{name}")
-    assert module is getattr(gdp, name)
+    assert module is operator.attrgetter(name)(gdp)
     public = [n for n in dir(module) if not n.startswith("_")]
     for inner in public:
         given = {}

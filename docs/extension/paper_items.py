@@ -163,8 +163,8 @@ ITEMS = (
     Item(
         ZHAO,
         "Markov networks of any size",
-        code="gdp.adaptive.MarkovNetwork.ising(__import__('networkx').path_graph(500), 0.2)"
-        ".bdp_epsilon(500, 0.01) < 0.1",
+        code="gdp.papers.bayesian_dp.MarkovNetwork"
+        ".ising(__import__('networkx').path_graph(500), 0.2).bdp_epsilon(500, 0.01) < 0.1",
     ),
     Item(
         ZHAO,

@@ -12,7 +12,7 @@ from page_blocks import ROOT
 
 import gibbs_dp as gdp
 from gibbs_dp.cli.main import main
-from gibbs_dp.experiments.verify import verify
+from gibbs_dp.papers.verify.verify import verify
 
 sys.path.insert(0, str(ROOT / "docs" / "extension"))
 

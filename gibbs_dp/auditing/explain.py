@@ -5,7 +5,6 @@ from __future__ import annotations
 from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
 from gibbs_dp.auditing.purposes import cautions as purposes
-from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.certificates import cautions as certificates
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
@@ -77,7 +76,6 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         one_dataset.ROUTES_DISAGREE,
     ),
     "Of certificates": (certificates.VACUOUS, certificates.NOISY_NORMALIZER),
-    "Of capacity-bounded adversaries": (capacity.FAILED_PAIRS, capacity.LOOSE_CRITICS),
     "Of gammas found for a purpose": (
         purposes.MINIMUM_AT_END,
         purposes.FLAT_CURVE,

@@ -27,7 +27,7 @@ SUMMARY = (
     "attackers who guess which; measured against what is computed and what the worst case allows."
 )
 OF_GUARANTEE = "What a guarantee allows an attacker, whoever it is. No attack is run."
-ATTACK = "gibbs_dp.experiments.attack:attack"
+ATTACK = "gibbs_dp.papers.attack.attack:attack"
 COUNTS = options_of(
     ATTACK,
     n="examples per dataset (default: the problem's)",
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> None:
     for note in problem.notes:
         output.log(note, parsed.quiet)
 
-    from gibbs_dp.experiments.attack import attack
+    from gibbs_dp.papers.attack.attack import attack
 
     found = attack(
         problem.posterior,

@@ -16,7 +16,7 @@ SUMMARY = (
 )
 
 COUNTS = options_of(
-    "gibbs_dp.experiments.capacity:run_capacity",
+    "gibbs_dp.papers.capacity.figures:run_capacity",
     num_datasets="pairs of datasets per gamma",
     gammas={"help": "of both posteriors (default: each its own)", "metavar": "G"},
 )
@@ -28,8 +28,8 @@ def run(arguments: Sequence[str]) -> None:
     parsed = parse("capacity", SUMMARY, arguments, GROUPS)
     folder = start_session(parsed)
 
-    from gibbs_dp.experiments import capacity as program
-    from gibbs_dp.experiments.tables import save_tables, table
+    from gibbs_dp.papers.capacity import figures as program
+    from gibbs_dp.papers.tables import save_tables, table
 
     found = program.run_capacity(
         key=parsed.seed, say=output.logger(parsed.quiet), **given(parsed, COUNTS)
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> None:
         output.emit(_summary(found, table))
     output.warn(found.warnings, parsed.quiet)
     if folder is not None:
-        from gibbs_dp.experiments import capacity_plot as plots
+        from gibbs_dp.papers.capacity import plot as plots
 
         paths = save_tables(
             {f"capacity_{kind}": rows for kind, rows in found.parts().items()}, folder

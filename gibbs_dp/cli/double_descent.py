@@ -15,7 +15,7 @@ from gibbs_dp.cli.session import start_session
 SUMMARY = "Risk and on-average KL of ridge regression on random features, over their number."
 
 COUNTS = options_of(
-    "gibbs_dp.experiments.double_descent:double_descent",
+    "gibbs_dp.papers.on_average_kl.double_descent:double_descent",
     num_features={"help": "numbers of features", "metavar": "P"},
     gammas={"help": "inverse temperatures", "metavar": "G"},
     n=None,
@@ -33,8 +33,8 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
 
     from gibbs_dp.auditing import AuditInterrupted
-    from gibbs_dp.experiments.double_descent import double_descent
-    from gibbs_dp.experiments.tables import save_tables, table
+    from gibbs_dp.papers.on_average_kl.double_descent import double_descent
+    from gibbs_dp.papers.tables import save_tables, table
 
     try:
         found = double_descent(
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> None:
         output.emit(table(shown))
     output.warn(found.warnings, parsed.quiet)
     if folder is not None:
-        from gibbs_dp.experiments.double_descent_plot import plot_double_descent
+        from gibbs_dp.papers.on_average_kl.double_descent import plot_double_descent
 
         paths = save_tables({"double_descent": found.rows}, folder)
         figures = {"double_descent": plot_double_descent(found)}

@@ -16,7 +16,7 @@ from gibbs_dp.cli.session import start_session
 SUMMARY = "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors."
 
 COUNTS = options_of(
-    "gibbs_dp.experiments.figure2:figure2",
+    "gibbs_dp.papers.on_average_kl.figure2:figure2",
     gammas={
         "help": "inverse temperatures of both panels (default: two a decade, each panel its own)",
         "metavar": "G",
@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
 
     from gibbs_dp.auditing import AuditInterrupted
-    from gibbs_dp.experiments.figure2 import figure2
+    from gibbs_dp.papers.on_average_kl.figure2 import figure2
 
     try:
         result = figure2(key=parsed.seed, progress=not parsed.quiet, **given(parsed, COUNTS))

@@ -13,7 +13,7 @@ from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.session import start_session
 
 SUMMARY = "Adaptive questions to one holdout: plain, Thresholdout, and dependent rows."
-# Also the keys of `experiments.holdout.EXPERIMENTS`, which is slow to import.
+# Also the keys of `papers.reusable_holdout.run.EXPERIMENTS`, which is slow to import.
 NAMES = {
     "classifier": "attributes selected by a holdout, signal and none (Dwork et al. 2015)",
     "correlated": "the same with correlated attributes and rows of a Markov chain (Zhao 2017)",
@@ -25,7 +25,7 @@ NAMES = {
     "sparse-approximate": "sparse vector at (epsilon, delta): noise as printed and as accounted",
 }
 SIZES = options_of(
-    "gibbs_dp.experiments.holdout_result:Sizes",
+    "gibbs_dp.papers.reusable_holdout.result:Sizes",
     n="rows of each set (default: the experiment's)",
     d="attributes (default: the experiment's)",
     repetitions="independent repetitions (default: the experiment's)",
@@ -45,9 +45,9 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
 
     from gibbs_dp import io
-    from gibbs_dp.experiments import holdout as program
-    from gibbs_dp.experiments.holdout_result import Sizes
-    from gibbs_dp.experiments.tables import save_tables, table
+    from gibbs_dp.papers.reusable_holdout import run as program
+    from gibbs_dp.papers.reusable_holdout.result import Sizes
+    from gibbs_dp.papers.tables import save_tables, table
 
     sizes = Sizes(**given(parsed, SIZES), key=parsed.seed)
     found = program.run_holdout(name, sizes, is_shown=not parsed.quiet)
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> None:
     for note in found.notes:
         output.log(note, parsed.quiet)
     if folder is not None:
-        from gibbs_dp.experiments.holdout_plot import plot_holdout
+        from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
 
         tables = {f"holdout_{name}": found.rows}
         tables |= {f"holdout_{name}_{word}": rows for word, rows in found.more.items()}

@@ -20,12 +20,12 @@ FILES = {
 }
 
 CURVES = options_of(
-    "gibbs_dp.experiments.notions:compare_notions",
+    "gibbs_dp.papers.notions.notions:compare_notions",
     n="examples per dataset",
     gammas={"help": "inverse temperatures, increasing", "shown": "0.01 to 30", "metavar": "G"},
 )
 PICTURES = options_of(
-    "gibbs_dp.experiments.notions_curves_plot:plot_curves",
+    "gibbs_dp.papers.notions.plot:plot_curves",
     all_curves="draw all notions in the picture of --out, not only the main eight",
 )
 GROUPS = {"curves": CURVES, "output": (*PICTURES, *CHECK_OUTPUT)}
@@ -36,8 +36,8 @@ def run(arguments: Sequence[str]) -> int:
     parsed = parse("notions", SUMMARY, arguments, GROUPS)
     folder = output.prepare_folder(parsed.out)
 
-    from gibbs_dp.experiments import notions as program
-    from gibbs_dp.experiments.tables import save_tables, table
+    from gibbs_dp.papers.notions import notions as program
+    from gibbs_dp.papers.tables import save_tables, table
 
     begin()
     found = program.compare_notions(say=output.logger(parsed.quiet), **given(parsed, CURVES))
@@ -52,8 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     for line in found.failures:
         output.log(f"FAILS: {line}")
     if folder is not None:
-        from gibbs_dp.experiments.notions_curves_plot import plot_curves
-        from gibbs_dp.experiments.notions_plot import plot_implications, plot_verdicts
+        from gibbs_dp.papers.notions.plot import plot_curves, plot_implications, plot_verdicts
 
         paths = save_tables({FILES[kind]: rows for kind, rows in parts.items()}, folder)
         figures = {

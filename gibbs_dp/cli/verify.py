@@ -24,9 +24,9 @@ def run(arguments: Sequence[str]) -> int:
     folder = start_session(parsed)
 
     from gibbs_dp import io
-    from gibbs_dp.experiments.tables import save_tables
-    from gibbs_dp.experiments.verify import verdict, verify
-    from gibbs_dp.experiments.verify_check import table
+    from gibbs_dp.papers.tables import save_tables
+    from gibbs_dp.papers.verify.check import table
+    from gibbs_dp.papers.verify.verify import verdict, verify
 
     checks = verify(sampled=not parsed.exact_only, say=output.logger(parsed.quiet))
     rows = [check._asdict() for check in checks]

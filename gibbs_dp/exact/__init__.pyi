@@ -2,9 +2,6 @@ from . import attacks as attacks
 from . import channels as channels
 from . import closed_form as closed_form
 from . import composition as composition
-from . import counterexamples as counterexamples
-from . import dependent as dependent
-from . import identities as identities
 from .attacker import Attacker as Attacker
 from .finite_channel import FiniteChannel as FiniteChannel
 from .finite_problem import FiniteProblem as FiniteProblem
@@ -16,6 +13,5 @@ from .laplace_pairs import laplace_attacker as laplace_attacker
 from .laplace_pairs import private_mean_attacker as private_mean_attacker
 from .membership import Membership as Membership
 from .problem import TypeProblem as TypeProblem
-from .record import Record as Record
 from .supersample import SupersampleInformation as SupersampleInformation
 from .types import ordered_datasets as ordered_datasets

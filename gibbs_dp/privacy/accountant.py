@@ -136,9 +136,9 @@ class Accountant:
     def bayesian(self) -> float:
         """Bayesian DP ``epsilon`` under the declared law of rows, against all adversaries.
 
-        From pure DP (`gibbs_dp.adaptive.bdp_epsilon`), which is the only notion here that has a
-        counterpart for dependent rows: every other figure compares datasets that differ in one
-        row, however rows depend on each other.
+        From pure DP (`gibbs_dp.papers.bayesian_dp.bdp_epsilon`), which is the only notion here that
+        has a counterpart for dependent rows: every other figure compares datasets that differ in
+        one row, however rows depend on each other.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Accountant:
         if self.rows is None:
             raise ValueError(
                 "rows: no law of dependent rows was declared; give account(rows=...), such as a "
-                "gibbs_dp.adaptive.MarkovChain."
+                "gibbs_dp.papers.bayesian_dp.MarkovChain."
             )
         return bayesian_epsilon(self.rows, self.constants.n, self.pure())
 
@@ -227,11 +227,11 @@ def account(
     num_draws
         Independent exact draws that are released together.
     rows
-        Law of examples that depend on each other, such as a `gibbs_dp.adaptive.MarkovChain` of
-        length ``n``, a `gibbs_dp.adaptive.BayesianNetwork` or a
-        `gibbs_dp.adaptive.MarkovNetwork`; then `Accountant.bayesian` tells what all draws together
-        say about one row to an adversary who knows any others. Without it nothing is claimed about
-        examples that depend on each other but DP itself.
+        Law of examples that depend on each other, such as a ``MarkovChain`` of length ``n``, a
+        ``BayesianNetwork`` or a ``MarkovNetwork`` of `gibbs_dp.papers.bayesian_dp`; then
+        `Accountant.bayesian` tells what all draws together say about one row to an adversary who
+        knows any others. Without it nothing is claimed about examples that depend on each other
+        but DP itself.
 
     Returns
     -------

@@ -180,7 +180,7 @@ def calibrate_gamma(
     if target.bayesian_epsilon is not None and rows is None:
         raise ValueError(
             "rows: a target bayesian_epsilon is for a declared law of dependent rows; give one, "
-            "such as a gibbs_dp.adaptive.MarkovChain, or ask for pure_epsilon."
+            "such as a gibbs_dp.papers.bayesian_dp.MarkovChain, or ask for pure_epsilon."
         )
     delta = 0.0 if target.delta is None else target.delta
     trial = at(1.0)

@@ -36,9 +36,8 @@ NO_PURE = (
 class DependentRows(Protocol):
     """A law of rows, as far as a guarantee needs it.
 
-    `gibbs_dp.adaptive.MarkovChain`, `gibbs_dp.adaptive.BayesianNetwork` and
-    `gibbs_dp.adaptive.MarkovNetwork` are, and what `gibbs_dp.adaptive.thresholdout_promise` takes
-    as rows.
+    ``MarkovChain``, ``BayesianNetwork`` and ``MarkovNetwork`` of `gibbs_dp.papers.bayesian_dp` are,
+    and what `gibbs_dp.holdout.thresholdout_promise` takes as rows.
     """
 
     def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
@@ -52,13 +51,13 @@ def check_rows(rows: Any, n: int, adjacency: Adjacency) -> None:
     >>> check_rows(3.0, 10, "replace-one")
     Traceback (most recent call last):
     ...
-    ValueError: rows: give a law of the rows, such as gibbs_dp.adaptive.MarkovChain, got 3.0.
+    ValueError: rows: give a law of the rows, such as papers.bayesian_dp.MarkovChain, got 3.0.
     """
     if rows is None:
         return
     if isinstance(rows, type) or not isinstance(rows, DependentRows):
         raise ValueError(
-            "rows: give a law of the rows, such as gibbs_dp.adaptive.MarkovChain, got "
+            "rows: give a law of the rows, such as papers.bayesian_dp.MarkovChain, got "
             f"{checks.shown(rows)}."
         )
     if adjacency != "replace-one":

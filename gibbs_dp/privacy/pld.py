@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._extras import require
-from gibbs_dp.exact.problem import TypeProblem
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.information.divergences import batched
@@ -22,6 +21,15 @@ INTERVAL = 1e-4
 # Log-density below its maximum at which the tails are cut; their mass counts as a sure breach.
 TAIL = 60.0
 NUM_CELLS = 40_000
+
+
+@runtime_checkable
+class HasNeighbours(Protocol):
+    """A problem that lists its pairs of neighbouring datasets."""
+
+    def neighbours(self, gamma: float, n: int, *, adjacency: Adjacency) -> Iterable[Any]:
+        """Pairs with ``log_p`` and ``log_q``; ``other`` is None where only one order is given."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -102,14 +110,14 @@ def location_family_pld(log_density: LogDensity, *, shift: float) -> PrivacyLoss
 
 
 def enumerated_pld(
-    problem: TypeProblem, *, gamma: float, n: int, adjacency: Adjacency
+    problem: HasNeighbours, *, gamma: float, n: int, adjacency: Adjacency
 ) -> PrivacyLoss:
     """Distribution for a finite problem, whose neighbours can all be listed.
 
     Parameters
     ----------
     problem
-        Of `gibbs_dp.exact`.
+        Such as `gibbs_dp.exact.FiniteProblem`.
     gamma, n
         Inverse temperature and dataset size.
     adjacency

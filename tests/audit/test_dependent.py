@@ -8,7 +8,8 @@ import pytest
 from problems import QUICK, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.exact import channels, closed_form, dependent
+from gibbs_dp.exact import channels, closed_form
+from gibbs_dp.papers.on_average_kl import dependent
 
 N, RHO, GAMMA = 10, 0.8, 0.1
 

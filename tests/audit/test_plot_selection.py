@@ -5,12 +5,10 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.exact.closed_form import private_mean_on_average_kl
-from gibbs_dp.experiments.capacity import PANELS, Capacity
-from gibbs_dp.experiments.capacity_plot import plot_posteriors
-from gibbs_dp.experiments.double_descent import DoubleDescent
-from gibbs_dp.experiments.double_descent_plot import plot_double_descent
-from gibbs_dp.experiments.figure2 import Figure2, Panel
-from gibbs_dp.experiments.figure2_reference import Reference
+from gibbs_dp.papers.capacity.figures import PANELS, Capacity
+from gibbs_dp.papers.capacity.plot import plot_posteriors
+from gibbs_dp.papers.on_average_kl.double_descent import DoubleDescent, plot_double_descent
+from gibbs_dp.papers.on_average_kl.figure2 import Figure2, Panel, Reference
 from gibbs_dp.plotting.marks import MEANINGS, SELECTED
 
 LABEL = MEANINGS[SELECTED]

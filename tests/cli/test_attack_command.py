@@ -9,8 +9,8 @@ from html_pages import seen
 
 import gibbs_dp as gdp
 from gibbs_dp.cli.main import main
-from gibbs_dp.experiments import attack as module
-from gibbs_dp.experiments.attack_result import AttackResult
+from gibbs_dp.papers.attack import attack as module
+from gibbs_dp.papers.attack.result import AttackResult
 from gibbs_dp.privacy import load_guarantee
 
 FEW = ("--num-trials", 600, "--num-chains", 3, "--num-samples", 4, "--num-warmup", 16)

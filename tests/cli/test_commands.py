@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.experiments import figure2
+from gibbs_dp.papers.on_average_kl import figure2
 
 
 def test_version_and_help(run, capsys):

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.experiments import double_descent as experiment
+from gibbs_dp.papers.on_average_kl import double_descent as experiment
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from gibbs_dp.problems.registry import PROBLEMS
 FUNCTIONS = (
     *("gibbs_dp:audit", "gibbs_dp:sample", "gibbs_dp:calibrate", "gibbs_dp:release"),
     *("gibbs_dp:Store", "gibbs_dp:Ledger.create", "gibbs_dp.privacy:calibrate_chain"),
-    *("gibbs_dp.privacy:read_table", "gibbs_dp.experiments.figure2:figure2"),
-    "gibbs_dp.experiments.capacity:run_capacity",
-    "gibbs_dp.experiments.double_descent:double_descent",
-    "gibbs_dp.experiments.holdout_result:Sizes",
+    *("gibbs_dp.privacy:read_table", "gibbs_dp.papers.on_average_kl.figure2:figure2"),
+    "gibbs_dp.papers.capacity.figures:run_capacity",
+    "gibbs_dp.papers.on_average_kl.double_descent:double_descent",
+    "gibbs_dp.papers.reusable_holdout.result:Sizes",
     *(f"gibbs_dp.problems.{entry.module}:{entry.module}" for entry in PROBLEMS.values()),
     *sampler.SAMPLERS.values(),
 )

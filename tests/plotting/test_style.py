@@ -10,8 +10,8 @@ import pytest
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from gibbs_dp.experiments.notions import Notions
-from gibbs_dp.experiments.notions_curves_plot import FURTHER, STYLES, plot_curves
+from gibbs_dp.papers.notions.notions import Notions
+from gibbs_dp.papers.notions.plot import FURTHER, STYLES, plot_curves
 from gibbs_dp.plotting import BLACK, COLORS, one_panel, save, styled
 from gibbs_dp.plotting.axes import moved_apart
 

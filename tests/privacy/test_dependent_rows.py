@@ -10,9 +10,9 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.adaptive import (
+from gibbs_dp.holdout import DeclaredRows
+from gibbs_dp.papers.bayesian_dp import (
     BayesianNetwork,
-    DeclaredRows,
     MarkovChain,
     MarkovNetwork,
     exact_bdp_leakage,
@@ -104,7 +104,7 @@ def test_several_draws_are_one_release_of_their_sum():
     one = posterior_table(5, gamma, points=5)
     pair = (one[..., :, None] * one[..., None, :]).reshape(*one.shape[:-1], -1)
     found = account(POSTERIOR, gamma=gamma, n=5, num_draws=2, rows=rows, **GIVEN)
-    assert found.bayesian() == gdp.adaptive.bdp_epsilon(2 * 4 * gamma, rows)
+    assert found.bayesian() == gdp.papers.bayesian_dp.bdp_epsilon(2 * 4 * gamma, rows)
     assert exact_bdp_leakage(pair, rows.joint()) <= found.bayesian() * (1 + 1e-5)
 
 
@@ -175,7 +175,10 @@ def test_without_pure_dp_there_is_none_and_the_reason():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rows": 3.0}, "rows: give a law of the rows, such as gibbs_dp.adaptive.MarkovChain"),
+        (
+            {"rows": 3.0},
+            "rows: give a law of the rows, such as papers.bayesian_dp.MarkovChain",
+        ),
         ({"rows": MarkovChain}, "got the class MarkovChain"),
         ({"n": 6}, "rows: the chain has 5 rows and the dataset 6"),
         ({"n": 6, "rows": collider()}, "rows: the network has 4 rows and the dataset 6"),

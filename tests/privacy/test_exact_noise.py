@@ -14,7 +14,8 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp import adaptive, capacity
+from gibbs_dp import holdout
+from gibbs_dp.papers import capacity
 from gibbs_dp.privacy import exact_samplers as exact
 from gibbs_dp.privacy import noise
 from gibbs_dp.privacy.noise import FINENESS, SeededNoise
@@ -293,10 +294,10 @@ def test_privacy_loss_of_sums_by_exact_chances(epsilon):
 @pytest.mark.parametrize(
     "mechanism",
     [
-        adaptive.LaplaceMechanism(1.0, 0.1, adjacency="replace-one"),
-        adaptive.LaplaceMechanism(0.3, 0.7, adjacency="replace-one"),
-        adaptive.LaplaceMechanism(1e-9, 3.0, adjacency="add-remove"),
-        adaptive.LaplaceMechanism(1e-200, 1e-3, adjacency="add-remove"),
+        holdout.LaplaceMechanism(1.0, 0.1, adjacency="replace-one"),
+        holdout.LaplaceMechanism(0.3, 0.7, adjacency="replace-one"),
+        holdout.LaplaceMechanism(1e-9, 3.0, adjacency="add-remove"),
+        holdout.LaplaceMechanism(1e-200, 1e-3, adjacency="add-remove"),
     ],
 )
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e300, 5e-324])
@@ -387,7 +388,7 @@ def test_no_other_file_makes_noise_for_releases():
     """Random numbers in the rooms of releases: from `noise`, or of JAX's generator with a key."""
     forbidden = {"opendp", "secrets", "random"}
     wrong = []
-    for room in ("privacy", "adaptive", "sklearn", "capacity"):
+    for room in ("privacy", "holdout", "sklearn", "papers"):
         for path in (HOUSE / room).rglob("*.py"):
             tree = ast.parse(path.read_text())
             for node in ast.walk(tree):
@@ -406,11 +407,11 @@ def test_no_other_file_makes_noise_for_releases():
 @pytest.mark.parametrize(
     "release",
     [
-        lambda: adaptive.LaplaceMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
-        lambda: adaptive.GaussianMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
-        lambda: adaptive.ExponentialMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
-        lambda: adaptive.ReportNoisyMax(1, 1, adjacency="replace-one").release(np.zeros(3)),
-        lambda: adaptive.Sparse(1.0, 1, 1.0, adjacency="replace-one").start(0.0).is_above(0.0),
+        lambda: holdout.LaplaceMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: holdout.GaussianMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: holdout.ExponentialMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: holdout.ReportNoisyMax(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: holdout.Sparse(1.0, 1, 1.0, adjacency="replace-one").start(0.0).is_above(0.0),
         lambda: gdp.Thresholdout(np.zeros(4), np.ones(4), threshold=0.1, sigma=1.0, budget=1).query(
             lambda rows: rows
         ),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import gibbs_dp as gdp
-from gibbs_dp import adaptive
+from gibbs_dp import holdout
 from gibbs_dp.privacy import (
     account,
     as_replace_one,
@@ -113,7 +113,7 @@ RUNS = {
 @pytest.mark.parametrize("case", RUNS)
 def test_guarantees_of_mechanisms_are_checked_alike(case):
     with pytest.raises((ValueError, TypeError)):
-        adaptive.MechanismGuarantee(**({"adjacency": "replace-one"} | RUNS[case]))
+        holdout.MechanismGuarantee(**({"adjacency": "replace-one"} | RUNS[case]))
 
 
 @pytest.mark.parametrize("name", ["assumptions", "caveats"])
@@ -179,12 +179,12 @@ def test_what_the_library_makes_is_no_contradiction(adjacency):
         assert guarantee_from_dict(guarantee.to_dict()) == _without_curve(guarantee)
         assert as_replace_one(guarantee).adjacency == "replace-one"
     for epsilon in (1e-200, 1e-8, 0.5, 30.0, 500.0):
-        for kind in (adaptive.LaplaceMechanism, adaptive.ExponentialMechanism):
+        for kind in (holdout.LaplaceMechanism, holdout.ExponentialMechanism):
             kind(1.0, epsilon, adjacency=adjacency).guarantee  # noqa: B018
-        adaptive.sparse_pure(epsilon, 3, sensitivity=1.0, adjacency=adjacency).guarantee(1e-6)
+        holdout.sparse_pure(epsilon, 3, sensitivity=1.0, adjacency=adjacency).guarantee(1e-6)
     for sigma in (0.05, 1.0, 1e3, 1e9):
         for delta in (1e-15, 1e-6, 0.3):
-            adaptive.GaussianMechanism(1.0, sigma, adjacency=adjacency).guarantee(delta)
+            holdout.GaussianMechanism(1.0, sigma, adjacency=adjacency).guarantee(delta)
 
 
 def _without_curve(guarantee):

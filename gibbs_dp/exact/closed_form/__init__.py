@@ -1,12 +1,5 @@
 """Closed forms: Gaussian mean, linear regression, Beta-Bernoulli, Laplace mechanism."""
 
-from gibbs_dp.exact.closed_form.figure2b import Figure2b as Figure2b
-from gibbs_dp.exact.closed_form.figure2b import (
-    linear_regression_figure2b as linear_regression_figure2b,
-)
-from gibbs_dp.exact.closed_form.figure2b_exact import (
-    linear_regression_figure2b_exact as linear_regression_figure2b_exact,
-)
 from gibbs_dp.exact.closed_form.gaussian import ClosedForm as ClosedForm
 from gibbs_dp.exact.closed_form.gaussian import beta_bernoulli as beta_bernoulli
 from gibbs_dp.exact.closed_form.gaussian import beta_kl as beta_kl

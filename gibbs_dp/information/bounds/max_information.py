@@ -117,7 +117,8 @@ def composed_max_information(
 
     The second bound must hold for every output of the first, with the dataset drawn from its law
     *given that output*; a bound for every law of the data (such as that of pure DP) will do. On
-    the dataset's own, unconditioned law it is not enough: see `gibbs_dp.exact.counterexamples`.
+    the dataset's own, unconditioned law it is not enough: see
+    `gibbs_dp.papers.on_average_kl.counterexamples`.
 
     Returns
     -------

@@ -91,7 +91,7 @@ def composed_on_average_kl(first: float, *, second_given_first: float) -> float:
     second_given_first
         ``eps_2 >= E_{Z,z'} E_{theta ~ A(Z)} KL(B(Z, theta) || B(Z^(1), theta))``, with ``theta``
         drawn from ``A`` *on the same dataset*. A bound for every fixed ``theta`` on average over
-        ``Z`` is not enough; see `gibbs_dp.exact.counterexamples`.
+        ``Z`` is not enough; see `gibbs_dp.papers.on_average_kl.counterexamples`.
 
     Returns
     -------

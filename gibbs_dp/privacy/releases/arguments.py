@@ -57,7 +57,7 @@ def check_kernel(kernel: Any, is_exact: bool) -> None:
     if isinstance(kernel, Grid):
         raise ValueError(
             "kernel: a Grid draws lattice points, which are not draws of this posterior; release "
-            "from a finite class with gibbs_dp.adaptive.ExponentialMechanism."
+            "from a finite class with gibbs_dp.holdout.ExponentialMechanism."
         )
     sampler = as_sampler(kernel, argument="kernel")
     if sampler.traits.is_path:

@@ -1,1 +1,0 @@
-"""Small programs over the rest of the library."""

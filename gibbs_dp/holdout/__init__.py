@@ -1,0 +1,10 @@
+"""One holdout, many questions: Thresholdout, sparse vector, the Ladder, plans, mechanisms.
+
+Privacy figures are in nats and name their adjacency; releases take their noise from
+`gibbs_dp.privacy.noise`.
+"""
+
+import lazy_loader
+
+# What is here is imported when it is used; its names and their types are in __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

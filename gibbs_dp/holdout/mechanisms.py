@@ -1,0 +1,255 @@
+"""Mechanisms that add noise to numbers or choose among them, with their guarantees attached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from gibbs_dp.holdout.state import MechanismGuarantee, PureMechanism, declared
+from gibbs_dp.information import checks
+from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.privacy.inverse import epsilon_at, gdp_at
+from gibbs_dp.privacy.noise import (
+    argmax_release,
+    exponential_release,
+    gaussian_release,
+    laplace_release,
+)
+from gibbs_dp.privacy.routes import GaussianDP
+
+
+@dataclass(frozen=True)
+class LaplaceMechanism(PureMechanism):
+    """Add ``Lap(sensitivity / epsilon)`` to every number of a vector (Dwork et al. 2006).
+
+    Parameters
+    ----------
+    sensitivity
+        Largest L1 move of the vector between neighbours.
+    epsilon
+        Pure DP, nats.
+    adjacency
+        Neighbours that the sensitivity is for; there is no default.
+
+    Examples
+    --------
+    >>> mechanism = LaplaceMechanism(1.0, 0.5, adjacency="replace-one")
+    >>> mechanism.scale, mechanism.guarantee.epsilon
+    (2.0, 0.5)
+    """
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the numbers."""
+        return self.sensitivity / self.epsilon
+
+    @property
+    def guarantee(self) -> MechanismGuarantee:
+        """``epsilon``-DP, and ``epsilon^2/2``-zCDP from it."""
+        return self._promise(zcdp=self.epsilon**2 / 2)
+
+    def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
+        return values + self.scale * jax.random.laplace(key, values.shape, values.dtype)
+
+    def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
+        """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
+        return laplace_release(values, self.scale)
+
+
+@dataclass(frozen=True)
+class GaussianMechanism:
+    """Add ``N(0, sigma^2)`` to every number of a vector: ``mu = sensitivity/sigma`` Gaussian DP.
+
+    Parameters
+    ----------
+    sensitivity
+        Largest L2 move of the vector between neighbours.
+    sigma
+        Standard deviation of the noise.
+    adjacency
+        Neighbours that the sensitivity is for; there is no default.
+
+    Examples
+    --------
+    >>> mechanism = GaussianMechanism(1.0, 2.0, adjacency="replace-one")
+    >>> mechanism.mu, round(mechanism.delta(1.0), 6)  # Balle & Wang 2018, exact
+    (0.5, 0.00683)
+    """
+
+    sensitivity: float
+    sigma: float
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        checks.positive("sensitivity", self.sensitivity)
+        checks.positive("sigma", self.sigma)
+        checks.adjacency(self.adjacency)
+
+    @property
+    def mu(self) -> float:
+        """Gaussian DP (Dong, Roth & Su 2022)."""
+        return self.sensitivity / self.sigma
+
+    def delta(self, epsilon: float) -> float:
+        """Exact ``delta`` of ``(epsilon, delta)``-DP."""
+        return delta_from_gdp(self.mu, epsilon)
+
+    def guarantee(self, delta: float) -> MechanismGuarantee:
+        """Exact ``(epsilon, delta)``-DP at a ``delta`` in ``(0, 1)``, with ``mu`` and zCDP.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is not in ``(0, 1)``: noise of this kind has no pure DP.
+        """
+        checks.unit_interval("delta", delta, open_left=True)
+        return MechanismGuarantee(
+            self.adjacency,
+            epsilon_at(GaussianDP(self.mu), delta, 1),
+            delta,
+            zcdp=zcdp_from_gdp(self.mu),
+            gdp=self.mu,
+            assumption=declared(self.sensitivity),
+        )
+
+    def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
+        return values + self.sigma * jax.random.normal(key, values.shape, values.dtype)
+
+    def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
+        """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
+        return gaussian_release(values, self.sigma)
+
+
+def gaussian_for(
+    epsilon: float, delta: float, *, sensitivity: float, adjacency: Adjacency
+) -> GaussianMechanism:
+    """Find the least noise that is ``(epsilon, delta)``-DP.
+
+    Examples
+    --------
+    >>> found = gaussian_for(1.0, 1e-5, sensitivity=1.0, adjacency="replace-one")
+    >>> round(found.sigma, 4)
+    3.7306
+    """
+    checks.positive("epsilon", epsilon)
+    checks.unit_interval("delta", delta, open_left=True)
+    mu = gdp_at(epsilon, delta) * (1 - 1e-10)
+    return GaussianMechanism(sensitivity, sensitivity / mu, adjacency)
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(PureMechanism):
+    """Draw an index ``∝ exp(epsilon u / (2 sensitivity))`` (McSherry & Talwar 2007).
+
+    A Gibbs posterior is its continuous form.
+
+    Parameters
+    ----------
+    sensitivity
+        Largest move of any one utility between neighbours.
+    epsilon
+        Pure DP, nats; the log ratio has range ``epsilon``, so ``epsilon^2/8``-zCDP too.
+    adjacency
+        Neighbours that the sensitivity is for; there is no default.
+
+    Examples
+    --------
+    >>> mechanism = ExponentialMechanism(1.0, 2.0, adjacency="replace-one")
+    >>> mechanism.probabilities(np.array([0.0, 1.0])).round(6)
+    array([0.268941, 0.731059])
+    """
+
+    @property
+    def temperature(self) -> float:
+        """``2 sensitivity / epsilon``, in the unit of the utilities."""
+        return 2 * self.sensitivity / self.epsilon
+
+    @property
+    def guarantee(self) -> MechanismGuarantee:
+        """``epsilon``-DP, and ``epsilon^2/8``-zCDP (Cesar & Rogers 2021)."""
+        return self._promise(zcdp=self.epsilon**2 / 8)
+
+    def probabilities(
+        self, utilities: Float[np.ndarray, " choices"]
+    ) -> Float[np.ndarray, " choices"]:
+        """Law of the index."""
+        weights = np.exp((utilities - utilities.max()) / self.temperature)
+        return np.asarray(weights / weights.sum())
+
+    def simulate(self, key: PRNGKeyArray, utilities: Float[Array, " choices"]) -> Int[Array, ""]:
+        """Draw an index with JAX's generator, for vmapped simulation only."""
+        return jax.random.categorical(key, utilities / self.temperature)
+
+    def release(self, utilities: Float[np.ndarray, " choices"]) -> int:
+        """Draw an index with secret random bits, from this law exactly."""
+        return exponential_release(utilities, self.temperature)
+
+
+@dataclass(frozen=True)
+class ReportNoisyMax(PureMechanism):
+    """Index of the largest value after Laplace noise; the values stay secret (Dwork & Roth 2014).
+
+    Noise of scale ``sensitivity/epsilon`` where a neighbour moves all values in one direction, as
+    adding a row moves counts; twice that in general, and so for counts under replace-one.
+
+    Parameters
+    ----------
+    sensitivity
+        Largest move of any one value between neighbours.
+    epsilon
+        Pure DP, nats.
+    adjacency
+        Neighbours that the sensitivity is for; there is no default.
+    is_monotone
+        Whether all values move in one direction (declared); refused under replace-one, where
+        exchanging a row adds one and removes one.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive, and for ``is_monotone`` under replace-one.
+
+    Examples
+    --------
+    >>> ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True).scale
+    1.0
+    >>> ReportNoisyMax(1.0, 1.0, adjacency="replace-one").scale
+    2.0
+    """
+
+    is_monotone: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.is_monotone and self.adjacency == "replace-one":
+            raise ValueError(
+                "is_monotone: exchanging a row moves values both ways, so the smaller noise of "
+                "monotone values is not private under replace-one; use 'add-remove' or leave it "
+                "out."
+            )
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise, in the unit of the values."""
+        return (1 if self.is_monotone else 2) * self.sensitivity / self.epsilon
+
+    @property
+    def guarantee(self) -> MechanismGuarantee:
+        """``epsilon``-DP of the index alone."""
+        kind = ", monotone (declared)" if self.is_monotone else ""
+        return self._promise(zcdp=self.epsilon**2 / 2, more=kind)
+
+    def simulate(self, key: PRNGKeyArray, values: Float[Array, " choices"]) -> Int[Array, ""]:
+        """Draw an index with JAX's generator, for vmapped simulation only."""
+        return jnp.argmax(values + self.scale * jax.random.laplace(key, values.shape, values.dtype))
+
+    def release(self, values: Float[np.ndarray, " choices"]) -> int:
+        """Draw an index with secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
+        return argmax_release(values, self.scale)

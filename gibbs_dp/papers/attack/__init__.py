@@ -1,0 +1,1 @@
+"""Attacks that are run on posteriors, beside what was computed."""

@@ -1,0 +1,233 @@
+"""What attacks reached, beside what was computed: tables, a picture, a page."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from gibbs_dp import io
+from gibbs_dp.auditing.explain import CAUTIONS
+from gibbs_dp.auditing.shown import with_error
+from gibbs_dp.io import html, page
+from gibbs_dp.io.html import Heading
+from gibbs_dp.io.page import Page
+from gibbs_dp.papers.tables import Row
+
+if TYPE_CHECKING:
+    from gibbs_dp.plotting import Picture
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """Attacks over gamma.
+
+    Parameters
+    ----------
+    table
+        A row for every gamma and attacker.
+    settings
+        What was asked for.
+    warnings
+        Where the numbers cannot be trusted, or refute what was declared.
+    """
+
+    table: tuple[Row, ...]
+    settings: dict[str, Any]
+    warnings: tuple[str, ...]
+
+    def rows(self) -> list[Row]:
+        """One dict per gamma and attacker.
+
+        Measured: ``advantage``, ``success_rate``, ``auc`` and ``tpr_1pct`` (at a false positive
+        rate of 1%; NaN for too few trials), with standard errors over trials in ``_se``. Computed
+        for the best attacker: ``on_average_tv``, ``attack_auc`` and ``attack_tpr_1pct``. ``z``:
+        advantage minus ``on_average_tv`` in standard errors. Where a worst-case epsilon is known,
+        what it allows: ``dp_advantage`` and ``dp_tpr_1pct``.
+        """
+        return [dict(row) for row in self.table]
+
+    def to_json_rows(self) -> list[str]:
+        """One JSON object per row; infinite is the string ``"inf"``, absent stays absent."""
+        return [json.dumps(io.json_row(row)) for row in self.table]
+
+    def summary(self) -> str:
+        """Return the numbers as a table, then warnings and notes."""
+        text = pd.DataFrame(cells(self.table)).to_string(index=False)
+        told = [f"WARNING  {w}" for w in self.warnings] + [f"note  {note}" for note in NOTES]
+        return "\n".join([text, *told])
+
+    def plot(self, title: str | None = None) -> Picture:
+        """Draw advantages and true positive rates over gamma, measured beside computed.
+
+        Parameters
+        ----------
+        title
+            Of the whole picture.
+
+        Returns
+        -------
+        Picture
+            Two panels, with 95% intervals over trials; points of one gamma are moved sideways.
+        """
+        from gibbs_dp.papers.attack.plot import plot_attack
+
+        return plot_attack(self.table, title)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        about: Iterable[str] = (),
+    ) -> None:
+        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what was attacked, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so.
+        OSError
+            If the folder cannot be written.
+        """
+        attack_page(self.table, self.settings, self.warnings, title, about).save(path)
+
+
+NOTES = (
+    "advantage is true minus false positive rate; on_average_tv is what the best attacker reaches "
+    "on average over datasets and examples, and z the difference in standard errors.",
+    "attackers know the other examples and one draw; several draws tell more.",
+    "an attack that fails is no guarantee, and on-average numbers are none for any one person.",
+)
+
+
+def cells(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Return rows as texts, under the titles that people read.
+
+    Parameters
+    ----------
+    rows
+        Of a result.
+
+    Returns
+    -------
+    list of dict
+        One text a column.
+    """
+    return [
+        {
+            "gamma": f"{row['gamma']:g}",
+            "attacker": row["attacker"],
+            "advantage": with_error(row["advantage"], row["advantage_se"]),
+            "computed": with_error(row["on_average_tv"], row["on_average_tv_se"]),
+            "z": f"{row['z']:+.1f}",
+            "right": with_error(row["success_rate"], row["success_rate_se"]),
+            "AUC": with_error(row["auc"], row["auc_se"]),
+            "TPR at 1%": _or_dash(row["tpr_1pct"], row["tpr_1pct_se"]),
+            "DP allows": f"{row['dp_advantage']:.4g}" if "dp_advantage" in row else "-",
+        }
+        for row in rows
+    ]
+
+
+def _or_dash(value: float, se: float) -> str:
+    return with_error(value, se) if value == value else "-"
+
+
+TITLE = "Attacks on a Gibbs posterior"
+CAPTION = (
+    "Left: advantage, true minus false positive rate. Right: true positive rate where one in a "
+    "hundred guesses against a dataset that was not trained on is wrong. 95% intervals over trials."
+)
+
+
+def attack_page(
+    rows: Sequence[Row],
+    settings: Mapping[str, Any],
+    warnings: Sequence[str],
+    title: str | None = None,
+    about: Iterable[str] = (),
+) -> Page:
+    """Say on a page what attacks reached.
+
+    Parameters
+    ----------
+    rows, settings, warnings
+        Of the result.
+    title
+        Its heading.
+    about
+        Sentences on what was attacked.
+
+    Returns
+    -------
+    Page
+        To be saved.
+    """
+    from gibbs_dp.papers.attack.plot import plot_attack
+    from gibbs_dp.plotting import inline_svg
+
+    told = cells(rows)
+    headings = [Heading(name, is_text=name == "attacker") for name in told[0]]
+    asked = dict(settings)
+    versions = asked.pop("versions", None) or dict(page.installed())
+    picture = inline_svg(
+        plot_attack(rows), "Advantage and true positive rate over gamma", "attack-"
+    )
+    return Page(
+        title or TITLE,
+        f"n={asked['n']}, {asked['num_trials']:,} trials a gamma",
+        verdict(rows, len(warnings)),
+        (
+            page.warned(warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
+            page.section("What was attacked", page.bullets(about)),
+            page.section("Results", html.table(headings, [list(row.values()) for row in told])),
+            page.section("Picture", page.pictures([(picture, CAPTION)])),
+            page.section("What the numbers mean", page.bullets(NOTES)),
+            page.settings(asked.items(), versions.items()),
+        ),
+        is_warned=bool(warnings),
+    )
+
+
+def verdict(rows: Sequence[Row], num_warnings: int = 0) -> str:
+    """Say in one sentence how often the most successful attacker was right.
+
+    Parameters
+    ----------
+    rows
+        Of a result.
+    num_warnings
+        Of the result.
+
+    Returns
+    -------
+    str
+        At the largest gamma.
+
+    Examples
+    --------
+    >>> verdict([{"gamma": 1.0, "attacker": "loss", "success_rate": 0.53, "on_average_tv": 0.08}])
+    'At gamma = 1 the best attacker that was run (loss) guessed right in 53.0% of the trials; the \
+best possible is 54.0% on average.'
+    """
+    last = [row for row in rows if row["gamma"] == max(r["gamma"] for r in rows)]
+    best = max(last, key=lambda row: row["success_rate"])
+    mark = "" if not num_warnings else f" ({html.counted(num_warnings, 'warning')} below)"
+    return (
+        f"At gamma = {best['gamma']:g} the best attacker that was run ({best['attacker']}) guessed "
+        f"right in {best['success_rate']:.1%} of the trials; the best possible is "
+        f"{0.5 + 0.5 * best['on_average_tv']:.1%} on average{mark}."
+    )

@@ -1,0 +1,258 @@
+"""Rows that form a Markov chain on a few states: stationary law, gap, and the laws of each row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from gibbs_dp.holdout.rows import ReversibleChainRows
+from gibbs_dp.information import checks
+from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltProfile, quilt_profile
+from gibbs_dp.papers.bayesian_dp.row_law import ChainLaw, NodeSet
+from gibbs_dp.papers.on_average_kl.dependent import markov_chain_probs
+
+# Detailed balance and stationarity hold to this.
+TOLERANCE = 1e-10
+# Length of a chain whose ends no quilt reaches.
+LONG = 10**15
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovChain(ChainLaw):
+    """The first ``length`` states of a homogeneous Markov chain, one a row.
+
+    Rows may hold more than their state, as long as what they add depends on the state alone.
+
+    Parameters
+    ----------
+    transition
+        ``P(next | state)``, ``[states, states]``, each row a law.
+    length
+        Number of rows ``n``.
+    start
+        Law of the first state; the stationary law by default.
+
+    Raises
+    ------
+    ValueError
+        If a row is not a law, shapes disagree, or the chain is not irreducible and aperiodic.
+
+    Examples
+    --------
+    >>> chain = MarkovChain([[0.9, 0.1], [0.3, 0.7]], 5)
+    >>> chain.stationary.round(6), chain.is_reversible, round(chain.absolute_gap, 6)
+    (array([0.75, 0.25]), True, 0.4)
+    """
+
+    transition: ArrayLike
+    length: int
+    start: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        checks.count("length", self.length)
+        table = np.asarray(self.transition, dtype=np.float64)
+        if table.ndim != 2 or table.shape[0] != table.shape[1]:
+            raise ValueError(
+                f"transition must have shape [states, states], got {list(table.shape)}; give one "
+                "row per state."
+            )
+        for row in table:
+            checks.law("transition: each row", row)
+        _require_primitive(table)
+        if self.start is not None and checks.law("start", self.start).size != table.shape[0]:
+            raise ValueError(
+                f"start must have {table.shape[0]} entries, one per state, got "
+                f"{np.size(self.start)}."
+            )
+
+    @cached_property
+    def matrix(self) -> Float[np.ndarray, "states states"]:
+        """Transition matrix, rows renormalized in their last digits."""
+        table = np.asarray(self.transition, dtype=np.float64)
+        return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+    @property
+    def num_states(self) -> int:
+        """Number of states."""
+        return int(self.matrix.shape[0])
+
+    @cached_property
+    def stationary(self) -> Float[np.ndarray, " states"]:
+        """The law that a step leaves unchanged."""
+        size = self.num_states
+        equations = np.vstack([self.matrix.T - np.eye(size), np.ones((1, size))])
+        right = np.append(np.zeros(size), 1.0)
+        found = np.clip(np.linalg.lstsq(equations, right, rcond=None)[0], 0.0, None)
+        return np.asarray(found / found.sum())
+
+    @cached_property
+    def start_law(self) -> Float[np.ndarray, " states"]:
+        """Law of the first row."""
+        return self.stationary if self.start is None else checks.law("start", self.start)
+
+    @cached_property
+    def is_stationary(self) -> bool:
+        """Whether every row has the stationary law."""
+        return bool(np.allclose(self.start_law, self.stationary, rtol=0, atol=TOLERANCE))
+
+    @cached_property
+    def is_reversible(self) -> bool:
+        """Whether ``pi(x) P(x, y) = pi(y) P(y, x)``."""
+        flow = self.stationary[:, None] * self.matrix
+        return bool(np.allclose(flow, flow.T, rtol=0, atol=TOLERANCE))
+
+    @cached_property
+    def absolute_gap(self) -> float:
+        """``1 - max(|lambda_2|, |lambda_min|)``, of a reversible chain.
+
+        Raises
+        ------
+        ValueError
+            If the chain is not reversible.
+        """
+        if not self.is_reversible:
+            raise ValueError(
+                "transition: it is not reversible, and the spectral forms are proved for "
+                "reversible chains; use the exact form."
+            )
+        root = np.sqrt(self.stationary)
+        symmetric = root[:, None] * self.matrix / root
+        values = np.sort(np.abs(np.linalg.eigvalsh((symmetric + symmetric.T) / 2)))
+        return float(1 - (values[-2] if values.size > 1 else 0.0))
+
+    def marginal(self, row: int) -> Float[np.ndarray, " states"]:
+        """Law of a row, counted from 0.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row.
+        """
+        if not 0 <= row < self.length:
+            raise ValueError(f"row must lie in 0..{self.length - 1}, got {row}.")
+        if self.is_stationary:
+            return self.stationary
+        return np.asarray(self.start_law @ np.linalg.matrix_power(self.matrix, row))
+
+    def blanket(self, row: int) -> NodeSet:
+        """Markov blanket: the rows next to it."""
+        self.marginal(row)
+        return frozenset({row - 1, row + 1} & set(range(self.length)))
+
+    def quilts(self, row: int) -> dict[NodeSet, NodeSet]:
+        """Every Markov quilt of a row and its nearby set, the trivial one (empty quilt) first.
+
+        ``{row - a, row + b}``, or one of the two, and as nearby all that is not beyond them.
+        """
+        self.marginal(row)
+        found = {}
+        for low in (None, *range(row - 1, -1, -1)):
+            for high in (None, *range(row + 1, self.length)):
+                first = 0 if low is None else low + 1
+                last = self.length if high is None else high
+                quilt = frozenset(v for v in (low, high) if v is not None)
+                found[quilt] = frozenset(range(first, last)) - {row}
+        return found
+
+    def joint(self) -> Float[np.ndarray, ...]:
+        """Law of all rows, an axis each: small chains only.
+
+        Raises
+        ------
+        ValueError
+            If there are too many datasets.
+        """
+        probs = markov_chain_probs(self.start_law, self.matrix, self.length)
+        return probs.reshape((self.num_states,) * self.length)
+
+    @cached_property
+    def _quilt_profile(self) -> QuiltProfile:
+        return quilt_profile(self)
+
+    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
+        """Bayesian DP, on these ``n`` rows, of a ``dp_epsilon``-DP (replace-one) mechanism.
+
+        As `gibbs_dp.papers.bayesian_dp.bdp_epsilon`, by Lemma 4. For ``rows=`` of
+        `gibbs_dp.privacy.account`.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is not the number of these rows.
+        """
+        if n != self.length:
+            raise ValueError(
+                f"rows: the chain has {self.length} rows and the dataset {n}; give one of the "
+                "dataset's length."
+            )
+        return self._quilt_profile.bdp_epsilon(dp_epsilon)
+
+
+def chain_rows(chain: MarkovChain, *, reach: int = REACH) -> ReversibleChainRows:
+    """Declare that rows form this chain, at every length: its gap, and Lemma 4.
+
+    Parameters
+    ----------
+    chain
+        Stationary and reversible; its own length does not matter.
+    reach
+        As in `bdp_epsilon`.
+
+    Returns
+    -------
+    ReversibleChainRows
+        For ``rows=`` of promises and plans.
+
+    Raises
+    ------
+    ValueError
+        If it is not stationary or not reversible.
+
+    Examples
+    --------
+    >>> rows = chain_rows(MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100))
+    >>> round(rows.variance_inflation, 6), round(rows.bdp_epsilon(100, 0.01), 6)
+    (2.333333, 0.132938)
+    """
+    if not chain.is_stationary:
+        raise ValueError("chain: it does not start from its stationary law; leave start out.")
+
+    @cache
+    def profile(n: int) -> QuiltProfile:
+        return quilt_profile(MarkovChain(chain.transition, n), reach=reach)
+
+    short = 4 * (reach + chain.num_states**2)
+
+    def bdp_epsilon(n: int, dp_epsilon: float) -> float:
+        if n <= short:
+            return profile(n).bdp_epsilon(dp_epsilon)
+        # Beyond, rows in a much longer chain have the same quilts, but for those of about n rows.
+        return min(profile(LONG).bdp_epsilon(dp_epsilon), n * dp_epsilon)
+
+    return ReversibleChainRows(chain.absolute_gap, bdp_epsilon)
+
+
+def _require_primitive(table: Float[np.ndarray, "states states"]) -> None:
+    """Refuse chains that are reducible or periodic."""
+    size = table.shape[0]
+    step = (table > 0).astype(np.int64)
+    reach = np.linalg.matrix_power(np.eye(size, dtype=np.int64) + step > 0, max(1, size - 1))
+    if not np.all(reach):
+        raise ValueError(
+            "transition: the chain is not irreducible (some state cannot be reached from some "
+            "other); model its parts separately."
+        )
+    power = step
+    # Wielandt: a primitive matrix is positive from the power (s - 1)^2 + 1 on.
+    for _ in range(math.ceil(math.log2((size - 1) ** 2 + 1)) + 1):
+        power = (power @ power > 0).astype(np.int64)
+    if not np.all(power):
+        raise ValueError(
+            "transition: the chain is periodic, so rows never forget when they were; make some "
+            "state able to stay, or model every other row."
+        )

@@ -1,0 +1,235 @@
+"""Laws of dependent rows: what the lemmas on Bayesian DP need, and tables over a few rows."""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gibbs_dp.exact.types import require_cells
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A table of nonnegative weights of the values of some rows.
+
+    Parameters
+    ----------
+    scope
+        Rows, in the order of the axes.
+    table
+        Weights, an axis a row.
+    """
+
+    scope: tuple[int, ...]
+    table: Float[np.ndarray, ...]
+
+    def given(self, known: Mapping[int, int]) -> Factor:
+        """Fix the values of some rows."""
+        index = tuple(known.get(v, slice(None)) for v in self.scope)
+        left = tuple(v for v in self.scope if v not in known)
+        return Factor(left, np.asarray(self.table[index]))
+
+    def spreads(self) -> Float[np.ndarray, " members"]:
+        r"""Projective diameter for each member, nats.
+
+        ``sup log [f(x, z) f(x', z') / (f(x', z) f(x, z'))]`` over pairs of values ``x, x'`` of the
+        member and ``z, z'`` of the others; infinite where a value excludes what another allows.
+        Multiplying a factor by weights of single members changes it not.
+        """
+        return np.array([_spread(np.moveaxis(self.table, k, 0)) for k in range(self.table.ndim)])
+
+
+def product(factors: Sequence[Factor], scope: Sequence[int]) -> Factor:
+    """Multiply factors and sum out what is not in ``scope``.
+
+    Raises
+    ------
+    ValueError
+        If a table over all their rows would be too large.
+    """
+    sizes = {v: size for f in factors for v, size in zip(f.scope, f.table.shape, strict=True)}
+    require_cells("cells of a table", int(np.prod([float(s) for s in sizes.values()])))
+    labels = {v: k for k, v in enumerate(sizes)}
+    operands: list[Any] = []
+    for factor in factors:
+        operands += [factor.table, [labels[v] for v in factor.scope]]
+    table = np.einsum(*operands, [labels[v] for v in scope], optimize=len(factors) > 2)
+    return Factor(tuple(scope), np.asarray(table))
+
+
+def absorbed(factors: Iterable[Factor]) -> list[Factor]:
+    """Multiply each factor into one that has all its rows, where there is one."""
+    kept: list[Factor] = []
+    having: dict[int, list[int]] = {}  # row -> which of the kept have it
+    for factor in sorted(factors, key=lambda f: -len(f.scope)):
+        near = having.get(factor.scope[0], ())
+        home = next((k for k in near if set(factor.scope) <= set(kept[k].scope)), None)
+        if home is None:
+            for v in factor.scope:
+                having.setdefault(v, []).append(len(kept))
+            kept.append(factor)
+        else:
+            parts = [Factor(f.scope, _rescaled(f.table)) for f in (kept[home], factor)]
+            kept[home] = product(parts, kept[home].scope)
+    return kept
+
+
+def eliminate(factors: Iterable[Factor], keep: Sequence[int]) -> Float[np.ndarray, ...]:
+    """Law of some rows under the product of factors, all others summed out.
+
+    Rows leave in the order of fewest neighbours. Weights are rescaled on the way, so that
+    thousands of rows neither overflow nor vanish.
+
+    Parameters
+    ----------
+    factors
+        Every row is in one at least.
+    keep
+        Rows, in the order of the result's axes.
+
+    Returns
+    -------
+    array
+        Sums to 1; an axis for each row kept.
+
+    Raises
+    ------
+    ValueError
+        If a table is too large on the way, or nothing has positive weight.
+
+    Examples
+    --------
+    >>> pair = np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> chain = [Factor((i, i + 1), pair) for i in range(2000)]
+    >>> eliminate(chain, [0, 2]).round(4)
+    array([[0.41, 0.09],
+           [0.09, 0.41]])
+    """
+    live = dict(enumerate(factors))
+    homes: dict[int, set[int]] = {}
+    for key, factor in live.items():
+        for v in factor.scope:
+            homes.setdefault(v, set()).add(key)
+
+    def around(v: int) -> set[int]:
+        return {u for key in homes[v] for u in live[key].scope}
+
+    queue = [(len(around(v)), v) for v in homes if v not in set(keep)]
+    heapq.heapify(queue)
+    fresh = len(live)
+    while queue:
+        degree, v = heapq.heappop(queue)
+        near = around(v)
+        if len(near) > degree:  # it has more neighbours by now
+            heapq.heappush(queue, (len(near), v))
+            continue
+        joined = product([live[key] for key in homes[v]], sorted(near - {v}))
+        for key in homes.pop(v):
+            for u in live.pop(key).scope:
+                if u != v:
+                    homes[u].discard(key)
+        live[fresh] = Factor(joined.scope, _rescaled(joined.table))
+        for u in joined.scope:
+            homes[u].add(fresh)
+        fresh += 1
+    table = product(list(live.values()), keep).table
+    return np.asarray(table / _total(table))
+
+
+def _spread(table: Float[np.ndarray, ...]) -> float:
+    flat = table.reshape(table.shape[0], -1)
+    allowed = flat > 0
+    if np.any(allowed.any(axis=0) != allowed.all(axis=0)):
+        return float("inf")
+    logs = np.log(flat[:, allowed.all(axis=0)])
+    if logs.size == 0:
+        return 0.0
+    return max(float(np.ptp(logs - logs[k], axis=1).max()) for k in range(logs.shape[0]))
+
+
+def _rescaled(table: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
+    _total(table)
+    return np.asarray(table / table.max())
+
+
+def _total(table: Float[np.ndarray, ...]) -> float:
+    total = float(table.sum())
+    if not (0 < total < np.inf):
+        raise ValueError(
+            "potentials: no dataset has a positive and finite weight; let some values be possible."
+        )
+    return total
+
+
+NodeSet = frozenset[int]
+
+
+class RowLaw(ABC):
+    """A law of ``length`` rows whose Markov quilts are known."""
+
+    if TYPE_CHECKING:  # a field of some, computed by others
+
+        @property
+        def length(self) -> int:
+            """Number of rows."""
+
+    @abstractmethod
+    def blanket(self, row: int) -> NodeSet:
+        """Markov blanket of a row."""
+
+    @abstractmethod
+    def quilts(self, row: int) -> dict[NodeSet, NodeSet]:
+        """Quilts of a row and their nearby sets, the trivial one (empty quilt) among them."""
+
+    @abstractmethod
+    def joint(self) -> Float[np.ndarray, ...]:
+        """Law of all rows, an axis each, by enumeration."""
+
+
+class FactorLaw(RowLaw):
+    """A product of tables over few rows each."""
+
+    @cached_property
+    @abstractmethod
+    def factors(self) -> list[Factor]:
+        """Tables whose product is the law, up to a constant; none inside another."""
+
+
+class ChainLaw(RowLaw):
+    """A homogeneous Markov chain on a few states."""
+
+    @property
+    @abstractmethod
+    def matrix(self) -> Float[np.ndarray, "states states"]:
+        """Transition matrix."""
+
+    @property
+    @abstractmethod
+    def num_states(self) -> int:
+        """Number of states."""
+
+    @property
+    @abstractmethod
+    def stationary(self) -> Float[np.ndarray, " states"]:
+        """The law that a step leaves unchanged."""
+
+    @property
+    @abstractmethod
+    def is_stationary(self) -> bool:
+        """Whether every row has the stationary law."""
+
+    @property
+    @abstractmethod
+    def absolute_gap(self) -> float:
+        """Absolute spectral gap, of a reversible chain."""
+
+    @abstractmethod
+    def marginal(self, row: int) -> Float[np.ndarray, " states"]:
+        """Law of a row."""

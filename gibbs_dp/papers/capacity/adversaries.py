@@ -1,0 +1,374 @@
+"""Classes of adversaries: what each may compute, and which theorems apply to it.
+
+A class is closed under post-processing by a map if its adversaries, applied after the map, still
+belong to it. `Adversary.before` finds the class that remains after a map, or says why none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Array, Float
+
+from gibbs_dp.information import checks
+
+
+@dataclass(frozen=True)
+class PolynomialMap:
+    """A post-processing whose outputs are polynomials of at most ``degree``; 1 is affine.
+
+    Examples
+    --------
+    >>> PolynomialMap(2)
+    PolynomialMap(degree=2)
+    """
+
+    degree: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("degree", self.degree)
+
+
+@dataclass(frozen=True)
+class AnyMap:
+    """A post-processing about which nothing is known."""
+
+
+Map = PolynomialMap | AnyMap
+
+
+@runtime_checkable
+class Adversary(Protocol):
+    """A class of functions of the output."""
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether mixtures of its functions belong to it."""
+        ...
+
+    @property
+    def is_translation_invariant(self) -> bool:
+        """Whether its functions plus constants belong to it."""
+        ...
+
+    @property
+    def is_negation_closed(self) -> bool:
+        """Whether its functions with their sign changed belong to it."""
+        ...
+
+    @property
+    def is_unit_range(self) -> bool:
+        """Whether every function has a range of at most ``[-1, 1]``, up to constants."""
+        ...
+
+    def before(self, mapping: Map) -> Adversary:
+        """Return the adversaries that, after ``mapping``, still belong to this class.
+
+        Raises
+        ------
+        ValueError
+            If there are none, with the reason.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _Closed:
+    """Properties of most classes: vector spaces that hold the constants."""
+
+    is_convex = True
+    is_translation_invariant = True
+    is_negation_closed = True
+    is_unit_range = False
+
+
+@dataclass(frozen=True)
+class Unrestricted(_Closed):
+    """Every function: ordinary divergences."""
+
+    def before(self, mapping: Map) -> Adversary:
+        """Any post-processing leaves every function."""
+        return self
+
+
+@dataclass(frozen=True)
+class Polynomial(_Closed):
+    """Polynomials of total degree at most ``degree`` in the output; 1 is the linear adversary.
+
+    Raises
+    ------
+    ValueError
+        If the degree is below 1.
+
+    Examples
+    --------
+    >>> Polynomial(6).before(PolynomialMap(2))
+    Polynomial(degree=3)
+    """
+
+    degree: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("degree", self.degree)
+
+    def before(self, mapping: Map) -> Adversary:
+        """Divide the degree: ``i(g(x))`` has the product of the two degrees."""
+        if not isinstance(mapping, PolynomialMap):
+            raise ValueError(
+                f"mapping: nothing is known of it, and a critic after it need not be a polynomial "
+                f"of degree {self.degree}; pass a PolynomialMap."
+            )
+        left = self.degree // mapping.degree
+        if left == 0:
+            raise ValueError(
+                f"mapping: after a map of degree {mapping.degree} even a linear critic has that "
+                f"degree, and the bound is for degree {self.degree}; bound a class of degree "
+                f"{mapping.degree} or more first."
+            )
+        return Polynomial(left)
+
+
+@dataclass(frozen=True)
+class RandomFeatures(_Closed):
+    """Combinations of ``num_features`` random Fourier features of a Gaussian kernel, and constants.
+
+    The features are of standardized outputs (Rahimi & Recht 2007).
+
+    Parameters
+    ----------
+    num_features
+        Number of cosines.
+    bandwidth
+        Bandwidth of the kernel, in standard deviations of the output.
+    seed
+        Seed of the features.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    num_features: int = 64
+    bandwidth: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.count("num_features", self.num_features)
+        checks.positive("bandwidth", self.bandwidth)
+
+    def before(self, mapping: Map) -> Adversary:
+        """Refuse: the features are functions of the unmapped output."""
+        raise ValueError(
+            "mapping: random features of a mapped output are not combinations of the features of "
+            "the output; bound the class on the mapped output instead."
+        )
+
+
+@dataclass(frozen=True)
+class TwoLayerReLU(_Closed):
+    """Networks ``c + sum_j a_j max(0, w_j . x + b_j)`` of a given width.
+
+    Not convex: the mean of two networks may need twice the width.
+
+    Raises
+    ------
+    ValueError
+        If the width is below 1.
+
+    Examples
+    --------
+    >>> TwoLayerReLU(8).before(PolynomialMap(1))
+    TwoLayerReLU(width=8)
+    """
+
+    is_convex = False
+    width: int = 16
+
+    def __post_init__(self) -> None:
+        checks.count("width", self.width)
+
+    def before(self, mapping: Map) -> Adversary:
+        """Affine maps go into the first layer; no other map does."""
+        if isinstance(mapping, PolynomialMap) and mapping.degree == 1:
+            return self
+        raise ValueError(
+            "mapping: a network after a map that is not affine is not a two-layer network of the "
+            "output; pass PolynomialMap(1)."
+        )
+
+
+@dataclass(frozen=True)
+class QueryHull(_Closed):
+    """Mechanisms that output a query: mixtures of ``+-(q -> q(x))`` over points, and constants.
+
+    Queries take values in ``[-1, 1]``: the class of Theorem 6.
+    """
+
+    is_unit_range = True
+
+    def before(self, mapping: Map) -> Adversary:
+        """Refuse: a mapped query is another output."""
+        raise ValueError(
+            "mapping: critics of a mapped query need not evaluate the query itself; bound the "
+            "class on the mapped output instead."
+        )
+
+
+@dataclass(frozen=True)
+class FiniteClass:
+    """Finitely many functions and nothing else: none of the closure properties."""
+
+    size: int = 1
+    is_convex = False
+    is_translation_invariant = False
+    is_negation_closed = False
+    is_unit_range = False
+
+    def before(self, mapping: Map) -> Adversary:
+        """Refuse: nothing is known of functions after a map."""
+        raise ValueError(
+            "mapping: functions of a mapped output need not be among the "
+            f"{self.size} of the class; bound the class on the mapped output instead."
+        )
+
+
+@dataclass(frozen=True)
+class SumClass:
+    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition.
+
+    Examples
+    --------
+    >>> SumClass(Polynomial(1), Polynomial(3)).before(PolynomialMap(1))
+    Polynomial(degree=1)
+    """
+
+    first: Adversary
+    second: Adversary
+
+    @property
+    def is_convex(self) -> bool:
+        """Both are."""
+        return self.first.is_convex and self.second.is_convex
+
+    @property
+    def is_translation_invariant(self) -> bool:
+        """One is enough."""
+        return self.first.is_translation_invariant or self.second.is_translation_invariant
+
+    @property
+    def is_negation_closed(self) -> bool:
+        """Both are."""
+        return self.first.is_negation_closed and self.second.is_negation_closed
+
+    @property
+    def is_unit_range(self) -> bool:
+        """Never: ranges add."""
+        return False
+
+    def before(self, mapping: Map) -> Adversary:
+        """Affine maps of both outputs leave linear critics of linear critics; nothing else does."""
+        if mapping == PolynomialMap(1) and _has_linear(self):
+            return Polynomial(1)
+        raise ValueError(
+            "mapping: composition bounds sums of critics of each output alone, and a critic after "
+            "this map would mix them; map each output before composing, or pass PolynomialMap(1) "
+            "over polynomial classes."
+        )
+
+
+def _has_linear(adversary: Adversary) -> bool:
+    if isinstance(adversary, SumClass):
+        return _has_linear(adversary.first) and _has_linear(adversary.second)
+    return isinstance(adversary, Polynomial | Unrestricted)
+
+
+@dataclass(frozen=True)
+class LinearFeatures:
+    """Linear functions of features ``phi(output)``, and constants.
+
+    Parameters
+    ----------
+    phi
+        Maps one output, a vector ``[dim]``, to features ``[k]`` by JAX operations; of a posterior
+        the output is theta, flattened in the order of ``jax.flatten_util.ravel_pytree``. A function
+        at module level compiles once; a fresh lambda compiles anew.
+    name
+        Shown in tables.
+
+    Examples
+    --------
+    >>> LinearFeatures(lambda theta: theta**2, "squares").name
+    'squares'
+    """
+
+    phi: Callable[[Float[Array, " dim"]], Float[Array, " k"]]
+    name: str = "features"
+    is_convex = True
+    is_translation_invariant = True
+    is_negation_closed = True
+    is_unit_range = False
+
+    def before(self, mapping: Map) -> Adversary:
+        """Refuse: the features are functions of the unmapped output."""
+        raise ValueError(
+            "mapping: features of a mapped output are not known to be combinations of the features "
+            "of the output; bound the class on the mapped output instead."
+        )
+
+
+@dataclass(frozen=True)
+class KernelBall:
+    """Functions of norm at most ``norm`` in the space of a Gaussian kernel, and constants.
+
+    ``k(x, y) = exp(-|x - y|^2 / (2 bandwidth^2))`` of the output as it is, not standardized: the
+    class does not depend on draws. Its functions lie in ``[-norm, norm]``, so that up to a norm of
+    1 Theorem 7 applies. Trained critics are combinations of the kernel at ``num_landmarks`` of the
+    draws they are trained on (Williams & Seeger 2001), with their norm in the space of the kernel
+    itself: what they attain on fresh draws is, in expectation, a lower bound for the whole ball.
+
+    Parameters
+    ----------
+    norm
+        Radius of the ball.
+    bandwidth
+        Of the kernel, in the unit of the output.
+    num_landmarks
+        Of critics; the class does not depend on it.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> KernelBall(1.0).is_unit_range, KernelBall(2.0).is_unit_range
+    (True, False)
+    """
+
+    norm: float = 1.0
+    bandwidth: float = 1.0
+    num_landmarks: int = 64
+    is_convex = True
+    is_translation_invariant = True
+    is_negation_closed = True
+
+    def __post_init__(self) -> None:
+        checks.positive("norm", self.norm)
+        checks.positive("bandwidth", self.bandwidth)
+        checks.count("num_landmarks", self.num_landmarks)
+
+    @property
+    def is_unit_range(self) -> bool:
+        """Whether values lie in ``[-1, 1]``: ``|f(x)| <= |f| sqrt(k(x, x)) = |f|``."""
+        return self.norm <= 1
+
+    def before(self, mapping: Map) -> Adversary:
+        """Refuse: distances after a map are others."""
+        raise ValueError(
+            "mapping: a kernel of a mapped output is another kernel of the output; bound the class "
+            "on the mapped output instead."
+        )

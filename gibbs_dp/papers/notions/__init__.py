@@ -1,0 +1,1 @@
+"""Notions of privacy: over gamma, in a table, and what implies what."""

@@ -1,0 +1,398 @@
+"""Exact checks: identities and inequalities by full enumeration of finite problems.
+
+Among them that Gibbs posteriors are the least of ``gamma E_q L + KL(q || prior)`` over all laws
+``q``: the maximum-entropy reading of Wang, Lei & Fienberg (2016), and the variational one of
+Catoni. The least value is minus the log normalizer, and any other law exceeds it by its KL from the
+posterior.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from scipy import integrate, optimize
+from scipy.special import log_softmax, logsumexp, xlogy
+
+from gibbs_dp.exact import (
+    FiniteChannel,
+    FiniteProblem,
+    StructuredProblem,
+    channels,
+    laws,
+    ordered_datasets,
+)
+from gibbs_dp.exact.composition import conditional_on_average_kl
+from gibbs_dp.information import bounds, dependence
+from gibbs_dp.papers.on_average_kl import counterexamples, identities
+from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
+
+WANG, DWORK, RUSSO = "Wang, Lei & Fienberg 2016", "Dwork et al. 2015", "Russo & Zou 2016"
+NUM_RANDOM_PROBLEMS = 6
+
+# Six-digit values of the fixture, each at gamma = 0.2, 1, 3 (n = 4, beta = 0.05).
+FIXTURE_GAMMAS, FIXTURE_N, FIXTURE_BETA = (0.2, 1.0, 3.0), 4, 0.05
+FIXTURE_VALUES = {
+    "generalization_error": (0.014073, 0.047280, 0.067664),
+    "on_average_kl": (0.002815, 0.047280, 0.202991),
+    "mutual_information": (0.005602, 0.087049, 0.296546),
+    "lautum_information": (0.005656, 0.102070, 0.515419),
+    "dp_epsilon": (0.227667, 1.461101, 4.979909),
+    "kl_privacy": (0.009300, 0.168831, 0.733047),
+    "tv_privacy": (0.058253, 0.238713, 0.482354),
+    "max_information_bits": (0.690485, 2.528142, 4.538967),
+    "approx_max_information_bits": (-0.032157, 0.425413, 1.181061),
+    "erasure_mutual_information": (0.005626, 0.093068, 0.371627),
+    "erasure_t_information": (0.081040, 0.318892, 0.632675),
+    "t_information": (0.036554, 0.147972, 0.289494),
+}
+
+
+def fixture() -> FiniteProblem:
+    """Five values of theta, three of z, squared distance: the reference problem.
+
+    Examples
+    --------
+    >>> round(fixture().on_average_kl(1.0, 4), 6)
+    0.04728
+    """
+    theta, z = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0])
+    return FiniteProblem((theta[:, None] - z) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
+
+
+def random_problem(seed: int) -> tuple[FiniteProblem, float, int, float]:
+    """Draw a small random problem, and ``gamma``, ``n`` and ``beta`` for it.
+
+    Examples
+    --------
+    >>> problem, gamma, n, beta = random_problem(0)
+    >>> 0 < gamma < 5 and 2 <= n <= 6 and 0 < beta < 1
+    True
+    """
+    rng = np.random.default_rng(seed)
+    values, hypotheses = int(rng.integers(2, 4)), int(rng.integers(2, 6))
+    problem = FiniteProblem(
+        rng.normal(size=(hypotheses, values)) * rng.choice([0.3, 1.0, 2.0]),
+        rng.dirichlet(np.ones(values)),
+        rng.dirichlet(np.ones(hypotheses)),
+    )
+    gamma, beta = float(rng.uniform(0.05, 4.0)), float(rng.uniform(0.01, 0.5))
+    return problem, gamma, int(rng.integers(2, 7)), beta
+
+
+def fixture_checks() -> list[Check]:
+    """Compare the fixture with its reference values to six digits, and check all identities on it.
+
+    Examples
+    --------
+    >>> all(check.holds for check in fixture_checks())
+    True
+    """
+    problem, checks = fixture(), []
+    for column, gamma in enumerate(FIXTURE_GAMMAS):
+        case = f"fixture, gamma = {gamma:g}"
+        found = problem.quantities(gamma, FIXTURE_N, FIXTURE_BETA)
+        records = [
+            # Reference values are rounded to six decimals.
+            Record(
+                f"reference value of {name}",
+                "enumeration",
+                "=",
+                found[name],
+                values[column],
+                5.1e-7,
+                abs(found[name] - values[column]) <= 5.1e-7,
+            )
+            for name, values in FIXTURE_VALUES.items()
+        ]
+        records += identities.verify_problem(problem, gamma, FIXTURE_N, FIXTURE_BETA)
+        checks += exact_checks(records, case)
+    return checks
+
+
+def random_checks() -> list[Check]:
+    """All identities and inequalities on random problems, fixed seeds.
+
+    Examples
+    --------
+    >>> len({check.case for check in random_checks()}) == NUM_RANDOM_PROBLEMS
+    True
+    """
+    checks = []
+    for seed in range(NUM_RANDOM_PROBLEMS):
+        problem, gamma, n, beta = random_problem(seed)
+        case = f"random problem {seed}, gamma = {gamma:.3g}, n = {n}"
+        checks += exact_checks(identities.verify_problem(problem, gamma, n, beta), case)
+    return checks
+
+
+def structured_checks() -> list[Check]:
+    """Remark 1, Lemma 9 and the order of informations for losses that are not sums.
+
+    Examples
+    --------
+    >>> all(check.holds for check in structured_checks())
+    True
+    """
+    grid = np.linspace(0.0, 1.0, 5)
+    problems = {
+        "distance to the mean": StructuredProblem(
+            lambda counts: np.abs(counts[:, 1:] / counts.sum(1, keepdims=True) - grid),
+            [0.6, 0.4],
+            np.full(5, 0.2),
+        ),
+        "squared count": StructuredProblem(
+            lambda counts: np.column_stack([0 * counts[:, 1], 3.0 * counts[:, 1] ** 2]),
+            [0.5, 0.5],
+            [0.5, 0.5],
+        ),
+    }
+    checks = []
+    for name, problem in problems.items():
+        records = identities.structured_identities(problem, 2.0, 4)
+        records += identities.dependence_inequalities(problem, 2.0, 4, 0.05)
+        checks += exact_checks(records, f"structured loss: {name}")
+    return checks
+
+
+def channel_checks() -> list[Check]:
+    """Post-processing, composition and repeated draws, on channels over ordered datasets.
+
+    Examples
+    --------
+    >>> all(check.holds for check in channel_checks())
+    True
+    """
+    checks = []
+    for seed in range(3):
+        rng = np.random.default_rng(100 + seed)
+        n, probs = 3, rng.dirichlet(np.ones(2))
+        loss = rng.normal(size=(3, 2))
+        prior = rng.dirichlet(np.ones(3))
+        first = channels.gibbs(channels.summed_loss(loss, n), n, 1.3, probs, prior)
+        kernel = rng.dirichlet(np.ones(2), size=(2**n, 3))  # depends on dataset and output
+        pair = first.then(kernel)
+        # The second must be bounded on the law of the data given the first output.
+        posterior = first.log_weight[:, None] + first.log_laws
+        posterior -= logsumexp(posterior, axis=0)
+        second_bits = max(
+            laws.max_information_bits(posterior[:, w], np.log(kernel[:, w])) for w in range(3)
+        )
+        bits, _ = bounds.composed_max_information(
+            first.max_information_bits(), 0.0, second_bits, 0.0
+        )
+        eps_2 = max(FiniteChannel(kernel[:, w], probs, n).dp_epsilon() for w in range(3))
+        coarse = first.post_process(rng.dirichlet(np.ones(2), size=3))
+        eps_1 = first.on_average_kl([0])
+        lemma_5 = bounds.post_processed_on_average_kl(first.on_average_kl())
+        lemma = bounds.composed_on_average_kl(
+            eps_1, second_given_first=conditional_on_average_kl(first, kernel)
+        )
+        total = bounds.basic_composition([first.dp_epsilon(), eps_2], [0.0, 0.0]).epsilon
+        twice = bounds.repeated_draws_on_average_kl(first.on_average_kl(), 2)
+        information = first.mutual_information()
+        records = [
+            inequality("Lemma 5: eps_KL(f A) <= eps_KL(A)", WANG, coarse.on_average_kl(), lemma_5),
+            inequality(
+                "data processing: I(f(W); S) <= I(W; S)",
+                "Cover & Thomas",
+                coarse.mutual_information(),
+                information,
+            ),
+            inequality(
+                "DP post-processing", "Dwork et al. 2006", coarse.dp_epsilon(), first.dp_epsilon()
+            ),
+            equality(
+                "composition lemma, theta ~ A(Z) (chain rule)", WANG, pair.on_average_kl([0]), lemma
+            ),
+            equality(
+                "two draws cost 2 eps_KL",
+                WANG,
+                first.then(first.probabilities).on_average_kl(),
+                twice,
+            ),
+            inequality(
+                "basic composition of DP, adaptive", "Dwork et al. 2006", pair.dp_epsilon(), total
+            ),
+            inequality(
+                "max-information adds, adaptive",
+                f"{DWORK}, Lemma 18",
+                pair.max_information_bits(),
+                bits,
+            ),
+            _selection_bias(first.joint(), n),
+        ]
+        checks += exact_checks(records, f"random channel {seed}")
+    return checks
+
+
+def _selection_bias(joint: np.ndarray, n: int) -> Record:
+    """Bias of a statistic chosen by the output: the mean of the bits, or one minus it."""
+    law = joint.reshape(joint.shape[0], -1)
+    mean = ordered_datasets(n, joint.shape[1]).mean(axis=1)
+    statistic = np.stack([mean if w % 2 else 1 - mean for w in range(law.shape[0])])
+    expected = statistic @ law.sum(axis=0)
+    bias = abs(float((law * statistic).sum() - law.sum(axis=1) @ expected))
+    # A mean of n numbers in [0, 1] is subgaussian with sigma = 1 / (2 sqrt n).
+    limit = bounds.selection_bias(dependence.mutual_information(law), sigma=0.5 / n**0.5)
+    return inequality("selection bias <= sqrt(2 sigma^2 I)", RUSSO, bias, limit)
+
+
+def counterexample_checks() -> list[Check]:
+    """Collect false statements, some of them in print, each with its counterexample.
+
+    Examples
+    --------
+    >>> all(check.holds for check in counterexample_checks())
+    True
+    """
+    return exact_checks(counterexamples.all_counterexamples(), "counterexample")
+
+
+def all_exact_checks() -> list[Check]:
+    """Run every check of this file."""
+    return [
+        *fixture_checks(),
+        *random_checks(),
+        *structured_checks(),
+        *channel_checks(),
+        *counterexample_checks(),
+    ]
+
+
+NUM_PROBLEMS, NUM_LAWS = 3, 20
+# Gaussian mean: examples, prior's standard deviation, inverse temperature.
+EXAMPLES, PRIOR_SCALE, GAMMA = (0.3, -1.1, 1.7), 1.5, 0.7
+
+Laws = Float[np.ndarray, "... hypotheses"]
+
+
+def objective(gamma: float, loss: Laws, prior: Laws, law: Laws) -> Float[np.ndarray, ...]:
+    """``gamma E_q L + KL(q || prior)`` of finite laws along the last axis, in nats.
+
+    Parameters
+    ----------
+    gamma
+        Inverse temperature.
+    loss
+        Total loss of every hypothesis.
+    prior, law
+        Probabilities; the prior's positive.
+
+    Returns
+    -------
+    array
+        One value a law.
+
+    Examples
+    --------
+    >>> half = np.array([0.5, 0.5])
+    >>> float(objective(2.0, np.array([0.0, 1.0]), half, half))
+    1.0
+    """
+    return (gamma * law * loss + xlogy(law, law) - law * np.log(prior)).sum(axis=-1)
+
+
+def finite_records(problem: FiniteProblem, gamma: float, n: int, seed: int) -> list[Record]:
+    """Check the least value, the excess of other laws, and that no search finds a lower one.
+
+    The other laws are random, point masses, the prior, and posteriors of other datasets; of every
+    statement the dataset and law that are furthest off are kept.
+
+    Examples
+    --------
+    >>> all(record.holds for record in finite_records(fixture(), 1.0, 3, seed=0))
+    True
+    """
+    table, rng = problem.table(gamma, n), np.random.default_rng(seed)
+    loss = problem.total_loss(table.counts)[:, problem.kept]
+    prior = problem.prior_probs[problem.kept]
+    posterior = np.exp(table.log_laws)
+    least = -logsumexp(np.log(prior) - gamma * loss, axis=1)
+    found = objective(gamma, loss, prior, posterior)
+    others = np.concatenate(
+        [rng.dirichlet(np.full(prior.size, 0.5), NUM_LAWS), np.eye(prior.size), [prior], posterior]
+    )
+    excess = objective(gamma, loss[:, None], prior, others) - found[:, None]
+    away = (xlogy(others, others) - others * table.log_laws[:, None]).sum(axis=-1)
+    row, column = np.unravel_index(np.argmax(np.abs(excess - away)), away.shape)
+    worst = int(np.argmax(np.abs(found - least)))
+    at = int(rng.integers(loss.shape[0]))
+
+    def of_logits(logits: Float[np.ndarray, " hypotheses"]) -> float:
+        return float(objective(gamma, loss[at], prior, np.exp(log_softmax(logits))))
+
+    searched = optimize.minimize(
+        of_logits,
+        np.zeros(prior.size),
+        method="BFGS",
+        options={"gtol": 1e-9},
+    ).fun
+    return [
+        equality("gamma E L + KL(q || prior) at the posterior = -log C", WANG, found[worst],
+                 least[worst]),
+        equality("any other law: KL(q || posterior) above -log C", WANG, excess[row, column],
+                 away[row, column]),
+        inequality("no law found by search is below -log C", WANG, least[at], searched),
+        equality("the least found by search = -log C", WANG, searched, least[at], 1e-6),
+    ]  # fmt: skip
+
+
+def gaussian_records() -> list[Record]:
+    """Check the same of a Gaussian mean, over all Gaussian laws; the normalizer by quadrature.
+
+    Examples
+    --------
+    >>> all(record.holds for record in gaussian_records())
+    True
+    """
+    z = np.array(EXAMPLES)
+    precision = z.size * GAMMA + PRIOR_SCALE**-2
+    center, scale = GAMMA * z.sum() / precision, precision**-0.5
+
+    def value(m: float, s: float) -> float:
+        """Return ``gamma E_q L + KL(q || prior)`` of ``q = N(m, s^2)``, in closed form."""
+        loss = 0.5 * float(((m - z) ** 2).sum()) + 0.5 * z.size * s**2
+        ratio = (m**2 + s**2) / PRIOR_SCALE**2
+        return GAMMA * loss + 0.5 * (ratio - 1.0) - math.log(s / PRIOR_SCALE)
+
+    def joint(theta: float) -> float:
+        loss = 0.5 * float(((theta - z) ** 2).sum())
+        density = math.exp(-0.5 * (theta / PRIOR_SCALE) ** 2)
+        return math.exp(-GAMMA * loss) * density / (PRIOR_SCALE * math.sqrt(2 * math.pi))
+
+    least = -math.log(integrate.quad(joint, -12.0, 12.0, epsabs=1e-14)[0])
+    m, s = center + 0.4, 1.3 * scale
+    away = 0.5 * ((s / scale) ** 2 - 1 + ((m - center) / scale) ** 2) - math.log(s / scale)
+
+    def of_pair(x: Float[np.ndarray, " 2"]) -> float:
+        return value(float(x[0]), math.exp(x[1]))
+
+    found = optimize.minimize(of_pair, np.zeros(2), method="BFGS")
+    return [
+        equality("gamma E L + KL(q || prior) at the posterior = -log C", WANG,
+                 value(center, scale), least),
+        equality("any other law: KL(q || posterior) above -log C", WANG, value(m, s) - least, away),
+        equality("the least found by search = -log C", WANG, float(found.fun), least, 1e-6),
+        equality("mean of the law found by search", WANG, float(found.x[0]), center, 1e-4),
+        equality("deviation of the law found by search", WANG, math.exp(found.x[1]), scale, 1e-4),
+    ]  # fmt: skip
+
+
+def max_entropy_checks() -> list[Check]:
+    """Check the fixture, random finite problems, and a Gaussian mean.
+
+    Examples
+    --------
+    >>> all(check.holds for check in max_entropy_checks())
+    True
+    """
+    checks: list[Check] = []
+    for gamma in FIXTURE_GAMMAS:
+        records = finite_records(fixture(), gamma, FIXTURE_N, seed=0)
+        checks += exact_checks(records, f"fixture, gamma = {gamma:g}")
+    for seed in range(NUM_PROBLEMS):
+        problem, gamma, n, _ = random_problem(seed)
+        checks += exact_checks(finite_records(problem, gamma, n, seed), f"random problem {seed}")
+    return checks + exact_checks(gaussian_records(), "Gaussian mean")

@@ -1,0 +1,263 @@
+"""Data of the holdout experiments, without drawing any attribute, and simulated gates.
+
+An analyst who chooses attributes by their correlations with the label sees, of ``n`` normal values,
+one number each; given it the rest of the column is normal and independent of every choice. So the
+correlations are drawn, and then votes of chosen columns, from their exact laws: ``d + n`` numbers
+for ``n d``. Gates are simulated Thresholdouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+
+from gibbs_dp.holdout import ThresholdoutState, thresholdout_start, thresholdout_step
+from gibbs_dp.information import checks
+
+Draws = np.random.Generator
+
+
+@dataclass(frozen=True)
+class ClassifierData:
+    """Labels of +-1 and ``d`` attributes of unit variance.
+
+    Parameters
+    ----------
+    n, d
+        Rows of training set, holdout and fresh set each; attributes.
+    num_signal
+        Attributes that are shifted by ``shift`` times the label.
+    shift
+        In standard deviations.
+    site
+        Share ``c`` of an attribute that is a random sign times the row's site (+-1): attributes
+        are then correlated among themselves (``c^2``), but not with the label.
+    flip
+        Probability that label (and, independently, site) change from one row to the next; 1/2 is
+        independent rows.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    n: int
+    d: int
+    num_signal: int = 0
+    shift: float = 0.0
+    site: float = 0.0
+    flip: float = 0.5
+
+    def __post_init__(self) -> None:
+        checks.count("n", self.n, minimum=10)
+        checks.count("d", self.d)
+        if not 0 <= self.num_signal <= self.d:
+            raise ValueError(f"num_signal must lie in 0..{self.d}, got {self.num_signal}.")
+        checks.nonnegative("shift", self.shift)
+        checks.unit_interval("site", self.site)
+        if not 0 < self.flip <= 0.5:
+            raise ValueError(f"flip must lie in (0, 0.5], got {self.flip}; 0.5 is independent.")
+
+    @property
+    def own_share(self) -> float:
+        """Standard deviation of an attribute's own noise, ``sqrt(1 - c^2)``."""
+        return float((1 - self.site**2) ** 0.5)
+
+    def signs(self, rng: Draws) -> Float[np.ndarray, " d"]:
+        """Signs with which the site shows in each attribute, the same for all sets."""
+        return _coins(rng, self.d)
+
+    def sample(self, rng: Draws, sign: Float[np.ndarray, " d"]) -> Sample:
+        """Draw one set: labels, sites, and what its columns have to do with the labels."""
+        own = rng.standard_normal(self.d) / self.n**0.5
+        return Sample(self, self._sticky(rng), self._sticky(rng), own, sign)
+
+    def _sticky(self, rng: Draws) -> Float[np.ndarray, " n"]:
+        """Draw a stationary chain of +-1 that changes with probability ``flip``."""
+        change = np.where(rng.random(self.n) < self.flip, -1.0, 1.0)
+        change[0] = _coins(rng, 1)[0]
+        return np.asarray(np.cumprod(change))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Training set, holdout or fresh set.
+
+    Parameters
+    ----------
+    data
+        Its law.
+    label, site
+        Of each row, +-1.
+    own
+        ``(1/n) sum_j y_j g_ji`` of every attribute's own noise ``g``.
+    sign
+        As of `ClassifierData.signs`.
+    """
+
+    data: ClassifierData
+    label: Float[np.ndarray, " n"]
+    site: Float[np.ndarray, " n"]
+    own: Float[np.ndarray, " d"]
+    sign: Float[np.ndarray, " d"]
+
+    def correlations(self) -> Float[np.ndarray, " d"]:
+        """``(1/n) sum_j y_j x_ji`` of every attribute."""
+        data = self.data
+        shifted = data.shift * (np.arange(data.d) < data.num_signal)
+        by_site = data.site * np.mean(self.label * self.site) * self.sign
+        return np.asarray(by_site + data.own_share * self.own + shifted)
+
+    def accuracy(
+        self,
+        rng: Draws,
+        chosen: Int[np.ndarray, " most"],
+        vote: Float[np.ndarray, " most"],
+        ks: Sequence[int],
+    ) -> Float[np.ndarray, " ks"]:
+        """Share of rows on which the first ``k`` chosen attributes vote right; a tie counts half.
+
+        An exact draw, given the set's correlations.
+
+        Parameters
+        ----------
+        rng
+            For what the correlations do not say about the chosen columns.
+        chosen, vote
+            Attributes, strongest first, and what each votes: -1, 0 or 1.
+        ks
+            Numbers of attributes that vote, ascending.
+
+        Returns
+        -------
+        array
+            For every ``k``.
+        """
+        data = self.data
+        last = np.asarray(ks) - 1
+
+        def total(weights: Float[np.ndarray, " most"]) -> Float[np.ndarray, " ks"]:
+            return np.asarray(np.cumsum(vote * weights)[last])
+
+        # A column is ``own`` times the label plus noise orthogonal to it; noises of columns that
+        # vote add up, and those of the next k only add to them.
+        steps = np.diff(np.cumsum(np.abs(vote))[last], prepend=0.0)
+        noise = np.cumsum(rng.standard_normal((data.n, last.size)) * steps**0.5, axis=1)
+        noise -= np.outer(self.label, self.label @ noise / data.n)
+        on_label = data.own_share * total(self.own[chosen])
+        on_label += data.shift * total((chosen < data.num_signal).astype(float))
+        on_site = data.site * total(self.sign[chosen])
+        votes = np.outer(self.label, on_label) + np.outer(self.site, on_site)
+        agree = (votes + data.own_share * noise) * self.label[:, None]
+        right = np.where(agree == 0, 0.5, agree > 0)
+        return np.asarray(right.mean(axis=0))
+
+
+def _coins(rng: Draws, count: int) -> Float[np.ndarray, " count"]:
+    return rng.choice([-1.0, 1.0], count)
+
+
+WIDTHS = (64, 16_384)  # queries are padded, so that many sizes share a compiled program
+
+
+class Gate(NamedTuple):
+    """Settings of a Thresholdout, in the unit of the correlations."""
+
+    threshold: float
+    sigma: float
+    budget: int
+
+
+@jax.jit
+def _answered(
+    keys: Key[Array, " many"],
+    state: ThresholdoutState,
+    train: Float[Array, "many width"],
+    holdout: Float[Array, "many width"],
+    count: int | Int[Array, ""],
+    threshold: float | Float[Array, ""],
+    sigma: float | Float[Array, ""],
+) -> tuple[ThresholdoutState, Float[Array, "many width"], Int[Array, " many"]]:
+    """Ask the first ``count`` queries of each row; their answers, and how many were corrected.
+
+    `thresholdout_scan` for many analysts and any number of queries, compiled once for all.
+    """
+
+    def each(
+        key: PRNGKeyArray, own: ThresholdoutState, on_train: Array, on_holdout: Array
+    ) -> tuple[ThresholdoutState, Array, Array]:
+        def ask(
+            i: Int[Array, ""], carry: tuple[ThresholdoutState, Array, Array]
+        ) -> tuple[ThresholdoutState, Array, Array]:
+            current, values, corrected = carry
+            after, (answer, is_above) = thresholdout_step(
+                current,
+                jax.random.fold_in(key, i),
+                on_train[i],
+                on_holdout[i],
+                threshold=threshold,
+                sigma=sigma,
+            )
+            return after, values.at[i].set(answer), corrected + is_above
+
+        begin = (own, jnp.full_like(on_train, jnp.nan), jnp.zeros((), jnp.int32))
+        return jax.lax.fori_loop(0, count, ask, begin)
+
+    return jax.vmap(each)(keys, state, train, holdout)
+
+
+class Gates:
+    """Thresholdouts of many repetitions, asked side by side; NaN once a budget is spent.
+
+    Parameters
+    ----------
+    key
+        JAX key.
+    gate
+        Settings of all.
+    repetitions
+        How many.
+    """
+
+    def __init__(self, key: PRNGKeyArray, gate: Gate, repetitions: int) -> None:
+        self.gate = gate
+        self.key = key
+        keys = self._keys(repetitions)
+        self.state = jax.vmap(
+            lambda k: thresholdout_start(
+                k, threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget
+            )
+        )(keys)
+
+    def _keys(self, count: int) -> Key[Array, " count"]:
+        self.key, key = jax.random.split(self.key)
+        return jax.random.split(key, count)
+
+    def ask(
+        self,
+        train: Float[np.ndarray, "many queries"],
+        holdout: Float[np.ndarray, "many queries"],
+        state: ThresholdoutState | None = None,
+    ) -> tuple[Float[np.ndarray, "many queries"], Int[np.ndarray, " many"]]:
+        """Answers, and how many of them the holdout gave; from the present state, which moves on.
+
+        From another ``state``, where one is given, nothing moves on.
+        """
+        many, count = train.shape
+        width = next(w for w in (*WIDTHS, count) if w >= count)
+        pad = ((0, 0), (0, width - count))
+        sets = (jnp.asarray(np.pad(one, pad), jnp.float32) for one in (train, holdout))
+        begin = self.state if state is None else state
+        end, values, corrected = _answered(
+            self._keys(many), begin, *sets, count, self.gate.threshold, self.gate.sigma
+        )
+        if state is None:
+            self.state = end
+        return np.asarray(values[:, :count], dtype=np.float64), np.asarray(corrected)

@@ -1,0 +1,503 @@
+"""Sparse vector and its wrong variants: what each claims, and what an attacker really learns.
+
+The variants are those that were published by mistake, as catalogued by Lyu, Su & Li (2017,
+*Understanding the sparse vector technique*), with the noise of Dwork & Roth (2014, section 3.6).
+Losses are exact for the neighbours that are shown, by integration over the threshold's noise, and
+so lower bounds of a variant's epsilon; upper bounds are proven where there is one.
+
+Of the approximate sparse vector, an attacker may ask the same block of queries in every round of
+AboveThreshold, so that ``c`` rounds are ``c`` independent draws from one law, whose composition is
+exact. What is found so is a loss that occurs, a lower bound of the mechanism's epsilon at delta;
+`Sparse.guarantee` is the upper one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+
+from gibbs_dp.engine.progress import Progress
+from gibbs_dp.exact.composition import composed_privacy_curve
+from gibbs_dp.holdout import Sparse, sparse_approximate, sparse_printed, sparse_pure
+from gibbs_dp.information import checks
+from gibbs_dp.papers.reusable_holdout import (
+    laplace_noise,
+    no_noise,
+    released_value_density,
+    sparse_probability,
+    uniform_noise,
+)
+from gibbs_dp.papers.reusable_holdout.exact_laws import Answers, Noise
+from gibbs_dp.papers.reusable_holdout.result import Found, Sizes
+from gibbs_dp.papers.tables import Row
+
+EPSILON, NUM_ABOVE = 1.0, 3
+ROUNDS = (1, 2, 4, 8, 16, 32)  # queries, in units of the number of positives
+ROUNDING = 1e-6
+
+RIGHT = "as published"
+NOT_REDRAWN = "threshold not redrawn"
+NO_QUERY_NOISE = "no query noise"
+NOT_SCALED = "query noise not scaled with c"
+NEVER_SCALED = "no noise scaled with c"
+NO_STOP = "no stop after c"
+RELEASED = "releases the compared value"
+BOUNDED = "uniform noise"
+
+
+class Variant(NamedTuple):
+    """A sparse vector, right or wrong, that claims to be ``epsilon``-DP.
+
+    Parameters
+    ----------
+    name
+        What is different.
+    threshold_noise, query_noise
+        What is added.
+    num_above
+        Positives after which it stops; None never stops.
+    proven_epsilon
+        An upper bound for any number of queries; infinite where there is none.
+    levels
+        Values of queries, minus threshold, to look for the worst neighbours at.
+    is_redrawn
+        Whether the threshold noise is drawn anew after each positive.
+    is_released
+        Whether the first noisy value that is above is shown.
+    """
+
+    name: str
+    threshold_noise: Noise
+    query_noise: Noise
+    num_above: int | None
+    proven_epsilon: float
+    levels: tuple[float, ...]
+    is_redrawn: bool = True
+    is_released: bool = False
+
+
+class Loss(NamedTuple):
+    """A privacy loss, nats, and the neighbours and answers that attain it.
+
+    Parameters
+    ----------
+    value
+        ``|log P(answers | values) / P(answers | other)|``.
+    values, other
+        Queries on two neighbouring datasets, minus threshold.
+    answers
+        1 above, 0 below; of the queries before the released value where one is released.
+    """
+
+    value: float
+    values: tuple[float, ...]
+    other: tuple[float, ...]
+    answers: Answers
+
+
+def sparse_variants(
+    epsilon: float = EPSILON, num_above: int = NUM_ABOVE, *, sensitivity: float = 1.0
+) -> list[Variant]:
+    """List the right sparse vector and its variants, all of them claiming one epsilon.
+
+    Parameters
+    ----------
+    epsilon
+        What is claimed, nats.
+    num_above
+        Positives ``c``.
+    sensitivity
+        Largest move of a query between neighbours.
+
+    Returns
+    -------
+    list of Variant
+        The two private ones first.
+
+    Examples
+    --------
+    >>> [v.name for v in sparse_variants() if v.proven_epsilon <= 1]
+    ['as published', 'threshold not redrawn']
+    """
+    right = sparse_pure(epsilon, num_above, sensitivity=sensitivity, adjacency="replace-one")
+    one = sparse_pure(epsilon, 1, sensitivity=sensitivity, adjacency="replace-one")
+    threshold, query = laplace_noise(right.sigma), laplace_noise(2 * right.sigma)
+    far = tuple(k * right.sigma for k in (-4.0, 4.0))
+    width = right.sigma
+    c = num_above
+    return [
+        Variant(RIGHT, threshold, query, c, epsilon, far),
+        # The threshold moves once, every positive by twice a query's move.
+        Variant(NOT_REDRAWN, threshold, query, c, epsilon * (1 + c) / (2 * c), far, False),
+        Variant(NO_QUERY_NOISE, threshold, no_noise(), c, math.inf, (0.0, sensitivity)),
+        Variant(NOT_SCALED, threshold, laplace_noise(2 * one.sigma), c, epsilon * (1 + c) / 2, far),
+        Variant(
+            NEVER_SCALED,
+            laplace_noise(one.sigma),
+            laplace_noise(2 * one.sigma),
+            c,
+            c * epsilon,
+            tuple(k * one.sigma for k in (-4.0, 4.0)),
+        ),
+        Variant(NO_STOP, threshold, query, None, math.inf, far),
+        Variant(RELEASED, threshold, query, c, math.inf, (0.0,), is_released=True),
+        Variant(
+            BOUNDED,
+            uniform_noise(width),
+            uniform_noise(2 * width),
+            c,
+            math.inf,
+            (3 * width - sensitivity / 2,),
+        ),
+    ]
+
+
+def worst_loss(variant: Variant, num_queries: int, *, sensitivity: float = 1.0) -> Loss:
+    """Find the largest loss over families of neighbours: a lower bound of the variant's epsilon.
+
+    Queries found below move up and those found above move down, at all pairs of the variant's
+    levels.
+
+    Parameters
+    ----------
+    variant
+        Which one.
+    num_queries
+        Queries asked.
+    sensitivity
+        How far a query moves.
+
+    Returns
+    -------
+    Loss
+        Exact for these neighbours.
+
+    Examples
+    --------
+    >>> right, *_ = sparse_variants(1.0, 1)
+    >>> round(worst_loss(right, 4).value, 3)  # of 1
+    0.919
+    """
+    checks.count("num_queries", num_queries, minimum=variant.num_above or 1)
+    checks.positive("sensitivity", sensitivity)
+    return max(_losses(variant, num_queries, sensitivity), key=lambda found: found.value)
+
+
+def _losses(variant: Variant, num_queries: int, sensitivity: float) -> Iterator[Loss]:
+    if variant.is_released:
+        values, other = (0.0,) * num_queries, (sensitivity,) * num_queries
+        noises = {"threshold_noise": variant.threshold_noise, "query_noise": variant.query_noise}
+        for far in (0.0, 2.0, 4.0, 8.0):
+            shown = -far * variant.query_noise.scale
+            p, q = (released_value_density(v, shown, **noises) for v in (values, other))
+            yield Loss(_ratio(p, q), values, other, (0,) * (num_queries - 1))
+        return
+    for answers in _patterns(num_queries, variant.num_above):
+        for low, high in itertools.product(variant.levels, repeat=2):
+            values = tuple(high if a else low for a in answers)
+            other = tuple(
+                v - sensitivity if a else v + sensitivity
+                for v, a in zip(values, answers, strict=True)
+            )
+            p, q = (
+                sparse_probability(
+                    v,
+                    answers,
+                    threshold_noise=variant.threshold_noise,
+                    query_noise=variant.query_noise,
+                    is_redrawn=variant.is_redrawn,
+                )
+                for v in (values, other)
+            )
+            yield Loss(_ratio(p, q), values, other, answers)
+
+
+def _patterns(num_queries: int, num_above: int | None) -> Iterator[Answers]:
+    """Nothing above; and rounds of equal length, each below until its last."""
+    yield (0,) * num_queries
+    rounds = num_above or max(1, num_queries // 2)
+    edges = [k * num_queries // rounds for k in range(rounds + 1)]
+    parts = ((0,) * (b - a - 1) + (1,) for a, b in itertools.pairwise(edges))
+    yield tuple(itertools.chain.from_iterable(parts))
+
+
+def _ratio(p: float, q: float) -> float:
+    if p <= 0 or q <= 0:
+        return math.inf if p != q else 0.0
+    return abs(math.log(p / q))
+
+
+def variant_rows(
+    epsilon: float = EPSILON,
+    num_above: int = NUM_ABOVE,
+    *,
+    sensitivity: float = 1.0,
+    rounds: Sequence[int] = ROUNDS,
+) -> list[Row]:
+    """Claimed epsilon, losses found and the verdict, one dict per variant and number of queries.
+
+    Parameters
+    ----------
+    epsilon, num_above, sensitivity
+        As in `sparse_variants`.
+    rounds
+        Numbers of queries, in units of ``num_above``.
+
+    Returns
+    -------
+    list of dict
+        ``loss`` is exact for some neighbours, hence a lower bound of epsilon; ``proven`` an upper
+        bound for any number of queries.
+
+    Examples
+    --------
+    >>> [row["verdict"] for row in variant_rows(rounds=(8,))][:3]
+    ['private', 'private', 'not private']
+    """
+    rows: list[Row] = []
+    for variant in sparse_variants(epsilon, num_above, sensitivity=sensitivity):
+        for k in rounds:
+            loss = worst_loss(variant, k * num_above, sensitivity=sensitivity).value
+            rows.append(
+                {
+                    "variant": variant.name,
+                    "claimed_epsilon": epsilon,
+                    "positives": num_above,
+                    "sensitivity": sensitivity,
+                    "queries": k * num_above,
+                    "loss": loss,
+                    "proven_epsilon": variant.proven_epsilon,
+                    "verdict": verdict(loss, variant.proven_epsilon, epsilon),
+                }
+            )
+    return rows
+
+
+def verdict(loss: float, proven: float, claimed: float) -> str:
+    """Say what a loss that occurs, a proven bound and a claim are together.
+
+    >>> verdict(0.9, 1.0, 1.0), verdict(1.2, 2.0, 1.0), verdict(0.9, 2.0, 1.0)
+    ('private', 'not private', 'open')
+    """
+    if loss > claimed * (1 + ROUNDING):
+        return "not private"
+    return "private" if proven <= claimed * (1 + ROUNDING) else "open"
+
+
+APPROXIMATE_NUM_ABOVE, DELTA = 100, 1e-6
+EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+BLOCK = 10
+# Values of the first queries of a block and of its last, in units of sigma.
+LEVELS = ((-3.5, 0.3), (-3.5, 0.6), (-3.6, 1.0), (-3.8, 1.6), (-2.0, 0.5), (0.0, 0.0), (2.0, -1.0))
+
+
+def round_laws(
+    mechanism: Sparse, first: float, last: float, *, block: int = BLOCK
+) -> Float[np.ndarray, "neighbours outcomes"]:
+    """Laws of one round of AboveThreshold on a block of queries, for two neighbours.
+
+    All queries of the block but the last have one value, and move up; the last moves down. The
+    outcomes are: above before the last, above at the last, nothing above (after which the attacker
+    asks a query that is above for sure, which tells nothing).
+
+    Parameters
+    ----------
+    mechanism
+        Its settings.
+    first, last
+        Values minus threshold, in the unit of the queries.
+    block
+        Queries of a block.
+
+    Returns
+    -------
+    array
+        Probabilities of the three outcomes.
+
+    Examples
+    --------
+    >>> round_laws(Sparse(1.0, 1, 2.0, "replace-one"), 0.0, 0.0, block=2).sum(axis=1).round(12)
+    array([1., 1.])
+    """
+    checks.count("block", block, minimum=2)
+    noises: dict[str, Any] = {
+        "threshold_noise": laplace_noise(mechanism.sigma),
+        "query_noise": laplace_noise(2 * mechanism.sigma),
+    }
+    laws = []
+    for move in (0.0, mechanism.sensitivity):
+        values = (*(first + move,) * (block - 1), last - move)
+        quiet = (0,) * (block - 1)
+        none_yet = sparse_probability(values, quiet, **noises)
+        at_last = sparse_probability(values, (*quiet, 1), **noises)
+        laws.append([1 - none_yet, at_last, none_yet - at_last])
+    return np.array(laws)
+
+
+def measured_epsilon(mechanism: Sparse, delta: float) -> float:
+    """Epsilon at ``delta`` that an attacker of `LEVELS` gets from all rounds: a lower bound, nats.
+
+    Parameters
+    ----------
+    mechanism
+        Its settings.
+    delta
+        In ``(0, 1)``.
+
+    Returns
+    -------
+    float
+        Exact for this attacker.
+
+    Examples
+    --------
+    >>> mechanism = Sparse(1.0, 100, 83.29, adjacency="replace-one")  # (1, 1e-6)-DP
+    >>> round(measured_epsilon(mechanism, 1e-6), 2)
+    0.21
+    """
+    checks.unit_interval("delta", delta, open_left=True)
+    laws = [
+        round_laws(mechanism, first * mechanism.sigma, last * mechanism.sigma)
+        for first, last in LEVELS
+    ]
+    # The attacker whose rounds tell most on average, in either direction.
+    pairs = [pair for p, q in laws for pair in ((p, q), (q, p))]
+    p, q = max(pairs, key=lambda pair: float(pair[0] @ np.log(pair[0] / pair[1])))
+    return _epsilon_of(p, q, mechanism.num_above, delta)
+
+
+def _epsilon_of(
+    p: Float[np.ndarray, " outcomes"], q: Float[np.ndarray, " outcomes"], c: int, delta: float
+) -> float:
+    def excess(epsilon: float) -> float:
+        curve = composed_privacy_curve(p, q, c, [epsilon])
+        return math.log(max(float(curve[0]), 1e-300)) - math.log(delta)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    most = c * float(np.abs(np.log(p / q)).max())
+    return float(brentq(excess, 0.0, most, xtol=1e-6))
+
+
+def approximate_rows(
+    epsilons: Sequence[float] = EPSILONS,
+    *,
+    delta: float = DELTA,
+    num_above: int = APPROXIMATE_NUM_ABOVE,
+) -> list[Row]:
+    """Noise of both calibrations, what is proven of it and what was measured.
+
+    Parameters
+    ----------
+    epsilons, delta
+        What is claimed.
+    num_above
+        Positives ``c``.
+
+    Returns
+    -------
+    list of dict
+        One per claim and calibration. ``proven_epsilon`` (at ``delta``) is that of ``c``-fold
+        composition of pure-DP rounds, which no bound that looks at their epsilon alone can
+        improve; ``measured_epsilon`` a lower bound.
+
+    Examples
+    --------
+    >>> printed, accountant = approximate_rows([20.0])
+    >>> printed["verdict"], accountant["verdict"]
+    ('open', 'private')
+    """
+    rows: list[Row] = []
+    setting: dict[str, Any] = {"sensitivity": 1.0, "adjacency": "replace-one"}
+    for epsilon in epsilons:
+        for name, calibrate in (("printed", sparse_printed), ("accountant", sparse_approximate)):
+            mechanism = calibrate(epsilon, delta, num_above, **setting)
+            proven = mechanism.guarantee(delta).epsilon
+            measured = measured_epsilon(mechanism, delta)
+            rows.append(
+                {
+                    "sigma_from": name,
+                    "positives": num_above,
+                    "delta": delta,
+                    "claimed_epsilon": epsilon,
+                    "sigma": mechanism.sigma,
+                    "measured_epsilon": measured,
+                    "proven_epsilon": proven,
+                    "verdict": verdict(measured, proven, epsilon),
+                }
+            )
+    return rows
+
+
+REFUSED = ("n", "d", "repetitions", "is_full")
+
+
+def run_variants(sizes: Sizes, progress: Progress) -> Found:
+    """Tabulate every variant of sparse vector: claimed epsilon, losses found, verdict.
+
+    Parameters
+    ----------
+    sizes
+        None is taken.
+    progress
+        Told when it is done.
+
+    Returns
+    -------
+    Found
+        The table to read has the largest number of queries.
+    """
+    sizes.refuse("sparse", *REFUSED)
+    progress.expect(1)
+    rows = variant_rows()
+    progress.advance(1)
+    most = max(row["queries"] for row in rows)
+    return Found(
+        "sparse",
+        rows,
+        [row for row in rows if row["queries"] == most],
+        (
+            "loss: exact for the worst neighbours found, so a lower bound of epsilon; inf: some "
+            "answers are possible on one of them only.",
+            "proven_epsilon: an upper bound for any number of queries; neighbours of any kind, as "
+            "the sensitivity is for.",
+        ),
+    )
+
+
+def run_approximate(sizes: Sizes, progress: Progress) -> Found:
+    """Compare the printed noise of approximate sparse vector with the accountant's.
+
+    Parameters
+    ----------
+    sizes
+        None is taken.
+    progress
+        Told when it is done.
+
+    Returns
+    -------
+    Found
+        One row per claim and calibration.
+    """
+    sizes.refuse("sparse-approximate", *REFUSED)
+    progress.expect(1)
+    rows = approximate_rows()
+    progress.advance(1)
+    return Found(
+        "sparse-approximate",
+        rows,
+        rows,
+        (
+            "printed: sigma = 2 sqrt(2 c ln(1/delta)) / epsilon, as printed; accountant: the least "
+            "sigma whose exact composition is (epsilon, delta)-DP.",
+            "measured_epsilon: of the best attacker that was tried, at delta, exact, so a lower "
+            "bound; proven_epsilon: of composition, an upper bound. open: between the two.",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Every theorem and identity, both sides computed."""

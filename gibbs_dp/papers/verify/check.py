@@ -1,0 +1,225 @@
+"""Statements with numbers on both sides: records of exact ones, and checks of both kinds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from gibbs_dp.papers.tables import aligned
+
+Relation = Literal["=", "<=", "not <="]
+
+
+class Record(NamedTuple):
+    """A statement with numbers on both sides.
+
+    ``relation`` "not <=" marks a counterexample: a statement in print that is false, and holds
+    here when its left side exceeds the right.
+    """
+
+    name: str
+    source: str
+    relation: Relation
+    left: float
+    right: float
+    tolerance: float
+    holds: bool
+
+
+def equality(name: str, source: str, left: float, right: float, tolerance: float = 1e-9) -> Record:
+    """State ``left = right``, to a relative tolerance (absolute near 0).
+
+    Examples
+    --------
+    >>> equality("Theorem 4", "Wang et al. 2016", 0.5, 0.5).holds
+    True
+    """
+    if math.isfinite(left) and math.isfinite(right):
+        holds = abs(left - right) <= tolerance * max(1e-3, abs(left), abs(right))
+    else:
+        holds = left == right
+    return Record(name, source, "=", float(left), float(right), tolerance, bool(holds))
+
+
+def inequality(
+    name: str, source: str, left: float, right: float, tolerance: float = 1e-9
+) -> Record:
+    """State ``left <= right``, with room for rounding.
+
+    Examples
+    --------
+    >>> inequality("Pinsker", "", 0.2, 0.1).holds
+    False
+    """
+    scale = max(1e-3, abs(left)) if math.isfinite(left) else 1.0
+    holds = left <= right + tolerance * scale
+    return Record(name, source, "<=", float(left), float(right), tolerance, bool(holds))
+
+
+def counterexample(
+    name: str, source: str, left: float, right: float, tolerance: float = 1e-9
+) -> Record:
+    """State that ``left <= right``, as printed somewhere, is false.
+
+    Examples
+    --------
+    >>> counterexample("too good", "a lecture", 2.0, 1.0).holds
+    True
+    """
+    holds = left > right + tolerance * max(1e-3, abs(right))
+    return Record(name, source, "not <=", float(left), float(right), tolerance, bool(holds))
+
+
+# Standard errors by which a sampled equality may be off: under a normal law a true one fails with
+# probability 6e-5.
+Z_LIMIT = 4.0
+
+
+class Check(NamedTuple):
+    """A statement checked on one case.
+
+    ``relation`` is "=", "<=" or "not <=" (a false statement and its counterexample).
+    ``standard_error`` and ``z`` are of ``left - right`` and None where both sides are exact;
+    then ``tolerance`` is relative, otherwise it is the largest ``|z|`` that passes.
+    """
+
+    name: str
+    source: str
+    case: str
+    relation: str
+    left: float
+    right: float
+    difference: float
+    standard_error: float | None
+    z: float | None
+    tolerance: float
+    holds: bool
+
+
+def exact_check(record: Record, case: str) -> Check:
+    """Turn an exact record into a check.
+
+    Examples
+    --------
+    >>> from gibbs_dp.papers.verify.check import equality
+    >>> exact_check(equality("Theorem 4", "Wang et al. 2016", 0.5, 0.5), "coin").difference
+    0.0
+    """
+    same = record.left == record.right  # inf - inf is not a number
+    difference = 0.0 if same else record.left - record.right
+    return Check(
+        record.name,
+        record.source,
+        case,
+        record.relation,
+        record.left,
+        record.right,
+        difference,
+        None,
+        None,
+        record.tolerance,
+        record.holds,
+    )
+
+
+def exact_checks(records: Iterable[Record], case: str) -> list[Check]:
+    """Turn exact records into checks.
+
+    Examples
+    --------
+    >>> exact_checks([], "coin")
+    []
+    """
+    return [exact_check(record, case) for record in records]
+
+
+def sampled_equality(
+    name: str,
+    source: str,
+    case: str,
+    left: float,
+    right: float,
+    *,
+    left_se: float,
+    right_se: float = 0.0,
+    independent: bool = False,
+) -> Check:
+    """State that two sampled numbers are equal, to `Z_LIMIT` standard errors of the difference.
+
+    Parameters
+    ----------
+    name, source, case
+        The statement, where it is from, and on what it is checked.
+    left, right, left_se, right_se
+        Estimates and standard errors; a standard error of 0 on the right is an exact number.
+    independent
+        Whether the two come from independent draws. If not, the standard errors are added, which
+        bounds that of the difference whatever the correlation.
+
+    Returns
+    -------
+    Check
+        Holds where ``|z|`` is at most `Z_LIMIT`.
+
+    Examples
+    --------
+    >>> check = sampled_equality("Theorem 4", "", "", 1.0, 1.05, left_se=0.01)
+    >>> round(check.z, 6), check.holds
+    (-5.0, False)
+    """
+    spread = math.hypot(left_se, right_se) if independent else left_se + right_se
+    difference = left - right
+    z = difference / spread if spread > 0 else math.nan
+    holds = math.isfinite(z) and abs(z) <= Z_LIMIT
+    return Check(name, source, case, "=", left, right, difference, spread, z, Z_LIMIT, holds)
+
+
+def table(checks: Sequence[Check]) -> str:
+    """Lay out one line per statement: the number of its cases, and the closest of them.
+
+    The closest case has the largest ``|z|`` of a sampled statement, the largest relative difference
+    of an exact equality, or the least room in an inequality; failures come first.
+
+    Examples
+    --------
+    >>> print(table([sampled_equality("a = b", "book", "coin", 1.0, 1.0, left_se=0.5)]))
+    holds  cases  statement  left      right  difference  z     source
+    yes    1      a = b      1 +- 0.5  1      0           0.00  book
+    """
+    rows = [("holds", "cases", "statement", "left", "right", "difference", "z", "source")]
+    grouped: dict[tuple[str, str, bool], list[Check]] = {}
+    for check in checks:
+        grouped.setdefault((check.name, check.source, check.z is None), []).append(check)
+    for (name, source, _), group in grouped.items():
+        worst = min(group, key=_room)
+        left = f"{worst.left:.6g}"
+        if worst.standard_error is not None:
+            left += f" +- {worst.standard_error:.2g}"
+        relation = {"=": "", "<=": "", "not <=": "FALSE: "}[worst.relation]
+        z = "exact" if worst.z is None else f"{worst.z:.2f}"
+        rows.append(
+            (
+                "yes" if all(check.holds for check in group) else "NO",
+                str(len(group)),
+                relation + name,
+                left,
+                f"{worst.right:.6g}",
+                f"{worst.difference:.2g}",
+                z,
+                source,
+            )
+        )
+    return aligned(rows)
+
+
+def _room(check: Check) -> tuple[bool, float]:
+    """Sort key: the closest case first."""
+    if check.z is not None:
+        return check.holds, -abs(check.z)
+    if check.difference == 0 or not math.isfinite(check.difference):
+        return check.holds, 0.0 if check.difference == 0 else math.inf
+    gap = check.difference / max(1e-3, abs(check.left), abs(check.right))
+    if check.relation == "=":
+        return check.holds, -abs(gap)
+    return check.holds, -gap if check.relation == "<=" else gap

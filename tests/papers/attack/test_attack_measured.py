@@ -1,0 +1,88 @@
+"""Advantage, ROC and their errors, from scores whose laws are known."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gibbs_dp.papers.attack.plot import plot_attack
+from gibbs_dp.papers.attack.rows import allowed, measure, roc, threshold_between
+
+REPEATS, COUNT, MU = 300, 2000, 1.0
+
+
+@pytest.fixture(scope="module")
+def repeated():
+    """Attacks on two normals a distance MU apart, many times."""
+    rng = np.random.default_rng(11)
+    found = []
+    for _ in range(REPEATS):
+        coin = rng.random(COUNT) < 0.5
+        found.append(measure(MU * coin + rng.normal(size=COUNT), coin, MU / 2))
+    return found
+
+
+TRUTH = {
+    "advantage": 2 * stats.norm.cdf(MU / 2) - 1,
+    "success_rate": stats.norm.cdf(MU / 2),
+    "auc": stats.norm.cdf(MU / math.sqrt(2)),
+    "tpr_1pct": stats.norm.sf(stats.norm.isf(0.01) - MU),
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_values_and_errors_are_right(repeated, name):
+    # 4 standard errors (6 in 100,000), and a share of the rate's own bias at 1%; the spread of 300
+    # repeats is within 4 of its own errors, 16%, of the mean standard error, and 10% more.
+    values = np.array([getattr(row, name) for row in repeated])
+    errors = np.array([getattr(row, f"{name}_se") for row in repeated])
+    slack = 0.03 * TRUTH[name] if name == "tpr_1pct" else 0.0
+    assert abs(values.mean() - TRUTH[name]) < 4 * values.std() / REPEATS**0.5 + slack
+    assert values.std() == pytest.approx(errors.mean(), rel=0.26)
+
+
+def test_equal_scores_are_one_step():
+    fpr, tpr = roc(np.zeros(3), np.zeros(5))
+    assert (fpr.tolist(), tpr.tolist()) == ([0.0, 1.0], [0.0, 1.0])
+    coin = np.array([True, False] * 500)
+    found = measure(np.zeros(1000), coin, 0.0)
+    assert (found.advantage, found.auc, found.tpr_1pct) == (0.0, 0.5, 0.01)
+    assert found.advantage_se > 0
+
+
+def test_too_few_trials_say_nothing():
+    coin = np.array([True, False] * 50)
+    assert math.isnan(measure(np.arange(100.0), coin, 50.0).tpr_1pct)
+    assert math.isnan(measure(np.arange(3.0), np.ones(3, bool), 0.0).advantage)
+    assert threshold_between(np.zeros(0), np.zeros(0, bool)) == 0.0
+
+
+def test_the_computed_roc_is_that_of_the_pairs():
+    # One pair of normals: L is normal with mean +-MU^2/2 and variance MU^2.
+    rng = np.random.default_rng(4)
+    centre = np.array([[MU**2 / 2], [-(MU**2) / 2]])
+    ratios = centre + MU * rng.normal(size=(4000, 2, 4))
+    found = allowed(np.abs(np.tanh(ratios / 2)).mean(axis=(1, 2)), ratios)
+    assert abs(found.on_average_tv - TRUTH["advantage"]) < 4 * found.on_average_tv_se
+    assert abs(found.attack_auc - TRUTH["auc"]) < 4 * found.attack_auc_se < 0.01
+    assert abs(found.attack_tpr_1pct - TRUTH["tpr_1pct"]) < 4 * found.attack_tpr_1pct_se < 0.03
+
+
+def test_pairs_that_are_far_apart_do_not_overflow():
+    far = np.tile([1e3, -1e3], (40, 1)).reshape(40, 2, 1)
+    found = allowed(np.ones(40), far)
+    assert found.attack_auc == 1.0
+    assert found.attack_tpr_1pct == 1.0
+
+
+def test_what_is_computed_at_a_single_gamma_is_seen():
+    shown = {"advantage": 0.2, "on_average_tv": 0.25, "tpr_1pct": 0.05, "attack_tpr_1pct": 0.06}
+    row = {"gamma": 2.0, "attacker": "optimal", "dp_advantage": 0.9, "dp_tpr_1pct": 0.5}
+    row |= shown | {f"{name}_se": 0.01 for name in shown}
+    for axes in plot_attack([row]).axes:
+        lines = {line.get_label(): line for line in axes.get_lines()}
+        for label in ("best possible, computed", "DP epsilon allows"):
+            assert lines[label].get_marker() == "_", label
+    longer = plot_attack([row, row | {"gamma": 4.0}]).axes[0].get_lines()
+    assert {line.get_label(): line for line in longer}[label].get_marker() == "None"

@@ -1,0 +1,135 @@
+"""Several dimensions and finite laws, each against another route."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import qmc
+
+from gibbs_dp.papers import capacity
+from gibbs_dp.papers.capacity import polynomial
+
+
+@pytest.mark.parametrize("alpha", [2.01, 3.0, 8.0, 40.0])
+@pytest.mark.parametrize("eps", [1e-3, 0.03, 0.2, 1.0, 5.0])
+def test_the_fourier_norm_agrees_with_quadrature_in_one_dimension(eps, alpha):
+    # Both sides of the change to a moment series, at eps of about 0.05.
+    exact = capacity.laplace_renyi_of_polynomials(eps, alpha)
+    assert capacity.laplace_renyi_of_linear(eps, alpha) == pytest.approx(exact, rel=3e-6)
+
+
+def test_the_fourier_norm_at_order_two():
+    shift = [0.3, -0.4, 1.2]
+    near = capacity.laplace_renyi_of_linear(1.0, 2 + 1e-6, shift)
+    assert near == pytest.approx(math.log1p(np.dot(shift, shift) / 2), rel=1e-5)
+    moments = capacity.product_renyi2(capacity.laplace_moments(3), 1, shift)
+    assert capacity.laplace_renyi_of_linear(1.0, 2.0, shift) == pytest.approx(moments, rel=1e-12)
+
+
+def test_two_dimensions_against_a_product_rule():
+    x, w = np.polynomial.laguerre.laggauss(40)
+    nodes, mass = np.append(-x, x), np.append(w, w) / 2
+    a, b = np.meshgrid(nodes, nodes, indexing="ij")
+    weight = np.outer(mass, mass).ravel()
+    shift, alpha, q = np.array([0.6, 0.8]), 3.0, 1.5
+    found = capacity.laplace_renyi_of_linear(1.0, alpha, shift)
+    # The best of many directions and offsets.
+    best = 0.0
+    for angle in np.linspace(0, np.pi / 2, 41):
+        line = np.cos(angle) * a.ravel() + np.sin(angle) * b.ravel()
+        along = np.cos(angle) * shift[0] + np.sin(angle) * shift[1]
+        for offset in np.linspace(0.5, 3.0, 26):
+            norm = float(weight @ np.abs(offset + line) ** q) ** (1 / q)
+            best = max(best, (offset + along) / norm)
+    assert q * math.log(best) == pytest.approx(found, rel=0.01)
+
+
+def test_normal_noise_depends_on_the_length_alone():
+    one = capacity.gaussian_renyi_of_polynomials(1.5, 2.0, 3, 1.0)
+    several = capacity.product_renyi2(
+        capacity.gaussian_moments(7), 3, np.array([0.48, 0.64, 0.6]) / 1.5
+    )
+    assert several == pytest.approx(one, rel=1e-10)
+
+
+def test_more_coordinates_show_more():
+    shift = np.array([0.5, 0.5, 0.5])
+    values = [capacity.laplace_renyi_of_linear(1.0, 5.0, shift[:k]) for k in (1, 2, 3)]
+    assert values[0] < values[1] < values[2]
+    # An adversary who sees fewer combinations sees less, all of them the same.
+    some = capacity.laplace_renyi_of_linear(1.0, 5.0, shift, np.array([[1.0, 1.0, 0.0]]))
+    whole = capacity.laplace_renyi_of_linear(
+        1.0, 5.0, shift, np.array(np.random.default_rng(0).normal(size=(4, 3)))
+    )
+    assert some < values[2] == pytest.approx(whole, rel=1e-7)
+    assert capacity.laplace_renyi_of_linear(1.0, 5.0, [1.0, -1.0], np.array([[1.0, 1.0]])) == 0.0
+
+
+@pytest.mark.parametrize("alpha", [2.0, 3.0, 10.0, 40.0])
+def test_valid_bounds_hold_in_several_dimensions(alpha):
+    points = qmc.scale(qmc.Sobol(3, seed=0).random(8), [-2, -2, -2], [2, 2, 2])
+    for shift in points:
+        value = capacity.laplace_renyi_of_linear(0.7, alpha, shift)
+        assert value <= capacity.valid_laplace(0.7, alpha, shift) * (1 + 1e-7)
+        noise = capacity.gaussian_renyi_of_polynomials(0.7, alpha, 1, shift)
+        assert noise <= capacity.valid_gaussian(0.7, alpha, shift) * (1 + 1e-9)
+    for below in (1.2, 1.6):
+        bound = capacity.valid_laplace(0.7, below, [1.0, 1.0])
+        assert bound >= capacity.laplace_renyi_of_polynomials(0.7, below)
+
+
+def test_the_linear_kl_of_several_coordinates_adds():
+    shift = np.array([0.5, 2.0])
+    x = [capacity.laplace_line(0.0, 1.0), capacity.laplace_line(0.0, 1.0)]
+    parts = [polynomial(capacity.laplace_line(v, 1.0), q, 1) for v, q in zip(shift, x, strict=True)]
+    assert capacity.laplace_linear_kl(1.0, shift) == pytest.approx(sum(parts), rel=1e-8)
+
+
+def test_finite_laws_against_the_line():
+    p, q = capacity.laplace_line(1.0, 1.0), capacity.laplace_line(0.0, 1.0)
+    x, mass = q.rule([1.0 + 0j], 0.0)
+    moved = mass * np.exp(np.abs(x) - np.abs(x - 1))
+    laws = moved / moved.sum(), mass / mass.sum()
+    terms = np.stack([np.ones_like(x), x / 3, (x / 3) ** 2])
+    for alpha in (1.5, 2.0, 3.0, 8.0):
+        exact = capacity.polynomial_renyi(p, q, alpha, 2).renyi
+        assert capacity.span_renyi(terms, *laws, alpha) == pytest.approx(exact, abs=2e-4)
+    assert capacity.span_kl(terms[1:], *laws) == pytest.approx(polynomial(p, q, 2), rel=1e-8)
+
+
+def test_all_functions_of_a_finite_law_see_everything():
+    p, q = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.3, 0.1])
+    whole = float(p @ np.log(p / q))
+    assert capacity.span_kl(np.eye(3), p, q) == pytest.approx(whole, rel=1e-9)
+    # Without extra constants the span still holds them: the f-dual form gives the same.
+    assert capacity.span_kl(np.eye(3), p, q, has_constants=False) == pytest.approx(whole, rel=1e-9)
+    for alpha in (1.5, 2.0, 4.0):
+        renyi = math.log(float(p**alpha @ q ** (1 - alpha))) / (alpha - 1)
+        assert capacity.span_renyi(np.eye(3), p, q, alpha) == pytest.approx(renyi, rel=1e-9)
+    assert capacity.span_ipm(np.eye(3), p, q) == pytest.approx(np.linalg.norm(p - q))
+
+
+def test_a_class_without_constants_sees_less_and_may_go_below_zero():
+    p, q = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.3, 0.1])
+    x = np.array([[-1.0, 0.0, 1.0]])
+    with_constants = capacity.span_kl(x, p, q)
+    without = capacity.span_kl(x, p, q, has_constants=False)
+    by_grid = max(c * 0.1 - q @ np.exp(c * x[0] - 1) for c in np.linspace(-5, 5, 4001))
+    assert without == pytest.approx(by_grid, abs=1e-5)
+    assert without < 0 < with_constants
+    assert capacity.finite_class_kl(np.zeros((1, 3)), p, q) == pytest.approx(-math.exp(-1))
+
+
+def test_order_two_from_moments_refuses_nonsense():
+    with pytest.raises(ValueError, match="gram_q must be positive"):
+        capacity.renyi2_from_moments(np.ones(2), np.array([[1.0, 2.0], [2.0, 1.0]]))
+    with pytest.raises(ValueError, match=r"gram_q must be \[2, 2\]"):
+        capacity.renyi2_from_moments(np.ones(2), np.eye(3))
+    with pytest.raises(ValueError, match="degree: polynomials"):
+        capacity.monomials(100, 4)
+    with pytest.raises(ValueError, match="noise_moments must hold"):
+        capacity.product_renyi2(capacity.laplace_moments(3), 2, 1.0)
+    with pytest.raises(ValueError, match="visible has 3 columns"):
+        capacity.laplace_renyi_of_linear(1.0, 3.0, [1.0, 1.0], np.ones((1, 3)))
+    with pytest.raises(ValueError, match="functions must be finite"):
+        capacity.span_kl(np.full((1, 1), np.nan), np.array([1.0]), np.array([1.0]))
