@@ -16,7 +16,7 @@ import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as compiling
 from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.structure import describe, rebuild
-from gibbs_dp.engine.summary import Block
+from gibbs_dp.engine.view import Block
 from gibbs_dp.sampling.schedule import Counts
 
 
@@ -137,12 +137,12 @@ def test_damaged_files_and_folders_that_cannot_be_written_cost_time_only(place, 
 
 
 def test_a_check_is_passed_once_and_warns_every_time(place):
-    from gibbs_dp.engine.identity import Identity
+    from gibbs_dp.engine.store.configuration import CacheKey
 
     class Settings:
         key, n, num_ghosts = jax.random.key(0), 3, 4
 
-    identity = Identity.__new__(Identity)
+    identity = CacheKey.__new__(CacheKey)
     identity._settings, identity._digest = Settings, "digest"
     seen = []
     identity.check_once(lambda: seen.append(1))

@@ -20,14 +20,12 @@ from gibbs_dp.capacity.critics import check_trainable
 from gibbs_dp.capacity.learned import KernelBall, LinearFeatures
 from gibbs_dp.capacity.objectives import KL
 from gibbs_dp.capacity.training import Training, train_and_judge
-from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPT_SHARE, LOW_ACCEPTANCE, is_drifting
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.quantity import LeadingQuantity
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.quantity import LeadingQuantity, Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
-from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, PairView, Result, View, is_drifting
 from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import HasSample, as_population

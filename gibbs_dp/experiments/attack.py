@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from gibbs_dp.auditing import Report
 from gibbs_dp.auditing.checks import check_gammas
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
+from gibbs_dp.engine.plan import default_block_size
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sizes import default_block_size
+from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.experiments.attack_result import AttackResult
 from gibbs_dp.experiments.attack_rows import audited, measured_rows, warned, worst_case

@@ -11,7 +11,7 @@ import gibbs_dp as gdp
 from gibbs_dp import _source
 from gibbs_dp._options import options_of, parameters
 from gibbs_dp.cli import sampler
-from gibbs_dp.cli.main import COMMANDS
+from gibbs_dp.cli.commands import COMMANDS
 from gibbs_dp.cli.parser import Parser, add_options, given
 from gibbs_dp.problems.registry import PROBLEMS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -259,7 +260,6 @@ class HMC(Kernel):
         """
         normals, uniforms = noise
         momenta = spread_radii(normals.T, uniforms[2], uniforms[3, 0])
-        integrator = INTEGRATORS[self.integrator]
-        return jax.vmap(
-            lambda p, u, s: transition(p, u, s, potential, tuning, self.jitter, integrator)
-        )(momenta, uniforms[:2].T, states)
+        given = {"potential": potential, "tuning": tuning, "jitter": self.jitter}
+        one = partial(transition, **given, integrator=INTEGRATORS[self.integrator])
+        return jax.vmap(one)(momenta, uniforms[:2].T, states)
