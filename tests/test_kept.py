@@ -17,7 +17,7 @@ from gibbs_dp._jaxlib import compile as compiling
 from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.structure import describe, rebuild
 from gibbs_dp.engine.view import Block
-from gibbs_dp.sampling.schedule import Counts
+from gibbs_dp.sampling.kernels.base import Counts
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_structures_come_back_and_only_our_own_named_tuples_do():
     with pytest.raises(TypeError, match="not of this package"):
         describe(users(1))
     assert rebuild(describe(users(1), [users]), [users])([5]) == users(5)
-    for name in ("os:path", "gibbs_dp.cli.main:main", "gibbs_dp.sampling.schedule:Nothing"):
+    for name in ("os:path", "gibbs_dp.cli.main:main", "gibbs_dp.sampling.kernels.base:Nothing"):
         with pytest.raises(LookupError):
             rebuild({"kind": name, "parts": []})
     with pytest.raises(ValueError, match="describes nothing"):

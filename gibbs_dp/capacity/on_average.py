@@ -30,8 +30,8 @@ from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.sampler import Sampler
 
 # What trained critics see of a replaced example: a quantity of the engine.

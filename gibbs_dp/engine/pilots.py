@@ -36,8 +36,9 @@ from gibbs_dp.engine.view import (
 )
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import pool
-from gibbs_dp.sampling.errors import ImproperPosteriorError
-from gibbs_dp.sampling.ladder import (
+from gibbs_dp.sampling.kernels.base import Schedule, Traits, make_schedule
+from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.mode_search import (
     MAX_LADDER_DIM,
     SCALES,
     Heights,
@@ -45,11 +46,8 @@ from gibbs_dp.sampling.ladder import (
     ladder_points,
     outside,
 )
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Ended, Modes, is_apart, others, warn_of
-from gibbs_dp.sampling.schedule import Schedule, make_schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.traits import Traits
+from gibbs_dp.sampling.target import ImproperPosteriorError, Target
 
 # Pilot datasets: they have keys of their own and never enter an estimate.
 #

@@ -18,12 +18,11 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.populations.own import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.laplace import MAX_ITERATIONS
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.kernels.base import Counts, Schedule
+from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import Modes
 from gibbs_dp.sampling.sampler import Sampler
-from gibbs_dp.sampling.schedule import Counts, Schedule
-from gibbs_dp.sampling.smc.path import Segment
+from gibbs_dp.sampling.smc.particles import Segment
 
 # How much of an audit is drawn and computed at once, by default.
 

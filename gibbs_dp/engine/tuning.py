@@ -38,9 +38,9 @@ from gibbs_dp.engine.view import Block, believed
 from gibbs_dp.model.losses.base import LinearLoss
 from gibbs_dp.model.populations import Table
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import make_schedule
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 from gibbs_dp.sampling.sampler import PathSampler
-from gibbs_dp.sampling.schedule import make_schedule
 
 # Pilots of all gammas at once: what each asks for waits until all have asked, and is one call.
 #

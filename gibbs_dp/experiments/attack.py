@@ -28,8 +28,8 @@ from gibbs_dp.model.populations import HasSample, Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy import Guarantee
 from gibbs_dp.quantities.attack import AttackTrial
-from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.sample import sample
 from gibbs_dp.sampling.sampler import Sampler
 

@@ -10,15 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels.base import Kernel, Potential
+from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, Traits
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
-from gibbs_dp.sampling.locate import Location, locate
+from gibbs_dp.sampling.laplace import Location, locate
 from gibbs_dp.sampling.rejection import spread_radii
 from gibbs_dp.sampling.sampler import ChainDraws
-from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.traits import Traits
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.target import Target, Whitening
 
 
 class Moved(NamedTuple):

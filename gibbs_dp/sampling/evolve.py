@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
+from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, StepInfo, Tuning
 from gibbs_dp.sampling.rejection import chain_keys, step_key
-from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.whitening import Whitening, fit_whitening
+from gibbs_dp.sampling.target import Whitening, fit_whitening
 
 STEPS_PER_ROUND = 20
 MAX_STEPS = 2**20  # in one round; the last number is for the start

@@ -42,7 +42,7 @@ from gibbs_dp.quantities.mutual_information.tables import (
     point_losses,
     swap_terms,
 )
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 
 # Columns of mutual information, and how they are drawn.
 

@@ -17,12 +17,12 @@ from gibbs_dp.sampling.kernels.base import (
     Kernel,
     Potential,
     StepInfo,
+    Traits,
     Tuning,
     evaluate,
     metropolis,
 )
 from gibbs_dp.sampling.rejection import normals_and_uniforms, spread_radii
-from gibbs_dp.sampling.traits import Traits
 
 # Reversible, volume preserving integrators of Hamilton's equations with unit mass.
 
