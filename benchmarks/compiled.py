@@ -43,7 +43,7 @@ def programs(names, datasets):
     from roofline import own_logistic
 
     import gibbs_dp as gdp
-    from gibbs_dp.engine.jobs import with_counts
+    from gibbs_dp.engine.plan import with_counts
     from gibbs_dp.engine.program import sheet_program
 
     for name in names:

@@ -13,13 +13,12 @@ import numpyro.distributions as dist
 
 import gibbs_dp as gdp
 from gibbs_dp import estimators
-from gibbs_dp.engine.losses import per_example_losses, structured_losses
-from gibbs_dp.engine.plan import Inputs, Plan
-from gibbs_dp.engine.sizes import default_ghosts
+from gibbs_dp.engine.plan import Inputs, Plan, default_ghosts
+from gibbs_dp.engine.view import per_example_losses, structured_losses
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features as random_features_problem
-from gibbs_dp.sampling.schedule import make_schedule
+from gibbs_dp.sampling.kernels.base import make_schedule
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from posteriordb_cases import CASES, REGRESSIONS
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.whitening import coordinates, describe
+from gibbs_dp.sampling.diagnostics import coordinates, describe
 
 ERRORS, SHARE = 3.0, 0.05
 KEYS = (0, 1)  # the second look's is said beforehand

@@ -32,6 +32,7 @@ from .model import Domain as Domain
 from .model import Flat as Flat
 from .model import GibbsPosterior as GibbsPosterior
 from .model import temper as temper
+from .model.examples import shard_examples as shard_examples
 from .one_dataset import OneDatasetReport as OneDatasetReport
 from .one_dataset import audit_inference_data as audit_inference_data
 from .one_dataset import audit_log_likelihood as audit_log_likelihood
@@ -48,9 +49,8 @@ from .quantities.registry import DEFAULT as DEFAULT
 from .quantities.risks import Risks as Risks
 from .quantities.worst_case import WorstCase as WorstCase
 from .sampling.as_draws import as_draws as as_draws
-from .sampling.as_sampler import Chains as Chains
 from .sampling.draws import Draws as Draws
-from .sampling.errors import ImproperPosteriorError as ImproperPosteriorError
+from .sampling.draws import load_draws as load_draws
 from .sampling.grid import Grid as Grid
 from .sampling.kernels import HMC as HMC
 from .sampling.kernels import MALA as MALA
@@ -58,7 +58,7 @@ from .sampling.kernels import SGLD as SGLD
 from .sampling.kernels import ULA as ULA
 from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
-from .sampling.load import load_draws as load_draws
+from .sampling.markov import Chains as Chains
 from .sampling.sample import sample as sample
-from .sampling.sharded import shard_examples as shard_examples
 from .sampling.smc.sampler import SMC as SMC
+from .sampling.target import ImproperPosteriorError as ImproperPosteriorError

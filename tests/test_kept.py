@@ -16,8 +16,8 @@ import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as compiling
 from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.structure import describe, rebuild
-from gibbs_dp.engine.summary import Block
-from gibbs_dp.sampling.schedule import Counts
+from gibbs_dp.engine.view import Block
+from gibbs_dp.sampling.kernels.base import Counts
 
 
 @pytest.fixture
@@ -137,12 +137,12 @@ def test_damaged_files_and_folders_that_cannot_be_written_cost_time_only(place, 
 
 
 def test_a_check_is_passed_once_and_warns_every_time(place):
-    from gibbs_dp.engine.identity import Identity
+    from gibbs_dp.engine.store.configuration import CacheKey
 
     class Settings:
         key, n, num_ghosts = jax.random.key(0), 3, 4
 
-    identity = Identity.__new__(Identity)
+    identity = CacheKey.__new__(CacheKey)
     identity._settings, identity._digest = Settings, "digest"
     seen = []
     identity.check_once(lambda: seen.append(1))
@@ -196,7 +196,7 @@ def test_structures_come_back_and_only_our_own_named_tuples_do():
     with pytest.raises(TypeError, match="not of this package"):
         describe(users(1))
     assert rebuild(describe(users(1), [users]), [users])([5]) == users(5)
-    for name in ("os:path", "gibbs_dp.cli.main:main", "gibbs_dp.sampling.schedule:Nothing"):
+    for name in ("os:path", "gibbs_dp.cli.main:main", "gibbs_dp.sampling.kernels.base:Nothing"):
         with pytest.raises(LookupError):
             rebuild({"kind": name, "parts": []})
     with pytest.raises(ValueError, match="describes nothing"):

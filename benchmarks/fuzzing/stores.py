@@ -38,8 +38,7 @@ class Block(NamedTuple):
 
 def prepare(folder: Path, is_small: bool) -> dict[str, bytes]:
     """Write one file of each kind."""
-    from gibbs_dp.engine.store.archive import Archive
-    from gibbs_dp.engine.store.place import Store
+    from gibbs_dp.engine.store.archive import Archive, Store
     from gibbs_dp.io import save_record
 
     block = Block(np.linspace(0, 1, 50), 3, Inner(np.arange(6).reshape(2, 3), "abc"), None)
@@ -117,8 +116,7 @@ def _block(case: Case, folder: Path) -> bool:
 
 
 def _report(case: Case, folder: Path) -> bool:
-    from gibbs_dp.engine.store.archive import Archive
-    from gibbs_dp.engine.store.place import Store
+    from gibbs_dp.engine.store.archive import Archive, Store
 
     archive = Archive(Store(folder), CONFIGURATION)
     path = archive.folder / "reports" / "r.json"
@@ -133,8 +131,8 @@ def _report(case: Case, folder: Path) -> bool:
 
 
 def _configuration(case: Case, folder: Path) -> bool:
-    from gibbs_dp.engine.store.open import open_archive
-    from gibbs_dp.engine.store.place import Store
+    from gibbs_dp.engine.store.archive import Store
+    from gibbs_dp.engine.store.configuration import open_archive
 
     (folder / "configuration.json").write_bytes(case.content)
     open_archive(Store(folder), lambda: CONFIGURATION)

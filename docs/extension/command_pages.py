@@ -4,7 +4,8 @@ import contextlib
 import io
 import os
 
-from gibbs_dp.cli.main import COMMANDS, main
+from gibbs_dp.cli.commands import COMMANDS
+from gibbs_dp.cli.main import main
 from pages import write_page
 
 

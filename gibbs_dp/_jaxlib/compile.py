@@ -21,7 +21,7 @@ from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.last_axis import bind
 from gibbs_dp._jaxlib.linalg import SHARED_OUT
-from gibbs_dp._jaxlib.precision import traced_exactly
+from gibbs_dp._jaxlib.precision import exact_products
 from gibbs_dp._jaxlib.structure import describe, rebuild
 
 # Programs whose large batches of matrices are factored in pieces.
@@ -72,23 +72,15 @@ def in_pieces(function: Callable[..., PyTree], is_static: Sequence[bool]) -> Cal
     callable
         The same function where it factors no large batch.
     """
+    static = tuple(i for i, is_so in enumerate(is_static) if is_so)
+    traced = jax.make_jaxpr(function, static_argnums=static, return_shape=True)
 
     def whole(*arguments: Any) -> Any:
-        pairs = list(zip(arguments, is_static, strict=True))
-        dynamic = [a for a, is_so in pairs if not is_so]
-        leaves, structure = jax.tree.flatten(dynamic)
-        outputs: list[Any] = []
-
-        def flat(*given: Any) -> list[Any]:
-            again = iter(jax.tree.unflatten(structure, given))
-            full = [a if is_so else next(again) for a, is_so in pairs]
-            found, tree = jax.tree.flatten(function(*full))
-            outputs[:] = [tree]
-            return found
-
-        program = jax.make_jaxpr(flat)(*leaves)
+        program, found = traced(*arguments)
+        dynamic = [a for a, is_so in zip(arguments, is_static, strict=True) if not is_so]
         run = _run if any(_large(program.jaxpr)) else jax.core.eval_jaxpr
-        return jax.tree.unflatten(outputs[0], run(program.jaxpr, program.consts, *leaves))
+        outputs = run(program.jaxpr, program.consts, *jax.tree.leaves(dynamic))
+        return jax.tree.unflatten(jax.tree.structure(found), outputs)
 
     return whole
 
@@ -239,12 +231,12 @@ class Program:
         names = list(inspect.signature(function).parameters)
         self._is_static = tuple(name in static for name in names)
 
+        is_cut = backend == "cpu" and is_affected()
+        whole = in_pieces(function, self._is_static) if is_cut else function
+
         @wraps(function)
         def traced(*arguments: Any, **named: Any) -> Any:
-            whole = traced_exactly(function)
-            if backend == "cpu" and is_affected():
-                whole = in_pieces(whole, self._is_static)
-            with compiled_for(backend):
+            with compiled_for(backend), exact_products():
                 return whole(*arguments, **named)
 
         self._traced = traced

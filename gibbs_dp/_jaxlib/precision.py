@@ -59,13 +59,18 @@ def in_mode(mode: Mode) -> Iterator[None]:
         yield
 
 
+def exact_products() -> AbstractContextManager[None]:
+    """Return a context to trace in with exact products, unless the user set another precision."""
+    given: Any = jax.config
+    return jax.default_matmul_precision(given.jax_default_matmul_precision or EXACT)
+
+
 def traced_exactly(function: Callable[..., Result]) -> Callable[..., Result]:
     """Trace with exact products, unless the user set another precision; for :func:`jax.jit`."""
 
     @wraps(function)
     def traced(*arguments: Any, **named: Any) -> Result:
-        given: Any = jax.config
-        with jax.default_matmul_precision(given.jax_default_matmul_precision or EXACT):
+        with exact_products():
             return function(*arguments, **named)
 
     return traced

@@ -18,26 +18,28 @@ from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.cautions import CHANGED_TO_SMC
 from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
 from gibbs_dp.auditing.report import Report
-from gibbs_dp.engine import interrupt
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
-from gibbs_dp.engine.identity import Identity
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
+from gibbs_dp.engine.plan import Asked, default_block_size, power_of_two
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.quantity import Column, Quantity
+from gibbs_dp.engine.quantity import Column, Quantity, Settings
 from gibbs_dp.engine.remote import Remote, check_executor
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sizes import default_block_size, power_of_two
 from gibbs_dp.engine.store import Store
 from gibbs_dp.engine.store.archive import Archive
-from gibbs_dp.engine.store.fingerprint import configuration, request
-from gibbs_dp.engine.store.open import as_store, open_archive, stored_configuration
+from gibbs_dp.engine.store.configuration import (
+    CacheKey,
+    as_store,
+    configuration,
+    open_archive,
+    request,
+    stored_configuration,
+)
 from gibbs_dp.engine.sweep import (
     SeveralModesError,
     SweepInterruptedError,
     explore,
     run_sweep,
 )
-from gibbs_dp.engine.workers import Workers
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.keywords import names_keywords
@@ -45,8 +47,8 @@ from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
-from gibbs_dp.sampling.as_sampler import Chains, as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.markov import Chains, as_sampler
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc.sampler import SMC
@@ -178,7 +180,7 @@ def audit(
         ``rel_error`` reuse what is there. A :class:`gibbs_dp.Store` also shares the work among
         processes. Blocks, pilots and mutual information are kept; a setting or function that
         changed is refused (code behind host callbacks is not seen, see
-        ``gibbs_dp.engine.store.fingerprint``). ``block_size`` is then the store's by default.
+        ``gibbs_dp.engine.store.configuration``). ``block_size`` is then the store's by default.
     executor
         Where blocks of datasets run, any ``concurrent.futures.Executor``: of Dask
         (``client.get_executor()``), ``mpi4py.futures``, or processes that are spawned. The numbers
@@ -274,7 +276,7 @@ def audit(
     )
     settings = Settings(**vars(asked), leading=leading, others=others(learn, asked))
     has_rows = any(isinstance(q, Exposure) for q in settings.others)
-    identity = Identity(settings)
+    identity = CacheKey(settings)
     if held is None:  # what a store holds has been checked
         identity.check_once(lambda: _check(settings))
     archive = None if place is None else open_archive(place, lambda: _describe(settings))
@@ -324,7 +326,7 @@ def _run(
 ) -> Report:
     make_room()
     told: tuple[Warned, ...] = ()
-    with interrupt.noted(), Progress(progress) as bar:
+    with noting_interrupts(), Progress(progress) as bar:
         try:
             try:
                 tracks = run_sweep(settings, bar, archive, workers, with_smc is not None)
@@ -336,9 +338,9 @@ def _run(
         except SweepInterruptedError as stopped:
             raise AuditInterrupted(partial_report(settings, stopped.tracks, told)) from None
         try:
-            interrupt.check()
+            raise_lost_interrupt()
             results = explore(settings, tracks, bar, archive)
-            interrupt.check()
+            raise_lost_interrupt()
         except KeyboardInterrupt:
             raise AuditInterrupted(partial_report(settings, tracks, told)) from None
     return make_report(settings, results, told)

@@ -17,17 +17,15 @@ from gibbs_dp.auditing.cautions import (
     REL_ERROR_MISSED,
 )
 from gibbs_dp.auditing.report import Report
-from gibbs_dp.engine.health import why_failed
-from gibbs_dp.engine.quantity import Means, Row, RowTable
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.quantity import Means, Row, RowTable, Settings
 from gibbs_dp.engine.track import Track
+from gibbs_dp.engine.view import Result, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
 from gibbs_dp.quantities.on_average_kl.warnings import DISAGREEMENT_Z
 from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.sampling.cautions import opening
 from gibbs_dp.sampling.modes import searched_for
-from gibbs_dp.sampling.trust import opening
 
 # One verdict for every row of a report: what has been checked, and never more.
 

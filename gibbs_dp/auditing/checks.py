@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gibbs_dp.engine.sizes import default_ghosts
+from gibbs_dp.engine.plan import default_ghosts
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.populations import Population
 from gibbs_dp.model.posterior import GibbsPosterior

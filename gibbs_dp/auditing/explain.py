@@ -6,8 +6,7 @@ from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
 from gibbs_dp.auditing.purposes import cautions as purposes
 from gibbs_dp.certificates import cautions as certificates
-from gibbs_dp.engine import health, memory
-from gibbs_dp.engine.store import archive
+from gibbs_dp.engine import cautions as sweeps
 from gibbs_dp.one_dataset import cautions as one_dataset
 from gibbs_dp.quantities import attack, exposure, lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.attacker import columns as attacker
@@ -25,10 +24,10 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         report.CHANGED_TO_SMC,
         modes.SEVERAL_MODES,
         modes.NESTED_SCALES,
-        health.DRIFTING,
+        sweeps.DRIFTING,
         mixing.SLOW_MIXING,
         mixing.UNEVEN_MIXING,
-        health.LOW_ACCEPTANCE,
+        sweeps.LOW_ACCEPTANCE,
         mixing.VIRIAL,
         mixing.PATHS_DISAGREE,
         mixing.FEW_PARTICLES,
@@ -83,8 +82,8 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     ),
     "Of attacks that are run": (attack.ATTACK_MISSES, attack.ATTACK_ABOVE_DP),
     "Of files and of the machine": (
-        archive.DAMAGED_STORE,
-        memory.OUT_OF_MEMORY,
+        sweeps.DAMAGED_STORE,
+        sweeps.OUT_OF_MEMORY,
     ),
 }
 """Every warning, by what it is about."""

@@ -171,8 +171,7 @@ def damage_told(quiet: bool) -> Iterator[None]:
     """Show warnings of damaged files, and of memory that ran out, as lines of the log."""
     import warnings
 
-    from gibbs_dp.engine.memory import SmallerBlocksWarning
-    from gibbs_dp.engine.store.archive import DamagedStoreWarning
+    from gibbs_dp.engine.cautions import DamagedStoreWarning, SmallerBlocksWarning
 
     told = (DamagedStoreWarning, SmallerBlocksWarning)
     with warnings.catch_warnings():

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 from gibbs_dp._jaxlib.compile import on_default_backend, program
 from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp._jaxlib.structure import reached
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.charts import is_spread
 from gibbs_dp.model.check import check_examples as check_each

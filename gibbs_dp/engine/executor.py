@@ -1,14 +1,16 @@
-"""Running block programs on every local device, or every core, at once."""
+"""Who runs an audit's programs: threads of this process, or others; and how Ctrl-C is noted."""
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 import numpy as np
@@ -16,6 +18,9 @@ import numpy as np
 from gibbs_dp._jaxlib.devices import devices, is_accelerator, platform
 from gibbs_dp._jaxlib.precision import current_mode, in_mode
 from gibbs_dp._jaxlib.threads import POOL_SIZE, num_cores
+
+# Running block programs on every local device, or every core, at once.
+
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -101,9 +106,6 @@ def in_threads(
     """
     mode, context, is_left = current_mode(), copy_context(), threading.Event()
 
-    def begin(number: int, job: Job) -> Any:
-        return context.copy().run(one, number, job)
-
     def one(number: int, job: Job) -> Any:
         # JAX's settings are local to a thread; workers take the caller's.
         with room(), in_mode(mode):
@@ -111,7 +113,7 @@ def in_threads(
 
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gibbs_dp")
     try:
-        futures = {pool.submit(begin, i, job): job for i, job in enumerate(jobs)}
+        futures = {pool.submit(context.copy().run, one, i, job): job for i, job in enumerate(jobs)}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()  # a future that is kept keeps its result
     finally:
@@ -139,3 +141,78 @@ def in_room(work: Callable[[], Result]) -> Result:
     """Run a program in this thread once XLA's pool has one for it."""
     with _room():
         return work()
+
+
+# What an audit asks of whoever runs its jobs.
+
+
+@runtime_checkable
+class Work(Protocol):
+    """What is done to jobs; ``settings`` are all that it is made from."""
+
+    settings: Any
+
+    def work(self, job: Any, device: jax.Device) -> Any:
+        """Run one job; the result's leaves are arrays."""
+
+
+@runtime_checkable
+class Workers(Protocol):
+    """Runs independent jobs, in any order and anywhere."""
+
+    def run(
+        self, jobs: Iterable[Job], work: Work, num_beside: int = 0
+    ) -> Generator[tuple[Job, Any], None, None]:
+        """Yield jobs with their results (NumPy arrays) as they finish.
+
+        ``num_beside`` other programs may run on this machine at the same time. Jobs that have not
+        begun are dropped when the generator is closed: close it where the loop may be left early.
+        """
+
+
+class Threads:
+    """Threads of this process: one a device, or one a core of a CPU and one more."""
+
+    def run(
+        self, jobs: Iterable[Job], work: Work, num_beside: int = 0
+    ) -> Generator[tuple[Job, Any], None, None]:
+        """See :meth:`Workers.run`."""
+        return run_jobs(jobs, work.work, num_beside)
+
+
+# Ctrl-C that is never lost.
+#
+# Python runs the handler of a signal wherever the main thread happens to be. Within a callback of
+# JAX's garbage collection the exception that it raises is printed and ignored; so it is also noted,
+# and raised again where blocks come in, and after the last.
+
+
+_was_pressed = threading.Event()
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    _was_pressed.set()
+    signal.default_int_handler(number, frame)
+
+
+@contextmanager
+def noting_interrupts() -> Iterator[None]:
+    """Note Ctrl-C while the body runs, in the main thread and unless others handle it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    _was_pressed.clear()
+    signal.signal(signal.SIGINT, _handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _was_pressed.clear()
+
+
+def raise_lost_interrupt() -> None:
+    """Raise a KeyboardInterrupt that was lost."""
+    if threading.current_thread() is threading.main_thread() and _was_pressed.is_set():
+        _was_pressed.clear()
+        raise KeyboardInterrupt

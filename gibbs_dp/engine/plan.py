@@ -1,14 +1,145 @@
-"""What goes into a block program."""
+"""What is to be run: how much, what goes into a block program, and blocks and sheets of it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import importlib.metadata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
+from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp._version import __version__
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.populations import Population, Table
+from gibbs_dp.model.populations.own import population_name
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import Counts, Schedule
+from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import Modes
-from gibbs_dp.sampling.schedule import Counts, Schedule
-from gibbs_dp.sampling.smc.path import Segment
+from gibbs_dp.sampling.sampler import Sampler
+from gibbs_dp.sampling.smc.particles import Segment
+
+# How much of an audit is drawn and computed at once, by default.
+
+
+NUM_GHOSTS, NUM_SWAPS, NUM_WHOLE_GHOSTS = (64, 256), 64, 16
+# Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
+# posterior costs seconds.
+NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
+# Pairs of a dataset whose replaced posteriors are sampled for the two-sided estimate, at least and
+# at most; pilots say how many are worth it.
+LEAST_PAIRS, MOST_PAIRS = 2, 8
+# Losses of all draws that stay in a core's cache, and the fewest datasets that are worth a loop
+# where their losses are few enough for memory that is at hand. Memory that is touched for the first
+# time is what a short audit waits for.
+CACHED_NUMBERS, LEAST_AT_ONCE, LOOP_NUMBERS = 2**19, 8, 2**22
+# What fits a laptop's memory beside everything else, should a loss keep all that it may.
+KEPT_NUMBERS = 2**25
+# Losses of all draws in a block of a CPU.
+BLOCK_NUMBERS = 2**23
+# Posteriors that keep a GPU busy, and numbers they may need (4 GB; a program that turns out to be
+# larger than its device is halved); datasets of a file of a store.
+POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE, STORED_HEIGHT = 2**15, 2**30, 1024
+# Datasets at one gamma from where larger blocks are worth waiting for.
+LONG_AUDIT = 4096
+
+
+def default_ghosts(posterior: GibbsPosterior, population: Population, n: int) -> int:
+    """Fresh examples per dataset: most of an estimate's variance is theirs until they are many.
+
+    As many as examples, between 64 and 256. For structured losses 64, each of which is swapped into
+    the dataset by itself; fewer where a ghost is a whole dataset, or where a table has no more rows
+    to spare.
+    """
+    if population.is_dependent:
+        return NUM_WHOLE_GHOSTS
+    wanted, others = min(max(n, NUM_GHOSTS[0]), NUM_GHOSTS[1]), n
+    if posterior.structured:
+        wanted, others = NUM_SWAPS, 2 * n  # and a fresh dataset for the population risk
+    if isinstance(population, Table) and population.is_conditional:
+        return max(1, min(wanted, population.num_rows - others))
+    return wanted
+
+
+def default_block_size(
+    posterior: GibbsPosterior,
+    n: int,
+    num_ghosts: int,
+    num_chains: int,
+    num_samples: int,
+    num_datasets: int,
+    is_stored: bool = False,
+    num_gammas: int = 1,
+) -> int:
+    """Datasets per block: what a call to a CPU, or a file, is worth, or what fills a GPU.
+
+    A short audit waits for its first blocks; of a long one, a call's overhead would be a fifth.
+    A store keeps to one size, however many datasets are added to it. A GPU samples a block at all
+    gammas in one call, and no more datasets than were asked for.
+    """
+    numbers = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
+    if is_accelerator(platform()):
+        width = power_of_two(num_gammas)
+        wanted = STORED_HEIGHT if is_stored else power_of_two(num_datasets)
+        each = numbers[1] + _hessian_numbers(posterior.dim, n)
+        fitting = min(POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE // each) // width
+        return min(wanted, power_of_two(fitting + 1) // 2 or 1)
+    is_long = num_datasets >= LONG_AUDIT
+    largest = 64 if is_stored else 128 if is_long else 32
+    if posterior.dim > MAX_LAPLACE_DIM:
+        largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
+    return max(1, min(largest, power_of_two(BLOCK_NUMBERS // numbers[0] + 1) // 2))
+
+
+def power_of_two(count: int) -> int:
+    """Smallest power of two that is not smaller."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def datasets_at_once(
+    posterior: GibbsPosterior,
+    n: int,
+    num_ghosts: int,
+    num_chains: int,
+    num_samples: int,
+    block_size: int,
+) -> int:
+    """Datasets of a block that a CPU works on at once: what its caches hold, a divisor."""
+    one, at_most = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
+    least = max(1, min(LEAST_AT_ONCE, LOOP_NUMBERS // one))
+    most = min(max(least, CACHED_NUMBERS // one), max(1, KEPT_NUMBERS // at_most))
+    fitting = [k for k in range(1, min(block_size, most) + 1) if block_size % k == 0]
+    is_tight = min(least, most) < LEAST_AT_ONCE  # memory, not a loop's cost, decides
+    return fitting[-1] if is_tight or fitting[-1] >= LEAST_AT_ONCE else block_size
+
+
+def _hessian_numbers(dim: int, n: int) -> int:
+    """Count what a step of a mode search keeps: slopes of examples, Hessian, factor, inverse."""
+    return dim * (n + 3 * dim) if dim <= MAX_LAPLACE_DIM else 0
+
+
+def _numbers(
+    posterior: GibbsPosterior, n: int, num_ghosts: int, num_chains: int, num_samples: int
+) -> tuple[int, int]:
+    """Count the losses and coordinates of one dataset's draws: usually, and at most.
+
+    A structured loss sees every ghost in a dataset of its own. Most need of these a statistic; one
+    that sorts residuals keeps a number per draw, ghost and example.
+    """
+    draws = num_chains * num_samples
+    if posterior.structured:
+        usual = draws * (num_ghosts + posterior.dim) + num_ghosts * n
+        return usual, draws * num_ghosts * n + usual
+    usual = draws * (n + num_ghosts + posterior.dim)
+    return usual, usual
+
+
+# What goes into a block program.
 
 
 class Plan(NamedTuple):
@@ -112,3 +243,220 @@ class Tuned(NamedTuple):
     estimator: str
     r_hat_starts: float
     modes: Modes
+
+
+# What is asked for and what is to be run: blocks of posteriors, and sheets of them.
+
+
+# Steps of every mode search: of pilots, which start anywhere, and of others, which start where
+# pilots have been. Where they do not suffice the search takes up to as many as it ever does.
+NEWTON_FROM_ANYWHERE, NEWTON_FROM_NEAR = 16, 8
+
+
+class Job(NamedTuple):
+    """One block of posteriors at one gamma.
+
+    Attributes
+    ----------
+    tag
+        The caller's name for it.
+    roots
+        Random keys of the data and of the chains.
+    first, size
+        Number of the first posterior, and how many.
+    plan, inputs
+        What to run.
+    period
+        After how many posteriors the datasets begin again, sampled with new chains; 0: never.
+    """
+
+    tag: Any
+    roots: Key[Array, 2]
+    first: int
+    size: int
+    plan: Plan
+    inputs: Inputs
+    period: int = 0
+
+    @property
+    def numbers(self) -> Int[np.ndarray, "2 block"]:
+        """Numbers of the datasets, and of the chains."""
+        chains = np.arange(self.first, self.first + self.size, dtype=np.int32)
+        return np.stack([chains % self.period if self.period else chains, chains])
+
+    @property
+    def datasets(self) -> tuple[Any, ...]:
+        """What jobs on the same datasets have in common."""
+        roots = np.asarray(jax.random.key_data(self.roots)).tobytes()
+        return roots, self.first, self.size, self.period
+
+
+class Sheet(NamedTuple):
+    """Jobs that one call of a program does: the same datasets, a gamma each.
+
+    Attributes
+    ----------
+    jobs
+        What they are.
+    plan
+        Of the program.
+    width
+        Gammas that the program is for: at least as many as there are jobs.
+    path
+        Of a sampler that goes along a path: inputs at all of its gammas, increasing.
+    """
+
+    jobs: tuple[Job, ...]
+    plan: Plan
+    width: int = 1
+    path: tuple[Inputs, ...] = ()
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """What a program is compiled for."""
+        return self.plan, self.width, self.jobs[0].size
+
+
+def each_alone(jobs: Iterable[Job]) -> Iterator[Sheet]:
+    """One call for each job."""
+    return (Sheet((job,), job.plan) for job in jobs)
+
+
+def arranged(jobs: Iterable[Job]) -> list[Sheet]:
+    """Put jobs on the same datasets, and of the same static counts, together.
+
+    A program is for a power of two of gammas, so that few are compiled while gammas finish.
+    """
+    groups = _on_same_datasets((job, with_counts(job.plan, job.inputs)) for job in jobs)
+    return [Sheet(found, plan, power_of_two(len(found))) for plan, found in groups]
+
+
+def along(path: Sequence[Inputs], jobs: Iterable[Job]) -> list[Sheet]:
+    """Put jobs on the same datasets together, with the whole path to each of their gammas.
+
+    At gammas that no job asks for, particles pass.
+    """
+    sheets = []
+    for plan, found in _on_same_datasets((job, job.plan) for job in jobs):
+        asked = {float(job.inputs.gamma): job.inputs for job in found}
+        whole = tuple(asked.get(float(inputs.gamma), inputs) for inputs in path)
+        sheets.append(Sheet(found, plan, len(path), whole))
+    return sheets
+
+
+def _on_same_datasets(jobs: Iterable[tuple[Job, Plan]]) -> list[tuple[Plan, tuple[Job, ...]]]:
+    """Group jobs by their datasets and plans, in order."""
+    together: dict[Any, list[Job]] = {}
+    for job, plan in jobs:
+        together.setdefault((job.datasets, plan), []).append(job)
+    return [(plan, tuple(found)) for (_, plan), found in together.items()]
+
+
+def with_counts(plan: Plan, inputs: Inputs) -> Plan:
+    """Fix a plan's counts at what the inputs say."""
+    (_, num_inner), num_burn_in, num_rounds = inputs.schedule.on_host
+    is_far = bool(inputs.is_dispersed) or bool(np.any(inputs.spread))
+    newton = NEWTON_FROM_ANYWHERE if is_far else NEWTON_FROM_NEAR
+    counts = Counts(num_inner, num_burn_in, num_rounds, newton)
+    return plan._replace(counts=counts, num_pairs=int(inputs.num_pairs))
+
+
+def searching_longer(sheet: Sheet) -> Sheet | None:
+    """Return the sheet with the longest search for modes; None where it has that already."""
+    counts = sheet.plan.counts
+    if counts is None or counts.num_newton >= MAX_ITERATIONS:
+        return None
+    longest = counts._replace(num_newton=MAX_ITERATIONS)
+    return sheet._replace(plan=sheet.plan._replace(counts=longest))
+
+
+# What a sweep is asked for, whatever is learnt from it.
+
+# Over all gammas: from there on a program that is compiled for twice as long, a second or two more,
+# is worth it.
+MANY_DATASETS = 65_536
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to sample, how much of it, and how; validated."""
+
+    posterior: GibbsPosterior
+    population: Population
+    n: int
+    gammas: tuple[float, ...]
+    num_datasets: int
+    num_ghosts: int
+    key: PRNGKeyArray
+    sampler: Sampler
+    num_chains: int
+    num_warmup: int | None
+    num_samples: int
+    group_size: int
+    rel_error: float | None
+    max_datasets: int
+    block_size: int
+    domain: Domain | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """Shape of the block program."""
+        return Plan(self.n, self.num_ghosts, self.group_size, self.num_chains, self.num_samples)
+
+    @property
+    def num_draws(self) -> int:
+        """Draws kept of a dataset's posterior."""
+        return self.num_chains * self.num_samples
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether posteriors are summed over rather than sampled."""
+        return self.sampler.traits.is_exact
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether compiling in full would cost more than it saves in running.
+
+        A quadratic loss computes little that the quick program is slow at.
+        """
+        return self.posterior.is_quadratic and len(self.gammas) * self.num_datasets < MANY_DATASETS
+
+    @property
+    def num_at_once(self) -> int:
+        """Datasets of a block that a CPU works on at once: what its caches hold, a divisor."""
+        s = self
+        return datasets_at_once(
+            s.posterior, s.n, s.num_ghosts, s.num_chains, s.num_samples, s.block_size
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers and strings, for the saved report."""
+        loss = self.posterior.loss or self.posterior.total_loss
+        return {
+            "loss": getattr(loss, "__name__", None) or type(loss).__name__,
+            "structured": self.posterior.structured,
+            "population": population_name(self.population),
+            "n": self.n,
+            "num_datasets": self.num_datasets,
+            "num_ghosts": self.num_ghosts,
+            "kernel": repr(self.sampler),
+            "num_chains": self.num_chains,
+            "num_warmup": "auto" if self.num_warmup is None else self.num_warmup,
+            "num_samples": self.num_samples,
+            "group_size": self.group_size,
+            "rel_error": self.rel_error if self.rel_error is not None else "none",
+            "gammas": list(self.gammas),
+            "max_datasets": self.max_datasets,
+            "block_size": self.block_size,
+            "domain": repr(self.domain),
+            "supports": [repr(s) for s in self.posterior.prior.supports],
+            "key": np.asarray(jax.random.key_data(self.key)).tolist(),
+            "versions": versions(),
+            "dtype": str(jnp.zeros(()).dtype),
+        }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the numbers."""
+    names = ("jax", "jaxlib", "numpyro", "numpy", "scipy")
+    return {"gibbs_dp": __version__} | {n: importlib.metadata.version(n) for n in names}

@@ -1,4 +1,4 @@
-"""What a sweep compiles: datasets, sampled and reduced to summaries.
+"""What a sweep compiles: datasets and replaced ones, sampled and reduced to summaries.
 
 A CPU's program takes a block of datasets at one gamma, and most that may change is traced. An
 accelerator's takes a sheet, datasets x gammas, with static counts: each dataset is drawn once for
@@ -10,27 +10,241 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.engine.datasets import draw_dataset, keys_of
-from gibbs_dp.engine.losses import per_example_losses, structured_losses
-from gibbs_dp.engine.neighbours import Pairs, no_choice, sample_with_pairs
-from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.plan import MOST_PAIRS, Inputs, Plan
 from gibbs_dp.engine.quantity import Quantity, kept_kind, values_kind
-from gibbs_dp.engine.summary import Block, Health
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import (
+    Block,
+    Chosen,
+    Health,
+    PairView,
+    View,
+    per_example_losses,
+    structured_losses,
+    swap,
+)
+from gibbs_dp.estimators import group_variances, variance_of_pairs
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import spread
 from gibbs_dp.sampling.modes import FARTHEST, NEAREST
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.target import Target
+
+# A dataset's posterior, and those of the dataset with examples replaced, one after another.
+
+
+def no_choice() -> Chosen:
+    """Return the first training group with the first ghosts: nothing is known of the pairs."""
+    nought = jnp.zeros((MOST_PAIRS,), jnp.int32)
+    return Chosen(nought, nought, jnp.ones((MOST_PAIRS,)))
+
+
+def choose_pairs(
+    key: PRNGKeyArray,
+    spread: tuple[Float[Array, " groups"] | None, Float[Array, " others"]],
+    num_groups: int,
+    num_pairs: Int[Array, ""] | int,
+) -> Chosen:
+    """Choose pairs at random: the first by chance alone, the others where the KL may be large.
+
+    What few pairs carry (one example in ten thousand that weighs as much as all others together)
+    is met with certainty where it is in the dataset, and counts for as little as it should: each
+    pair by the inverse of its chance under all ``num_pairs`` rules together (the balance heuristic
+    of Veach & Guibas 1995, section 3), so that no weight exceeds ``num_pairs``.
+
+    Parameters
+    ----------
+    key
+        For the choice; examples and ghosts of one dataset are exchangeable, so that the pair that
+        chance alone chooses is the first.
+    spread
+        Variances of the groups' and of the ghosts' parts of log ratios, whose sums chances are
+        proportional to; without the first, each ghost group replaces the group of its own number.
+    num_groups
+        Training groups.
+    num_pairs
+        Pairs that are used.
+
+    Returns
+    -------
+    Chosen
+        ``MOST_PAIRS`` pairs.
+    """
+    of_old, of_new = spread
+    side_key, old_key, new_key, any_key = jax.random.split(key, 4)
+
+    def drawn(key: PRNGKeyArray, chances: Float[Array, " groups"]) -> Int[Array, " pairs"]:
+        ends = jnp.cumsum(chances)
+        place = jnp.searchsorted(ends, ends[-1] * jax.random.uniform(key, (MOST_PAIRS,)))
+        return jnp.minimum(place, chances.size - 1).astype(jnp.int32)
+
+    new = drawn(new_key, of_new)
+    if of_old is None:
+        total = jnp.mean(of_new)
+        new = new.at[0].set(0)
+        old, score = new % num_groups, of_new[new]
+    else:
+        total = jnp.mean(of_old) + jnp.mean(of_new)
+        is_old = jax.random.uniform(side_key, (MOST_PAIRS,)) * total < jnp.mean(of_old)
+        any_old, any_new = (
+            jax.random.randint(k, (MOST_PAIRS,), 0, count, jnp.int32)
+            for k, count in zip(jax.random.split(any_key), (of_old.size, of_new.size), strict=True)
+        )
+        old = jnp.where(is_old, drawn(old_key, of_old), any_old).at[0].set(0)
+        new = jnp.where(is_old, any_new, new).at[0].set(0)
+        score = of_old[old] + of_new[new]
+    is_known = (total > 0) & jnp.isfinite(total)
+    more = jnp.where(is_known, score / jnp.where(is_known, total, 1.0), 1.0)
+    chance = 1.0 / jnp.maximum(num_pairs, 1)
+    weight = 1.0 / (chance + (1.0 - chance) * more)
+    return Chosen(old, new, weight.astype(jnp.result_type(float)))
+
+
+def _spread(
+    posterior: GibbsPosterior,
+    draws: ChainDraws,
+    train: PyTree,
+    ghosts: PyTree,
+    inputs: Inputs,
+    plan: Plan,
+) -> tuple[Float[Array, " groups"] | None, Float[Array, " others"]]:
+    """How much the groups of one dataset move log ratios at one gamma; see :func:`choose_pairs`."""
+    if posterior.structured:
+        losses = structured_losses(posterior, draws.u, train, ghosts, inputs, plan)
+        delta = inputs.gamma * (losses.ghost - losses.train)
+        return None, variance_of_pairs(delta, draws.weight)
+    losses = per_example_losses(posterior, draws.u, train, ghosts, inputs, plan)
+    return group_variances(losses.train, losses.ghost, draws.weight, inputs.gamma, plan.group_size)
+
+
+class Pairs(NamedTuple):
+    """What a dataset and its replaced versions add up to, at one gamma or (leading axis) several.
+
+    Attributes
+    ----------
+    found
+        By quantity: what it found of every pair, zeros beyond those that were sampled.
+    chosen
+        Which pairs these are.
+    is_stuck
+        Any chain of any of them.
+    is_improper
+        Any of them.
+    """
+
+    found: dict[str, Any]
+    chosen: Chosen
+    is_stuck: Bool[Array, "*gammas"]
+    is_improper: Bool[Array, "*gammas"]
+
+
+def sample_with_pairs(
+    key: PRNGKeyArray,
+    sample: Callable[[PyTree], ChainDraws],
+    posterior: GibbsPosterior,
+    train: PyTree,
+    ghosts: PyTree,
+    inputs: Inputs,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+) -> tuple[ChainDraws, Pairs]:
+    """Draws of the dataset itself, and what quantities make of ``inputs.num_pairs`` pairs.
+
+    Of a sampler that draws at all gammas at once, draws and inputs have a leading axis of gammas.
+
+    The sampler is in the program once, in a loop whose first round is the dataset itself: how
+    many pairs there are, or none, may be traced. Without pairs, statically, there is no loop.
+    """
+    sample = jax.jit(sample)  # traced once, for its shapes and for the loop
+    lead = jnp.shape(inputs.gamma)
+
+    def choice(base: ChainDraws) -> Chosen:
+        def spread(at: tuple[Inputs, ChainDraws]) -> Any:
+            return _spread(posterior, at[1], train, ghosts, at[0], plan)
+
+        if lead:  # one replaced dataset for all gammas, each of which has a say
+            each = jax.lax.map(spread, (inputs, base))
+            whole = sum(jnp.mean(a, axis=1) for a in each if a is not None)
+            scale = jnp.where(whole > 0, 1.0 / jnp.where(whole > 0, whole, 1.0), 0.0)
+            found = jax.tree.map(lambda a: jnp.mean(scale[:, None] * a, axis=0), each)
+        else:
+            found = spread((inputs, base))
+        own = jax.random.fold_in(key, MOST_PAIRS)
+        return choose_pairs(own, found, plan.n // plan.group_size, num_pairs)
+
+    def look(pair: Array, chosen: Chosen, base: ChainDraws, replaced: ChainDraws) -> dict[str, Any]:
+        if not lead:
+            return look_at(inputs, pair, chosen, base, replaced)
+        return jax.vmap(lambda i, b, r: look_at(i, pair, chosen, b, r))(inputs, base, replaced)
+
+    def look_at(
+        inputs: Inputs, pair: Array, chosen: Chosen, base: ChainDraws, replaced: ChainDraws
+    ) -> dict[str, Any]:
+        own, old, new = jax.random.fold_in(key, pair), chosen.old[pair], chosen.new[pair]
+        view = PairView(posterior, plan, inputs, train, ghosts, own, old, new, base, replaced)
+        found = {q.name: q.of_pair(view) for q in quantities}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def one(index: Array, carry: tuple[ChainDraws, Pairs]) -> tuple[ChainDraws, Pairs]:
+        base, so_far = carry
+        is_first, pair = index == 0, jnp.maximum(index - 1, 0)
+        old, new = so_far.chosen.old[pair], so_far.chosen.new[pair]
+        replaced = swap(train, ghosts, old, new, plan.group_size)
+        data = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), train, replaced)
+        draws = sample(data)
+        base = jax.tree.map(lambda a, b: jnp.where(is_first, a, b), draws, base)
+        # No pair yet in the first round, which chooses them, and whose place the first pair takes.
+        if is_fixed:  # a branch would be decided by the host
+            chosen = jax.tree.map(
+                lambda a, b: jnp.where(is_first, a, b), choice(base), so_far.chosen
+            )
+            seen = look(pair, chosen, base, draws)
+        else:
+            is_choice = is_first & (num_pairs > 1)
+            chosen = jax.lax.cond(is_choice, lambda: choice(base), lambda: so_far.chosen)
+            seen = jax.lax.cond(
+                is_first, lambda: blank(shapes_found), lambda: look(pair, chosen, base, draws)
+            )
+        found = jax.tree.map(lambda all_, x: all_.at[pair].set(x), so_far.found, seen)
+        return base, Pairs(
+            found,
+            chosen,
+            so_far.is_stuck | jnp.any(draws.is_stuck, axis=-1),
+            so_far.is_improper | draws.is_improper,
+        )
+
+    def blank(shapes: Any, *lead: int) -> Any:
+        return jax.tree.map(lambda s: jnp.zeros((*lead, *s.shape), s.dtype), shapes)
+
+    is_fixed = isinstance(inputs.num_pairs, int)
+    num_pairs = jnp.max(jnp.asarray(inputs.num_pairs)) if lead else inputs.num_pairs
+    shapes = jax.eval_shape(sample, train)
+    pair = jax.ShapeDtypeStruct((), jnp.int32)
+    shapes_found = jax.eval_shape(look, pair, no_choice(), shapes, shapes)
+    false = jnp.zeros(lead, bool)
+    nothing = Pairs(blank(shapes_found, MOST_PAIRS), no_choice(), false, false)
+    if is_fixed and inputs.num_pairs == 0:
+        draws = sample(train)
+        return draws, nothing._replace(
+            is_stuck=jnp.any(draws.is_stuck), is_improper=draws.is_improper
+        )
+    draws, pairs = jax.lax.fori_loop(0, 1 + num_pairs, one, (blank(shapes), nothing))
+    if lead:
+        every = jax.tree.map(lambda a: jnp.stack([a] * lead[0]), pairs.chosen)
+        found = jax.tree.map(lambda a: jnp.moveaxis(a, 0, 1), pairs.found)
+        pairs = pairs._replace(found=found, chosen=every)
+    return draws, pairs
+
 
 # Searches that begin far away, and how much mass the mode has where they end; traced.
 
@@ -209,7 +423,7 @@ def _block(
         data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
         return summarize_dataset(*data, keys[1], posterior, sampler, plan, quantities, inputs)
 
-    return _over_datasets(one, keys_of(roots, numbers), num_at_once)
+    return _over_datasets(one, numbers.shape[1], num_at_once)(keys_of(roots, numbers))
 
 
 def _sheet(
@@ -235,13 +449,14 @@ def _sheet(
 
         return jax.vmap(at)(inputs)
 
-    return _over_datasets(one, keys_of(roots, numbers), num_at_once)
+    return _over_datasets(one, numbers.shape[1], num_at_once)(keys_of(roots, numbers))
 
 
-def _over_datasets(one: Callable[[Any], Any], keys: Any, num_at_once: int) -> Any:
-    if num_at_once >= keys[0].shape[0]:
-        return jax.vmap(one)(keys)
-    return jax.lax.map(one, keys, batch_size=num_at_once)
+def _over_datasets(one: Callable[[Any], Any], size: int, num_at_once: int) -> Callable[..., Any]:
+    """Map a function of one dataset's keys over all of a block's."""
+    return (
+        jax.vmap(one) if num_at_once >= size else partial(jax.lax.map, one, batch_size=num_at_once)
+    )
 
 
 STATIC = ("posterior", "sampler", "plan", "quantities", "num_at_once")

@@ -2,7 +2,7 @@
 
 A quantity is a frozen, hashable object: part of what a block program is compiled for. Traced
 methods see one dataset (:class:`~gibbs_dp.engine.view.View`); host methods see all datasets of a
-gamma (:class:`~gibbs_dp.engine.result.Result`). Every method has a default that does nothing.
+gamma (:class:`~gibbs_dp.engine.view.Result`). Every method has a default that does nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.jobs import Asked
-from gibbs_dp.engine.result import Explored, Result
-from gibbs_dp.engine.summary import Health
-from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.view import Explored, Health, PairView, Result, Summary, View, is_believed
 
 Row = dict[str, Any]
 Means = dict[str, Float[np.ndarray, " datasets"]]
@@ -352,3 +350,58 @@ def _made(
     make: Callable[..., Any], quantities: tuple[Quantity, ...], values: tuple[Any, ...]
 ) -> Any:
     return make(quantities)(*values)
+
+
+# A sweep: what to sample, and what to learn from it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Asked):
+    """What is asked for, and the quantities that are learnt.
+
+    ``leading`` is the quantity that steers the sweep; ``others`` are learnt beside it.
+    """
+
+    leading: LeadingQuantity
+    others: tuple[Quantity, ...] = ()
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """All quantities, the leading one first."""
+        return (self.leading, *self.others)
+
+    @property
+    def traced(self) -> tuple[Quantity, ...]:
+        """What of the quantities a program is compiled for."""
+        asked = (q for q in self.quantities if q.Values or q.num_kept)
+        return tuple(q.traced() for q in asked)
+
+    @property
+    def num_kept(self) -> int:
+        """Datasets of which quantities want what only the first ones keep."""
+        return max(q.num_kept for q in self.quantities)
+
+    @property
+    def num_stored(self) -> int:
+        """Datasets of which that is worth storing."""
+        return max(q.num_stored for q in self.quantities)
+
+    def fitted(self, summary: Summary) -> Summary:
+        """Fit over the datasets what quantities fit, such as shares of control variates."""
+        good, values = is_believed(summary), summary.values
+        named = {q.name: q for q in self.quantities}
+        found = (named[name].fitted(getattr(values, name), good) for name in values._fields)
+        return summary._replace(values=type(values)(*found))
+
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers and strings, for the saved report."""
+        found = super().describe()
+        for quantity in self.quantities:
+            found |= quantity.settings()
+        return found
+
+
+def identities(quantities: Sequence[Quantity]) -> dict[str, Any]:
+    """Return what blocks of these quantities depend on, by name, where that is anything."""
+    found = {q.name: q.identity() for q in quantities}
+    return {name: value for name, value in found.items() if value is not None}

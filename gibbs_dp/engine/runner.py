@@ -1,29 +1,227 @@
-"""Blocks of datasets through compiled programs, on all workers."""
+"""Blocks of datasets through compiled programs, on all workers, in the memory that there is."""
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, closing, nullcontext
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree, UInt32
 
+from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
-from gibbs_dp.engine import interrupt
-from gibbs_dp.engine.jobs import Job, Sheet, along, arranged, each_alone, searching_longer
-from gibbs_dp.engine.memory import Room
-from gibbs_dp.engine.plan import Inputs
-from gibbs_dp.engine.program import block_program
-from gibbs_dp.engine.quantity import kept_kind, values_kind
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sheets import Sheets, home
-from gibbs_dp.engine.summary import Block
-from gibbs_dp.engine.workers import Threads, Workers
+from gibbs_dp.engine.cautions import OUT_OF_MEMORY, SmallerBlocksWarning
+from gibbs_dp.engine.executor import (
+    IN_FLIGHT,
+    Threads,
+    Workers,
+    raise_lost_interrupt,
+)
+from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, arranged, each_alone, searching_longer
+from gibbs_dp.engine.program import block_program, sheet_program
+from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
+from gibbs_dp.engine.view import Block
 
-Part = TypeVar("Part")
+# How many datasets are worked on at once, and what happens where memory does not hold them.
+
+
+Result = TypeVar("Result")
+
+# Of a device's memory, what two programs in flight may take together.
+SHARE_OF_MEMORY = 0.9
+
+
+class TooLargeError(Exception):
+    """A compiled program would take more memory than its device has."""
+
+
+class NoRoomError(MemoryError):
+    """Memory does not hold a single dataset."""
+
+
+class Room:
+    """Remembers, by the programs' names, how many datasets were found to fit."""
+
+    def __init__(self) -> None:
+        self._fitting: dict[Any, int] = {}
+        self._lock = threading.Lock()
+
+    def fit(self, name: Any, size: int, run: Callable[[int], Result]) -> Result:
+        """Call ``run`` with ``size`` datasets at once; with half of them where memory runs out.
+
+        Raises
+        ------
+        NoRoomError
+            If a single dataset does not fit.
+        jax.errors.JaxRuntimeError
+            For anything else that goes wrong on a device.
+        """
+        while True:
+            with self._lock:
+                size = min(size, self._fitting.get(name, size))
+            try:
+                return jax.block_until_ready(run(size))
+            except (TooLargeError, MemoryError, jax.errors.JaxRuntimeError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+                if size == 1:
+                    reason = str(error).rstrip(".") or "nothing more is known"
+                    raise NoRoomError(
+                        f"memory: it does not hold one dataset at a time ({reason}); ask for fewer "
+                        "num_samples, num_chains or num_ghosts, or a smaller n."
+                    ) from error
+            self._halve(name, size)
+
+    def _halve(self, name: Any, size: int) -> None:
+        with self._lock:
+            if self._fitting.get(name, size) < size:
+                return  # another thread was told, too
+            self._fitting[name] = smaller = size // 2
+        text = OUT_OF_MEMORY(size=size, smaller=smaller)
+        warnings.warn(text, SmallerBlocksWarning, stacklevel=3)
+
+
+def check_memory(compiled: Any, device: jax.Device, num_in_flight: int) -> None:
+    """Refuse a compiled program that is larger than its device, where both tell their sizes.
+
+    Raises
+    ------
+    TooLargeError
+        With both sizes.
+    """
+    limit = (device.memory_stats() or {}).get("bytes_limit")
+    found = compiled.memory_analysis()
+    if limit is None or found is None:
+        return
+    needed = num_in_flight * (found.temp_size_in_bytes + found.output_size_in_bytes)
+    needed += found.argument_size_in_bytes
+    if needed > SHARE_OF_MEMORY * limit:
+        raise TooLargeError(f"a program needs {needed:,} bytes of the device's {limit:,}.")
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    is_told = isinstance(error, (TooLargeError, MemoryError))
+    return is_told or "RESOURCE_EXHAUSTED" in str(error)
+
+
+# Sheets of datasets x gammas on an accelerator: compiled ahead, measured, unpacked.
+
+# All that a block leaves behind as one array of words: one copy brings it home.
+
+
+@on_default_backend
+def pack(values: PyTree[Array]) -> UInt32[Array, "block gammas words"]:
+    """Lay numbers and truth values, ``[block, gammas, ...]``, out in words, bit for bit."""
+    return jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(values)], axis=2)
+
+
+def unpack(
+    words: UInt32[np.ndarray, "block gammas words"], like: PyTree[Any]
+) -> PyTree[np.ndarray]:
+    """Read back what :func:`pack` laid out.
+
+    Parameters
+    ----------
+    words
+        What it returned.
+    like
+        What it was given, or anything of these shapes and types.
+
+    Returns
+    -------
+    PyTree[np.ndarray]
+        Copies.
+    """
+    start, found = 0, []
+    leaves, structure = jax.tree.flatten(like)
+    for leaf in leaves:
+        count = math.prod(leaf.shape[2:]) * max(1, leaf.dtype.itemsize // 4)
+        part = np.ascontiguousarray(words[..., start : start + count])
+        values = part.astype(bool) if leaf.dtype == bool else part.view(leaf.dtype)
+        found.append(values.reshape(leaf.shape))
+        start += count
+    return jax.tree.unflatten(structure, found)
+
+
+def _words(leaf: Array) -> UInt32[Array, "block gammas words"]:
+    is_truth = leaf.dtype == bool
+    words = leaf.astype(jnp.uint32) if is_truth else jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+    return words.reshape(*leaf.shape[:2], -1)
+
+
+class Sheets:
+    """The compiled programs of one audit's sheets."""
+
+    def __init__(
+        self, settings: Settings, on_compile: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
+        self.settings, self._on_compile = settings, on_compile
+        self._compiled: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, sheet: Sheet, device: jax.Device, at_once: int) -> Block:
+        """Start a sheet, ``at_once`` datasets at a time.
+
+        Raises
+        ------
+        TooLargeError
+            If the program is larger than the device.
+        """
+        s, first = self.settings, sheet.jobs[0]
+        kinds = values_kind(s.traced), kept_kind(s.traced)
+        static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
+        program = sheet_program(device.platform)
+        arguments = jax.device_put(
+            (s.population, first.roots, first.numbers, stacked(sheet)), device
+        )
+        name = (sheet.name, at_once, device)
+        if sheet.path and not is_accelerator(device.platform):
+            # Plainly called: no memory is to be measured, and compiling ahead would put users'
+            # populations together from placeholders.
+            if name not in self._compiled:
+                with self._lock:  # as below
+                    if name not in self._compiled:
+                        with self._on_compile():
+                            found = program(*static, *arguments, kinds=kinds)
+                        self._compiled[name] = program
+                        return found
+            return program(*static, *arguments, kinds=kinds)
+        if name not in self._compiled:
+            with self._lock:  # two threads that meet a new program must not both compile it
+                if name not in self._compiled:
+                    with self._on_compile():
+                        compiled, run = program.compiled(*static, *arguments, kinds=kinds)
+                    check_memory(compiled, device, IN_FLIGHT)
+                    self._compiled[name] = run
+        return self._compiled[name](*arguments)
+
+
+def home(sheet: Sheet, found: Block) -> tuple[Block, ...]:
+    """Bring what a sheet found from the device, a block for each of its jobs."""
+    whole = unpack(np.asarray(pack(found)), found)
+    places = list(range(len(sheet.jobs)))
+    if sheet.path:
+        gammas = [float(inputs.gamma) for inputs in sheet.path]
+        places = [gammas.index(float(job.inputs.gamma)) for job in sheet.jobs]
+    return tuple(jax.tree.map(lambda a, i=i: np.ascontiguousarray(a[:, i]), whole) for i in places)
+
+
+def stacked(sheet: Sheet) -> PyTree[np.ndarray]:
+    """Stack the inputs of a sheet's jobs, the last ones again where the program is for more."""
+    inputs = list(sheet.path) or [job.inputs for job in sheet.jobs]
+    inputs += inputs[-1:] * (sheet.width - len(inputs))
+    return jax.tree.map(lambda *a: np.stack(a), *inputs)
+
+
+# Blocks of datasets through compiled programs, on all workers.
 
 
 @dataclass
@@ -73,7 +271,7 @@ class Runner:
             sheets = arranged(jobs) if self.is_wide else each_alone(jobs)
         with closing(self.workers.run(sheets, self, num_beside)) as finished:
             for sheet, blocks in finished:
-                interrupt.check()
+                raise_lost_interrupt()
                 yield from zip(sheet.jobs, blocks, strict=True)
 
     def work(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:
@@ -83,7 +281,11 @@ class Runner:
         with as many as a search ever takes.
         """
         if not self.is_wide:
-            return tuple(self._block(job, device) for job in sheet.jobs)
+            blocks = []
+            for job in map(_with_static_pairs, sheet.jobs):
+                name, run = (job.plan, job.size), partial(self._run_job, job, device)
+                blocks.append(self._room.fit(name, self.settings.num_at_once, run))
+            return tuple(blocks)
         if sheet.path:
             return self._sheet(sheet, device)
         if sheet.plan.counts is None:
@@ -101,37 +303,30 @@ class Runner:
         size = sheet.jobs[0].size
         if sheet.path and not is_accelerator(device.platform):
             size = min(size, self.settings.num_at_once)
-        found = self._room.fit(
-            sheet.name, size, lambda size: self._sheets.begin(sheet, device, size)
-        )
+        found = self._room.fit(sheet.name, size, partial(self._sheets.begin, sheet, device))
         return home(sheet, found)
 
-    def _block(self, job: Job, device: jax.Device) -> Block:
-        # Most audits sample no replaced posteriors: half a program, that compiles in less time.
-        num_pairs = None if int(job.inputs.num_pairs) else 0
-        job = job._replace(plan=job.plan._replace(num_pairs=num_pairs))
-        at_once, name = self.settings.num_at_once, (job.plan, job.size)
-        return self._room.fit(name, at_once, lambda size: self._begin(job, device, size))
-
-    def _begin(self, job: Job, device: jax.Device, at_once: int) -> Block:
-        name = (job.plan, job.size, device, at_once)
-        if name not in self._ready:
-            with self._lock:  # two threads that meet a new plan must not both compile it
-                if name not in self._ready:
-                    with self.on_compile():  # compiled and begun when it is left
-                        result = self._call(job, device, at_once)
-                    self._ready.add(name)
-                    return result
-        return self._call(job, device, at_once)
-
-    def _call(self, job: Job, device: jax.Device, at_once: int) -> Block:
+    def _run_job(self, job: Job, device: jax.Device, at_once: int) -> Block:
         s = self.settings
         population, roots, inputs = self._place(job, device)
-        program = block_program(device.platform, is_quick=s.is_brief)
+        run = block_program(device.platform, is_quick=s.is_brief)
         numbers = jax.device_put(job.numbers, device)
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         kinds = values_kind(s.traced), kept_kind(s.traced)
-        return program(*static, population, roots, numbers, inputs, kinds=kinds)
+        with self._compiling((job.plan, job.size, device, at_once)):
+            return run(*static, population, roots, numbers, inputs, kinds=kinds)
+
+    @contextmanager
+    def _compiling(self, name: Any) -> Iterator[None]:
+        """Let one thread alone compile a program and begin it, where it is new."""
+        if name not in self._ready:
+            with self._lock:  # two threads that meet a new plan must not both compile it
+                if name not in self._ready:
+                    with self.on_compile():
+                        yield
+                    self._ready.add(name)
+                    return
+        yield
 
     def _place(self, job: Job, device: jax.Device) -> Any:
         """Put what all blocks of a gamma share on the device once: dozens of small arrays."""
@@ -142,14 +337,15 @@ class Runner:
         return self._placed[name][1]
 
 
+def _with_static_pairs(job: Job) -> Job:
+    """Say in the plan where no replaced posteriors are sampled: half a program, compiled sooner."""
+    num_pairs = None if int(job.inputs.num_pairs) else 0
+    return job._replace(plan=job.plan._replace(num_pairs=num_pairs))
+
+
 def _num_curved(blocks: tuple[Block, ...]) -> int:
     return sum(int(np.sum(block.health.is_curved)) for block in blocks)
 
 
 def _all_curved(blocks: tuple[Block, ...]) -> bool:
     return all(bool(np.all(block.health.is_curved)) for block in blocks)
-
-
-def concatenate(parts: list[Part], count: int) -> Part:
-    """Join blocks in order and cut them to ``count`` datasets."""
-    return jax.tree.map(lambda *a: np.concatenate(a)[:count], *parts)

@@ -11,21 +11,17 @@ from typing import Any
 import jax.numpy as jnp
 
 from gibbs_dp.engine.datasets import Stream, roots
-from gibbs_dp.engine.executor import background
-from gibbs_dp.engine.health import believed, is_drifting
-from gibbs_dp.engine.jobs import Job
-from gibbs_dp.engine.origin import OriginSearch
+from gibbs_dp.engine.executor import Threads, Workers, background
+from gibbs_dp.engine.pilots import MAX_BURN_IN
+from gibbs_dp.engine.plan import Job
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.result import Explored, Result
+from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.runner import Runner
-from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.store.archive import Archive
-from gibbs_dp.engine.store.findings import find_all
-from gibbs_dp.engine.store.share import collect, recall, save
+from gibbs_dp.engine.store.share import collect, find_all, recall, save
 from gibbs_dp.engine.track import Track
-from gibbs_dp.engine.tune_all import tune_all, with_pairs
-from gibbs_dp.engine.tuning import MAX_BURN_IN
-from gibbs_dp.engine.workers import Threads, Workers
+from gibbs_dp.engine.tuning import OriginSearch, tune_all, with_pairs
+from gibbs_dp.engine.view import Explored, Result, believed, is_drifting
 from gibbs_dp.estimators import Average
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.modes import Modes, warn_of

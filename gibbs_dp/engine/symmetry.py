@@ -22,8 +22,7 @@ from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
 from gibbs_dp.engine.executor import in_room
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.summary import Summary
+from gibbs_dp.engine.view import Summary
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.target import Target
 
@@ -111,13 +110,6 @@ def candidates(shapes: list[tuple[int, ...]]) -> Candidates:
         signs.insert(0, np.arange(begins[-1]))
     unique = {tuple(sorted(one)): np.sort(one) for one in signs}
     return Candidates(exchanges[:MAX_TRIED], list(unique.values())[:MAX_TRIED])
-
-
-def find_symmetry(settings: Settings, pilots: Summary) -> Symmetry:
-    """Find the symmetries of an audit's posterior, tried where its pilots are."""
-    s, health = settings, pilots.health
-    mean, variance = (np.asarray(a, np.float64) for a in (health.mean_u, health.var_u))
-    return symmetry_of(s.posterior, s.population, s.n, s.num_ghosts, s.key, mean, variance)
 
 
 def symmetry_of(

@@ -9,12 +9,9 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.engine.health import is_believed
 from gibbs_dp.engine.plan import Tuned
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.runner import concatenate
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.summary import Block, Summary
+from gibbs_dp.engine.quantity import Settings
+from gibbs_dp.engine.view import Block, Result, Summary, concatenate, is_believed
 from gibbs_dp.estimators import Average, average
 
 
@@ -54,7 +51,7 @@ class Track:
                 self.blocks[first] = jax.tree.map(lambda a, part=part: a[part], self._whole)
         count = min(size, self.target)
         found = jax.tree.map(lambda a: a[:count], self._whole)
-        return fitted(self.settings, found)
+        return self.settings.fitted(found)
 
     def forget(self) -> None:
         """Drop all blocks: they are to be made again."""
@@ -97,15 +94,3 @@ class Track:
         """Mean of the leading quantity over the datasets that did not fail."""
         summary, is_good = self.reported()
         return average(self.leading_values(summary), is_good)
-
-
-def fitted(settings: Settings, summary: Summary) -> Summary:
-    """Fit over the datasets what quantities fit, such as shares of control variates."""
-    kept = is_believed(summary)
-    named = {q.name: q for q in settings.quantities}
-    values = summary.values
-    return summary._replace(
-        values=type(values)(
-            *(named[name].fitted(getattr(values, name), kept) for name in values._fields)
-        )
-    )

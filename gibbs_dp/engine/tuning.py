@@ -1,431 +1,461 @@
-"""Pilots of one gamma: burn-in, adaptation, control variate, estimator, and other modes."""
+"""Pilots of every gamma, side by side or in turn, and what all gammas share."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from gibbs_dp._jaxlib.compile import program
-from gibbs_dp._jaxlib.devices import is_accelerator, platform
-from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
-from gibbs_dp.engine.executor import in_room
-from gibbs_dp.engine.health import believed, is_believed, is_drifting, is_slow
-from gibbs_dp.engine.jobs import Job
-from gibbs_dp.engine.plan import Inputs, Plan, Tuned
-from gibbs_dp.engine.runner import concatenate
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sizes import NUM_PILOTS, NUM_PILOTS_HIGH_DIM, power_of_two
-from gibbs_dp.engine.summary import Summary
-from gibbs_dp.engine.symmetry import Symmetry, find_symmetry, laid_on, renamed
-from gibbs_dp.engine.together import Runs
-from gibbs_dp.engine.track import fitted
-from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.diagnostics import pool
-from gibbs_dp.sampling.errors import ImproperPosteriorError
-from gibbs_dp.sampling.ladder import (
-    MAX_LADDER_DIM,
-    SCALES,
-    Heights,
-    heights,
-    ladder_points,
-    outside,
+from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.precision import traced_exactly
+from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots, stream_key
+from gibbs_dp.engine.executor import background, in_room, in_threads
+from gibbs_dp.engine.pilots import (
+    Runs,
+    chosen,
+    first_inputs,
+    num_pilots,
+    r_hat_of_starts,
+    run_pilots,
+    run_pilots_twice,
+    tune,
+    with_reference,
 )
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
-from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Ended, Modes, is_apart, others, warn_of
-from gibbs_dp.sampling.schedule import Schedule, make_schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.traits import Traits
+from gibbs_dp.engine.plan import Inputs, Job, Plan, Tuned
+from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.quantity import Settings
+from gibbs_dp.engine.store.archive import Archive, Origin, nothing_tuned
+from gibbs_dp.engine.track import Track
+from gibbs_dp.engine.view import Block, believed
+from gibbs_dp.model.losses.base import LinearLoss
+from gibbs_dp.model.populations import Table
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
+from gibbs_dp.sampling.sampler import PathSampler
 
-# Pilot datasets: they have keys of their own and never enter an estimate.
+# Pilots of all gammas at once: what each asks for waits until all have asked, and is one call.
 #
-# So nothing that is chosen on them depends on the data that are reported on.
+# The tuning of one gamma is a dialogue, each question depending on the answer before. On an
+# accelerator 64 posteriors take as long as 1,000, so that the dialogues of all gammas are held side
+# by side, each in a thread of its own that waits most of the time.
 
 
-def num_pilots(settings: Settings) -> int:
-    """How many datasets settings are tuned on."""
-    return NUM_PILOTS if settings.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int, begin: int = 0) -> Summary:
-    """Run the pilot datasets, and over again from other starts, ``total`` in all.
-
-    ``begin``: how many of these there were before, so that others follow.
-    """
-    s, count = runner.settings, num_pilots(runner.settings)
-    keys = roots(s.key, Stream.PILOTS)
-    # On a CPU the program of the main run serves; an accelerator has one for either anyway.
-    size = power_of_two(total) if is_accelerator(platform()) else s.block_size
-    blocks = range(begin, begin + total, size)
-    jobs = [Job(first, keys, first, size, plan, inputs, period=count) for first in blocks]
-    # The sweep searches for the best parameter beside the first of them.
-    done = {job.tag: block.summary for job, block in runner.run(jobs, num_beside=1)}
-    return concatenate([done[first] for first in blocks], total)
-
-
-def run_pilots_twice(runner: Runs, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:
-    """Run the same pilot datasets from two sets of overdispersed starts."""
-    count = num_pilots(runner.settings)
-    both = run_pilots(runner, plan, inputs, 2 * count)
-    return jax.tree.map(lambda a: a[:count], both), jax.tree.map(lambda a: a[count:], both)
-
-
-# Pilots look for other modes: from starts far away, and with a ladder of scales.
-
-# Points of a dataset's ladder: what is averaged over pilots needs no more.
-NUM_POINTS = 32 * SCALES.size
-
-
-def is_searched(traits: Traits, dim: int) -> bool:
-    """Whether other modes are looked for.
-
-    A sum over a grid has them all, and particles that come from the prior start from no mode.
-    Chains without an acceptance step are as wide as their steps make them, and distances and masses
-    would be measured in that. Where modes are not found by Newton's method they are found so
-    roughly that two searches never agree.
-    """
-    is_elsewhere = traits.is_exact or traits.is_path or not traits.is_adjusted
-    return not is_elsewhere and dim <= MAX_LAPLACE_DIM
-
-
-def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second: Summary) -> Modes:
-    """Look for modes beside the one that a main run with these inputs would sample.
+class Together:
+    """A runner shared by ``count`` threads: their jobs run once all of them wait.
 
     Parameters
     ----------
-    runner, plan
-        What runs pilots.
-    inputs
-        Of the main run, with the reference and the schedule of the pilots.
-    first, second
-        Pilots from overdispersed starts.
-
-    Returns
-    -------
-    Modes
-        What was tried, and what was found; `NOT_LOOKED_FOR` where that makes no sense, or where
-        pilots fail.
+    runner
+        What runs the jobs.
+    count
+        Threads that will call :meth:`run`; each calls :meth:`leave` at its end.
     """
-    s = runner.settings
-    good = believed(first)
-    if not is_searched(s.sampler.traits, s.posterior.dim) or good.size < 4:
-        return NOT_LOOKED_FOR
-    count = num_pilots(s)
-    sd = jnp.sqrt(jnp.asarray(np.mean(good.health.var_u, axis=0), inputs.start.dtype))
-    far = run_pilots(runner, plan, inputs._replace(spread=sd), 2 * count, begin=2 * count)
-    runs = [first, second, *_halves(far, count)]
-    ess = pool(good.health.spread, s.num_chains, s.num_samples).ess_min
-    found = _ended(runs, ess)
-    main, symmetry = first, Symmetry()
-    has_names = not all(quantity.is_of_losses for quantity in s.quantities)
-    # Where all searches agree, those of the main run, which begin in their midst, agree with them.
-    if is_apart(found):
-        main = run_pilots(runner, plan, inputs, count)
-        symmetry = Symmetry() if has_names else find_symmetry(s, main)
-        found = _ended([main, *(laid_on(symmetry, run, main) for run in runs)], ess)
-    other = others(found, np.zeros(count, int))
-    has_any = bool(other.is_found.any())
-    result = Modes(
-        num_searched=count,
-        num_starts=2 * first.size + far.size,
-        share_of_datasets=float(np.mean(other.is_found)),
-        distance=float(np.median(other.distance[other.is_found])) if has_any else float("nan"),
-        log_mass_gap=float(np.median(other.gap[other.is_found])) if has_any else float("nan"),
-    )
-    ladder = _climb(runner, inputs, main)
-    if ladder is None:
-        return result
-    weighed = ladder.weigh(result, symmetry)
-    if has_names or has_any or not symmetry.is_trivial or not warn_of(weighed):
-        return weighed
-    # Chains that pass between names, slowly, end near each other; the ladder meets all names.
-    return ladder.weigh(result, find_symmetry(s, main))
+
+    def __init__(self, runner: Runs, count: int) -> None:
+        self._runner, self._count, self.path = runner, count, runner.path
+        self._asked: list[tuple[Job, Future[Block]]] = []
+        self._num_waiting = 0
+        self._is_stopped = False
+        self._lock = threading.Lock()
+
+    @property
+    def settings(self) -> Settings:
+        """Of the audit."""
+        return self._runner.settings
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether all gammas of a block are sampled in one call."""
+        return self._runner.is_wide
+
+    def run(
+        self, jobs: Iterable[Job], num_beside: int = 0
+    ) -> Generator[tuple[Job, Block], None, None]:
+        """Run with the jobs of all other threads; yield those that were given."""
+        del num_beside
+        if self._is_stopped:
+            raise RuntimeError("stopped")  # in a thread that nobody waits for
+        mine = [(job, Future[Block]()) for job in jobs]
+        with self._lock:
+            self._asked += mine
+            self._num_waiting += 1
+        self._run_if_all_wait()
+        for job, future in mine:
+            yield job, future.result()
+
+    def leave(self) -> None:
+        """Wait for this thread no longer."""
+        with self._lock:
+            self._count -= 1
+        self._run_if_all_wait()
+
+    def stop(self) -> None:
+        """Run nothing more: whoever asked has gone."""
+        self._is_stopped = True
+
+    def _run_if_all_wait(self) -> None:
+        with self._lock:
+            if self._num_waiting < self._count or not self._asked:
+                return
+            asked, self._asked, self._num_waiting = self._asked, [], 0
+        # Tags are the speakers' own, and may be the same ones.
+        numbered = [job._replace(tag=i) for i, (job, _) in enumerate(asked)]
+        try:
+            with closing(self._runner.run(numbered, num_beside=1)) as finished:
+                for job, block in finished:
+                    asked[job.tag][1].set_result(block)
+        except BaseException as error:  # whoever waits has to be told
+            for _, future in asked:
+                if not future.done():
+                    future.set_exception(error)
 
 
-def _halves(both: Summary, count: int) -> tuple[Summary, Summary]:
-    return jax.tree.map(lambda a: a[:count], both), jax.tree.map(lambda a: a[count:], both)
+def side_by_side(
+    runner: Runs, items: Sequence[Item], talk: Callable[[Runs, Item], Result]
+) -> list[Result]:
+    """Call ``talk`` on every item, each in a thread; what they run is run together."""
+    together = Together(runner, len(items))
+
+    def one(_: int, item: Item) -> Any:
+        try:
+            return talk(together, item)
+        finally:
+            together.leave()
+
+    numbered = list(enumerate(items))
+    done = {}
+    with closing(in_threads(numbered, lambda i, job: one(i, job[1]), len(items))) as finished:
+        try:
+            for (number, _), result in finished:
+                done[number] = result
+        except BaseException:
+            together.stop()
+            raise
+    return [done[i] for i in range(len(items))]
 
 
-def _ended(runs: list[Summary], ess: float) -> Ended:
-    health = [run.health for run in runs]
-    log_mass = np.stack([np.asarray(h.log_mass) for h in health])
-    is_good = np.stack([is_believed(run) for run in runs]) & np.isfinite(log_mass)
-    mean, variance = (np.stack([getattr(h, n) for h in health]) for n in ("mean_u", "var_u"))
-    return Ended(mean, variance, log_mass, ess, is_good)
+# The population's best parameter, which all gammas share: what excess risk is measured against.
+# It is searched for beside the first pilots.
+
+NUM_EXAMPLES = 65_536
+NUM_DATASETS = 4_096
+MAX_NUMBERS = 2**25
 
 
-class _Ladder(NamedTuple):
-    """A ladder around the pilots, climbed: its points, and what is there."""
-
-    points: Float[np.ndarray, "pilots points dim"]
-    height: Heights
-    center: Float[np.ndarray, "pilots dim"]
-    sd: Float[np.ndarray, "pilots dim"]
-    is_good: Bool[np.ndarray, " pilots"]
-
-    def weigh(self, found: Modes, symmetry: Symmetry) -> Modes:
-        """Add the mass that lies outside of the pilots, under whatever name."""
-        at = self.points, self.height, self.center, self.sd
-        named = None if symmetry.is_trivial else _named(symmetry, *at)
-        share, se = outside(np.asarray(self.height.potential), self.points, named)
-        is_good = self.is_good & np.isfinite(share)
-        if not is_good.any():
-            return found
-        return found.with_ladder(share[is_good], se[is_good], SCALES.size)
-
-
-def _climb(runner: Runs, inputs: Inputs, pilots: Summary) -> _Ladder | None:
-    """Climb a ladder around the pilots; None where there are too many parameters for one."""
-    s, dim = runner.settings, runner.settings.posterior.dim
-    if dim > MAX_LADDER_DIM:
-        return None
-    count = pilots.size
-    points = ladder_points(count, NUM_POINTS, dim)
-    numbers = np.tile(np.arange(count, dtype=np.int32), (2, 1))
-    center, sd = (np.asarray(a) for a in (pilots.health.mean_u, np.sqrt(pilots.health.var_u)))
-    ladder = program(_ladder, ("posterior", "n", "num_ghosts"), platform())
-    static = (s.posterior, s.n, s.num_ghosts)
-    keys = roots(s.key, Stream.PILOTS)
-    traced = (s.population, keys, numbers, inputs.gamma, center, sd, points)
-    height = in_room(lambda: jax.tree.map(np.asarray, ladder(*static, *traced)))
-    return _Ladder(points, height, center, sd, is_believed(pilots))
-
-
-def _named(
-    symmetry: Symmetry,
-    points: Float[np.ndarray, "pilots points dim"],
-    height: Heights,
-    center: Float[np.ndarray, "pilots dim"],
-    sd: Float[np.ndarray, "pilots dim"],
-) -> Float[np.ndarray, "pilots points dim"]:
-    """Points under the names that bring them nearest to the center, in units of the draws."""
-    center, sd = (np.asarray(a, np.float64)[:, None] for a in (center, sd))
-    turn = np.asarray(height.correlate, np.float64)
-    places = center + sd * np.einsum("pij,pkj->pki", turn, points)
-    flat, goal, width = (
-        np.broadcast_to(a, places.shape).reshape(-1, places.shape[-1])
-        for a in (places, center, sd**2)
-    )
-    moved = renamed(symmetry, flat, width, goal, width)[0].reshape(places.shape)
-    back = np.swapaxes((moved - center) / sd, 1, 2)
-    return np.swapaxes(np.linalg.solve(turn, back), 1, 2)
-
-
-def _ladder(
+def population_optimum(
     posterior: GibbsPosterior,
-    n: int,
-    num_ghosts: int,
     population: Any,
-    roots: Key[Array, 2],
-    numbers: Int[Array, "2 pilots"],
-    gamma: Float[Array, ""],
-    center: Float[Array, "pilots dim"],
-    sd: Float[Array, "pilots dim"],
-    points: Float[Array, "pilots points dim"],
-) -> Heights:
-    def one(given: tuple[Any, Array, Array, Array]) -> Heights:
-        key, center, sd, points = given
-        data = draw_dataset(posterior, population, key, n, num_ghosts)[0]
-        return heights(Target(posterior, data, gamma), center, sd, points)
+    n: int,
+    key: PRNGKeyArray,
+    start: Float[Array, " dim"],
+    points: Float[Array, "points dim"] | None = None,
+) -> Float[np.ndarray, " dim"]:
+    """Flat coordinates of a minimizer of the population risk; NaN where none was found.
 
-    return jax.lax.map(one, (keys_of(roots, numbers)[0], center, sd, points))
+    Minimizes the mean loss over a table's rows, over 65,536 fresh examples, or (structured loss)
+    over 4,096 fresh datasets of size ``n``, by L-BFGS on unconstrained coordinates. The sample
+    makes the reported excess risk too small by about ``dim / 65,536`` of the loss's scale. A
+    risk that keeps falling towards infinity has no minimizer. With ``points`` the minimizer is
+    the best of them.
+    """
+    data = _reference_data(posterior, population, n, key)
+    if points is not None:
+        risks = [float(_mean_risk(posterior, u, data)[0]) for u in points]
+        return np.asarray(points[int(np.argmin(risks))])
+
+    def objective(u: Float[np.ndarray, " dim"]) -> tuple[float, Float[np.ndarray, " dim"]]:
+        value, gradient = _mean_risk(posterior, jnp.asarray(u, start.dtype), data)
+        return float(value), np.asarray(gradient, np.float64)
+
+    begin = np.asarray(start, np.float64)
+    from scipy import optimize  # slow to import
+
+    result = optimize.minimize(
+        objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": 500}
+    )
+    nothing = np.full(posterior.dim, np.nan)
+    if not (np.isfinite(result.fun) and np.isfinite(result.x).all()):
+        return nothing
+    # A loss that is still falling a long way out has its infimum at infinity.
+    further, _ = objective(begin + 3.0 * (result.x - begin))
+    if further < result.fun and np.linalg.norm(result.x - begin) > 10.0:
+        return nothing
+    return np.asarray(result.x)
 
 
-DEFAULT_BURN_IN = 16
-MAX_BURN_IN = 1024
-ADAPT_ROUNDS = 6
-MAX_ATTEMPTS = 6
-# Effective draws with a scale shared by all datasets, over those with one adapted to each.
-LEAST_ESS_SHARE = 0.8
-# Effective draws over draws, and a chain, of such chains, above which 16 steps of burn-in do: they
-# start as wide as posteriors are, and of that start 16 draws leave 0.2% if each is 2/3 of the last.
-LEAST_ESS_SHARED, LEAST_ESS_PER_CHAIN = 0.2, 1.5
-# From here on, starts that differ may be the same under other names.
-R_HAT_OF_NAMES = 1.05
-# In one coordinate the proposal is 30% wider than the draws; in many it cannot afford to be.
-WIDENING = 0.3
+def _reference_data(
+    posterior: GibbsPosterior, population: Any, n: int, key: PRNGKeyArray
+) -> PyTree:
+    """Return a large sample of the population: rows, or (structured loss) whole datasets."""
+    shapes = jax.eval_shape(lambda k: _draw(population, k, n, None), key)
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    num_datasets = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(numbers, 1)))
+    if posterior.structured:
+        return _draw(population, key, n, num_datasets)
+    if isinstance(population, Table) and population.weights is None:
+        return population.data
+    if population.is_dependent:  # examples of many datasets, not of a long one
+        datasets = _draw(population, key, n, num_datasets)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), datasets)
+    count = max(1024, min(NUM_EXAMPLES, MAX_NUMBERS * n // max(numbers, 1)))
+    return _draw(population, key, count, None)
 
 
-def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
-    """Run pilots at one gamma until they agree, starting from a neighbouring gamma's settings.
+@partial(jax.jit, static_argnames=("n", "num_datasets"))
+@traced_exactly
+def _draw(population: Any, key: PRNGKeyArray, n: int, num_datasets: int | None) -> PyTree:
+    if num_datasets is None:
+        return population.sample(key, n, 1)[0]
+    keys = jax.random.split(key, num_datasets)
+    return jax.vmap(lambda k: population.sample(k, n, 1)[0])(keys)
+
+
+@partial(jax.jit, static_argnames=("posterior",))
+@traced_exactly
+@partial(jax.value_and_grad, argnums=1)
+def _mean_risk(posterior: GibbsPosterior, u: Float[Array, " dim"], data: PyTree) -> Array:
+    theta = posterior.constrain(u)
+    if posterior.structured:
+        return jnp.mean(jax.vmap(lambda z: posterior.empirical_loss(theta, z))(data))
+    return jnp.mean(posterior.losses(theta, data))
+
+
+class OriginSearch:
+    """The search for the population's best parameter, beside the first pilots where it can be.
+
+    From any start it ends at the same point where the loss is convex; else it starts where the
+    pilots have been.
+    """
+
+    def __init__(self, settings: Settings, known: Origin | None) -> None:
+        self.settings, self.known = settings, known
+        self._found: Future[Origin] | None = None
+        if not any(quantity.needs_optimum for quantity in settings.quantities):
+            unknown = jnp.full((settings.posterior.dim,), jnp.nan)
+            self.known = known = Origin(unknown, jnp.zeros_like(unknown))
+        if known is None and isinstance(settings.posterior.loss, LinearLoss):
+            zeros = jnp.zeros((settings.posterior.dim,))
+            self._found = background(lambda: _find_origin(settings, zeros))
+
+    def result(self, start: Float[Array, " dim"]) -> Origin:
+        """Wait for what was begun, or search from ``start``."""
+        return self._found.result() if self._found else _find_origin(self.settings, start)
+
+
+def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:
+    key = stream_key(settings.key, Stream.OPTIMUM)
+    found = population_optimum(
+        settings.posterior,
+        settings.population,
+        settings.n,
+        key,
+        start,
+        settings.sampler.finite_class(settings.posterior),
+    )
+    optimum = jnp.asarray(found, start.dtype)
+    return Origin(optimum, jnp.where(jnp.all(jnp.isfinite(optimum)), optimum, start))
+
+
+# Pilots of a sampler that goes along a path: one path, frozen; then pilots of every gamma.
+
+# Datasets that a path is found on.
+NUM_PATH_PILOTS = 16
+
+
+def path_inputs(settings: Settings, progress: Progress) -> tuple[Inputs, ...]:
+    """Find a path on pilot datasets; inputs at all gammas, with their segments of it.
 
     Raises
     ------
+    ValueError
+        If the path's end is out of reach.
     ImproperPosteriorError
-        If more than half of the pilots have an improper posterior.
+        If there is nothing to begin a path with.
     """
-    s = runner.settings
-    dim, dtype = s.posterior.dim, jnp.zeros(()).dtype
-    burn_in = DEFAULT_BURN_IN if s.num_warmup is None else s.num_warmup
-    tuning, rounds = s.sampler.default_tuning(dim), 0
-    if guess is not None and not s.is_exact:
-        previous, longest, rounds = guess.schedule.on_host
-        if previous[0] * previous[1] < 0.99 * tuning[0] * tuning[1]:
-            tuning = previous  # a neighbour's chains had to go slower
-        burn_in = max(burn_in, longest)
-    zeros = jnp.zeros((dim,), dtype)
-    if s.is_exact:
-        return _tune_grid(runner, plan, first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
-    can_adapt = s.sampler.traits.is_adjusted
-    for _ in range(MAX_ATTEMPTS):
-        inputs = first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
-        if guess is not None:
-            inputs = inputs._replace(reference=guess.reference)
-        first, second = run_pilots_twice(runner, plan, inputs)
-        _refuse_improper(first, gamma)
-        good = believed(first)
-        if can_adapt and rounds == 0 and first.health.is_stuck.any():
-            rounds = ADAPT_ROUNDS
-            continue
-        if good.size < 4:
-            break  # the main run counts and reports the failures
-        pooled = pool(good.health.spread, s.num_chains, s.num_samples)
-        accept = float(np.mean(good.health.accept_prob))
-        is_poor = accept < s.sampler.least_accept or float(np.mean(good.health.is_curved)) < 0.9
-        if can_adapt and rounds == 0 and is_poor:
-            rounds = ADAPT_ROUNDS
-            continue
-        if accept < s.sampler.least_accept:
-            tuning = (tuning[0] * 0.6, tuning[1])
-            continue
-        if rounds and float(np.mean(good.health.is_curved)) < 0.9:
-            shared = _share_scale(runner, plan, inputs, first)
-            if shared is not None:
-                inputs, first, second = shared
-                break
-        if s.num_warmup is None and (
-            (is_drifting(pooled) and burn_in < MAX_BURN_IN)
-            or (is_slow(pooled, s.num_draws) and burn_in <= DEFAULT_BURN_IN)
-        ):
-            burn_in *= 4
-            continue
-        break
-    good = believed(first)
-    settled = with_reference(inputs, good)
-    # With the pilots' own schedule: on an accelerator another one is another program.
-    modes = find_modes(runner, plan, settled._replace(reference=inputs.reference), first, second)
-    if not int(inputs.schedule.num_adapt_rounds):
-        settled = settled._replace(schedule=_eased(s, good, inputs.schedule))
-    r_hat = r_hat_of_starts(first, second)
-    if r_hat > R_HAT_OF_NAMES:
-        second = laid_on(find_symmetry(s, first), second, first)
-        r_hat = min(r_hat, r_hat_of_starts(first, second))
-    return Tuned(settled, chosen(s, good), r_hat, modes)
-
-
-def chosen(settings: Settings, pilots: Summary) -> str:
-    """Estimator of the leading quantity."""
-    leading = settings.leading
-    return leading.choose(getattr(fitted(settings, pilots).values, leading.name), settings)
-
-
-def _share_scale(
-    runner: Runs, plan: Plan, inputs: Inputs, first: Summary
-) -> tuple[Inputs, Summary, Summary] | None:
-    """Try the pilots' mean variance as everyone's scale in place of adaptation, dataset by dataset.
-
-    Posteriors of one population are alike, and adaptation is most of a dataset's steps. None
-    unless chains move as well as the adapted ones did. They start from that scale too, and need
-    less burn-in than adapted chains, whose first steps are in a guessed one.
-    """
-    s, good = runner.settings, believed(first)
-    burn_in = DEFAULT_BURN_IN if s.num_warmup is None else s.num_warmup
-    scale = jnp.asarray(np.sqrt(np.mean(good.health.var_u, axis=0)), inputs.start.dtype)
-    tuning, *_ = inputs.schedule.on_host
-    shared = inputs._replace(schedule=make_schedule(tuning, burn_in, 0), scale=scale)
-    one, two = run_pilots_twice(runner, plan, shared)
-    found = believed(one)
-    if found.size < good.size or one.health.is_stuck.any():
-        return None
-    adapted, pooled = (pool(x.health.spread, s.num_chains, s.num_samples) for x in (good, found))
-    is_moving = float(
-        np.mean(found.health.accept_prob)
-    ) >= s.sampler.least_accept and not is_drifting(pooled)
-    if not is_moving or pooled.ess_min < LEAST_ESS_SHARE * adapted.ess_min:
-        return None
-    least = max(LEAST_ESS_SHARED * s.num_draws, LEAST_ESS_PER_CHAIN * s.num_chains)
-    if pooled.ess_min < least and s.num_warmup is None:
-        shared = shared._replace(schedule=make_schedule(tuning, 4 * burn_in, 0))
-    return shared, one, two
-
-
-def _eased(settings: Settings, good: Summary, schedule: Schedule) -> Schedule:
-    """Schedule of the main run: less of everything where the sampler says that it will do."""
-    tuning, burn_in, _ = schedule.on_host
-    if not good.size:
-        return schedule
-    eased = settings.sampler.eased(float(np.mean(good.health.accept_prob)), tuning)
-    if eased is None:
-        return schedule
-    tuning, shorter = eased
-    if settings.num_warmup is None and burn_in <= DEFAULT_BURN_IN:
-        burn_in = shorter
-    return make_schedule(tuning, burn_in, 0)
-
-
-def first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule) -> Inputs:
-    """Make inputs of the first pilots of a gamma, which know nothing yet."""
-    return Inputs(
-        gamma=jnp.asarray(gamma, zeros.dtype),
-        schedule=schedule,
-        num_pairs=jnp.zeros((), jnp.int32),
-        start=zeros,
-        is_dispersed=jnp.asarray(True),
-        spread=zeros,
-        reference=zeros,
-        optimum=jnp.full_like(zeros, jnp.nan),
-        proposal_scale=jnp.ones_like(zeros),
-        scale=jnp.full_like(zeros, jnp.nan),
-        anchor=zeros,
-    )
-
-
-def with_reference(inputs: Inputs, good: Summary) -> Inputs:
-    """Put the pilots' mean parameter in: the control variate, and where mode searches start.
-
-    Also how wide the posteriors are in whitened coordinates; a Gaussian somewhat wider than they
-    are keeps the ratio of the densities bounded.
-    """
-    reference, width = np.zeros(inputs.start.shape), np.ones(inputs.start.shape)
-    health = good.health
-    if good.size and np.isfinite(health.mean_u).all():
-        reference = np.mean(health.mean_u, axis=0)
-        width = np.sqrt(np.mean(health.square_v, axis=0)) * (1.0 + WIDENING / np.sqrt(width.size))
-    dtype = inputs.start.dtype
-    point, scale = jnp.asarray(reference, dtype), jnp.asarray(np.clip(width, 0.2, 5.0), dtype)
-    return inputs._replace(
-        start=point, is_dispersed=jnp.asarray(False), reference=point, proposal_scale=scale
-    )
-
-
-def _tune_grid(runner: Runs, plan: Plan, inputs: Inputs) -> Tuned:
-    """Exact posteriors need no tuning, only a control variate; their KL is a sum."""
-    first, _ = run_pilots_twice(runner, plan, inputs)
-    good = believed(first)
-    settled = with_reference(inputs, good)
-    return Tuned(settled, chosen(runner.settings, good), r_hat_starts=1.0, modes=NOT_LOOKED_FOR)
-
-
-def _refuse_improper(summary: Summary, gamma: float) -> None:
-    share = float(np.mean(summary.health.is_improper))
-    if share > 0.5:
-        raise ImproperPosteriorError(
-            f"posterior: improper at gamma={gamma:g} for {share:.0%} of pilot datasets (it does "
-            "not decay along some direction); use a proper prior, a bounded support, more data "
-            "or a larger gamma, or double precision where columns are nearly equal."
+    s, sampler = settings, settings.sampler
+    assert isinstance(sampler, PathSampler)
+    keys = roots(s.key, Stream.PILOTS)
+    numbers = jnp.tile(jnp.arange(NUM_PATH_PILOTS, dtype=jnp.int32), (2, 1))
+    data = in_room(lambda: _training_sets(s.posterior, s.population, s.n, keys, numbers))
+    progress.stage("finding a path", len(s.gammas), "gamma")
+    with progress.compiling():
+        segments = sampler.find_path(
+            jax.random.fold_in(keys[1], NUM_PATH_PILOTS),
+            s.posterior,
+            data,
+            s.gammas,
+            lambda: progress.advance(1),
         )
+    zeros = jnp.zeros((s.posterior.dim,), jnp.zeros(()).dtype)
+    schedule = make_schedule((1.0, 1), 0, 0)
+    on_host = jax.tree.map(np.asarray, segments)
+    return tuple(
+        first_inputs(gamma, zeros, schedule)._replace(
+            segment=jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), on_host)
+        )
+        for i, gamma in enumerate(s.gammas)
+    )
 
 
-def r_hat_of_starts(first: Summary, second: Summary) -> float:
-    """R-hat of two runs on the same datasets, pooled over datasets; worst coordinate."""
-    both = is_believed(first) & is_believed(second)
-    if both.sum() < 4:
-        return float("nan")  # the failures themselves are reported
-    one, two = first.health, second.health
-    gap = (one.mean_u - two.mean_u)[both].astype(np.float64)
-    within = 0.5 * (one.var_u + two.var_u)[both].astype(np.float64).mean(axis=0)
-    between = 0.5 * (gap**2).mean(axis=0)
-    return float(np.sqrt(1.0 + between / (within + np.finfo(np.float32).tiny)).max())
+def tune_on_path(runner: Runs, inputs: Inputs) -> Tuned:
+    """Pilots of one gamma: a control variate and an estimator; whether two runs agree."""
+    first, second = run_pilots_twice(runner, runner.settings.plan, inputs)
+    good = believed(first)
+    return Tuned(
+        with_reference(inputs, good),
+        chosen(runner.settings, good),
+        r_hat_of_starts(first, second),
+        NOT_LOOKED_FOR,
+    )
+
+
+def _training_sets_of(
+    posterior: GibbsPosterior,
+    population: Any,
+    n: int,
+    roots: Key[Array, 2],
+    numbers: Int[Array, "2 pilots"],
+) -> PyTree:
+    data_keys, _ = keys_of(roots, numbers)
+    return jax.vmap(lambda key: draw_dataset(posterior, population, key, n, 1)[0])(data_keys)
+
+
+_training_sets = on_default_backend(_training_sets_of, "posterior", "n")
+
+
+def tune_all(
+    settings: Settings,
+    runner: Runs,
+    tracks: list[Track],
+    search: OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    """Pilots of every gamma: one after another, or side by side where that is one call."""
+    tune_them = _tune_side_by_side if runner.is_wide else _tune_in_turn
+    tune_them(settings, runner, tracks, search, progress, archive)
+
+
+def _tune_side_by_side(
+    settings: Settings,
+    runner: Runs,
+    tracks: list[Track],
+    search: OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    stored = [_stored(archive, gamma) for gamma in settings.gammas]
+    new = [i for i, found in enumerate(stored) if found is None]
+    plan, made = settings.plan, dict[int, Tuned]()
+    if settings.sampler.traits.is_path:
+        held = [found[0].inputs for found in stored if found is not None]
+        runner.path = path_inputs(settings, progress) if new else tuple(held)
+        stored, new = _of_one_path(stored)
+    progress.stage("tuning", len(settings.gammas), "gamma")
+    progress.skip(len(stored) - len(new))
+
+    def tune_one(runner: Runs, number: int) -> Tuned:
+        if path:
+            tuned = tune_on_path(runner, path[number])
+        else:
+            tuned = tune(runner, settings.gammas[number], plan, None)
+        progress.advance(1)
+        return tuned
+
+    if new:
+        path = runner.path
+        found = side_by_side(runner, new, tune_one)
+        origin = search.known or search.result(found[0].inputs.reference)
+        if archive is not None and search.known is None:
+            origin = archive.publish_origin(origin)
+        found = side_by_side(runner, found, lambda r, t: _complete(r, t, origin, plan))
+        made = dict(zip(new, found, strict=True))
+    for i, gamma in enumerate(settings.gammas):
+        tuned, num_reruns = stored[i] or (made[i], 0)
+        if i in made and archive is not None:
+            tuned = archive.publish_tuned(gamma, 0, tuned)
+        tracks.append(Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns))
+    if settings.sampler.traits.is_path:
+        runner.path = tuple(track.tuned.inputs for track in tracks)
+
+
+def _of_one_path(
+    stored: list[tuple[Tuned, int] | None],
+) -> tuple[list[tuple[Tuned, int] | None], list[int]]:
+    """Keep a store's tunings only where all gammas' are there: segments fit one path alone."""
+    if None not in stored:
+        return stored, []
+    return [None] * len(stored), list(range(len(stored)))
+
+
+def _stored(archive: Archive | None, gamma: float) -> tuple[Tuned, int] | None:
+    """Tuning of a gamma that a store has, and how often it was made longer."""
+    found = archive.tuned(gamma) if archive else None
+    if found is None and archive is not None and archive.store.process_id is None:
+        raise nothing_tuned(archive.store, gamma)
+    return found
+
+
+def _tune_in_turn(
+    settings: Settings,
+    runner: Runs,
+    tracks: list[Track],
+    search: OriginSearch,
+    progress: Progress,
+    archive: Archive | None,
+) -> None:
+    """From the smallest gamma up, each starting from its neighbour's settings."""
+    base = settings.plan
+    guess: Inputs | None = None
+    origin = search.known
+    progress.stage("tuning", len(settings.gammas), "gamma")
+    for gamma in settings.gammas:
+        tuned, num_reruns = _stored(archive, gamma) or (None, 0)
+        if tuned is None:
+            tuned = tune(runner, gamma, base, guess)
+            if origin is None:
+                origin = search.result(tuned.inputs.reference)
+                origin = archive.publish_origin(origin) if archive else origin
+            tuned = _complete(runner, tuned, origin, base)
+            tuned = archive.publish_tuned(gamma, 0, tuned) if archive else tuned
+            progress.advance(1)
+        else:
+            progress.skip(1)
+        guess = tuned.inputs
+        track = Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns)
+        tracks.append(track)
+
+
+def _complete(runner: Runs, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
+    """Add to what pilots chose what all gammas share."""
+    inputs = tuned.inputs._replace(
+        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
+    )
+    return with_pairs(runner, tuned._replace(inputs=inputs), plan)
+
+
+def with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
+    """Add how many pairs the chosen estimator takes."""
+    inputs, settings = tuned.inputs, runner.settings
+
+    def pilots(num_pairs: int) -> Any:
+        asked = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
+        found = believed(run_pilots(runner, plan, asked, num_pilots(settings)))
+        return getattr(found.values, settings.leading.name)
+
+    num_pairs = settings.leading.num_pairs(tuned.estimator, settings, pilots)
+    num_pairs = max(num_pairs, *(q.least_pairs(tuned.estimator) for q in settings.quantities))
+    return tuned._replace(inputs=inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32)))

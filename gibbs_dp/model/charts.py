@@ -202,8 +202,10 @@ class FlatCoordinates:
 
     def constrain(self, u: Float[Array, " dim"]) -> PyTree:
         """Map flat unconstrained coordinates to theta."""
-        parts = zip(self.prior.supports, self._split(u), strict=True)
-        return self.prior.treedef.unflatten([s.constrain(x) for s, x in parts])
+        leaves = []
+        for support, part in zip(self.prior.supports, self._split(u), strict=True):
+            leaves.append(support.constrain(part))
+        return self.prior.treedef.unflatten(leaves)
 
     def unconstrain(self, theta: PyTree) -> Float[Array, " dim"]:
         """Map theta (inside the support) to flat unconstrained coordinates."""
@@ -213,9 +215,10 @@ class FlatCoordinates:
 
     def log_prior_unconstrained(self, u: Float[Array, " dim"]) -> Scalar:
         """Log prior density of the flat coordinates: log prior plus log Jacobian."""
-        parts = zip(self.prior.supports, self._split(u), strict=True)
-        log_det = jnp.sum(jnp.stack([s.log_det(x) for s, x in parts]))
-        return self.prior.log_prob(self.constrain(u)) + log_det
+        log_dets = []
+        for support, part in zip(self.prior.supports, self._split(u), strict=True):
+            log_dets.append(support.log_det(part))
+        return self.prior.log_prob(self.constrain(u)) + jnp.sum(jnp.stack(log_dets))
 
     def initial(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
         """Draw an overdispersed start in flat coordinates."""

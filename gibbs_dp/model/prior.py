@@ -191,6 +191,8 @@ class Prior:
             raise ValueError("prior: it is empty; give a NumPyro distribution or gibbs_dp.Flat.")
         object.__setattr__(self, "leaves", tuple(leaves))
         object.__setattr__(self, "treedef", treedef)
+        is_hierarchical = any(map(hierarchy.is_conditional, leaves))
+        object.__setattr__(self, "is_hierarchical", is_hierarchical)
         supports = [_support_of(leaf) for leaf in self._laws_at_a_draw(0)]
         if self.is_hierarchical:
             _refuse_moving(supports, [_support_of(leaf) for leaf in self._laws_at_a_draw(1)])
@@ -199,11 +201,7 @@ class Prior:
     leaves: tuple[Any, ...] = ()
     supports: tuple[Support, ...] = ()
     treedef: Any = None
-
-    @property
-    def is_hierarchical(self) -> bool:
-        """Whether some part's law depends on other parts."""
-        return any(hierarchy.is_conditional(leaf) for leaf in self.leaves)
+    is_hierarchical: bool = False  # whether some part's law depends on other parts
 
     def _laws(self, theta: PyTree) -> list[Any]:
         """Return the law of every part, given the others where it depends on them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
@@ -61,13 +62,20 @@ class Support:
     shape: tuple[int, ...] = ()
     is_flat: bool = True
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it without what was computed from it: equal audits are then equal bytes."""
+        return type(self), (self.constraint, self.shape, self.is_flat)
+
+    @cached_property
+    def _chart(self) -> Any:
+        return chart_of(self.constraint) if self.is_flat else None
+
     @property
     def bijector(self) -> Any:
         """Transform from the unconstrained array onto the support: a chart, or NumPyro's own."""
-        chart = chart_of(self.constraint) if self.is_flat else None
-        return biject_to(self.constraint) if chart is None else chart
+        return biject_to(self.constraint) if self._chart is None else self._chart
 
-    @property
+    @cached_property
     def unconstrained_shape(self) -> tuple[int, ...]:
         """Shape of the unconstrained array (one less per simplex, for example)."""
         return tuple(self.bijector.inverse_shape(self.shape))

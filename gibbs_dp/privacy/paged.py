@@ -15,7 +15,7 @@ from gibbs_dp.io.page import Page, Section
 from gibbs_dp.privacy.figures import NOT_COVERED
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.shown import draws_in_words
-from gibbs_dp.sampling.whitening import label, named_leaves
+from gibbs_dp.sampling.diagnostics import label, named_leaves
 
 TITLE, OF_RELEASE = "A privacy guarantee", "A private release"
 # Draws, and numbers of each, on a page.

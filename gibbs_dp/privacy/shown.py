@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp.io import html
-from gibbs_dp.sampling.whitening import label, named_leaves
+from gibbs_dp.sampling.diagnostics import label, named_leaves
 
 MOST_DRAWS = 8
 MOST_NUMBERS = 20

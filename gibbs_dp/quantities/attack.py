@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import LeadingQuantity
 from gibbs_dp.engine.view import PairView, View
 

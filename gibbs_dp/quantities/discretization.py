@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import Result, View
 from gibbs_dp.estimators import average
 
 

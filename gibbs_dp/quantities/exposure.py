@@ -14,10 +14,9 @@ from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.engine.datasets import Stream, num_fresh, roots
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, RowTable
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import Result, View
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.on_average_kl.estimators import LARGE_KL, SMALL_KL, shift_limit

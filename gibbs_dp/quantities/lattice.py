@@ -11,8 +11,7 @@ from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import Result, View
 
 # Weight of a lattice's rim and effective lattice points beyond which the lattice shows.
 EDGE_LIMIT = 1e-3

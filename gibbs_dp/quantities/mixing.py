@@ -10,10 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPT_SHARE, LOW_ACCEPTANCE, is_drifting
+from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.quantity import Column, Quantity, Row
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, Result, View, is_drifting
 from gibbs_dp.estimators import average
 from gibbs_dp.sampling.modes import warn_of
 

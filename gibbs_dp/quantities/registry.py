@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Column, Quantity
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.discretization import Discretization

@@ -12,10 +12,9 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import Result, View
 from gibbs_dp.quantities.control import fitted_gap
 
 # A single dataset that carries this share of a sum makes its standard error meaningless.

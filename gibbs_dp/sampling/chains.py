@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -11,15 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels.base import Kernel, Potential
+from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, Traits
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
-from gibbs_dp.sampling.locate import Location, locate
+from gibbs_dp.sampling.laplace import Location, locate
 from gibbs_dp.sampling.rejection import spread_radii
 from gibbs_dp.sampling.sampler import ChainDraws
-from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.traits import Traits
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.target import Target, Whitening
 
 
 class Moved(NamedTuple):
@@ -36,63 +32,6 @@ class Moved(NamedTuple):
 
 # Quarters of the way to a center that a start without density may go.
 MOST_PULLS = 16
-
-# Moves all chains from their starts: (key, potential relative to the mode, positions, location).
-Mover = Callable[[PRNGKeyArray, Potential, Float[Array, "chains dim"], Location], Moved]
-
-
-def run_chains(
-    key: PRNGKeyArray,
-    target: Target,
-    starts: Float[Array, "starts dim"],
-    move: Mover,
-    num_chains: int,
-    scale: Float[Array, " dim"] | None,
-    is_joint: bool,
-    num_newton: int | None,
-) -> ChainDraws:
-    """Find the mode, start all chains around it, move them, and pack their draws.
-
-    Parameters are those of :meth:`gibbs_dp.sampling.sampler.Sampler.draw`, and how to move.
-    """
-    start_key, walk_key = jax.random.split(key)
-    found = locate(target, starts, num_newton)
-    if scale is not None:
-        found = found._replace(whitening=_with_scale(found, scale))
-    laplace, reference = found.whitening, found.reference
-    noise = jax.random.normal(start_key, (num_chains, starts.shape[1]), starts.dtype)
-    if is_joint:
-        radius_key, turn_key = jax.random.split(jax.random.fold_in(start_key, 1))
-        uniform = jax.random.uniform(radius_key, (num_chains,), starts.dtype)
-        noise = spread_radii(noise, uniform, jax.random.uniform(turn_key, (), starts.dtype))
-    positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
-    potential = target.around(laplace.center, reference, laplace)
-    # A loop of unknown length asks the host, where a number of steps is given.
-    tries = MOST_PULLS if num_newton is None else 1
-    positions = _pulled_in(potential, positions, found.centers, tries)
-    run = move(walk_key, potential, positions, found)
-    last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
-    return ChainDraws(
-        u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
-        v=run.v,
-        weight=jnp.full(run.v.shape[:2], 1.0 / run.v.shape[1], starts.dtype),
-        potential=run.potential,
-        log_normalizer=None,
-        log_normalizer_se=None,
-        worst_ess=jnp.ones((), starts.dtype),
-        accept_prob=run.accept_prob,
-        virial=jax.vmap(lambda v: jax.jvp(pulled, (v,), (v,))[1])(last),
-        is_stuck=run.is_stuck,
-        whitening=run.whitening,
-        reference=reference,
-        mode=laplace.center,
-        mode_potential_gap=found.gaps,
-        is_curved=found.is_curved,
-        is_improper=found.is_improper,
-        edge_weight=jnp.zeros((), starts.dtype),
-        inflation=run.inflation,
-        kl_inflation=run.kl_inflation,
-    )
 
 
 def _pulled_in(
@@ -201,20 +140,48 @@ class ChainSampler(Generic[K]):
         scale: Float[Array, " dim"] | None = None,
         is_joint: bool = False,
     ) -> ChainDraws:
-        """Run the chains of one dataset."""
-
-        def move(
-            key: PRNGKeyArray,
-            potential: Potential,
-            positions: Float[Array, "chains dim"],
-            found: Location,
-        ) -> Moved:
-            return self.move(
-                key, target, potential, positions, found, schedule, num_samples, is_joint
-            )
-
+        """Find the mode of one dataset, start all chains around it, move them, pack their draws."""
+        start_key, walk_key = jax.random.split(key)
         newton = schedule.num_newton
-        return run_chains(key, target, starts, move, num_chains, scale, is_joint, newton)
+        found = locate(target, starts, newton)
+        if scale is not None:
+            found = found._replace(whitening=_with_scale(found, scale))
+        laplace, reference = found.whitening, found.reference
+        noise = jax.random.normal(start_key, (num_chains, starts.shape[1]), starts.dtype)
+        if is_joint:
+            radius_key, turn_key = jax.random.split(jax.random.fold_in(start_key, 1))
+            uniform = jax.random.uniform(radius_key, (num_chains,), starts.dtype)
+            noise = spread_radii(noise, uniform, jax.random.uniform(turn_key, (), starts.dtype))
+        positions = found.centers - laplace.center + jax.vmap(laplace.color)(noise)
+        potential = target.around(laplace.center, reference, laplace)
+        # A loop of unknown length asks the host, where a number of steps is given.
+        tries = MOST_PULLS if newton is None else 1
+        positions = _pulled_in(potential, positions, found.centers, tries)
+        run = self.move(
+            walk_key, target, potential, positions, found, schedule, num_samples, is_joint
+        )
+        last, pulled = run.v[:, -1], run.whitening.pull_back(potential)
+        return ChainDraws(
+            u=jax.vmap(jax.vmap(run.whitening.color))(run.v),
+            v=run.v,
+            weight=jnp.full(run.v.shape[:2], 1.0 / run.v.shape[1], starts.dtype),
+            potential=run.potential,
+            log_normalizer=None,
+            log_normalizer_se=None,
+            worst_ess=jnp.ones((), starts.dtype),
+            accept_prob=run.accept_prob,
+            virial=jax.vmap(lambda v: jax.jvp(pulled, (v,), (v,))[1])(last),
+            is_stuck=run.is_stuck,
+            whitening=run.whitening,
+            reference=reference,
+            mode=laplace.center,
+            mode_potential_gap=found.gaps,
+            is_curved=found.is_curved,
+            is_improper=found.is_improper,
+            edge_weight=jnp.zeros((), starts.dtype),
+            inflation=run.inflation,
+            kl_inflation=run.kl_inflation,
+        )
 
     def move(
         self,

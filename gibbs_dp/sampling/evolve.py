@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
+from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, StepInfo, Tuning
 from gibbs_dp.sampling.rejection import chain_keys, step_key
-from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.whitening import Whitening, fit_whitening
+from gibbs_dp.sampling.target import Whitening, fit_whitening
 
 STEPS_PER_ROUND = 20
 MAX_STEPS = 2**20  # in one round; the last number is for the start
@@ -90,6 +90,7 @@ def evolve(
     round where it is given.
     """
     num_chains, dim = positions.shape
+    rounds = schedule.num_adapt_rounds
     log_default = jnp.log(schedule.tuning.step_size)
     blank = _Memory(
         jnp.zeros((num_samples, num_chains, dim), positions.dtype),
@@ -104,29 +105,30 @@ def evolve(
         keys = jax.vmap(lambda words: step_key(words, step))(streams)
         return kernel.noise_of_all(keys, dim, positions.dtype) if is_joint else keys
 
-    def step_all(
-        noise: Any, states: Any, potential: Potential, tuning: Tuning
+    def each_step(
+        keys: Any, states: Any, potential: Potential, tuning: Tuning
     ) -> tuple[Any, StepInfo]:
-        if is_joint:
-            return kernel.step_all(noise, states, potential, tuning)
-        return jax.vmap(lambda k, s: kernel.step(k, s, potential, tuning))(noise, states)
+        return jax.vmap(lambda k, s: kernel.step(k, s, potential, tuning))(keys, states)
 
+    step_all = kernel.step_all if is_joint else each_step
     still = jnp.zeros((num_chains,), bool)
 
-    def one_round(index: Array, carry: _Carry, is_last: Array | bool) -> _Carry:
+    def one_round(index: Array, carry: _Carry, is_last: bool | None) -> _Carry:
+        """``is_last``: None where that is traced."""
         positions, current, log_step, memory, _ = carry
+        is_end = index == rounds if is_last is None else is_last
         pulled = current.pull_back(potential)
         first = index * MAX_STEPS
         keys = jax.vmap(lambda words: step_key(words, first + MAX_STEPS - 1))(streams)
         states = jax.vmap(lambda k, u: kernel.init(k, current.whiten(u), pulled))(keys, positions)
         # Coordinates are new in every round, so the step size starts afresh; where the rounds
         # before had to shorten it, the last one keeps the shorter.
-        begin = jnp.where(is_last, jnp.minimum(log_step, log_default), log_default)
+        begin = jnp.where(is_end, jnp.minimum(log_step, log_default), log_default)
         longest = schedule.num_burn_in + num_samples
-        if isinstance(is_last, bool):
-            count = longest if is_last else STEPS_PER_ROUND
+        if is_last is None:
+            count = jnp.where(is_end, longest, STEPS_PER_ROUND)
         else:
-            count = jnp.where(is_last, longest, STEPS_PER_ROUND)
+            count = longest if is_last else STEPS_PER_ROUND
 
         def one_step(
             t: Array, inner: tuple[Any, Array, _Memory, Array, Any]
@@ -139,7 +141,7 @@ def evolve(
             memory = jax.tree.map(lambda old, x: old.at[slot].set(x), memory, new)
             if is_last is not True:
                 # A factor e^2 at first: the step may start decades away.
-                gain = jnp.where(is_last, 0.0, 2.0 / jnp.sqrt(1.0 + t))
+                gain = jnp.where(is_end, 0.0, 2.0 / jnp.sqrt(1.0 + t))
                 log_step += gain * (jnp.mean(info.accept_prob) - kernel.target_accept)
             # What a loop carries is in memory; else everything that reads it would draw it again.
             noise = noise_of(first + t + 1)
@@ -151,16 +153,15 @@ def evolve(
         flat = jax.vmap(jax.vmap(current.color))(memory.v)
         pooled = flat[-min(num_samples, STEPS_PER_ROUND) :].reshape(-1, dim)
         fresh = fit_whitening(pooled, current)
-        kept = jax.tree.map(lambda a, b: jnp.where(is_last, a, b), current, fresh)
+        kept = jax.tree.map(lambda a, b: jnp.where(is_end, a, b), current, fresh)
         # A chain that cannot move, in the neck of a funnel, goes on from where another is.
         ends = jnp.where(has_moved[:, None], flat[-1], flat[-1][_movers(has_moved)])
         return ends, kept, log_step, memory, has_moved
 
     carry = (positions, whitening, log_default, blank, still)
-    rounds = schedule.num_adapt_rounds
     if schedule.is_fixed or last_round is not None:
         if not isinstance(rounds, int) or rounds > 0:  # a plain 0 compiles no loop
-            carry = jax.lax.fori_loop(0, rounds, lambda i, c: one_round(i, c, False), carry)
+            carry = jax.lax.fori_loop(0, rounds, partial(one_round, is_last=False), carry)
         if last_round is not None:
             positions, whitening, log_step, _, _ = carry
             size, first = jnp.exp(jnp.minimum(log_step, log_default)), rounds * MAX_STEPS
@@ -169,7 +170,7 @@ def evolve(
             )
         carry = one_round(jnp.asarray(rounds, jnp.int32), carry, True)
     else:
-        carry = jax.lax.fori_loop(0, rounds + 1, lambda i, c: one_round(i, c, i == rounds), carry)
+        carry = jax.lax.fori_loop(0, rounds + 1, partial(one_round, is_last=None), carry)
     _, whitening, _, memory, has_moved = carry
     return Walk(
         v=jnp.swapaxes(memory.v, 0, 1),

@@ -15,10 +15,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import Schedule, Traits
 from gibbs_dp.sampling.sampler import ChainDraws
-from gibbs_dp.sampling.schedule import Schedule
 from gibbs_dp.sampling.target import Target, Terms
-from gibbs_dp.sampling.traits import Traits
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,18 @@ from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.projection import in_theta, is_projectable, project
-from gibbs_dp.sampling.kernels import langevin, ula
-from gibbs_dp.sampling.kernels.sgld import SGLD
-from gibbs_dp.sampling.kernels.ula import ULA
-from gibbs_dp.sampling.kernels.unadjusted import PlainForm
+from gibbs_dp.sampling.kernels.unadjusted import (
+    SGLD,
+    ULA,
+    PlainForm,
+    ULAState,
+    everything,
+    loss_gradient,
+    poisson_batch,
+    prior_gradient,
+    ula_init,
+    ula_step,
+)
 
 
 def run_langevin(
@@ -114,21 +122,21 @@ def run_form(
     flat, pull = in_theta(posterior), theta_prior_gradient(posterior)
 
     def chain(key: PRNGKeyArray) -> Float[Array, " dim"]:
-        def one(index: Array, state: ula.ULAState) -> ula.ULAState:
+        def one(index: Array, state: ULAState) -> ULAState:
             noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
-            batch = langevin.everything(data, n, start.dtype)
+            batch = everything(data, n, start.dtype)
             if form.sampling_rate is not None:
                 rate = form.sampling_rate
-                batch = langevin.poisson_batch(batch_key, data, n, rate, start.dtype)
+                batch = poisson_batch(batch_key, data, n, rate, start.dtype)
 
             def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
-                loss = langevin.loss_gradient(flat, theta, batch, form.clip)
+                loss = loss_gradient(flat, theta, batch, form.clip)
                 return gamma * loss + pull(theta)
 
-            moved = ula.step(noise_key, state, gradient, form.step_size)
-            return ula.ULAState(project(posterior.prior, moved.position))
+            moved = ula_step(noise_key, state, gradient, form.step_size)
+            return ULAState(project(posterior.prior, moved.position))
 
-        first = ula.init(project(posterior.prior, start))
+        first = ula_init(project(posterior.prior, start))
         return jax.lax.fori_loop(0, form.num_steps, one, first).position
 
     return jax.vmap(chain)(keys)
@@ -139,7 +147,7 @@ def theta_prior_gradient(
 ) -> Callable[[Float[Array, " dim"]], Float[Array, " dim"]]:
     """Gradient of ``-log prior`` in theta's own coordinates."""
     if posterior.prior.is_euclidean:
-        return partial(langevin.prior_gradient, posterior)
+        return partial(prior_gradient, posterior)
     flat = in_theta(posterior)
 
     def cost(theta: Float[Array, " dim"]) -> Float[Array, ""]:

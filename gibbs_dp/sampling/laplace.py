@@ -1,16 +1,22 @@
-"""The mode of a posterior by damped Newton steps, and the Gaussian fitted there."""
+"""The mode of a posterior, wherever the search begins, and the Gaussian around it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
+from gibbs_dp._jaxlib.linalg import cholesky, eigh, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
-from gibbs_dp.sampling.target import Target, Terms
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import Potential
+from gibbs_dp.sampling.target import Target, Terms, Whitening
+
+# The mode of a posterior by damped Newton steps, and the Gaussian fitted there.
+
 
 MAX_ITERATIONS = 60
 # New coordinates at most: the first ones tell curvatures apart that differ by up to 1e12 or so in
@@ -73,7 +79,7 @@ def _upper(matrix: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
     return cholesky(matrix[::-1, ::-1])[::-1, ::-1]
 
 
-def _scale(upper: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
+def _inverse_root(upper: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
     """``U^-T``, lower triangular: of the Gaussian whose precision is ``U U^T``."""
     return solve_lower(upper.T, jnp.eye(upper.shape[0], dtype=upper.dtype))
 
@@ -86,7 +92,7 @@ def _damped_step(
     diagonal = jnp.diagonal(hessian)
     matrix = hessian + jnp.diag(damping + 4 * eps * dim * jnp.abs(diagonal))
     upper = _upper(matrix)
-    scale = _scale(upper)
+    scale = _inverse_root(upper)
     newton = -matmul(scale, matmul(gradient, scale))
     # No curvature is above the norm of the Hessian: down the slope by no more than it allows.
     down = -gradient / (jnp.linalg.norm(hessian) + damping)
@@ -158,7 +164,7 @@ def find_mode(
             begin,
         )
     back = solve_lower(end.basis, identity)
-    scale = matmul(end.basis, _scale(_upper(end.hessian)))
+    scale = matmul(end.basis, _inverse_root(_upper(end.hessian)))
     is_curved = jnp.all(jnp.isfinite(scale))
     # Between two kinks there is neither curvature nor gradient: flat coordinates are near 1.
     guess = jnp.where(end.first_gradient > 0, 1.0 / (end.first_gradient + tiny), 1.0)
@@ -170,3 +176,293 @@ def find_mode(
         is_curved=is_curved,
         is_converged=end.done,
     )
+
+
+# Posteriors that cannot be normalized: rays along which the density does not decay.
+#
+# A ray test can prove a posterior improper, never proper. It must not take numbers for more than
+# they are: where curvature or slope is rounding, so are directions found from them, and a ray that
+# follows one far leaves it.
+
+# In standard deviations of the Gaussian fitted at the mode: where a loss of up to 1e9 nats has
+# reached its ceiling, if it has one.
+NEAR, FAR = 1e5, 1e7
+# Of a density that decays as slowly as 1 / t, over a ray of a thousand of its units: 6.9 nats.
+LEAST_RISE = math.log(1e3)
+# Nats, two standard deviations along a ray.
+LEAST_PROMISE = 2.0
+
+
+class _Rays(NamedTuple):
+    """Directions from the mode, in flat coordinates, one unit of the posterior's scale long.
+
+    Where ``is_resolved`` is false the scale is not known: the ray is as long as can be followed.
+    """
+
+    vectors: Float[Array, "rays dim"]
+    is_resolved: Bool[Array, " rays"]
+
+
+def is_improper(
+    target: Target,
+    mode: Float[Array, " dim"],
+    reference: Terms,
+    hessian: Float[Array, "dim dim"],
+    scale: Float[Array, "dim dim"],
+    is_curved: Bool[Array, ""],
+) -> Bool[Array, ""]:
+    """Whether the potential fails to rise along some ray from the mode.
+
+    For priors flat on an unbounded support, rays both ways along: every eigenvector of the Hessian
+    in units of each coordinate's own curvature; the direction of the mode itself (where a search
+    that found no mode has been heading); and, unless the Hessian is positive definite, the
+    direction that the examples' gradients see least (more coefficients than examples under a loss
+    without curvature). A density that decays no faster than ``1 / t`` has no finite integral along
+    the ray. For priors flat on a bounded support: see :func:`_is_pinned`.
+
+    Parameters
+    ----------
+    target
+        The posterior.
+    mode, reference, hessian
+        Where the search ended, its energy terms, and the Hessian of the potential there.
+    scale, is_curved
+        Of the Gaussian fitted there, whether there is one.
+
+    Returns
+    -------
+    Bool[Array, ""]
+        Whether such a ray was found.
+    """
+    potential = target.relative_to(reference)
+    found = jnp.zeros((), bool)
+    prior = target.posterior.prior
+    if prior.is_flat:
+        rays = _rays(target, mode, hessian)
+        # Where the Hessian in flat coordinates is rounding that of the fit need not be: what rises
+        # half as much as that promises rises. A fit to rounding promises nothing.
+        promised = 0.5 * jnp.sum(solve_lower(scale, rays.vectors.T) ** 2, axis=0)
+        is_known = is_curved & ~rays.is_resolved & (promised > LEAST_PROMISE)
+        least = jnp.where(is_known, jnp.minimum(0.5 * promised, LEAST_RISE), LEAST_RISE)
+        found |= _fails_to_rise(potential, mode, rays, least)
+    if any(prior.is_bounded_flat):
+        found |= _is_pinned(potential, mode, jnp.asarray(prior.is_bounded_flat))
+    return found
+
+
+def _rays(target: Target, mode: Float[Array, " dim"], hessian: Float[Array, "dim dim"]) -> _Rays:
+    dim, dtype = mode.shape[0], mode.dtype
+    eps, tiny = jnp.finfo(dtype).eps, jnp.finfo(dtype).tiny * 1e6
+    slopes = target.gamma * jax.jacfwd(lambda u: target.terms(u).losses)(mode)
+    # Units in which every coordinate has curvature 1; where a loss has none, slope 1.
+    curve, slope = jnp.sqrt(jnp.abs(jnp.diagonal(hessian))), jnp.linalg.norm(slopes, axis=0)
+    unit = jnp.where(curve > eps * slope + tiny, curve, slope)
+    unit = jnp.where(unit > tiny, unit, 1.0)
+    standard = hessian / unit / unit[:, None]
+    values, vectors = eigh(standard)
+    top = jnp.maximum(jnp.max(jnp.abs(values)), jnp.where(jnp.any(curve > 0), 0.0, 1.0))
+    top = jnp.where(top > 0, top, 1.0)
+    # Rounding of a Hessian's entries; of its eigenvectors it is as much, over the gap.
+    noise = 64 * eps * dim * top
+    # So far, a direction that is off by its rounding gains 0.005 nats where it should gain none.
+    longest = 0.1 / (8 * eps * jnp.sqrt(top))
+
+    heading = unit * mode
+    heading = heading / (jnp.linalg.norm(heading) + tiny)
+    axes = jnp.concatenate([vectors.T, heading[None]])
+    curvature = jnp.append(values, jnp.sum(heading * matmul(standard, heading)))
+    is_resolved = curvature > noise
+    lengths = jnp.where(is_resolved, jax.lax.rsqrt(jnp.maximum(curvature, tiny)), longest)
+
+    seen, directions = eigh(matmul((slopes / unit).T, slopes / unit))
+    least = jnp.where(seen[0] > 64 * eps * dim * seen[-1], 1e3 / jnp.sqrt(seen[0] + tiny), longest)
+    is_needed = ~jnp.all(values > noise)
+    axes = jnp.concatenate([axes, jnp.where(is_needed, directions[:, :1].T, 0.0)])
+    lengths = jnp.append(lengths, jnp.minimum(least, longest))
+    vectors = lengths[:, None] * axes / unit
+    both = jnp.concatenate([vectors, -vectors])
+    return _Rays(both, jnp.tile(jnp.append(is_resolved, False), 2))
+
+
+def _fails_to_rise(
+    potential: Potential, mode: Float[Array, " dim"], rays: _Rays, least: Float[Array, " rays"]
+) -> Bool[Array, ""]:
+    """Look at two points of each ray; at the one that can be reached where it is not resolved."""
+    factor = jnp.where(rays.is_resolved, NEAR, 1.0)
+    near = jax.vmap(lambda v, t: potential(mode + t * v))(rays.vectors, factor)
+    far = jax.vmap(lambda v: potential(mode + FAR * v))(rays.vectors)
+    # At its ceiling a loss neither rises nor falls; the difference of large numbers is rounding.
+    rounding = 64 * jnp.finfo(near.dtype).eps * jnp.abs(far)
+    stays_low = _is_low(near, least)
+    stays_flat = _is_low(jnp.abs(far - near), math.log(FAR / NEAR) + rounding)
+    exists = jnp.sum(rays.vectors**2, axis=1) > 0
+    return jnp.any(exists & (stays_low | (rays.is_resolved & stays_flat)))
+
+
+# Flat coordinates at which an end of a bounded support is near: to 6e-3 and 3e-7, which single
+# precision tells from any end; to 1e-9 and 2e-33, which it tells from an end that is 0.
+AT_ANY_END, AT_ZERO = (2.5, 5.0), (6.0, 12.0)
+
+
+def _is_pinned(
+    potential: Potential, mode: Float[Array, " dim"], is_bounded: Bool[Array, " dim"]
+) -> Bool[Array, ""]:
+    """Whether a density grows so fast towards an end of a bounded support that it has no integral.
+
+    Flat coordinates are a standard normal's there (`gibbs_dp.model.charts`): the potential of what
+    is integrable, however singular, rises quadratically in them, and ``1 / (theta - end)`` falls.
+    """
+    axes = jnp.eye(mode.shape[0], dtype=mode.dtype)
+
+    def at(where: float) -> Float[Array, " rays"]:
+        points = [mode + (end - mode[:, None]) * axes for end in (where, -where)]
+        return jax.vmap(potential)(jnp.concatenate(points))
+
+    far, near = (at(outer) - at(inner) for inner, outer in (AT_ZERO, AT_ANY_END))
+    falls = jnp.where(jnp.isfinite(far), far < 0, _is_low(near, 0.0))
+    return jnp.any(falls & jnp.tile(is_bounded, 2))
+
+
+def _is_low(x: Float[Array, "*b"], least: Float[Array, "*b"] | float) -> Bool[Array, "*b"]:
+    """Below ``least``; what is no number, where a loss overflowed, proves nothing."""
+    return jnp.isfinite(x) & (x < least)
+
+
+# A dense Hessian of more coordinates costs more than the draws it would save.
+MAX_LAPLACE_DIM = 512
+DESCENT_STEPS = 200
+DESCENT_RATE = 0.1
+NUM_PROBES = 16
+
+
+class Location(NamedTuple):
+    """What is known of a posterior before it is sampled.
+
+    Attributes
+    ----------
+    centers
+        Where each start's mode search ended; the best mode where that is no point of finite
+        density, from which no chain could move.
+    whitening
+        The best mode, and a Gaussian's scale there: the Laplace fit's, or (above
+        ``MAX_LAPLACE_DIM`` coordinates) one over the root of ``curvature``.
+    curvature
+        Diagonal of the Hessian at the mode; estimated above ``MAX_LAPLACE_DIM`` coordinates.
+    reference
+        Energy terms at the mode.
+    gaps
+        Potential of the best mode minus that of each start's, at most 0.
+    is_curved
+        Whether the scale is that of a positive definite Hessian at a mode.
+    is_improper
+        Whether the posterior was found to have no normalizer.
+    """
+
+    centers: Float[Array, "starts dim"]
+    whitening: Whitening
+    curvature: Float[Array, " dim"]
+    reference: Terms
+    gaps: Float[Array, " starts"]
+    is_curved: Bool[Array, ""]
+    is_improper: Bool[Array, ""]
+
+
+def locate(
+    target: Target, starts: Float[Array, "starts dim"], num_newton: int | None = None
+) -> Location:
+    """Search for the mode from every start and fit a Gaussian at the best.
+
+    Newton's method and a dense Hessian up to ``MAX_LAPLACE_DIM`` coordinates; Adam and an
+    estimated diagonal, never below the prior's, above: rough, and meant to be adapted from.
+    ``num_newton``: steps of every search, static; until all have ended where it is None.
+    """
+    posterior, dim = target.posterior, starts.shape[1]
+    false = jnp.zeros((), bool)
+    if dim > MAX_LAPLACE_DIM:
+        modes = jax.vmap(lambda u: descend(target, u))(starts)
+        potential, gaps, best = _compare(target, modes, jax.vmap(target.terms)(modes))
+        mode = modes[best]
+        curvature = hessian_diagonal(potential, mode, NUM_PROBES)
+        curvature = jnp.maximum(curvature, prior_curvature(posterior, mode))
+        here = Whitening(mode, _scale(curvature))
+        centers = _with_density(modes, gaps, mode)
+        gaps = gaps[best] - gaps
+        return Location(centers, here, curvature, target.terms(mode), gaps, false, false)
+    fits = jax.vmap(lambda u: find_mode(target, u, num_newton))(starts)
+    _, gaps, best = _compare(target, fits.mode, fits.reference)
+    fit = jax.tree.map(lambda a: a[best], fits)
+    return Location(
+        centers=_with_density(fits.mode, gaps, fit.mode),
+        whitening=Whitening(fit.mode, fit.scale),
+        curvature=jnp.diagonal(fit.hessian),
+        reference=fit.reference,
+        gaps=gaps[best] - gaps,
+        is_curved=fit.is_curved & fit.is_converged,
+        is_improper=is_improper(
+            target, fit.mode, fit.reference, fit.hessian, fit.scale, fit.is_curved
+        ),
+    )
+
+
+def _compare(
+    target: Target, ends: Float[Array, "starts dim"], terms: Terms
+) -> tuple[Potential, Float[Array, " starts"], Int[Array, ""]]:
+    """Potential relative to an end of finite density, its value at all of them, and which is best.
+
+    Relative to an end where a loss overflows nothing could be compared.
+    """
+    is_finite = jnp.isfinite(jnp.sum(terms.losses, axis=-1)) & jnp.isfinite(terms.log_prior)
+    first = jnp.argmax(is_finite)
+    potential = target.relative_to(jax.tree.map(lambda a: a[first], terms))
+    gaps = jax.vmap(potential)(ends)
+    return potential, gaps, jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
+
+
+def _with_density(
+    ends: Float[Array, "starts dim"], gaps: Float[Array, " starts"], mode: Float[Array, " dim"]
+) -> Float[Array, "starts dim"]:
+    return jnp.where(jnp.isfinite(gaps)[:, None], ends, mode)
+
+
+def hessian_diagonal(
+    potential: Potential, at: Float[Array, " dim"], num_probes: int
+) -> Float[Array, " dim"]:
+    """Unbiased estimate of the Hessian's diagonal (Bekas, Kokiopoulou & Saad 2007).
+
+    Exact with one probe where the Hessian is diagonal.
+    """
+
+    def one(probe: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return probe * jax.jvp(jax.grad(potential), (at,), (probe,))[1]
+
+    probes = jax.random.rademacher(jax.random.key(0), (num_probes, at.shape[0]), at.dtype)
+    return jnp.mean(jax.lax.map(one, probes), axis=0)
+
+
+def prior_curvature(posterior: GibbsPosterior, at: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    """Diagonal of the Hessian of ``-log prior``: exact for parts that are independent."""
+    return hessian_diagonal(lambda u: -posterior.log_prior_unconstrained(u), at, 1)
+
+
+def _scale(curvature: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    floor = jnp.finfo(curvature.dtype).tiny * 1e6
+    return jnp.where(curvature > 0, 1.0 / jnp.sqrt(jnp.maximum(curvature, floor)), 1.0)
+
+
+def descend(target: Target, start: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    """Adam with a cosine schedule, in prior standard deviations: a rough mode."""
+    import optax  # slow to import
+
+    scale = _scale(prior_curvature(target.posterior, start))
+    potential = target.relative_to(target.terms(start))
+    rule = optax.adam(optax.cosine_decay_schedule(DESCENT_RATE, DESCENT_STEPS))
+
+    def improve(_: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
+        v, state = carry
+        gradient = scale * jax.grad(potential)(start + scale * v)
+        change, state = rule.update(gradient, state)
+        return v + jnp.asarray(change), state
+
+    zero = jnp.zeros_like(start)
+    v, _ = jax.lax.fori_loop(0, DESCENT_STEPS, improve, (zero, rule.init(zero)))
+    return start + scale * v

@@ -18,7 +18,7 @@ from scipy import special
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.random import normal_quantile, threefry, uniforms, words, words_per_number
-from gibbs_dp.sampling.kernels.langevin import example_gradients, prior_gradient
+from gibbs_dp.sampling.kernels.unadjusted import example_gradients, prior_gradient
 
 CHUNK = 512
 # Of the uniform numbers behind exponentials: 96 random bits, and never 0.

@@ -1,4 +1,4 @@
-"""Draws from the Gibbs posterior of one dataset, or of a batch of equally long ones."""
+"""Draws of one posterior with gibbs_dp.sample: chains, grids, or a path of SMC."""
 
 from __future__ import annotations
 
@@ -29,17 +29,99 @@ from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.masked import check_mask, masked
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.supports import Support
-from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
-from gibbs_dp.sampling.errors import ImproperPosteriorError
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
-from gibbs_dp.sampling.laplace import MAX_ITERATIONS
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
-from gibbs_dp.sampling.look import look_around
-from gibbs_dp.sampling.sample_path import sample_path
+from gibbs_dp.sampling.kernels.base import Counts, Schedule, make_schedule
+from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
+from gibbs_dp.sampling.markov import as_sampler
+from gibbs_dp.sampling.mode_search import look_around
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
-from gibbs_dp.sampling.schedule import Counts, Schedule, make_schedule
-from gibbs_dp.sampling.target import Target
+from gibbs_dp.sampling.smc.particles import Segment, evenly
+from gibbs_dp.sampling.target import ImproperPosteriorError, Target
+
+# Draws of one dataset's posterior, or of several datasets', along an SMC path.
+
+
+# Of the same data, with particles of their own: a path is found on at least so many.
+LEAST_PILOTS = 4
+
+
+def _draw_of(
+    posterior: GibbsPosterior,
+    sampler: PathSampler,
+    keys: Key[Array, " datasets"],
+    data: PyTree,
+    segments: Segment,
+) -> tuple[ChainDraws, PyTree]:
+    def one(pair: tuple[PRNGKeyArray, PyTree, Segment]) -> tuple[ChainDraws, PyTree]:
+        key, data, segments = pair
+        at_gammas = sampler.draw_path(key, posterior, data, segments)
+        draws = jax.tree.map(lambda a: a[0], at_gammas)
+        # Islands weigh by their normalizers; draws that users average do not.
+        rows = evenly(jnp.log(draws.weight), draws.weight.shape)
+        u = draws.u.reshape(-1, draws.u.shape[-1])[rows]
+        potential = draws.potential.ravel()[rows]
+        draws = draws._replace(
+            u=u, potential=potential, weight=jnp.full_like(draws.weight, 1.0 / rows.shape[1])
+        )
+        return draws, jax.vmap(jax.vmap(posterior.constrain))(u)
+
+    return jax.lax.map(one, (keys, data, segments))
+
+
+_draw = on_default_backend(_draw_of, "posterior", "sampler")
+
+
+def sample_path(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: float,
+    sampler: PathSampler,
+    key: PRNGKeyArray,
+) -> tuple[ChainDraws, PyTree]:
+    """Find each dataset's own path, with other particles, then draw along it.
+
+    Posteriors of a batch may be as far apart as their data are, and a path that served all of them
+    would go at the pace of the narrowest.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior.
+    batch
+        Datasets (leading axis).
+    gamma
+        Where the path ends.
+    sampler
+        Goes along it.
+    key
+        Random key.
+
+    Returns
+    -------
+    draws, theta
+        With a leading axis of datasets; in flat coordinates, and on the prior's support.
+
+    Raises
+    ------
+    ValueError
+        If gamma is out of reach.
+    ImproperPosteriorError
+        If there is nothing to begin with.
+    """
+    count = num_examples(batch)
+    path_key, draw_key = jax.random.split(key)
+    paths = []
+    for i, one in enumerate(jax.random.split(path_key, count)):
+        pilots = jax.tree.map(lambda a, i=i: jnp.stack([a[i]] * LEAST_PILOTS), batch)
+        paths.append(sampler.find_path(one, posterior, pilots, [gamma]))
+    length = max(path.length for path in paths)
+    segments = jax.tree.map(lambda *a: jnp.stack(a), *(path.padded(length) for path in paths))
+    return _draw(posterior, sampler, jax.random.split(draw_key, count), batch, segments)
+
+
+# Draws from the Gibbs posterior of one dataset, or of a batch of equally long ones.
+
 
 # Draws as near an end of their support as numbers go: what lies beyond is lost.
 

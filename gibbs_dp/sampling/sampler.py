@@ -11,11 +11,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.smc.path import Segment
-from gibbs_dp.sampling.target import Target, Terms
-from gibbs_dp.sampling.traits import Traits
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.kernels.base import Schedule, Traits
+from gibbs_dp.sampling.smc.particles import Segment
+from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 
 class ChainDraws(NamedTuple):

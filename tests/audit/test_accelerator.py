@@ -12,23 +12,22 @@ from jaxprs import equations
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.precision import total
+from gibbs_dp.engine import plan as sizes
 from gibbs_dp.engine import runner as runners
-from gibbs_dp.engine import sizes
+from gibbs_dp.engine.cautions import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.datasets import Stream, roots
-from gibbs_dp.engine.jobs import Job, arranged, each_alone, searching_longer
-from gibbs_dp.engine.memory import OUT_OF_MEMORY, Room, SmallerBlocksWarning, TooLargeError
-from gibbs_dp.engine.plan import Plan
+from gibbs_dp.engine.pilots import first_inputs
+from gibbs_dp.engine.plan import Job, Plan, arranged, each_alone, searching_longer
 from gibbs_dp.engine.program import block_program, sheet_program
-from gibbs_dp.engine.sheets import pack, unpack
-from gibbs_dp.engine.tuning import first_inputs
+from gibbs_dp.engine.runner import Room, TooLargeError, pack, unpack
 from gibbs_dp.problems.build import build_problem
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import DIAGNOSTICS
 from gibbs_dp.quantities.risks import Risks
-from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.schedule import Counts, make_schedule
+from gibbs_dp.sampling.kernels.base import Counts, make_schedule
+from gibbs_dp.sampling.markov import as_sampler
 
 LEARNT = (OnAverageKL(), Risks(), MutualInformation(64), Attacker(), *DIAGNOSTICS)
 QUANTITIES = tuple(q.traced() for q in LEARNT if q.Values or q.num_kept)

@@ -18,7 +18,7 @@ from problems import (
 import gibbs_dp as gdp
 from gibbs_dp.auditing import api, assemble
 from gibbs_dp.auditing.assemble import make_report
-from gibbs_dp.engine.summary import Block
+from gibbs_dp.engine.view import Block
 from gibbs_dp.sampling.kernels import Kernel
 from gibbs_dp.sampling.kernels.base import evaluate
 

@@ -10,8 +10,8 @@ from problems import gaussian_examples, gaussian_mean, private_mean, truncated_n
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing import api
-from gibbs_dp.engine.health import is_believed
 from gibbs_dp.engine.sweep import run_sweep
+from gibbs_dp.engine.view import is_believed
 from gibbs_dp.estimators import average
 from gibbs_dp.exact import closed_form
 

@@ -21,7 +21,7 @@ from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
 from gibbs_dp import _extras
-from gibbs_dp.engine.remote import check_executor, client, worker
+from gibbs_dp.engine.remote import check_executor, client
 
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 16}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}
@@ -142,8 +142,8 @@ def test_large_settings_go_to_workers_that_ask_for_them(plain, monkeypatch):
 
     def forget(number):
         if number % 12 == 0:  # a worker that is new
-            with worker._lock:
-                worker._runners.clear()
+            with client._lock:
+                client._runners.clear()
 
     forget(0)
     executor = Unsteady(begin=forget)
@@ -207,7 +207,7 @@ def test_an_interrupt_that_reaches_a_worker_is_one():
 
 def test_workers_of_other_versions_are_refused(monkeypatch):
     here = client.versions()
-    monkeypatch.setattr(worker, "versions", lambda: here | {"jax": "0.1", "gibbs_dp": "0.0"})
+    monkeypatch.setattr(client, "versions", lambda: here | {"jax": "0.1", "gibbs_dp": "0.0"})
     executor = Unsteady()
     with pytest.raises(
         ValueError, match=r"executor: a worker has gibbs_dp 0.0, jax 0.1 where this"
@@ -219,8 +219,8 @@ def test_what_a_worker_cannot_load_is_told(monkeypatch):
     def fail(content):
         raise ModuleNotFoundError("No module named 'mine'")
 
-    worker._runners.clear()
-    monkeypatch.setattr(worker, "unpack_settings", fail)
+    client._runners.clear()
+    monkeypatch.setattr(client, "unpack_settings", fail)
     with pytest.raises(ValueError, match=r"'mine'.*make your own modules importable there"):
         audit(executor=Unsteady())
 

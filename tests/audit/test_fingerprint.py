@@ -8,7 +8,7 @@ import pytest
 from problems import gaussian_examples
 
 import gibbs_dp as gdp
-from gibbs_dp.engine.store.fingerprint import difference, fingerprints
+from gibbs_dp.engine.store.configuration import difference, fingerprints
 
 NORMAL = dist.Normal(0.0, 1.0)
 

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from gibbs_dp.auditing import api
-from gibbs_dp.engine import interrupt
-from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.executor import noting_interrupts, raise_lost_interrupt
+from gibbs_dp.engine.quantity import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +27,12 @@ class Finalized:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_that_was_ignored_is_raised_at_the_next_block():
-    with interrupt.noted():
-        interrupt.check()
+    with noting_interrupts():
+        raise_lost_interrupt()
         Finalized()
         with pytest.raises(KeyboardInterrupt):
-            interrupt.check()
-        interrupt.check()
+            raise_lost_interrupt()
+        raise_lost_interrupt()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -47,15 +47,15 @@ def test_one_that_was_ignored_in_the_last_block_or_after_leaves_a_report(where, 
 
 
 def test_one_that_is_raised_at_once_is_raised_once():
-    with interrupt.noted(), pytest.raises(KeyboardInterrupt):
+    with noting_interrupts(), pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
-    interrupt.check()
+    raise_lost_interrupt()
 
 
 def test_a_handler_of_the_users_stays():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with interrupt.noted():
+        with noting_interrupts():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

@@ -8,10 +8,11 @@ import pytest
 from problems import QUICK, gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.engine import settings, sizes
+from gibbs_dp.engine import plan
+from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
-from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.markov import as_sampler
 
 N = 12
 
@@ -63,7 +64,7 @@ def test_a_structured_sum_is_the_sum_loss(single):
 def test_block_size_changes_nothing_but_rounding(single, block_size, cached, monkeypatch):
     # A dataset's draws have 64 (12 + 64 + 1) = 4,928 losses and coordinates: 16 are worked on at
     # once in the second case.
-    monkeypatch.setattr(sizes, "CACHED_NUMBERS", cached)
+    monkeypatch.setattr(plan, "CACHED_NUMBERS", cached)
     report = gdp.audit(
         gaussian_mean(1),
         gaussian_examples(1),
@@ -99,7 +100,7 @@ def asked(**changes):
         "block_size": 64,
         "leading": OnAverageKL(),
     }
-    return settings.Settings(**(values | changes))
+    return Settings(**(values | changes))
 
 
 def test_a_block_is_worked_on_in_equal_parts_that_fit_a_cache():
@@ -116,7 +117,7 @@ def test_long_audits_have_larger_blocks_and_stores_one_size():
     posterior = asked().posterior
 
     def size(num_datasets, is_stored=False, n=200):
-        return sizes.default_block_size(posterior, n, 200, 8, 8, num_datasets, is_stored)
+        return plan.default_block_size(posterior, n, 200, 8, 8, num_datasets, is_stored)
 
     assert [size(k) for k in (256, 4095, 4096, 10**6)] == [32, 32, 128, 128]
     assert [size(k, is_stored=True) for k in (256, 10**6)] == [64, 64]

@@ -7,10 +7,10 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.engine import losses as module
+from gibbs_dp.engine import view as module
 from gibbs_dp.engine.plan import Inputs, Plan
 from gibbs_dp.exact import closed_form
-from gibbs_dp.sampling.schedule import make_schedule
+from gibbs_dp.sampling.kernels.base import make_schedule
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
 

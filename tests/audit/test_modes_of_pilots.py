@@ -10,12 +10,12 @@ import pytest
 from hills import FLAT, hills, two_hills
 
 import gibbs_dp as gdp
-from gibbs_dp.engine import tuning
+from gibbs_dp.engine import pilots
+from gibbs_dp.engine.pilots import is_searched
+from gibbs_dp.engine.plan import NUM_PILOTS
 from gibbs_dp.engine.program import far_away
-from gibbs_dp.engine.sizes import NUM_PILOTS
 from gibbs_dp.engine.symmetry import Symmetry
-from gibbs_dp.engine.tuning import is_searched
-from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 
 COUNTS = {"num_datasets": 32, "num_information": 0, "progress": False}
@@ -25,13 +25,13 @@ COUNTS = {"num_datasets": 32, "num_information": 0, "progress": False}
 def seen(monkeypatch):
     """What the searches of audits found."""
     found = []
-    search = tuning.find_modes
+    search = pilots.find_modes
 
     def spy(*arguments):
         found.append(search(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(tuning, "find_modes", spy)
+    monkeypatch.setattr(pilots, "find_modes", spy)
     return found
 
 
@@ -94,10 +94,10 @@ def test_searches_compile_nothing_but_the_ladder_and_symmetries(monkeypatch):
         flat.audit(posterior, table, 1, [1.0], **COUNTS)
         return len(calls) - before
 
-    monkeypatch.setattr("gibbs_dp.engine.tuning.MAX_LADDER_DIM", 0)
-    monkeypatch.setattr("gibbs_dp.engine.tuning.find_symmetry", lambda *_: Symmetry())
+    monkeypatch.setattr("gibbs_dp.engine.pilots.MAX_LADDER_DIM", 0)
+    monkeypatch.setattr("gibbs_dp.engine.pilots.find_symmetry", lambda *_: Symmetry())
     with_search = traces()
-    monkeypatch.setattr(tuning, "find_modes", lambda *_: NOT_LOOKED_FOR)
+    monkeypatch.setattr(pilots, "find_modes", lambda *_: NOT_LOOKED_FOR)
     assert with_search == traces()
 
 

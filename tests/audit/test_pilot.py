@@ -17,8 +17,8 @@ from problems import (
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing import api
-from gibbs_dp.engine import tuning
-from gibbs_dp.engine.sizes import default_ghosts
+from gibbs_dp.engine import pilots
+from gibbs_dp.engine.plan import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features
@@ -102,12 +102,12 @@ def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned, monkey
     scale = float(chosen.inputs.scale[0])
     assert scale == pytest.approx(np.sqrt(2) / 10, rel=0.1)  # of the Laplace distribution
     # Chains that start that wide need no more burn-in than from a Laplace fit, unless slower.
-    assert int(chosen.inputs.schedule.num_burn_in) == tuning.DEFAULT_BURN_IN
+    assert int(chosen.inputs.schedule.num_burn_in) == pilots.DEFAULT_BURN_IN
     assert report["virial"] == pytest.approx(1, abs=4 * report["virial_se"].max())
     assert not report.warnings
-    monkeypatch.setattr(tuning, "LEAST_ESS_PER_CHAIN", 8.0)
+    monkeypatch.setattr(pilots, "LEAST_ESS_PER_CHAIN", 8.0)
     (chosen,), _ = tuned(private_mean(), truncated_normals, 100, [10.0], num_datasets=64)
-    assert int(chosen.inputs.schedule.num_burn_in) == 4 * tuning.DEFAULT_BURN_IN
+    assert int(chosen.inputs.schedule.num_burn_in) == 4 * pilots.DEFAULT_BURN_IN
     (chosen,), _ = tuned(
         private_mean(), truncated_normals, 100, [10.0], num_datasets=64, num_warmup=7
     )
@@ -232,6 +232,6 @@ def test_slow_chains_on_a_box_get_a_longer_burn_in_and_fast_ones_do_not(tuned):
         return x[:, None], x + noise
 
     (slow,), _ = tuned(posterior, examples, 100, [0.1], num_datasets=64)
-    assert int(slow.inputs.schedule.num_burn_in) >= 4 * tuning.DEFAULT_BURN_IN
+    assert int(slow.inputs.schedule.num_burn_in) >= 4 * pilots.DEFAULT_BURN_IN
     (fast,), _ = tuned(posterior, examples, 100, [10.0], num_datasets=64)
-    assert int(fast.inputs.schedule.num_burn_in) <= tuning.DEFAULT_BURN_IN
+    assert int(fast.inputs.schedule.num_burn_in) <= pilots.DEFAULT_BURN_IN

@@ -10,8 +10,8 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.engine.neighbours import choose_pairs
-from gibbs_dp.engine.sizes import MOST_PAIRS
+from gibbs_dp.engine.plan import MOST_PAIRS
+from gibbs_dp.engine.program import choose_pairs
 from gibbs_dp.estimators import direct_kl_of_pairs
 from gibbs_dp.estimators.direct import direct_kl, out_of_reach
 from gibbs_dp.quantities.on_average_kl.estimators import _seen_alike

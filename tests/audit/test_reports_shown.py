@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.calibrate import AverageCalibration
+from gibbs_dp.auditing.purposes.average import AverageCalibration
 from gibbs_dp.io import html
 from gibbs_dp.quantities.registry import COLUMNS
 

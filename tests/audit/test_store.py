@@ -14,9 +14,9 @@ from problems import QUICK, linear_regression, regression_examples
 import gibbs_dp as gdp
 from gibbs_dp.auditing import api
 from gibbs_dp.engine import sweep
+from gibbs_dp.engine.cautions import DamagedStoreWarning
 from gibbs_dp.engine.runner import Runner
-from gibbs_dp.engine.store.archive import Archive, DamagedStoreWarning
-from gibbs_dp.engine.store.fingerprint import digest_text
+from gibbs_dp.engine.store.archive import Archive, digest_text
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
 from gibbs_dp.quantities.mutual_information import information
 

@@ -8,11 +8,11 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.engine import symmetry, tuning
+from gibbs_dp.engine import pilots, symmetry
 from gibbs_dp.engine.symmetry import Symmetry, candidates, renamed, symmetry_of
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems import build_problem
-from gibbs_dp.sampling.ladder import Heights, ladder_points, outside
+from gibbs_dp.sampling.mode_search import Heights, ladder_points, outside
 
 
 def found_in(posterior, population, n=12):
@@ -131,7 +131,7 @@ def test_a_ladder_meets_other_names_inside():
     plain = outside(potential, points)
     assert abs(plain.share.mean() - 0.5) < 5 * np.sqrt(np.sum(plain.se**2)) / 4
     every = Symmetry((), (np.arange(2),))
-    named = tuning._named(every, points, height, center, sd * np.ones((4, 2)))
+    named = pilots._named(every, points, height, center, sd * np.ones((4, 2)))
     assert outside(potential, points, named).share.max() < 0.01
 
 
@@ -156,5 +156,5 @@ def test_names_that_change_places_do_not_alarm_and_other_modes_do(monkeypatch):
     assert alarms & names(audit("mixture", {"separation": 8.0, "shares": (0.4, 0.6)}))
     assert "several-modes" in names(audit("mixture", {"separation": 8.0}, num_information=32))
     # It is the symmetry that keeps it still.
-    monkeypatch.setattr(tuning, "find_symmetry", lambda *_: Symmetry())
+    monkeypatch.setattr(pilots, "find_symmetry", lambda *_: Symmetry())
     assert "several-modes" in names(audit("mixture", {"separation": 8.0}))

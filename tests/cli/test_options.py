@@ -11,7 +11,7 @@ import gibbs_dp as gdp
 from gibbs_dp import _source
 from gibbs_dp._options import options_of, parameters
 from gibbs_dp.cli import sampler
-from gibbs_dp.cli.main import COMMANDS
+from gibbs_dp.cli.commands import COMMANDS
 from gibbs_dp.cli.parser import Parser, add_options, given
 from gibbs_dp.problems.registry import PROBLEMS
 
@@ -162,7 +162,7 @@ def test_every_plain_field_of_every_kernel_is_an_option():
 
 
 def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
-    monkeypatch.setitem(sampler.SAMPLERS, "new", "gibbs_dp.sampling.kernels.ula:ULA")
+    monkeypatch.setitem(sampler.SAMPLERS, "new", "gibbs_dp.sampling.kernels.unadjusted:ULA")
     options = sampler.sampler_options()
     monkeypatch.setattr(sampler, "SETTINGS", options[1:])
     parser = Parser()

@@ -14,7 +14,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import gibbs_dp as gdp
-from gibbs_dp.engine.store.fingerprint import FORMAT
+from gibbs_dp.engine.store.configuration import FORMAT
 
 ASKED = ("linear-regression", "--n", 20, "--gammas", 0.1, 3, "--num-datasets", 384)
 ASKED = ("audit", *ASKED, "--num-information", 0, "--block-size", 16)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gibbs_dp.estimators.halves import fold_of
 from gibbs_dp.estimators.variational import (
     cross_fitted_gaussian,
     cross_fitted_mixture,
     fit_gaussian,
-    fold_of,
 )
 
 

@@ -17,7 +17,7 @@ from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import chain_constants, chain_guarantee, private_chain
 from gibbs_dp.privacy.chain import subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
-from gibbs_dp.sampling.kernels.langevin import example_gradients
+from gibbs_dp.sampling.kernels.unadjusted import example_gradients
 from gibbs_dp.sampling.langevin_run import run_langevin
 
 UNIT = gdp.Domain(x_bound=1.0)

@@ -9,8 +9,8 @@ from numpyro.diagnostics import effective_sample_size
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling.evolve import evolve
-from gibbs_dp.sampling.schedule import make_schedule
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.target import Whitening
 
 DIM = 31
 

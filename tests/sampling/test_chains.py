@@ -5,11 +5,10 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling import locate
-from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.schedule import make_schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.whitening import Whitening, fit_whitening
+from gibbs_dp.sampling import laplace
+from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.markov import as_sampler
+from gibbs_dp.sampling.target import Target, Whitening, fit_whitening
 
 NUM_CHAINS, NUM_SAMPLES = 4, 16
 
@@ -119,7 +118,7 @@ def test_without_adaptation_the_same_problem_is_seen_to_fail(absolute_sampler):
 
 @pytest.mark.trust
 def test_many_dimensions_adapt_diagonally(monkeypatch):
-    monkeypatch.setattr(locate, "MAX_LAPLACE_DIM", 3)
+    monkeypatch.setattr(laplace, "MAX_LAPLACE_DIM", 3)
     scales = np.array([1.0, 0.2, 5.0, 1.0])
     posterior = gdp.GibbsPosterior(
         gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(4), scales).to_event(1)

@@ -9,8 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.laplace import find_mode
-from gibbs_dp.sampling.locate import is_improper, locate
+from gibbs_dp.sampling.laplace import find_mode, is_improper, locate
 from gibbs_dp.sampling.sample import share_at_ends
 from gibbs_dp.sampling.target import Target
 

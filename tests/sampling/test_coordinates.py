@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.whitening import named_leaves
+from gibbs_dp.sampling.diagnostics import named_leaves
 
 
 def as_class(*names):

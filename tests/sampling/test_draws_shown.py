@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling import whitening
+from gibbs_dp.sampling import diagnostics
 
 LIMIT = 20
 
@@ -27,7 +27,7 @@ def make_draws(theta, *, batch=(), seed=0, **changed):
 
 
 def count_diagnostics(monkeypatch):
-    seen, plain = [], whitening.describe
+    seen, plain = [], diagnostics.describe
 
     def describe(values, is_path):
         seen.append(values.shape)

@@ -9,14 +9,12 @@ from jax import export
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.evolve import evolve
 from gibbs_dp.sampling.fused.program import last_round
-from gibbs_dp.sampling.kernels.base import Tuning
-from gibbs_dp.sampling.locate import Location
-from gibbs_dp.sampling.schedule import Schedule, make_schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.kernels.base import Schedule, Tuning, make_schedule
+from gibbs_dp.sampling.laplace import Location
+from gibbs_dp.sampling.markov import as_sampler
+from gibbs_dp.sampling.target import Target, Whitening
 
 GAMMAS = np.array([0.01, 1.0, 100.0])
 CHAINS, DRAWS = 4, 3

@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.locate import locate
+from gibbs_dp.sampling.laplace import locate
 from gibbs_dp.sampling.target import Target
 
 NUM_STARTS = 4

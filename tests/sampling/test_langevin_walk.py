@@ -14,13 +14,17 @@ import pytest
 from scipy import linalg
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.kernels import mala
-from gibbs_dp.sampling.langevin_bias import batch_variance, kl_inflation
-from gibbs_dp.sampling.langevin_sampler import largest_curvature, precondition, walk_langevin
-from gibbs_dp.sampling.locate import Location, hessian_diagonal, locate
-from gibbs_dp.sampling.schedule import make_schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.kernels import langevin
+from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.langevin import (
+    batch_variance,
+    kl_inflation,
+    largest_curvature,
+    precondition,
+    walk_langevin,
+)
+from gibbs_dp.sampling.laplace import Location, hessian_diagonal, locate
+from gibbs_dp.sampling.target import Target, Whitening
 
 NUM_CHAINS = 8192
 NOISE = np.sqrt(2 / NUM_CHAINS)
@@ -113,9 +117,9 @@ def mala_draws(size):
     @jax.vmap
     def run(key):
         def move(i, state):
-            return mala.step(jax.random.fold_in(key, i), state, potential, tuning)[0]
+            return langevin.step(jax.random.fold_in(key, i), state, potential, tuning)[0]
 
-        state = mala.evaluate(jnp.asarray([MODE], jnp.float32), potential)
+        state = langevin.evaluate(jnp.asarray([MODE], jnp.float32), potential)
         return jax.lax.fori_loop(0, 60, move, state).position[0]
 
     return np.asarray(jax.jit(run)(jax.random.split(jax.random.key(8), NUM_CHAINS)))

@@ -6,8 +6,7 @@ import pytest
 from scipy import optimize
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.laplace import find_mode
-from gibbs_dp.sampling.locate import is_improper
+from gibbs_dp.sampling.laplace import find_mode, is_improper
 from gibbs_dp.sampling.target import Target
 
 FLAT = {d: gdp.Flat(gdp.supports.real(d)) for d in (1, 2, 3, 12)}

@@ -8,9 +8,9 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling.evolve import evolve
+from gibbs_dp.sampling.kernels.base import make_schedule
 from gibbs_dp.sampling.rejection import radius_quantile, spread_radii
-from gibbs_dp.sampling.schedule import make_schedule
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.target import Whitening
 
 CHAINS = 8
 

@@ -13,9 +13,9 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.sampling.errors import ImproperPosteriorError
-from gibbs_dp.sampling.smc.frozen import pooled
 from gibbs_dp.sampling.smc.particles import systematic
+from gibbs_dp.sampling.smc.sampler import pooled
+from gibbs_dp.sampling.target import ImproperPosteriorError
 
 Z_LIMIT = 4.0
 NUM_KEYS = 200

@@ -15,7 +15,7 @@ import pytest
 from scipy import special, stats
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.kernels import base, hmc, mala, underdamped
+from gibbs_dp.sampling.kernels import base, hmc, langevin
 
 FALSE_ALARM = 2e-6
 NUM_CHAINS = 4096
@@ -289,5 +289,5 @@ def test_a_chain_with_momentum_is_corrected_and_turns_round(monkeypatch, wrong):
     case, kernel = Truncated(), gdp.UnderdampedLangevin(friction=0.3)
     case.step = 1.0
     assert smallest_p_value(case, endpoints(case, kernel, jnp.float32)[0]) > FALSE_ALARM
-    monkeypatch.setattr(underdamped, "metropolis", wrong)
+    monkeypatch.setattr(langevin, "metropolis", wrong)
     assert smallest_p_value(case, endpoints(case, kernel, jnp.float32)[0]) < FALSE_ALARM

@@ -7,8 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.target import Target, Whitening
 
 NORMAL = dist.Normal(0.0, 1.0)
 CASES = {

@@ -1,5 +1,5 @@
 """Finished blocks of a sweep on disk: checkpoints, resuming, and many processes."""
 
-from gibbs_dp.engine.store.place import AuditIncomplete as AuditIncomplete
-from gibbs_dp.engine.store.place import Store as Store
-from gibbs_dp.engine.store.place import StoreError as StoreError
+from gibbs_dp.engine.store.archive import AuditIncomplete as AuditIncomplete
+from gibbs_dp.engine.store.archive import Store as Store
+from gibbs_dp.engine.store.archive import StoreError as StoreError

@@ -8,24 +8,131 @@ mutual information, and finished reports.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import jax
+import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp import io
-from gibbs_dp._cautions import Caution
+from gibbs_dp.engine.cautions import DAMAGED_STORE, DamagedStoreWarning
 from gibbs_dp.engine.plan import Tuned
 from gibbs_dp.engine.quantity import Quantity, block_kind
-from gibbs_dp.engine.store.fingerprint import digest_text, digest_value
-from gibbs_dp.engine.store.place import Store, StoreError
-from gibbs_dp.engine.summary import Block
+from gibbs_dp.engine.view import Block
+from gibbs_dp.model.check import positive_count
+
+# Where a sweep is kept, and which part of it this process does.
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder that keeps a sweep's finished blocks, and this process's share of the sweep.
+
+    Several processes, on one machine or many that share the folder, each do the blocks of their
+    own number and never talk to each other: the folder is all that connects them. A process that
+    was lost is made up for by running it again, or by one process without a share.
+
+    Parameters
+    ----------
+    path
+        The folder; made if missing. It holds one configuration.
+    num_processes
+        Processes that share the sweep, ``P``.
+    process_id
+        Which of them this is, from 0 to ``P - 1``. None: none of them; it only puts together
+        what they made.
+    wait
+        Seconds to wait for blocks of other processes while none appears, before giving up with
+        :class:`AuditIncomplete`. Where more datasets are needed (``rel_error``, chains that
+        drift), they can only be shared out once all earlier blocks are there.
+
+    Raises
+    ------
+    ValueError
+        If the numbers make no sense.
+
+    Examples
+    --------
+    >>> Store("sweep", num_processes=4, process_id=4)
+    Traceback (most recent call last):
+        ...
+    ValueError: process_id: 4 is not one of 4 processes; they are numbered 0 to 3.
+    """
+
+    path: str | os.PathLike[str]
+    num_processes: int = 1
+    process_id: int | None = 0
+    wait: float = 0.0
+
+    def __post_init__(self) -> None:
+        count = positive_count("num_processes", self.num_processes)
+        if self.process_id is not None:
+            positive_count("process_id", self.process_id, least=0)
+            if self.process_id >= count:
+                raise ValueError(
+                    f"process_id: {self.process_id} is not one of {count} processes; they are "
+                    f"numbered 0 to {count - 1}."
+                )
+        if not self.wait >= 0:
+            raise ValueError(f"wait: must be 0 seconds or more, got {self.wait}.")
+
+    def owner(self, rank: int) -> int:
+        """Which process does the ``rank``-th piece of work of a stage."""
+        return rank % self.num_processes
+
+
+class AuditIncomplete(RuntimeError):  # noqa: N818  (no error: other processes are still at work)
+    """Blocks of other processes are missing; ``missing`` names them."""
+
+    def __init__(self, message: str, missing: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+def nothing_tuned(store: Store, gamma: float) -> AuditIncomplete:
+    """Describe a store that lacks the very first files of a gamma."""
+    text = f"gamma={gamma:g}: all of it"
+    return AuditIncomplete(
+        f"store: {str(store.path)!r} has nothing of gamma={gamma:g} yet; run its processes.",
+        (text,),
+    )
+
+
+class StoreError(OSError):
+    """A store that cannot be written: no room, no permission."""
+
+
+# What is in a file, as a short digest.
+
+DIGITS = 16
+
+
+def digest_text(text: str) -> str:
+    """Short digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def digest_value(value: Any) -> str:
+    """Digest of plain values and arrays, nested in tuples, lists and dicts."""
+    leaves, structure = jax.tree.flatten(value)
+    found = hashlib.sha256(str(structure).encode())
+    for leaf in leaves:
+        array = np.asarray(leaf)
+        found.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    return found.hexdigest()[:DIGITS]
+
+
+# The folder of one configuration.
+
 
 Record = TypeVar("Record")
 
@@ -35,24 +142,12 @@ REPORTED = ("rows", "settings", "warnings", "notes", "per_dataset", "curves", "o
 # Age, in seconds, beyond which a temporary file was left by a process that was killed.
 STALE = 3600.0
 
-DAMAGED_STORE = Caution(
-    "damaged-store",
-    "store: {path} is damaged ({reason}); what it held is computed again.",
-    "A file of the store is not what was written: a copy that was cut short, a disk error, another "
-    "program. The numbers are not affected.",
-    "Nothing; the block is sampled again. Where it happens often, check the disk.",
-)
-
 
 class Origin(NamedTuple):
     """What all gammas of a sweep share: the best parameter, and where losses are taken from."""
 
     optimum: Float[Array, " dim"]
     anchor: Float[Array, " dim"]
-
-
-class DamagedStoreWarning(UserWarning):
-    """A file of a store was damaged; what it held is computed again."""
 
 
 class Archive:

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from gibbs_dp.auditing import Report
 from gibbs_dp.auditing.checks import check_gammas
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
+from gibbs_dp.engine.plan import default_block_size
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.settings import Settings
-from gibbs_dp.engine.sizes import default_block_size
+from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
@@ -28,8 +28,8 @@ from gibbs_dp.papers.attack.rows import audited, measured_rows, warned, worst_ca
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.privacy import Guarantee
 from gibbs_dp.quantities.attack import AttackTrial
-from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.sample import sample
 from gibbs_dp.sampling.sampler import Sampler
 

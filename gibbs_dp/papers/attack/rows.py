@@ -12,14 +12,8 @@ from scipy.special import expit
 from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing import Report
 from gibbs_dp.auditing.cautions import FAILED_DATASETS
-from gibbs_dp.engine.health import (
-    DRIFTING,
-    LOW_ACCEPT_SHARE,
-    LOW_ACCEPTANCE,
-    is_drifting,
-    why_failed,
-)
-from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
+from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, Result, is_drifting, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior

@@ -15,14 +15,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gibbs_dp import estimators, io
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPT_SHARE, LOW_ACCEPTANCE, is_drifting
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.quantity import LeadingQuantity
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.quantity import LeadingQuantity, Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
-from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, PairView, Result, View, is_drifting
 from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import HasSample, as_population
@@ -36,8 +34,8 @@ from gibbs_dp.papers.capacity.adversaries import (
     TwoLayerReLU,
 )
 from gibbs_dp.papers.capacity.critics import KL, Training, check_trainable, train_and_judge
-from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel
+from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.sampler import Sampler
 
 # What trained critics see of a replaced example: a quantity of the engine.

@@ -13,11 +13,9 @@ from jaxtyping import Array, Bool, Float
 from scipy import special
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import MOST_PAIRS, Asked
 from gibbs_dp.engine.quantity import Curves, Quantity, Row
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.sizes import MOST_PAIRS
-from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.engine.view import PairView, Result, View
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.estimators.privacy_loss import (

@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Quantity
-from gibbs_dp.engine.result import Explored, Result
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import Explored, Result, View
 from gibbs_dp.estimators.alpha_information import alpha_information_lower, alpha_information_upper
 from gibbs_dp.estimators.average import Average
 from gibbs_dp.estimators.group_sums import GroupSums

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.result import Explored, Result
+from gibbs_dp.engine.view import Explored, Result
 from gibbs_dp.estimators.average import Average
 from gibbs_dp.information import bounds
 from gibbs_dp.privacy.constants import declared_range

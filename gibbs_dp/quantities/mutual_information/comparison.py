@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import run_jobs
-from gibbs_dp.engine.jobs import Asked
-from gibbs_dp.engine.result import Result
+from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.view import Result
 from gibbs_dp.estimators import ConsistencySums, ContrastSums
 from gibbs_dp.estimators.table_sums import (
     CACHED_ENTRIES,

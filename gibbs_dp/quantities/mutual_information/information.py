@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.engine.health import is_believed
-from gibbs_dp.engine.jobs import Asked
-from gibbs_dp.engine.result import Explored, Result
+from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.view import Explored, Result, is_believed
 from gibbs_dp.estimators import (
     Average,
     Baseline,

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
-from gibbs_dp.engine.result import Explored, Result
-from gibbs_dp.engine.view import View
+from gibbs_dp.engine.view import Explored, Result, View
 from gibbs_dp.estimators.table_sums import Swaps, Table, consistency_sums, contrast_sums, layout_of
 from gibbs_dp.information import bounds
 from gibbs_dp.model.check import positive_count
@@ -43,7 +42,7 @@ from gibbs_dp.quantities.mutual_information.tables import (
     point_losses,
     swap_terms,
 )
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 
 # Columns of mutual information, and how they are drawn.
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Row
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
 from gibbs_dp.information import bounds

@@ -11,11 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.jobs import Asked
+from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, Asked
 from gibbs_dp.engine.quantity import Column, LeadingQuantity, Row, Style
-from gibbs_dp.engine.result import Result
-from gibbs_dp.engine.sizes import LEAST_PAIRS, MOST_PAIRS
-from gibbs_dp.engine.view import PairView, View
+from gibbs_dp.engine.view import PairView, Result, View
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.quantities.control import LARGEST_SHARE, LEAST_DATASETS

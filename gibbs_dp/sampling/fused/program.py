@@ -31,13 +31,11 @@ from gibbs_dp.sampling.fused.energy import (
     squared_norm,
 )
 from gibbs_dp.sampling.fused.row_prior import RowPrior, row_prior
-from gibbs_dp.sampling.kernels.base import StepInfo, Tuning, metropolis
+from gibbs_dp.sampling.kernels.base import Schedule, StepInfo, Tuning, metropolis
 from gibbs_dp.sampling.kernels.hmc import HMC
-from gibbs_dp.sampling.locate import Location
+from gibbs_dp.sampling.laplace import Location
 from gibbs_dp.sampling.rejection import radius_table
-from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.target import Target, Whitening
 
 # HMC's transition on coordinates held one by one, as a GPU kernel holds them.
 #

@@ -1,4 +1,4 @@
-"""The contract of Markov kernels with an acceptance step."""
+"""The contracts of Markov kernels and their schedules, and what samplers are able to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,44 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from gibbs_dp.sampling.traits import Traits
+# What a sampler says of itself, so that nothing has to ask what type it is.
+
+
+class Traits(NamedTuple):
+    """Properties of a sampler that engine and reports act on.
+
+    Attributes
+    ----------
+    is_adjusted
+        Its stationary law is the posterior. False for Langevin chains without an acceptance step,
+        whose reports estimate the bias instead.
+    is_exact
+        It sums over the posterior: its draws carry exact weights and the normalizer, and there is
+        no burn-in, tuning or convergence to diagnose.
+    is_discretized
+        It is exact for points that stand for a continuum, which may be too few or too narrow.
+    is_path
+        One run gives draws and normalizers at all gammas of a grid: a
+        :class:`~gibbs_dp.sampling.sampler.PathSampler`.
+    has_joint_noise
+        It can draw the noise of several chains together (see ``Kernel.step_all``).
+    needs_examples
+        It takes gradients example by example: no structured loss.
+    needs_hessian
+        It needs a dense Hessian, and so few enough coordinates.
+    """
+
+    is_adjusted: bool = True
+    is_exact: bool = False
+    is_discretized: bool = False
+    is_path: bool = False
+    has_joint_noise: bool = False
+    needs_examples: bool = False
+    needs_hessian: bool = False
+
+
+# The contract of Markov kernels with an acceptance step.
+
 
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
@@ -153,3 +190,61 @@ def check_own(kernel: Kernel, argument: str = "kernel") -> None:
             f"{argument}: {name} cannot be hashed ({error}), so that nothing can be compiled for "
             "it; make it a frozen dataclass of plain settings."
         ) from error
+
+
+# How long chains run, and with what tuning.
+
+
+class Counts(NamedTuple):
+    """How often loops go round, where a program is compiled for that."""
+
+    num_inner: int
+    num_burn_in: int
+    num_adapt_rounds: int
+    num_newton: int
+
+
+class Schedule(NamedTuple):
+    """Settings of a run.
+
+    Attributes
+    ----------
+    tuning
+        Step size and inner steps of the kernel, in whitened coordinates.
+    num_burn_in
+        Steps discarded before the draws.
+    num_adapt_rounds
+        Rounds of pooled adaptation; 0 trusts the Laplace whitening.
+    num_newton
+        Steps of every mode search, static. None: until all searches of a batch have ended.
+    """
+
+    tuning: Tuning
+    num_burn_in: Int[Array, ""] | int
+    num_adapt_rounds: Int[Array, ""] | int
+    num_newton: int | None = None
+
+    def fixed(self, counts: Counts) -> Schedule:
+        """Put static counts in place of traced ones."""
+        tuning = self.tuning._replace(num_inner=counts.num_inner)
+        return Schedule(tuning, counts.num_burn_in, counts.num_adapt_rounds, counts.num_newton)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether counts are static."""
+        return self.num_newton is not None
+
+    @property
+    def on_host(self) -> tuple[tuple[float, int], int, int]:
+        """The same as plain numbers: what :func:`make_schedule` takes."""
+        tuning = float(self.tuning.step_size), int(self.tuning.num_inner)
+        return tuning, int(self.num_burn_in), int(self.num_adapt_rounds)
+
+
+def make_schedule(tuning: tuple[float, int], num_burn_in: int, num_adapt_rounds: int) -> Schedule:
+    """Pack host numbers as traced arrays."""
+    return Schedule(
+        Tuning(jnp.asarray(tuning[0], jnp.zeros(()).dtype), jnp.asarray(tuning[1], jnp.int32)),
+        jnp.asarray(num_burn_in, jnp.int32),
+        jnp.asarray(num_adapt_rounds, jnp.int32),
+    )

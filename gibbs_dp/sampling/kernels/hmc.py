@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -16,12 +17,12 @@ from gibbs_dp.sampling.kernels.base import (
     Kernel,
     Potential,
     StepInfo,
+    Traits,
     Tuning,
     evaluate,
     metropolis,
 )
 from gibbs_dp.sampling.rejection import normals_and_uniforms, spread_radii
-from gibbs_dp.sampling.traits import Traits
 
 # Reversible, volume preserving integrators of Hamilton's equations with unit mass.
 
@@ -259,7 +260,6 @@ class HMC(Kernel):
         """
         normals, uniforms = noise
         momenta = spread_radii(normals.T, uniforms[2], uniforms[3, 0])
-        integrator = INTEGRATORS[self.integrator]
-        return jax.vmap(
-            lambda p, u, s: transition(p, u, s, potential, tuning, self.jitter, integrator)
-        )(momenta, uniforms[:2].T, states)
+        given = {"potential": potential, "tuning": tuning, "jitter": self.jitter}
+        one = partial(transition, **given, integrator=INTEGRATORS[self.integrator])
+        return jax.vmap(one)(momenta, uniforms[:2].T, states)

@@ -16,10 +16,20 @@ from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Tuning
 from gibbs_dp.sampling.rejection import chain_keys
-from gibbs_dp.sampling.smc.frozen import MOST_MOVES
-from gibbs_dp.sampling.smc.particles import Landscape, Particles, cess, log_weights, move, reweigh
-from gibbs_dp.sampling.smc.path import MAX_DENSE_DIM, Point, Segment, begin_point
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.smc.particles import (
+    MAX_DENSE_DIM,
+    MOST_MOVES,
+    Landscape,
+    Particles,
+    Point,
+    Segment,
+    begin_point,
+    cess,
+    log_weights,
+    move,
+    reweigh,
+)
+from gibbs_dp.sampling.target import Whitening
 
 # A path found on pilot datasets: how far each step goes, in what coordinates, with what moves.
 #

@@ -1,4 +1,4 @@
-"""Particles of one dataset's posterior: drawn, weighed, resampled and moved."""
+"""Particles on a path of temperatures: the path, how they are weighed, and how they move."""
 
 from __future__ import annotations
 
@@ -12,10 +12,90 @@ from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
 from gibbs_dp.sampling.rejection import step_key
-from gibbs_dp.sampling.smc.path import Point, log_origin
-from gibbs_dp.sampling.target import Target, Terms
-from gibbs_dp.sampling.whitening import Whitening
+from gibbs_dp.sampling.target import Target, Terms, Whitening
 
+# The path of an SMC sampler, and what is frozen of it before it runs.
+
+
+# A dense scale of more coordinates costs more than it saves.
+MAX_DENSE_DIM = 128
+
+
+class Point(NamedTuple):
+    """A law on the path: ``exp(-gamma L) prior^share origin^(1 - share)``.
+
+    ``share`` is 1 all along where the prior is proper.
+    """
+
+    gamma: Float[Array, "*b"]
+    share: Float[Array, "*b"]
+
+
+class Segment(NamedTuple):
+    """The part of a path that ends at one gamma of a grid; the same for all datasets.
+
+    Nothing of it may come from the particles that it is used on: normalizers would be biased
+    upwards, unseen by islands.
+
+    Attributes
+    ----------
+    points
+        Laws after each step; the last one that counts is at the grid's gamma.
+    scale
+        What coordinates are whitened with at each step: lower-triangular matrices, or vectors of
+        standard deviations above ``MAX_DENSE_DIM`` coordinates.
+    step_size
+        Of the kernel, at each step.
+    num_moves
+        Transitions of every particle, at each step.
+    num_steps
+        Steps that count; beyond them is padding.
+    origin
+        The wide normal that paths start from; not used where the prior is proper.
+    """
+
+    points: Point
+    scale: Float[Array, "*shape"]
+    step_size: Float[Array, "*b steps"]
+    num_moves: Int[Array, "*b steps"]
+    num_steps: Int[Array, "*b"]
+    origin: Whitening
+
+    @property
+    def length(self) -> int:
+        """Steps, with padding."""
+        return int(self.step_size.shape[-1])
+
+    def padded(self, length: int) -> Segment:
+        """Repeat the last step until there are so many."""
+        axis = self.num_steps.ndim
+
+        def longer(a: Float[Any, "*shape"] | Int[Any, "*shape"]) -> Array:
+            steps = jnp.minimum(jnp.arange(length), self.length - 1)
+            return jnp.take(jnp.asarray(a), steps, axis=axis)
+
+        return self._replace(
+            points=jax.tree.map(longer, self.points),
+            scale=longer(self.scale),
+            step_size=longer(self.step_size),
+            num_moves=longer(self.num_moves),
+        )
+
+
+def begin_point(is_proper: bool, dtype: jnp.dtype) -> Point:
+    """Where paths begin."""
+    return Point(jnp.zeros((), dtype), jnp.asarray(1.0 if is_proper else 0.0, dtype))
+
+
+def log_origin(origin: Whitening, u: Float[Array, " dim"]) -> Float[Array, ""]:
+    """Log density of the wide normal."""
+    return jnp.sum(jax.scipy.stats.norm.logpdf(origin.whiten(u))) - origin.log_volume
+
+
+# Particles of one dataset's posterior: drawn, weighed, resampled and moved.
+
+# Transitions of every particle in one step: the random numbers of so many are set apart.
+MOST_MOVES = 32
 # Flat coordinates at which ends of supports are, to a double's last digit.
 FARTHEST = 40.0
 # Of the iterations that find in which direction particles lie apart.

@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,17 +24,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from gibbs_dp import io
+from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.devices import compiled_for
 from gibbs_dp.engine.datasets import num_fresh
-from gibbs_dp.engine.jobs import versions
-from gibbs_dp.engine.settings import Settings, identities
+from gibbs_dp.engine.plan import versions
+from gibbs_dp.engine.quantity import Settings, identities
+from gibbs_dp.engine.store.archive import (
+    CONFIGURATION,
+    DIGITS,
+    Archive,
+    Store,
+    StoreError,
+    digest_text,
+)
 from gibbs_dp.io.atomic import shown
+from gibbs_dp.model.charts import is_spread
 from gibbs_dp.model.populations import Population
 from gibbs_dp.model.populations.own import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
 
-DIGITS = 16
-_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 def fingerprints(
@@ -87,20 +101,10 @@ def digest(function: Callable[..., Any], *arguments: Any) -> str:
     with compiled_for("cpu"):  # one form for all devices
         program = jax.make_jaxpr(function)(*arguments)
     text = program.jaxpr.pretty_print(use_color=False, source_info=False)
-    found = hashlib.sha256(_ADDRESS.sub("", text).encode())
+    found = hashlib.sha256(ADDRESS.sub("", text).encode())
     for array in _arrays(program):
         found.update(f"{array.dtype.str}{array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()[:DIGITS]
-
-
-def digest_value(value: Any) -> str:
-    """Digest of plain values and arrays, nested in tuples, lists and dicts."""
-    leaves, structure = jax.tree.flatten(value)
-    found = hashlib.sha256(str(structure).encode())
-    for leaf in leaves:
-        array = np.asarray(leaf)
-        found.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
     return found.hexdigest()[:DIGITS]
 
 
@@ -182,11 +186,6 @@ def request(settings: Settings) -> str:
     return digest_text(json.dumps(asked))
 
 
-def digest_text(text: str) -> str:
-    """Short digest of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Name the settings that differ, with both values.
 
@@ -217,3 +216,124 @@ def _compare(name: str, old: Any, new: Any) -> str:
 
 def _name(function: Any) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
+
+
+# Opening a store: a new one is made, one of another configuration is refused.
+
+
+def as_store(store: Store | str | os.PathLike[str]) -> Store:
+    """Turn a path into a store of one process; pass stores through."""
+    return store if isinstance(store, Store) else Store(store)
+
+
+def stored_configuration(store: Store) -> dict[str, Any] | None:
+    """Return the configuration that a folder holds; None for a new one.
+
+    Raises
+    ------
+    ValueError
+        If its ``configuration.json`` cannot be read as one.
+    """
+    path = Path(store.path) / CONFIGURATION
+    try:
+        found = io.parse_json(path.read_text(), dict)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        found = {}
+    if "format" not in found:
+        raise ValueError(
+            f"store: {os.fspath(path)!r} is damaged, so that nothing tells what the blocks beside "
+            "it are; give another folder, or remove this one."
+        )
+    return found
+
+
+def open_archive(store: Store, make: Callable[[], dict[str, Any]]) -> Archive:
+    """Open the folder for the configuration that ``make`` describes; write down a new one's.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds another configuration, with the difference.
+    StoreError
+        If the folder cannot be made or written.
+    """
+    held = stored_configuration(store)
+    configuration = json.loads(json.dumps(make()))
+    if held is None:
+        path = Path(store.path) / CONFIGURATION
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with io.atomic_write(path, is_first_kept=True) as temporary:
+                temporary.write_text(json.dumps(configuration, indent=1) + "\n")
+        except OSError as error:
+            raise StoreError(
+                f"store: cannot write to {os.fspath(store.path)!r} ({error.strerror or error}); "
+                "give a folder that you may write to."
+            ) from error
+        held = stored_configuration(store)  # of the process that came first
+    if held != configuration:
+        raise ValueError(
+            f"store: {os.fspath(store.path)!r} holds another configuration: "
+            f"{difference(held or {}, configuration)}; give another folder, or the settings that "
+            "it was made with."
+        )
+    return Archive(store, configuration)
+
+
+# By what an audit's programs are known in the cache folder.
+
+
+class CacheKey:
+    """What posterior and population compute, as a digest; nothing where JAX keeps no programs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._digest = None if kept.folder() is None else _digest(settings)
+
+    def known(self) -> AbstractContextManager[None]:
+        """Return a context in which programs for the posterior are kept."""
+        if self._digest is None:
+            return nullcontext()
+        return kept.identified((self._settings.posterior,), self._digest)
+
+    def check_once(self, check: Callable[[], None]) -> None:
+        """Run a check of what this stands for, unless it passed before without a warning."""
+        if self._digest is None:
+            check()
+            return
+        s = self._settings
+        key = np.asarray(jax.random.key_data(s.key)).tolist()
+        name = digest_text(json.dumps([self._digest, key, s.n, s.num_ghosts]))
+        if kept.is_noted(name):
+            return
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            check()
+        for warning in seen:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        if not seen:
+            kept.note(name)
+
+
+def _digest(settings: Settings) -> str | None:
+    """Digest of both; None for functions that cannot be traced, of which a check says why."""
+    posterior, population = settings.posterior, settings.population
+    if any(map(is_spread, jax.tree.leaves(population))):
+        return None
+    fresh = num_fresh(posterior, settings.n, settings.num_ghosts)
+    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
+    try:
+        found = fingerprints(posterior, population, settings.n, fresh)
+        chart = digest(posterior.constrain, u)
+    except Exception:  # whatever users' functions raise
+        return None
+    loss, prior = posterior.loss or posterior.total_loss, posterior.prior
+    about: list[Any] = [found, chart, posterior.structured, posterior.is_quadratic, posterior.dim]
+    about += [f"{type(loss).__module__}.{type(loss).__qualname__}", prior.is_flat]
+    about += [[bool(b) for b in prior.is_bounded_flat], [repr(s) for s in prior.supports]]
+    about += [population.is_dependent, type(population).__qualname__, fresh]
+    return digest_text(json.dumps(about))

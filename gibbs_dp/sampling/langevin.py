@@ -1,4 +1,4 @@
-"""The sampler of Langevin kernels without an acceptance step."""
+"""Chains of kernels without an acceptance step, and how biased their draws are."""
 
 from __future__ import annotations
 
@@ -8,27 +8,141 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainSampler, Moved
-from gibbs_dp.sampling.kernels import langevin, ula
-from gibbs_dp.sampling.kernels.base import Potential
-from gibbs_dp.sampling.kernels.sgld import SGLD
-from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
-from gibbs_dp.sampling.langevin_bias import batch_variance, kl_inflation, variance_inflation
-from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM, Location
-from gibbs_dp.sampling.schedule import Schedule
-from gibbs_dp.sampling.target import Target
-from gibbs_dp.sampling.whitening import Whitening, fit_whitening
+from gibbs_dp.sampling.kernels.base import Potential, Schedule
+from gibbs_dp.sampling.kernels.unadjusted import (
+    SGLD,
+    Batch,
+    ULAState,
+    Unadjusted,
+    everything,
+    example_gradients,
+    fixed_batch,
+    loss_gradient,
+    poisson_batch,
+    prior_gradient,
+    ula_step,
+)
+from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM, Location
+from gibbs_dp.sampling.target import Target, Whitening, fit_whitening
+
+# What theory says is wrong with unadjusted Langevin draws, to first order around a draw.
+
+
+# Terms of the sums over k: both sums are cut alike, so that their ratio is that of chains which
+# started at the mode so many steps ago.
+NUM_TERMS = 128
+
+Vector = Float[Array, " dim"]
+Scalar = Float[Array, ""]
+
+
+def batch_variance(
+    target: Target, center: Vector, coordinates: Whitening, kernel: Unadjusted
+) -> Callable[[Vector, Vector], Scalar]:
+    """Return ``(v, probe) ->`` variance of ``probe . minibatch gradient`` at ``v``; 0 in full."""
+    posterior, data, gamma = target
+    if not isinstance(kernel, SGLD):
+        return lambda v, probe: jnp.zeros((), v.dtype)
+    n = num_examples(data)
+
+    def slopes(u: Vector, direction: Vector) -> Float[Array, " n"]:
+        if kernel.clip is not None:
+            return matmul(example_gradients(posterior, u, data, kernel.clip), direction)
+        return jax.jvp(lambda x: target.terms(x).losses, (u,), (direction,))[1]
+
+    def variance(v: Vector, probe: Vector) -> Scalar:
+        direction = coordinates.color(probe) - coordinates.center
+        each = slopes(coordinates.color(v), direction)
+        if kernel.control_variate:
+            each -= slopes(center, direction)
+        if kernel.sampling_rate is not None:
+            rate = kernel.sampling_rate
+            return gamma**2 * (1.0 - rate) / rate * jnp.sum(each**2)
+        return gamma**2 * n**2 / kernel.size_of_batch(n) * jnp.var(each)
+
+    return variance
+
+
+def variance_inflation(
+    key: PRNGKeyArray,
+    pulled: Potential,
+    variance: Callable[[Vector, Vector], Scalar],
+    v: Vector,
+    size: Scalar,
+) -> Scalar:
+    """Estimate the relative excess of the draws' variance, a mean over coordinates.
+
+    Exact where ``H`` and ``N`` are multiples of the identity.
+    """
+    probe = jax.random.rademacher(key, v.shape, v.dtype)
+    trace = jnp.sum(probe * jax.jvp(jax.grad(pulled), (v,), (probe,))[1])
+    drift, noise = (0.5 * size * x / v.shape[0] for x in (trace, variance(v, probe)))
+    return jnp.where(drift < 1, (drift + noise) / (1.0 - drift), jnp.inf)
+
+
+def kl_inflation(
+    key: PRNGKeyArray,
+    target: Target,
+    pulled: Potential,
+    variance: Callable[[Vector, Vector], Scalar],
+    coordinates: Whitening,
+    v: Vector,
+    size: Scalar,
+    is_fixed: bool = False,
+) -> Scalar:
+    """Estimate the relative excess of ``Var(loss(theta, z') - loss(theta, z))`` over draws.
+
+    Half of gamma squared times that variance is the one-sided on-average KL to second order. It
+    weighs directions by the examples' gradients, which is where minibatch noise is largest.
+    Examples of the dataset stand for the ghosts. The sums end where the chain stops contracting:
+    along directions of negative curvature there is no stationary law to compare with. With
+    ``is_fixed`` the loop goes on, and the sums stay as they are.
+    """
+    losses = target.terms(coordinates.color(v)).losses
+    signs = jax.random.normal(key, losses.shape, v.dtype)
+    signs -= jnp.mean(signs) if losses.shape[0] > 1 else 0.0
+
+    def contrast(x: Vector) -> Scalar:
+        return matmul(signs, target.terms(coordinates.color(x)).losses)
+
+    def is_stable(carry: tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]]) -> Array:
+        return carry[4] & (carry[3] < NUM_TERMS)
+
+    def add(
+        carry: tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]],
+    ) -> tuple[Vector, Scalar, Scalar, Array, Bool[Array, ""]]:
+        q, found, exact, count, _ = carry
+        step = q - size * jax.jvp(jax.grad(pulled), (v,), (q,))[1]
+        square = jnp.sum(q * q)
+        found += 2.0 * square + size * variance(v, q)
+        exact += square + jnp.sum(q * step)
+        return step, found, exact, count + 1, jnp.sum(step * step) < square
+
+    zero = jnp.zeros((), v.dtype)
+    direction = jax.grad(contrast)(v)
+    direction /= jnp.linalg.norm(direction) + jnp.finfo(v.dtype).tiny * 1e6
+    begin = (direction, zero, zero, jnp.zeros((), int), jnp.ones((), bool))
+    if is_fixed:
+        _, found, exact, _, _ = jax.lax.fori_loop(
+            0,
+            NUM_TERMS,
+            lambda _, c: jax.tree.map(lambda a, b: jnp.where(is_stable(c), a, b), add(c), c),
+            begin,
+        )
+    else:
+        _, found, exact, _, _ = jax.lax.while_loop(is_stable, add, begin)
+    return jnp.where(exact > 0, found / exact - 1.0, jnp.inf)
+
 
 # Unadjusted Langevin chains of one dataset, and the bias that their theory predicts.
 
 POWER_ITERATIONS = 16
-
-Vector = Float[Array, " dim"]
 
 
 class LangevinWalk(NamedTuple):
@@ -137,8 +251,8 @@ def walk_langevin(
 
         def move(chain_key: PRNGKeyArray, position: Vector) -> Vector:
             noise_key, batch_key = jax.random.split(jax.random.fold_in(chain_key, count))
-            state = ula.ULAState(position)
-            return ula.step(noise_key, state, lambda x: gradient(batch_key, x), size).position
+            state = ULAState(position)
+            return ula_step(noise_key, state, lambda x: gradient(batch_key, x), size).position
 
         return jax.vmap(move)(chain_keys, v)
 
@@ -187,25 +301,25 @@ def _gradient(
         pulled = coordinates.pull_back(potential)
         return lambda _, v: jax.grad(pulled)(v)
     n, dtype = num_examples(data), center.dtype
-    whole = langevin.everything(data, n, dtype)
-    anchor = langevin.loss_gradient(posterior, center, whole, None)
+    whole = everything(data, n, dtype)
+    anchor = loss_gradient(posterior, center, whole, None)
 
-    def batch(key: PRNGKeyArray) -> langevin.Batch:
+    def batch(key: PRNGKeyArray) -> Batch:
         if not isinstance(kernel, SGLD):
             return whole
         if kernel.sampling_rate is not None:
-            return langevin.poisson_batch(key, data, n, kernel.sampling_rate, dtype)
-        return langevin.fixed_batch(key, data, n, kernel.size_of_batch(n), dtype)
+            return poisson_batch(key, data, n, kernel.sampling_rate, dtype)
+        return fixed_batch(key, data, n, kernel.size_of_batch(n), dtype)
 
-    def of_losses(u: Vector, chosen: langevin.Batch) -> Vector:
-        found = langevin.loss_gradient(posterior, u, chosen, kernel.clip)
+    def of_losses(u: Vector, chosen: Batch) -> Vector:
+        found = loss_gradient(posterior, u, chosen, kernel.clip)
         if isinstance(kernel, SGLD) and kernel.control_variate:
-            found += anchor - langevin.loss_gradient(posterior, center, chosen, None)
+            found += anchor - loss_gradient(posterior, center, chosen, None)
         return found
 
     def gradient(key: PRNGKeyArray, v: Vector) -> Vector:
         u = coordinates.color(v)
-        flat = gamma * of_losses(u, batch(key)) + langevin.prior_gradient(posterior, u)
+        flat = gamma * of_losses(u, batch(key)) + prior_gradient(posterior, u)
         scale = coordinates.scale
         return flat * scale if scale.ndim == 1 else matmul(flat, scale)
 

@@ -23,8 +23,8 @@ import numpyro
 from gibbs_dp._extras import require
 from gibbs_dp._jaxlib.precision import Mode, current_mode, in_mode
 from gibbs_dp._version import __version__
-from gibbs_dp.engine.jobs import Job, Sheet
-from gibbs_dp.engine.settings import Settings
+from gibbs_dp.engine.plan import Job, Sheet
+from gibbs_dp.engine.quantity import Settings
 
 # Parts that a process keeps: those of some audits, and of the gammas of their jobs.
 MAX_PARTS = 256

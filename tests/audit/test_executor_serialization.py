@@ -17,10 +17,9 @@ import gibbs_dp as gdp
 from gibbs_dp._jaxlib.precision import Mode, current_mode
 from gibbs_dp.auditing import api
 from gibbs_dp.engine.datasets import Stream, draw_dataset, roots
-from gibbs_dp.engine.jobs import Job, Sheet
-from gibbs_dp.engine.plan import Plan
+from gibbs_dp.engine.plan import Job, Plan, Sheet
 from gibbs_dp.engine.quantity import kept_kind, values_kind
-from gibbs_dp.engine.remote import parcel
+from gibbs_dp.engine.remote import serialization
 from gibbs_dp.problems import build_problem
 from gibbs_dp.problems.registry import PROBLEMS
 
@@ -84,10 +83,10 @@ def program_of(s):
 def test_settings_arrive_whole(name, monkeypatch):
     posterior, population = MADE[name]()
     sent = settings_of(monkeypatch, posterior, population, kernel=RandomWalk())
-    packed = parcel.pack_settings(sent)
-    assert packed == parcel.pack_settings(sent)
-    parcel._part.cache_clear()
-    found, mode = parcel.unpack_settings(packed.content)
+    packed = serialization.pack_settings(sent)
+    assert packed == serialization.pack_settings(sent)
+    serialization._part.cache_clear()
+    found, mode = serialization.unpack_settings(packed.content)
     assert mode == (False, None, None)
     assert found.posterior is not sent.posterior
     assert found.describe() == sent.describe()
@@ -103,7 +102,10 @@ def test_settings_arrive_whole(name, monkeypatch):
 def test_another_audit_of_the_same_posterior_compiles_nothing_new(monkeypatch):
     made = [settings_of(monkeypatch, *closure(), gammas=g) for g in (1.0, 2.0)]
     same = settings_of(monkeypatch, made[0].posterior, made[0].population, gammas=3.0)
-    found = [parcel.unpack_settings(parcel.pack_settings(s).content)[0] for s in (*made, same)]
+    found = [
+        serialization.unpack_settings(serialization.pack_settings(s).content)[0]
+        for s in (*made, same)
+    ]
     assert found[0].posterior is found[2].posterior
     assert found[0].gammas != found[2].gammas
 
@@ -113,7 +115,7 @@ def test_jobs_of_a_gamma_share_their_arrays():
     keys, inputs = roots(jax.random.key(3), Stream.MAIN), {"gamma": jnp.asarray(2.0)}
     one, two = (Job(i, keys, i, 8, Plan(1, 2, 1, 2, 4), inputs) for i in (0, 8))
     sheets = [Sheet((job,), job.plan) for job in (one, two)]
-    arrived = [parcel.unpack_job(parcel.pack_job(sheet), mode) for sheet in sheets]
+    arrived = [serialization.unpack_job(serialization.pack_job(sheet), mode) for sheet in sheets]
     found = [sheet.jobs[0] for sheet in arrived]
     assert [sheet.name for sheet in arrived] == [sheet.name for sheet in sheets]
     assert found[0].inputs is found[1].inputs
@@ -126,11 +128,11 @@ def test_jobs_of_a_gamma_share_their_arrays():
 @pytest.mark.usefixtures("float64")
 def test_double_precision_stays(monkeypatch):
     assert current_mode().is_double
-    packed = parcel.pack_settings(settings_of(monkeypatch, *closure()))
-    job = parcel.pack_job(Job(0, None, 0, 8, None, jnp.asarray(0.1)))
-    with parcel.applied(Mode(False, None, None)):
-        _, mode = parcel.unpack_settings(packed.content)
-        assert parcel.unpack_job(job, mode).inputs.dtype == jnp.dtype("float64")
+    packed = serialization.pack_settings(settings_of(monkeypatch, *closure()))
+    job = serialization.pack_job(Job(0, None, 0, 8, None, jnp.asarray(0.1)))
+    with serialization.applied(Mode(False, None, None)):
+        _, mode = serialization.unpack_settings(packed.content)
+        assert serialization.unpack_job(job, mode).inputs.dtype == jnp.dtype("float64")
         assert jnp.zeros(()).dtype == jnp.dtype("float32")
 
 
@@ -138,7 +140,7 @@ def test_the_callers_precision_of_products_is_applied():
     with jax.default_matmul_precision("bfloat16"):
         mode = current_mode()
     assert current_mode().matmul_precision is None
-    with parcel.applied(mode):
+    with serialization.applied(mode):
         assert current_mode().matmul_precision == "bfloat16"
 
 
@@ -161,14 +163,14 @@ def test_exceptions_arrive_with_a_note():
     except jax.errors.ConcretizationTypeError as caught:
         traced = caught
     for error in (KeyError("lost", 3), traced, OSError(2, "No such file", "a")):
-        found = parcel.unpack_error(parcel.pack_error(error))
+        found = serialization.unpack_error(serialization.pack_error(error))
         assert type(found) is type(error)
         assert str(found) == str(error)
         assert found.args == error.args
     try:
         fail()
     except KeyError as caught:
-        note = parcel.unpack_error(parcel.pack_error(caught)).__notes__[0]
+        note = serialization.unpack_error(serialization.pack_error(caught)).__notes__[0]
     assert "In a worker of the executor" in note
     assert "in fail" in note
 
@@ -185,7 +187,7 @@ def test_an_exception_that_cannot_be_pickled_is_told_in_words():
 
     error = Local("reason")
     error.args = ("reason", open)
-    found = parcel.unpack_error(parcel.pack_error(error))
+    found = serialization.unpack_error(serialization.pack_error(error))
     assert isinstance(found, RuntimeError)
     assert "Local" in str(found)
     assert "reason" in str(found)

@@ -1,4 +1,4 @@
-"""Draws as a page."""
+"""Draws as notebooks and pages show them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,68 @@ from gibbs_dp.io import html, page
 from gibbs_dp.io.html import Heading
 from gibbs_dp.io.page import Page
 from gibbs_dp.sampling import cautions, modes
+
+# In notebooks.
+
+# What a pointer on a column's title sees in a notebook.
+MEANINGS = {
+    "ess": "Effective number of draws: so many independent ones would know the mean as well.",
+    "r_hat": "Split R-hat: about 1 where the chains agree.",
+}
+ONLY_SHOWN = (
+    "ess and r_hat are computed for the coordinates above only; .warnings looks at all of them."
+)
+
+
+def as_html(
+    title: str,
+    rows: Sequence[dict[str, Any]],
+    total: int,
+    warnings: Sequence[str],
+    is_batch: bool,
+) -> str:
+    """Show a row a coordinate.
+
+    Parameters
+    ----------
+    title
+        What they are of.
+    rows
+        What describes the first coordinates.
+    total
+        Coordinates of all datasets.
+    warnings
+        Of the coordinates in ``rows``.
+    is_batch
+        Whether they are of several datasets.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    names = [name for name in rows[0] if name != "dataset" or is_batch]
+    cells = [
+        [f"{x:.4g}" if isinstance(x, float) else str(x) for x in map(row.get, names)]
+        for row in rows
+    ]
+    marks: list[tuple[str, str]] = [("WARNING", text) for text in warnings]
+    if total > len(rows):
+        marks.append(("note:", ONLY_SHOWN))
+    return html.block(
+        title,
+        html.table(
+            [html.Heading(n, MEANINGS.get(n, ""), n == "parameter") for n in names],
+            cells,
+            total - len(rows),
+            "coordinates",
+        ),
+        html.remarks(marks),
+    )
+
+
+# On a page.
+
 
 TITLE = "Draws from a Gibbs posterior"
 KINDS = (
