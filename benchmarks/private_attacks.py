@@ -29,13 +29,16 @@ from gibbs_dp.privacy.noise import SecretNoise
 from gibbs_dp.privacy.releases.arguments import without_checks
 from gibbs_dp.sampling.langevin_run import run_langevin
 from gibbs_dp.sampling.rejection import draw_by_rejection
-from gibbs_dp.sklearn.chains import Target, draw_posterior
-from gibbs_dp.sklearn.linear_model import plan_direction, plan_gaussian
-from gibbs_dp.sklearn.means import GibbsMean
-from gibbs_dp.sklearn.medians import GibbsMedian, draw_median
+from gibbs_dp.sklearn.chains import Target, TotalLoss, draw_posterior
+from gibbs_dp.sklearn.location import GibbsMean, GibbsMedian, draw_median
+from gibbs_dp.sklearn.mechanisms import (
+    plan_chain,
+    plan_direction,
+    plan_gaussian,
+    plan_rejection,
+    prior_on,
+)
 from gibbs_dp.sklearn.plan import Facts
-from gibbs_dp.sklearn.posteriors import plan_chain, plan_rejection, prior_on
-from gibbs_dp.sklearn.potentials import TotalLoss
 
 EPSILON, DELTA = 1.0, 1e-5
 TOO_LARGE = 8.0

@@ -70,3 +70,49 @@ def value_of(module: str, node: ast.AST | None) -> Any:
         return None if node is None else ast.literal_eval(node)
     except ValueError:
         return None
+
+
+@cache
+def losses_of(*labels: str) -> dict[str, str]:
+    """Names of the built-in losses that take some kinds of labels, and their classes.
+
+    >>> losses_of("counts")
+    {'poisson': 'Poisson'}
+    """
+    found = {}
+    for name in exports("gibbs_dp.model.losses"):
+        home, node = find("gibbs_dp.model.losses", name)
+        # Bases leave the constants to the losses that derive from them.
+        if not isinstance(node, ast.ClassDef) or "constants" not in _members(node):
+            continue
+        if _inherited(home, node, "labels") in labels:
+            own = _members(node).get("name")
+            found[str(value_of(home, own) or name.lower())] = name
+    return found
+
+
+def _members(node: ast.ClassDef) -> dict[str, ast.AST | None]:
+    """Values and methods of a class, without those of its bases."""
+    found: dict[str, ast.AST | None] = {}
+    for member in node.body:
+        match member:
+            case ast.FunctionDef(name=name):
+                found[name] = member
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found[name] = value
+            case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                found[name] = value
+    return found
+
+
+def _inherited(module: str, node: ast.ClassDef, attribute: str) -> Any:
+    """Value of a class's attribute, its own or the first base's that has it."""
+    members = _members(node)
+    if attribute in members:
+        return value_of(module, members[attribute])
+    for base in node.bases:
+        if isinstance(base, ast.Name):
+            home, parent = find(module, base.id)
+            if isinstance(parent, ast.ClassDef):
+                return _inherited(home, parent, attribute)
+    return None

@@ -14,6 +14,7 @@ import numpy as np
 
 from gibbs_dp._extras import require
 from gibbs_dp._options import Option, options_of
+from gibbs_dp._source import losses_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import Stopped, UsageError
 from gibbs_dp.cli.mistakes import is_number, number_remedy
@@ -83,7 +84,7 @@ LABELS = (
     Option(
         "y_range",
         "float",
-        "squared and absolute loss: smallest and largest label",
+        "other losses: smallest and largest label",
         metavar=("LOW", "HIGH"),
     ),
 )
@@ -234,7 +235,7 @@ TABLE = (
         "str",
         "what to minimize (logistic, where the rule picks the prior: what suits two classes)",
         "logistic",
-        ("logistic", "squared", "absolute", "huber"),
+        ("logistic", *losses_of("numbers")),
     ),
 )
 OF_RELEASE = N, NUM_DRAWS, ACCEPT, TOTAL_VARIATION = options_of(
@@ -397,7 +398,8 @@ def _model(parsed: Any, schema: Schema, rule: str) -> str:
         one = label.level if isinstance(label, Positive) else label.levels[1]
         told = f"{parsed.target} is {one!r} with probability 1 / (1 + exp(-s))"
     else:
-        told = f"the {'median' if parsed.loss == 'absolute' else 'mean'} of {parsed.target} is s"
+        middle = "median" if _loss(parsed).degree == 1 else "mean"
+        told = f"the {middle} of {parsed.target} is s"
     total = "s is the sum of each number of a draw times its feature"
     if rule:
         return f"{told}; {total} ({rule})"
@@ -407,7 +409,7 @@ def _model(parsed: Any, schema: Schema, rule: str) -> str:
 
 
 def _posterior(parsed: Any, dim: int) -> Any:
-    from gibbs_dp.model import Flat, GibbsPosterior, losses, supports
+    from gibbs_dp.model import Flat, GibbsPosterior, supports
     from gibbs_dp.problems.base import normal_prior
 
     if (parsed.theta_ball is None) == (parsed.prior_scale is None):
@@ -417,7 +419,13 @@ def _posterior(parsed: Any, dim: int) -> Any:
         if parsed.theta_ball is None
         else Flat(supports.l2_ball(dim, parsed.theta_ball))
     )
-    return GibbsPosterior(getattr(losses, parsed.loss), prior)
+    return GibbsPosterior(_loss(parsed), prior)
+
+
+def _loss(parsed: Any) -> Any:
+    from gibbs_dp.model.losses.named import as_loss
+
+    return as_loss(parsed.loss, "two classes", "numbers")
 
 
 def _read(parsed: Any, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

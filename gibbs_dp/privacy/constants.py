@@ -12,7 +12,7 @@ import numpy as np
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.losses import LinearLoss, Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.unadjusted import prior_gradient
 
@@ -211,7 +211,7 @@ def _reasons(constants: PosteriorConstants, loss: Loss, domain: Domain) -> dict[
     open_ends = []
     if math.isinf(domain.x_bound):
         open_ends.append("the features (declare Domain(x_bound=...))")
-    if math.isinf(domain.y_bound) and hasattr(loss, "pointwise"):
+    if math.isinf(domain.y_bound) and isinstance(loss, LinearLoss):
         open_ends.append("the labels (declare Domain(y_range=...))")
     if domain.theta_bound is not None and math.isinf(domain.theta_bound):
         open_ends.append(

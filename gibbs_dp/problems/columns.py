@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,13 @@ from jaxtyping import Float, Int
 from gibbs_dp.information.checks import refuse_missing_labels
 from gibbs_dp.io.atomic import shown
 from gibbs_dp.io.numbers import PLAIN, NumberFormat
+from gibbs_dp.model.losses import Loss
 from gibbs_dp.problems.kinds import Declared, refuse_meant, refuse_moments, remedies
 from gibbs_dp.problems.source import Source
 from gibbs_dp.problems.survey import MAX_LEVELS, Column, Missing, Survey, few, survey
 
-LossName = Literal["logistic", "hinge", "softmax", "squared", "absolute", "huber", "poisson"]
-CLASS_LOSSES = ("logistic", "hinge", "softmax")
+# What losses that know their degree are measured in.
+UNITS = {1: "standard deviations", 2: "variances"}
 # Categories come back: each is in so many rows on average, where there are more than a few.
 ROWS_A_LEVEL, MOST_LIKELY = 3, 10
 
@@ -70,7 +71,7 @@ def standardize(values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shap
 def encode(
     source: Source,
     target: str,
-    loss: LossName,
+    loss: Loss,
     features: Sequence[str] | None = None,
     missing: Missing = "refuse",
     categorical: Sequence[str] = (),
@@ -137,7 +138,7 @@ def encode(
         names,
         missing,
         Declared(spelled, frozenset(categorical), frozenset(numbers)),
-        frozenset([target] if loss in CLASS_LOSSES else []),
+        frozenset([target] if _has_classes(loss) else []),
         group if is_label_alone else None,
     )
     if found.num_rows == 0:
@@ -246,10 +247,14 @@ def _check_levels(column: Column, is_declared: bool, spelled: NumberFormat) -> N
         )
 
 
-def _target(column: Column, loss: LossName, spelled: NumberFormat) -> tuple[Any, int, str]:
+def _has_classes(loss: Loss) -> bool:
+    return loss.labels in ("two classes", "classes")
+
+
+def _target(column: Column, loss: Loss, spelled: NumberFormat) -> tuple[Any, int, str]:
     """Decide how to encode the target, into how many classes, and say so in a sentence."""
     name, levels = column.name, sorted(column.levels)
-    if loss in CLASS_LOSSES:
+    if _has_classes(loss):
         _check_classes(column, loss)
         classes = ", ".join(f"{shown(str(level), 60)} -> {i}" for i, level in enumerate(levels))
         places = pd.Index(levels)
@@ -257,45 +262,46 @@ def _target(column: Column, loss: LossName, spelled: NumberFormat) -> tuple[Any,
         def to_class(values: pd.Series[Any]) -> Any:
             return places.get_indexer(values.astype(str) if column.is_text else values)
 
-        count = len(levels) if loss == "softmax" else 0
+        count = len(levels) if loss.labels == "classes" else 0
         odd = "" if column.is_spelled else remedies(column.levels, spelled)
         return to_class, count, f"target {name!r}: {classes}{odd}."
     if column.is_text:
         refuse_moments(name, column.levels, "target")
         raise ValueError(
-            f"target: column {name!r} holds text, but the {loss} loss needs numbers; "
+            f"target: column {name!r} holds text, but the {loss.name} loss needs numbers; "
             f"for classes use the logistic or softmax loss{remedies(column.levels, spelled)}."
         )
     if column.std == 0:
         raise ValueError(f"target: every row of {name!r} is {column.mean:g}; nothing to predict.")
-    if loss == "poisson":
+    if loss.labels == "counts":
         if column.low < 0:
             raise ValueError(
-                f"target: column {name!r} goes down to {column.low:g}, but the poisson loss needs "
-                "counts."
+                f"target: column {name!r} goes down to {column.low:g}, but the {loss.name} loss "
+                "needs counts."
             )
         return (lambda values: values), 0, f"target {name!r} is used as counts."
-    unit = "standard deviations" if loss == "absolute" else "variances"
+    unit = "" if loss.degree not in UNITS else f": risks are in {UNITS[loss.degree]} of it"
     return (
         (lambda values: (values - column.mean) / column.std),
         0,
         f"target {name!r} is standardized (mean {column.mean:.4g}, standard deviation "
-        f"{column.std:.4g}): risks are in {unit} of it.",
+        f"{column.std:.4g}){unit}.",
     )
 
 
-def _check_classes(column: Column, loss: LossName) -> None:
+def _check_classes(column: Column, loss: Loss) -> None:
     name, count = column.name, len(column.levels)
-    wanted = "two classes" if loss != "softmax" else f"2 to {MAX_LEVELS} classes"
+    most = MAX_LEVELS if loss.labels == "classes" else 2
+    wanted = "two classes" if most == 2 else f"2 to {most} classes"
     if count == 1:
         raise ValueError(
             f"target: every row of {name!r} is {shown(str(next(iter(column.levels))), 60)}; "
-            f"the {loss} loss needs {wanted}."
+            f"the {loss.name} loss needs {wanted}."
         )
-    if count > (MAX_LEVELS if loss == "softmax" else 2):
+    if count > most:
         size = f"over {MAX_LEVELS}" if column.has_many_levels else str(count)
         raise ValueError(
-            f"target: column {name!r} has {size} different values, but the {loss} loss "
+            f"target: column {name!r} has {size} different values, but the {loss.name} loss "
             f"needs {wanted}; recode it, or use another loss."
         )
 

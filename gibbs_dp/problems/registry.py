@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gibbs_dp._options import Option, options_of, parameters
+from gibbs_dp._source import losses_of
 
+# Kinds of labels that a table's column can be made into.
+LABELS = ("two classes", "classes", "numbers", "counts")
 # Help of options, where the docstring's is too long for a terminal or for Python only.
 _SCALE = "standard deviation of the Gaussian prior; inf for a flat one"
 _HELP: dict[str, str | dict[str, str]] = {
@@ -64,7 +67,7 @@ PROBLEMS: dict[str, Entry] = {
         {
             "data": {"help": "CSV or Parquet file", "metavar": "FILE"},
             "target": {"help": "column to predict", "metavar": "COLUMN"},
-            "loss": "what to minimize",
+            "loss": {"help": "what to minimize", "choices": tuple(losses_of(*LABELS))},
             "features": {
                 "help": "columns to predict from (default: all others)",
                 "metavar": "COLUMN",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,8 +19,10 @@ from gibbs_dp.io.dates import ISO, DateFormat
 from gibbs_dp.io.text_tables import UTF_8
 from gibbs_dp.model import GibbsPosterior, losses, populations
 from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.losses.named import as_loss
 from gibbs_dp.problems.base import Problem, normal_prior
-from gibbs_dp.problems.columns import LossName, encode
+from gibbs_dp.problems.columns import encode
+from gibbs_dp.problems.registry import LABELS
 from gibbs_dp.problems.source import Frame, Source, Spelling, as_frame, open_table
 from gibbs_dp.problems.survey import Missing
 
@@ -125,7 +128,7 @@ MAX_N = 1000
 def table(
     data: str | os.PathLike[str] | pd.DataFrame | Frame,
     target: str,
-    loss: LossName = "logistic",
+    loss: str | Loss = "logistic",
     features: Sequence[str] | None = None,
     prior_scale: float | None = 1.0,
     split: bool = False,
@@ -166,7 +169,8 @@ def table(
     target
         The column to predict.
     loss
-        "logistic", "hinge", "softmax", "squared", "absolute", "huber" or "poisson".
+        Name of a loss, such as "logistic", "softmax", "squared" or "poisson", or a loss:
+        ``losses.Huber(0.5)``, or one of your own (`gibbs_dp.losses.LinearLoss`).
     features
         Columns to predict from; by default all but the target, the weights and the groups.
     prior_scale
@@ -232,8 +236,7 @@ def table(
     >>> problem.population.data[0].shape                         # intercept, age, city = b
     (4, 3)
     """
-    if loss not in get_args(LossName):
-        raise ValueError(f"loss: {loss!r} is not one of {', '.join(get_args(LossName))}.")
+    function = as_loss(loss, *LABELS)
     if not isinstance(data, (str, os.PathLike)):
         data = as_frame(data)
         if data.shape[0] == 0:
@@ -251,7 +254,7 @@ def table(
     encoded = encode(
         source,
         target,
-        loss,
+        function,
         features,
         missing,
         categorical or (),
@@ -260,12 +263,17 @@ def table(
         numbers,
         spelling.numbers,
     )
-    width = encoded.design.shape[1]
-    if loss == "softmax":
-        function: Loss = losses.SoftmaxCrossEntropy(encoded.num_classes)
-        prior = _matrix_prior(width, encoded.num_classes, prior_scale)
+    width, found = encoded.design.shape[1], encoded.num_classes
+    if isinstance(function, losses.SoftmaxCrossEntropy):
+        function = function if isinstance(loss, Loss) else replace(function, num_classes=found)
+        if function.num_classes != found:
+            raise ValueError(
+                f"loss: it has num_classes={function.num_classes}, and column {target!r} has "
+                f"{found} different values; declare that many."
+            )
+        prior = _matrix_prior(width, found, prior_scale)
     else:
-        function, prior = getattr(losses, loss), normal_prior(width, prior_scale)
+        prior = normal_prior(width, prior_scale)
     rows = len(encoded.y)
     used = {target, *(features or source.columns)}
     notes = [f"column {k!r} is days since {day}." for k, day in days.items() if k in used]
@@ -285,7 +293,7 @@ def table(
         n=min(max(1, rows // 2), MAX_N),
         gammas=(0.01, 0.1, 1.0),
         num_datasets=512,
-        description=f"{loss} regression of {target} on {width - 1} features.",
+        description=f"{function.name} regression of {target} on {width - 1} features.",
         notes=tuple(notes),
     )
 

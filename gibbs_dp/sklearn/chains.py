@@ -1,24 +1,226 @@
 """Draws from posteriors of linear models by Hamiltonian Monte Carlo, without compilation.
 
 A fit needs one draw, of a posterior that is log-concave, or nearly, with a Gaussian or flat prior.
-In coordinates that make the prior normal (`gibbs_dp.sklearn.charts`), scaled by the curvature at
-the mode, every direction is about as wide as every other, and a few hundred gradients suffice:
-less time than any program takes to compile. Everything is in double precision, all chains at once.
+In coordinates that make the prior normal, scaled by the curvature at the mode, every direction is
+about as wide as every other, and a few hundred gradients suffice: less time than any program takes
+to compile. Everything is in double precision, all chains at once.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpyro import diagnostics
+from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
+from gibbs_dp.model.ball import log_stretch, longest_square
+from gibbs_dp.model.losses import LinearLoss, SoftmaxCrossEntropy
 from gibbs_dp.privacy.noise import Noise
-from gibbs_dp.sklearn.charts import Chart
-from gibbs_dp.sklearn.potentials import TotalLoss
+
+Points = Float[np.ndarray, "chains dim"]
+Values = Float[np.ndarray, " chains"]
+
+# Coordinates in which a prior is a standard normal law: of Gaussians, and of balls.
+
+
+@runtime_checkable
+class Chart(Protocol):
+    """A map from coordinates ``u`` to parameters, with what the prior adds to ``|u|^2 / 2``."""
+
+    def theta(self, u: Points) -> Points:
+        """Parameters at the coordinates."""
+
+    def pull_back(self, u: Points, gradient: Points) -> Points:
+        """Turn a gradient in theta into one in ``u``."""
+
+    def jacobian(self, u: Float[np.ndarray, " dim"]) -> Float[np.ndarray, "dim dim"]:
+        """Differentiate theta in ``u`` at one point; the matrix is symmetric."""
+
+    @property
+    def precision(self) -> float:
+        """Precision of a Gaussian prior that comes on top; 0 for none."""
+
+
+@dataclass(frozen=True)
+class GaussianChart:
+    """``theta = scale u``: under ``N(0, scale^2 I)``, ``u`` is a standard normal vector.
+
+    Parameters
+    ----------
+    scale
+        Standard deviation of the prior.
+
+    Examples
+    --------
+    >>> GaussianChart(2.0).theta(np.ones((1, 1)))
+    array([[2.]])
+    """
+
+    scale: float
+    precision: float = 0.0
+
+    def theta(self, u: Points) -> Points:
+        """Parameters at the coordinates."""
+        return self.scale * u
+
+    def pull_back(self, u: Points, gradient: Points) -> Points:
+        """Turn a gradient in theta into one in ``u``."""
+        del u
+        return self.scale * gradient
+
+    def jacobian(self, u: Float[np.ndarray, " dim"]) -> Float[np.ndarray, "dim dim"]:
+        """Differentiate theta in ``u``."""
+        return self.scale * np.eye(len(u))
+
+
+@dataclass(frozen=True)
+class BallChart:
+    """``theta = radius F(|u|)^(1/d) u / |u|``: under the flat law of a ball, ``u`` is normal.
+
+    In NumPy and double precision what `gibbs_dp.model.ball.BallChart` is in JAX.
+
+    Parameters
+    ----------
+    radius
+        Of the ball.
+    precision
+        Of a Gaussian that is truncated to it; 0 for the flat law.
+
+    Examples
+    --------
+    >>> chart = BallChart(2.0)
+    >>> round(float(chart.theta(np.array([[0.6744897501960817]]))[0, 0]), 9)     # the median length
+    1.0
+    """
+
+    radius: float
+    precision: float = 0.0
+
+    def theta(self, u: Points) -> Points:
+        """Parameters at the coordinates."""
+        stretch, _ = _stretch(np.sum(u**2, axis=-1), u.shape[-1])
+        return np.asarray(self.radius * stretch[..., None] * u)
+
+    def pull_back(self, u: Points, gradient: Points) -> Points:
+        """Turn a gradient in theta into one in ``u``."""
+        stretch, slope = _stretch(np.sum(u**2, axis=-1), u.shape[-1])
+        along = np.sum(u * gradient, axis=-1)
+        pulled = stretch[..., None] * gradient + (2 * slope * along)[..., None] * u
+        return np.asarray(self.radius * pulled)
+
+    def jacobian(self, u: Float[np.ndarray, " dim"]) -> Float[np.ndarray, "dim dim"]:
+        """Differentiate theta in ``u``."""
+        stretch, slope = _stretch(np.sum(u**2, keepdims=True), len(u))
+        return np.asarray(
+            self.radius * (stretch[0] * np.eye(len(u)) + 2 * slope[0] * np.outer(u, u))
+        )
+
+
+@lru_cache(maxsize=64)
+def _log_stretch_spline(dim: int) -> tuple[Any, Any]:
+    """Logarithm of ``F(r)^(1/dim) / r`` and its derivative, in ``s = r^2``."""
+    end = longest_square(dim)
+    s = np.linspace(0.0, end, 1 + int(np.ceil(end / (max(1.0, np.sqrt(dim)) / 24.0))))
+    spline = make_interp_spline(s, log_stretch(s, dim), k=5)
+    return spline, spline.derivative()
+
+
+def _stretch(s: Values, dim: int) -> tuple[Values, Values]:
+    """``F(r)^(1/dim) / r`` with ``s = r^2``, and its derivative in ``s``."""
+    spline, derivative = _log_stretch_spline(dim)
+    end = longest_square(dim)
+    inside = np.minimum(s, end)
+    is_far = s > end
+    safe = np.where(is_far, s, 1.0)
+    value = np.where(is_far, safe**-0.5, np.exp(spline(inside)))
+    # Rounding must not leave the open ball.
+    value = np.minimum(value, (1 - 1e-12) / np.sqrt(np.maximum(s, 1.0)))
+    slope = np.where(is_far, -0.5 * safe**-1.5, value * derivative(inside))
+    return value, slope
+
+
+# The data's part: total losses, with gradients and curvature, for many parameters at once.
+
+# Numbers in the Hessians of rows that are held at a time.
+MOST_CURVATURES = 2**20
+
+
+class TotalLoss:
+    """``gamma L(theta, Z)`` of a linear model on fixed data, at many thetas at once.
+
+    Parameters
+    ----------
+    loss
+        Of a linear prediction, or the softmax cross-entropy, whose matrix of parameters
+        ``[features, classes]`` is flattened.
+    gamma
+        Inverse temperature.
+    x, y
+        Examples ``[rows, features]`` and ``[rows]``, clipped.
+    """
+
+    def __init__(
+        self,
+        loss: LinearLoss | SoftmaxCrossEntropy,
+        gamma: float,
+        x: Float[np.ndarray, "rows features"],
+        y: Shaped[np.ndarray, " rows"],
+    ) -> None:
+        self.loss, self.gamma = loss, gamma
+        self.x, self.y = np.asarray(x, np.float64), np.asarray(y, np.float64)[:, None]
+        # A score for each class, where the loss takes them; else one prediction.
+        self.num_scores = loss.num_classes if isinstance(loss, SoftmaxCrossEntropy) else None
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return self.x.shape[1] * (self.num_scores or 1)
+
+    def value(self, theta: Points) -> Values:
+        """``gamma L`` at every theta."""
+        return np.asarray(self.gamma * self.loss.value(self._scores(theta), self.y).sum(axis=0))
+
+    def gradient(self, theta: Points) -> Points:
+        """Gradient of ``gamma L`` at every theta."""
+        slope = self.loss.slope(self._scores(theta), self.y)
+        if self.num_scores is None:
+            return np.asarray(self.gamma * (slope.T @ self.x))
+        gradient = np.stack([one.T @ self.x for one in np.moveaxis(slope, 2, 0)], axis=2)
+        return np.asarray(self.gamma * gradient.reshape(len(theta), -1))
+
+    def curvature(self, theta: Float[np.ndarray, " dim"]) -> Float[np.ndarray, "dim dim"]:
+        """Hessian of ``gamma L`` at one theta, or what stands in for it."""
+        scores = self._scores(theta[None])
+        if isinstance(self.loss, LinearLoss):
+            weight = self.loss.smoothed_curvature(scores, self.y)
+            return np.asarray(self.gamma * (self.x.T * weight[:, 0]) @ self.x)
+        (rows, size), k = self.x.shape, self.loss.num_classes
+        blocks = np.zeros((size, k, size, k))
+        step = max(1, MOST_CURVATURES // k**2)
+        for begin in range(0, rows, step):
+            x, part = self.x[begin : begin + step], slice(begin, begin + step)
+            weight = self.loss.curvature(scores[part, 0], self.y[part, 0])
+            for i in range(k):
+                for j in range(k):
+                    blocks[:, i, :, j] += (x.T * weight[:, i, j]) @ x
+        return self.gamma * blocks.reshape(self.dim, self.dim)
+
+    def _scores(self, theta: Points) -> Float[np.ndarray, "rows chains *classes"]:
+        if self.num_scores is None:
+            return np.asarray(self.x @ theta.T)
+        matrices = theta.reshape(len(theta), self.x.shape[1], -1)
+        # Classes are first in memory, so that sums over few classes are of long rows.
+        scores = np.stack([self.x @ column.T for column in np.moveaxis(matrices, 2, 0)])
+        return np.moveaxis(scores, 0, 2)
+
+
+# Chains.
 
 NUM_CHAINS = 8
 # Numbers of rows times features from which fewer chains run, for time.
@@ -31,9 +233,6 @@ LONGER = (1, 4, 16, 64)
 TRAJECTORY = 0.5 * np.pi
 ACCEPTANCE = 0.85
 MAX_NEWTON_STEPS = 100
-
-Points = Float[np.ndarray, "chains dim"]
-Values = Float[np.ndarray, " chains"]
 
 
 class Target(NamedTuple):
@@ -89,7 +288,6 @@ def draw_posterior(target: Target, num_draws: int, noise: Noise) -> Points | Non
     Examples
     --------
     >>> from gibbs_dp import losses
-    >>> from gibbs_dp.sklearn.charts import BallChart
     >>> total = TotalLoss(losses.logistic, 1.0, np.ones((20, 1)), np.ones(20))
     >>> from gibbs_dp.privacy.noise import SecretNoise
     >>> draw_posterior(Target(total, BallChart(3.0)), 2, SecretNoise()).shape

@@ -13,18 +13,20 @@ from sklearn.utils.validation import validate_data
 
 from gibbs_dp.information import checks
 from gibbs_dp.model import losses
-from gibbs_dp.model.losses import Loss
-from gibbs_dp.sklearn.cells import places_among, private_labels, private_rows
-from gibbs_dp.sklearn.features import refuse_other_types
+from gibbs_dp.sklearn.features import (
+    places_among,
+    private_labels,
+    private_rows,
+    refuse_other_types,
+)
 from gibbs_dp.sklearn.leaks import leak
-from gibbs_dp.sklearn.linear_model import PrivateLinearModel, as_classes
+from gibbs_dp.sklearn.linear_model import PrivateLinearModel, linear_loss
+from gibbs_dp.sklearn.mechanisms import ModelLoss
 from gibbs_dp.sklearn.plan import Facts, Plan
-from gibbs_dp.sklearn.posteriors import FlatSoftmax
 from gibbs_dp.sklearn.rule import Choice, choose_for_classes
 
 # Log-odds that a noisy sum, which says only where classes lie, is scaled to at most.
 REACH = 4.0
-LOSSES = ("auto", "logistic")
 
 
 class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -40,6 +42,8 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     loss
         "auto": what the rule picks, for two classes Huber's loss of labels -1 and 1, or a linear
         one; for more, softmax cross-entropy or a linear one. "logistic": always logistic (softmax).
+        For two classes also "hinge", or a loss of your own, a `gibbs_dp.losses.TwoClassLoss`;
+        scores are then taken for log-odds, where a probability is asked for.
     bounds
         ``(low, high)`` of the columns, numbers or one a column, or a dict of them by column,
         declared without looking at the data; values beyond are moved there. Best where a range
@@ -221,24 +225,35 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         is_read
             Rows that count; all by default.
         """
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
-        size = len(classes)
+        size, loss = len(classes), self._given()
+        if size > 2 and not isinstance(loss, losses.Logistic):
+            raise ValueError(
+                f"loss: the {loss.name} loss is of two classes, and there are {size}; use 'auto' "
+                "or 'logistic'."
+            )
         self._fit_linear(rows, place, 1 if size == 2 else size, kept, is_read)
         self.classes_ = classes  # a fit that fails leaves the last one whole
 
     def _choose(self, facts: Facts) -> Choice:
-        return choose_for_classes(facts, self.loss)
+        return choose_for_classes(facts, self._is_free)
 
     def _output_name(self, index: int) -> str:
         return str(self.classes_[index])
 
-    def _loss_of(self, choice: Choice, facts: Facts) -> tuple[Loss, tuple[float, float]]:
+    def _loss_of(self, choice: Choice, facts: Facts) -> tuple[ModelLoss, tuple[float, float]]:
         if facts.num_outputs > 1:
-            return FlatSoftmax(facts.num_outputs), (0.0, facts.num_outputs - 1.0)
+            return losses.SoftmaxCrossEntropy(facts.num_outputs), (0.0, facts.num_outputs - 1.0)
         if choice.bend is None:
-            return losses.logistic, (0.0, 1.0)
+            return self._given(), (0.0, 1.0)
         return losses.Huber(delta=choice.bend), (-1.0, 1.0)
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether the rule chooses the loss."""
+        return isinstance(self.loss, str) and self.loss == "auto"
+
+    def _given(self) -> losses.LinearLoss:
+        return losses.logistic if self._is_free else linear_loss(self.loss, "two classes")
 
     def _unit(self, choice: Choice, facts: Facts) -> float:
         return 2.0 if self._loss_of(choice, facts)[1][0] < 0 else 1.0
@@ -316,3 +331,26 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         """
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
+
+
+def as_classes(classes: Any) -> np.ndarray:
+    """Sort declared classes.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two different ones.
+
+    Examples
+    --------
+    >>> as_classes(["yes", "no"]).tolist()
+    ['no', 'yes']
+    """
+    checks.refuse_masked("classes", classes)
+    try:
+        found = np.unique(np.asarray(list(classes)))
+    except TypeError:
+        found = np.array([])
+    if len(found) < 2:
+        raise ValueError(f"classes: declare two or more different ones, got {classes!r}.")
+    return found

@@ -1,4 +1,7 @@
-"""Warnings of what a guarantee does not cover: bounds learnt from the data, fits done again."""
+"""Warnings of what a guarantee does not cover: bounds learnt from the data, fits done again.
+
+Apart from the estimators, since these names are there without scikit-learn too.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,19 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from gibbs_dp.model import losses
-from gibbs_dp.model.losses import Loss
-from gibbs_dp.sklearn.cells import private_labels, private_numbers, private_rows
-from gibbs_dp.sklearn.features import declared_pair, refuse_other_types
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.sklearn.features import (
+    declared_pair,
+    private_labels,
+    private_numbers,
+    private_rows,
+    refuse_other_types,
+)
 from gibbs_dp.sklearn.leaks import leak
-from gibbs_dp.sklearn.linear_model import PrivateLinearModel
+from gibbs_dp.sklearn.linear_model import PrivateLinearModel, linear_loss
+from gibbs_dp.sklearn.mechanisms import ModelLoss
 from gibbs_dp.sklearn.plan import Facts, Plan
 from gibbs_dp.sklearn.rule import Choice, choose_for_numbers
-
-LOSSES = ("huber", "squared", "absolute")
 
 
 class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -33,7 +38,9 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         The target, for all draws of one fit together; pure DP where ``delta`` is 0.
     loss
         "huber" (squared up to a twelfth of half the labels' range, linear beyond: its gradients
-        are small, so that less noise is needed), "squared" or "absolute".
+        are small, so that less noise is needed), or the name of another loss of numbers, such as
+        "squared" or "absolute", or a loss: ``losses.Huber(0.5)``, or one of your own, a
+        `gibbs_dp.losses.LinearLoss`. Predictions and labels are in units of half the labels' range.
     bounds, x_bound
         As of `GibbsClassifier`.
     y_bounds
@@ -190,8 +197,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         is_read
             Rows that count; all by default.
         """
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss: {self.loss!r} is none of {', '.join(LOSSES)}; use one.")
+        self._given()
         low, high = y_range
         middle, half = (low + high) / 2, (high - low) / 2
         unit = np.clip((np.clip(y, low, high) - middle) / half, -1.0, 1.0)
@@ -201,13 +207,23 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         self.intercept_: Any = float(half * self.intercept_[0] + middle)
 
     def _choose(self, facts: Facts) -> Choice:
-        return choose_for_numbers(facts, self.loss)
+        found = self._given().constants(Domain(x_bound=1.0, y_range=(-1.0, 1.0)))
+        needs_ball = math.isinf(found.lipschitz) or found.strong_convexity < 0
+        return choose_for_numbers(facts, self._is_free, needs_ball)
 
-    def _loss_of(self, choice: Choice, facts: Facts) -> tuple[Loss, tuple[float, float]]:
-        if self.loss == "huber":
+    def _loss_of(self, choice: Choice, facts: Facts) -> tuple[ModelLoss, tuple[float, float]]:
+        if self._is_free:
             bend = 1 / 12 if choice.bend is None else choice.bend
             return losses.Huber(delta=bend), (-1.0, 1.0)
-        return (losses.squared if self.loss == "squared" else losses.absolute), (-1.0, 1.0)
+        return self._given(), (-1.0, 1.0)
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether the rule chooses the bend of Huber's loss."""
+        return isinstance(self.loss, str) and self.loss == "huber"
+
+    def _given(self) -> losses.LinearLoss:
+        return linear_loss(self.loss, "numbers")
 
     def _rescaled(self, thetas: np.ndarray, plan: Plan, facts: Facts) -> np.ndarray:
         if plan.noise_square == 0:

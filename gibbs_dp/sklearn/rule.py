@@ -93,15 +93,15 @@ def _signal(facts: Facts, share: float) -> _Signal:
     return _Signal(_evidence(facts), facts.delta == 0, root)
 
 
-def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
+def choose_for_classes(facts: Facts, is_free: bool = True) -> Choice:
     """Pick for classification.
 
     Parameters
     ----------
     facts
         What is public.
-    loss_name
-        "auto", or "logistic" where no other loss may be used.
+    is_free
+        Whether the rule may choose the loss too.
 
     Returns
     -------
@@ -117,8 +117,8 @@ def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
     """
     sums = _signal(facts, 1.0)
     short = max(1.5, 0.5 * sums.root)
-    can_add = loss_name != "logistic" or facts.needs_proof
-    is_logistic = loss_name == "logistic" or facts.num_outputs > 1
+    can_add = is_free or facts.needs_proof
+    is_logistic = not is_free or facts.num_outputs > 1
     enough = ENOUGH_PURE if facts.delta == 0 else ENOUGH
     if is_logistic and facts.delta == 0:
         enough = ENOUGH_LOGISTIC
@@ -142,15 +142,18 @@ def choose_for_classes(facts: Facts, loss_name: str = "auto") -> Choice:
     return Choice("posterior", norm, None, min(max(0.15, found.ratio / 400), 0.5), bend=1.0)
 
 
-def choose_for_numbers(facts: Facts, loss_name: str = "huber") -> Choice:
+def choose_for_numbers(facts: Facts, is_free: bool = True, needs_ball: bool = False) -> Choice:
     """Pick for regression; the labels run from -1 to 1, and span about six standard deviations.
 
     Parameters
     ----------
     facts
         What is public.
-    loss_name
-        "huber", "squared" or "absolute".
+    is_free
+        Whether the rule may choose the bend of Huber's loss.
+    needs_ball
+        Whether the loss is not convex, or its slope unbounded, so that only a ball bounds what a
+        row gives away.
 
     Returns
     -------
@@ -169,12 +172,12 @@ def choose_for_numbers(facts: Facts, loss_name: str = "huber") -> Choice:
     if found.ratio >= ABUNDANT and not found.is_pure:
         reach = 2.5
     norm = max(2.0, reach * found.root)
-    bend = 1 / 12 if loss_name == "huber" else None
+    bend = 1 / 12 if is_free else None
     if facts.needs_proof:
         return Choice("direction" if facts.delta == 0 else "gaussian", norm)
     if found.is_pure:
         return Choice("posterior", norm, max(found.ratio, 1e-3) ** 0.25 / 3, bend=bend)
-    if loss_name == "squared":  # its slope is bounded on a ball only
+    if needs_ball:
         radius = 2 / 3 if found.ratio < 100 else 4 / 3
         return Choice("posterior", norm, radius, radius / 2 / math.sqrt(facts.dim))
     return Choice("posterior", norm, None, 1 / 6, bend)

@@ -46,8 +46,8 @@ def release_by_rule(
     epsilon, delta
         The target; pure DP where ``delta`` is 0.
     loss
-        "logistic" for two classes, which leaves the loss to the rule; "huber", "squared" or
-        "absolute" for numbers.
+        "logistic" for two classes, which leaves the loss to the rule; a loss of numbers, as of
+        `GibbsRegressor`, for these.
 
     Returns
     -------

@@ -371,7 +371,7 @@ def test_a_page_says_what_is_not_covered(tmp_path):
 
 @pytest.mark.parametrize("estimator", [GibbsClassifier(0.1, 1e-5), GibbsMean(0.1, 1e-5)])
 def test_gaussian_noise_needs_no_extra(estimator, monkeypatch):
-    from gibbs_dp.sklearn.linear_model import make_plan
+    from gibbs_dp.sklearn.mechanisms import make_plan
 
     make_plan.cache_clear()
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)

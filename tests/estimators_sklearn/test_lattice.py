@@ -7,8 +7,8 @@ from scipy import stats
 
 from gibbs_dp.privacy.noise import FINENESS, SeededNoise, on_lattice
 from gibbs_dp.sklearn import GibbsClassifier, GibbsMean
-from gibbs_dp.sklearn.linear_model import coded_sum, plan_direction
-from gibbs_dp.sklearn.medians import draw_median
+from gibbs_dp.sklearn.location import draw_median
+from gibbs_dp.sklearn.mechanisms import coded_sum, plan_direction
 from gibbs_dp.sklearn.plan import Facts
 
 

@@ -7,10 +7,7 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp.model import losses
 from gibbs_dp.privacy.noise import SecretNoise, SeededNoise
-from gibbs_dp.sklearn.chains import Target, draw_posterior
-from gibbs_dp.sklearn.charts import BallChart, GaussianChart
-from gibbs_dp.sklearn.posteriors import FlatSoftmax
-from gibbs_dp.sklearn.potentials import TotalLoss
+from gibbs_dp.sklearn.chains import BallChart, GaussianChart, Target, TotalLoss, draw_posterior
 
 EVERY = {
     "logistic": losses.logistic,
@@ -57,12 +54,11 @@ def np_to_jax(tree):
 def test_softmax_is_that_of_the_library():
     x, _ = examples(2, n=12)
     y = np.arange(12) % 3
-    total = TotalLoss(FlatSoftmax(3), 0.5, x, y)
+    loss = losses.SoftmaxCrossEntropy(3)
+    total = TotalLoss(loss, 0.5, x, y)
     theta = np.random.default_rng(0).normal(size=(3, 6))
-    ours = [
-        0.5 * float(FlatSoftmax(3).batch(np_to_jax(t), np_to_jax((x, y * 1.0))).sum())
-        for t in theta
-    ]
+    data = np_to_jax((x, y * 1.0))
+    ours = [0.5 * float(loss.batch(np_to_jax(t), data).sum()) for t in theta]
     np.testing.assert_allclose(total.value(theta), ours, rtol=2e-6)
     step = 1e-6 * np.eye(6)
     slopes = [(total.value(theta + s) - total.value(theta - s)) / 2e-6 for s in step]

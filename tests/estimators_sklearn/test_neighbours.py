@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from gibbs_dp.sklearn import GibbsClassifier, GibbsMean, GibbsMedian, GibbsRegressor
-from gibbs_dp.sklearn.cells import places_among, private_numbers
-from gibbs_dp.sklearn.features import declared_scaling
+from gibbs_dp.sklearn.features import declared_scaling, places_among, private_numbers
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.arange(12) % 2

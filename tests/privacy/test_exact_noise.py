@@ -19,8 +19,8 @@ from gibbs_dp.papers import capacity
 from gibbs_dp.privacy import exact_samplers as exact
 from gibbs_dp.privacy import noise
 from gibbs_dp.privacy.noise import FINENESS, SeededNoise
-from gibbs_dp.sklearn.linear_model import plan_direction
-from gibbs_dp.sklearn.medians import draw_median
+from gibbs_dp.sklearn.location import draw_median
+from gibbs_dp.sklearn.mechanisms import plan_direction
 from gibbs_dp.sklearn.plan import Facts
 
 LIMIT = 1e-6

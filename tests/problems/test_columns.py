@@ -2,13 +2,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gibbs_dp.model.losses.named import as_loss
 from gibbs_dp.problems import columns, source
+from gibbs_dp.problems.registry import LABELS
 from gibbs_dp.problems.source import open_table
 from gibbs_dp.problems.survey import MAX_LEVELS
 
 
-def encode(data, *arguments, **options):
-    return columns.encode(open_table(data), *arguments, **options)
+def encode(data, target, loss, *arguments, **options):
+    return columns.encode(open_table(data), target, as_loss(loss, *LABELS), *arguments, **options)
 
 
 FRAME = pd.DataFrame(

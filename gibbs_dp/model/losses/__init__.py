@@ -1,11 +1,14 @@
 """Losses: callables ``loss(theta, z)`` that know their constants on a declared domain."""
 
+from gibbs_dp.model.domain import LossConstants as LossConstants
 from gibbs_dp.model.losses.base import Declared as Declared
 from gibbs_dp.model.losses.base import LinearLoss as LinearLoss
 from gibbs_dp.model.losses.base import Loss as Loss
+from gibbs_dp.model.losses.base import array_namespace as array_namespace
 from gibbs_dp.model.losses.classification import Hinge as Hinge
 from gibbs_dp.model.losses.classification import Logistic as Logistic
 from gibbs_dp.model.losses.classification import SoftmaxCrossEntropy as SoftmaxCrossEntropy
+from gibbs_dp.model.losses.classification import TwoClassLoss as TwoClassLoss
 from gibbs_dp.model.losses.location import HalfSquaredDistance as HalfSquaredDistance
 from gibbs_dp.model.losses.location import KMeans as KMeans
 from gibbs_dp.model.losses.location import Linear as Linear

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
@@ -15,6 +17,33 @@ from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.model.domain import Domain, LossConstants
 
 Labelled = tuple[Float[Array, "*n d"], Shaped[Array, "*n"]]
+# Arrays of NumPy or of JAX, of shapes that broadcast.
+Values = Float[Any, "..."]
+Labels = Shaped[Any, "..."]
+
+
+def array_namespace(array: Any) -> Any:
+    """Return the functions for an array: those of ``jax.numpy`` for one of JAX, else of ``numpy``.
+
+    A loss takes its functions from here, so that one formula serves compiled programs and the
+    estimators of `gibbs_dp.sklearn`, which run in NumPy and in double precision.
+
+    Parameters
+    ----------
+    array
+        An array, or a number.
+
+    Returns
+    -------
+    module
+        ``jax.numpy`` or ``numpy``.
+
+    Examples
+    --------
+    >>> array_namespace(np.ones(2)).__name__, array_namespace(jnp.ones(2)).__name__
+    ('numpy', 'jax.numpy')
+    """
+    return jnp if isinstance(array, jax.Array) else np
 
 
 @dataclass(frozen=True)
@@ -25,13 +54,24 @@ class Loss(abc.ABC):
     a batched evaluation and the constants that privacy guarantees need.
 
     ``is_quadratic`` declares the loss a quadratic function of theta: a dataset's total loss is
-    then known from its gradient and Hessian at one point.
+    then known from its gradient and Hessian at one point. ``name`` is what messages call the loss:
+    by default its class's, in small letters. ``labels`` says which labels it takes, "numbers",
+    "counts", "two classes" or "classes", so that tables and estimators can use it; None for a loss
+    that they cannot. ``degree`` is the power of the labels' unit that it is measured in.
     """
 
+    name: ClassVar[str] = "loss"
+    labels: ClassVar[Literal["numbers", "counts", "two classes", "classes"] | None] = None
+    degree: ClassVar[int | None] = None
     is_quadratic: ClassVar[bool] = False
     # Whether clipped per-example gradients are those of a convex function as smooth as the loss, so
     # that a guarantee for strongly convex potentials survives clipping.
     is_convex_when_clipped: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls):
+            cls.name = cls.__name__.lower()
 
     @abc.abstractmethod
     def __call__(self, theta: Any, z: Any) -> Float[Array, ""]:
@@ -62,34 +102,78 @@ class Loss(abc.ABC):
 class LinearLoss(Loss):
     """A loss ``phi(x·theta, y)`` of examples ``(x [d], y)`` and a parameter vector ``theta [d]``.
 
-    All ``n`` predictions are one matrix product; an intercept is a column of ones in ``x``. The
-    losses here are convex in the prediction, so that clipping a gradient, which limits the slope
-    of ``phi``, leaves the gradient of a convex function (Song, Steinke, Thakkar & Thakurta 2021).
+    All ``n`` predictions are one matrix product; an intercept is a column of ones in ``x``. A loss
+    of your own is a class with ``value``, ``slope``, ``curvature`` and ``constants``, a frozen
+    dataclass where it has settings: it then works in posteriors, in
+    ``gibbs_dp.problems.table(loss=...)`` and in `gibbs_dp.sklearn.GibbsRegressor`. Arrays are
+    NumPy's or JAX's; functions of both kinds come from `array_namespace`.
+
+    The built-in losses are convex in the prediction, so that clipping a gradient, which limits the
+    slope of ``phi``, leaves the gradient of a convex function (Song, Steinke, Thakkar & Thakurta
+    2021); one that is not has a negative ``strong_convexity`` among its constants.
+
+    Examples
+    --------
+    >>> class LogCosh(LinearLoss):
+    ...     def value(self, prediction, y):
+    ...         return array_namespace(prediction).logaddexp(prediction - y, y - prediction)
+    ...
+    ...     def slope(self, prediction, y):
+    ...         return array_namespace(prediction).tanh(prediction - y)
+    ...
+    ...     def curvature(self, prediction, y):
+    ...         return 1 - self.slope(prediction, y) ** 2
+    ...
+    ...     def constants(self, domain):
+    ...         most = domain.prediction_bound + domain.y_bound
+    ...         return LossConstants.of(
+    ...             range=(np.log(2), np.logaddexp(most, -most)),
+    ...             oscillation=np.logaddexp(most, -most) - np.log(2),
+    ...             lipschitz=domain.x_bound,
+    ...             smoothness=domain.x_bound**2,
+    ...         )
+    >>> LogCosh().slope(np.array([1.0, 2.0]), 2.0).round(4)
+    array([-0.7616,  0.    ])
     """
 
+    labels = "numbers"
     is_convex_when_clipped = True
 
     @abc.abstractmethod
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """Evaluate ``phi`` elementwise."""
+
+    @abc.abstractmethod
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """Differentiate ``phi`` in the prediction; at a kink, any slope between the two."""
+
+    @abc.abstractmethod
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """Differentiate ``phi`` twice in the prediction, where that is possible."""
+
+    def smoothed_curvature(self, prediction: Values, y: Labels) -> Values:
+        """Return what stands for the curvature where chains are scaled: at least 0, no kinks.
+
+        By default the curvature, or 0 where it is negative. Draws have the same law whatever it
+        is; chains only take more or fewer steps.
+        """
+        return array_namespace(prediction).maximum(self.curvature(prediction, y), 0.0)
 
     def __call__(self, theta: Float[Array, " d"], z: Labelled) -> Float[Array, ""]:
         """Loss of one example ``(x [d], y)``."""
         x, y = z
-        return self.pointwise(jnp.dot(x, theta, precision="highest"), y)
+        return self.value(jnp.dot(x, theta, precision="highest"), y)
 
     def batch(self, theta: Float[Array, " d"], data: Labelled) -> Float[Array, " n"]:
         """Losses of ``(x [n, d], y [n])``."""
         x, y = data
         # Many thetas at once give [theta, n]: with examples last, as in y, a CPU takes half the
         # time of [n, theta].
-        return self.pointwise(jnp.einsum("d,nd->n", theta, x, precision="highest"), y)
+        return self.value(jnp.einsum("d,nd->n", theta, x, precision="highest"), y)
 
     def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""
-        check_labelled(data, f"{type(self).__name__.lower()} loss")
+        check_labelled(data, f"{self.name} loss")
 
 
 def check_labelled(data: Any, loss: str) -> None:
@@ -100,6 +184,20 @@ def check_labelled(data: Any, loss: str) -> None:
             f"data: the {loss} needs examples (x, y) with x of shape [n, d] and y of shape [n]; "
             f"got shapes {shapes or 'of one array'}."
         )
+
+
+def smoothed_kink(distance: Values, jump: float) -> Values:
+    """Curvature of losses whose slope jumps at distance 0: ``jump`` times a smoothed density.
+
+    Summed over examples that is what kinks add up to.
+
+    >>> smoothed_kink(np.zeros(1), 2.0) > smoothed_kink(np.ones(1), 2.0)
+    array([ True])
+    """
+    xp = array_namespace(distance)
+    width = 0.4 * xp.abs(distance).mean() + 1e-9
+    density = xp.exp(-((distance / width) ** 2) / 2.0) / math.sqrt(2 * math.pi)
+    return jump / width * density + 0.5e-3 * jump / width
 
 
 # A user's own loss, with constants that its author vouches for.

@@ -16,13 +16,24 @@ from scipy.special import expit
 from gibbs_dp._jaxlib.precision import log1p_of_share
 from gibbs_dp.model.charts import distinct_values
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import Labelled, LinearLoss, Loss, check_labelled
+from gibbs_dp.model.losses.base import (
+    Labelled,
+    Labels,
+    LinearLoss,
+    Loss,
+    Values,
+    array_namespace,
+    check_labelled,
+    smoothed_kink,
+)
 from gibbs_dp.model.losses.exchange import largest_gap
 
 
 @dataclass(frozen=True)
 class TwoClassLoss(LinearLoss):
-    """A linear loss of labels 0 and 1."""
+    """A linear loss of labels 0 and 1, which `gibbs_dp.sklearn.GibbsClassifier` takes too."""
+
+    labels = "two classes"
 
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project onto the domain, and labels onto [0, 1], where the constants hold."""
@@ -32,19 +43,19 @@ class TwoClassLoss(LinearLoss):
     def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the labels are 0 and 1."""
         super().check_examples(data)
-        loss, found = type(self).__name__.lower(), distinct_values(data[1], limit=6)
+        found = distinct_values(data[1], limit=6)
         if not np.isin(found, (0, 1)).all():
             raise ValueError(
-                f"data: the {loss} loss needs labels 0 and 1, got {shown(found)}; recode them."
+                f"data: the {self.name} loss needs labels 0 and 1, got {shown(found)}; recode them."
             )
 
     def check_data(self, data: Any) -> None:
         """Raise a ValueError unless the labels are 0 and 1, both present."""
         super().check_data(data)
-        loss, found = type(self).__name__.lower(), distinct_values(data[1], limit=6)
+        found = distinct_values(data[1], limit=6)
         if found.size < 2:
             raise ValueError(
-                f"data: every label is {found[0]:g}; the {loss} loss needs both classes."
+                f"data: every label is {found[0]:g}; the {self.name} loss needs both classes."
             )
 
 
@@ -76,6 +87,10 @@ def _softplus_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Array, Arr
     return softplus(primals[0]), jax.nn.sigmoid(primals[0]) * tangents[0]
 
 
+def _sigmoid(x: Values) -> Values:
+    return jax.nn.sigmoid(x) if isinstance(x, jax.Array) else expit(x)
+
+
 @dataclass(frozen=True)
 class Logistic(TwoClassLoss):
     """``log(1 + exp(x·theta)) - y x·theta`` for labels ``y`` in {0, 1}: a negative log-likelihood.
@@ -85,11 +100,20 @@ class Logistic(TwoClassLoss):
     0.693147
     """
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``softplus(prediction) - y prediction``."""
-        return softplus(prediction) - y * prediction
+        if isinstance(prediction, jax.Array):
+            return softplus(prediction) - y * prediction
+        rest = np.log1p(np.exp(-np.abs(prediction)))
+        return np.maximum(prediction, 0.0) + rest - y * prediction
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``sigmoid(prediction) - y``."""
+        return _sigmoid(prediction) - y
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """``sigmoid(prediction) sigmoid(-prediction)``."""
+        return _sigmoid(prediction) * _sigmoid(-prediction)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P``; ``softplus(P) - softplus(-P) = P``."""
@@ -123,11 +147,22 @@ class Hinge(TwoClassLoss):
     0.5
     """
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``max(0, 1 - (2 y - 1) prediction)``."""
-        return jnp.maximum(0.0, 1.0 - (2.0 * y - 1.0) * prediction)
+        return array_namespace(prediction).maximum(0.0, 1.0 - (2.0 * y - 1.0) * prediction)
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``1 - 2 y`` where the loss is positive, else 0."""
+        sign = 2.0 * y - 1.0
+        return -sign * array_namespace(prediction).heaviside(1.0 - sign * prediction, 0.5)
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """0, but for the kink."""
+        return array_namespace(prediction).zeros_like(prediction)
+
+    def smoothed_curvature(self, prediction: Values, y: Labels) -> Values:
+        """Smoothed kink at a margin of 1."""
+        return smoothed_kink(1.0 - (2.0 * y - 1.0) * prediction, 1.0)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P``; linear where ``P < 1``, with a kink otherwise."""
@@ -147,24 +182,33 @@ class Hinge(TwoClassLoss):
 NUM_ANGLES = 600
 
 
-def cross_entropy(scores: Float[Array, "n k"], y: Shaped[Array, " n"]) -> Float[Array, " n"]:
-    """``log sum_k exp(scores_k) - scores_y`` of every row, in nats.
+def cross_entropy(scores: Values, y: Labels) -> Values:
+    """``log sum_k exp(scores_k) - scores_y``, in nats: scores ``[..., k]``, labels ``[...]``.
 
     >>> import jax.numpy as jnp
     >>> round(float(cross_entropy(jnp.zeros((1, 4)), jnp.array([3]))[0]), 6)  # log 4
     1.386294
     """
-    own = jnp.take_along_axis(scores, y.astype(int)[:, None], axis=1)[:, 0]
-    return jax.nn.logsumexp(scores, axis=1) - own
+    own = array_namespace(scores).take_along_axis(scores, y.astype(int)[..., None], axis=-1)[..., 0]
+    if isinstance(scores, jax.Array):
+        return jax.nn.logsumexp(scores, axis=-1) - own
+    top = scores.max(axis=-1)
+    return top + np.log(np.exp(scores - top[..., None]).sum(axis=-1)) - own
+
+
+def _shares(scores: Values) -> Values:
+    """Probabilities of the classes."""
+    shares = array_namespace(scores).exp(scores - scores.max(axis=-1, keepdims=True))
+    return shares / shares.sum(axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True)
 class SoftmaxCrossEntropy(Loss):
     """``log sum_k exp(x·theta_k) - x·theta_y`` for labels ``y`` in ``0..K-1``.
 
-    The parameter is a matrix ``theta [d, K]`` of one column per class. It is a negative
-    log-likelihood, invariant under adding a vector to all columns: use a proper prior or a
-    bounded support.
+    The parameter is a matrix ``theta [d, K]`` of one column per class, or the same as one vector.
+    It is a negative log-likelihood, invariant under adding a vector to all columns: use a proper
+    prior or a bounded support.
 
     Parameters
     ----------
@@ -184,6 +228,8 @@ class SoftmaxCrossEntropy(Loss):
     1.386294
     """
 
+    name = "softmax"
+    labels = "classes"
     num_classes: int = 2
 
     def __post_init__(self) -> None:
@@ -193,16 +239,32 @@ class SoftmaxCrossEntropy(Loss):
             )
 
     def __call__(
-        self, theta: Float[Array, "d k"], z: tuple[Float[Array, " d"], Shaped[Array, ""]]
+        self, theta: Float[Array, ...], z: tuple[Float[Array, " d"], Shaped[Array, ""]]
     ) -> Float[Array, ""]:
         """Loss of one example ``(x [d], y)``."""
         x, y = z
         return self.batch(theta, (x[None], y[None]))[0]
 
-    def batch(self, theta: Float[Array, "d k"], data: Labelled) -> Float[Array, " n"]:
+    def batch(self, theta: Float[Array, ...], data: Labelled) -> Float[Array, " n"]:
         """Losses of ``(x [n, d], y [n])``."""
         x, y = data
-        return cross_entropy(jnp.matmul(x, theta, precision="highest"), y)
+        theta = theta.reshape(x.shape[1], self.num_classes)
+        return self.value(jnp.matmul(x, theta, precision="highest"), y)
+
+    def value(self, scores: Values, y: Labels) -> Values:
+        """Losses of scores ``[..., k]`` and labels ``[...]``."""
+        return cross_entropy(scores, y)
+
+    def slope(self, scores: Values, y: Labels) -> Values:
+        """Differentiate in the scores, ``[..., k]``: probabilities less 1 for the label's."""
+        is_own = np.arange(self.num_classes) == y[..., None]
+        return _shares(scores) - is_own
+
+    def curvature(self, scores: Values, y: Labels) -> Values:
+        """Differentiate twice in the scores, ``[..., k, k]``: ``diag(p) - p p'``."""
+        del y
+        shares = _shares(scores)
+        return shares[..., None] * (np.eye(self.num_classes) - shares[..., None, :])
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x| <= x_bound`` and the Frobenius norm ``|theta| <= theta_bound``.

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import LinearLoss, Loss
+from gibbs_dp.model.losses.base import Labels, LinearLoss, Loss, Values, array_namespace
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,20 @@ class Linear(LinearLoss):
     1.0
     """
 
+    labels = None  # it has no minimum: no fit to data
     is_quadratic: ClassVar[bool] = True
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``-y prediction``."""
         return -y * prediction
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``-y``."""
+        return -y * array_namespace(prediction).ones_like(prediction)
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """0."""
+        return array_namespace(prediction).zeros_like(prediction)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``; gradients are free of theta."""

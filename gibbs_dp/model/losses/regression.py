@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import LinearLoss
+from gibbs_dp.model.losses.base import (
+    Labels,
+    LinearLoss,
+    Values,
+    array_namespace,
+    smoothed_kink,
+)
 from gibbs_dp.model.losses.exchange import (
     largest_gap,
     largest_gap_of_squares,
@@ -29,13 +33,21 @@ class Squared(LinearLoss):
     9.0
     """
 
+    degree = 2
+
     is_quadratic: ClassVar[bool] = True
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``(y - prediction)^2``."""
         return (y - prediction) ** 2
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``2 (prediction - y)``."""
+        return 2 * (prediction - y)
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """2."""
+        return array_namespace(prediction).full_like(prediction, 2.0)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``.
@@ -73,11 +85,23 @@ class Absolute(LinearLoss):
     3.0
     """
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    degree = 1
+
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``|y - prediction|``."""
-        return jnp.abs(y - prediction)
+        return array_namespace(prediction).abs(y - prediction)
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """Sign of ``prediction - y``."""
+        return array_namespace(prediction).sign(prediction - y)
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """0, but for the kink."""
+        return array_namespace(prediction).zeros_like(prediction)
+
+    def smoothed_curvature(self, prediction: Values, y: Labels) -> Values:
+        """Smoothed kink at ``y``."""
+        return smoothed_kink(prediction - y, 2.0)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``; the kink has no smoothness."""
@@ -117,19 +141,34 @@ class Huber(LinearLoss):
     2.5
     """
 
+    degree = 2
+
     delta: float = 1.0
 
     def __post_init__(self) -> None:
         if not (self.delta > 0 and math.isfinite(self.delta)):
             raise ValueError(f"Huber(delta) must be positive and finite, got {self.delta}.")
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``c (|r| - c / 2)`` with ``c = min(|r|, delta)``."""
-        distance = jnp.abs(y - prediction)
-        cut = jnp.minimum(distance, self.delta)
+        xp = array_namespace(prediction)
+        distance = xp.abs(y - prediction)
+        cut = xp.minimum(distance, self.delta)
         return cut * (distance - 0.5 * cut)
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``prediction - y``, cut off at ``delta``."""
+        return array_namespace(prediction).clip(prediction - y, -self.delta, self.delta)
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """1 up to ``delta``, 0 beyond."""
+        is_near = array_namespace(prediction).abs(prediction - y) < self.delta
+        return is_near.astype(prediction.dtype)
+
+    def smoothed_curvature(self, prediction: Values, y: Labels) -> Values:
+        """``slope / (prediction - y)``: of the parabola that touches the loss from above."""
+        xp = array_namespace(prediction)
+        return 1 / xp.maximum(1.0, xp.abs(prediction - y) / self.delta)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``.
@@ -191,6 +230,8 @@ class Pinball(LinearLoss):
     3.0
     """
 
+    degree = 1
+
     quantile: float = 0.5
 
     def __post_init__(self) -> None:
@@ -199,12 +240,24 @@ class Pinball(LinearLoss):
                 f"Pinball(quantile) must lie strictly between 0 and 1, got {self.quantile}."
             )
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``max(q r, (q - 1) r)``."""
         residual = y - prediction
-        return jnp.maximum(self.quantile * residual, (self.quantile - 1.0) * residual)
+        return array_namespace(prediction).maximum(
+            self.quantile * residual, (self.quantile - 1.0) * residual
+        )
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``-q`` below ``y``, ``1 - q`` above."""
+        return 0.5 - self.quantile + 0.5 * array_namespace(prediction).sign(prediction - y)
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """0, but for the kink."""
+        return array_namespace(prediction).zeros_like(prediction)
+
+    def smoothed_curvature(self, prediction: Values, y: Labels) -> Values:
+        """Smoothed kink at ``y``."""
+        return smoothed_kink(prediction - y, 1.0)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``y`` in its range.
@@ -252,11 +305,19 @@ class Poisson(LinearLoss):
     1.0
     """
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    labels = "counts"
+
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``exp(prediction) - y prediction``."""
-        return jnp.exp(prediction) - y * prediction
+        return array_namespace(prediction).exp(prediction) - y * prediction
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``exp(prediction) - y``."""
+        return array_namespace(prediction).exp(prediction) - y
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """``exp(prediction)``."""
+        return array_namespace(prediction).exp(prediction)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and counts from ``max(0, low)`` to ``high``.
@@ -339,6 +400,8 @@ class GaussianNLL(LinearLoss):
     2.0
     """
 
+    name = "gaussian-nll"
+
     scale: float = 1.0
     is_quadratic: ClassVar[bool] = True
 
@@ -350,11 +413,17 @@ class GaussianNLL(LinearLoss):
     def _offset(self) -> float:
         return math.log(self.scale) + 0.5 * math.log(2 * math.pi)
 
-    def pointwise(
-        self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
-    ) -> Float[Array, "*n"]:
+    def value(self, prediction: Values, y: Labels) -> Values:
         """``((y - prediction) / s)^2 / 2 + log(s sqrt(2 pi))``."""
         return 0.5 * ((y - prediction) / self.scale) ** 2 + self._offset
+
+    def slope(self, prediction: Values, y: Labels) -> Values:
+        """``(prediction - y) / s^2``."""
+        return (prediction - y) / self.scale**2
+
+    def curvature(self, prediction: Values, y: Labels) -> Values:
+        """``1 / s^2``."""
+        return array_namespace(prediction).full_like(prediction, self.scale**-2)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Those of the squared loss, over ``2 s^2``."""

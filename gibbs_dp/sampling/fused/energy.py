@@ -35,7 +35,7 @@ class Energy:
 
     Elementwise operations on some rows at a time, a loop over rows, and one sum at its end: what a
     GPU kernel can hold, in code that does not grow with the dataset. The slope of the loss is JAX's
-    derivative of ``loss.pointwise``.
+    derivative of ``loss.value``.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Energy:
         own = {name: ref[here] for name, ref in refs.own.items()}
 
         def energies(seen: Lanes) -> Lanes:
-            losses = self.gamma * (self.loss.pointwise(seen, label) - reference)
+            losses = self.gamma * (self.loss.value(seen, label) - reference)
             others = jnp.zeros_like(seen)
             if self.prior.kind is not None:
                 prior = self.prior.energy(seen, own) - reference
