@@ -60,5 +60,6 @@ from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
 from .sampling.load import load_draws as load_draws
 from .sampling.sample import sample as sample
+from .sampling.sampler import Sampler as Sampler
 from .sampling.sharded import shard_examples as shard_examples
 from .sampling.smc.sampler import SMC as SMC

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gibbs_dp._source import own_code
 from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.quantity import LeadingQuantity, Quantity
 
@@ -50,6 +51,13 @@ class Settings(Asked):
 
 
 def identities(quantities: Sequence[Quantity]) -> dict[str, Any]:
-    """Return what blocks of these quantities depend on, by name, where that is anything."""
-    found = {q.name: q.identity() for q in quantities}
+    """Return what blocks of these quantities depend on, by name, where that is anything.
+
+    Of a user's own, its settings and code too.
+    """
+    found = {}
+    for quantity in quantities:
+        value, code = quantity.identity(), own_code(type(quantity))
+        is_own = not type(quantity).__module__.startswith("gibbs_dp.")
+        found[quantity.name] = [repr(quantity), code, value] if is_own else value
     return {name: value for name, value in found.items() if value is not None}

@@ -14,12 +14,16 @@ from jaxtyping import Float, Int
 from gibbs_dp.information.checks import refuse_missing_labels
 from gibbs_dp.io.atomic import shown
 from gibbs_dp.io.numbers import PLAIN, NumberFormat
+from gibbs_dp.model import losses
+from gibbs_dp.model.losses import Loss
+from gibbs_dp.model.losses.base import Labels
 from gibbs_dp.problems.kinds import Declared, refuse_meant, refuse_moments, remedies
 from gibbs_dp.problems.source import Source
 from gibbs_dp.problems.survey import MAX_LEVELS, Column, Missing, Survey, few, survey
 
 LossName = Literal["logistic", "hinge", "softmax", "squared", "absolute", "huber", "poisson"]
-CLASS_LOSSES = ("logistic", "hinge", "softmax")
+CLASSES = ("two classes", "classes")
+RISK_UNITS = {"squared": "variances", "huber": "variances", "absolute": "standard deviations"}
 # Categories come back: each is in so many rows on average, where there are more than a few.
 ROWS_A_LEVEL, MOST_LIKELY = 3, 10
 
@@ -70,7 +74,7 @@ def standardize(values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shap
 def encode(
     source: Source,
     target: str,
-    loss: LossName,
+    loss: LossName | Loss,
     features: Sequence[str] | None = None,
     missing: Missing = "refuse",
     categorical: Sequence[str] = (),
@@ -94,7 +98,7 @@ def encode(
     target
         Name of the column to predict.
     loss
-        Loss that the target is for.
+        Loss that the target is for, or the name of one.
     features
         Columns to use; by default all but the target, the weights and the groups.
     missing
@@ -131,19 +135,20 @@ def encode(
             raise ValueError(f"numbers: {name!r} is not among the used columns {few(names)}.")
         if name in categorical:
             raise ValueError(f"numbers: {name!r} is also in categorical; leave one of them out.")
+    name_of_loss, labels = _labels(loss)
     is_label_alone = group not in {*used, target, weights}
     found = survey(
         source,
         names,
         missing,
         Declared(spelled, frozenset(categorical), frozenset(numbers)),
-        frozenset([target] if loss in CLASS_LOSSES else []),
+        frozenset([target] if labels in CLASSES else []),
         group if is_label_alone else None,
     )
     if found.num_rows == 0:
         why = "every row has a missing value" if found.num_dropped else "the table has no rows"
         raise ValueError(f"data: {why}; give at least two.")
-    notes = []
+    notes: list[str] = []
     left_out = [name for name in source.columns if name in source.index and name not in names]
     if left_out and features is None:
         notes.append(
@@ -158,7 +163,7 @@ def encode(
         )
     kept, note = _varying([found.columns[name] for name in used], categorical, spelled)
     notes += note
-    to_target, num_classes, how = _target(found.columns[target], loss, spelled)
+    to_target, num_classes, how = _target(found.columns[target], name_of_loss, labels, spelled)
     texts = [c.name for c in found.columns.values() if c.was_text and c.name not in numbers]
     if texts:
         notes.append(f"texts are numbers, and used as these: {few(texts)}.")
@@ -246,18 +251,28 @@ def _check_levels(column: Column, is_declared: bool, spelled: NumberFormat) -> N
         )
 
 
-def _target(column: Column, loss: LossName, spelled: NumberFormat) -> tuple[Any, int, str]:
+def _labels(loss: LossName | Loss) -> tuple[str, Labels]:
+    """Name a loss, and say what it is of."""
+    if isinstance(loss, Loss):
+        return type(loss).__name__.lower(), loss.labels
+    kind = losses.SoftmaxCrossEntropy if loss == "softmax" else getattr(losses, loss)
+    return loss, kind.labels
+
+
+def _target(
+    column: Column, loss: str, labels: Labels, spelled: NumberFormat
+) -> tuple[Any, int, str]:
     """Decide how to encode the target, into how many classes, and say so in a sentence."""
     name, levels = column.name, sorted(column.levels)
-    if loss in CLASS_LOSSES:
-        _check_classes(column, loss)
+    if labels in CLASSES:
+        _check_classes(column, loss, labels)
         classes = ", ".join(f"{shown(str(level), 60)} -> {i}" for i, level in enumerate(levels))
         places = pd.Index(levels)
 
         def to_class(values: pd.Series[Any]) -> Any:
             return places.get_indexer(values.astype(str) if column.is_text else values)
 
-        count = len(levels) if loss == "softmax" else 0
+        count = len(levels) if labels == "classes" else 0
         odd = "" if column.is_spelled else remedies(column.levels, spelled)
         return to_class, count, f"target {name!r}: {classes}{odd}."
     if column.is_text:
@@ -268,31 +283,33 @@ def _target(column: Column, loss: LossName, spelled: NumberFormat) -> tuple[Any,
         )
     if column.std == 0:
         raise ValueError(f"target: every row of {name!r} is {column.mean:g}; nothing to predict.")
-    if loss == "poisson":
+    if labels == "counts":
         if column.low < 0:
             raise ValueError(
-                f"target: column {name!r} goes down to {column.low:g}, but the poisson loss needs "
+                f"target: column {name!r} goes down to {column.low:g}, but the {loss} loss needs "
                 "counts."
             )
         return (lambda values: values), 0, f"target {name!r} is used as counts."
-    unit = "standard deviations" if loss == "absolute" else "variances"
+    unit = RISK_UNITS.get(loss)
+    risks = f": risks are in {unit} of it" if unit else ""
     return (
         (lambda values: (values - column.mean) / column.std),
         0,
         f"target {name!r} is standardized (mean {column.mean:.4g}, standard deviation "
-        f"{column.std:.4g}): risks are in {unit} of it.",
+        f"{column.std:.4g}){risks}.",
     )
 
 
-def _check_classes(column: Column, loss: LossName) -> None:
+def _check_classes(column: Column, loss: str, labels: Labels) -> None:
     name, count = column.name, len(column.levels)
-    wanted = "two classes" if loss != "softmax" else f"2 to {MAX_LEVELS} classes"
+    most = MAX_LEVELS if labels == "classes" else 2
+    wanted = "two classes" if most == 2 else f"2 to {most} classes"
     if count == 1:
         raise ValueError(
             f"target: every row of {name!r} is {shown(str(next(iter(column.levels))), 60)}; "
             f"the {loss} loss needs {wanted}."
         )
-    if count > (MAX_LEVELS if loss == "softmax" else 2):
+    if count > most:
         size = f"over {MAX_LEVELS}" if column.has_many_levels else str(count)
         raise ValueError(
             f"target: column {name!r} has {size} different values, but the {loss} loss "

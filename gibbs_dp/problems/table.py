@@ -125,7 +125,7 @@ MAX_N = 1000
 def table(
     data: str | os.PathLike[str] | pd.DataFrame | Frame,
     target: str,
-    loss: LossName = "logistic",
+    loss: LossName | Loss = "logistic",
     features: Sequence[str] | None = None,
     prior_scale: float | None = 1.0,
     split: bool = False,
@@ -166,7 +166,8 @@ def table(
     target
         The column to predict.
     loss
-        "logistic", "hinge", "softmax", "squared", "absolute", "huber" or "poisson".
+        "logistic", "hinge", "softmax", "squared", "absolute", "huber" or "poisson", or a
+        `gibbs_dp.losses.Loss`, whose ``labels`` say what the target becomes.
     features
         Columns to predict from; by default all but the target, the weights and the groups.
     prior_scale
@@ -232,8 +233,11 @@ def table(
     >>> problem.population.data[0].shape                         # intercept, age, city = b
     (4, 3)
     """
-    if loss not in get_args(LossName):
-        raise ValueError(f"loss: {loss!r} is not one of {', '.join(get_args(LossName))}.")
+    if not isinstance(loss, Loss) and loss not in get_args(LossName):
+        raise ValueError(
+            f"loss: {loss!r} is not one of {', '.join(get_args(LossName))}, and no object of "
+            "gibbs_dp.losses.Loss."
+        )
     if not isinstance(data, (str, os.PathLike)):
         data = as_frame(data)
         if data.shape[0] == 0:
@@ -261,11 +265,14 @@ def table(
         spelling.numbers,
     )
     width = encoded.design.shape[1]
-    if loss == "softmax":
-        function: Loss = losses.SoftmaxCrossEntropy(encoded.num_classes)
+    if encoded.num_classes:
+        softmax = losses.SoftmaxCrossEntropy(encoded.num_classes)
+        function = loss if isinstance(loss, Loss) else softmax
         prior = _matrix_prior(width, encoded.num_classes, prior_scale)
     else:
-        function, prior = getattr(losses, loss), normal_prior(width, prior_scale)
+        function = loss if isinstance(loss, Loss) else getattr(losses, loss)
+        prior = normal_prior(width, prior_scale)
+    name = type(loss).__name__ if isinstance(loss, Loss) else loss
     rows = len(encoded.y)
     used = {target, *(features or source.columns)}
     notes = [f"column {k!r} is days since {day}." for k, day in days.items() if k in used]
@@ -285,7 +292,7 @@ def table(
         n=min(max(1, rows // 2), MAX_N),
         gammas=(0.01, 0.1, 1.0),
         num_datasets=512,
-        description=f"{loss} regression of {target} on {width - 1} features.",
+        description=f"{name} regression of {target} on {width - 1} features.",
         notes=tuple(notes),
     )
 

@@ -10,7 +10,7 @@ from gibbs_dp.sampling.kernels import HMC, Kernel, Unadjusted
 from gibbs_dp.sampling.kernels.base import check_own
 from gibbs_dp.sampling.langevin_sampler import LangevinSampler
 from gibbs_dp.sampling.markov import MarkovSampler
-from gibbs_dp.sampling.sampler import Sampler
+from gibbs_dp.sampling.sampler import GammaSampler, PathSampler, Sampler
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,19 @@ def as_sampler(kernel: Any, also: str = "", argument: str = "sampler") -> Sample
             f"{argument}: a {type(kernel).__name__} sums over the posterior and makes no draws "
             f"here; gibbs_dp.audit takes one. Give a Markov kernel, {given}."
         )
+    name = type(kernel).__name__
     if not isinstance(kernel, Sampler):
-        name = type(kernel).__name__
         raise ValueError(
             f"{argument}: {name} is no Markov kernel that suits here; give one, {given}."
         )
+    if not isinstance(kernel, (GammaSampler, PathSampler)):
+        raise ValueError(
+            f"{argument}: {name} has no method draw; a subclass of gibbs_dp.Sampler gives it."
+        )
+    try:
+        hash(kernel)
+    except TypeError as error:
+        raise ValueError(
+            f"{argument}: {name} cannot be hashed ({error}); make it a frozen dataclass."
+        ) from error
     return kernel

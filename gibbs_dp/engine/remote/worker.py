@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 import threading
 from collections import OrderedDict
 from typing import Any, Literal
@@ -15,7 +14,14 @@ from gibbs_dp._jaxlib.devices import devices
 from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp._jaxlib.precision import Mode
 from gibbs_dp.engine.executor import in_room
-from gibbs_dp.engine.remote.parcel import applied, pack_error, unpack_job, unpack_settings, versions
+from gibbs_dp.engine.remote.parcel import (
+    applied,
+    dumps,
+    pack_error,
+    unpack_job,
+    unpack_settings,
+    versions,
+)
 from gibbs_dp.engine.runner import Runner
 
 Answer = Literal["done", "failed", "wanted", "unreadable", "versions"]
@@ -63,7 +69,7 @@ def run_block(
     try:
         with applied(mode):
             found = in_room(lambda: _arrays(runner, unpack_job(job, mode)))
-        return "done", pickle.dumps(found, protocol=pickle.HIGHEST_PROTOCOL)
+        return "done", dumps(found)
     except Exception as error:
         return "failed", pack_error(error)
 

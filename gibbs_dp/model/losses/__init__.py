@@ -1,5 +1,6 @@
 """Losses: callables ``loss(theta, z)`` that know their constants on a declared domain."""
 
+from gibbs_dp.model.domain import LossConstants as LossConstants
 from gibbs_dp.model.losses.base import Declared as Declared
 from gibbs_dp.model.losses.base import LinearLoss as LinearLoss
 from gibbs_dp.model.losses.base import Loss as Loss

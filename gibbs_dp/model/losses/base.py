@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Shaped
 from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.model.domain import Domain, LossConstants
 
+Labels = Literal["numbers", "counts", "two classes", "classes"]
 Labelled = tuple[Float[Array, "*n d"], Shaped[Array, "*n"]]
 
 
@@ -22,13 +23,21 @@ class Loss(abc.ABC):
     """A per-example loss with constants on a :class:`gibbs_dp.Domain`.
 
     Any callable ``loss(theta, z) -> scalar`` works in a posterior; deriving from this class adds
-    a batched evaluation and the constants that privacy guarantees need.
+    the constants that privacy guarantees need, and a batched evaluation that may be faster. A loss
+    of one's own is a frozen dataclass of its settings that gives ``__call__``.
 
-    ``is_quadratic`` declares the loss a quadratic function of theta: a dataset's total loss is
-    then known from its gradient and Hessian at one point.
+    Attributes
+    ----------
+    is_quadratic
+        Declares the loss a quadratic function of theta: a dataset's total loss is then known from
+        its gradient and Hessian at one point.
+    labels
+        What it is of, for tables: "numbers" (targets are standardized), "counts", "two classes"
+        (0 and 1) or "classes" (0, 1, ...).
     """
 
     is_quadratic: ClassVar[bool] = False
+    labels: ClassVar[Labels] = "numbers"
     # Whether clipped per-example gradients are those of a convex function as smooth as the loss, so
     # that a guarantee for strongly convex potentials survives clipping.
     is_convex_when_clipped: ClassVar[bool] = False
@@ -37,13 +46,17 @@ class Loss(abc.ABC):
     def __call__(self, theta: Any, z: Any) -> Float[Array, ""]:
         """Loss of one example."""
 
-    @abc.abstractmethod
     def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
         """Losses of ``n`` examples at one theta."""
+        return over_examples(self, theta, data)
 
-    @abc.abstractmethod
     def constants(self, domain: Domain) -> LossConstants:
-        """Range, oscillation, Lipschitz and smoothness constants on the domain."""
+        """Range, oscillation, Lipschitz and smoothness constants on the domain.
+
+        Without a method of its own, none are known, and a guarantee that needs one says so.
+        """
+        del domain
+        return LossConstants.of((-np.inf, np.inf), np.inf, np.inf, np.inf, -np.inf)
 
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project examples onto the domain where the constants hold; see `Domain.clip`."""
@@ -165,7 +178,7 @@ class Declared(Loss):
     def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
         """Losses of ``n`` examples: one by one, unless the function has a ``batch`` of its own."""
         batch = getattr(self.function, "batch", None)
-        return over_examples(self, theta, data) if batch is None else batch(theta, data)
+        return super().batch(theta, data) if batch is None else batch(theta, data)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Return the declared constants, whatever the domain."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,15 @@ from scipy.special import expit
 from gibbs_dp._jaxlib.precision import log1p_of_share
 from gibbs_dp.model.charts import distinct_values
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import Labelled, LinearLoss, Loss, check_labelled
+from gibbs_dp.model.losses.base import Labelled, Labels, LinearLoss, Loss, check_labelled
 from gibbs_dp.model.losses.exchange import largest_gap
 
 
 @dataclass(frozen=True)
 class TwoClassLoss(LinearLoss):
     """A linear loss of labels 0 and 1."""
+
+    labels: ClassVar[Labels] = "two classes"
 
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project onto the domain, and labels onto [0, 1], where the constants hold."""
@@ -185,6 +187,7 @@ class SoftmaxCrossEntropy(Loss):
     """
 
     num_classes: int = 2
+    labels: ClassVar[Labels] = "classes"
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:

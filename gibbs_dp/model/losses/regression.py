@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import LinearLoss
+from gibbs_dp.model.losses.base import Labels, LinearLoss
 from gibbs_dp.model.losses.exchange import (
     largest_gap,
     largest_gap_of_squares,
@@ -251,6 +251,8 @@ class Poisson(LinearLoss):
     >>> float(Poisson()(jnp.array([0.0]), (jnp.array([1.0]), jnp.array(3.0))))
     1.0
     """
+
+    labels: ClassVar[Labels] = "counts"
 
     def pointwise(
         self, prediction: Float[Array, "*n"], y: Shaped[Array, "*n"]
