@@ -60,5 +60,6 @@ from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
 from .sampling.markov import Chains as Chains
 from .sampling.sample import sample as sample
+from .sampling.sampler import Sampler as Sampler
 from .sampling.smc.sampler import SMC as SMC
 from .sampling.target import ImproperPosteriorError as ImproperPosteriorError

@@ -162,9 +162,11 @@ def _of_class(module: str, node: ast.ClassDef) -> dict[str, Option]:
     fields: dict[str, tuple[ast.expr | None, ast.expr | None]] = {}
     found: dict[str, Option] = {}
     for base in node.bases:
-        if isinstance(base, ast.Name):
-            home, parent = find(module, base.id)
-            found |= _of_class(home, parent) if isinstance(parent, ast.ClassDef) else {}
+        home, name = module, getattr(base, "id", "")
+        if isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):  # gdp.HMC
+            home, name = find(module, base.value.id)[0], base.attr
+        home, parent = find(home, name)
+        found |= _of_class(home, parent) if isinstance(parent, ast.ClassDef) else {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             default = field.value

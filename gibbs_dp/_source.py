@@ -1,18 +1,47 @@
-"""Definitions of this package, found in its source files without importing them."""
+"""Definitions of this package and of users' files, found in their sources without importing."""
 
 from __future__ import annotations
 
 import ast
+import hashlib
+import inspect
+import sys
+import textwrap
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent
+# Users' files whose definitions are read too, by the names of their modules.
+_own: dict[str, Path] = {}
+
+
+def add_own(module: str, path: Path) -> None:
+    """Let definitions be found in a user's file too."""
+    _own[module] = path
+
+
+def own_code(kind: type) -> str:
+    """Digest of a class's code without comments, of its bases too; "" where all are of libraries.
+
+    Functions that its methods call are not seen, nor code that is in no file.
+    """
+    texts = []
+    for base in kind.__mro__:
+        home = base.__module__.partition(".")[0]
+        if home == ROOT.name or home in sys.stdlib_module_names:
+            continue
+        try:
+            source = textwrap.dedent(inspect.getsource(base))
+            texts.append(ast.unparse(ast.parse(source)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16] if texts else ""
 
 
 def find(module: str, name: str) -> tuple[str, ast.AST | None]:
     """Follow imports to where a name is defined: that module, and a definition or value."""
-    while module.partition(".")[0] == ROOT.name:
+    while module in _own or module.partition(".")[0] == ROOT.name:
         found = _names(module).get(name)
         if not isinstance(found, tuple):
             return module, found
@@ -32,8 +61,8 @@ def exports(package: str) -> dict[str, str]:
 def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
     """Top-level names of a module: what they are bound to, or where they are imported from."""
     path = ROOT.joinpath(*module.split(".")[1:])
-    files = [path.with_suffix(".py")]
-    if path.is_dir():  # the names of lazy packages are in their stubs
+    files = [_own.get(module) or path.with_suffix(".py")]
+    if path.is_dir() and module not in _own:  # the names of lazy packages are in their stubs
         files = [path / "__init__.py", path / "__init__.pyi"]
     found: dict[str, ast.AST | tuple[str, str]] = {}
     body = [
@@ -54,6 +83,9 @@ def _names(module: str) -> dict[str, ast.AST | tuple[str, str]]:
                 found |= {t.id: value for t, value in pairs if isinstance(t, ast.Name)}
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 found[name] = value
+            case ast.Import(names=names):
+                found |= {a.asname: (a.name, "") for a in names if a.asname}
+                found |= {a.name: (a.name, "") for a in names if not a.asname and "." not in a.name}
             case ast.ImportFrom(module=home, names=names, level=level):
                 home = home or ""
                 if level == 1:  # in stubs, from the package itself

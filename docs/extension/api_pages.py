@@ -64,6 +64,7 @@ DOOR = {
         "SGLD",
         "Grid",
         "Kernel",
+        "Sampler",
         "Chains",
     ),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),

@@ -22,6 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FENCE = re.compile(
     r"^(?:<!-- test: (?P<change>.*?) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S
 )
+# A file of the reader's own, as its first line says: written, not run.
+FILE = re.compile(r"# (\w+\.py)\n")
 SHOWN = {"text", "none"}  # output of the block above; nothing to run
 STAGE = re.compile(r"(tuning|sampling) \d+ \w+|mutual information")
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
@@ -67,7 +69,9 @@ def run_page(page: Path) -> dict[str, object]:
     # A page may be all text and tables.
     for block, after in zip_longest(found, found[1:]):
         where = f"{page.name}:{block.line}"
-        if block.kind == "python":
+        if block.kind == "python" and (file := FILE.match(block.text)):
+            Path(file[1]).write_text(block.changed())
+        elif block.kind == "python":
             printed = run_python(block, namespace, where)
             if after is not None and after.kind == "text":
                 compare(after.text, printed, where)

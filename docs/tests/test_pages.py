@@ -14,6 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     # The same draws in every run.
     monkeypatch.setattr(exact_draws, "secret_key", lambda: jax.random.key(0))
     names = run_page(page)

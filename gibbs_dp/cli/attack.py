@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import CHAINS, CHECK_OUTPUT, OUTPUT
+from gibbs_dp.cli.options import CHAINS, CHECK_OUTPUT, OUTPUT, SAMPLE
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
@@ -48,7 +48,7 @@ GUARANTEE = Option(
 GROUPS = {
     "what to attack": (*COUNTS, WORST_PAIR),
     "what is declared, for the worst case": (*BOUNDS, GUARANTEE),
-    "how to sample": SAMPLER,
+    SAMPLE: SAMPLER,
     "output": (*OUTPUT, HTML),
 }
 RATES = (0.001, 0.01, 0.1)
@@ -111,7 +111,7 @@ def _defaults(problem: Problem, guarantee: Guarantee | None) -> dict[str, Any]:
 def _is_of_guarantee_alone(arguments: Sequence[str]) -> bool:
     """Whether a guarantee is named and nothing to attack."""
     flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
-    if GUARANTEE.flag not in flags or not flags.isdisjoint({"--problem", "--data"}):
+    if GUARANTEE.flag not in flags or not flags.isdisjoint({"--problem", "--data", "--with"}):
         return False
     known = [option for options in GROUPS.values() for option in options]
     return split_name(arguments, [*known, *problem_options()])[0] is None

@@ -12,7 +12,7 @@ from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.cli import idata, output
 from gibbs_dp.cli.cluster import DASK, executor_of
 from gibbs_dp.cli.errors import Stopped, UsageError
-from gibbs_dp.cli.options import CHAINS, OUTPUT
+from gibbs_dp.cli.options import CHAINS, LEARN, OUTPUT, SAMPLE
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.place import STORE, damage_told, make_store, remember
@@ -72,9 +72,9 @@ ON_REQUEST = (
 )
 GROUPS = {
     "what to sample": (*COUNTS[:2], *DATASETS, *RUNS, *COUNTS[2:]),
-    "what to learn": (*ON_AVERAGE_KL, *INFORMATION, *ON_REQUEST, NUM_RELEASES),
+    LEARN: (*ON_AVERAGE_KL, *INFORMATION, *ON_REQUEST, NUM_RELEASES),
     "what is declared, for the worst case": (ADJACENCY, *BOUNDS),
-    "how to sample": SAMPLER,
+    SAMPLE: SAMPLER,
     "where to keep it": STORE,
     "where to run it": (DASK,),
     "one posterior, from a file": (idata.DOOR,),
@@ -199,6 +199,7 @@ def _learn(parsed: argparse.Namespace) -> list[Quantity]:
         WorstCase(**given(parsed, (ADJACENCY,))),
         Attacker(**given(parsed, (NUM_RELEASES,))),
         *([Exposure()] if parsed.exposure else []),
+        *parsed.own.learnt(given(parsed, parsed.own.quantity_options())),
     ]
 
 

@@ -46,6 +46,8 @@ def executor_of(parsed: argparse.Namespace) -> Iterator[Executor | None]:
     from gibbs_dp._extras import require
 
     distributed = require("distributed")
+    for module in parsed.own.modules:  # workers do not have the files
+        require("cloudpickle").register_pickle_by_value(module)
     with ExitStack() as stack:
         if address.partition(":")[0] == LOCAL:
             client = stack.enter_context(_started(distributed, address))

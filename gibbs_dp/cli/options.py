@@ -24,6 +24,9 @@ PROBLEM = Option(
     "problem", "str", "your own problem, importable from here", metavar="MODULE:OBJECT"
 )
 
+# Titles of groups that what is of one's own joins.
+LEARN, SAMPLE = "what to learn", "how to sample"
+
 (ADJACENCY,) = options_of("gibbs_dp:calibrate", adjacency="which datasets are neighbours")
 CHAINS = {
     "num_chains": "chains per dataset",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,10 @@ from gibbs_dp.cli import output
 from gibbs_dp.cli.cluster import DASK
 from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT, PROBLEM
+from gibbs_dp.cli.own import WITH
 from gibbs_dp.cli.pages import HTML
 from gibbs_dp.cli.parser import LIMIT, given
-from gibbs_dp.problems.registry import PROBLEMS
+from gibbs_dp.problems.registry import Entry
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Store
@@ -34,7 +35,7 @@ STORE = (
 )
 REQUEST = "request.json"
 # Options about output and about who does the work are no part of what was asked for.
-_NOT_ASKED = {o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT, HTML)}
+_NOT_ASKED = {"own", *(o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT, HTML))}
 
 
 def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Store | None:
@@ -85,6 +86,8 @@ def remember(
     options = {k: v for k, v in vars(parsed).items() if k not in _NOT_ASKED}
     if options.get("data") is not None:
         options["data"] = str(Path(options["data"]).resolve())
+    if options.get(WITH.keyword) is not None:
+        options[WITH.keyword] = [str(Path(file).resolve()) for file in options[WITH.keyword]]
     asked = {"problem": name, "options": options, "num_processes": store.num_processes}
     path, text = Path(store.path) / REQUEST, json.dumps(asked, indent=1) + "\n"
     try:
@@ -101,7 +104,9 @@ def remember(
         ) from error
 
 
-def recalled(path: str, own: Iterable[Option]) -> tuple[str, dict[str, Any], int]:
+def recalled(
+    path: str, own: Iterable[Option], problems: Mapping[str, Entry], files: Sequence[str] = ()
+) -> tuple[str, dict[str, Any], int]:
     """Read a store's last request, as a command line would have it.
 
     Parameters
@@ -111,6 +116,11 @@ def recalled(path: str, own: Iterable[Option]) -> tuple[str, dict[str, Any], int
     own
         Options of the command that made it. The file may say no more than they do: nothing of
         where the work is done, or where results go.
+    problems
+        Those that it may name.
+    files
+        Files of the user's that are run here. Reading a store runs nothing: whoever merges names
+        those of the audit again.
 
     Returns
     -------
@@ -123,16 +133,25 @@ def recalled(path: str, own: Iterable[Option]) -> tuple[str, dict[str, Any], int
         If there is none that can be read.
     """
     from gibbs_dp.io import parse_json, reason
+    from gibbs_dp.io.atomic import shown
 
     try:
         asked = parse_json((Path(path) / REQUEST).read_text(), dict)
         name, options, count = asked["problem"], asked["options"], asked["num_processes"]
-        if name != PROBLEM.flag and name not in PROBLEMS:
-            raise ValueError("it names no problem")
         if not isinstance(options, dict) or type(count) is not int:
             raise TypeError("it is no request")
-        of_problem = (PROBLEM,) if name == PROBLEM.flag else PROBLEMS[name].options
-        known = {o.keyword: o for o in (*own, *of_problem) if o.keyword not in _NOT_ASKED}
+        if (options.get(WITH.keyword) or []) != [str(Path(file).resolve()) for file in files]:
+            raise UsageError(
+                f"{WITH.flag}: the store is of an audit with {shown(str(options[WITH.keyword]))}; "
+                "name the same files here, as they are run."
+                if options.get(WITH.keyword)
+                else f"{WITH.flag}: the store is of an audit without files of one's own; leave it "
+                "out."
+            )
+        if name != PROBLEM.flag and name not in problems:
+            raise ValueError("it names no problem")
+        of_problem = (PROBLEM,) if name == PROBLEM.flag else problems[name].options
+        known = {o.keyword: o for o in (*own, WITH, *of_problem) if o.keyword not in _NOT_ASKED}
         for key, value in options.items():
             if key not in known or not (value is None or _fits(value, known[key])):
                 raise ValueError(f"{key!r} is no option that was asked for")
@@ -143,6 +162,8 @@ def recalled(path: str, own: Iterable[Option]) -> tuple[str, dict[str, Any], int
             f"merge: {path!r} is no store of 'gibbs-dp audit --store'; to merge a store made in "
             "Python, call gibbs_dp.audit again as before."
         ) from None
+    except UsageError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"merge: {path!r} has a damaged {REQUEST} ({reason(error)}); run the audit command "

@@ -15,16 +15,19 @@ from gibbs_dp.cli.mistakes import (
     missing_file,
     nearest,
 )
-from gibbs_dp.cli.options import PROBLEM
+from gibbs_dp.cli.options import FLOAT64, PROBLEM
+from gibbs_dp.cli.own import LOSS, WITH, OwnProblem, files_of, load_own
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.place import REQUEST
+from gibbs_dp.cli.sampler import SAMPLERS, sampler_options
 from gibbs_dp.io.atomic import shown
-from gibbs_dp.problems.registry import PROBLEMS
+from gibbs_dp.problems.registry import PROBLEMS, Entry
 
 if TYPE_CHECKING:
     from gibbs_dp.problems.base import Problem
 
 
+YOUR_OWN = "your own problem and extensions"
 A_TABLE = "your own table ('--data FILE --help' shows its other options)"
 # Endings of files of draws and of results.
 RESULTS = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5", ".zarr")
@@ -35,10 +38,10 @@ EXAMPLE = """example:
 """
 
 
-def problem_options() -> tuple[Option, ...]:
-    """Return every option that some built-in problem has, and ``--problem``."""
-    found = {o.keyword: o for entry in PROBLEMS.values() for o in entry.options}
-    return (PROBLEM, *found.values())
+def problem_options(problems: Mapping[str, Entry] = PROBLEMS) -> tuple[Option, ...]:
+    """Return every option that some problem has, ``--problem`` and ``--with``."""
+    found = {o.keyword: o for entry in problems.values() for o in entry.options}
+    return (PROBLEM, WITH, *found.values())
 
 
 def parse_with_problem(
@@ -60,52 +63,63 @@ def parse_with_problem(
     Returns
     -------
     tuple
-        The parsed options, and the problem's name (``--problem`` for a user's own).
+        The parsed options, with what joined by ``--with`` as ``own``, and the problem's name
+        (``--problem`` for a user's own).
 
     Raises
     ------
     UsageError
         If an option does not belong to the problem, or no problem is named.
     """
+    joined = load_own(files_of(arguments), is_double=FLOAT64.flag in arguments)
+    joined.check_use(command, groups)
+    problems = joined.all_problems
+    groups = joined.groups(groups, sampler_options(SAMPLERS | joined.sampler_places))
     own = [option for options in groups.values() for option in options]
-    name, rest = split_name(arguments, [*own, *problem_options()])
+    name, rest = split_name(arguments, [*own, *problem_options(problems)])
     flags = {word.partition("=")[0] for word in rest}
     if name is None and PROBLEM.flag in flags:
         name = PROBLEM.flag
     elif name is None and "--data" in flags:
         name = "table"
-    elif name is not None and name not in PROBLEMS and looks_like_a_path(name):
+    elif name is not None and name not in problems and looks_like_a_path(name):
         _refuse_file(name, command, flags)
         name, rest = "table", [*rest, "--data", name]
         flags.add("--data")
     elif name is not None and PROBLEM.flag in flags:
         raise UsageError(f"{PROBLEM.flag}: give a built-in problem ({name}) or your own, not both.")
-    if name is not None and name != PROBLEM.flag and name not in PROBLEMS:
-        raise UsageError(f"there is no problem {shown(name, 60)!r}; {_meant(name, command)}")
-    has: tuple[Option, ...] = PROBLEMS[name].options if name in PROBLEMS else ()
+    if name is not None and name != PROBLEM.flag and name not in problems:
+        raise UsageError(
+            f"there is no problem {shown(name, 60)!r}; {_meant(name, command, problems)}"
+        )
+    has: tuple[Option, ...] = problems[name].options if name in problems else ()
     if name is not None:
-        _refuse_foreign(flags, name, has, {option.flag for option in own})
+        _refuse_foreign(flags, name, has, {option.flag for option in own}, problems)
     of_problem: dict[str, Sequence[Option]] = {f"options of {name}": has} if has else {}
     if name is None:
-        of_problem = {A_TABLE: PROBLEMS["table"].options[:2], "your own problem": [PROBLEM]}
+        of_problem = {A_TABLE: problems["table"].options[:2], YOUR_OWN: [PROBLEM, WITH]}
     elif name == PROBLEM.flag:
-        of_problem = {"your own problem": [PROBLEM]}
-    listing = "\n".join(f"  {key:<22}{entry.summary}" for key, entry in PROBLEMS.items())
+        of_problem = {YOUR_OWN: [PROBLEM, WITH]}
+    else:
+        of_problem[YOUR_OWN] = [WITH]
+    listing = "\n".join(f"  {key:<22}{entry.summary}" for key, entry in problems.items())
     parsed = parse(
         command,
         summary,
         rest,
         {**of_problem, **groups},
         usage=f"gibbs-dp {command} {name or 'PROBLEM'} [options]",
-        epilog=EXAMPLE.format(command=command)
+        epilog=joined.listing()
+        + EXAMPLE.format(command=command)
         + f"problems ('gibbs-dp {command} PROBLEM --help' shows their options):\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if name is None:
         raise UsageError(
-            f"no problem is named; choose one of {', '.join(PROBLEMS)}, or give --data FILE or "
+            f"no problem is named; choose one of {', '.join(problems)}, or give --data FILE or "
             f"{PROBLEM.flag} module:object."
         )
+    parsed.own = joined
     return parsed, name
 
 
@@ -114,8 +128,7 @@ def _refuse_file(name: str, command: str, flags: set[str]) -> None:
     path = Path(name)
     if path.suffix == ".py":
         raise UsageError(
-            f"{name!r} is a file of Python; give {PROBLEM.flag} {path.stem}:NAME for what it "
-            "defines, from its folder."
+            f"{name!r} is a file of Python; give {WITH.flag} {name}, and the name of a problem."
         )
     if path.suffix.lower() in RESULTS:
         raise UsageError(
@@ -131,34 +144,44 @@ def _refuse_file(name: str, command: str, flags: set[str]) -> None:
         raise UsageError(f"--data: it is given twice, as {name!r} too; give one file.")
 
 
-def _meant(name: str, command: str) -> str:
+def _meant(name: str, command: str, problems: Mapping[str, Entry]) -> str:
     if name.lower() == "help":
         return f"'gibbs-dp {command} --help' says what there is."
     if is_meant_as_number(name):
         return "give a number after its option, as --n 100."
-    near = nearest(name, PROBLEMS)
+    near = nearest(name, problems)
     first = "" if near is None else f"did you mean {near}? There are "
     first = first or "choose one of "
-    return f"{first}{', '.join(PROBLEMS)}; or give {PROBLEM.flag} module:object."
+    return f"{first}{', '.join(problems)}; or give {PROBLEM.flag} module:object."
 
 
 def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     """Build the problem that a parsed command line names."""
-    from gibbs_dp.problems import build_problem, load_problem
+    from gibbs_dp.problems.build import build_entry, load_problem
 
     if name == PROBLEM.flag:
         return load_problem(parsed.problem)
+    entry = parsed.own.all_problems[name]
+    if isinstance(entry, OwnProblem) and entry.made is not None:
+        return entry.made
     data = getattr(parsed, "data", None)
     if data is not None and not Path(data).exists():
         raise UsageError(missing_file("--data", data))
-    return build_problem(name, **given(parsed, PROBLEMS[name].options))
+    options = given(parsed, entry.options)
+    if name == "table" and options.get(LOSS) in parsed.own.losses:
+        options[LOSS] = parsed.own.losses[options[LOSS]]
+    return build_entry(entry, name, options)
 
 
 def _refuse_foreign(
-    flags: set[str], name: str, has: tuple[Option, ...], own_flags: set[str]
+    flags: set[str],
+    name: str,
+    has: tuple[Option, ...],
+    own_flags: set[str],
+    problems: Mapping[str, Entry],
 ) -> None:
-    allowed = {option.flag for option in has} | own_flags | {PROBLEM.flag}
-    for option in problem_options():
+    allowed = {option.flag for option in has} | own_flags | {PROBLEM.flag, WITH.flag}
+    for option in problem_options(problems):
         if option.flag in flags and option.flag not in allowed:
             listed = ", ".join(o.flag for o in has) or "none of its own"
             shown = "a problem of your own" if name == PROBLEM.flag else name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.options import CHAINS, OUTPUT
+from gibbs_dp.cli.options import CHAINS, OUTPUT, SAMPLE
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
@@ -26,7 +26,7 @@ NUM_EXAMPLES = Option(
 )
 GROUPS = {
     "what to sample": (NUM_EXAMPLES, *SETTINGS),
-    "how to sample": SAMPLER,
+    SAMPLE: SAMPLER,
     "output": (*OUTPUT, HTML),
 }
 

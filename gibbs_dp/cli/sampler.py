@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -51,29 +52,36 @@ def _fields(where: str) -> dict[str, Option]:
     return {name: option for name, option in parameters(where).items() if name != "kernel"}
 
 
-def sampler_options() -> tuple[Option, ...]:
-    """Make one option of each field that any kernel has, after ``--sampler``."""
-    fields = {name: _fields(where) for name, where in SAMPLERS.items()}
+def sampler_options(samplers: Mapping[str, str] = SAMPLERS) -> tuple[Option, ...]:
+    """Make one option of each field that any kernel has, after ``--sampler``, and the precision."""
+    fields = {name: _fields(where) for name, where in samplers.items()}
     keywords = dict.fromkeys(keyword for of_one in fields.values() for keyword in of_one)
-    names = tuple(SAMPLERS)
+    names = tuple(samplers)
     return (
         Option("sampler", "str", "what draws", None, names, shown=SHOWN),
         *(
             _merged({name: of_one[keyword] for name, of_one in fields.items() if keyword in of_one})
             for keyword in keywords
         ),
+        FLOAT64,
     )
 
 
 def _merged(of: dict[str, Option]) -> Option:
     """Make one option of a field that several kernels have."""
     first = next(iter(of.values()))
+    for name, option in of.items():
+        if (option.kind, option.is_list) != (first.kind, first.is_list):
+            raise UsageError(
+                f"{option.flag}: {name} and {next(iter(of))} have settings of this name and of "
+                "different kinds; rename that of your own."
+            )
     text = HELP.get(first.keyword) or next((o.help for o in of.values() if o.help), "")
     choices = dict.fromkeys(word for option in of.values() for word in option.choices)
     shown = dict.fromkeys(option.shown for option in of.values() if option.shown)
     return replace(
         first,
-        help=text if len(of) == len(SAMPLERS) else f"{', '.join(of)}: {text}",
+        help=text if len(of) == len(SAMPLERS) else f"{', '.join(of)}: {text}".rstrip(": "),
         choices=tuple(choices) if all(option.choices for option in of.values()) else (),
         shown=", ".join(f"{name} {o.shown}" for name, o in of.items() if o.shown)
         if len(shown) > 1
@@ -81,8 +89,7 @@ def _merged(of: dict[str, Option]) -> Option:
     )
 
 
-SETTINGS = sampler_options()[1:]
-SAMPLER = (*sampler_options(), FLOAT64)
+SAMPLER = sampler_options()
 
 
 def make_sampler(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None:
@@ -93,14 +100,16 @@ def make_sampler(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None
     ValueError
         If a setting is out of range or does not belong to the sampler.
     """
-    settings, chosen = given(parsed, SETTINGS), parsed.sampler or DEFAULT
-    for option in SETTINGS:
-        has = [name for name, where in SAMPLERS.items() if option.keyword in _fields(where)]
+    samplers = SAMPLERS | parsed.own.sampler_places
+    options = sampler_options(samplers)[1:-1]
+    settings, chosen = given(parsed, options), parsed.sampler or DEFAULT
+    for option in options:
+        has = [name for name, where in samplers.items() if option.keyword in _fields(where)]
         if option.keyword in settings and chosen not in has:
             raise UsageError(
                 f"{option.flag}: {chosen} has no such setting; use --sampler {' or '.join(has)}."
             )
     if parsed.sampler is None and not settings:
         return None
-    module, _, name = SAMPLERS[chosen].partition(":")
+    module, _, name = samplers[chosen].partition(":")
     return getattr(importlib.import_module(module), name)(**settings)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp._cautions import Warned
+from gibbs_dp._source import own_code
 from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.view import Explored, Health, PairView, Result, Summary, View, is_believed
 
@@ -402,6 +403,13 @@ class Settings(Asked):
 
 
 def identities(quantities: Sequence[Quantity]) -> dict[str, Any]:
-    """Return what blocks of these quantities depend on, by name, where that is anything."""
-    found = {q.name: q.identity() for q in quantities}
+    """Return what blocks of these quantities depend on, by name, where that is anything.
+
+    Of a user's own, its settings and code too.
+    """
+    found = {}
+    for quantity in quantities:
+        value, code = quantity.identity(), own_code(type(quantity))
+        is_own = not type(quantity).__module__.startswith("gibbs_dp.")
+        found[quantity.name] = [repr(quantity), code, value] if is_own else value
     return {name: value for name, value in found.items() if value is not None}

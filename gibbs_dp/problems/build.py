@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.registry import PROBLEMS
+from gibbs_dp.problems.registry import PROBLEMS, Entry
 
 
 def build_problem(name: str, **options: Any) -> Problem:
@@ -38,7 +39,11 @@ def build_problem(name: str, **options: Any) -> Problem:
     """
     if name not in PROBLEMS:
         raise ValueError(f"problem: there is no {name!r}; choose one of {', '.join(PROBLEMS)}.")
-    entry = PROBLEMS[name]
+    return build_entry(PROBLEMS[name], name, options)
+
+
+def build_entry(entry: Entry, name: str, options: Mapping[str, Any]) -> Problem:
+    """Build what an entry describes; errors as of `build_problem`."""
     known = {option.keyword for option in entry.options}
     for keyword in options:
         if keyword not in known:
@@ -50,8 +55,8 @@ def build_problem(name: str, **options: Any) -> Problem:
                 f"{option.keyword}: {name} needs it ({option.help}); give {option.keyword}= "
                 f"({option.flag})."
             )
-    module = importlib.import_module(f"gibbs_dp.problems.{entry.module}")
-    return getattr(module, entry.module)(**options)
+    module, _, function = entry.where.partition(":")
+    return getattr(importlib.import_module(module), function)(**options)
 
 
 def load_problem(spec: str) -> Problem:

@@ -29,10 +29,15 @@ class Entry:
     help: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
 
     @property
+    def where(self) -> str:
+        """Module and name of the function."""
+        return f"gibbs_dp.problems.{self.module}:{self.module}"
+
+    @property
     def options(self) -> tuple[Option, ...]:
         """The function's parameters."""
-        where = f"gibbs_dp.problems.{self.module}:{self.module}"
-        return options_of(where, **{k: self.help.get(k, _HELP.get(k)) for k in parameters(where)})
+        help = {name: self.help.get(name, _HELP.get(name)) for name in parameters(self.where)}
+        return options_of(self.where, **help)
 
 
 PROBLEMS: dict[str, Entry] = {

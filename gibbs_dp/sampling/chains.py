@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, Traits
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
 from gibbs_dp.sampling.laplace import Location, locate
 from gibbs_dp.sampling.rejection import spread_radii
-from gibbs_dp.sampling.sampler import ChainDraws
+from gibbs_dp.sampling.sampler import ChainDraws, Sampler, described
 from gibbs_dp.sampling.target import Target, Whitening
 
 
@@ -73,7 +72,7 @@ K = TypeVar("K", Kernel, Unadjusted)
 
 
 @dataclass(frozen=True, repr=False)
-class ChainSampler(Generic[K]):
+class ChainSampler(Sampler, Generic[K]):
     """Chains of a kernel; a :class:`~gibbs_dp.sampling.sampler.Sampler` once :meth:`move` is given.
 
     Parameters
@@ -94,40 +93,17 @@ class ChainSampler(Generic[K]):
 
     @property
     def identity(self) -> str:
-        """The kernel and its settings."""
-        return repr(self.kernel)
+        """The kernel and its settings, and the code of one's own."""
+        return described(self.kernel)
 
     @property
     def least_accept(self) -> float:
         """A half; less where the kernel itself aims for so little."""
         return min(LEAST_ACCEPT, getattr(self.kernel, "target_accept", 1.0) * SHARE_OF_TARGET)
 
-    def check(self, posterior: GibbsPosterior) -> None:
-        """Accept every posterior."""
-
-    def shape(
-        self, posterior: GibbsPosterior, num_chains: int, num_samples: int
-    ) -> tuple[int, int]:
-        """As many chains and draws as were asked for."""
-        del posterior
-        return num_chains, num_samples
-
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Tuning that the kernel begins with."""
         return self.kernel.default_tuning(dim)
-
-    def eased(
-        self, accept_rate: float, tuning: tuple[float, int]
-    ) -> tuple[tuple[float, int], int] | None:
-        """Return None: no less than usual will do."""
-        del accept_rate, tuning
-        return None
-
-    def points(self, posterior: GibbsPosterior) -> None:
-        """Return None: draws are all there is."""
-
-    def finite_class(self, posterior: GibbsPosterior) -> None:
-        """Return None: the parameters are a continuum."""
 
     def draw(
         self,

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Schedule, Traits
-from gibbs_dp.sampling.sampler import ChainDraws
+from gibbs_dp.sampling.sampler import ChainDraws, Sampler
 from gibbs_dp.sampling.target import Target, Terms
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Grid(Sampler):
     """Weights ``exp(-gamma L) prior`` on given points instead of a Markov chain.
 
     On a finite class of candidates (private median, private selection: the exponential mechanism)
@@ -74,11 +74,6 @@ class Grid:
     def traits(self) -> Traits:
         """Exact; for a lattice, as far as that stands for the continuum."""
         return Traits(is_exact=True, is_discretized=self.is_lattice)
-
-    @property
-    def least_accept(self) -> float:
-        """Nothing is refused."""
-        return 0.0
 
     @property
     def identity(self) -> str:
@@ -158,14 +153,6 @@ class Grid:
         """One chain whose draws are the points."""
         del num_chains, num_samples
         return 1, len(self.points_of_shape(posterior.prior.supports[0].shape))
-
-    def default_tuning(self, dim: int) -> tuple[float, int]:
-        """Nothing to tune."""
-        del dim
-        return 1.0, 1
-
-    def eased(self, accept_rate: float, tuning: tuple[float, int]) -> None:
-        """Return None: nothing is accepted or rejected."""
 
     def finite_class(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
         """Return the candidates; None for a lattice."""

@@ -18,7 +18,7 @@ from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
 from gibbs_dp.sampling.langevin import LangevinSampler
 from gibbs_dp.sampling.laplace import Location
-from gibbs_dp.sampling.sampler import Sampler
+from gibbs_dp.sampling.sampler import GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.target import Target
 
 # The sampler of every Markov kernel that has an acceptance step.
@@ -173,9 +173,19 @@ def as_sampler(kernel: Any, also: str = "", argument: str = "sampler") -> Sample
             f"{argument}: a {type(kernel).__name__} sums over the posterior and makes no draws "
             f"here; gibbs_dp.audit takes one. Give a Markov kernel, {given}."
         )
+    name = type(kernel).__name__
     if not isinstance(kernel, Sampler):
-        name = type(kernel).__name__
         raise ValueError(
             f"{argument}: {name} is no Markov kernel that suits here; give one, {given}."
         )
+    if not isinstance(kernel, (GammaSampler, PathSampler)):
+        raise ValueError(
+            f"{argument}: {name} has no method draw; a subclass of gibbs_dp.Sampler gives it."
+        )
+    try:
+        hash(kernel)
+    except TypeError as error:
+        raise ValueError(
+            f"{argument}: {name} cannot be hashed ({error}); make it a frozen dataclass."
+        ) from error
     return kernel

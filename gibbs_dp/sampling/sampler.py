@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
+from gibbs_dp._source import own_code
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Schedule, Traits
 from gibbs_dp.sampling.smc.particles import Segment
@@ -89,55 +90,71 @@ class ChainDraws(NamedTuple):
     island_log_normalizer: Float[Array, " chains"] | None = None
 
 
+def described(value: object) -> str:
+    """Describe a sampler or kernel by its settings, and by its code where it is a user's own.
+
+    >>> from gibbs_dp import HMC
+    >>> described(HMC(num_leapfrog=3)).startswith("HMC(step_size=None, num_leapfrog=3")
+    True
+    """
+    return " ".join(filter(None, (repr(value), own_code(type(value)))))
+
+
 @runtime_checkable
 class Sampler(Protocol):
-    """What engine and reports ask of a sampler; it draws as one of the two classes below says.
+    """The contract of samplers: what turns a posterior's target and a key into weighted draws.
 
-    Hashable, as what it is decides what is compiled; ``repr`` is shown to users.
+    For a Markov kernel with an acceptance step, subclass `gibbs_dp.Kernel`, which takes less. A
+    sampler of another kind subclasses this, as a frozen dataclass of its settings, and gives
+    ``draw`` (:class:`~gibbs_dp.sampling.sampler.GammaSampler`), or ``find_path`` and ``draw_path``
+    where one run serves all gammas (:class:`~gibbs_dp.sampling.sampler.PathSampler`). What else is
+    asked of it has a default, that of draws without a tuning. It is hashable, as what it is
+    decides what is compiled.
     """
 
     @property
     def traits(self) -> Traits:
-        """What it is able to do, and what it needs."""
-        ...
+        """What it is able to do, and what it needs; by default chains of the posterior's law."""
+        return Traits()
 
     @property
     def identity(self) -> str:
         """Text that differs where draws may differ: stores are known by it."""
-        ...
+        return described(self)
 
     @property
     def least_accept(self) -> float:
-        """Mean acceptance rate below which tuning looks for shorter steps."""
-        ...
+        """Mean acceptance rate below which tuning looks for shorter steps; 0 by default."""
+        return 0.0
 
     def check(self, posterior: GibbsPosterior) -> None:
         """Raise a ValueError where it cannot run on a posterior."""
-        ...
 
     def shape(
         self, posterior: GibbsPosterior, num_chains: int, num_samples: int
     ) -> tuple[int, int]:
-        """Chains, and draws of each, that it gives where these were asked for."""
-        ...
+        """Chains, and draws of each, that it gives where these were asked for: as many."""
+        del posterior
+        return num_chains, num_samples
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
-        """Step size and inner steps to begin with."""
-        ...
+        """Step size and inner steps to begin with; 1 and 1 by default."""
+        del dim
+        return 1.0, 1
 
     def eased(
         self, accept_rate: float, tuning: tuple[float, int]
     ) -> tuple[tuple[float, int], int] | None:
         """Tuning and burn-in that do where pilots accepted this much; None: no less than usual."""
-        ...
+        return None
 
     def points(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
-        """Return all points that it sums over, in flat coordinates; None for chains."""
-        ...
+        """Return all points that it sums over, in flat coordinates; None for draws."""
+        return None
 
     def finite_class(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
         """Return the only parameters there are, in flat coordinates; None for a continuum."""
-        ...
+        return None
 
 
 @runtime_checkable

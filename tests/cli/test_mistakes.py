@@ -113,7 +113,7 @@ CASES = [
     ((*ILL, "folder"), "'folder' is a folder; give the path of one file in it."),
     (("audit", "result.nc"), "gibbs-dp audit --idata result.nc"),
     (("sample", "result.nc"), "gibbs_dp.load_report"),
-    (("audit", "mine.py"), "give --problem mine:NAME"),
+    (("audit", "mine.py"), "give --with mine.py, and the name"),
     (("audit", "store"), "'gibbs-dp merge store' makes its report"),
     (("merge", "t.csv"), "'t.csv' is no store"),
     ((*ILL, "t.txt", *STOP), UNDERSTOOD),

@@ -12,6 +12,7 @@ from gibbs_dp import _source
 from gibbs_dp._options import options_of, parameters
 from gibbs_dp.cli import sampler
 from gibbs_dp.cli.commands import COMMANDS
+from gibbs_dp.cli.own import Own
 from gibbs_dp.cli.parser import Parser, add_options, given
 from gibbs_dp.problems.registry import PROBLEMS
 
@@ -152,11 +153,11 @@ def test_what_is_not_there_is_refused():
 
 
 def test_every_plain_field_of_every_kernel_is_an_option():
-    flags = {option.keyword for option in sampler.SETTINGS}
+    flags = {option.keyword for option in sampler.SAMPLER}
     for where in sampler.SAMPLERS.values():
         # What moves SMC's particles is its own choice here.
         assert {f.name for f in dataclasses.fields(imported(where))} - {"kernel"} <= flags
-    (accept,) = (o for o in sampler.SETTINGS if o.keyword == "target_accept")
+    (accept,) = (o for o in sampler.SAMPLER if o.keyword == "target_accept")
     assert accept.text.startswith("hmc, mala, underdamped: ")
     assert accept.text.endswith("(default: hmc 0.8, mala 0.6, underdamped 0.9)")
 
@@ -164,12 +165,13 @@ def test_every_plain_field_of_every_kernel_is_an_option():
 def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
     monkeypatch.setitem(sampler.SAMPLERS, "new", "gibbs_dp.sampling.kernels.unadjusted:ULA")
     options = sampler.sampler_options()
-    monkeypatch.setattr(sampler, "SETTINGS", options[1:])
     parser = Parser()
     add_options(parser, options, "sampler")
-    made = sampler.make_sampler(parser.parse_args(["--sampler", "new", "--clip", "2"]))
+    made = sampler.make_sampler(
+        parser.parse_args(["--sampler", "new", "--clip", "2"], argparse.Namespace(own=Own()))
+    )
     assert made == gdp.ULA(clip=2.0)
-    foreign = argparse.Namespace(sampler="hmc", clip=2.0)
+    foreign = argparse.Namespace(sampler="hmc", clip=2.0, own=Own())
     with pytest.raises(ValueError, match=r"--clip: hmc has no .* use --sampler sgld or ula or new"):
         sampler.make_sampler(foreign)
 

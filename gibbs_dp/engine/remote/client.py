@@ -23,6 +23,7 @@ from gibbs_dp._jaxlib.precision import Mode
 from gibbs_dp.engine.executor import Work, in_room
 from gibbs_dp.engine.remote.serialization import (
     applied,
+    dumps,
     pack_error,
     pack_job,
     pack_settings,
@@ -81,7 +82,7 @@ def run_block(
     try:
         with applied(mode):
             found = in_room(lambda: _arrays(runner, unpack_job(job, mode)))
-        return "done", pickle.dumps(found, protocol=pickle.HIGHEST_PROTOCOL)
+        return "done", dumps(found)
     except Exception as error:
         return "failed", pack_error(error)
 

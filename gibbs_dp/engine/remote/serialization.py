@@ -69,7 +69,7 @@ def pack_settings(settings: Settings) -> Parcel:
     parts = {}
     for field in fields(settings):
         try:
-            parts[field.name] = _dumps(getattr(settings, field.name))
+            parts[field.name] = dumps(getattr(settings, field.name))
         except Exception as error:  # pickling runs anybody's code
             raise ValueError(
                 f"executor: the audit's {field.name} cannot be sent to workers ({error}); make "
@@ -102,7 +102,7 @@ def _in_parts(value: Any) -> Any:
         return tuple, [_in_parts(item) for item in value]
     if isinstance(value, (Sheet, Job)):
         return type(value), [_in_parts(item) for item in value]
-    return _dumps(value)
+    return dumps(value)
 
 
 def _together(parts: Any, mode: Mode) -> Any:
@@ -130,12 +130,12 @@ def pack_error(error: Exception) -> bytes:
     ]
     for make, *parts in forms:
         try:
-            blob = _dumps((make, parts, where))
+            blob = dumps((make, parts, where))
             if str(make(*pickle.loads(blob)[1])) == str(error):
                 return blob
         except Exception:  # pickling runs anybody's code
             continue
-    return _dumps((RuntimeError, (f"{kind.__name__}: {error}",), where))
+    return dumps((RuntimeError, (f"{kind.__name__}: {error}",), where))
 
 
 def unpack_error(content: bytes) -> Exception:
@@ -158,8 +158,8 @@ def _rebuilt(kind: type[Exception], arguments: Any, state: dict[str, Any]) -> Ex
     return error
 
 
-def _dumps(value: Any) -> bytes:
-    """Pickle anything, functions of the user's too."""
+def dumps(value: Any) -> bytes:
+    """Pickle anything, functions and classes of the user's too."""
     with io.BytesIO() as file:
         _pickler()(file).dump(value)
         return file.getvalue()

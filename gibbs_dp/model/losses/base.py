@@ -51,7 +51,8 @@ class Loss(abc.ABC):
     """A per-example loss with constants on a :class:`gibbs_dp.Domain`.
 
     Any callable ``loss(theta, z) -> scalar`` works in a posterior; deriving from this class adds
-    a batched evaluation and the constants that privacy guarantees need.
+    the constants that privacy guarantees need, and a batched evaluation that may be faster. A loss
+    of one's own is a frozen dataclass of its settings that gives ``__call__``.
 
     ``is_quadratic`` declares the loss a quadratic function of theta: a dataset's total loss is
     then known from its gradient and Hessian at one point. ``name`` is what messages call the loss:
@@ -77,13 +78,17 @@ class Loss(abc.ABC):
     def __call__(self, theta: Any, z: Any) -> Float[Array, ""]:
         """Loss of one example."""
 
-    @abc.abstractmethod
     def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
         """Losses of ``n`` examples at one theta."""
+        return over_examples(self, theta, data)
 
-    @abc.abstractmethod
     def constants(self, domain: Domain) -> LossConstants:
-        """Range, oscillation, Lipschitz and smoothness constants on the domain."""
+        """Range, oscillation, Lipschitz and smoothness constants on the domain.
+
+        Without a method of its own, none are known, and a guarantee that needs one says so.
+        """
+        del domain
+        return LossConstants.of((-np.inf, np.inf), np.inf, np.inf, np.inf, -np.inf)
 
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project examples onto the domain where the constants hold; see `Domain.clip`."""
@@ -263,7 +268,7 @@ class Declared(Loss):
     def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
         """Losses of ``n`` examples: one by one, unless the function has a ``batch`` of its own."""
         batch = getattr(self.function, "batch", None)
-        return over_examples(self, theta, data) if batch is None else batch(theta, data)
+        return super().batch(theta, data) if batch is None else batch(theta, data)
 
     def constants(self, domain: Domain) -> LossConstants:
         """Return the declared constants, whatever the domain."""

@@ -96,13 +96,29 @@ class Tuning(NamedTuple):
     num_inner: Int[Array, ""] | int  # leapfrog steps of HMC, Langevin transitions of MALA
 
 
+def metropolis(
+    uniform: Float[Array, ""], state: Any, proposal: Any, log_ratio: Float[Array, ""]
+) -> tuple[Any, StepInfo]:
+    """Accept a proposal with probability ``min(1, exp(log_ratio))``, and never where that is NaN.
+
+    ``uniform`` is a uniform random number; states are pytrees. Returned are the state that is next
+    and what the step did.
+    """
+    log_ratio = jnp.where(jnp.isnan(log_ratio), -jnp.inf, log_ratio)
+    accept_prob = jnp.exp(jnp.minimum(log_ratio, 0.0))
+    accepted = uniform < accept_prob
+    chosen = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposal, state)
+    return chosen, StepInfo(accept_prob, accepted)
+
+
 class Kernel:
     """Base of Markov kernels with an acceptance step, on whitened coordinates.
 
     A kernel is a frozen dataclass of its settings that subclasses this and gives
     :meth:`default_tuning` and :meth:`step`; :meth:`init` too where its state is its own. Its state
-    is any NamedTuple with ``position`` and ``potential``. It then works in ``gibbs_dp.sample`` and
-    ``gibbs_dp.audit``, which find the mode, whiten, adapt and diagnose.
+    is any NamedTuple with ``position`` and ``potential``; :meth:`metropolis` accepts or rejects. It
+    then works in ``gibbs_dp.sample`` and ``gibbs_dp.audit``, which find the mode, whiten, adapt and
+    diagnose.
 
     Attributes
     ----------
@@ -114,6 +130,7 @@ class Kernel:
 
     traits: ClassVar[Traits] = Traits()
     target_accept = 0.8
+    metropolis = staticmethod(metropolis)
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Step size and number of inner steps for a standard Gaussian of this dimension."""
@@ -152,17 +169,6 @@ def evaluate(position: Float[Array, " dim"], potential: Potential) -> ChainState
     """Potential and gradient at a position."""
     value, gradient = jax.value_and_grad(potential)(position)
     return ChainState(position, value, gradient)
-
-
-def metropolis(
-    uniform: Float[Array, ""], state: Any, proposal: Any, log_ratio: Float[Array, ""]
-) -> tuple[Any, StepInfo]:
-    """Accept the proposal with probability ``min(1, exp(log_ratio))``; never accept NaN."""
-    log_ratio = jnp.where(jnp.isnan(log_ratio), -jnp.inf, log_ratio)
-    accept_prob = jnp.exp(jnp.minimum(log_ratio, 0.0))
-    accepted = uniform < accept_prob
-    chosen = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposal, state)
-    return chosen, StepInfo(accept_prob, accepted)
 
 
 # Kernels of users, checked before anything is compiled for them.

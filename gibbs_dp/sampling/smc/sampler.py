@@ -12,13 +12,14 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._source import own_code
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Traits, Tuning, check_own
 from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM, locate
 from gibbs_dp.sampling.rejection import chain_keys
-from gibbs_dp.sampling.sampler import ChainDraws
+from gibbs_dp.sampling.sampler import ChainDraws, Sampler
 from gibbs_dp.sampling.smc.find import find_path
 from gibbs_dp.sampling.smc.particles import (
     MOST_MOVES,
@@ -282,7 +283,7 @@ PILOT_NUMBERS = 2**22
 
 
 @dataclass(frozen=True)
-class SMC:
+class SMC(Sampler):
     """Sequential Monte Carlo along gamma (Del Moral, Doucet & Jasra 2006): for several modes.
 
     Particles are drawn from the prior, weighed for a slightly larger gamma, resampled and moved,
@@ -373,16 +374,13 @@ class SMC:
 
     @property
     def identity(self) -> str:
-        """The settings."""
-        return repr(self)
+        """The settings, and the code of a kernel of one's own."""
+        return " ".join(filter(None, (repr(self), own_code(type(self.mover)))))
 
     @property
     def least_accept(self) -> float:
         """Below it particles hardly move."""
         return 0.25
-
-    def check(self, posterior: GibbsPosterior) -> None:
-        """Accept every posterior."""
 
     def shape(
         self, posterior: GibbsPosterior, num_chains: int, num_samples: int
@@ -394,15 +392,6 @@ class SMC:
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Those of the kernel; what is used is found on pilots."""
         return self.mover.default_tuning(dim)
-
-    def eased(self, accept_rate: float, tuning: tuple[float, int]) -> None:
-        """Return None: paths are not eased."""
-
-    def points(self, posterior: GibbsPosterior) -> None:
-        """Return None: draws are all there is."""
-
-    def finite_class(self, posterior: GibbsPosterior) -> None:
-        """Return None: the parameters are a continuum."""
 
     def find_path(
         self,

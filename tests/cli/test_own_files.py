@@ -1,0 +1,282 @@
+"""``--with FILE``: the files of the page "Extend it", on the command line as in Python."""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import gibbs_dp as gdp
+from gibbs_dp.cli import own
+from gibbs_dp.cli.parser import split_name
+from gibbs_dp.problems import build_problem
+from gibbs_dp.quantities.registry import COLUMNS
+
+PAGE = (Path(gdp.__file__).parents[1] / "docs" / "extend.md").read_text()
+FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, flags=re.S))
+FEW = ("--num-datasets", 64, "--num-information", 0, "--gammas", 1)
+LEARN = [*gdp.DEFAULT, gdp.MutualInformation(0)]
+
+SAMPLER = """
+from dataclasses import dataclass
+
+import gibbs_dp as gdp
+from gibbs_dp.sampling.as_sampler import as_sampler
+
+INNER = as_sampler(gdp.HMC())
+
+
+@dataclass(frozen=True)
+class Halved(gdp.Sampler):
+    '''HMC with steps of a share of the length.'''
+
+    share: float = 0.5
+
+    def default_tuning(self, dim):
+        step, count = INNER.default_tuning(dim)
+        return self.share * step, count
+
+    def draw(self, key, target, starts, schedule, num_chains, num_samples, *more):
+        return INNER.draw(key, target, starts, schedule, num_chains, num_samples, *more)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The page's files in the current directory, from which they can be imported."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "halved.py").write_text(SAMPLER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in FILES:
+        sys.modules.pop(name.removesuffix(".py"), None)
+
+
+def in_python(name):
+    return importlib.import_module(name)
+
+
+def asked(problem, learn=(), **more):
+    """Rows of an audit in Python, as the command line has them."""
+    report = gdp.audit(
+        problem.posterior,
+        problem.population,
+        n=more.pop("n", problem.n),
+        gammas=[1.0],
+        num_datasets=64,
+        learn=[*LEARN, *learn],
+        domain=problem.domain,
+        progress=False,
+        **more,
+    )
+    return [json.loads(row) for row in report.to_json_rows()]
+
+
+def test_the_page_has_one_file_of_each_kind():
+    assert set(FILES) == {"walk.py", "median_risk.py", "log_cosh.py", "ring.py"}
+
+
+def test_a_kernel_and_a_quantity_join_an_audit(run, folder):
+    words = ("audit", "gaussian-mean", "--n", 20, *FEW, "--with", "walk.py", "--scale", 1.5)
+    words += ("--with=median_risk.py", "--sampler", "random-walk", "--html", "page.html")
+    ran = run(*words, "--json", "--out", "results")
+    assert ran.status == 0, ran.err
+    problem = build_problem("gaussian-mean")
+    kernel = in_python("walk").RandomWalk(1.5)
+    learn = [in_python("median_risk").MedianRisk()]
+    assert ran.rows == asked(problem, learn, n=20, sampler=kernel)
+    # |theta - z|^2 / 2 of a normal of variance 1 + 2 / n: half its median times the variance.
+    (row,) = ran.rows
+    assert abs(row["median_risk"] - 0.4549 / 2 * 1.1) < 4 * row["median_risk_se"] + 0.01
+    report = gdp.load_report(folder / "results" / "audit.nc")
+    assert report["median_risk"][0] == pytest.approx(row["median_risk"], rel=1e-6)
+    assert "median risk" in report.summary().splitlines()[0]
+    assert "Median over draws and fresh examples" in (folder / "page.html").read_text("utf-8")
+
+
+def test_a_sampler_of_another_kind(run, folder):
+    words = ("sample", "gaussian-mean", "--n", 50, "--gamma", 2, "--num-samples", 500)
+    ran = run(*words, "--with", "halved.py", "--sampler", "halved", "--share", 0.7, "--json")
+    assert ran.status == 0, ran.err
+    (row,) = ran.rows
+    assert row["sd"] == pytest.approx(100**-0.5, rel=0.1)
+    problem = build_problem("gaussian-mean")
+    data = np.asarray(problem.population.sample(jax.random.key(3), 50, 1)[0])
+    draws = gdp.sample(problem.posterior, data, gamma=2.0, sampler=in_python("halved").Halved())
+    assert abs(draws.theta.mean() - data.mean()) < 6 * 100**-0.5 / 1000**0.5
+    assert "Halved(share=0.5) " in in_python("halved").Halved().identity
+    sys.modules.pop("halved")
+
+
+def test_a_loss_joins_the_audit_of_a_table(run, folder):
+    rng = np.random.default_rng(0)
+    dose = rng.uniform(0, 1, 60)
+    frame = pd.DataFrame({"dose": dose, "effect": 2 * dose + rng.normal(size=60)})
+    frame.to_csv("effects.csv", index=False)
+    words = ("audit", "effects.csv", "--target", "effect", *FEW, "--with", "log_cosh.py")
+    ran = run(*words, "--loss", "log-cosh", "--json")
+    assert ran.status == 0, ran.err
+    loss = in_python("log_cosh").LogCosh()
+    problem = build_problem("table", data="effects.csv", target="effect", loss=loss)
+    assert ran.rows == asked(problem)
+    # log cosh r = r^2 / 2 - r^4 / 12 + ...
+    at = loss(jnp.ones(1), (jnp.full(1, 0.9), jnp.asarray(1.0)))
+    assert float(at) == pytest.approx(0.1**2 / 2 - 0.1**4 / 12, rel=1e-3)
+
+
+def test_a_loss_says_what_its_target_is(folder):
+    class Signed(gdp.losses.LinearLoss):
+        labels = "two classes"
+
+        def pointwise(self, prediction, y):
+            return (1 - 2 * y) * prediction
+
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "b": list("nyny")})
+    problem = build_problem("table", data=frame, target="b", loss=Signed())
+    assert problem.notes[0] == "target 'b': n -> 0, y -> 1."
+    assert problem.posterior.loss.constants(gdp.Domain(x_bound=1.0)).lipschitz == np.inf
+    with pytest.raises(ValueError, match="but the signed loss needs two classes"):
+        build_problem("table", data=frame, target="a", loss=Signed())
+
+
+def test_a_problem_is_a_name(run, folder):
+    ran = run("audit", "ring", "--radius", 0.5, *FEW, "--with", "ring.py", "--json")
+    assert ran.status == 0, ran.err
+    assert ran.rows == asked(in_python("ring").ring(0.5))
+    assert ran.rows[0]["dp_epsilon"] == pytest.approx(4 * 0.5**2)
+    (folder / "made.py").write_text("from ring import ring\nsmall_ring = ring(0.1)\n")
+    words = ("calibrate", "small-ring", "--with", "made.py", "--adjacency", "replace-one")
+    ran = run(*words, "--pure-epsilon", 1, "--json")
+    assert ran.rows[0]["gamma"] == pytest.approx(1 / (4 * 0.1**2))
+
+
+def test_help_shows_what_joined(run, folder):
+    words = [word for name in FILES for word in ("--with", name)]
+    helped = run("audit", *words, "--help").out
+    assert "median_risk  Median over draws and fresh examples of the loss." in helped
+    assert "underdamped,smc,random-walk}" in helped
+    assert "--scale SCALE         random-walk (default 1.2)" in helped
+    assert "ring          " in helped.partition("problems (")[2]
+    assert "random-walk" not in run("audit", "--help").out
+    assert "--radius RADIUS" in run("sample", "ring", *words, "--help").out
+    assert "log-cosh}" in run("attack", "--data", "x.csv", *words, "--help").out
+
+
+def test_a_store_knows_the_code_and_merge_wants_the_files(run, folder):
+    words = ("audit", "gaussian-mean", "--n", 20, *FEW, "--with", "median_risk.py", "--json")
+    words += ("--store", "kept")
+    first = run(*words)
+    assert first.status == 0, first.err
+    text = (folder / "median_risk.py").read_text()
+    (folder / "median_risk.py").write_text(f"# a comment\n{text}")
+    assert run(*words).out == first.out
+    assert run("merge", "kept", "--with", "median_risk.py", "--json").out == first.out
+    assert "name the same files here, as they are run" in run("merge", "kept").error
+    told = run("merge", "kept", "--with", "median_risk.py", "--with", "walk.py").error
+    assert "name the same files here" in told
+    (folder / "median_risk.py").write_text(text.replace("jnp.median(", "2 * jnp.median("))
+    told = run(*words).error
+    assert told.startswith("store: 'kept' holds another configuration: quantities.median_risk is")
+
+
+@pytest.mark.trust
+def test_workers_get_what_the_file_defines(run, folder):
+    pytest.importorskip("distributed")
+    words = ("audit", "gaussian-mean", "--n", 20, *FEW, "--with", "median_risk.py", "--json")
+    words += ("--with", "walk.py", "--sampler", "random-walk")
+    ran = run(*words, "--dask", "local:1")
+    assert ran.status == 0, ran.err
+    assert ran.out == run(*words).out
+
+
+BROKEN = {
+    "absent.py": (None, "--with: there is no file 'absent.py'"),
+    "text.txt": ("", "'text.txt' is no Python file; give one that ends in .py"),
+    "name.py": ("x = 1\ny = z\n", "name.py failed at line 2 (NameError: name 'z' is not defined)"),
+    "syntax.py": ("x = 1\ndef f(\n", "syntax.py failed at line 2 (SyntaxError: "),
+    "module.py": ("import no_such_module\n", "module.py failed at line 1 (ModuleNotFoundError: "),
+    "nothing.py": ("x = 1\n", "nothing.py defines nothing that joins: subclasses of"),
+    "taken.py": (
+        "import gibbs_dp as gdp\nclass HMC(gdp.Kernel):\n    pass\n",
+        "'hmc' of taken.py is the name of another; rename yours",
+    ),
+    "setting.py": (
+        "import gibbs_dp as gdp\nclass Own(gdp.Kernel):\n    seed: int = 3\n",
+        "there is an option --seed already; rename the setting 'seed' of your own",
+    ),
+    "of_problem.py": (
+        "import gibbs_dp as gdp\nclass Own(gdp.Kernel):\n    dim: int = 3\n",
+        "there is an option --dim already",
+    ),
+    "kind.py": (
+        "import gibbs_dp as gdp\nclass Own(gdp.Kernel):\n    clip: str = 'a'\n",
+        "--clip: own and sgld have settings of this name and of different kinds",
+    ),
+    "lacking.py": (
+        "import gibbs_dp as gdp\nclass Own(gdp.losses.LinearLoss):\n    pass\n",
+        "the loss Own lacks pointwise; define it",
+    ),
+    "needing.py": (
+        "import gibbs_dp as gdp\nclass Own(gdp.losses.Loss):\n"
+        "    def __init__(self, c): pass\n    def __call__(self, theta, z): pass\n",
+        "the loss Own cannot be made",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_cannot_join_is_one_line(run, folder, name):
+    text, told = BROKEN[name]
+    if text is not None:
+        (folder / name).write_text(text)
+    ran = run("audit", "gaussian-mean", "--with", name)
+    assert ran.status == 2
+    assert told in ran.error
+
+
+def test_the_users_traceback_is_there_with_debug(run, folder):
+    (folder / "name.py").write_text("def f():\n    return z\n\nf()\n")
+    ran = run("audit", "gaussian-mean", "--with", "name.py", "--debug")
+    assert "    return z\n" in ran.err
+    assert "failed at line 2" in ran.err.splitlines()[-1]
+
+
+def test_mistakes(run, folder):
+    told = run("sample", "gaussian-mean", "--with", "median_risk.py").error
+    assert "'gibbs-dp sample' has no use for what is defined there (MedianRisk)" in told
+    assert "give --with ring.py, and the name of a problem" in run("audit", "ring.py").error
+    assert "did you mean ring?" in run("audit", "rings", "--with", "ring.py").error
+    assert "--with: give it as --with FILE" in run("audit", "gaussian-mean", "--with").error
+    (folder / "no_step.py").write_text("import gibbs_dp as gdp\nclass Own(gdp.Kernel):\n    pass\n")
+    words = ("sample", "gaussian-mean", "--with", "no_step.py", "--sampler", "own")
+    assert "Own has no method default_tuning" in run(*words).error
+    (folder / "no_draw.py").write_text(
+        "import gibbs_dp as gdp\nclass Own(gdp.Sampler):\n    pass\n"
+    )
+    words = ("sample", "gaussian-mean", "--with", "no_draw.py", "--sampler", "own")
+    assert "Own has no method draw; a subclass of gibbs_dp.Sampler gives it" in run(*words).error
+    text = FILES["median_risk.py"].replace('"median_risk",', '"n",', 1)
+    (folder / "column.py").write_text(text)
+    assert "MedianRisk calls a column 'n'" in run("audit", "ring", "--with", "ring.py",
+                                                  "--with", "column.py").error  # fmt: skip
+
+
+def test_names_and_files():
+    assert own.files_of(["--with", "a.py", "x", "--with=b.py", "--with"]) == ["a.py", "b.py"]
+    assert split_name(["--with", "a.py", "ring"], [own.WITH]) == ("ring", ["--with", "a.py"])
+    assert "median_risk" not in COLUMNS
+
+
+def test_help_without_a_file_imports_no_jax():
+    code = "import sys; from gibbs_dp.cli.main import main; main(['audit', '--help']); "
+    code += "sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
