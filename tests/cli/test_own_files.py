@@ -28,7 +28,7 @@ SAMPLER = """
 from dataclasses import dataclass
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.markov import as_sampler
 
 INNER = as_sampler(gdp.HMC())
 
