@@ -1,4 +1,3 @@
-from . import attacks as attacks
 from . import channels as channels
 from . import closed_form as closed_form
 from . import composition as composition

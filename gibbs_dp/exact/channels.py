@@ -5,8 +5,6 @@ Datasets are rows of `ordered_datasets`; statistics and utilities are arrays ove
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -231,40 +229,3 @@ def uniform_noise(
     outputs = np.arange(values.min() - half_width, values.max() + half_width + 1)
     inside = np.abs(outputs - values[:, None]) <= half_width
     return FiniteChannel(inside / (2 * half_width + 1), data_probs, n)
-
-
-def geometric_count(
-    counts: ArrayLike, largest: int, epsilon: float | None
-) -> Float[np.ndarray, "datasets answers"]:
-    """Laws of a count in ``{0, ..., largest}`` with geometric noise clamped to that range.
-
-    Counting queries change by at most 1 between neighbours, so the answer is ``epsilon``-DP;
-    clamping is post-processing (Ghosh, Roughgarden & Sundararajan 2012).
-
-    Parameters
-    ----------
-    counts
-        True counts, integers ``[datasets]``.
-    largest
-        Largest possible count.
-    epsilon
-        Pure DP; ``None`` for no noise.
-
-    Returns
-    -------
-    array
-        Law of the answer for each dataset, ``[datasets, answers]``.
-
-    Examples
-    --------
-    >>> geometric_count([0], 1, math.log(3)).round(6)
-    array([[0.75, 0.25]])
-    """
-    true = np.asarray(counts)
-    answers = np.arange(largest + 1)
-    if epsilon is None:
-        return np.asarray(true[:, None] == answers, dtype=np.float64)
-    decay = math.exp(-checks.positive("epsilon", epsilon))
-    law = decay ** np.abs(true[:, None] - answers) / (1 + decay)
-    law[:, 1:-1] *= 1 - decay  # the ends collect the tails
-    return np.asarray(law)

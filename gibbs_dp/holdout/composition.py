@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import binom
+from scipy.special import gammaln
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import advanced_composition, advanced_composition_inverse
@@ -114,7 +114,9 @@ def per_release_epsilon(
 
 def _composed_delta(k: int, epsilon: float, total: float) -> float:
     """Exact ``delta(total)`` of ``k`` randomized responses."""
-    log_p = np.asarray(binom.logpmf(np.arange(k + 1), k, 1 / (1 + math.exp(-epsilon))))
+    truths = np.arange(k + 1)
+    ways = gammaln(k + 1) - gammaln(truths + 1) - gammaln(k - truths + 1)
+    log_p = np.asarray(ways - k * math.log1p(math.exp(-epsilon)) - epsilon * (k - truths))
     return float(hockey_stick(log_p, log_p[::-1], math.exp(total)))
 
 

@@ -1,4 +1,4 @@
-"""Finite channels: mechanisms with known figures, attacks, composition, infinite values."""
+"""Finite channels: mechanisms with known figures, composition, infinite values."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gibbs_dp.exact import attacks, channels
+from gibbs_dp.exact import channels
 from gibbs_dp.exact.composition import (
     composed_privacy_curve,
     conditional_on_average_kl,
@@ -156,38 +156,11 @@ def test_uniform_noise_is_not_pure_dp():
     assert channel.renyi_curve([1.5])[0] == math.inf
 
 
-def test_differencing_attack():
-    bare = attacks.differencing_attack(4, None, [0.5, 0.5])
-    assert bare.guessing_accuracy(0, others_known=False) == pytest.approx(1.0)
-    assert bare.dp_epsilon() == math.inf
-    assert bare.subset_information([0]) == pytest.approx(math.log(2))
-    eps = 0.2
-    noisy = attacks.differencing_attack(4, eps, [0.5, 0.5])
-    # Person 0 is in one query only, the others in both.
-    assert noisy.dp_epsilon() == pytest.approx(2 * eps, abs=1e-12)
-    limit = math.exp(eps) / (1 + math.exp(eps))
-    assert 0.5 < noisy.guessing_accuracy(0, others_known=True) <= limit + 1e-12
-    assert noisy.guessing_accuracy(1, others_known=True) > limit
-
-
-def test_averaging_attack():
-    eps, n = 0.5, 3
-    single = attacks.averaging_attack(n, 1, eps, [0.5, 0.5])
-    assert single.dp_epsilon() == pytest.approx(eps, abs=1e-12)
-    accuracy = [
-        attacks.averaging_attack(n, k, eps, [0.5, 0.5]).guessing_accuracy(0, others_known=True)
-        for k in (1, 5, 25)
-    ]
-    assert accuracy[0] < accuracy[1] < accuracy[2]
-    assert accuracy[2] > 0.8
-    # Fresh noise on k answers is k releases: the same exact figures as composing by hand.
-    repeated = attacks.averaging_attack(n, 2, eps, [0.5, 0.5])
-    by_hand = single.then(single.probabilities)
-    assert repeated.dp_epsilon() == pytest.approx(2 * eps, abs=1e-10)
-    assert repeated.mutual_information() == pytest.approx(by_hand.mutual_information(), abs=1e-10)
-    assert repeated.on_average_kl() == pytest.approx(2 * single.on_average_kl(), abs=1e-10)
-    bare = attacks.averaging_attack(n, 3, None, [0.5, 0.5])
-    assert bare.guessing_accuracy(0, others_known=True) == pytest.approx(1.0)
+def test_a_count_without_noise_tells_a_bit_to_who_knows_the_other():
+    channel = FiniteChannel(np.eye(3)[ordered_datasets(2, 2).sum(axis=1)], [0.5, 0.5], 2)
+    assert channel.guessing_accuracy(0, others_known=True) == pytest.approx(1.0)
+    # Counts of 0 and 2 tell it to anybody, a count of 1 to nobody.
+    assert channel.guessing_accuracy(0, others_known=False) == pytest.approx(0.75)
 
 
 @settings(max_examples=20, deadline=None)
@@ -285,7 +258,6 @@ def test_composed_curve_is_the_channel_composed():
         (lambda: FiniteChannel([[1.0], [1.0]], [0.5, 0.5], 1).on_average_kl([1]), "positions"),
         (lambda: channels.randomized_response(20, 1.0, [0.5, 0.5]), "too large to enumerate"),
         (lambda: channels.uniform_noise([0.5, 1.0], 1, 1, [0.5, 0.5]), "vector of integers"),
-        (lambda: attacks.averaging_attack(2, 1, 1.0, [0.2, 0.3, 0.5]), "two entries"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -42,7 +42,7 @@ from gibbs_dp.papers.capacity import (
     matrix_regime,
     mixture,
     parallel,
-    polynomial,
+    polynomial_kl,
     polynomial_renyi,
     post_process,
     printed_laplace,
@@ -89,18 +89,18 @@ def kl_records(eps: float) -> list[Record]:
     linear = [laplace_linear_kl(eps, shift) for shift in (1.0, [0.6, 0.8])]
     whole = laplace_unrestricted_kl(eps)
     parts = [
-        polynomial(laplace_line(v, 1 / eps), laplace_line(0.0, 1 / eps), 1) for v in (0.6, 0.8)
+        polynomial_kl(laplace_line(v, 1 / eps), laplace_line(0.0, 1 / eps), 1) for v in (0.6, 0.8)
     ]
     p, q = (line.log_density for line in laplace)
     x, mass = laplace[0].rule([0j], 0.0)
     by_hand = float(mass @ (p(x) - q(x)))
-    quadratic = polynomial(*laplace, 2)
+    quadratic = polynomial_kl(*laplace, 2)
     return [
-        equality("KL, Laplace, linear", TABLE, linear[0], polynomial(*laplace, 1), 1e-7),
+        equality("KL, Laplace, linear", TABLE, linear[0], polynomial_kl(*laplace, 1), 1e-7),
         equality("KL, Laplace, linear, d = 2: sum", TABLE, linear[1], sum(parts), 1e-7),
         equality("KL, Laplace, unrestricted", TABLE, whole, by_hand, 1e-7),
         equality(
-            "KL, Gaussian, linear", TABLE, gaussian_kl_of_shift(1 / eps), polynomial(*normal, 1)
+            "KL, Gaussian, linear", TABLE, gaussian_kl_of_shift(1 / eps), polynomial_kl(*normal, 1)
         ),
         inequality("KL, Laplace: linear <= quadratic", PAPER, linear[0], quadratic),
         inequality("KL, Laplace: quadratic <= unrestricted", PAPER, quadratic, whole),
@@ -349,8 +349,8 @@ def condition_records() -> list[Record]:
         counterexample(
             "post-processing by a square keeps linear critics' KL",
             "wrong class",
-            polynomial(wide, narrow, 2),
-            polynomial(wide, narrow, 1),
+            polynomial_kl(wide, narrow, 2),
+            polynomial_kl(wide, narrow, 1),
         ),
         counterexample("sequential composition with one noise", "wrong noise", shared, apart),
         equality(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity import CapacityBound, Polynomial, PolynomialMap, polynomial
+from gibbs_dp.papers.capacity import CapacityBound, Polynomial, PolynomialMap
 
 ALPHA = 3.0
 seeds = st.integers(0, 10_000)
@@ -83,7 +83,7 @@ def test_mixtures(divergence, seed):
 def test_post_processing_by_a_square():
     # Linear critics of x^2 are quadratic critics of x.
     p, q = capacity.laplace_line(1.0, 1.0), capacity.laplace_line(0.0, 1.0)
-    quadratic = bound(polynomial(p, q, 2), adversary=Polynomial(2))
+    quadratic = bound(capacity.polynomial_kl(p, q, 2), adversary=Polynomial(2))
     found = capacity.post_process(quadratic, PolynomialMap(2))
     assert found.adversary == Polynomial(1)
     x, mass = q.rule([1.0 + 0j], 0.0)
@@ -92,8 +92,8 @@ def test_post_processing_by_a_square():
     assert 0 < squared <= found.value
     # What is refused would have been wrong: the square shows more than a linear critic sees.
     centred = capacity.gaussian_line(0.0, 2.0), capacity.gaussian_line(0.0, 1.0)
-    assert polynomial(*centred, 1) == pytest.approx(0.0, abs=1e-12)
-    assert polynomial(*centred, 2) > 0.8
+    assert capacity.polynomial_kl(*centred, 1) == pytest.approx(0.0, abs=1e-12)
+    assert capacity.polynomial_kl(*centred, 2) > 0.8
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from scipy.optimize import minimize, minimize_scalar
 
 from gibbs_dp.information.divergences import laplace_renyi
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity import polynomial
 
 
 def shifted(eps):
@@ -34,21 +33,21 @@ def test_linear_kl_of_laplace():
         value = capacity.laplace_linear_kl(eps)
         assert value == pytest.approx(-best.fun, rel=1e-8)
         assert value == pytest.approx(formula, rel=1e-8)
-        assert polynomial(*shifted(eps), 1) == pytest.approx(value, rel=1e-8)
+        assert capacity.polynomial_kl(*shifted(eps), 1) == pytest.approx(value, rel=1e-8)
 
 
 def test_gaussian_kl_is_linear():
     p, q = capacity.gaussian_line(1.0, 1.7), capacity.gaussian_line(0.0, 1.7)
     for degree in (1, 2, 4):
-        assert polynomial(p, q, degree) == pytest.approx(1 / (2 * 1.7**2), rel=1e-10)
+        assert capacity.polynomial_kl(p, q, degree) == pytest.approx(1 / (2 * 1.7**2), rel=1e-10)
 
 
 def test_quadratic_kl_sees_a_change_of_width():
     # The log-ratio of two normal laws is a quadratic; a linear critic sees the means alone.
     p, q = capacity.gaussian_line(0.3, 0.8), capacity.gaussian_line(0.0, 1.0)
     whole = 0.5 * (0.8**2 + 0.3**2 - 1) - math.log(0.8)
-    assert polynomial(p, q, 2) == pytest.approx(whole, rel=1e-9)
-    assert polynomial(p, q, 1) == pytest.approx(0.3**2 / 2, rel=1e-9)
+    assert capacity.polynomial_kl(p, q, 2) == pytest.approx(whole, rel=1e-9)
+    assert capacity.polynomial_kl(p, q, 1) == pytest.approx(0.3**2 / 2, rel=1e-9)
 
 
 def test_polynomials_of_bounded_laws_reach_the_whole_kl():
@@ -57,7 +56,7 @@ def test_polynomials_of_bounded_laws_reach_the_whole_kl():
     mass = quad(lambda x: math.exp(math.sin(3 * x)), -1, 1)[0]
     whole = quad(lambda x: math.exp(math.sin(3 * x)) / mass * math.sin(3 * x), -1, 1)[0]
     whole += math.log(2 / mass)
-    found = [polynomial(p, q, degree) for degree in (1, 3, 9)]
+    found = [capacity.polynomial_kl(p, q, degree) for degree in (1, 3, 9)]
     assert found[0] < found[1] < found[2] == pytest.approx(whole, rel=1e-6)
 
 
@@ -194,14 +193,16 @@ def test_no_noise_is_infinite():
     [
         (lambda: capacity.polynomial_renyi(*shifted(1.0), 1.0, 1), "alpha must lie"),
         (lambda: capacity.polynomial_renyi(*shifted(1.0), 2.0, 0), "degree must be"),
-        (lambda: polynomial(*shifted(1.0), 0), "degree must be"),
+        (lambda: capacity.polynomial_kl(*shifted(1.0), 0), "degree must be"),
         (lambda: capacity.laplace_linear_kl(-1.0), "eps must be positive"),
         (lambda: capacity.laplace_line(0.0, 0.0), "scale must be positive"),
         (lambda: capacity.printed_laplace(1.0, 1.0), "alpha must be above 1"),
         (lambda: capacity.laplace_renyi_of_linear(1.0, 1.5, [1.0, 1.0]), "alpha must lie"),
         (lambda: capacity.laplace_linear_kl(1.0, [math.nan]), "shift must be"),
         (
-            lambda: polynomial(*2 * [capacity.Line(lambda x: np.where(x < 0, np.nan, -x))], 1),
+            lambda: capacity.polynomial_kl(
+                *2 * [capacity.Line(lambda x: np.where(x < 0, np.nan, -x))], 1
+            ),
             "log_density must be",
         ),
     ],
