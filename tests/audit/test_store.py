@@ -293,8 +293,8 @@ def test_processes_share_a_sweep_and_a_lost_one_is_named(plain, tmp_path, count,
 
 
 def test_an_interrupt_while_a_block_is_saved_begins_no_other(written, tmp_path, monkeypatch):
-    begun, call = [], Runner._call
-    monkeypatch.setattr(Runner, "_call", lambda *job: begun.append(job) or call(*job))
+    begun, call = [], Runner._run_job
+    monkeypatch.setattr(Runner, "_run_job", lambda *job: begun.append(job) or call(*job))
     written["stop_at"] = 1
     with pytest.raises(KeyboardInterrupt) as held:  # with the frames that it came through
         audit(store=tmp_path, num_datasets=4096)
