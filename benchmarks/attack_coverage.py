@@ -20,8 +20,7 @@ import gibbs_dp as gdp
 from gibbs_dp.auditing import api
 from gibbs_dp.estimators import average
 from gibbs_dp.problems import build_problem
-from gibbs_dp.quantities.attacker import Attacker
-from gibbs_dp.quantities.attacker.columns import FPRS
+from gibbs_dp.quantities.attacker import FPRS, Attacker
 
 COUNT, N_GAUSSIAN, N_PRIVATE = 128, 30, 100
 GAUSSIAN, PRIVATE = (0.05, 1.0, 20.0), (10.0, 100.0)

@@ -19,8 +19,8 @@ from jaxtyping import Array, Bool, PyTree
 
 from gibbs_dp._jaxlib import kept
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
-from gibbs_dp._jaxlib.last_axis import bind
 from gibbs_dp._jaxlib.linalg import SHARED_OUT
+from gibbs_dp._jaxlib.per_example import bind
 from gibbs_dp._jaxlib.precision import exact_products
 from gibbs_dp._jaxlib.structure import describe, rebuild
 

@@ -40,9 +40,8 @@ from gibbs_dp.engine.sweep import (
     explore,
     run_sweep,
 )
-from gibbs_dp.model.check import as_key, check_posterior, positive_count
+from gibbs_dp.model.check import as_key, check_posterior, names_keywords, positive_count
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.exposure import Exposure

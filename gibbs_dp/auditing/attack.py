@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp.auditing.plotted import Plotted
 from gibbs_dp.estimators.roc import Roc
-from gibbs_dp.quantities.attacker.quantity import PROFILE
+from gibbs_dp.quantities.attacker import PROFILE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,9 @@ from gibbs_dp.auditing.purposes import cautions as purposes
 from gibbs_dp.certificates import cautions as certificates
 from gibbs_dp.engine import cautions as sweeps
 from gibbs_dp.one_dataset import cautions as one_dataset
-from gibbs_dp.quantities import attack, exposure, lattice, mixing, risks, worst_case
-from gibbs_dp.quantities.attacker import columns as attacker
-from gibbs_dp.quantities.mutual_information import row as information
-from gibbs_dp.quantities.on_average_kl import warnings as kl
+from gibbs_dp.quantities import attack, attacker, exposure, mixing, risks, worst_case
+from gibbs_dp.quantities.mutual_information import quantity as information
+from gibbs_dp.quantities.on_average_kl import quantity as kl
 from gibbs_dp.quantities.registry import COLUMNS
 from gibbs_dp.sampling import cautions as draws
 from gibbs_dp.sampling import modes
@@ -57,7 +56,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         exposure.FEW_HOLDERS,
         exposure.HEAVY_ROWS,
     ),
-    "Of sums on a grid": (lattice.TOO_NARROW, lattice.TOO_COARSE),
+    "Of sums on a grid": (mixing.TOO_NARROW, mixing.TOO_COARSE),
     "Of draws from one posterior": (
         draws.R_HAT,
         draws.ISLANDS_DISAGREE,

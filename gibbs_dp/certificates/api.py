@@ -27,11 +27,10 @@ from gibbs_dp.certificates.evidence import Column, Evidence, from_islands
 from gibbs_dp.certificates.sums import sum_over
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import pac_bayes
-from gibbs_dp.model.check import as_key, examples_for
+from gibbs_dp.model.check import as_key, examples_for, names_keywords
 from gibbs_dp.model.check import check_posterior as check_is_posterior
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.examples import num_examples
-from gibbs_dp.model.keywords import names_keywords
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.sample import LEAST_PILOTS

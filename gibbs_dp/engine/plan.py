@@ -16,7 +16,7 @@ from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp._version import __version__
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, Table
-from gibbs_dp.model.populations.own import population_name
+from gibbs_dp.model.populations.base import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Counts, Schedule
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM

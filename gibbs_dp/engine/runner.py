@@ -281,11 +281,11 @@ class Runner:
         with as many as a search ever takes.
         """
         if not self.is_wide:
-            blocks = []
+            found = []
             for job in map(_with_static_pairs, sheet.jobs):
                 name, run = (job.plan, job.size), partial(self._run_job, job, device)
-                blocks.append(self._room.fit(name, self.settings.num_at_once, run))
-            return tuple(blocks)
+                found.append(self._room.fit(name, self.settings.num_at_once, run))
+            return tuple(found)
         if sheet.path:
             return self._sheet(sheet, device)
         if sheet.plan.counts is None:

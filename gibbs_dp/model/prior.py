@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -14,7 +15,6 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
 from gibbs_dp.information.checks import refuse_masked
-from gibbs_dp.model import hierarchy
 from gibbs_dp.model.ball import NormalInBall
 from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
 from gibbs_dp.model.supports import Support, as_shape
@@ -68,7 +68,7 @@ class Flat:
 
 
 def _is_leaf(x: Any) -> bool:
-    return isinstance(x, (dist.Distribution, Flat)) or hierarchy.is_conditional(x)
+    return isinstance(x, (dist.Distribution, Flat)) or is_conditional(x)
 
 
 def _sample_leaf(leaf: Any, key: PRNGKeyArray) -> Array:
@@ -191,7 +191,7 @@ class Prior:
             raise ValueError("prior: it is empty; give a NumPyro distribution or gibbs_dp.Flat.")
         object.__setattr__(self, "leaves", tuple(leaves))
         object.__setattr__(self, "treedef", treedef)
-        is_hierarchical = any(map(hierarchy.is_conditional, leaves))
+        is_hierarchical = any(map(is_conditional, leaves))
         object.__setattr__(self, "is_hierarchical", is_hierarchical)
         supports = [_support_of(leaf) for leaf in self._laws_at_a_draw(0)]
         if self.is_hierarchical:
@@ -207,13 +207,13 @@ class Prior:
         """Return the law of every part, given the others where it depends on them."""
         if not self.is_hierarchical:
             return list(self.leaves)
-        return self.treedef.flatten_up_to(hierarchy.resolve(self.tree, theta))
+        return self.treedef.flatten_up_to(laws_at(self.tree, theta))
 
     def _laws_at_a_draw(self, seed: int) -> list[Any]:
         if not self.is_hierarchical:
             return list(self.leaves)
-        hierarchy.check_tree(self.tree)
-        return self._laws(hierarchy.draw(self.tree, jax.random.key(seed), _sample_leaf))
+        check_hierarchy(self.tree)
+        return self._laws(draw_entries(self.tree, jax.random.key(seed), _sample_leaf))
 
     @property
     def is_flat(self) -> bool:
@@ -282,7 +282,7 @@ class Prior:
     def initial(self, key: PRNGKeyArray) -> PyTree:
         """Draw an overdispersed start: a prior draw, or uniform on (-2, 2) unconstrained."""
         if self.is_hierarchical:
-            return hierarchy.draw(self.tree, key, _sample_leaf)
+            return draw_entries(self.tree, key, _sample_leaf)
         keys = [jax.random.fold_in(key, i) for i in range(len(self.leaves))]
         draws = [_sample_leaf(leaf, k) for leaf, k in zip(self.leaves, keys, strict=True)]
         return self.treedef.unflatten(draws)
@@ -295,7 +295,7 @@ class Prior:
     def sample(self, key: PRNGKeyArray) -> PyTree:
         """Draw from it; needs :attr:`has_draws`."""
         if self.is_hierarchical:
-            return hierarchy.draw(self.tree, key, _draw_leaf)
+            return draw_entries(self.tree, key, _draw_leaf)
         keys = [jax.random.fold_in(key, i) for i in range(len(self.leaves))]
         draws = [_draw_leaf(leaf, k) for leaf, k in zip(self.leaves, keys, strict=True)]
         return self.treedef.unflatten(draws)
@@ -331,3 +331,97 @@ class Prior:
                 raise ValueError(
                     f"theta: got an array of shape {jnp.shape(x)} where the prior has {s.shape}."
                 )
+
+
+# Hierarchical priors: entries of a dict whose law depends on the entries before them.
+
+
+Conditional = Callable[[dict[str, Any]], Any]
+ARRAYS = (jax.Array, np.ndarray)
+
+
+def is_conditional(leaf: Any) -> bool:
+    """Whether a part of a prior is a function of other parts, rather than a law or a tree of them.
+
+    Modules and variables of network libraries are trees that can be called.
+    """
+    if not callable(leaf) or isinstance(leaf, (dist.Distribution, type)):
+        return False
+    parts = jax.tree.leaves(leaf, is_leaf=lambda x: isinstance(x, dist.Distribution))
+    return not any(isinstance(part, ARRAYS) or hasattr(part, "log_prob") for part in parts)
+
+
+def laws_at(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:
+    """Return every entry's law at given values; a function sees the entries before it.
+
+    Parameters
+    ----------
+    tree
+        Distributions, and functions ``earlier -> distribution``.
+    theta
+        Values of at least the entries that functions use.
+
+    Returns
+    -------
+    dict
+        Distributions by name.
+    """
+    found: dict[str, Any] = {}
+    for name, leaf in tree.items():
+        earlier = {k: theta[k] for k in found if k in theta}
+        found[name] = _law(name, leaf, earlier) if is_conditional(leaf) else leaf
+    return found
+
+
+def draw_entries(tree: dict[str, Any], key: PRNGKeyArray, sample: Callable[[Any, Any], Any]) -> Any:
+    """Draw the entries in the order of the dict.
+
+    Parameters
+    ----------
+    tree
+        As in `laws_at`.
+    key
+        JAX key, split among the entries.
+    sample
+        ``sample(law, key)`` of one entry.
+
+    Returns
+    -------
+    dict
+        Values by name.
+    """
+    theta: dict[str, Any] = {}
+    for i, (name, leaf) in enumerate(tree.items()):
+        law = _law(name, leaf, dict(theta)) if is_conditional(leaf) else leaf
+        theta[name] = sample(law, jax.random.fold_in(key, i))
+    return theta
+
+
+def check_hierarchy(tree: Any) -> None:
+    """Raise a ValueError unless functions sit directly in a dict."""
+    if not isinstance(tree, dict):
+        raise ValueError(
+            "prior: a function of other parts needs a dict to find them in; write "
+            "{'scale': HalfNormal(1.0), 'weights': lambda earlier: Normal(0, earlier['scale'])}."
+        )
+    if any(isinstance(leaf, (dict, list, tuple)) for leaf in tree.values()):
+        raise ValueError(
+            "prior: a dict with functions of other parts cannot hold further dicts or lists; give "
+            "every part a name of its own in one dict."
+        )
+
+
+def _law(name: str, leaf: Conditional, earlier: dict[str, Any]) -> Any:
+    try:
+        law = leaf(earlier)
+    except KeyError as error:
+        raise ValueError(
+            f"prior: the function of {name!r} looks for {error}, which is not among the entries "
+            f"written before it ({', '.join(earlier) or 'none'}); write that one first."
+        ) from error
+    if not isinstance(law, dist.Distribution):
+        raise ValueError(
+            f"prior: the function of {name!r} returned a {type(law).__name__}; it must return a "
+            "NumPyro distribution."
+        )
+    return law

@@ -1,7 +1,8 @@
-"""Whether chains are where they should be: R-hat, effective draws, acceptance, virial, drift."""
+"""How far draws can be believed: of chains, of sums on a grid, of kernels that are not adjusted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,10 +12,14 @@ from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
+from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Column, Quantity, Row
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, Result, View, is_drifting
 from gibbs_dp.estimators import average
 from gibbs_dp.sampling.modes import warn_of
+
+# Whether chains are where they should be: R-hat, effective draws, acceptance, virial, drift.
+
 
 R_HAT_STARTS_LIMIT = 1.1
 # Effective draws per dataset below which the chains' starts may still show.
@@ -189,3 +194,117 @@ def _path_warnings(result: Result) -> list[Warned]:
     if poor > MOST_POOR:
         found.append(POOR_PATH(share=poor, least=LEAST_PATH_ESS))
     return found
+
+
+# Whether a lattice is wide and fine enough for the posterior that it stands for.
+
+
+# Weight of a lattice's rim and effective lattice points beyond which the lattice shows.
+EDGE_LIMIT = 1e-3
+POINTS_LIMIT = 5.0
+
+TOO_NARROW = Caution(
+    "lattice-too-narrow",
+    "the posterior reaches the lattice's rim (weight {edge:.2g} there); unless that is the prior's "
+    "own bound, widen Grid(low, high).",
+    "The grid ends where the posterior still has weight, and cuts it off.",
+    "Widen Grid(low, high), with more num_points. Nothing is wrong where the prior ends there too.",
+)
+TOO_COARSE = Caution(
+    "lattice-too-coarse",
+    "a posterior lies on only {points:.1f} lattice points; raise Grid(num_points).",
+    "The posterior of some dataset is narrower than a few cells of the grid, so that the sum over "
+    "the grid is another posterior than the one that it stands for.",
+    "Raise Grid(num_points), or narrow Grid(low, high).",
+)
+
+
+class LatticeValues(NamedTuple):
+    """Of each dataset: one over the sum of squared weights, and the weight of the rim."""
+
+    effective_points: Float[Array, "*b"]
+    edge_weight: Float[Array, "*b"]
+
+
+@dataclass(frozen=True)
+class Lattice(Quantity):
+    """Effective points of exact sums; its column ``ess_min`` is that of chains' draws too."""
+
+    name = "lattice"
+    Values = LatticeValues
+
+    def per_dataset(self, view: View) -> LatticeValues:
+        """Of a grid, or of a chain."""
+        weight = view.draws.weight
+        effective = 1.0 / jnp.mean(jnp.sum(weight**2, axis=1))
+        return LatticeValues(effective, view.draws.edge_weight)
+
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+        """Say where the lattice is too narrow or too coarse."""
+        traits, values = result.settings.sampler.traits, result.good.values.lattice
+        if not traits.is_exact:
+            return {}, []
+        fewest, edge = float(np.min(values.effective_points)), float(np.max(values.edge_weight))
+        found = []
+        if traits.is_discretized and edge > EDGE_LIMIT:
+            found.append(TOO_NARROW(edge=edge))
+        if traits.is_discretized and fewest < POINTS_LIMIT:
+            found.append(TOO_COARSE(points=fewest))
+        return {"ess_min": fewest}, found
+
+
+# The bias of Langevin chains without an acceptance step, as their theory predicts it.
+
+
+class DiscretizationValues(NamedTuple):
+    """Of each dataset: relative excess of the draws' variance, and of their on-average KL."""
+
+    variance: Float[Array, "*b"]
+    kl: Float[Array, "*b"]
+
+
+@dataclass(frozen=True)
+class Discretization(Quantity):
+    """Inflation by steps that are not corrected; only of samplers that are not adjusted."""
+
+    name = "discretization"
+    Values = DiscretizationValues
+    columns = (
+        Column(
+            "variance_inflation",
+            "Estimated relative excess of the draws' variance over the posterior's, a mean over "
+            "coordinates, of kernels without an acceptance step; no bound.",
+        ),
+        Column(
+            "kl_inflation",
+            "Estimated relative excess of a one-sided on_average_kl, of kernels without an "
+            "acceptance step; no bound.",
+            title="KL infl. (est.)",
+        ),
+    )
+
+    def per_dataset(self, view: View) -> DiscretizationValues:
+        """Take what the sampler says of its draws."""
+        return DiscretizationValues(jnp.mean(view.draws.inflation), view.draws.kl_inflation)
+
+    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+        """Both columns."""
+        if result.settings.sampler.traits.is_adjusted:
+            return {}, []
+        values = result.good.values.discretization
+        more: Row = {}
+        for name, inflation in zip(values._fields, values, strict=True):
+            excess = average(np.asarray(inflation, np.float64))
+            more |= {f"{name}_inflation": excess.value, f"{name}_inflation_se": excess.se}
+        return more, []
+
+    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+        """Say what the draws are not."""
+        if settings.sampler.traits.is_adjusted:
+            return []
+        return [
+            "the kernel has no acceptance step, so its draws are not the posterior's: "
+            "variance_inflation (a mean over coordinates) and kl_inflation (of a one-sided "
+            "on_average_kl) estimate their relative excess from a linear chain around the draws; "
+            "they are no bounds."
+        ]

@@ -9,11 +9,9 @@ from typing import Any
 from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Column, Quantity
 from gibbs_dp.quantities.attacker import Attacker
-from gibbs_dp.quantities.discretization import Discretization
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.information import FurtherInformation, Supersample
-from gibbs_dp.quantities.lattice import Lattice
-from gibbs_dp.quantities.mixing import Mixing
+from gibbs_dp.quantities.mixing import Discretization, Lattice, Mixing
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.risks import Risks

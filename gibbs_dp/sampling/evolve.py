@@ -125,6 +125,7 @@ def evolve(
         # before had to shorten it, the last one keeps the shorter.
         begin = jnp.where(is_end, jnp.minimum(log_step, log_default), log_default)
         longest = schedule.num_burn_in + num_samples
+        count: Array | int
         if is_last is None:
             count = jnp.where(is_end, longest, STEPS_PER_ROUND)
         else:

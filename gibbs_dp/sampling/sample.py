@@ -22,12 +22,11 @@ from gibbs_dp.model.check import (
     check_examples,
     check_gamma,
     check_posterior,
+    names_keywords,
     positive_count,
 )
 from gibbs_dp.model.examples import as_examples, num_examples
-from gibbs_dp.model.keywords import names_keywords
-from gibbs_dp.model.masked import check_mask, masked
-from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.posterior import GibbsPosterior, check_mask, masked
 from gibbs_dp.model.supports import Support
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted

@@ -9,7 +9,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing.plot_attack import _allowed
-from gibbs_dp.quantities.attacker.quantity import is_lopsided
+from gibbs_dp.quantities.attacker import is_lopsided
 
 GAMMAS, N = [0.05, 1.0, 20.0], 30
 THETA = np.array([0.0, 0.25, 0.5, 0.75, 1.0])

@@ -18,7 +18,7 @@ from gibbs_dp.engine.cautions import DamagedStoreWarning
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.store.archive import Archive, digest_text
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
-from gibbs_dp.quantities.mutual_information import information
+from gibbs_dp.quantities.mutual_information.comparison import Information
 
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}  # one program for all gammas
@@ -293,8 +293,8 @@ def test_processes_share_a_sweep_and_a_lost_one_is_named(plain, tmp_path, count,
 
 
 def test_an_interrupt_while_a_block_is_saved_begins_no_other(written, tmp_path, monkeypatch):
-    begun, call = [], Runner._call
-    monkeypatch.setattr(Runner, "_call", lambda *job: begun.append(job) or call(*job))
+    begun, call = [], Runner._run_job
+    monkeypatch.setattr(Runner, "_run_job", lambda *job: begun.append(job) or call(*job))
     written["stop_at"] = 1
     with pytest.raises(KeyboardInterrupt) as held:  # with the frames that it came through
         audit(store=tmp_path, num_datasets=4096)
@@ -346,7 +346,7 @@ def test_mutual_information_is_kept_and_shared(tmp_path, monkeypatch):
         numbers = np.asarray(kept.log_normalizer, float)
         upper, lower = halves(numbers, fold_of(len(numbers))), average(0.5 * numbers)
         contrast = Contrast(lower, upper, lower, None)
-        return information.Information(contrast, upper, None, None, 0.0, 0.1, 0.2, None)
+        return Information(contrast, upper, None, None, 0.0, 0.1, 0.2, None)
 
     monkeypatch.setattr(information, "_information", estimate)
     grid = gdp.Grid(low=-3.0, high=3.0, num_points=64)

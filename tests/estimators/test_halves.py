@@ -18,7 +18,7 @@ from gibbs_dp.estimators import (
 )
 from gibbs_dp.estimators.table_sums import layout_of
 from gibbs_dp.estimators.variational import cross_fitted_gaussian
-from gibbs_dp.quantities.mutual_information.information import _Above
+from gibbs_dp.quantities.mutual_information.comparison import _Above
 
 LEAST_COVERED = 0.90
 

@@ -13,8 +13,7 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp import populations
 from gibbs_dp.model.examples import as_examples
-from gibbs_dp.model.populations.base import as_population
-from gibbs_dp.model.populations.own import population_name
+from gibbs_dp.model.populations.base import as_population, population_name
 from gibbs_dp.model.populations.table import alias_table
 from gibbs_dp.model.supports import real
 

@@ -41,7 +41,7 @@ from gibbs_dp.engine.store.archive import (
 from gibbs_dp.io.atomic import shown
 from gibbs_dp.model.charts import is_spread
 from gibbs_dp.model.populations import Population
-from gibbs_dp.model.populations.own import population_name
+from gibbs_dp.model.populations.base import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
 
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")

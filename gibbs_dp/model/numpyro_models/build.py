@@ -14,8 +14,7 @@ from jaxtyping import PyTree
 from gibbs_dp._jaxlib.structure import reached
 from gibbs_dp.model.check import LOOKS_AT_VALUES
 from gibbs_dp.model.numpyro_models.arguments import Arguments, named
-from gibbs_dp.model.numpyro_models.groups import Groups
-from gibbs_dp.model.numpyro_models.likelihood import Likelihood, ModelLoss, ModelTotalLoss
+from gibbs_dp.model.numpyro_models.likelihood import Groups, Likelihood, ModelLoss, ModelTotalLoss
 from gibbs_dp.model.numpyro_models.places import check_places
 from gibbs_dp.model.numpyro_models.priors import make_prior
 from gibbs_dp.model.numpyro_models.sites import Found, Model, Observed, log_prob, look

@@ -1,14 +1,86 @@
-"""The contract of a population."""
+"""Populations: their contract, and those of a function or an object of the user's."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import PRNGKeyArray, PyTree
 
-from gibbs_dp.model.populations.own import own_population
+# A population given by a sampling function.
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Independent examples from ``function(key, n) -> examples`` (leaves with leading axis n).
+
+    >>> import jax
+    >>> train, ghosts = Sampler(lambda key, n: jax.random.normal(key, (n,))).sample(
+    ...     jax.random.key(0), 5, 2)
+    >>> train.shape, ghosts.shape
+    ((5,), (2,))
+    """
+
+    function: Callable[[PRNGKeyArray, int], Any]
+    is_dependent: ClassVar[bool] = False
+    is_conditional: ClassVar[bool] = False
+
+    def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
+        """Draw ``n`` training examples and ``num_ghosts`` fresh ones."""
+        train_key, ghost_key = jax.random.split(key)
+        return self.function(train_key, n), self.function(ghost_key, num_ghosts)
+
+
+jax.tree_util.register_dataclass(Sampler, data_fields=[], meta_fields=["function"])
+
+
+# Populations around users' own objects, which need not have all of the contract.
+
+
+@dataclass(frozen=True)
+class Own:
+    """Datasets drawn by ``draw(key, n, num_ghosts)``, and what is known of them.
+
+    Made by `as_population`; ``name`` is that of the user's class.
+    """
+
+    draw: Partial
+    name: str
+    is_dependent: bool
+    is_conditional: bool
+
+    def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
+        """Draw ``n`` training examples and ``num_ghosts`` fresh ones."""
+        return self.draw(key, n, num_ghosts)
+
+
+jax.tree_util.register_dataclass(
+    Own, data_fields=["draw"], meta_fields=["name", "is_dependent", "is_conditional"]
+)
+
+
+def own_population(given: Any, is_pytree: bool) -> Own:
+    """Wrap an object with ``sample``; declarations that it lacks are False."""
+    # The arrays of a pytree are traced; a bound method is compared by its object's identity.
+    draw = Partial(_sample, given) if is_pytree else Partial(given.sample)
+    flags = [bool(getattr(given, flag, False)) for flag in ("is_dependent", "is_conditional")]
+    return Own(draw, type(given).__name__, *flags)
+
+
+def _sample(given: Any, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
+    return given.sample(key, n, num_ghosts)
+
+
+def population_name(population: Any) -> str:
+    """Return a population's name in reports and stores: that of its class, or of the user's."""
+    return population.name if isinstance(population, Own) else type(population).__name__
+
+
+# The contract of a population.
 
 
 @runtime_checkable
@@ -58,8 +130,6 @@ def as_population(population: Any) -> Population:
     ValueError
         If it is none of these, with a hint where it is a table of examples.
     """
-    from gibbs_dp.model.populations.sampler import Sampler
-
     if isinstance(population, type):
         name = population.__name__
         raise ValueError(f"population: {name} is a class; give an object of it: {name}(...).")

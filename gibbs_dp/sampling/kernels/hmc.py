@@ -260,6 +260,11 @@ class HMC(Kernel):
         """
         normals, uniforms = noise
         momenta = spread_radii(normals.T, uniforms[2], uniforms[3, 0])
-        given = {"potential": potential, "tuning": tuning, "jitter": self.jitter}
-        one = partial(transition, **given, integrator=INTEGRATORS[self.integrator])
+        one = partial(
+            transition,
+            potential=potential,
+            tuning=tuning,
+            jitter=self.jitter,
+            integrator=INTEGRATORS[self.integrator],
+        )
         return jax.vmap(one)(momenta, uniforms[:2].T, states)
