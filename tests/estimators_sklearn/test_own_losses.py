@@ -97,13 +97,14 @@ def test_a_classification_draws_what_the_other_sampler_draws():
     model = GibbsClassifier(
         2000.0,
         loss=SquaredHinge(),
+        mechanism="posterior",
+        theta_bound=2.0,
         bounds=(-1, 1),
         classes=[0, 1],
         num_draws=800,
         random_state=0,
     )
     fit(model, x, y)
-    assert model.mechanism_ == "posterior"
     assert model.told_.startswith("squaredhinge loss")
     moments_agree(
         model.draws_[:, :, 0], model.posterior_, (model.scaling_.features(x), y), model.gamma_

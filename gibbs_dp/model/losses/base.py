@@ -20,6 +20,7 @@ Labelled = tuple[Float[Array, "*n d"], Shaped[Array, "*n"]]
 # Arrays of NumPy or of JAX, of shapes that broadcast.
 Values = Float[Any, "..."]
 Labels = Shaped[Any, "..."]
+LabelKind = Literal["numbers", "counts", "two classes", "classes"]
 
 
 def array_namespace(array: Any) -> Any:
@@ -62,7 +63,7 @@ class Loss(abc.ABC):
     """
 
     name: ClassVar[str] = "loss"
-    labels: ClassVar[Literal["numbers", "counts", "two classes", "classes"] | None] = None
+    labels: ClassVar[LabelKind | None] = None
     degree: ClassVar[int | None] = None
     is_quadratic: ClassVar[bool] = False
     # Whether clipped per-example gradients are those of a convex function as smooth as the loss, so
@@ -141,7 +142,7 @@ class LinearLoss(Loss):
     array([-0.7616,  0.    ])
     """
 
-    labels = "numbers"
+    labels: ClassVar[LabelKind | None] = "numbers"
     is_convex_when_clipped = True
 
     @abc.abstractmethod
