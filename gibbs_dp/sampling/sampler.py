@@ -131,6 +131,7 @@ class Sampler(Protocol):
 
     def check(self, posterior: GibbsPosterior) -> None:
         """Raise a ValueError where it cannot run on a posterior."""
+        del posterior
 
     def shape(
         self, posterior: GibbsPosterior, num_chains: int, num_samples: int
