@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import BudgetExceededError, ReleaseError, release_chain
+from gibbs_dp.privacy import BudgetExceededError, ChainDraw, ExactDraw, ReleaseError
 from gibbs_dp.privacy import release as release_function
 from gibbs_dp.privacy.releases import exact_draws
 
@@ -33,7 +33,9 @@ def ledger(tmp_path):
 
 def go(ledger, posterior=MEAN, data=DATA, accept=BOTH, **changes):
     given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger, "accept": accept}
-    return gdp.release(posterior, data, **(given | changes))
+    settings = ("total_variation", "kernel", "num_warmup", "num_samples")
+    method = ExactDraw(**{name: changes.pop(name) for name in settings if name in changes})
+    return gdp.release(posterior, data, method=method, **(given | changes))
 
 
 @pytest.mark.trust
@@ -233,7 +235,9 @@ def chain(ledger, posterior=RIDGE, **changes):
         "accept": ["float-arithmetic"],
         "delta": 1e-6,
     }
-    return release_chain(posterior, DATA, **(given | changes))
+    settings = ("kernel", "gamma")
+    method = ChainDraw(**{name: changes.pop(name) for name in settings if name in changes})
+    return gdp.release(posterior, DATA, method=method, **(given | changes))
 
 
 def test_a_chain_is_released_with_its_own_guarantee(ledger):
@@ -255,10 +259,12 @@ def test_a_chain_is_released_with_its_own_guarantee(ledger):
 
 
 def test_chain_refusals(ledger):
-    with pytest.raises(ValueError, match="either epsilon, or kernel and gamma"):
+    with pytest.raises(ValueError, match="give epsilon and delta, or ChainDraw its kernel"):
         chain(ledger)
-    with pytest.raises(ValueError, match="either epsilon, or kernel and gamma"):
+    with pytest.raises(ValueError, match="give kernel and gamma together, or neither"):
         chain(ledger, epsilon=1.0, gamma=1.0)
+    with pytest.raises(ValueError, match="give epsilon and delta, or ChainDraw its kernel"):
+        chain(ledger, epsilon=1.0, gamma=1.0, kernel=gdp.ULA(0.02, 300))
     with pytest.raises(ValueError, match="num_draws: epsilon calibrates one run"):
         chain(ledger, epsilon=1.0, num_draws=2)
     with pytest.raises(ValueError, match="name what you accept: 'float-arithmetic'"):
