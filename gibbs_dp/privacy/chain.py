@@ -69,9 +69,6 @@ def subsampled_epsilon(
     return float(step.self_compose(num_steps).get_epsilon_for_delta(delta))
 
 
-GENERATOR = (
-    "the noise is JAX's Threefry generator with a 64-bit key, which is not a cryptographic one."
-)
 DATA_FREE = "start, step size, number of steps, gamma and clip are free of the data"
 
 
@@ -217,7 +214,7 @@ def chain_guarantee(
         zcdp=total**2 / 2,
         gdp=total,
         assumptions=(how, DATA_FREE),
-        caveats=(FINITE_PRECISION, GENERATOR),
+        caveats=(FINITE_PRECISION,),
     )
 
 
@@ -320,5 +317,5 @@ def _of_sgld(
             f"{noise:.6g} on Poisson samples of rate {form.sampling_rate:g}",
             DATA_FREE,
         ),
-        caveats=(FINITE_PRECISION, GENERATOR),
+        caveats=(FINITE_PRECISION,),
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -296,6 +297,7 @@ def test_chains_that_fail_the_check_are_tried_longer(ledger, monkeypatch):
     out = go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
     assert lengths == [(10, 50), (40, 200), (160, 800)]
     assert len({str(key) for key in keys}) == 3
+    assert all(jax.random.key_data(key).size == 8 for key in keys)  # 256 bits
     assert out.charge == 1
     monkeypatch.setattr(exact_draws, "has_converged", lambda draws: False)
     with pytest.raises(ReleaseError, match=r"up to 16 times longer; nothing is released"):

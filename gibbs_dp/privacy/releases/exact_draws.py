@@ -14,7 +14,6 @@ from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target
-from gibbs_dp.privacy.chain import GENERATOR
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.releases.arguments import (
     check_kernel,
@@ -138,7 +137,7 @@ class ExactDraw(ReleaseMethod):
         guarantee = found.guarantee
         if tau is not None and target.delta is not None:
             guarantee = replace(guarantee.within_total_variation(tau), delta=target.delta)
-        caveats = (*guarantee.caveats, GENERATOR, CHECKS_CAVEAT, TIMING_CAVEAT)
+        caveats = (*guarantee.caveats, CHECKS_CAVEAT, TIMING_CAVEAT)
         return found.gamma, replace(guarantee, caveats=caveats)
 
 

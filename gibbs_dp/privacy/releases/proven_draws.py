@@ -17,7 +17,6 @@ from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
-from gibbs_dp.privacy.chain import GENERATOR
 from gibbs_dp.privacy.constants import derive_constants, gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import meaningful_epsilon
@@ -296,6 +295,5 @@ def plan_proven(
         inner,
         delta=delta,
         assumptions=(*inner.assumptions[:-1], text),
-        caveats=(*inner.caveats, GENERATOR),
     )
     return guarantee, plan
