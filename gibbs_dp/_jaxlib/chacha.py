@@ -89,8 +89,8 @@ def _split(key: UInt32[Array, 8], shape: tuple[int, ...]) -> UInt32[Array, "*sha
     return blocks(key, counts, (CHILDREN, 0, 0))[:8].T.reshape(*shape, 8)
 
 
-def _fold_in(key: UInt32[Array, 8], number: UInt32[Array, ""]) -> UInt32[Array, 8]:
-    return blocks(key, number.astype(jnp.uint32)[None], (NUMBERED, 0, 0))[:8, 0]
+def _fold_in(key: UInt32[Array, 8], number: Any) -> UInt32[Array, 8]:
+    return blocks(key, jnp.asarray(number, jnp.uint32)[None], (NUMBERED, 0, 0))[:8, 0]
 
 
 def _random_bits(

@@ -257,9 +257,11 @@ class Guarantee:
 
     def _head(self) -> str:
         draws = "1 draw" if self.num_draws == 1 else f"{self.num_draws} draws"
-        head = f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours, {draws}"
+        head = f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours"
         if self.gamma is not None:
-            head += f" at gamma = {self.gamma:.6g}"
+            head += f", {draws} at gamma = {self.gamma:.6g}"
+        elif self.num_draws > 1:
+            head += f", {draws}"
         if self.bayesian_epsilon is None:
             return head
         return f"{head}; {self.bayesian_epsilon:.6g}-Bayesian DP of dependent rows"

@@ -69,6 +69,11 @@ class ReleaseRequest:
         target
             By default the one that was asked for.
 
+        Returns
+        -------
+        Calibration
+            Gamma, and the guarantee of so many exact draws.
+
         Raises
         ------
         ValueError
@@ -175,7 +180,7 @@ class ReleaseMethod(ABC):
     >>> out = gdp.release(p, np.ones((50, 1)), domain=gdp.Domain(x_bound=1.0), ledger=ledger,
     ...                   adjacency="replace-one", pure_epsilon=0.5, method=NoisyMean())
     >>> print(out.guarantee)
-    (0.5, 0)-DP, replace-one neighbours, 1 draw
+    (0.5, 0)-DP, replace-one neighbours
     also pure epsilon 0.5
     holds    for a mean with exact Laplace noise
     >>> folder.cleanup()

@@ -254,8 +254,8 @@ def mistake_in(theta: PyTree, request: ReleaseRequest) -> str:
     blank = request.posterior.prior.initial(jax.random.key(0))
     wanted = [(request.num_draws, *np.shape(leaf)) for leaf in jax.tree.leaves(blank)]
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(theta)]
-    is_alike = jax.tree.structure(theta) == jax.tree.structure(blank)
-    if not is_alike:
+    structure: Any = jax.tree.structure(theta)
+    if structure != jax.tree.structure(blank):
         return "it has not the structure of the prior."
     if [leaf.shape for leaf in leaves] != wanted:
         found = ", ".join(str(leaf.shape) for leaf in leaves)
