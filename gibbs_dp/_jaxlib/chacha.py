@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, Int, PRNGKeyArray, UInt, UInt32
+from jaxtyping import Array, Int, Key, PRNGKeyArray, UInt, UInt32
 
 CONSTANTS = np.frombuffer(b"expand 32-byte k", "<u4").astype(np.uint32)
 NAME = "chacha20"
@@ -141,13 +141,13 @@ def is_chacha(key: Any) -> bool:
     return bool(is_typed and jax.random.key_impl(key) == CHACHA20)
 
 
-def wrap_key(data: Array, kind: str) -> PRNGKeyArray:
-    """Make a key of its words, for a generator that `key_kind` named."""
+def wrap_key(data: Array, kind: str) -> Any:
+    """Make a key, or an array of keys, of their words, for a generator that `key_kind` named."""
     return jax.random.wrap_key_data(data, impl=CHACHA20 if kind == NAME else kind)
 
 
-def key_kind(key: PRNGKeyArray) -> str:
-    """Name the generator of a key.
+def key_kind(key: Any) -> str:
+    """Name the generator of a key, or of an array of keys.
 
     >>> key_kind(jax.random.key(0))
     'threefry2x32'
@@ -155,7 +155,7 @@ def key_kind(key: PRNGKeyArray) -> str:
     return NAME if is_chacha(key) else str(jax.random.key_impl(key))
 
 
-def word_bits(keys: PRNGKeyArray, num: int) -> UInt32[Array, "num ..."]:
+def word_bits(keys: Key[Array, "..."], num: int) -> UInt32[Array, "num ..."]:
     """Return ``num`` random words of each key, whose axes come last."""
     found = jax.vmap(lambda key: jax.random.bits(key, (num,), jnp.uint32))(keys.reshape(-1))
     return jnp.moveaxis(found, -1, 0).reshape(num, *keys.shape)

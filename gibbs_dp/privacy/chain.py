@@ -138,7 +138,7 @@ def chain_guarantee(
     delta: float,
     num_draws: int = 1,
 ) -> Guarantee:
-    """Guarantee of ``num_draws`` chains run by `gibbs_dp.privacy.private_chain`.
+    """Guarantee of ``num_draws`` chains, as `gibbs_dp.privacy.ChainDraw` runs them.
 
     ULA: the last iterate on a strongly convex and smooth potential with ``h < 2/M``, or on a
     convex and smooth one on a box or a ball (where each step is projected, and ``h <= 2/M``), has
