@@ -1,4 +1,4 @@
-"""Langevin chains whose own guarantee holds: `release_chain` and `private_chain`."""
+"""Langevin chains whose own guarantee holds: `release` by `ChainDraw`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from lower_bounds import Runs
 import gibbs_dp as gdp
 from gibbs_dp import privacy
 from gibbs_dp.privacy import chain as guarantees
-from gibbs_dp.privacy import chain_run
 from gibbs_dp.privacy.releases import langevin_chain
 
 PAIR = np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]])
@@ -51,16 +50,15 @@ def chains(
     delta: float = DELTA,
     **options: Any,
 ) -> Callable[[int], tuple[Runs, Runs]]:
-    """Run `release_chain`, many chains a release; ``block`` of them where it must be few."""
+    """Release by `ChainDraw`, many chains a release; ``block`` of them where it must be few."""
 
     def many(data: Any, count: int) -> Runs:
         return released(
-            partial(privacy.release_chain, posterior),
+            partial(gdp.release, posterior),
             adjacency,
             data,
             domain=domain,
-            kernel=kernel,
-            gamma=gamma,
+            method=privacy.ChainDraw(kernel, gamma=gamma),
             delta=delta,
             accept=FLOAT,
             num_draws=count,
@@ -104,7 +102,7 @@ def case(
 
     return Case(
         name,
-        "gibbs_dp.privacy.release_chain",
+        "gibbs_dp.privacy.ChainDraw",
         words,
         epsilon_of_mu(mu, DELTA),
         together,
@@ -164,7 +162,6 @@ def cases() -> Iterator[Case]:
         0.5,
     )
     yield minibatches()
-    yield drawn_alone()
 
 
 def minibatches() -> Case:
@@ -185,52 +182,11 @@ def minibatches() -> Case:
 
     return Case(
         "chain, minibatches",
-        "gibbs_dp.privacy.release_chain, SGLD",
+        "gibbs_dp.privacy.ChainDraw, SGLD",
         "a row added to another; 2 steps at rate 0.5",
         claim.epsilon,
         run,
         GAMMA,
         delta=delta,
         **WARMER,
-    )
-
-
-def drawn_alone() -> Case:
-    """Make the case of the chain without a ledger."""
-    kernel, gamma = gdp.ULA(0.1, 20), 0.2
-    options: dict[str, Any] = {
-        "gamma": gamma,
-        "domain": UNIT,
-        "adjacency": "replace-one",
-        "delta": DELTA,
-    }
-    mu = privacy.chain_guarantee(NORMAL, kernel, n=2, **options).gdp
-
-    def run(count: int) -> tuple[Runs, Runs]:
-        first, second = (
-            np.asarray(
-                privacy.private_chain(
-                    NORMAL,
-                    data,
-                    kernel=kernel,
-                    settings_are_data_free=True,
-                    num_draws=count,
-                    **options,
-                ).theta,
-                np.float64,
-            ).reshape(count, 1)
-            for data in PAIR
-        )
-        return first, second
-
-    return Case(
-        "chain, without a ledger",
-        "gibbs_dp.privacy.private_chain",
-        "one of two rows against its opposite; 20 steps",
-        epsilon_of_mu(mu, DELTA),
-        run,
-        {"gamma x 8": partial(hotter, chain_run, TOO_LARGE)},
-        partial(hotter, chain_run),
-        delta=DELTA,
-        mu=mu,
     )

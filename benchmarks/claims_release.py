@@ -1,4 +1,4 @@
-"""Releases of draws: `gibbs_dp.release` by every route of its accountant, and `release_proven`.
+"""Releases of draws: by every route of the accountant, and by `ProvenDraw`.
 
 One call makes thousands of draws, at the gamma of a claim about one: what is claimed for one draw
 is what the accountant says at that gamma, and draws are independent given the data. Two attacks of
@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 import gibbs_dp as gdp
 from gibbs_dp import privacy
 from gibbs_dp.papers import bayesian_dp
-from gibbs_dp.privacy.releases import exact_draws, proven_draws
+from gibbs_dp.privacy.releases import method, proven_draws
 from gibbs_dp.privacy.releases.proven_draws import plan_proven
 
 DELTA = 1e-5
@@ -80,8 +80,7 @@ def exact(
             data,
             accept=BOTH,
             num_draws=count,
-            num_warmup=200,
-            num_samples=400,
+            method=privacy.ExactDraw(num_warmup=200, num_samples=400),
             **target(count),
             **options,
         )
@@ -96,7 +95,7 @@ def exact(
     return run
 
 
-HOTTER = partial(hotter, exact_draws)
+HOTTER = partial(hotter, method)
 GAMMA = {"gamma x 8": partial(HOTTER, TOO_LARGE)}
 
 
@@ -233,7 +232,7 @@ def proven() -> Iterator[Case]:
 
         def many(data: np.ndarray) -> Runs:
             return released(
-                partial(gdp.privacy.release_proven, posterior),
+                partial(gdp.release, posterior),
                 "replace-one",
                 data,
                 domain=options["domain"],
@@ -241,6 +240,7 @@ def proven() -> Iterator[Case]:
                 delta=DELTA,
                 accept=FLOAT,
                 num_draws=BLOCK,
+                method=privacy.ProvenDraw(),
             )
 
         first, second = (
@@ -250,7 +250,7 @@ def proven() -> Iterator[Case]:
 
     yield Case(
         "release, proven draws",
-        "gibbs_dp.privacy.release_proven",
+        "gibbs_dp.privacy.ProvenDraw",
         "one of two rows against its opposite",
         1.0,
         run,

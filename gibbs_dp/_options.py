@@ -169,6 +169,8 @@ def _of_class(module: str, node: ast.ClassDef) -> dict[str, Option]:
         found |= _of_class(home, parent) if isinstance(parent, ast.ClassDef) else {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            if ast.unparse(field.annotation).startswith("ClassVar"):
+                continue
             default = field.value
             if isinstance(default, ast.Call):  # dataclasses.field(...)
                 settings = {k.arg: k.value for k in default.keywords}

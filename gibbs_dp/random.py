@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt32
 from numpy.typing import ArrayLike
 
+from gibbs_dp._jaxlib.chacha import is_chacha, word_bits
 from gibbs_dp._jaxlib.precision import horner
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
@@ -254,8 +255,9 @@ def _uniforms(key: PRNGKeyArray, shape: Shape, dtype: Any) -> Float[Array, "*sha
         raise ValueError(f"dtype: must be float32 or float64, got {kind}.")
     num = math.prod(dims)
     # Drawn along one axis: the last of several may be too short to vectorize.
-    flat = uniforms(words(_pair(key), num * words_per_number(kind)), kind)
-    return flat.reshape(dims)
+    num_words = num * words_per_number(kind)
+    bits = word_bits(key, num_words) if is_chacha(key) else words(_pair(key), num_words)
+    return uniforms(bits, kind).reshape(dims)
 
 
 def _pair(key: PRNGKeyArray) -> tuple[Words, Words]:

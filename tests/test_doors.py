@@ -1,5 +1,7 @@
 """What is no data is refused by name at every door, and never read as something else."""
 
+import tempfile
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from gibbs_dp import estimators
 from gibbs_dp.exact.closed_form import linear_regression_posterior
 from gibbs_dp.holdout import GaussianMechanism, Ladder, LaplaceMechanism, Thresholdout
 from gibbs_dp.information import checks
-from gibbs_dp.privacy import private_chain
+from gibbs_dp.privacy import ChainDraw
 
 N = 20
 VALUES = np.r_[np.random.default_rng(0).normal(size=N - 4), [-999.0] * 4]
@@ -94,7 +96,7 @@ DOORS = {
         np.zeros((4, 100, 5)), names=masked_of(5).astype(int)
     ),
     "certify": lambda: gdp.certify(POSTERIOR, MASKED, gamma=1.0, loss_range=(0.0, 1.0)),
-    "private_chain": lambda: chain_of(masked_of(5, 1)),
+    "release": lambda: chain_of(masked_of(5, 1)),
     "Domain.clip": lambda: gdp.Domain(x_bound=1.0).clip(MASKED),
     "Domain.is_outside": lambda: gdp.Domain(x_bound=1.0).is_outside((masked_of(5, 2), np.ones(5))),
     "Thresholdout, train": lambda: holdout(MASKED, np.zeros(9)),
@@ -161,11 +163,12 @@ def test_private_doors_do_not_tell_masked_from_whole():
 
 
 def chain_of(data):
-    return private_chain(
-        BALL, data, gamma=0.1, kernel=gdp.ULA(0.1, 9), domain=gdp.Domain(x_bound=1.0),
-        adjacency="replace-one", delta=1e-6,
-        settings_are_data_free=True,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = gdp.Ledger.create(f"{folder}/l", adjacency="replace-one", zcdp=1.0)
+        return gdp.release(
+            BALL, data, method=ChainDraw(gdp.ULA(0.1, 9), gamma=0.1), delta=1e-6, ledger=ledger,
+            domain=gdp.Domain(x_bound=1.0), adjacency="replace-one", accept="float-arithmetic",
+        )  # fmt: skip
 
 
 # -- the checks of gibbs_dp.sample, at every door that takes a posterior and its data ---------

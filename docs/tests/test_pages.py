@@ -6,7 +6,7 @@ import jax
 import pytest
 from page_blocks import ROOT, compare, run_page, same
 
-from gibbs_dp.privacy.releases import exact_draws
+from gibbs_dp.privacy.releases import release
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -16,7 +16,7 @@ def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     # The same draws in every run.
-    monkeypatch.setattr(exact_draws, "secret_key", lambda: jax.random.key(0))
+    monkeypatch.setattr(release, "secret_key", lambda: jax.random.key(0))
     names = run_page(page)
     if page.stem == "release":
         # A draw at this gamma is right for 72% of the rows (median; under 60% for one draw in

@@ -18,6 +18,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool, PyTree
 
 from gibbs_dp._jaxlib import kept
+from gibbs_dp._jaxlib.chacha import key_kind, wrap_key
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.linalg import SHARED_OUT
 from gibbs_dp._jaxlib.per_example import bind
@@ -309,7 +310,7 @@ class Program:
 
         def flat(*plain: Any) -> list[Any]:
             pairs = zip(plain, kinds_of_keys, strict=True)
-            again = [jax.random.wrap_key_data(a, impl=kind) if kind else a for a, kind in pairs]
+            again = [wrap_key(a, kind) if kind else a for a, kind in pairs]
             given = iter(jax.tree.unflatten(structure, again))
             whole = [
                 a if is_so else next(given) for a, is_so in zip(arguments, is_static, strict=True)
@@ -336,7 +337,7 @@ def _key_kind(leaf: Any) -> str | None:
     """Name the kind of random keys; None for numbers."""
     if not (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)):
         return None
-    return str(jax.random.key_impl(leaf))
+    return key_kind(leaf)
 
 
 def _plain(leaf: Any) -> Array:

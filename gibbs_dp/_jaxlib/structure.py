@@ -6,8 +6,9 @@ import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from gibbs_dp._jaxlib.chacha import wrap_key
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -63,7 +64,7 @@ def _builder(description: Any, kinds: Sequence[type]) -> Callable[[Iterator[Any]
     if description == 0:
         return next
     if isinstance(description, str):
-        return lambda leaves: jax.random.wrap_key_data(next(leaves), impl=description)
+        return lambda leaves: wrap_key(next(leaves), description)
     match description:
         case {"dict": pairs}:
             named = [(key, _builder(inner, kinds)) for key, inner in pairs]

@@ -104,8 +104,8 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _defaults(problem: Problem, guarantee: Guarantee | None) -> dict[str, Any]:
-    gammas = problem.gammas if guarantee is None else (guarantee.gamma,)
-    return {"n": problem.n, "gammas": gammas}
+    gamma = None if guarantee is None else guarantee.gamma
+    return {"n": problem.n, "gammas": problem.gammas if gamma is None else (gamma,)}
 
 
 def _is_of_guarantee_alone(arguments: Sequence[str]) -> bool:

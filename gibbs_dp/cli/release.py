@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import importlib
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gibbs_dp._extras import require
-from gibbs_dp._options import Option, options_of
-from gibbs_dp._source import losses_of
+from gibbs_dp._options import Option, options_of, parameters
+from gibbs_dp._source import exports, find, losses_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import Stopped, UsageError
 from gibbs_dp.cli.mistakes import is_number, number_remedy
@@ -238,12 +241,39 @@ TABLE = (
         ("logistic", *losses_of("numbers")),
     ),
 )
-OF_RELEASE = N, NUM_DRAWS, ACCEPT, TOTAL_VARIATION = options_of(
+OF_RELEASE = N, NUM_DRAWS, ACCEPT = options_of(
     "gibbs_dp:release",
     n="public upper bound on the number of rows (add-remove only)",
     num_draws="draws to release",
     accept={"help": "idealizations accepted, by name", "metavar": "NAME"},
-    total_variation="distance from the posterior that you vouch for",
+)
+
+
+def methods() -> dict[str, str]:
+    """Find the methods that `gibbs_dp.privacy` exports, by their names on a command line."""
+    found = {}
+    for name, module in exports("gibbs_dp.privacy").items():
+        _, node = find(module, name)
+        bases = node.bases if isinstance(node, ast.ClassDef) else []
+        if any(isinstance(base, ast.Name) and base.id == "ReleaseMethod" for base in bases):
+            found[re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()] = f"{module}:{name}"
+    return found
+
+
+METHODS = methods()
+DEFAULT = "exact-draw"
+# A chain's gamma goes with its kernel, an object, which a command line cannot give.
+FIELDS = {
+    name: {k: v for k, v in parameters(where).items() if k != "gamma"}
+    for name, where in METHODS.items()
+}
+METHOD = (
+    Option("method", "str", "how to draw", None, tuple(METHODS), shown=DEFAULT),
+    *(
+        replace(option, help=f"{name}: {option.help}")
+        for name, fields in FIELDS.items()
+        for option in fields.values()
+    ),
 )
 PURPOSE = Option("purpose", "str", "for the ledger's record", "gibbs-dp release")
 PUBLIC = (
@@ -261,9 +291,7 @@ PUBLIC = (
 RELEASE = (
     Option("ledger", "str", "budget to charge (see gibbs-dp ledger create)", metavar="FILE"),
     ACCEPT,
-    TOTAL_VARIATION,
-    Option("chain", "flag", "release one private ULA run instead (--epsilon and --delta)"),
-    Option("proven", "flag", "rejection draws instead, proven close (--epsilon and --delta)"),
+    *METHOD,
     PURPOSE,
     FLOAT64,
 )
@@ -296,7 +324,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) -> None:
-    from gibbs_dp.privacy import Ledger, release, release_chain, release_proven
+    from gibbs_dp.privacy import Ledger, release
 
     target = given(parsed, TARGETS)
     by_rule = _is_by_rule(parsed, target)
@@ -323,15 +351,8 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
             loss=parsed.loss,
             **given(parsed, (ADJACENCY, N, NUM_DRAWS, ACCEPT, PURPOSE)),
         )
-    elif parsed.chain or parsed.proven:
-        flag = "--chain" if parsed.chain else "--proven"
-        if parsed.chain and parsed.proven:
-            raise UsageError("--proven: choose it or --chain, not both.")
-        if set(target) != {"epsilon", "delta"} or parsed.total_variation is not None:
-            raise UsageError(f"{flag}: its target is --epsilon with --delta, and nothing else.")
-        found = (release_chain if parsed.chain else release_proven)(posterior, data, **settings)
     else:
-        found = release(posterior, data, **settings)
+        found = release(posterior, data, method=_method(parsed), **settings)
     rows = [dict(zip(schema.names, map(float, theta), strict=True)) for theta in found.theta]
     told = _model(parsed, schema, told)
     model = {"model": told, "rules": schema.rules(), "schema": schema.to_dict()}
@@ -377,16 +398,25 @@ def _about(parsed: Any, model: str) -> list[str]:
     return [f"{model}.", f"{parsed.loss.capitalize()} loss; prior: {prior}."]
 
 
+def _method(parsed: Any) -> Any:
+    """Build the method of the command line."""
+    settings, chosen = given(parsed, METHOD[1:]), parsed.method or DEFAULT
+    for option in METHOD[1:]:
+        if option.keyword in settings and option.keyword not in FIELDS[chosen]:
+            raise UsageError(f"{option.flag}: {chosen} has no such setting; leave it out.")
+    module, _, name = METHODS[chosen].partition(":")
+    return getattr(importlib.import_module(module), name)(**settings)
+
+
 def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
     """Whether no prior was given, and the rule can pick one."""
     if not (parsed.theta_ball is None and parsed.prior_scale is None):
         return False
     has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
-    if parsed.chain or parsed.proven or parsed.total_variation is not None or not has_target:
+    if given(parsed, METHOD) or not has_target:
         raise UsageError(
             "--theta-ball: give it or --prior-scale; without them a rule picks the prior, for "
-            "--pure-epsilon, or --epsilon with --delta, and no --chain, --proven or "
-            "--total-variation."
+            "--pure-epsilon, or --epsilon with --delta, and no --method or setting of one."
         )
     return True
 

@@ -26,7 +26,6 @@ from .sparse_vector import above_threshold as above_threshold
 from .sparse_vector import sparse_approximate as sparse_approximate
 from .sparse_vector import sparse_printed as sparse_printed
 from .sparse_vector import sparse_pure as sparse_pure
-from .state import MechanismGuarantee as MechanismGuarantee
 from .thresholdout import HoldoutAnswers as HoldoutAnswers
 from .thresholdout import HoldoutSpentError as HoldoutSpentError
 from .thresholdout import Thresholdout as Thresholdout

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from gibbs_dp.holdout.state import MechanismGuarantee, PureMechanism, declared
+from gibbs_dp.holdout.state import PureMechanism, declared, run_guarantee
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at, gdp_at
 from gibbs_dp.privacy.noise import (
     argmax_release,
@@ -49,9 +50,9 @@ class LaplaceMechanism(PureMechanism):
         return self.sensitivity / self.epsilon
 
     @property
-    def guarantee(self) -> MechanismGuarantee:
+    def guarantee(self) -> Guarantee:
         """``epsilon``-DP, and ``epsilon^2/2``-zCDP from it."""
-        return self._promise(zcdp=self.epsilon**2 / 2)
+        return self._promise("Laplace mechanism", zcdp=self.epsilon**2 / 2)
 
     def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
@@ -100,7 +101,7 @@ class GaussianMechanism:
         """Exact ``delta`` of ``(epsilon, delta)``-DP."""
         return delta_from_gdp(self.mu, epsilon)
 
-    def guarantee(self, delta: float) -> MechanismGuarantee:
+    def guarantee(self, delta: float) -> Guarantee:
         """Exact ``(epsilon, delta)``-DP at a ``delta`` in ``(0, 1)``, with ``mu`` and zCDP.
 
         Raises
@@ -109,7 +110,8 @@ class GaussianMechanism:
             If ``delta`` is not in ``(0, 1)``: noise of this kind has no pure DP.
         """
         checks.unit_interval("delta", delta, open_left=True)
-        return MechanismGuarantee(
+        return run_guarantee(
+            "Gaussian mechanism",
             self.adjacency,
             epsilon_at(GaussianDP(self.mu), delta, 1),
             delta,
@@ -172,9 +174,9 @@ class ExponentialMechanism(PureMechanism):
         return 2 * self.sensitivity / self.epsilon
 
     @property
-    def guarantee(self) -> MechanismGuarantee:
+    def guarantee(self) -> Guarantee:
         """``epsilon``-DP, and ``epsilon^2/8``-zCDP (Cesar & Rogers 2021)."""
-        return self._promise(zcdp=self.epsilon**2 / 8)
+        return self._promise("exponential mechanism", zcdp=self.epsilon**2 / 8)
 
     def probabilities(
         self, utilities: Float[np.ndarray, " choices"]
@@ -241,10 +243,10 @@ class ReportNoisyMax(PureMechanism):
         return (1 if self.is_monotone else 2) * self.sensitivity / self.epsilon
 
     @property
-    def guarantee(self) -> MechanismGuarantee:
+    def guarantee(self) -> Guarantee:
         """``epsilon``-DP of the index alone."""
         kind = ", monotone (declared)" if self.is_monotone else ""
-        return self._promise(zcdp=self.epsilon**2 / 2, more=kind)
+        return self._promise("report noisy max", zcdp=self.epsilon**2 / 2, more=kind)
 
     def simulate(self, key: PRNGKeyArray, values: Float[Array, " choices"]) -> Int[Array, ""]:
         """Draw an index with JAX's generator, for vmapped simulation only."""

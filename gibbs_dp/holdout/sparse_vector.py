@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.holdout.composition import composed_pure_dp, per_release_epsilon
-from gibbs_dp.holdout.state import Held, MechanismGuarantee, Stateful, declared
+from gibbs_dp.holdout.state import Held, Stateful, declared, run_guarantee
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.noise import add_laplace
 
 ABOVE, BELOW, UNANSWERED = 1, 0, -1
@@ -69,10 +70,11 @@ class Sparse:
         """Pure DP of one round."""
         return 2 * self.sensitivity / self.sigma
 
-    def guarantee(self, delta: float = 0.0) -> MechanismGuarantee:
+    def guarantee(self, delta: float = 0.0) -> Guarantee:
         """``(epsilon, delta)``-DP of all rounds: exact composition of ``c`` pure-DP steps."""
         eps = composed_pure_dp(self.num_above, self.round_epsilon, delta=delta)
-        return MechanismGuarantee(
+        return run_guarantee(
+            "sparse vector",
             self.adjacency,
             eps,
             delta,

@@ -13,7 +13,7 @@ from typing import Any
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.privacy.figures import check_figures
+from gibbs_dp.privacy.guarantee import Guarantee
 
 
 class _Process:
@@ -102,46 +102,43 @@ class Stateful:
         super().__setattr__(name, value)
 
 
-# What a mechanism promises: proven figures, with the adjacency that they hold for.
+# What a run of a mechanism promises: proven figures, for the adjacency that they hold for.
+
+EXACT_NOISE = "for noise that is drawn exactly, from secret random bits"
 
 
-@dataclass(frozen=True)
-class MechanismGuarantee:
-    """A proven differential-privacy guarantee of one run of a mechanism; numbers in nats.
+def run_guarantee(
+    mechanism: str,
+    adjacency: Adjacency,
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    assumption: str,
+    zcdp: float | None = None,
+    gdp: float | None = None,
+) -> Guarantee:
+    """Make the guarantee of one run of a mechanism.
 
-    Parameters
-    ----------
-    adjacency
-        Neighbours that the declared sensitivity is for.
-    epsilon, delta
-        ``(epsilon, delta)``-DP; pure DP where ``delta`` is 0.
-    zcdp, gdp
-        The same run as ``rho`` of zero-concentrated DP and ``mu`` of Gaussian DP; None where it
-        has none.
-    assumption
-        What it rests on.
-
-    Examples
-    --------
-    >>> print(MechanismGuarantee("replace-one", 0.5, assumption="sensitivity 1 (declared)"))
-    0.5-DP, replace-one neighbours; sensitivity 1 (declared)
+    >>> print(run_guarantee("coin", "replace-one", 0.5, assumption="sensitivity 1 (declared)"))
+    (0.5, 0)-DP, replace-one neighbours
+    also pure epsilon 0.5
+    holds    for noise that is drawn exactly, from secret random bits
+    assumes  sensitivity 1 (declared)
     """
-
-    adjacency: Adjacency
-    epsilon: float
-    delta: float = 0.0
-    zcdp: float | None = None
-    gdp: float | None = None
-    assumption: str = ""
-
-    def __post_init__(self) -> None:
-        checks.adjacency(self.adjacency)
-        check_figures(self.epsilon, self.delta, zcdp=self.zcdp, gdp=self.gdp)
-
-    def __str__(self) -> str:
-        pair = f"({self.epsilon:.6g}, {self.delta:.6g})" if self.delta else f"{self.epsilon:.6g}"
-        tail = f"; {self.assumption}" if self.assumption else ""
-        return f"{pair}-DP, {self.adjacency} neighbours{tail}"
+    return Guarantee(
+        adjacency,
+        mechanism,
+        1,
+        None,
+        epsilon,
+        delta,
+        pure_epsilon=None if delta else epsilon,
+        zcdp=zcdp,
+        gdp=gdp,
+        assumptions=(assumption,),
+        caveats=(),
+        holds=EXACT_NOISE,
+    )
 
 
 def declared(sensitivity: float) -> str:
@@ -166,6 +163,8 @@ class PureMechanism:
         checks.positive("epsilon", self.epsilon)
         checks.adjacency(self.adjacency)
 
-    def _promise(self, *, zcdp: float, more: str = "") -> MechanismGuarantee:
+    def _promise(self, mechanism: str, *, zcdp: float, more: str = "") -> Guarantee:
         assumption = declared(self.sensitivity) + more
-        return MechanismGuarantee(self.adjacency, self.epsilon, zcdp=zcdp, assumption=assumption)
+        return run_guarantee(
+            mechanism, self.adjacency, self.epsilon, zcdp=zcdp, assumption=assumption
+        )

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Int, PyTree
 from gibbs_dp.holdout.composition import composed_pure_dp
 from gibbs_dp.holdout.promise import INDEPENDENT, Promise, thresholdout_promise
 from gibbs_dp.holdout.rows import Rows
-from gibbs_dp.holdout.state import Held, MechanismGuarantee, Stateful
+from gibbs_dp.holdout.state import Held, Stateful, run_guarantee
 from gibbs_dp.information import checks
+from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import add_laplace, exact_means, to_double
 
@@ -255,7 +256,10 @@ class Thresholdout(Stateful):
     >>> gate.query(lambda x: x == 1), gate.budget_left
     (0.5, 2)
     >>> print(gate.guarantee(rounds=gate.rounds_started))
-    40-DP, replace-one neighbours; 1 round of Thresholdout, n = 50, sigma = 0.001
+    (40, 0)-DP, replace-one neighbours
+    also pure epsilon 40, zCDP rho 400
+    holds    for noise that is drawn exactly, from secret random bits
+    assumes  1 round of Thresholdout, n = 50, sigma = 0.001
     """
 
     def __init__(
@@ -307,7 +311,7 @@ class Thresholdout(Stateful):
         own = 0 if self._held.is_lost else len(self._held.open)
         return max(0, self.budget - self.rounds_started) + own
 
-    def guarantee(self, *, rounds: int | None = None, delta: float = 0.0) -> MechanismGuarantee:
+    def guarantee(self, *, rounds: int | None = None, delta: float = 0.0) -> Guarantee:
         """Differential privacy of the holdout: of the whole budget, or of some rounds.
 
         Each round is two ``1/(sigma n)``-DP steps (AboveThreshold, and the corrected answer), so
@@ -322,14 +326,15 @@ class Thresholdout(Stateful):
 
         Returns
         -------
-        MechanismGuarantee
+        Guarantee
             Replace-one DP of what is asked about.
         """
         count = self.budget if rounds is None else checks.count("rounds", rounds, minimum=0)
         step = self.round_epsilon / 2
         eps = composed_pure_dp(2 * count, step, delta=delta) if count else 0.0
         text = "1 round" if count == 1 else f"{count} rounds"
-        return MechanismGuarantee(
+        return run_guarantee(
+            "Thresholdout",
             "replace-one",
             eps,
             delta if count else 0.0,

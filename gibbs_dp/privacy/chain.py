@@ -69,9 +69,6 @@ def subsampled_epsilon(
     return float(step.self_compose(num_steps).get_epsilon_for_delta(delta))
 
 
-GENERATOR = (
-    "the noise is JAX's Threefry generator with a 64-bit key, which is not a cryptographic one."
-)
 DATA_FREE = "start, step size, number of steps, gamma and clip are free of the data"
 
 
@@ -141,7 +138,7 @@ def chain_guarantee(
     delta: float,
     num_draws: int = 1,
 ) -> Guarantee:
-    """Guarantee of ``num_draws`` chains run by `gibbs_dp.privacy.private_chain`.
+    """Guarantee of ``num_draws`` chains, as `gibbs_dp.privacy.ChainDraw` runs them.
 
     ULA: the last iterate on a strongly convex and smooth potential with ``h < 2/M``, or on a
     convex and smooth one on a box or a ball (where each step is projected, and ``h <= 2/M``), has
@@ -217,7 +214,7 @@ def chain_guarantee(
         zcdp=total**2 / 2,
         gdp=total,
         assumptions=(how, DATA_FREE),
-        caveats=(FINITE_PRECISION, GENERATOR),
+        caveats=(FINITE_PRECISION,),
     )
 
 
@@ -320,5 +317,5 @@ def _of_sgld(
             f"{noise:.6g} on Poisson samples of rate {form.sampling_rate:g}",
             DATA_FREE,
         ),
-        caveats=(FINITE_PRECISION, GENERATOR),
+        caveats=(FINITE_PRECISION,),
     )

@@ -6,18 +6,24 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html
+from gibbs_dp.io import html, page
+from gibbs_dp.io.page import Page, Section
 from gibbs_dp.privacy.dependent_rows import NO_PURE
 from gibbs_dp.privacy.dependent_rows import PREFIX as BAYESIAN
-from gibbs_dp.privacy.figures import ABSOLUTE, RELATIVE, check_figures
+from gibbs_dp.privacy.figures import ABSOLUTE, NOT_COVERED, RELATIVE, check_figures
 
-Mechanism = Literal["exact draw", "approximate draw", "chain", "direct draw"]
-
+# Mechanisms of this library, and how the sentence "this holds ..." ends for each.
+HOLDS = {
+    "exact draw": "for exact draws, which a Markov chain's draws only approximate",
+    "approximate draw": "if the draws are as close to exact ones as is declared",
+    "chain": "for the chain that was run, converged or not",
+    "direct draw": "for draws made from a law that is known in closed form",
+}
 FINITE_PRECISION = (
     "finite precision: floating-point arithmetic does not have the laws that are assumed here "
     "(Mironov 2012); nothing is hardened against attacks on the lowest bits."
@@ -26,24 +32,12 @@ CURRENCIES = {"pure_epsilon": "pure epsilon", "zcdp": "zCDP rho", "gdp": "Gaussi
 IDEALIZED = "of exact draws; the draws of a Markov chain are approximate"
 
 
-def known_mechanism(value: Any) -> None:
-    """Raise a ValueError unless this names a mechanism.
-
-    >>> known_mechanism("chain")
-    """
-    if value not in get_args(Mechanism):
-        raise ValueError(
-            f"mechanism must be one of {', '.join(map(repr, get_args(Mechanism)))}, got "
-            f"{checks.shown(value)}."
-        )
-
-
 @dataclass(frozen=True)
 class Guarantee:
     """A differential-privacy guarantee and its assumptions; numbers in nats.
 
-    Whoever reads it may use any of its figures, so they must be of one release: an unknown
-    mechanism, and figures that contradict each other, are refused when it is made.
+    Whoever reads it may use any of its figures, so they must be of one release: a mechanism that
+    says nothing of itself, and figures that contradict each other, are refused when it is made.
 
     Parameters
     ----------
@@ -53,11 +47,12 @@ class Guarantee:
         "exact draw": holds for draws of the posterior itself, which a Markov chain only
         approximates. "approximate draw": the same plus a stated total variation. "chain": holds
         for the chain that was run, converged or not. "direct draw": of a posterior whose law is
-        known in closed form, drawn from it without a chain.
+        known in closed form, drawn from it without a chain. Any other name: a mechanism of your
+        own, which ``holds`` explains.
     num_draws
         Draws that it covers together.
     gamma
-        Inverse temperature.
+        Inverse temperature; None for a mechanism of your own that has none.
     epsilon, delta
         ``(epsilon, delta)``-DP; ``epsilon`` is infinite where there is none.
     pure_epsilon, zcdp, gdp
@@ -75,6 +70,8 @@ class Guarantee:
         Bayesian DP under a declared law of dependent rows, nats: against an adversary who knows
         any other rows. None where no law was declared (all else is DP, about datasets that differ
         in one row), infinite where the release has none.
+    holds
+        Of a mechanism of your own only: how the sentence "this holds ..." ends, "for ...".
 
     Examples
     --------
@@ -86,9 +83,9 @@ class Guarantee:
     """
 
     adjacency: Adjacency
-    mechanism: Mechanism
+    mechanism: str
     num_draws: int
-    gamma: float
+    gamma: float | None
     epsilon: float
     delta: float
     pure_epsilon: float | None = None
@@ -99,12 +96,14 @@ class Guarantee:
     caveats: tuple[str, ...] = (FINITE_PRECISION,)
     total_variation: float | None = None
     bayesian_epsilon: float | None = None
+    holds: str | None = None
 
     def __post_init__(self) -> None:
         checks.adjacency(self.adjacency)
-        known_mechanism(self.mechanism)
+        self._check_mechanism()
         checks.count("num_draws", self.num_draws)
-        checks.nonnegative("gamma", self.gamma)
+        if self.gamma is not None:
+            checks.nonnegative("gamma", self.gamma)
         others = {name: getattr(self, name) for name in CURRENCIES}
         for name, value in others.items():
             if value is not None:
@@ -119,6 +118,25 @@ class Guarantee:
                 raise ValueError(f"{name} must be a tuple of sentences, got {checks.shown(texts)}.")
         self._check_bayesian()
         self._check_total_variation()
+
+    def _check_mechanism(self) -> None:
+        name = self.mechanism
+        for field, text in (("mechanism", name), ("holds", self.holds)):
+            is_line = isinstance(text, str) and text.isprintable() and bool(text.strip())
+            if not (is_line or (field == "holds" and text is None)):
+                raise ValueError(f"{field} must be one line of text, got {checks.shown(text)}.")
+        if (name in HOLDS) == (self.holds is not None):
+            raise ValueError(
+                f"mechanism: {checks.shown(name)} must be one of {', '.join(map(repr, HOLDS))}, or "
+                "another name, whose holds says for what it holds."
+            )
+        if name in HOLDS and self.gamma is None:
+            raise ValueError(f"gamma: a guarantee of {name!r} has one; give it.")
+
+    @property
+    def scope(self) -> str:
+        """For what it holds: ends the sentence "this holds ..."."""
+        return HOLDS[self.mechanism] if self.holds is None else self.holds
 
     def _check_bayesian(self) -> None:
         if self.bayesian_epsilon is None:
@@ -231,16 +249,19 @@ class Guarantee:
         lines = [self._head(), *(["also " + ", ".join(others)] if others else [])]
         if self.is_idealized:
             lines.append(f"IDEALIZED: {IDEALIZED}")
+        if self.holds is not None:
+            lines.append(f"holds    {self.holds}")
         lines += [f"assumes  {text}" for text in self.assumptions]
         lines += [f"caveat   {text}" for text in self.caveats]
         return "\n".join(lines)
 
     def _head(self) -> str:
         draws = "1 draw" if self.num_draws == 1 else f"{self.num_draws} draws"
-        head = (
-            f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours, {draws} at "
-            f"gamma = {self.gamma:.6g}"
-        )
+        head = f"({self.epsilon:.6g}, {self.delta:.6g})-DP, {self.adjacency} neighbours"
+        if self.gamma is not None:
+            head += f", {draws} at gamma = {self.gamma:.6g}"
+        elif self.num_draws > 1:
+            head += f", {draws}"
         if self.bayesian_epsilon is None:
             return head
         return f"{head}; {self.bayesian_epsilon:.6g}-Bayesian DP of dependent rows"
@@ -264,6 +285,7 @@ class Guarantee:
         if self.total_variation is not None:
             figures.append(("declared total variation", f"{self.total_variation:g}"))
         told = [("IDEALIZED", IDEALIZED)] * self.is_idealized
+        told += [("holds:", self.holds)] if self.holds is not None else []
         told += [("assumes:", text) for text in self.assumptions]
         told += [("caveat:", text) for text in self.caveats]
         head = [("mechanism", self.mechanism), *figures]
@@ -293,12 +315,102 @@ class Guarantee:
         OSError
             If the folder cannot be written.
         """
-        from gibbs_dp.privacy.paged import guarantee_page
-
-        guarantee_page(self.to_dict(), title, about).save(path)
+        guarantee_page(self, title, about).save(path)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; what is absent is left out, infinity is ``"inf"``."""
         fields = {k: v for k, v in asdict(self).items() if v not in (None, ())}
         fields.pop("renyi", None)
         return {k: "inf" if v == math.inf else v for k, v in fields.items()}
+
+
+# A guarantee as a page: what is public of it.
+
+TITLE = "A privacy guarantee"
+NAMES = {
+    "adjacency": "neighbours",
+    "mechanism": "mechanism",
+    "num_draws": "draws",
+    "gamma": "gamma (inverse temperature)",
+    "epsilon": "epsilon",
+    "delta": "delta",
+    "pure_epsilon": "pure epsilon",
+    "bayesian_epsilon": "Bayesian DP epsilon, for the declared law of the rows",
+    "zcdp": "zCDP rho",
+    "gdp": "Gaussian DP mu",
+    "total_variation": "declared total variation",
+}
+CHANGED = {
+    "replace-one": "Replacing any one record",
+    "add-remove": "Adding or removing any one record",
+}
+NO_PROMISE = (
+    "The guarantee is about what one record changes. It does not hide what the data say as a "
+    "whole, and a group of people loses more than one of them.",
+    "Whatever else is released from the same data adds up; a ledger adds what is charged to it.",
+    "It holds under the assumptions above, none of which is checked on the data, and for nothing "
+    "else that is computed from them.",
+)
+
+
+def guarantee_page(promise: Guarantee, title: str | None = None, about: Iterable[str] = ()) -> Page:
+    """Say a guarantee on a page.
+
+    Parameters
+    ----------
+    promise
+        The guarantee.
+    title
+        Its heading.
+    about
+        Sentences on what it is of.
+
+    Returns
+    -------
+    Page
+        To be saved.
+    """
+    before = page.section("What it is of", page.bullets(about))
+    sections = (before, *promise_sections(promise), page.settings((), page.installed()))
+    is_void = any(text.startswith(NOT_COVERED) for text in promise.caveats)
+    said = verdict(promise)
+    if is_void:
+        said += " It does NOT cover what was taken from the data: see the caveats."
+    return Page(title or TITLE, _what(promise), said, sections, is_warned=is_void)
+
+
+def verdict(promise: Guarantee) -> str:
+    """Say in one sentence what is promised, for people who do not know epsilon.
+
+    >>> verdict(Guarantee("replace-one", "chain", 1, 0.5, epsilon=1.0, delta=1e-6))
+    'Replacing any one record changes the chance of whatever is released by a factor of at most \
+2.72 (epsilon = 1), but for a probability of 1e-06 (delta); this holds for the chain that was run, \
+converged or not.'
+    """
+    epsilon, delta, holds = promise.epsilon, promise.delta, promise.scope
+    if not math.isfinite(epsilon):
+        return f"No finite epsilon bounds what one record changes; what is stated holds {holds}."
+    factor = f"{math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:.6g}"
+    but = f", but for a probability of {delta:.6g} (delta)" if delta else ""
+    return (
+        f"{CHANGED[promise.adjacency]} changes the chance of whatever is released by a "
+        f"factor of at most {factor} (epsilon = {epsilon:.6g}){but}; this holds {holds}."
+    )
+
+
+def _what(promise: Guarantee) -> str:
+    draws = html.counted(promise.num_draws, "draw")
+    at = "" if promise.gamma is None else f" at gamma = {promise.gamma:.6g}"
+    return f"{promise.adjacency} neighbours, {draws}{at}"
+
+
+def promise_sections(promise: Guarantee, more: Iterable[str] = ()) -> tuple[Section, ...]:
+    """Say figures, assumptions and caveats on a page, and what is not promised."""
+    stated = promise.to_dict()
+    figures = [(name, page.told(stated[key])) for key, name in NAMES.items() if key in stated]
+    return (
+        page.section("What is promised", page.facts(figures)),
+        page.section("What it rests on", page.bullets(promise.assumptions)),
+        page.section("Caveats", page.bullets(promise.caveats)),
+        page.section("What it does not promise", page.bullets([*NO_PROMISE, *more])),
+    )

@@ -12,10 +12,10 @@ from typing import Any
 
 from gibbs_dp.information import checks
 from gibbs_dp.io.atomic import printable, shown
-from gibbs_dp.privacy.guarantee import Guarantee, known_mechanism
+from gibbs_dp.privacy.guarantee import Guarantee
 
-REQUIRED = ("adjacency", "mechanism", "num_draws", "gamma", "epsilon", "delta")
-TEXTS, LISTS = ("adjacency", "mechanism"), ("assumptions", "caveats")
+REQUIRED = ("adjacency", "mechanism", "num_draws", "epsilon", "delta")
+TEXTS, LISTS = ("adjacency", "mechanism", "holds"), ("assumptions", "caveats")
 # Characters of one text.
 LONGEST = 1000
 # Beyond these floating-point numbers skip whole ones.
@@ -105,8 +105,7 @@ def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
             values[name] = _number(name, found[name])
     try:
         checks.adjacency(values["adjacency"])
-        known_mechanism(values["mechanism"])
-        return Guarantee(**{"caveats": ()} | values)
+        return Guarantee(**{"caveats": (), "gamma": None} | values)
     except ValueError as error:
         raise ValueError(f"guarantee: {error}") from None
 

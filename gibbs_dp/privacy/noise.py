@@ -1,7 +1,8 @@
 """The one source of noise for releases: the system's cryptographic bits, exact on public lattices.
 
 Whatever adds noise to a number that is released takes it from here, and all of it is made by
-`gibbs_dp.privacy.exact_samplers` from ``os.urandom``. There is no state: nothing is drawn ahead, so
+`gibbs_dp.privacy.exact_samplers` from ``os.urandom``. Chains draw from keys of ChaCha20 with 256 of
+these bits (`gibbs_dp._jaxlib.chacha`). There is no state: nothing is drawn ahead, so
 that forks and copies of a process share nothing.
 
 Why not OpenDP, whose samplers are the same: it is an extra, and a core installation, where the
@@ -17,16 +18,15 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 from scipy.special import ndtri
 
+from gibbs_dp._jaxlib.chacha import chacha_key
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.exact_samplers import (
     Bits,
@@ -99,17 +99,16 @@ SECRET = SecretNoise()
 
 
 def secret_key() -> PRNGKeyArray:
-    """Make a JAX key from 64 bits of the operating system's entropy; it is never shown or stored.
+    """Make a key of ChaCha20 from 256 bits of the system's entropy; it is never shown or stored.
 
-    For chains alone: the generator that it starts is no cryptographic one, as guarantees say.
+    Chains that are released draw from it by ``jax.random``, as from any other key.
 
     Examples
     --------
     >>> secret_key().shape
     ()
     """
-    words = np.frombuffer(secrets.token_bytes(8), dtype=np.uint32)
-    return jax.random.wrap_key_data(jax.numpy.asarray(words), impl="threefry2x32")
+    return chacha_key(np.frombuffer(os.urandom(32), dtype=np.uint32))
 
 
 # -- rows that are added up here -------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt32
 from scipy import special
 
+from gibbs_dp._jaxlib.chacha import is_chacha, word_bits
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.random import normal_quantile, threefry, uniforms, words, words_per_number
@@ -143,13 +144,19 @@ def draw_by_rejection(
 ROUNDS = 13
 
 
-def chain_keys(key: PRNGKeyArray, num_chains: int) -> UInt32[Array, "chains 2"]:
-    """Words that tell the chains of one dataset apart; any JAX key will do."""
+def chain_keys(
+    key: PRNGKeyArray, num_chains: int
+) -> UInt32[Array, "chains 2"] | Key[Array, " chains"]:
+    """Words that tell the chains of one dataset apart; of a cryptographic key, keys like it."""
+    if is_chacha(key):
+        return jax.random.split(key, num_chains)
     return jax.random.bits(key, (num_chains, 2), jnp.uint32)
 
 
-def step_key(chain: UInt32[Array, 2], step: Int[Array, ""]) -> PRNGKeyArray:
+def step_key(chain: UInt32[Array, 2] | Key[Array, ""], step: Int[Array, ""]) -> PRNGKeyArray:
     """Key of one step of one chain."""
+    if is_chacha(chain):
+        return jax.random.fold_in(chain, step)
     count = step.astype(jnp.uint32), jnp.zeros((), jnp.uint32)
     key = jnp.stack(threefry((chain[0], chain[1]), count, ROUNDS))
     return jax.random.wrap_key_data(key, impl="threefry2x32")
@@ -162,9 +169,12 @@ def normals_and_uniforms(
 
     Chains come last: eight of them fill a vector register where a few coordinates do not.
     """
-    pairs, num = jax.random.key_data(keys), dim + num_uniforms
-    pair = pairs[..., 0], pairs[..., 1]
-    bits = words(pair, num * words_per_number(dtype), stream=0, rounds=ROUNDS)
+    num = (dim + num_uniforms) * words_per_number(dtype)
+    if is_chacha(keys):
+        bits = word_bits(keys, num)
+    else:
+        pairs = jax.random.key_data(keys)
+        bits = words((pairs[..., 0], pairs[..., 1]), num, stream=0, rounds=ROUNDS)
     u = uniforms(bits, dtype)
     return normal_quantile(u[:dim]), u[dim:]
 

@@ -19,8 +19,9 @@ from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
-from gibbs_dp.privacy.releases.arguments import EXACT_DRAW, FLOAT_ARITHMETIC, require_accepted
-from gibbs_dp.privacy.releases.steps import ReleaseError
+from gibbs_dp.privacy.releases.arguments import require_accepted
+from gibbs_dp.privacy.releases.method import EXACT_DRAW, FLOAT_ARITHMETIC, IDEALIZATIONS
+from gibbs_dp.privacy.releases.release import ReleaseError
 from gibbs_dp.privacy.table import dataset_size, unobserved
 from gibbs_dp.sklearn.leaks import Family, leak, warn_again
 from gibbs_dp.sklearn.plan import SECRET, Draw
@@ -106,7 +107,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         checks.adjacency(self.adjacency)
         checks.positive("epsilon", self.epsilon)
         checks.unit_interval("delta", self.delta)
-        require_accepted(self.accept, [FLOAT_ARITHMETIC])
+        require_accepted(self.accept, {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]})
         return dataset_size(rows, self.adjacency, self.n), EXACT_DRAW not in self.accept
 
     def _noise(self, kept: list[str]) -> Noise:

@@ -294,6 +294,7 @@ class GibbsMedian(PrivateLocation):
         rows, low, high = self._mapped(X, kept)
         guarantee = _median_guarantee(self._facts(rows))
         gamma = guarantee.gamma
+        assert gamma is not None
 
         def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
             return np.array([[draw_median(column, gamma, noise) for column in rows.T]])

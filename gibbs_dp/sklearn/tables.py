@@ -11,7 +11,7 @@ from jaxtyping import Float
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive
 from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.privacy.releases.steps import Release
+from gibbs_dp.privacy.releases.release import Release
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.sklearn.classifier import GibbsClassifier
 from gibbs_dp.sklearn.features import HALF_RANGE, Scaling

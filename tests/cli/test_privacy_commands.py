@@ -72,8 +72,8 @@ def test_ledger_and_release(run, files):
     make = ("ledger", "create", "--ledger", "b.ledger", *REPLACE, "--epsilon", 1, "--delta", 1e-6)
     assert run(*make).status == 0
     words = ("release", "--data", "t.csv", "--target", "y", "--label", "down", "up", *REPLACE)
-    bounds = ("--range", "x", -2, 2, "--prior-scale", 1, "--ledger", "b.ledger", "--proven")
-    target = ("--epsilon", 0.75, "--delta", 5e-7, *BOTH)
+    bounds = ("--range", "x", -2, 2, "--prior-scale", 1, "--ledger", "b.ledger")
+    target = ("--epsilon", 0.75, "--delta", 5e-7, *BOTH, "--method", "proven-draw")
     ran = run(*words, *bounds, *target, "--json", "--out", "o")
     assert ran.status == 0, ran.err
     draw, model, promise = ran.rows

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gibbs_dp as gdp
 from gibbs_dp.information.divergences import gaussian_hockey_stick
-from gibbs_dp.privacy import chain_constants, chain_guarantee, private_chain
+from gibbs_dp.privacy import ChainDraw, chain_constants, chain_guarantee
 from gibbs_dp.privacy.chain import subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.sampling.kernels.unadjusted import example_gradients
@@ -192,20 +192,6 @@ def test_one_sgld_step_has_the_right_mean_and_variance():
     assert abs(draws.var() / variance - 1) < 4 * math.sqrt(2 / 20000)
 
 
-def test_a_run_outside_the_form_carries_no_guarantee():
-    data = np.ones((6, 1))
-    given = {"gamma": 0.3, "kernel": gdp.ULA(0.05, 20), "domain": UNIT, "delta": 1e-6}
-    good = private_chain(MEAN, data, adjacency="replace-one", settings_are_data_free=True, **given)
-    assert good.guarantee.mechanism == "chain"
-    assert not good.guarantee.is_idealized
-    for extra in ({"settings_are_data_free": False}, {"settings_are_data_free": True, "key": 0}):
-        outside = private_chain(MEAN, data, adjacency="replace-one", **extra, **given)
-        assert outside.guarantee is None
-        assert outside.reason
-    with pytest.raises(ValueError, match="n: under add-remove"):
-        private_chain(MEAN, data, adjacency="add-remove", settings_are_data_free=True, **given)
-
-
 OUTSIDE_THE_FORM = {
     "a step that follows the data": (gdp.ULA(num_steps=20), "has one fixed step"),
     "a schedule": (gdp.ULA(lambda count: 0.1 / (1 + count), 20), "has one fixed step"),
@@ -237,18 +223,19 @@ def test_kernels_of_the_samplers_have_no_guarantee_and_do_not_run_privately(case
         run_langevin(MEAN, np.ones((6, 1)), gamma=1.0, kernel=kernel, key=0)
 
 
-def test_private_runs_clip_their_data_and_differ_every_time():
+def test_private_runs_clip_their_data_and_differ_every_time(tmp_path):
     huge = np.array([[1e9], [np.inf], [np.nan], [-5.0]])
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", zcdp=1e6)
     given = {
-        "gamma": 1.0,
-        "kernel": gdp.ULA(0.05, 300),
+        "method": ChainDraw(gdp.ULA(0.05, 300), gamma=1.0),
         "domain": UNIT,
         "adjacency": "replace-one",
+        "ledger": ledger,
         "delta": 1e-6,
-        "settings_are_data_free": True,
         "num_draws": 3,
+        "accept": "float-arithmetic",
     }
-    first, second = (np.asarray(private_chain(MEAN, huge, **given).theta) for _ in range(2))
+    first, second = (np.asarray(gdp.release(MEAN, huge, **given).theta) for _ in range(2))
     assert np.isfinite(first).all()
     assert np.abs(first).max() < 6
     assert not np.array_equal(first, second)

@@ -385,7 +385,7 @@ def test_scales_that_make_no_noise_are_refused(scale):
 
 
 def test_no_other_file_makes_noise_for_releases():
-    """Random numbers in the rooms of releases: from `noise`, or of JAX's generator with a key."""
+    """Random numbers in the rooms of releases: from `noise`, or of JAX with a key of it."""
     forbidden = {"opendp", "secrets", "random"}
     wrong = []
     for room in ("privacy", "holdout", "sklearn", "papers"):
@@ -401,7 +401,7 @@ def test_no_other_file_makes_noise_for_releases():
             if "urandom" in path.read_text() and path.name != "noise.py":
                 wrong.append((path.name, "urandom"))
     # A ledger names its file by random bytes, which are no noise.
-    assert set(wrong) == {("noise.py", "secrets"), ("ledger_file.py", "urandom")}
+    assert set(wrong) == {("ledger_file.py", "urandom")}
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from scipy.stats import norm
 
 import gibbs_dp as gdp
 from gibbs_dp import holdout
+from gibbs_dp.holdout.state import run_guarantee
 from gibbs_dp.privacy import (
     account,
     as_replace_one,
     chain_guarantee,
+    charge_guarantee,
     compose,
     guarantee_from_dict,
     load_guarantee,
@@ -70,6 +72,10 @@ CONTRADICTIONS = NEGATIVE | {
     "mechanism": {"mechanism": "laplace"},
     "mechanism in capitals": {"mechanism": "Chain"},
     "no mechanism": {"mechanism": ""},
+    "two lines of a mechanism": {"mechanism": "laplace\n", "holds": "for it"},
+    "words of another": {"mechanism": "chain", "holds": "for something else"},
+    "words of no mechanism": {"mechanism": "laplace", "holds": " "},
+    "an exact draw without gamma": {"gamma": None},
     "Bayesian below pure": {"bayesian_epsilon": 0.5},
     "Bayesian without pure": {"epsilon": 1.0, "delta": 1e-6, "bayesian_epsilon": 3.0},
     "a distance of exact draws": {"total_variation": 1e-6},
@@ -113,7 +119,25 @@ RUNS = {
 @pytest.mark.parametrize("case", RUNS)
 def test_guarantees_of_mechanisms_are_checked_alike(case):
     with pytest.raises((ValueError, TypeError)):
-        holdout.MechanismGuarantee(**({"adjacency": "replace-one"} | RUNS[case]))
+        run_guarantee("coin", **({"adjacency": "replace-one", "assumption": "it"} | RUNS[case]))
+
+
+def test_runs_of_mechanisms_are_charged_saved_and_composed_like_releases(tmp_path):
+    """In one class: pure DP of a Laplace mechanism, Gaussian DP, and a holdout's budget."""
+    laplace = holdout.LaplaceMechanism(1.0, 0.5, adjacency="replace-one").guarantee
+    normal = holdout.GaussianMechanism(1.0, 2.0, adjacency="replace-one").guarantee(1e-6)
+    gate = gdp.Thresholdout(np.zeros(50), np.zeros(50), threshold=0.1, sigma=0.1, budget=1)
+    found = [laplace, normal, gate.guarantee()]
+    budget = {"epsilon": 10.0, "delta": 1e-5}
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", **budget)
+    for guarantee in found:
+        charge_guarantee(ledger, guarantee, purpose=guarantee.mechanism)
+        guarantee.to_html(tmp_path / "page.html")
+        assert "from secret random bits" in (tmp_path / "page.html").read_text()
+        (tmp_path / "g.json").write_text(json.dumps(guarantee.to_dict()))
+        assert load_guarantee(tmp_path / "g.json") == guarantee
+    assert ledger.spent()["epsilon"] == pytest.approx(0.5 + normal.epsilon + 2 / (0.1 * 50))
+    assert compose([laplace, laplace], delta=0.0).epsilon == 1.0
 
 
 @pytest.mark.parametrize("name", ["assumptions", "caveats"])

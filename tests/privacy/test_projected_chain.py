@@ -13,8 +13,12 @@ from scipy.special import ndtr
 import gibbs_dp as gdp
 from gibbs_dp.information import bounds
 from gibbs_dp.model.projection import in_theta, project
-from gibbs_dp.privacy import calibrate_chain, chain_constants, chain_guarantee, private_chain
-from gibbs_dp.privacy.releases.langevin_chain import release_chain
+from gibbs_dp.privacy import (
+    ChainDraw,
+    calibrate_chain,
+    chain_constants,
+    chain_guarantee,
+)
 from gibbs_dp.sampling.langevin_run import run_langevin
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(500)
@@ -230,26 +234,30 @@ def test_private_runs_and_releases_stay_in_the_set(tmp_path):
     rng = np.random.default_rng(0)
     data = (rng.normal(size=(50, 2)), rng.integers(0, 2, 50).astype(float))
     kernel = gdp.ULA(0.05, 30)
-    run = private_chain(
+    ledger = gdp.Ledger.create(tmp_path / "m", zcdp=1e6, adjacency="replace-one")
+    run = gdp.release(
         BALL,
         data,
-        gamma=1.0,
-        kernel=kernel,
+        method=ChainDraw(kernel, gamma=1.0),
         delta=1e-6,
         num_draws=40,
-        settings_are_data_free=True,
+        accept="float-arithmetic",
         domain=DOMAIN,
         adjacency="replace-one",
+        ledger=ledger,
     )
     assert run.theta.shape == (40, 2)
     assert np.linalg.norm(run.theta, axis=1).max() <= 1 + 1e-6
     assert run.guarantee.mechanism == "chain"
     ledger = gdp.Ledger.create(tmp_path / "l", zcdp=1.0, adjacency="replace-one")
-    asked = {"epsilon": 0.5}, {"kernel": gdp.ULA(0.01, 20), "gamma": 0.3}
+    asked = (
+        {"epsilon": 0.5, "method": ChainDraw()},
+        {"method": ChainDraw(gdp.ULA(0.01, 20), gamma=0.3)},
+    )
     for prior, settings in zip((PRIORS["away from zero"], PRIORS["in a ball"]), asked, strict=True):
         posterior = gdp.GibbsPosterior(gdp.losses.logistic, prior)
         x = rng.normal(size=(50, 3))
-        out = release_chain(
+        out = gdp.release(
             posterior,
             (x, data[1]),
             ledger=ledger,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy.chain_run import PrivateChainDraws
-from gibbs_dp.privacy.releases.steps import Release
+from gibbs_dp.privacy.releases.release import Release
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
 DOMAIN = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0))
@@ -92,14 +91,6 @@ def test_many_released_numbers_are_cut(guarantee):
     assert "… and 4,980 more numbers" in text
     assert "42 further draws not shown" in text
     assert len(repr(released)) < 300
-
-
-def test_a_chain_without_guarantee_says_why():
-    draws = PrivateChainDraws(np.zeros((1, 2)), None, "the start depends on <data>")
-    assert repr(draws) == (
-        "PrivateChainDraws(1 draw of 2 numbers, no guarantee: the start depends on <data>)"
-    )
-    assert "<strong>NO GUARANTEE</strong> the start depends on &lt;data&gt;" in draws._repr_html_()
 
 
 def test_ledger(tmp_path):

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -10,7 +11,7 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import BudgetExceededError, ReleaseError, release_chain
+from gibbs_dp.privacy import BudgetExceededError, ChainDraw, ExactDraw, ReleaseError
 from gibbs_dp.privacy import release as release_function
 from gibbs_dp.privacy.releases import exact_draws
 
@@ -33,7 +34,9 @@ def ledger(tmp_path):
 
 def go(ledger, posterior=MEAN, data=DATA, accept=BOTH, **changes):
     given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger, "accept": accept}
-    return gdp.release(posterior, data, **(given | changes))
+    settings = ("total_variation", "kernel", "num_warmup", "num_samples")
+    method = ExactDraw(**{name: changes.pop(name) for name in settings if name in changes})
+    return gdp.release(posterior, data, method=method, **(given | changes))
 
 
 @pytest.mark.trust
@@ -233,7 +236,9 @@ def chain(ledger, posterior=RIDGE, **changes):
         "accept": ["float-arithmetic"],
         "delta": 1e-6,
     }
-    return release_chain(posterior, DATA, **(given | changes))
+    settings = ("kernel", "gamma")
+    method = ChainDraw(**{name: changes.pop(name) for name in settings if name in changes})
+    return gdp.release(posterior, DATA, method=method, **(given | changes))
 
 
 def test_a_chain_is_released_with_its_own_guarantee(ledger):
@@ -255,10 +260,12 @@ def test_a_chain_is_released_with_its_own_guarantee(ledger):
 
 
 def test_chain_refusals(ledger):
-    with pytest.raises(ValueError, match="either epsilon, or kernel and gamma"):
+    with pytest.raises(ValueError, match="give epsilon and delta, or ChainDraw its kernel"):
         chain(ledger)
-    with pytest.raises(ValueError, match="either epsilon, or kernel and gamma"):
+    with pytest.raises(ValueError, match="give kernel and gamma together, or neither"):
         chain(ledger, epsilon=1.0, gamma=1.0)
+    with pytest.raises(ValueError, match="give epsilon and delta, or ChainDraw its kernel"):
+        chain(ledger, epsilon=1.0, gamma=1.0, kernel=gdp.ULA(0.02, 300))
     with pytest.raises(ValueError, match="num_draws: epsilon calibrates one run"):
         chain(ledger, epsilon=1.0, num_draws=2)
     with pytest.raises(ValueError, match="name what you accept: 'float-arithmetic'"):
@@ -290,6 +297,7 @@ def test_chains_that_fail_the_check_are_tried_longer(ledger, monkeypatch):
     out = go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
     assert lengths == [(10, 50), (40, 200), (160, 800)]
     assert len({str(key) for key in keys}) == 3
+    assert all(jax.random.key_data(key).size == 8 for key in keys)  # 256 bits
     assert out.charge == 1
     monkeypatch.setattr(exact_draws, "has_converged", lambda draws: False)
     with pytest.raises(ReleaseError, match=r"up to 16 times longer; nothing is released"):

@@ -1,6 +1,7 @@
 """Mistakes in what a release is asked with: one sentence each, and nothing is charged."""
 
 import math
+from dataclasses import fields
 
 import jax.numpy as jnp
 import jaxtyping
@@ -9,8 +10,15 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import Target, account, chain_guarantee, release_chain, release_proven
-from gibbs_dp.privacy.releases import exact_draws, steps
+from gibbs_dp.privacy import (
+    ChainDraw,
+    ExactDraw,
+    ProvenDraw,
+    Target,
+    account,
+    chain_guarantee,
+)
+from gibbs_dp.privacy.releases import exact_draws, release
 
 NAN = math.nan
 UNIT = gdp.Domain(x_bound=1.0)
@@ -120,10 +128,10 @@ PROVEN = {
     "ledger": ({"ledger": None}, "ledger: give a gibbs_dp.Ledger"),
 }
 WAYS = {
-    "release": (gdp.release, RELEASE, MEAN, DATA, {"pure_epsilon": 1.0}),
-    "chain": (release_chain, CHAIN, RIDGE, DATA, {"delta": 1e-6}),
+    "release": (ExactDraw, RELEASE, MEAN, DATA, {"pure_epsilon": 1.0}),
+    "chain": (ChainDraw, CHAIN, RIDGE, DATA, {"delta": 1e-6}),
     "proven": (
-        release_proven,
+        ProvenDraw,
         PROVEN,
         gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(1), 1.0)),
         LABELLED,
@@ -148,13 +156,14 @@ def as_users_call():
 
 @pytest.mark.parametrize(("way", "case"), [(way, case) for way in WAYS for case in WAYS[way][1]])
 def test_a_mistake_costs_nothing(ledger, as_users_call, way, case):
-    function, cases, posterior, data, base = WAYS[way]
+    kind, cases, posterior, data, base = WAYS[way]
     changes, message = cases[case]
     accept = ["float-arithmetic", *(["exact-draw"] if way == "release" else [])]
     given = {"posterior": posterior, "data": data, "domain": UNIT, "adjacency": "replace-one"}
     given |= {"ledger": ledger, "accept": accept} | base | changes
+    of_method = {f.name: given.pop(f.name) for f in fields(kind) if f.name in given}
     with pytest.raises(ValueError, match=message) as error:
-        function(given.pop("posterior"), given.pop("data"), **given)
+        gdp.release(given.pop("posterior"), given.pop("data"), method=kind(**of_method), **given)
     assert type(error.value) is ValueError  # neither a ReleaseError nor a refusal for the budget
     assert "\n" not in str(error.value)
     assert ledger.charges() == ()
@@ -162,13 +171,13 @@ def test_a_mistake_costs_nothing(ledger, as_users_call, way, case):
 
 def test_a_chain_without_acceptance_may_be_vouched_for(ledger, monkeypatch):
     seen = []
-    monkeypatch.setattr(steps, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
+    monkeypatch.setattr(release, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
     monkeypatch.setattr(exact_draws, "sample", lambda *args, **kwargs: 1 / 0)
-    given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger, "kernel": gdp.ULA()}
+    given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger}
     with pytest.raises(gdp.privacy.ReleaseError):
         gdp.release(
-            MEAN, DATA, epsilon=1.0, delta=1e-6, total_variation=1e-9,
-            accept="float-arithmetic", **given,
+            MEAN, DATA, epsilon=1.0, delta=1e-6, accept="float-arithmetic", **given,
+            method=ExactDraw(total_variation=1e-9, kernel=gdp.ULA()),
         )  # fmt: skip
     assert seen == [1]
 

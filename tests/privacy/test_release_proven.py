@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import release_proven
+from gibbs_dp.privacy import ProvenDraw
 from gibbs_dp.privacy.releases.proven_draws import plan_proven, plan_rejection
 from gibbs_dp.sampling import rejection
 from gibbs_dp.sampling.rejection import draw_by_rejection
@@ -144,7 +144,7 @@ def test_the_proven_rate_is_below_the_true_one():
 def test_a_release_has_the_posteriors_law(tmp_path):
     """200 released draws against quadrature at the calibrated gamma; 1e-7 a false alarm."""
     ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=200.0, delta=1e-3)
-    out = release_proven(
+    out = gdp.release(
         LOGISTIC,
         DATA,
         domain=UNIT,
@@ -154,6 +154,7 @@ def test_a_release_has_the_posteriors_law(tmp_path):
         delta=1e-4,
         num_draws=200,
         accept="float-arithmetic",
+        method=ProvenDraw(),
     )
     theta = np.linspace(-8, 8, 20001)
     logits = theta[:, None] * X
@@ -170,7 +171,7 @@ def test_a_release_has_the_posteriors_law(tmp_path):
 
 def test_the_guarantee_adds_up_and_is_charged(tmp_path):
     ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=1.0, delta=1e-5)
-    out = release_proven(
+    out = gdp.release(
         LOGISTIC,
         DATA,
         domain=UNIT,
@@ -179,6 +180,7 @@ def test_the_guarantee_adds_up_and_is_charged(tmp_path):
         epsilon=1.0,
         delta=1e-5,
         accept="float-arithmetic",
+        method=ProvenDraw(),
     )
     g = out.guarantee
     exact = gdp.privacy.account(

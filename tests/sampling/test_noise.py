@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gibbs_dp.sampling import rejection
+from gibbs_dp._jaxlib.chacha import CHACHA20
+from gibbs_dp.sampling import kernels, rejection  # noqa: F401  (kernels first: a circle)
 
 STEPS = 2000
 
 
-@pytest.fixture(scope="module")
-def drawn():
+@pytest.fixture(scope="module", params=[None, CHACHA20], ids=["threefry", "chacha"])
+def drawn(request):
     """Normals and uniforms of 8 chains, [8, STEPS, 5] and [8, STEPS, 2], as the engine draws."""
-    streams = rejection.chain_keys(jax.random.key(7), 8)
+    streams = rejection.chain_keys(jax.random.key(7, impl=request.param), 8)
 
     def one(stream, step):
         return rejection.normals_and_uniforms(rejection.step_key(stream, step), 5, 2, jnp.float32)

@@ -258,7 +258,12 @@ def attack(
         raise ValueError(
             "population: its examples are dependent; give one of independent examples."
         )
-    if guarantee is not None and not all(math.isclose(g, guarantee.gamma) for g in grid):
+    if guarantee is not None and guarantee.gamma is None:
+        raise ValueError(
+            f"guarantee: it is of a {guarantee.mechanism!r}, which has no gamma; attack draws of a "
+            "Gibbs posterior."
+        )
+    if guarantee is not None and not all(math.isclose(g, guarantee.gamma or 0.0) for g in grid):
         raise ValueError(
             f"gammas: the guarantee is of gamma={guarantee.gamma:g}; attack that gamma alone."
         )

@@ -1,1 +1,1 @@
-"""Releases of private draws by three routes: exact draws, Langevin chains, proven rejection."""
+"""Releases of private draws: the contract of methods, those of this library, and what runs them."""

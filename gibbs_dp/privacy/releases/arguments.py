@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,6 +22,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat, Prior
 from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.releases.method import IDEALIZATIONS, ReleaseMethod
 from gibbs_dp.privacy.table import clip_data, num_rows
 from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT
 from gibbs_dp.sampling.draws import Draws
@@ -32,8 +33,14 @@ from gibbs_dp.sampling.markov import as_sampler
 MOST = 2**31 - 1
 
 
-def check_kinds(posterior: Any, domain: Any, ledger: Any) -> None:
-    """Raise a ValueError unless these are a posterior, a domain and a ledger."""
+def check_kinds(posterior: Any, domain: Any, ledger: Any, method: Any) -> None:
+    """Raise a ValueError unless these are a posterior, a domain, a ledger and a method."""
+    if not isinstance(method, ReleaseMethod):
+        what = f"{method.__name__} is a class" if isinstance(method, type) else "it is none"
+        raise ValueError(
+            f"method: {what}; give an object of a gibbs_dp.privacy.ReleaseMethod, such as "
+            "ExactDraw()."
+        )
     for name, value, kind in (
         ("posterior", posterior, GibbsPosterior),
         ("domain", domain, Domain),
@@ -68,7 +75,7 @@ def check_kernel(kernel: Any, is_exact: bool) -> None:
     if is_exact and not sampler.traits.is_adjusted:
         raise ValueError(
             f"kernel: {type(kernel).__name__} has no acceptance step, so its draws are biased and "
-            "pass for no exact ones; use gibbs_dp.HMC(), release_chain, or declare total_variation."
+            "pass for no exact ones; use gibbs_dp.HMC() or ChainDraw, or declare total_variation."
         )
 
 
@@ -248,38 +255,29 @@ class _Plain:
 
 # Checks of a release: before its charge without seeing values, after it without a message.
 
-EXACT_DRAW = "exact-draw"
-FLOAT_ARITHMETIC = "float-arithmetic"
-IDEALIZATIONS = {
-    EXACT_DRAW: "the draws of a Markov chain are taken for draws of the posterior itself",
-    FLOAT_ARITHMETIC: "floating-point arithmetic is taken for real numbers",
-}
 
+def require_accepted(accept: Collection[str], needed: Mapping[str, str]) -> None:
+    """Raise a ValueError unless every needed idealization, a name and its meaning, was accepted.
 
-def require_accepted(accept: Collection[str], needed: Collection[str]) -> None:
-    """Raise a ValueError unless every needed idealization was accepted by name.
-
-    >>> require_accepted(["float-arithmetic"], ["float-arithmetic"])
+    >>> require_accepted(["float-arithmetic"], {"float-arithmetic": "floats are real numbers"})
     """
+    known = IDEALIZATIONS | dict(needed)
     if isinstance(accept, str):
         accept = [accept]
     if not isinstance(accept, Collection) or not all(isinstance(name, str) for name in accept):
         raise ValueError(
-            f"accept: give the names of idealizations, of {', '.join(IDEALIZATIONS)}; got "
+            f"accept: give the names of idealizations, of {', '.join(known)}; got "
             f"{checks.shown(accept)}."
         )
-    given = set(accept)
-    unknown = given - set(IDEALIZATIONS)
+    unknown = set(accept) - set(known)
     if unknown:
         raise ValueError(
-            f"accept: {sorted(unknown)[0]!r} is no idealization; the names are "
-            f"{', '.join(IDEALIZATIONS)}."
+            f"accept: {sorted(unknown)[0]!r} is no idealization; the names are {', '.join(known)}."
         )
-    missing = [name for name in needed if name not in given]
+    missing = [f"{name!r} ({meaning})" for name, meaning in needed.items() if name not in accept]
     if missing:
-        meanings = "; ".join(f"{name!r} ({IDEALIZATIONS[name]})" for name in missing)
         raise ValueError(
-            f"accept: the guarantee is idealized, so name what you accept: {meanings}."
+            f"accept: the guarantee is idealized, so name what you accept: {'; '.join(missing)}."
         )
 
 
@@ -299,12 +297,14 @@ def check_structure(unchecked: GibbsPosterior, blank: PyTree) -> None:
 
 
 def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
-    """Make zeros of the data's shape in JAX's default precision, as the samplers will see them."""
-    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape), data)
-    return jax.tree.map(
-        lambda a: jax.numpy.asarray(a, jax.numpy.zeros(()).dtype),
-        clip_data(posterior, zeros, domain),
-    )
+    """Make zeros of the data's shape, clipped as the data will be."""
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), data)
+    return clip_data(posterior, zeros, domain)
+
+
+def as_traced(blank: PyTree) -> PyTree:
+    """Give data JAX's default precision, as the samplers will see them."""
+    return jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), blank)
 
 
 def has_converged(draws: Draws) -> bool:

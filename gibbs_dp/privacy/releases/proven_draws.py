@@ -1,30 +1,27 @@
-"""A release of draws whose distance from the posterior is proven rather than assumed."""
+"""Releases of draws whose distance from the posterior is proven rather than assumed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import PyTree
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
-from gibbs_dp.privacy.chain import GENERATOR
 from gibbs_dp.privacy.constants import derive_constants, gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import meaningful_epsilon
-from gibbs_dp.privacy.ledger import Ledger
-from gibbs_dp.privacy.noise import secret_key
-from gibbs_dp.privacy.releases.arguments import FLOAT_ARITHMETIC, check_fits, finite_figures
-from gibbs_dp.privacy.releases.steps import Release, charge_and_draw, check_request, finite_draws
+from gibbs_dp.privacy.releases.arguments import check_fits
+from gibbs_dp.privacy.releases.method import ReleaseMethod, ReleasePlan, ReleaseRequest
 from gibbs_dp.sampling.langevin_run import require_langevin
 from gibbs_dp.sampling.rejection import RESOLUTION, draw_by_rejection
 
@@ -160,115 +157,87 @@ def plan_rejection(
 
 # Share of delta that the proven total variation may take.
 TAIL_SHARE = 0.01
-FAILED = (
-    "release: the draws left the floating-point numbers; nothing is released, the charge stands."
-)
 
 
-def release_proven(
-    posterior: GibbsPosterior,
-    data: PyTree,
-    *,
-    domain: Domain,
-    adjacency: Adjacency,
-    ledger: Ledger,
-    epsilon: float,
-    delta: float,
-    accept: Collection[str] = (),
-    num_draws: int = 1,
-    n: int | None = None,
-    purpose: str = "gibbs_dp proven release",
-) -> Release:
-    """Release draws made by rejection, within a proven total variation of the posterior.
+@dataclass(frozen=True)
+class ProvenDraw(ReleaseMethod):
+    """Draws made by rejection, within a proven total variation of the posterior.
 
     No convergence is assumed and nothing is declared about a chain: see
     `gibbs_dp.privacy.releases.proven_draws`. For strongly convex and smooth potentials in few
-    dimensions.
-
-    Parameters
-    ----------
-    posterior
-        A convex, smooth, Lipschitz loss and a Gaussian prior.
-    data, domain, adjacency, ledger, num_draws, n, purpose
-        As in `gibbs_dp.release`.
-    epsilon, delta
-        Target; a hundredth of ``delta`` pays for the event that all tries are rejected.
-    accept
-        Must name "float-arithmetic".
-
-    Returns
-    -------
-    Release
-        Draws, their guarantee and the number of the charge.
-
-    Raises
-    ------
-    ValueError
-        For bad input or a problem that would take too many tries, before anything is charged.
-    BudgetExceededError
-        If the budget does not suffice; nothing is charged.
+    dimensions: a convex, smooth, Lipschitz loss and a Gaussian prior. The target is ``epsilon`` and
+    ``delta``, a hundredth of which pays for the event that all tries are rejected.
 
     Examples
     --------
-    >>> import tempfile, pathlib, jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> import tempfile, pathlib, numpyro.distributions as dist, gibbs_dp as gdp
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = gdp.Ledger.create(pathlib.Path(folder.name) / "ledger", epsilon=1.0, delta=1e-5,
     ...                            adjacency="replace-one")
     >>> p = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0))
     >>> data = (jnp.ones((30, 2)), jnp.arange(30) % 2)
-    >>> out = release_proven(p, data, domain=gdp.Domain(x_bound=1.0), adjacency="replace-one",
-    ...                      ledger=ledger, epsilon=1.0, delta=1e-5, accept=["float-arithmetic"])
+    >>> out = gdp.release(p, data, domain=gdp.Domain(x_bound=1.0), adjacency="replace-one",
+    ...                   ledger=ledger, epsilon=1.0, delta=1e-5, accept=["float-arithmetic"],
+    ...                   method=ProvenDraw())
     >>> out.guarantee.mechanism, out.theta.shape
     ('approximate draw', (1, 2))
     >>> folder.cleanup()
     """
-    num_draws, size = check_request(
-        posterior, data, domain, adjacency, ledger, num_draws, n, accept, [FLOAT_ARITHMETIC]
+
+    mechanism: ClassVar[str] = "approximate draw"
+    failed: ClassVar[str] = (
+        "release: the draws left the floating-point numbers; nothing is released, the charge "
+        "stands."
     )
-    require_langevin(posterior)
-    if not posterior.prior.is_euclidean:
-        raise ValueError(
-            "posterior: proven draws are proposed on all of Euclidean space; use a prior there, "
-            "such as a Gaussian one."
-        )
-    with finite_figures():
+
+    def plan(self, request: ReleaseRequest) -> ReleasePlan:
+        """Calibrate gamma, and the tries that prove the total variation."""
+        posterior = request.posterior
+        require_langevin(posterior)
+        if not posterior.prior.is_euclidean:
+            raise ValueError(
+                "posterior: proven draws are proposed on all of Euclidean space; use a prior "
+                "there, such as a Gaussian one."
+            )
+        if set(request.asked) != {"epsilon", "delta"}:
+            raise ValueError(
+                "target: a proven draw has (epsilon, delta)-DP; give epsilon and delta."
+            )
         guarantee, plan = plan_proven(
             posterior,
-            epsilon=epsilon,
-            delta=delta,
-            n=size,
-            adjacency=adjacency,
-            domain=domain,
-            num_draws=num_draws,
+            epsilon=request.asked["epsilon"],
+            delta=request.asked["delta"],
+            n=request.n,
+            adjacency=request.adjacency,
+            domain=request.domain,
+            num_draws=request.num_draws,
         )
-    for name, number in (
-        ("gamma", guarantee.gamma),
-        ("strong_convexity", plan.strong_convexity),
-        ("smoothness", plan.smoothness),
-    ):
-        check_fits(name, number)
+        assert guarantee.gamma is not None
+        settings = {
+            "gamma": guarantee.gamma,
+            "convexity": plan.strong_convexity,
+            "smoothness": plan.smoothness,
+        }
+        for name, number in settings.items():
+            check_fits(name, number)
 
-    def one(unchecked: GibbsPosterior, examples: PyTree, key: PRNGKeyArray) -> Float[Array, " dim"]:
-        return draw_by_rejection(
-            unchecked,
-            examples,
-            jnp.asarray(guarantee.gamma),
-            jnp.asarray(plan.strong_convexity),
-            jnp.asarray(plan.smoothness),
-            key,
-            num_steps=plan.num_steps,
-            num_tries=plan.num_tries,
-        )
+        def one(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> Any:
+            return draw_by_rejection(
+                unchecked,
+                examples,
+                key=key,
+                num_steps=plan.num_steps,
+                num_tries=plan.num_tries,
+                **{name: jnp.asarray(number) for name, number in settings.items()},
+            )
 
-    def draw(unchecked: GibbsPosterior, examples: PyTree) -> PyTree | None:
-        examples = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), examples)
-        keys = jax.random.split(secret_key(), num_draws)
-        return finite_draws(posterior, jnp.stack([one(unchecked, examples, k) for k in keys]))
+        def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
+            examples = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), examples)
+            keys = jax.random.split(key, request.num_draws)
+            found = jnp.stack([one(unchecked, examples, k) for k in keys])
+            return jax.vmap(posterior.constrain)(found)
 
-    program = partial(one, key=jax.random.key(0))
-    return charge_and_draw(
-        posterior, data, domain, ledger, guarantee, purpose, program, draw, FAILED
-    )
+        return ReleasePlan(guarantee, draw, partial(one, key=jax.random.key(0)))
 
 
 def plan_proven(
@@ -283,7 +252,7 @@ def plan_proven(
 ) -> tuple[Guarantee, RejectionPlan]:
     """Split ``delta``, calibrate gamma to the larger part and the tries to the smaller.
 
-    Parameters are those of `release_proven`.
+    Parameters are those of `gibbs_dp.release`.
 
     Raises
     ------
@@ -326,6 +295,5 @@ def plan_proven(
         inner,
         delta=delta,
         assumptions=(*inner.assumptions[:-1], text),
-        caveats=(*inner.caveats, GENERATOR),
     )
     return guarantee, plan

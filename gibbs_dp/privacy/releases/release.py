@@ -1,0 +1,263 @@
+"""`gibbs_dp.release`: check what was asked, charge, draw by a method, hand out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from gibbs_dp.information import checks
+from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.io import html
+from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.charge import charge_guarantee
+from gibbs_dp.privacy.dependent_rows import DependentRows
+from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.noise import secret_key
+from gibbs_dp.privacy.releases.arguments import (
+    as_traced,
+    blank_data,
+    check_kinds,
+    check_program,
+    check_shapes,
+    check_structure,
+    finite_figures,
+    require_accepted,
+    without_checks,
+)
+from gibbs_dp.privacy.releases.exact_draws import ExactDraw
+from gibbs_dp.privacy.releases.method import ReleaseMethod, ReleasePlan, ReleaseRequest
+from gibbs_dp.privacy.releases.page import draws_as_html, draws_in_words, release_page
+from gibbs_dp.privacy.schema import Schema
+from gibbs_dp.privacy.table import clip_data, dataset_size, unobserved
+
+DEFAULT = ExactDraw()
+
+
+class ReleaseError(ValueError):
+    """A release that failed after its charge: nothing is handed out, and the charge stands."""
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What is handed out: draws and their guarantee, nothing else about the data.
+
+    Parameters
+    ----------
+    theta
+        The prior's pytree; leaves ``[draws, ...]``.
+    guarantee
+        What holds, and under which assumptions.
+    charge
+        Number of the charge in the ledger.
+    """
+
+    theta: Any
+    guarantee: Guarantee
+    charge: int
+
+    def __repr__(self) -> str:
+        return f"Release({draws_in_words(self.theta)}, charge {self.charge}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        head = f"Release of {draws_in_words(self.theta)}, charge {self.charge}"
+        return html.block(head, draws_as_html(self.theta), self.guarantee._repr_html_())
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        about: Iterable[str] = (),
+        schema: Schema | None = None,
+    ) -> None:
+        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+
+        There is nothing in it about the data but what is released, and what is declared.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what was released, to be shown with it; they must be public.
+        schema
+            What the table was declared to hold: it names the numbers of a draw.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so.
+        OSError
+            If the folder cannot be written.
+        """
+        release_page(self.theta, self.guarantee, self.charge, schema, title, about).save(path)
+
+
+def release(
+    posterior: GibbsPosterior,
+    data: PyTree,
+    *,
+    domain: Domain,
+    adjacency: Adjacency,
+    ledger: Ledger,
+    method: ReleaseMethod = DEFAULT,
+    accept: Collection[str] = (),
+    pure_epsilon: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    zcdp: float | None = None,
+    gdp: float | None = None,
+    bayesian_epsilon: float | None = None,
+    num_draws: int = 1,
+    n: int | None = None,
+    rows: DependentRows | Any | None = None,
+    purpose: str = "gibbs_dp release",
+) -> Release:
+    """Release draws from the Gibbs posterior of private data.
+
+    In this order: check everything that can be checked without the data's values, and let the
+    method settle its guarantee; try the method on data without values; charge the ledger; clip the
+    data to the domain; draw with a key of the operating system's entropy; hand out.
+    Whatever fails after the charge raises one fixed sentence, and the charge stands.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior.
+    data
+        Private examples.
+    domain
+        Bounds that the data are clipped to; chosen without looking at them.
+    adjacency
+        Which datasets count as neighbours.
+    ledger
+        Budget of this dataset, charged before anything is drawn.
+    method
+        How to draw, and what that promises: `gibbs_dp.privacy.ExactDraw`, ``ChainDraw``,
+        ``ProvenDraw`` or one of your own, a `gibbs_dp.privacy.ReleaseMethod`.
+    accept
+        The idealizations that you accept, by name, of those that the method needs: "exact-draw" and
+        "float-arithmetic".
+    pure_epsilon, epsilon, delta, zcdp, gdp, bayesian_epsilon
+        One target, as in `gibbs_dp.calibrate`.
+    num_draws
+        Draws to release.
+    n
+        Under add/remove: a public upper bound on the number of examples.
+    rows
+        Law of examples that depend on each other, chosen without looking at them, as in
+        `gibbs_dp.privacy.account`; it is for ``bayesian_epsilon``. The ledger is charged in DP.
+    purpose
+        For the ledger's record.
+
+    Returns
+    -------
+    Release
+        Draws, their guarantee and the number of the charge.
+
+    Raises
+    ------
+    ValueError
+        For bad input, before anything is charged.
+    BudgetExceededError
+        If the budget does not suffice; nothing is charged.
+    ReleaseError
+        If the draws fail, or do not pass the method's checks; the charge stands.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, jax.numpy as jnp, gibbs_dp as gdp
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = gdp.Ledger.create(pathlib.Path(folder.name) / "ledger", epsilon=1.0,
+    ...                            adjacency="replace-one")
+    >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
+    ...                        gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
+    >>> gdp.release(p, jnp.ones((50, 1)), domain=gdp.Domain(x_bound=1.0), ledger=ledger,
+    ...             adjacency="replace-one", pure_epsilon=0.5,
+    ...             accept=["exact-draw"])                              # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: accept: the guarantee is idealized, so name what you accept: 'float-arithmetic' ...
+    >>> folder.cleanup()
+    """
+    check_kinds(posterior, domain, ledger, method)
+    require_accepted(accept, method.idealizations)
+    figures = {
+        "pure_epsilon": pure_epsilon,
+        "epsilon": epsilon,
+        "delta": delta,
+        "zcdp": zcdp,
+        "gdp": gdp,
+        "bayesian_epsilon": bayesian_epsilon,
+    }
+    request = ReleaseRequest(
+        posterior,
+        dataset_size(check_shapes(data), adjacency, n),
+        domain,
+        adjacency,
+        checks.count("num_draws", num_draws),
+        {name: value for name, value in figures.items() if value is not None},
+        rows,
+    )
+    with finite_figures():
+        plan = method.plan(request)
+    request.check(plan.guarantee)
+    unchecked = without_checks(posterior)
+    with unobserved():
+        blank = blank_data(posterior, data, domain)
+        check_structure(unchecked, as_traced(blank))
+        _rehearse(request, plan, unchecked, blank)
+    key = secret_key()
+    charge = charge_guarantee(ledger, plan.guarantee, purpose=purpose)
+    theta = None
+    try:
+        with unobserved():
+            theta = plan.draw(unchecked, clip_data(posterior, data, domain), key)
+            theta = None if theta is None else jax.tree.map(np.asarray, theta)
+            if theta is not None and mistake_in(theta, request):
+                theta = None
+    except Exception:
+        theta = None  # the error's message may quote the data
+    if theta is None:
+        raise ReleaseError(method.failed)
+    return Release(theta, plan.guarantee, charge)
+
+
+def _rehearse(
+    request: ReleaseRequest, plan: ReleasePlan, unchecked: GibbsPosterior, blank: PyTree
+) -> None:
+    """Trace what will run, or draw once from zeros: what fails there costs nothing."""
+    if plan.traced is not None:
+        check_program(partial(plan.traced, unchecked), as_traced(blank))
+        return
+    try:
+        theta = plan.draw(unchecked, blank, secret_key())
+        wrong = "it returned None" if theta is None else mistake_in(theta, request)
+    except Exception as error:  # the data are zeros: nothing is told
+        wrong = (str(error).splitlines() or [type(error).__name__])[0]
+    if wrong:
+        raise ValueError(f"method: its draw from zeros of the data's shape failed: {wrong}")
+
+
+def mistake_in(theta: PyTree, request: ReleaseRequest) -> str:
+    """Say what keeps draws from being handed out; an empty text where nothing does."""
+    blank = request.posterior.prior.initial(jax.random.key(0))
+    wanted = [(request.num_draws, *np.shape(leaf)) for leaf in jax.tree.leaves(blank)]
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(theta)]
+    structure: Any = jax.tree.structure(theta)
+    if structure != jax.tree.structure(blank):
+        return "it has not the structure of the prior."
+    if [leaf.shape for leaf in leaves] != wanted:
+        found = ", ".join(str(leaf.shape) for leaf in leaves)
+        return f"its leaves have shapes {found}, not {', '.join(map(str, wanted))}."
+    return "" if all(np.isfinite(leaf).all() for leaf in leaves) else "it is not finite."
