@@ -23,7 +23,7 @@ from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_k
 from gibbs_dp.engine.identity import Identity
 from gibbs_dp.engine.jobs import Asked
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.quantity import Column, Quantity
+from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.engine.remote import Remote, check_executor
 from gibbs_dp.engine.settings import Settings
 from gibbs_dp.engine.sizes import default_block_size, power_of_two
@@ -45,6 +45,7 @@ from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
+from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.as_sampler import Chains, as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.modes import summary_of

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gibbs_dp.auditing.report import Report
-from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.estimators import average
-from gibbs_dp.io import html
+from gibbs_dp.results.table import (
+    MOST_LINES,
+    Heading,
+    TextTable,
+    block,
+    counted,
+    plain,
+    remarks,
+    with_error,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,18 +80,18 @@ class Comparison:
         }
 
     def __repr__(self) -> str:
-        first, *others = (html.plain(name, 20) for name in self.reports)
+        first, *others = (plain(name, 20) for name in self.reports)
         shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-        gammas = html.counted(self.table["gamma"].nunique(), "gamma")
+        gammas = counted(self.table["gamma"].nunique(), "gamma")
         return f"Comparison({shown} with {first}, {gammas}, {len(self.table)} differences)"
 
     def _repr_html_(self) -> str:
-        cells = self._cells(self.table.head(html.MOST_LINES))
-        texts, hidden = {"quantity", "report", "errors"}, len(self.table) - html.MOST_LINES
-        headings = [html.Heading(k, MEANINGS.get(k, ""), k in texts) for k in cells]
-        lines = zip(*cells.values(), strict=True)
-        notes = html.remarks(("note:", text) for text in self.notes)
-        return html.block(repr(self), html.table(headings, lines, hidden, "differences"), notes)
+        cells = self._cells(self.table.head(MOST_LINES))
+        texts, hidden = {"quantity", "report", "errors"}, len(self.table) - MOST_LINES
+        headings = [Heading(k, MEANINGS.get(k, ""), k in texts) for k in cells]
+        lines = list(zip(*cells.values(), strict=True))
+        notes = remarks(("note", text) for text in self.notes)
+        return block(repr(self), TextTable(headings, lines, hidden, "differences"), notes)
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw privacy and risk of all reports, and below differences in standard errors.

@@ -10,13 +10,11 @@ import numpy as np
 from scipy import special
 
 from gibbs_dp import io
-from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.engine.quantity import RowTable
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Section
-from gibbs_dp.plotting import inline_svg
 from gibbs_dp.quantities.exposure import COLUMNS, SENSITIVE
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Section, inline_svg
+from gibbs_dp.results.table import Heading, TextTable, visible, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +120,7 @@ def exposure_section(report: WithExposure) -> Section:
         cells = _cells(gamma, table)
         parts.append(page.paragraphs([_title(gamma, table)]))
         headings = [Heading(name) for name in cells]
-        parts.append(html.table(headings, zip(*cells.values(), strict=True)))
+        parts.append(TextTable(headings, list(zip(*cells.values(), strict=True))).to_html())
     caption = f"What each row costs at gamma = {max(gammas):g}, over its rank."
     parts.append(
         page.pictures([(inline_svg(report.plot_exposure(), caption, "exposure-"), caption)])
@@ -204,7 +202,7 @@ class WithExposure:
         parts = []
         for gamma, table in zip(self._gammas, self.row_tables, strict=True):
             text = pd.DataFrame(_cells(gamma, table)).to_string(index=False)
-            parts.append(f"{_title(gamma, table)}\n{html.visible(text)}")
+            parts.append(f"{_title(gamma, table)}\n{visible(text)}")
         return "\n\n".join(parts)
 
 

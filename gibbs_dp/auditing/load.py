@@ -12,8 +12,9 @@ from gibbs_dp import io
 from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.exposed import PER_ROW
 from gibbs_dp.auditing.report import OF_CURVE, PER_DATASET, Report
-from gibbs_dp.engine.quantity import Column, RowTable
+from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import check_own_column
+from gibbs_dp.results.table import Column
 
 
 def load_report(path: str | os.PathLike[str]) -> Report:

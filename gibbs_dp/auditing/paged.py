@@ -10,11 +10,9 @@ from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.explain import CAUTIONS
 from gibbs_dp.auditing.plot import PANELS, plot_panels
 from gibbs_dp.auditing.plotted import Plotted
-from gibbs_dp.engine.quantity import Column
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page, Section
-from gibbs_dp.plotting import inline_svg
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page, Section, inline_svg
+from gibbs_dp.results.table import Column, Heading, TextTable, counted, with_error
 
 # So many have a column each.
 FEW_GAMMAS = 6
@@ -112,7 +110,7 @@ case allows 32.'
     known = sorted(
         (row for row in rows if _is_number(row.get("on_average_kl"))), key=lambda row: row["gamma"]
     )
-    mark = "" if not num_warnings else f" ({html.counted(num_warnings, 'warning')} below)"
+    mark = "" if not num_warnings else f" ({counted(num_warnings, 'warning')} below)"
     if not known:
         return f"What a draw gives away could not be estimated{mark}."
     size = known[0].get("group_size", 1)
@@ -137,7 +135,7 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _with_error(row: Mapping[str, Any]) -> str:
     value, se = row["on_average_kl"], row.get("on_average_kl_se")
-    return f"{value:.4g}" if se is None else shown.with_error(value, se)
+    return f"{value:.4g}" if se is None else with_error(value, se)
 
 
 def _is_number(value: Any) -> bool:
@@ -158,10 +156,12 @@ def _table(rows: shown.Rows, own: Sequence[Column]) -> str:
     hidden = len(rows) - page.MOST_ROWS
     if len(rows) > FEW_GAMMAS:
         headings = [Heading(title) for title in columns]
-        return html.table(headings, zip(*columns.values(), strict=True), hidden, "gammas")
+        return TextTable(
+            headings, list(zip(*columns.values(), strict=True)), hidden, "gammas"
+        ).to_html()
     first, *others = columns.items()
     headings = [Heading(first[0], is_text=True), *map(Heading, first[1])]
-    return html.table(headings, ([title, *texts] for title, texts in others))
+    return TextTable(headings, [[title, *texts] for title, texts in others]).to_html()
 
 
 def _interval(row: Mapping[str, Any]) -> str:

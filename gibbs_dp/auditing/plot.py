@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp.auditing.plotted import Plotted
 from gibbs_dp.auditing.selection import selected_rows
-from gibbs_dp.engine.quantity import Column, Style
-from gibbs_dp.plotting import (
+from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
+from gibbs_dp.results.plotting import (
     COLORS,
     Picture,
     Points,
@@ -25,7 +25,7 @@ from gibbs_dp.plotting import (
     styled,
     tidy_logs,
 )
-from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
+from gibbs_dp.results.table import Column, Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy as np
 
 from gibbs_dp.auditing.attack import curve_with_errors, profiles
 from gibbs_dp.auditing.plotted import Plotted
-from gibbs_dp.plotting import COLORS, Picture, legend_below, literal, panels, styled
+from gibbs_dp.results.plotting import COLORS, Picture, legend_below, literal, panels, styled
 
 if TYPE_CHECKING:
     pass

@@ -14,8 +14,7 @@ from matplotlib.patches import Patch
 from gibbs_dp.auditing.plot import GAMMA, columns_in, draw_panel
 from gibbs_dp.auditing.plotted import Plotted
 from gibbs_dp.auditing.selection import selected_rows
-from gibbs_dp.plotting import COLORS, Picture, mark_selected, panels, styled
-from gibbs_dp.plotting.marks import meanings
+from gibbs_dp.results.plotting import COLORS, Picture, mark_selected, meanings, panels, styled
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gibbs_dp import plotting
-from gibbs_dp.plotting import BLUE, GREEN, VERMILION
+from gibbs_dp.results import plotting
+from gibbs_dp.results.plotting import BLUE, GREEN, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.engine.quantity import Column
+from gibbs_dp.results.table import Column
 
 
 @runtime_checkable

@@ -18,9 +18,9 @@ from gibbs_dp._version import __version__
 from gibbs_dp.auditing import shown
 from gibbs_dp.auditing.exposed import WithExposure, exposure_section, listed, row_variables
 from gibbs_dp.auditing.with_attacker import WithAttacker
-from gibbs_dp.engine.quantity import Column, RowTable
-from gibbs_dp.io import html
+from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.results.table import Column, plain, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,9 +184,9 @@ class Report(WithAttacker, WithExposure):
         known = shown.known_columns(self.own_columns)
         texts = shown.cells(self.rows, self.own_columns)
         table = {known[name].title or name: column for name, column in texts.items()}
-        text = html.visible(pd.DataFrame(table).to_string(index=False))
-        marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
-        marks += [f"note     {html.plain(n)}" for n in self.notes]
+        text = visible(pd.DataFrame(table).to_string(index=False))
+        marks = [f"WARNING  {plain(w)}" for w in self.warnings]
+        marks += [f"note     {plain(n)}" for n in self.notes]
         return "\n".join([text, *marks])
 
     def __str__(self) -> str:

@@ -8,12 +8,18 @@ from itertools import chain
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-
-from gibbs_dp.engine.quantity import Column
-from gibbs_dp.io import html
-from gibbs_dp.io.html import Heading, counted, plain
 from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.results.table import (
+    MOST_LINES,
+    Column,
+    Heading,
+    TextTable,
+    block,
+    counted,
+    plain,
+    remarks,
+    with_error,
+)
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -90,27 +96,12 @@ def as_html(
     str
         HTML.
     """
-    columns, known = cells(rows[: html.MOST_LINES], own), known_columns(own)
+    columns, known = cells(rows[:MOST_LINES], own), known_columns(own)
     headings = [_heading(known[name]) for name in columns]
-    lines = zip(*columns.values(), strict=True)
-    hidden = len(rows) - html.MOST_LINES
-    marks = [("WARNING", text) for text in warnings] + [("note:", text) for text in notes]
-    return html.block(head, html.table(headings, lines, hidden, "gammas"), html.remarks(marks))
-
-
-def with_error(value: float, se: float) -> str:
-    """Format a value to the precision of its standard error.
-
-    >>> with_error(0.66734, 0.0061), with_error(1.2345e-7, 3e-10)
-    ('0.6673 ± 0.0061', '1.2345e-07 ± 3e-10')
-    """
-    if not (np.isfinite(value) and np.isfinite(se) and se > 0):
-        return f"{value:.4g} ± {se:.2g}"
-    if value == 0:
-        return f"0 ± {se:.2g}"
-    digits = max(2, int(np.floor(np.log10(abs(value))) - np.floor(np.log10(se))) + 2)
-    digits = min(digits, 8)
-    return f"{value:.{digits}g} ± {se:.2g}"
+    lines = list(zip(*columns.values(), strict=True))
+    hidden = len(rows) - MOST_LINES
+    marks = [("WARNING", text) for text in warnings] + [("note", text) for text in notes]
+    return block(head, TextTable(headings, lines, hidden, "gammas"), remarks(marks))
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp import io
 from gibbs_dp.certificates import shown
-from gibbs_dp.io import html
+from gibbs_dp.results.table import MOST_LINES, Heading, TextTable, block, plain, remarks, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,9 +89,9 @@ class Certificate:
         import pandas as pd
 
         table = pd.DataFrame(shown.cells(self.rows), columns=list(shown.HEADINGS.values()))
-        marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
-        marks += [f"assumed  {html.plain(a)}" for a in self.assumptions]
-        return "\n".join([self._head(), html.visible(table.to_string(index=False)), *marks])
+        marks = [f"WARNING  {plain(w)}" for w in self.warnings]
+        marks += [f"assumed  {plain(a)}" for a in self.assumptions]
+        return "\n".join([self._head(), visible(table.to_string(index=False)), *marks])
 
     def _head(self) -> str:
         return shown.one_line(self.best, self.settings, self.warnings)
@@ -103,12 +103,12 @@ class Certificate:
         return f"Certificate({self._head()})"
 
     def _repr_html_(self) -> str:
-        headings = [html.Heading(text, shown.MEANINGS[k]) for k, text in shown.HEADINGS.items()]
-        rows = shown.cells(self.rows[: html.MOST_LINES])
+        headings = [Heading(text, shown.MEANINGS[k]) for k, text in shown.HEADINGS.items()]
+        rows = shown.cells(self.rows[:MOST_LINES])
         marks = [("WARNING", text) for text in self.warnings]
-        marks += [("assumed:", text) for text in self.assumptions]
-        table = html.table(headings, rows, len(self) - html.MOST_LINES, "gammas")
-        return html.block(repr(self), table, html.remarks(marks))
+        marks += [("assumed", text) for text in self.assumptions]
+        table = TextTable(headings, rows, len(self) - MOST_LINES, "gammas")
+        return block(repr(self), table, remarks(marks))
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw the bounds and the empirical risk over gamma.

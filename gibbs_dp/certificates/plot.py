@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gibbs_dp import plotting
 from gibbs_dp.certificates.shown import BOUNDS, probability
-from gibbs_dp.plotting import BLACK, BLUE, GREEN, ORANGE, VERMILION
+from gibbs_dp.results import plotting
+from gibbs_dp.results.plotting import BLACK, BLUE, GREEN, ORANGE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gibbs_dp.io.html import counted, plain
+from gibbs_dp.results.table import counted, plain
 
 BOUNDS = ("catoni", "linear", "maurer", "mcallester")
 HEADINGS = {

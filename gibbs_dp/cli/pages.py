@@ -38,7 +38,7 @@ def prepare_page(parsed: argparse.Namespace) -> None:
     if parsed.html is None:
         return
     from gibbs_dp import io
-    from gibbs_dp.io.page import check_page_path
+    from gibbs_dp.results.page import check_page_path
 
     path = Path(parsed.html)
     try:

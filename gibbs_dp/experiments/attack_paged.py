@@ -9,10 +9,9 @@ from gibbs_dp.auditing.explain import CAUTIONS
 from gibbs_dp.experiments.attack_plot import plot_attack
 from gibbs_dp.experiments.attack_shown import NOTES, cells
 from gibbs_dp.experiments.tables import Row
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page
-from gibbs_dp.plotting import inline_svg
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page, inline_svg
+from gibbs_dp.results.table import Heading, TextTable, counted
 
 TITLE = "Attacks on a Gibbs posterior"
 CAPTION = (
@@ -58,7 +57,7 @@ def attack_page(
         (
             page.warned(warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
             page.section("What was attacked", page.bullets(about)),
-            page.section("Results", html.table(headings, [list(row.values()) for row in told])),
+            page.section("Results", TextTable(headings, [list(row.values()) for row in told])),
             page.section("Picture", page.pictures([(picture, CAPTION)])),
             page.section("What the numbers mean", page.bullets(NOTES)),
             page.settings(asked.items(), versions.items()),
@@ -90,7 +89,7 @@ best possible is 54.0% on average.'
     """
     last = [row for row in rows if row["gamma"] == max(r["gamma"] for r in rows)]
     best = max(last, key=lambda row: row["success_rate"])
-    mark = "" if not num_warnings else f" ({html.counted(num_warnings, 'warning')} below)"
+    mark = "" if not num_warnings else f" ({counted(num_warnings, 'warning')} below)"
     return (
         f"At gamma = {best['gamma']:g} the best attacker that was run ({best['attacker']}) guessed "
         f"right in {best['success_rate']:.1%} of the trials; the best possible is "

@@ -15,7 +15,7 @@ from gibbs_dp.experiments.attack_shown import NOTES, cells
 from gibbs_dp.experiments.tables import Row
 
 if TYPE_CHECKING:
-    from gibbs_dp.plotting import Picture
+    from gibbs_dp.results.plotting import Picture
 
 
 @dataclass(frozen=True)

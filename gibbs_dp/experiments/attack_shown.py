@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.experiments.tables import Row
+from gibbs_dp.results.table import with_error
 
 NOTES = (
     "advantage is true minus false positive rate; on_average_tv is what the best attacker reaches "

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from gibbs_dp.experiments.double_descent import DoubleDescent
 from gibbs_dp.experiments.tables import Row, column
-from gibbs_dp.plotting import COLORS, Picture, legend_of_figure, mark_selected, panels, styled
+from gibbs_dp.results.plotting import (
+    COLORS,
+    Picture,
+    legend_of_figure,
+    mark_selected,
+    panels,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from gibbs_dp.experiments.holdout_result import Found
 from gibbs_dp.experiments.sparse_variants import RELEASED
 from gibbs_dp.experiments.tables import Row, column
-from gibbs_dp.plotting import (
+from gibbs_dp.results.plotting import (
     BLACK,
     COLORS,
     Picture,

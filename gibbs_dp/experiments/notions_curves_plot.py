@@ -6,7 +6,7 @@ import numpy as np
 
 from gibbs_dp.experiments.notions import Notions
 from gibbs_dp.experiments.notions_curves import BETA, DELTA, OMEGA
-from gibbs_dp.plotting import (
+from gibbs_dp.results.plotting import (
     BLACK,
     BLUE,
     GREEN,

@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch
 from gibbs_dp.experiments.notions import Notions
 from gibbs_dp.experiments.notions_arrows import ARROWS
 from gibbs_dp.experiments.notions_measures import NOTIONS
-from gibbs_dp.plotting import BLUE, ORANGE, SKY, VERMILION, Picture, styled
+from gibbs_dp.results.plotting import BLUE, ORANGE, SKY, VERMILION, Picture, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

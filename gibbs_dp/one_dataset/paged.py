@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page
 from gibbs_dp.one_dataset import cautions, shown
 from gibbs_dp.one_dataset.columns import AVERAGES
 from gibbs_dp.one_dataset.plot import plot_panels
-from gibbs_dp.plotting import inline_svg
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page, inline_svg
+from gibbs_dp.results.table import Heading, TextTable, counted, plain
 
 TITLE = "What one example changes in a posterior"
 # Most exposed examples on a page.
@@ -65,7 +64,7 @@ def one_dataset_page(
     unit = str(settings["unit"])
     headings = [Heading(text, is_text=k == 0) for k, text in enumerate(shown.HEADINGS)]
     listed = [
-        [html.plain(str(name), shown.WIDTH), f"{exposure:.4g}", f"{k_hat:.3g}"]
+        [plain(str(name), shown.WIDTH), f"{exposure:.4g}", f"{k_hat:.3g}"]
         for name, exposure, k_hat in exposed
     ]
     of_exposed = [Heading(unit, is_text=True), Heading("exposure (nats)"), Heading("k_hat")]
@@ -76,7 +75,7 @@ def one_dataset_page(
         (
             page.warned(warnings, KINDS),
             page.section("What was audited", page.bullets(about)),
-            page.section("Results", html.table(headings, shown.rows(averages))),
+            page.section("Results", TextTable(headings, shown.rows(averages))),
             page.section(
                 f"The most exposed {unit}s (sensitive)",
                 page.paragraphs(
@@ -85,7 +84,7 @@ def one_dataset_page(
                         "many estimates overstates itself."
                     ]
                 ),
-                html.table(of_exposed, listed),
+                TextTable(of_exposed, listed),
             ),
             page.section("Pictures", page.pictures(_pictures(averages, examples, settings))),
             page.section("What the numbers rest on", page.bullets(shown.assumptions(settings))),
@@ -108,11 +107,11 @@ def verdict(averages: Mapping[str, float], unit: str, num_warnings: int = 0) -> 
 patient of this dataset on average; the most exposed lose more, and no worst case is bounded.'
     """
     value, error = averages["on_average_kl"], averages.get("on_average_kl_mcse", float("nan"))
-    mark = "" if not num_warnings else f" ({html.counted(num_warnings, 'warning')} below)"
+    mark = "" if not num_warnings else f" ({counted(num_warnings, 'warning')} below)"
     if not np.isfinite(value):
         return f"What a draw gives away could not be estimated{mark}."
     close = f" ± {error:.2g} nats (Monte Carlo error)" if np.isfinite(error) else " nats"
-    name = html.plain(unit, shown.WIDTH)
+    name = plain(unit, shown.WIDTH)
     article = "an" if name[:1].lower() in "aeiou" else "a"
     return (
         f"One draw of this posterior gives away {value:.4g}{close} about {article} {name} of this "

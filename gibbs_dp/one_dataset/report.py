@@ -15,10 +15,10 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
-from gibbs_dp.io import html
 from gibbs_dp.io.netcdf import MAX_TEXTS
 from gibbs_dp.one_dataset import shown
 from gibbs_dp.one_dataset.columns import AVERAGES, EXAMPLES, describe
+from gibbs_dp.results.table import Heading, TextTable, block, plain, remarks, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,10 +151,10 @@ class OneDatasetReport:
         import pandas as pd
 
         lines = pd.DataFrame(shown.rows(self.averages), columns=list(shown.HEADINGS))
-        marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
-        marks += [f"note     {html.plain(n)}" for n in self._notes()]
-        marks += [f"assumed  {html.plain(a)}" for a in self.assumptions]
-        table = html.visible(lines.to_string(index=False, header=True))
+        marks = [f"WARNING  {plain(w)}" for w in self.warnings]
+        marks += [f"note     {plain(n)}" for n in self._notes()]
+        marks += [f"assumed  {plain(a)}" for a in self.assumptions]
+        table = visible(lines.to_string(index=False, header=True))
         return "\n".join([self._head(), table, *marks])
 
     def _head(self) -> str:
@@ -163,7 +163,7 @@ class OneDatasetReport:
     def _notes(self) -> list[str]:
         found = self.most_exposed(shown.LISTED)
         values = zip(found.index, found["exposure"], strict=True)
-        exposed = ", ".join(f"{html.plain(str(k), shown.WIDTH)} ({x:.3g})" for k, x in values)
+        exposed = ", ".join(f"{plain(str(k), shown.WIDTH)} ({x:.3g})" for k, x in values)
         return [*shown.notes(self.averages, self.settings), shown.EXPOSED.format(listed=exposed)]
 
     def __str__(self) -> str:
@@ -173,12 +173,12 @@ class OneDatasetReport:
         return f"OneDatasetReport({self._head()})"
 
     def _repr_html_(self) -> str:
-        headings = [html.Heading(text, is_text=k == 0) for k, text in enumerate(shown.HEADINGS)]
+        headings = [Heading(text, is_text=k == 0) for k, text in enumerate(shown.HEADINGS)]
         marks = [("WARNING", text) for text in self.warnings]
-        marks += [("note:", text) for text in self._notes()]
-        marks += [("assumed:", text) for text in self.assumptions]
-        table = html.table(headings, shown.rows(self.averages))
-        return html.block(repr(self), table, html.remarks(marks))
+        marks += [("note", text) for text in self._notes()]
+        marks += [("assumed", text) for text in self.assumptions]
+        table = TextTable(headings, shown.rows(self.averages))
+        return block(repr(self), table, remarks(marks))
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw the examples' exposures and the shapes of their weights, in a panel each.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gibbs_dp.io.html import counted
 from gibbs_dp.one_dataset.columns import AVERAGES
+from gibbs_dp.results.table import counted
 
 HEADINGS = ("", "value", "se", "mcse")
 # Most exposed examples that a printed report names, and letters of each.

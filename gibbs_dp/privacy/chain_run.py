@@ -9,7 +9,6 @@ import jax
 from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.projection import in_theta
@@ -18,6 +17,7 @@ from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.noise import secret_key
 from gibbs_dp.privacy.shown import draws_as_html, draws_in_words
 from gibbs_dp.privacy.table import clip_data, dataset_size, num_rows, unobserved
+from gibbs_dp.results.table import block, remarks
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.langevin_run import run_langevin
 
@@ -45,9 +45,9 @@ class PrivateChainDraws:
         return f"PrivateChainDraws({draws_in_words(self.theta)}, {promise})"
 
     def _repr_html_(self) -> str:
-        none = html.remarks([("NO GUARANTEE", self.reason)])
+        none = remarks([("NO GUARANTEE", self.reason)])
         promise = none if self.guarantee is None else self.guarantee._repr_html_()
-        return html.block(draws_in_words(self.theta), draws_as_html(self.theta), promise)
+        return block(draws_in_words(self.theta), draws_as_html(self.theta), promise)
 
 
 def private_chain(

@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html
 from gibbs_dp.privacy.dependent_rows import NO_PURE
 from gibbs_dp.privacy.dependent_rows import PREFIX as BAYESIAN
 from gibbs_dp.privacy.figures import ABSOLUTE, RELATIVE, check_figures
+from gibbs_dp.results.table import block, counted, facts, remarks
 
 Mechanism = Literal["exact draw", "approximate draw", "chain", "direct draw"]
 
@@ -254,7 +254,7 @@ class Guarantee:
 
     def __repr__(self) -> str:
         kind = self.mechanism + ", idealized" * self.is_idealized
-        rests = f"{html.counted(len(self.assumptions), 'assumption')}, " + html.counted(
+        rests = f"{counted(len(self.assumptions), 'assumption')}, " + counted(
             len(self.caveats), "caveat"
         )
         return f"Guarantee({self._head()}, {kind}, {rests})"
@@ -264,10 +264,10 @@ class Guarantee:
         if self.total_variation is not None:
             figures.append(("declared total variation", f"{self.total_variation:g}"))
         told = [("IDEALIZED", IDEALIZED)] * self.is_idealized
-        told += [("assumes:", text) for text in self.assumptions]
-        told += [("caveat:", text) for text in self.caveats]
+        told += [("assumes", text) for text in self.assumptions]
+        told += [("caveat", text) for text in self.caveats]
         head = [("mechanism", self.mechanism), *figures]
-        return html.block(self._head(), html.facts(head), html.remarks(told))
+        return block(self._head(), facts(head), remarks(told))
 
     def to_html(
         self,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page, Section
 from gibbs_dp.privacy.figures import NOT_COVERED
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.shown import draws_in_words
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page, Section
+from gibbs_dp.results.table import Heading, TextTable, counted
 from gibbs_dp.sampling.whitening import label, named_leaves
 
 TITLE, OF_RELEASE = "A privacy guarantee", "A private release"
@@ -161,7 +161,7 @@ converged or not.'
 
 
 def _what(promise: Mapping[str, Any]) -> str:
-    draws = html.counted(int(promise["num_draws"]), "draw")
+    draws = counted(int(promise["num_draws"]), "draw")
     return f"{promise['adjacency']} neighbours, {draws} at gamma = {promise['gamma']:.6g}"
 
 
@@ -191,10 +191,10 @@ def _draws(theta: PyTree, schema: Schema | None) -> str:
         [name, *(f"{value:.6g}" for value in column)]
         for name, column in zip(names, shown.T, strict=False)
     ]
-    table = html.table(headings, rows, len(names) - len(rows), "numbers")
+    table = TextTable(headings, rows, len(names) - len(rows), "numbers")
     more = len(values) - len(shown)
-    return table + page.paragraphs(
-        [f"{html.counted(more, 'further draw')} not shown."] * (more > 0)
+    return table.to_html() + page.paragraphs(
+        [f"{counted(more, 'further draw')} not shown."] * (more > 0)
     )
 
 

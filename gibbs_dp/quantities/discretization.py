@@ -12,10 +12,11 @@ from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.jobs import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, Row
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View
 from gibbs_dp.estimators import average
+from gibbs_dp.results.table import Column
 
 
 class DiscretizationValues(NamedTuple):

@@ -11,10 +11,11 @@ from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.health import DRIFTING, LOW_ACCEPT_SHARE, LOW_ACCEPTANCE, is_drifting
-from gibbs_dp.engine.quantity import Column, Quantity, Row
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View
 from gibbs_dp.estimators import average
+from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.modes import warn_of
 
 R_HAT_STARTS_LIMIT = 1.1

@@ -13,10 +13,11 @@ from jaxtyping import Bool, Float
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.jobs import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.view import View
 from gibbs_dp.quantities.control import fitted_gap
+from gibbs_dp.results.table import Column, Style
 
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4

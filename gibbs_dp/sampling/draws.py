@@ -20,10 +20,10 @@ from gibbs_dp._cautions import Warned
 from gibbs_dp._extras import require
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._version import __version__
-from gibbs_dp.io import html
 from gibbs_dp.model.check import examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.results.table import MOST_LINES, counted, visible
 from gibbs_dp.sampling.cautions import judge
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Modes
 from gibbs_dp.sampling.shown import as_html
@@ -288,7 +288,7 @@ class Draws:
         """Return the diagnostics table as text, then the warnings."""
         marks = [f"WARNING  {w}" for w in self.warnings]
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
-        return html.visible("\n".join([f"{self._head()}, {self._how()}", table, *marks]))
+        return visible("\n".join([f"{self._head()}, {self._how()}", table, *marks]))
 
     def _head(self) -> str:
         chains, draws = self.log_density.shape[-2:]
@@ -311,10 +311,10 @@ class Draws:
 
     def __repr__(self) -> str:
         batch = f"{self.log_density.shape[0]:,} datasets, " if self.is_batch else ""
-        return f"Draws({batch}{html.counted(self._num_coordinates, 'coordinate')}, {self._head()})"
+        return f"Draws({batch}{counted(self._num_coordinates, 'coordinate')}, {self._head()})"
 
     def _repr_html_(self) -> str:
-        rows = self._rows(html.MOST_LINES // 2)
+        rows = self._rows(MOST_LINES // 2)
         total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
         head = f"{repr(self)[:-1]}, {self._how()})"
         return as_html(head, rows, total, self._warnings(rows), self.is_batch)
@@ -466,7 +466,7 @@ class Draws:
         OSError
             If the folder cannot be written.
         """
-        from gibbs_dp.io.page import MOST_ROWS
+        from gibbs_dp.results.page import MOST_ROWS
         from gibbs_dp.sampling.paged import draws_page
 
         total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)

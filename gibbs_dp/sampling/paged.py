@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page
+from gibbs_dp.results.table import Heading, TextTable, counted
 from gibbs_dp.sampling import cautions, modes
 
 TITLE = "Draws from a Gibbs posterior"
@@ -89,7 +89,7 @@ def draws_page(
             page.section(
                 "Draws",
                 page.paragraphs([f"{what}, {how}."]),
-                html.table(
+                TextTable(
                     [Heading(name, is_text=name == "parameter") for name in names],
                     cells,
                     total - len(rows),
@@ -115,7 +115,7 @@ effective draws.'
     """
     worst = float(np.fmax.reduce([row["r_hat"] for row in rows]))
     fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
-    mark = f" ({html.counted(num_warnings, 'warning')} below)" if num_warnings else ""
+    mark = f" ({counted(num_warnings, 'warning')} below)" if num_warnings else ""
     begin = "Do not trust these draws before reading the warnings" if mark else "The chains agree"
     return (
         f"{begin}{mark}: R-hat is at most {worst:.4g}, and every coordinate shown has at least "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gibbs_dp.io import html
+from gibbs_dp.results.table import Heading, TextTable, block, remarks
 
 # What a pointer on a column's title sees in a notebook.
 MEANINGS = {
@@ -51,14 +51,14 @@ def as_html(
     ]
     marks: list[tuple[str, str]] = [("WARNING", text) for text in warnings]
     if total > len(rows):
-        marks.append(("note:", ONLY_SHOWN))
-    return html.block(
+        marks.append(("note", ONLY_SHOWN))
+    return block(
         title,
-        html.table(
-            [html.Heading(n, MEANINGS.get(n, ""), n == "parameter") for n in names],
+        TextTable(
+            [Heading(n, MEANINGS.get(n, ""), n == "parameter") for n in names],
             cells,
             total - len(rows),
             "coordinates",
         ),
-        html.remarks(marks),
+        remarks(marks),
     )

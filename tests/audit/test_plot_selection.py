@@ -11,7 +11,7 @@ from gibbs_dp.experiments.double_descent import DoubleDescent
 from gibbs_dp.experiments.double_descent_plot import plot_double_descent
 from gibbs_dp.experiments.figure2 import Figure2, Panel
 from gibbs_dp.experiments.figure2_reference import Reference
-from gibbs_dp.plotting.marks import MEANINGS, SELECTED
+from gibbs_dp.results.plotting import MEANINGS, SELECTED
 
 LABEL = MEANINGS[SELECTED]
 

@@ -6,8 +6,15 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gibbs_dp.auditing.shown import with_error
-from gibbs_dp.io import html
+from gibbs_dp.results.table import (
+    MOST_LINES,
+    Heading,
+    TextTable,
+    block,
+    counted,
+    remarks,
+    with_error,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,17 +88,17 @@ class PurposeCalibration:
         return pd.DataFrame(list(self.curve)).set_index("gamma")
 
     def __repr__(self) -> str:
-        told = f", {html.counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        told = f", {counted(len(self.warnings), 'warning')}" if self.warnings else ""
         return f"PurposeCalibration({self._head()}{told})"
 
     def _repr_html_(self) -> str:
         named = [("WARNING", text) for text in self.warnings]
-        named.append(("note:", NOTES[self.purpose]))
-        headings = [html.Heading(name) for name in ("gamma", TITLES[self.purpose])]
-        rows = [[f"{p.gamma:.4g}", _told(p.value, p.se)] for p in self.curve[: html.MOST_LINES]]
-        hidden = len(self.curve) - html.MOST_LINES
-        table = html.table(headings, rows, hidden, "gammas")
-        return html.block(self._head(), html.remarks(named), table)
+        named.append(("note", NOTES[self.purpose]))
+        headings = [Heading(name) for name in ("gamma", TITLES[self.purpose])]
+        rows = [[f"{p.gamma:.4g}", _told(p.value, p.se)] for p in self.curve[:MOST_LINES]]
+        hidden = len(self.curve) - MOST_LINES
+        table = TextTable(headings, rows, hidden, "gammas")
+        return block(self._head(), remarks(named), table)
 
     def _head(self) -> str:
         if math.isfinite(self.gamma_se) and self.gamma_se > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gibbs_dp._cautions import Caution
-from gibbs_dp.engine.quantity import Column, Style
+from gibbs_dp.results.table import Column, Style
 
 FPRS = {"attack_tpr_1pct": 0.01, "attack_tpr_01pct": 0.001}
 """False positive rates that true positive rates have columns for."""

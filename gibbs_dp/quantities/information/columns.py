@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gibbs_dp.engine.quantity import Column
+from gibbs_dp.results.table import Column
 
 # Orders of Sibson's information.
 ORDERS = (2, 8)

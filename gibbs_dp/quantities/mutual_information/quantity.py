@@ -14,7 +14,7 @@ import numpy as np
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.jobs import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.result import Explored, Result
 from gibbs_dp.engine.view import View
 from gibbs_dp.estimators.table_sums import Swaps, Table, consistency_sums, contrast_sums, layout_of
@@ -43,6 +43,7 @@ from gibbs_dp.quantities.mutual_information.tables import (
     point_losses,
     swap_terms,
 )
+from gibbs_dp.results.table import Column, Style
 from gibbs_dp.sampling.locate import MAX_LAPLACE_DIM
 
 # Columns of mutual information, and how they are drawn.

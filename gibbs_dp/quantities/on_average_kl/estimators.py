@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from gibbs_dp import estimators
-from gibbs_dp.engine.quantity import Column, Style
 from gibbs_dp.engine.sizes import MOST_PAIRS
 from gibbs_dp.engine.view import PairView, View
 from gibbs_dp.quantities.control import fitted_gap, shares_of_others
+from gibbs_dp.results.table import Column, Style
 
 
 class Estimator:

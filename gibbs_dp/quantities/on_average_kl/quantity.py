@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.jobs import Asked
-from gibbs_dp.engine.quantity import Column, LeadingQuantity, Row, Style
+from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.result import Result
 from gibbs_dp.engine.sizes import LEAST_PAIRS, MOST_PAIRS
 from gibbs_dp.engine.view import PairView, View
@@ -34,6 +34,7 @@ from gibbs_dp.quantities.on_average_kl.estimators import (
     shift_limit,
 )
 from gibbs_dp.quantities.on_average_kl.warnings import KLRow, Tails, kl_warnings
+from gibbs_dp.results.table import Column, Style
 
 # How many pairs of a dataset the two-sided estimate samples: pilots say what they are worth.
 
