@@ -50,6 +50,7 @@ from .results.table import Style as Style
 from .sampling.as_draws import as_draws as as_draws
 from .sampling.as_sampler import Chains as Chains
 from .sampling.draws import Draws as Draws
+from .sampling.draws import load_draws as load_draws
 from .sampling.errors import ImproperPosteriorError as ImproperPosteriorError
 from .sampling.grid import Grid as Grid
 from .sampling.kernels import HMC as HMC
@@ -58,7 +59,6 @@ from .sampling.kernels import SGLD as SGLD
 from .sampling.kernels import ULA as ULA
 from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
-from .sampling.load import load_draws as load_draws
 from .sampling.sample import sample as sample
 from .sampling.sharded import shard_examples as shard_examples
 from .sampling.smc.sampler import SMC as SMC

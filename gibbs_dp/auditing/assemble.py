@@ -26,8 +26,8 @@ from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
 from gibbs_dp.quantities.on_average_kl.warnings import DISAGREEMENT_Z
 from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.sampling.cautions import opening
 from gibbs_dp.sampling.modes import searched_for
-from gibbs_dp.sampling.trust import opening
 
 # One verdict for every row of a report: what has been checked, and never more.
 

@@ -60,8 +60,6 @@ def report_page(
         To be saved.
     """
     settings = dict(report.settings)
-    versions = settings.pop("versions", None)
-    computed = list(versions.items()) if isinstance(versions, Mapping) else page.installed()
     of_table = [OF_A_TABLE] if settings.get("population") == "Table" else []
     return Page(
         title or TITLE,
@@ -79,7 +77,7 @@ def report_page(
             page.section(
                 "What the columns are", page.meanings(_meanings(report.rows, report.own_columns))
             ),
-            page.settings(settings.items(), computed),
+            page.settings(settings),
         ),
         is_warned=bool(warnings),
     )

@@ -45,14 +45,12 @@ def attack_page(
     """
     told = cells(rows)
     headings = [Heading(name, is_text=name == "attacker") for name in told[0]]
-    asked = dict(settings)
-    versions = asked.pop("versions", None) or dict(page.installed())
     picture = inline_svg(
         plot_attack(rows), "Advantage and true positive rate over gamma", "attack-"
     )
     return Page(
         title or TITLE,
-        f"n={asked['n']}, {asked['num_trials']:,} trials a gamma",
+        f"n={settings['n']}, {settings['num_trials']:,} trials a gamma",
         verdict(rows, len(warnings)),
         (
             page.warned(warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
@@ -60,7 +58,7 @@ def attack_page(
             page.section("Results", TextTable(headings, [list(row.values()) for row in told])),
             page.section("Picture", page.pictures([(picture, CAPTION)])),
             page.section("What the numbers mean", page.bullets(NOTES)),
-            page.settings(asked.items(), versions.items()),
+            page.settings(settings),
         ),
         is_warned=bool(warnings),
     )

@@ -91,7 +91,7 @@ def one_dataset_page(
             page.section("Notes", page.bullets(shown.notes(averages, settings))),
             page.section("What it does not promise", page.bullets(NO_PROMISE)),
             page.section("What the numbers are", page.meanings(_meanings(averages))),
-            page.settings(settings.items(), page.installed()),
+            page.settings(settings),
         ),
         is_warned=bool(warnings),
     )

@@ -77,7 +77,7 @@ def guarantee_page(
         To be saved.
     """
     before = page.section("What it is of", page.bullets(about))
-    sections = (before, *_sections(promise), page.settings((), page.installed()))
+    sections = (before, *_sections(promise), page.settings({}))
     is_void = any(text.startswith(NOT_COVERED) for text in promise.get("caveats", ()))
     said = verdict(promise)
     if is_void:
@@ -123,7 +123,7 @@ def release_page(
             page.section("What is released", _draws(theta, schema), page.bullets(about)),
             page.section("How its numbers follow from a record", _rules(schema)),
             *_sections(promise, NO_PROMISE_OF_DRAWS),
-            page.settings([("charge in the ledger", charge)], page.installed()),
+            page.settings({"charge in the ledger": charge}),
         ),
     )
 

@@ -10,7 +10,7 @@ import io
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -255,23 +255,25 @@ def warned(warnings: Sequence[str], cautions: Iterable[Caution]) -> Section:
     return Section("Warnings: read these first", tuple(parts))
 
 
-def settings(found: Iterable[tuple[str, Any]], versions: Iterable[tuple[str, str]]) -> Section:
+def settings(found: Mapping[str, Any]) -> Section:
     """Make the section of settings and versions.
 
     Parameters
     ----------
     found
-        Names and values; those that are None are left out.
-    versions
-        Of what computed the results, such as `installed`.
+        Names and values; those that are None are left out. ``versions`` are of what computed the
+        results; by default what is installed.
 
     Returns
     -------
     Section
         A table.
     """
-    lines = [(name.replace("_", " "), told(value)) for name, value in found if value is not None]
-    of = ", ".join(f"{name} {number}" for name, number in versions)
+    own = dict(found)
+    versions = own.pop("versions", None)
+    numbers = versions if isinstance(versions, Mapping) else installed()
+    lines = [(k.replace("_", " "), told(v)) for k, v in own.items() if v is not None]
+    of = ", ".join(f"{name} {number}" for name, number in numbers.items())
     return Section("Settings and versions", (facts([*lines, *([("versions", of)] if of else [])]),))
 
 
@@ -292,12 +294,12 @@ def told(value: Any) -> str:
     return str(value)
 
 
-def installed() -> list[tuple[str, str]]:
+def installed() -> dict[str, str]:
     """Return the versions of what runs here: this library, Python, and what computes for it."""
-    found = [("gibbs_dp", __version__), ("Python", platform.python_version())]
+    found = {"gibbs_dp": __version__, "Python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found.append((name, version(name)))
+            found[name] = version(name)
         except PackageNotFoundError:  # a copy that no package manager knows
             continue
     return found

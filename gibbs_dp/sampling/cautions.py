@@ -1,8 +1,9 @@
-"""What the draws of one posterior may be warned of."""
+"""What the draws of one posterior may be warned of, and one verdict on them."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,14 @@ from jaxtyping import Bool, Float
 from scipy import special
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Modes, warn_of
+from gibbs_dp.sampling.modes import (
+    NESTED_SCALES,
+    NOT_LOOKED_FOR,
+    SEVERAL_MODES,
+    Modes,
+    searched_for,
+    warn_of,
+)
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
@@ -97,6 +105,20 @@ DRAWS_AT_AN_END = Caution(
     "logarithm or log-odds, compute in double precision, or use a prior that leaves the end.",
 )
 
+CAUTIONS = (
+    R_HAT,
+    ISLANDS_DISAGREE,
+    FEW_EFFECTIVE_DRAWS,
+    STUCK_CHAINS,
+    DIVERGED_CHAINS,
+    BIASED_STEPS,
+    ROUNDED_LOSSES,
+    DRAWS_AT_AN_END,
+    SEVERAL_MODES,
+    NESTED_SCALES,
+)
+"""All that draws may be warned of."""
+
 
 def judge(
     is_stuck: Bool[np.ndarray, "*batch chain"],
@@ -167,3 +189,49 @@ def _islands_limit(num_islands: int, num_each: int, num_coordinates: int) -> flo
     tail = 1.0 - 1e-3 / num_coordinates
     ratio = float(special.fdtri(groups - 1, groups * (size - 1), tail))
     return max(ISLANDS_LIMIT, math.sqrt(1.0 + (ratio - 1.0) / size))
+
+
+# One verdict: what has been checked, and never more.
+
+_NAME = re.compile(r"\[([a-z0-9-]+)\]$")
+
+
+def names_of(warnings: Sequence[str]) -> list[str]:
+    """Names of warnings, each once, in order."""
+    found = (_NAME.search(text) for text in warnings)
+    return list(dict.fromkeys(match[1] for match in found if match))
+
+
+def opening(warnings: Sequence[str]) -> str:
+    """Begin a verdict: "checked", or "doubtful" with the names of the warnings."""
+    names = names_of(warnings)
+    return f"doubtful ({', '.join(names)})" if names else "checked"
+
+
+def verdict_on_draws(
+    warnings: Sequence[str], modes: Modes, num_particles: int | None, r_hat: float, ess: float
+) -> str:
+    """Say what speaks for draws and what against them.
+
+    Parameters
+    ----------
+    warnings
+        Of the draws.
+    modes
+        What a search for other modes found.
+    num_particles
+        Of SMC; None: chains.
+    r_hat, ess
+        Of the worst coordinate.
+
+    Returns
+    -------
+    str
+        ``"checked: ..."`` or ``"doubtful (names): ..."``.
+    """
+    tried = searched_for(modes)
+    if num_particles is not None:
+        tried = f"{num_particles} particles from the prior or a wide normal, weighed and moved"
+        worth = f"islands worth {ess:.0f} independent draws"
+        return f"{opening(warnings)}: {tried}; {worth}"
+    return f"{opening(warnings)}: {tried}; R-hat {r_hat:.3f}; {ess:.0f} effective draws"
