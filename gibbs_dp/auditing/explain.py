@@ -6,7 +6,7 @@ from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
 from gibbs_dp.auditing.purposes import cautions as purposes
 from gibbs_dp.capacity import on_average as capacity
-from gibbs_dp.certificates import cautions as certificates
+from gibbs_dp.certificates import certificate as certificates
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import cautions as one_dataset
