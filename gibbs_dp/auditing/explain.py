@@ -9,7 +9,7 @@ from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.certificates import certificate as certificates
 from gibbs_dp.engine import health, memory
 from gibbs_dp.engine.store import archive
-from gibbs_dp.one_dataset import cautions as one_dataset
+from gibbs_dp.one_dataset import columns as one_dataset
 from gibbs_dp.quantities import attack, exposure, lattice, mixing, risks, worst_case
 from gibbs_dp.quantities.attacker import columns as attacker
 from gibbs_dp.quantities.mutual_information import row as information
