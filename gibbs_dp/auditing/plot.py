@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from gibbs_dp.auditing.plotted import Plotted
+from gibbs_dp.auditing.report_data import ReportData
 from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
 from gibbs_dp.results.plotting import (
     COLORS,
@@ -81,7 +81,7 @@ def styles_of(panel: str, own: Sequence[Column] = ()) -> Styles:
     return {name: style for name, style in drawn if style is not None and style.panel == panel}
 
 
-def columns_in(report: Plotted, panel: str) -> Styles:
+def columns_in(report: ReportData, panel: str) -> Styles:
     """Columns of a panel of which a report has numbers.
 
     Returns
@@ -97,11 +97,11 @@ def columns_in(report: Plotted, panel: str) -> Styles:
     return {name: style for name, style in own.items() if style.instead_of not in own}
 
 
-def _has(report: Plotted, name: str) -> bool:
+def _has(report: ReportData, name: str) -> bool:
     return name in report.columns and not np.isnan(report[name].astype(float)).all()
 
 
-def asked_panels(report: Plotted, panels: str | Sequence[str]) -> list[str]:
+def asked_panels(report: ReportData, panels: str | Sequence[str]) -> list[str]:
     """Check which panels are asked for.
 
     Parameters
@@ -140,7 +140,7 @@ def asked_panels(report: Plotted, panels: str | Sequence[str]) -> list[str]:
 
 def draw_panel(
     axes: Axes,
-    report: Plotted,
+    report: ReportData,
     panel: str,
     color: str | None = None,
     prefix: str | None = None,
@@ -185,7 +185,7 @@ def draw_panel(
             note(axes, f"nothing to show: {PANELS[panel].why_absent}")
 
 
-def _points(report: Plotted, name: str, shown: Bool[np.ndarray, " gammas"]) -> Points:
+def _points(report: ReportData, name: str, shown: Bool[np.ndarray, " gammas"]) -> Points:
     value = report[name].astype(float)
     low = high = np.full(value.shape, np.nan)
     if f"{name}_se" in report.columns:
@@ -205,7 +205,7 @@ def _is_wide(columns: Iterable[Numbers]) -> bool:
     return bool(values.size and values.min() > 0 and values.max() > WIDE * values.min())
 
 
-def _say_what_is_absent(axes: Axes, report: Plotted, panel: str, has_prior: bool) -> None:
+def _say_what_is_absent(axes: Axes, report: ReportData, panel: str, has_prior: bool) -> None:
     """Explain in the legend what the reader would look for in vain."""
     texts = [
         style.absent
@@ -228,7 +228,7 @@ BARE_HEIGHT, LINE_HEIGHT = 3.5, 0.19
 
 @styled()
 def plot_report(
-    report: Plotted, title: str | None = None, shown: str | Sequence[str] = DEFAULT
+    report: ReportData, title: str | None = None, shown: str | Sequence[str] = DEFAULT
 ) -> Picture:
     """Draw panels of a report over gamma, two beside each other.
 
@@ -267,7 +267,7 @@ def plot_report(
 
 
 @styled()
-def plot_panels(report: Plotted) -> dict[str, Picture]:
+def plot_panels(report: ReportData) -> dict[str, Picture]:
     """Draw every panel that a report has numbers for as a picture of its own, without a title.
 
     Returns
@@ -287,14 +287,14 @@ def plot_panels(report: Plotted) -> dict[str, Picture]:
     return found
 
 
-def _draw(axes: Axes, report: Plotted, name: str) -> None:
+def _draw(axes: Axes, report: ReportData, name: str) -> None:
     draw_panel(axes, report, name)
     if name == "information":
         _draw_ceiling(axes, report)
     legend_below(axes)
 
 
-def _draw_ceiling(axes: Axes, report: Plotted) -> None:
+def _draw_ceiling(axes: Axes, report: ReportData) -> None:
     count = report.settings.get("num_information", 0)
     if count < 2:
         return
@@ -304,7 +304,7 @@ def _draw_ceiling(axes: Axes, report: Plotted) -> None:
 
 def overlay_report(
     axes: Axes,
-    report: Plotted,
+    report: ReportData,
     title: str | None = None,
     label: str | None = None,
     panel: str = DEFAULT[0],
@@ -365,7 +365,7 @@ def _gids(axes: Axes) -> set[str | None]:
 # Numbers that stand for a selection of the datasets, as some of them failed.
 
 
-def selected_rows(report: Plotted, name: str) -> Bool[np.ndarray, " gammas"]:
+def selected_rows(report: ReportData, name: str) -> Bool[np.ndarray, " gammas"]:
     """At which gammas a column is a mean over fewer datasets than were drawn.
 
     Columns without an error are no means over datasets.
@@ -386,7 +386,7 @@ def selected_rows(report: Plotted, name: str) -> Bool[np.ndarray, " gammas"]:
     return found
 
 
-def _drawn(report: Plotted, i: int) -> int | None:
+def _drawn(report: ReportData, i: int) -> int | None:
     """Datasets of one row: what was saved is padded to the longest."""
     row = report.rows[i]
     if "num_datasets" not in row or "failed_datasets" not in row:
@@ -405,7 +405,7 @@ LEGEND_WIDTH = 34
 
 @styled()
 def plot_comparison(
-    reports: Mapping[str, Plotted], table: pd.DataFrame, title: str | None = None
+    reports: Mapping[str, ReportData], table: pd.DataFrame, title: str | None = None
 ) -> Picture:
     """Draw privacy and risk of all reports; below, differences over their standard errors.
 
@@ -454,7 +454,7 @@ def _colors(names: list[str]) -> list[str]:
 
 
 def _draw_differences(
-    axes: Axes, reports: Mapping[str, Plotted], table: pd.DataFrame, column: str
+    axes: Axes, reports: Mapping[str, ReportData], table: pd.DataFrame, column: str
 ) -> None:
     names = list(reports)
     axes.axhspan(-1.96, 1.96, color="0.9", lw=0, zorder=0.5)
@@ -479,7 +479,7 @@ def _draw_differences(
 
 
 def _selected_gammas(
-    reports: Mapping[str, Plotted], name: str, column: str
+    reports: Mapping[str, ReportData], name: str, column: str
 ) -> Float[np.ndarray, " _gammas"]:
     """Gammas at which a report or the baseline lost datasets."""
     both = (reports[name], next(iter(reports.values())))
@@ -487,7 +487,7 @@ def _selected_gammas(
 
 
 def _handles(
-    reports: Mapping[str, Plotted], shown: list[str], drawn: list[Axes]
+    reports: Mapping[str, ReportData], shown: list[str], drawn: list[Axes]
 ) -> list[Line2D | Patch]:
     """Colours are reports and lines are columns: names once, however many reports there are."""
     names = list(reports)
