@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -344,6 +343,8 @@ def inline_svg(figure: Figure, label: str, prefix: str) -> str:
     >>> text.startswith("<svg "), "http" in text, "#000000" in text
     (True, False, False)
     """
+    from xml.etree import ElementTree
+
     from matplotlib.collections import Collection  # slow to import
     from matplotlib.lines import Line2D
 
