@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
-from gibbs_dp.auditing.purposes import cautions as purposes
+from gibbs_dp.auditing.purposes import result as purposes
 from gibbs_dp.capacity import on_average as capacity
 from gibbs_dp.certificates import certificate as certificates
 from gibbs_dp.engine import health, memory

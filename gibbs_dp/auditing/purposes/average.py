@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gibbs_dp.auditing.purposes.cautions import NEAR_CERTAINTY
-from gibbs_dp.auditing.purposes.result import CurvePoint, PurposeCalibration, interval
+from gibbs_dp.auditing.purposes.result import (
+    NEAR_CERTAINTY,
+    CurvePoint,
+    PurposeCalibration,
+    interval,
+)
 from gibbs_dp.auditing.purposes.root import Sweep, find_root
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.information import checks
