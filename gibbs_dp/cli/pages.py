@@ -18,7 +18,7 @@ HTML = Option(
 
 
 @runtime_checkable
-class Paged(Protocol):
+class HasPage(Protocol):
     """A result that writes itself as a page."""
 
     @property
@@ -60,7 +60,7 @@ def prepare_page(parsed: argparse.Namespace) -> None:
 
 def write_page(
     parsed: argparse.Namespace,
-    result: Paged,
+    result: HasPage,
     title: str | None = None,
     about: Iterable[str] = (),
     **more: Any,
