@@ -28,7 +28,7 @@ from gibbs_dp.auditing.report_exposure import (
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS, check_own_column
 from gibbs_dp.results import page
-from gibbs_dp.results.base import PagedResult, Remarks, damage_told, sentences
+from gibbs_dp.results.base import Remarks, ResultWithPage, damage_told, sentences
 from gibbs_dp.results.table import (
     Column,
     Heading,
@@ -70,7 +70,7 @@ OF_A_TABLE = (
 
 
 @dataclass(frozen=True, repr=False)
-class Report(WithAttacker, WithExposure, PagedResult):
+class Report(WithAttacker, WithExposure, ResultWithPage):
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.

@@ -18,7 +18,7 @@ from gibbs_dp._version import __version__
 from gibbs_dp.io.netcdf import MAX_TEXTS
 from gibbs_dp.one_dataset.columns import AVERAGES, CAUTIONS, EXAMPLES, describe
 from gibbs_dp.results import page
-from gibbs_dp.results.base import PagedResult, Remarks, damage_told, sentences
+from gibbs_dp.results.base import Remarks, ResultWithPage, damage_told, sentences
 from gibbs_dp.results.table import Heading, TextTable, counted, plain, warnings_below
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OneDatasetReport(PagedResult):
+class OneDatasetReport(ResultWithPage):
     """What one example changes in one posterior: on average, and for each example.
 
     Made by :func:`gibbs_dp.audit_log_likelihood` and :func:`gibbs_dp.audit_inference_data`. It

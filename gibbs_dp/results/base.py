@@ -49,7 +49,7 @@ class Result:
         return block(repr(self), self._table(MOST_LINES), remarks(self._remarks()))
 
 
-class PagedResult(Result):
+class ResultWithPage(Result):
     """A result that is a page, too."""
 
     def _page(self, title: str | None, about: Iterable[str]) -> Page:

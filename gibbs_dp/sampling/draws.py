@@ -21,7 +21,7 @@ from gibbs_dp.model.check import examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.results import page
-from gibbs_dp.results.base import PagedResult, damage_told
+from gibbs_dp.results.base import ResultWithPage, damage_told
 from gibbs_dp.results.table import (
     MOST_LINES,
     Heading,
@@ -68,7 +68,7 @@ NO_PROMISE = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Draws(PagedResult):
+class Draws(ResultWithPage):
     """Posterior draws, chain by chain.
 
     Parameters

@@ -7,12 +7,12 @@ from html_pages import seen
 
 from gibbs_dp.io import DamagedFileError
 from gibbs_dp.results import page
-from gibbs_dp.results.base import PagedResult, damage_told, sentences
+from gibbs_dp.results.base import ResultWithPage, damage_told, sentences
 from gibbs_dp.results.table import MOST_LINES, Column, Heading, Style, TextTable
 
 
 @dataclass(frozen=True, repr=False)
-class Numbers(PagedResult):
+class Numbers(ResultWithPage):
     """A result of a test: numbers, and what is to be said of them."""
 
     values: tuple[int, ...]
