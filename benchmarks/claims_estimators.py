@@ -23,8 +23,6 @@ from gibbs_dp.sklearn import (
     GibbsMedian,
     GibbsRegressor,
     linear_model,
-    means,
-    medians,
     plan,
 )
 

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import beta
 
-from gibbs_dp.plotting import COLORS, styled
+from gibbs_dp.results.plotting import COLORS, styled
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 Rows = list[dict[str, Any]]

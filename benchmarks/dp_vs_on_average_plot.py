@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from gibbs_dp.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, styled
+from gibbs_dp.results.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, styled
 
 # Column -> label, colour, marker, line.
 NATS = {

@@ -21,7 +21,7 @@ import numpy as np
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing import api
-from gibbs_dp.auditing.exposed import exposure_frame
+from gibbs_dp.auditing.report_exposure import exposure_frame
 from gibbs_dp.quantities.exposure import table_of_rows, training_rows
 
 COUNTS, TOP = (128, 512), 3

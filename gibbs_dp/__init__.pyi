@@ -24,9 +24,7 @@ from .auditing.compare import Comparison as Comparison
 from .auditing.compare import compare as compare
 from .certificates import Certificate as Certificate
 from .certificates import certify as certify
-from .engine.quantity import Column as Column
 from .engine.quantity import Quantity as Quantity
-from .engine.quantity import Style as Style
 from .holdout.thresholdout import Thresholdout as Thresholdout
 from .model import Domain as Domain
 from .model import Flat as Flat
@@ -48,6 +46,8 @@ from .quantities.on_average_kl import OnAverageKL as OnAverageKL
 from .quantities.registry import DEFAULT as DEFAULT
 from .quantities.risks import Risks as Risks
 from .quantities.worst_case import WorstCase as WorstCase
+from .results.table import Column as Column
+from .results.table import Style as Style
 from .sampling.as_draws import as_draws as as_draws
 from .sampling.draws import Draws as Draws
 from .sampling.draws import load_draws as load_draws

@@ -2,8 +2,8 @@
 
 from gibbs_dp.auditing.api import AuditInterrupted as AuditInterrupted
 from gibbs_dp.auditing.api import audit as audit
-from gibbs_dp.auditing.load import load_report as load_report
 from gibbs_dp.auditing.report import Report as Report
+from gibbs_dp.auditing.report import load_report as load_report
 from gibbs_dp.engine.remote import ExecutorError as ExecutorError
 from gibbs_dp.engine.store import AuditIncomplete as AuditIncomplete
 from gibbs_dp.engine.store import Store as Store

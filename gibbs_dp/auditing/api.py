@@ -22,7 +22,7 @@ from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_k
 from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
 from gibbs_dp.engine.plan import Asked, default_block_size, power_of_two
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.engine.quantity import Column, Quantity, Settings
+from gibbs_dp.engine.quantity import Quantity, Settings
 from gibbs_dp.engine.remote import Remote, check_executor
 from gibbs_dp.engine.store import Store
 from gibbs_dp.engine.store.archive import Archive
@@ -46,6 +46,7 @@ from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
+from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.markov import Chains, as_sampler
 from gibbs_dp.sampling.modes import summary_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gibbs_dp.auditing.report import Report
-from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.estimators import average
-from gibbs_dp.io import html
+from gibbs_dp.results.base import Remarks, Result
+from gibbs_dp.results.table import Heading, TextTable, counted, plain, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +28,8 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """Every report against the first.
 
     Parameters
@@ -48,42 +48,34 @@ class Comparison:
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
 
-    def summary(self) -> str:
-        """Return a readable table, and the notes."""
-        import pandas as pd  # slow to import
+    def _begin(self) -> list[str]:
+        return []
 
-        table = pd.DataFrame(self._cells(self.table))
-        return "\n".join([table.to_string(index=False), *(f"note     {n}" for n in self.notes)])
+    def _head(self) -> str:
+        first, *others = (plain(name, 20) for name in self.reports)
+        named = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        gammas = counted(self.table["gamma"].nunique(), "gamma")
+        return f"{named} with {first}, {gammas}, {len(self.table)} differences"
 
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _cells(self, table: pd.DataFrame) -> dict[str, list[str]]:
-        pairs = zip(table["difference"], table["se"], strict=True)
-        return {
+    def _table(self, most: int | None = None) -> TextTable:
+        table = self.table if most is None else self.table.head(most)
+        texts = {
             "gamma": [f"{g:g}" for g in table["gamma"]],
             "quantity": list(table["quantity"]),
             "report": list(table["report"]),
             "value": [f"{v:.4g}" for v in table["value"]],
             f"of {next(iter(self.reports))}": [f"{v:.4g}" for v in table["baseline"]],
-            "difference": [with_error(d, s) for d, s in pairs],
+            "difference": list(map(with_error, table["difference"], table["se"])),
             "z": [f"{z:+.1f}" for z in table["z"]],
             "errors": ["paired" if p else "independent" for p in table["paired"]],
         }
+        words = {"quantity", "report", "errors"}
+        headings = [Heading(name, MEANINGS.get(name, ""), name in words) for name in texts]
+        lines = list(zip(*texts.values(), strict=True))
+        return TextTable(headings, lines, len(self.table) - len(lines), "differences")
 
-    def __repr__(self) -> str:
-        first, *others = (html.plain(name, 20) for name in self.reports)
-        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-        gammas = html.counted(self.table["gamma"].nunique(), "gamma")
-        return f"Comparison({shown} with {first}, {gammas}, {len(self.table)} differences)"
-
-    def _repr_html_(self) -> str:
-        cells = self._cells(self.table.head(html.MOST_LINES))
-        texts, hidden = {"quantity", "report", "errors"}, len(self.table) - html.MOST_LINES
-        headings = [html.Heading(k, MEANINGS.get(k, ""), k in texts) for k in cells]
-        lines = zip(*cells.values(), strict=True)
-        notes = html.remarks(("note:", text) for text in self.notes)
-        return html.block(repr(self), html.table(headings, lines, hidden, "differences"), notes)
+    def _remarks(self) -> Remarks:
+        return [("note", text) for text in self.notes]
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw privacy and risk of all reports, and below differences in standard errors.
@@ -101,7 +93,7 @@ class Comparison:
         Figure
             A column a unit.
         """
-        from gibbs_dp.auditing.plot_comparison import plot_comparison
+        from gibbs_dp.auditing.plot import plot_comparison
 
         return plot_comparison(self.reports, self.table, title)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import cautions as report
-from gibbs_dp.auditing.purposes import cautions as purposes
-from gibbs_dp.certificates import cautions as certificates
+from gibbs_dp.auditing.purposes import result as purposes
+from gibbs_dp.certificates import certificate as certificates
 from gibbs_dp.engine import cautions as sweeps
-from gibbs_dp.one_dataset import cautions as one_dataset
+from gibbs_dp.one_dataset import columns as one_dataset
 from gibbs_dp.quantities import attack, attacker, exposure, mixing, risks, worst_case
 from gibbs_dp.quantities.mutual_information import quantity as information
 from gibbs_dp.quantities.on_average_kl import quantity as kl

@@ -1,18 +1,20 @@
-"""The picture of an audit."""
+"""Pictures of audits: panels of a report over gamma, and reports over each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from gibbs_dp.auditing.plotted import Plotted
-from gibbs_dp.auditing.selection import selected_rows
-from gibbs_dp.engine.quantity import Column, Style
-from gibbs_dp.plotting import (
+from gibbs_dp.auditing.report_data import ReportData
+from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
+from gibbs_dp.results.plotting import (
     COLORS,
     Picture,
     Points,
@@ -20,14 +22,17 @@ from gibbs_dp.plotting import (
     explained,
     legend_below,
     literal,
+    mark_selected,
+    meanings,
     note,
     panels,
     styled,
     tidy_logs,
 )
-from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
+from gibbs_dp.results.table import Column, Style
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -76,7 +81,7 @@ def styles_of(panel: str, own: Sequence[Column] = ()) -> Styles:
     return {name: style for name, style in drawn if style is not None and style.panel == panel}
 
 
-def columns_in(report: Plotted, panel: str) -> Styles:
+def columns_in(report: ReportData, panel: str) -> Styles:
     """Columns of a panel of which a report has numbers.
 
     Returns
@@ -92,11 +97,11 @@ def columns_in(report: Plotted, panel: str) -> Styles:
     return {name: style for name, style in own.items() if style.instead_of not in own}
 
 
-def _has(report: Plotted, name: str) -> bool:
+def _has(report: ReportData, name: str) -> bool:
     return name in report.columns and not np.isnan(report[name].astype(float)).all()
 
 
-def asked_panels(report: Plotted, panels: str | Sequence[str]) -> list[str]:
+def asked_panels(report: ReportData, panels: str | Sequence[str]) -> list[str]:
     """Check which panels are asked for.
 
     Parameters
@@ -135,7 +140,7 @@ def asked_panels(report: Plotted, panels: str | Sequence[str]) -> list[str]:
 
 def draw_panel(
     axes: Axes,
-    report: Plotted,
+    report: ReportData,
     panel: str,
     color: str | None = None,
     prefix: str | None = None,
@@ -180,7 +185,7 @@ def draw_panel(
             note(axes, f"nothing to show: {PANELS[panel].why_absent}")
 
 
-def _points(report: Plotted, name: str, shown: Bool[np.ndarray, " gammas"]) -> Points:
+def _points(report: ReportData, name: str, shown: Bool[np.ndarray, " gammas"]) -> Points:
     value = report[name].astype(float)
     low = high = np.full(value.shape, np.nan)
     if f"{name}_se" in report.columns:
@@ -200,7 +205,7 @@ def _is_wide(columns: Iterable[Numbers]) -> bool:
     return bool(values.size and values.min() > 0 and values.max() > WIDE * values.min())
 
 
-def _say_what_is_absent(axes: Axes, report: Plotted, panel: str, has_prior: bool) -> None:
+def _say_what_is_absent(axes: Axes, report: ReportData, panel: str, has_prior: bool) -> None:
     """Explain in the legend what the reader would look for in vain."""
     texts = [
         style.absent
@@ -223,7 +228,7 @@ BARE_HEIGHT, LINE_HEIGHT = 3.5, 0.19
 
 @styled()
 def plot_report(
-    report: Plotted, title: str | None = None, shown: str | Sequence[str] = DEFAULT
+    report: ReportData, title: str | None = None, shown: str | Sequence[str] = DEFAULT
 ) -> Picture:
     """Draw panels of a report over gamma, two beside each other.
 
@@ -262,7 +267,7 @@ def plot_report(
 
 
 @styled()
-def plot_panels(report: Plotted) -> dict[str, Picture]:
+def plot_panels(report: ReportData) -> dict[str, Picture]:
     """Draw every panel that a report has numbers for as a picture of its own, without a title.
 
     Returns
@@ -282,14 +287,14 @@ def plot_panels(report: Plotted) -> dict[str, Picture]:
     return found
 
 
-def _draw(axes: Axes, report: Plotted, name: str) -> None:
+def _draw(axes: Axes, report: ReportData, name: str) -> None:
     draw_panel(axes, report, name)
     if name == "information":
         _draw_ceiling(axes, report)
     legend_below(axes)
 
 
-def _draw_ceiling(axes: Axes, report: Plotted) -> None:
+def _draw_ceiling(axes: Axes, report: ReportData) -> None:
     count = report.settings.get("num_information", 0)
     if count < 2:
         return
@@ -299,7 +304,7 @@ def _draw_ceiling(axes: Axes, report: Plotted) -> None:
 
 def overlay_report(
     axes: Axes,
-    report: Plotted,
+    report: ReportData,
     title: str | None = None,
     label: str | None = None,
     panel: str = DEFAULT[0],
@@ -355,3 +360,160 @@ def overlay_report(
 
 def _gids(axes: Axes) -> set[str | None]:
     return {line.get_gid() for line in axes.lines}
+
+
+# Numbers that stand for a selection of the datasets, as some of them failed.
+
+
+def selected_rows(report: ReportData, name: str) -> Bool[np.ndarray, " gammas"]:
+    """At which gammas a column is a mean over fewer datasets than were drawn.
+
+    Columns without an error are no means over datasets.
+
+    Examples
+    --------
+    >>> from gibbs_dp.auditing.report import Report
+    >>> rows = [{"gamma": g, "on_average_kl": 1.0, "on_average_kl_se": 0.1} for g in (1.0, 2.0)]
+    >>> selected_rows(Report((rows[0], rows[1] | {"failed_datasets": 3}), {}), "on_average_kl")
+    array([False,  True])
+    """
+    if f"{name}_se" not in report.columns:
+        return np.zeros(len(report), bool)
+    found = np.array([row.get("failed_datasets", 0) > 0 for row in report.rows])
+    for i, values in enumerate(report.per_dataset):
+        if name in values:  # estimates fail one by one
+            found[i] = bool(np.isnan(values[name][: _drawn(report, i)]).any())
+    return found
+
+
+def _drawn(report: ReportData, i: int) -> int | None:
+    """Datasets of one row: what was saved is padded to the longest."""
+    row = report.rows[i]
+    if "num_datasets" not in row or "failed_datasets" not in row:
+        return None
+    return int(row["num_datasets"] + row["failed_datasets"])
+
+
+# A comparison: reports over each other, and their differences.
+
+# Differences beyond twice this need an axis that is logarithmic beyond it.
+LINEAR = 5.0
+# Columns of which differences are drawn, below the panel that has them: the first that is there.
+DIFFERENCES = {"privacy": ("on_average_kl",), "risk": ("excess_risk", "population_risk")}
+LEGEND_WIDTH = 34
+
+
+@styled()
+def plot_comparison(
+    reports: Mapping[str, ReportData], table: pd.DataFrame, title: str | None = None
+) -> Picture:
+    """Draw privacy and risk of all reports; below, differences over their standard errors.
+
+    Risks are left out where the losses differ.
+
+    Parameters
+    ----------
+    reports, table
+        Fields of :class:`gibbs_dp.Comparison`.
+    title
+        Of the figure.
+
+    Returns
+    -------
+    Picture
+        The figure: a column a unit.
+    """
+    compared = {
+        panel: next((c for c in columns if (table["quantity"] == c).any()), None)
+        for panel, columns in DIFFERENCES.items()
+    }
+    shown = {panel: column for panel, column in compared.items() if column is not None}
+    names = list(reports)
+    figure, grid = panels(
+        (4.2 * len(shown) + 0.4, 5.6 + 0.2 * len(names)),
+        2,
+        len(shown),
+        sharex="col",
+        height_ratios=(2, 1),
+    )
+    for (panel, column), (top, bottom) in zip(shown.items(), grid.T, strict=True):
+        for name, color in zip(names, _colors(names), strict=True):
+            draw_panel(top, reports[name], panel, color, name)
+        _draw_differences(bottom, reports, table[table["quantity"] == column], str(column))
+        top.set_xlabel("")
+    if title is not None:
+        figure.suptitle(title)
+    handles = _handles(reports, list(shown), list(grid.ravel()))
+    is_wide = len(shown) > 1
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if is_wide else 1)
+    return figure
+
+
+def _colors(names: list[str]) -> list[str]:
+    return [COLORS[i % len(COLORS)] for i in range(len(names))]
+
+
+def _draw_differences(
+    axes: Axes, reports: Mapping[str, ReportData], table: pd.DataFrame, column: str
+) -> None:
+    names = list(reports)
+    axes.axhspan(-1.96, 1.96, color="0.9", lw=0, zorder=0.5)
+    axes.axhline(0.0, color="0.5", lw=0.8)
+    for name, color in list(zip(names, _colors(names), strict=True))[1:]:
+        own = table[(table["report"] == name) & (table["gamma"] > 0)]
+        x, z = (own[key].to_numpy(float) for key in ("gamma", "z"))
+        axes.plot(x, z, "o-", color=color, ms=4, lw=1.2)
+        is_selected = np.isin(x, _selected_gammas(reports, name, column))
+        mark_selected(axes, x, z, is_selected, color, "o")
+    axes.set(xscale="log", xlabel=GAMMA)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, -3.0), max(high, 3.0))
+    largest = max(-low, high)
+    if largest > 2 * LINEAR:
+        axes.set_yscale("symlog", linthresh=LINEAR)
+        powers = 10.0 ** np.arange(1, np.ceil(np.log10(largest)) + 1)
+        ticks = [0.0, *powers, *-powers]
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_ylim(min(low, -3.0), max(1.2 * high, 3.0))
+    axes.set_ylabel("difference\n(standard errors)")
+
+
+def _selected_gammas(
+    reports: Mapping[str, ReportData], name: str, column: str
+) -> Float[np.ndarray, " _gammas"]:
+    """Gammas at which a report or the baseline lost datasets."""
+    both = (reports[name], next(iter(reports.values())))
+    return np.concatenate([r["gamma"][selected_rows(r, column)] for r in both if len(r)])
+
+
+def _handles(
+    reports: Mapping[str, ReportData], shown: list[str], drawn: list[Axes]
+) -> list[Line2D | Patch]:
+    """Colours are reports and lines are columns: names once, however many reports there are."""
+    names = list(reports)
+    left: list[Line2D | Patch] = []
+    for i, (name, color) in enumerate(zip(names, _colors(names), strict=True)):
+        text = f"{name} (baseline)" if i == 0 else name
+        left.append(Line2D([], [], color=color, lw=3.0, label=textwrap.fill(text, LEGEND_WIDTH)))
+    right: list[Line2D | Patch] = []
+    for panel in shown:
+        styles = {k: v for r in reports.values() for k, v in columns_in(r, panel).items()}
+        for style in styles.values():
+            if not style.is_points:
+                look: dict[str, Any] = {"ls": style.line, "marker": style.marker, "ms": 4}
+                right.append(Line2D([], [], color="0.3", label=style.label, **look))
+    right.append(Patch(color="0.9", label="differences of equal ones: 95%"))
+    marks: dict[str, Line2D] = {}
+    for axes in drawn:
+        handles, texts = meanings(axes)
+        marks |= dict(zip(texts, handles, strict=True))
+    for text, handle in marks.items():
+        handle.set_label(text)
+    right += marks.values()
+    if len(shown) == 1:
+        return left + right
+    # Legends are filled column by column: reports at the left, and what their lines are.
+    rows = max(len(left), len(right))
+    for entries in (left, right):
+        entries += [Line2D([], [], ls="none", label=" ") for _ in range(rows - len(entries))]
+    return left + right

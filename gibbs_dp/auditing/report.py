@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +17,29 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
-from gibbs_dp.auditing import shown
-from gibbs_dp.auditing.exposed import WithExposure, exposure_section, listed, row_variables
-from gibbs_dp.auditing.with_attacker import WithAttacker
-from gibbs_dp.engine.quantity import Column, RowTable
-from gibbs_dp.io import html
-from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.auditing.report_attack import WithAttacker
+from gibbs_dp.auditing.report_exposure import (
+    PER_ROW,
+    WithExposure,
+    exposure_section,
+    listed,
+    row_variables,
+)
+from gibbs_dp.engine.quantity import RowTable
+from gibbs_dp.quantities.registry import COLUMNS, check_own_column
+from gibbs_dp.results import page
+from gibbs_dp.results.base import Remarks, ResultWithPage, damage_told, sentences
+from gibbs_dp.results.table import (
+    Column,
+    Heading,
+    TextTable,
+    counted,
+    plain,
+    warnings_below,
+    with_error,
+)
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -32,10 +48,29 @@ if TYPE_CHECKING:
 PER_DATASET = "_per_dataset"
 # Between the name of a curve and of its column.
 OF_CURVE = "_curve_"
+# A caption holds a name this long.
+WIDTH = 40
+# So many gammas have a column each on a page.
+FEW_GAMMAS = 6
+TITLE = "Privacy and generalization of a Gibbs posterior"
+NO_PROMISE = (
+    "On-average KL is an average over datasets and people: it is no guarantee for any one person, "
+    "and an unusual one can lose far more.",
+    "A worst-case epsilon, where there is one, is for one exact draw, of data inside the declared "
+    "domain. The draws of a Markov chain are approximate, and floating-point arithmetic is not "
+    "hardened.",
+    "All of it is about one draw of the posterior. Several draws give away more, and so may the "
+    "posterior's mean, this page, or whatever else is computed from the data.",
+    "The numbers are about the population that was audited, and about no other.",
+)
+OF_A_TABLE = (
+    "The numbers and whatever is told of the table are computed from it without noise: this page "
+    "is as confidential as the table."
+)
 
 
-@dataclass(frozen=True)
-class Report(WithAttacker, WithExposure):
+@dataclass(frozen=True, repr=False)
+class Report(WithAttacker, WithExposure, ResultWithPage):
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
@@ -71,42 +106,6 @@ class Report(WithAttacker, WithExposure):
         Columns of quantities that are not the library's.
     """
 
-    rows: tuple[dict[str, Any], ...]
-    settings: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    per_dataset: tuple[dict[str, Float[np.ndarray, " _datasets"]], ...] = field(
-        default=(), repr=False, compare=False
-    )
-    curves: tuple[dict[str, dict[str, Float[np.ndarray, " _points"]]], ...] = field(
-        default=(), repr=False, compare=False
-    )
-    row_tables: tuple[RowTable, ...] = field(default=(), repr=False, compare=False)
-    own_columns: tuple[Column, ...] = field(default=(), repr=False)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, column: str) -> np.ndarray:
-        """One column over gamma, NaN where absent.
-
-        Raises
-        ------
-        KeyError
-            If no row has it.
-        """
-        if column not in self.columns:
-            raise KeyError(f"{column!r} is not in the report; it has {', '.join(self.columns)}")
-        return np.array([row.get(column, np.nan) for row in self.rows])
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns that were computed, in order."""
-        names: dict[str, None] = {}
-        for row in self.rows:
-            names |= dict.fromkeys(row)
-        return tuple(names)
-
     @property
     def trust(self) -> tuple[str, ...]:
         """One verdict a row: "checked" or "doubtful", what was checked, and what it showed.
@@ -120,17 +119,11 @@ class Report(WithAttacker, WithExposure):
 
     # -- views ----------------------------------------------------------------------------
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """All columns, indexed by gamma."""
-        import pandas as pd  # slow to import
-
-        return pd.DataFrame(list(self.rows), columns=list(self.columns)).set_index("gamma")
-
     def to_xarray(self) -> xr.Dataset:
         """All columns over the dimension ``gamma``; settings, warnings and notes as attributes."""
         import xarray as xr  # slow to import
 
-        frame, known = self.to_dataframe(), shown.known_columns(self.own_columns)
+        frame, known = self.to_dataframe(), self._known_columns
         variables: dict[str, Any] = {}
         for name in frame.columns:
             values = frame[name].to_numpy()
@@ -170,33 +163,35 @@ class Report(WithAttacker, WithExposure):
             row["exposure"] = listed(row["gamma"], table)
         return [json.dumps(row) for row in found]
 
-    def summary(self) -> str:
-        """Return a readable table with errors, then warnings and notes.
+    def _begin(self) -> list[str]:
+        return []
 
-        Examples
-        --------
-        >>> row = {"gamma": 1.0, "on_average_kl": 0.5, "on_average_kl_se": 0.01}
-        >>> Report((row,), {}).summary().splitlines()[-1].split()
-        ['1', '0.5', '±', '0.01']
-        """
-        import pandas as pd
+    def _head(self) -> str:
+        rows, settings, warnings = self.rows, self.settings, self.warnings
+        loss = plain(str(settings.get("loss", "")), WIDTH)
+        n = settings.get("n", rows[0].get("n") if rows else None)
+        parts = [loss] if loss else []
+        parts += [f"n={plain(str(n), WIDTH)}"] if n is not None else []
+        parts.append(_span([row.get("gamma", math.nan) for row in rows]))
+        counts = [c for row in rows if isinstance(c := row.get("num_datasets"), Integral)]
+        if counts:
+            few = "" if min(counts) == max(counts) else f"{min(counts):,} to "
+            parts.append(few + counted(int(max(counts)), "dataset"))
+        parts += [counted(len(warnings), "warning")] if warnings else []
+        return ", ".join(parts)
 
-        known = shown.known_columns(self.own_columns)
-        texts = shown.cells(self.rows, self.own_columns)
-        table = {known[name].title or name: column for name, column in texts.items()}
-        text = html.visible(pd.DataFrame(table).to_string(index=False))
-        marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
-        marks += [f"note     {html.plain(n)}" for n in self.notes]
-        return "\n".join([text, *marks])
+    def _table(self, most: int | None = None) -> TextTable:
+        texts, known = self._texts(most), self._known_columns
+        headings = [
+            Heading(c.title or c.name, f"{c.name_and_unit}: {c.meaning}")
+            for c in (known[name] for name in texts)
+        ]
+        lines = list(zip(*texts.values(), strict=True))
+        return TextTable(headings, lines, len(self) - len(lines), "gammas")
 
-    def __str__(self) -> str:
-        return self.summary()
-
-    def __repr__(self) -> str:
-        return f"Report({shown.one_line(self.rows, self.settings, self.warnings)})"
-
-    def _repr_html_(self) -> str:
-        return shown.as_html(repr(self), self.rows, self.warnings, self.notes, self.own_columns)
+    def _remarks(self) -> Remarks:
+        marks = [("WARNING", text) for text in self.warnings]
+        return marks + [("note", text) for text in self.notes]
 
     def plot(
         self,
@@ -252,34 +247,28 @@ class Report(WithAttacker, WithExposure):
 
     # -- files ----------------------------------------------------------------------------
 
-    def to_html(
-        self,
-        path: str | os.PathLike[str],
-        title: str | None = None,
-        about: Iterable[str] = (),
-    ) -> None:
-        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+    def _page(self, title: str | None, about: Iterable[str]) -> page.Page:
+        from gibbs_dp.auditing.explain import CAUTIONS
 
-        Parameters
-        ----------
-        path
-            The file, which ends in ``.html``.
-        title
-            Its heading.
-        about
-            Sentences on what was audited, to be shown with it.
-
-        Raises
-        ------
-        ValueError
-            If the name does not end so.
-        OSError
-            If the folder cannot be written.
-        """
-        from gibbs_dp.auditing.paged import report_page
-
-        section = exposure_section(self)
-        report_page(self, self.warnings, self.notes, title, about, section).save(path)
+        of_table = [OF_A_TABLE] if self.settings.get("population") == "Table" else []
+        return page.Page(
+            title or TITLE,
+            self._head(),
+            verdict(self.rows, self.warnings),
+            (
+                page.warned(self.warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
+                page.section("What was audited", page.bullets(about)),
+                page.section("Results", _results(self)),
+                page.section("Pictures", page.pictures(_pictures(self))),
+                exposure_section(self),
+                page.section("What was checked", page.bullets(_checked(self.rows))),
+                page.section("What the numbers rest on", page.bullets(self.notes)),
+                page.section("What it does not promise", page.bullets([*NO_PROMISE, *of_table])),
+                page.section("What the columns are", page.meanings(_meanings(self))),
+                page.settings(self.settings),
+            ),
+            is_warned=bool(self.warnings),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to NetCDF, whole or not at all.
@@ -312,3 +301,250 @@ def _attributes(name: str, known: dict[str, Column]) -> dict[str, str]:
     text = "Standard error, over datasets, of " if name.endswith("_se") else ""
     found = {"long_name": text + (column.title or column.name), "description": column.meaning}
     return found | ({"units": column.unit} if column.unit else {})
+
+
+# What a page says.
+
+
+def _span(gammas: Sequence[float]) -> str:
+    if len(gammas) < 2:
+        return f"gamma {gammas[0]:g}" if gammas else "no gammas"
+    return f"gammas {min(gammas):g} .. {max(gammas):g} ({len(gammas)})"
+
+
+def verdict(rows: Sequence[Mapping[str, Any]], warnings: Sequence[str] = ()) -> str:
+    """Say in one sentence what a draw gives away.
+
+    Parameters
+    ----------
+    rows
+        Of a report; any of them may be empty.
+    warnings
+        Of the report.
+
+    Returns
+    -------
+    str
+        On average and in the worst case, at the smallest and at the largest gamma.
+
+    Examples
+    --------
+    >>> row = {"gamma": 1.0, "on_average_kl": 0.0067, "on_average_kl_se": 0.0001}
+    >>> verdict([{**row, "dp_epsilon": 32.0}])
+    'One draw gives away 0.0067 ± 0.0001 nats about an example on average at gamma = 1; the worst \
+case allows 32.'
+    """
+    known = sorted(
+        (row for row in rows if _is_number(row.get("on_average_kl"))), key=lambda row: row["gamma"]
+    )
+    mark = warnings_below(warnings)
+    if not known:
+        return f"What a draw gives away could not be estimated{mark}."
+    size = known[0].get("group_size", 1)
+    whom = "an example" if size == 1 else f"a group of {size} examples"
+    ends = known[:1] if len(known) == 1 else [known[0], known[-1]]
+    text = f"One draw gives away {_with_error(ends[0])} nats about {whom} on average at gamma = "
+    text += f"{ends[0]['gamma']:g}"
+    if len(ends) > 1:
+        text += f" and {_with_error(ends[1])} at gamma = {ends[1]['gamma']:g}"
+    return f"{text}; {_worst(ends)}{mark}."
+
+
+def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
+    found = [row.get("dp_epsilon") for row in rows]
+    told = [f"{x:.4g}" for x in found if _is_number(x) and x is not None]
+    if all(x is None for x in found):
+        return "no bound of the worst case is known"
+    if len(told) < len(found):
+        return "the worst case has no bound"
+    return f"the worst case allows {' and '.join(dict.fromkeys(told))}"
+
+
+def _with_error(row: Mapping[str, Any]) -> str:
+    value, se = row["on_average_kl"], row.get("on_average_kl_se")
+    return f"{value:.4g}" if se is None else with_error(value, se)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _results(report: Report) -> TextTable | str:
+    """Make a table with a column a gamma where they are few, which fits a phone and paper."""
+    if not report.rows:
+        return page.paragraphs(["There are no rows."])
+    columns: dict[str, list[str]] = {}
+    for name, texts in report._texts(page.MOST_ROWS).items():
+        columns[report._known_columns[name].title or name] = texts
+        intervals = [_interval(row) for row in report.rows[: page.MOST_ROWS]]
+        if name == "on_average_kl" and any(intervals):
+            columns["95% interval"] = intervals
+    hidden = len(report) - page.MOST_ROWS
+    if len(report) > FEW_GAMMAS:
+        lines = list(zip(*columns.values(), strict=True))
+        return TextTable(list(map(Heading, columns)), lines, hidden, "gammas")
+    first, *others = columns.items()
+    headings = [Heading(first[0], is_text=True), *map(Heading, first[1])]
+    return TextTable(headings, [[title, *texts] for title, texts in others])
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    low, high = row.get("on_average_kl_low"), row.get("on_average_kl_high")
+    return f"{low:.4g} to {high:.4g}" if _is_number(low) and _is_number(high) else ""
+
+
+def _pictures(report: Report) -> list[tuple[str, str]]:
+    if not report.rows:
+        return []
+    from gibbs_dp.auditing.plot import PANELS, plot_panels
+
+    return [
+        (
+            page.inline_svg(figure, f"{PANELS[name].label} over gamma", f"{name}-"),
+            f"{PANELS[name].label.capitalize()} over gamma, with 95% intervals over datasets.",
+        )
+        for name, figure in plot_panels(report).items()
+    ]
+
+
+def _meanings(report: Report) -> list[tuple[str, str]]:
+    found = []
+    for name in report._texts():
+        column = report._known_columns[name]
+        known = column.title or name
+        unit = f" ({column.unit})" if column.unit else ""
+        also = f": {name}" if name != known else ""
+        found.append((f"{known}{unit}{also}", column.meaning))
+    return found
+
+
+def _checked(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Verdicts of all rows that have one."""
+    return [f"gamma={row['gamma']:g}: {row['trust']}" for row in rows if "trust" in row]
+
+
+# Files, which may come from anyone.
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """Read a report that :meth:`Report.save` wrote; runs no code from the file.
+
+    Only what the file itself holds is read, and no more bytes than it has: links to other files,
+    virtual and compressed arrays are refused.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing or no report; :class:`gibbs_dp.io.DamagedFileError`, one of them,
+        if it is damaged or not as :meth:`Report.save` writes it.
+    """
+    contents = io.load_netcdf(path, "report")
+    with damage_told(path, "is a damaged report"):
+        settings = io.parse_json(contents.attributes["settings"], dict)
+        warnings = sentences(contents.attributes["warnings"])
+        notes = sentences(contents.attributes["notes"])
+        own = _own_columns(contents.attributes.get("columns", "[]"))
+        rows, values, curves = _rows(contents, own), _per_dataset(contents), _curves(contents)
+        tables = _row_tables(contents)
+    return Report(rows, settings, warnings, notes, values, curves, tables, own)
+
+
+def _own_columns(text: Any) -> tuple[Column, ...]:
+    """Columns that are not the library's; never in the place of one that is."""
+    found = tuple(Column.from_plain(held) for held in io.parse_json(text, list))
+    for column in found:
+        check_own_column(column, "it")
+    return found
+
+
+def _rows(contents: io.Contents, own: tuple[Column, ...]) -> tuple[dict[str, Any], ...]:
+    gammas = contents.coordinates["gamma"]
+    if gammas.ndim != 1 or gammas.dtype.kind != "f" or not gammas.size or contents.groups:
+        raise ValueError("its gammas are no list of numbers")
+    others = (PER_DATASET, PER_ROW)
+    columns = {
+        k: v for k, v in contents.variables.items() if not k.endswith(others) and OF_CURVE not in k
+    }
+    for name, column in columns.items():
+        if column.shape != gammas.shape:
+            raise ValueError(f"{name!r} has not one value for every gamma")
+        if column.dtype.kind == "O" and not _may_be_text(name, own):
+            raise ValueError(f"{name!r} is text where numbers should be")
+    rows = []
+    for i, gamma in enumerate(gammas):
+        row: dict[str, Any] = {"gamma": float(gamma)}
+        for name, column in columns.items():
+            value = column[i : i + 1].tolist()[0]
+            if not (isinstance(value, float) and np.isnan(value)):
+                row[name] = value
+        rows.append(row)
+    return tuple(rows)
+
+
+def _may_be_text(name: str, own: tuple[Column, ...]) -> bool:
+    """Whether a column is no number: one without unit or title, or one of another version."""
+    column = (COLUMNS | {c.name: c for c in own}).get(name)
+    is_number = column is not None and bool(column.unit or column.title)
+    return not (is_number or name.endswith("_se"))
+
+
+def _per_dataset(contents: io.Contents) -> tuple[dict[str, Float[np.ndarray, " _datasets"]], ...]:
+    tables = {k: v for k, v in contents.variables.items() if k.endswith(PER_DATASET)}
+    if not tables:
+        return ()
+    shapes = {table.shape for table in tables.values()}
+    gammas = contents.coordinates["gamma"].size
+    is_table = all(table.dtype.kind == "f" and table.ndim == 2 for table in tables.values())
+    if not is_table or len(shapes) > 1 or shapes.pop()[0] != gammas:
+        raise ValueError("its values of single datasets are no tables of numbers")
+    return tuple(
+        {name.removesuffix(PER_DATASET): table[i] for name, table in tables.items()}
+        for i in range(gammas)
+    )
+
+
+def _curves(
+    contents: io.Contents,
+) -> tuple[dict[str, dict[str, Float[np.ndarray, " _points"]]], ...]:
+    tables = {k: v for k, v in contents.variables.items() if OF_CURVE in k}
+    gammas = contents.coordinates["gamma"].size
+    found: list[dict[str, dict[str, Any]]] = [{} for _ in range(gammas if tables else 0)]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, table in tables.items():
+        curve, _, column = name.partition(OF_CURVE)
+        is_table = table.dtype.kind == "f" and table.ndim == 2 and table.shape[0] == gammas
+        if not is_table or shapes.setdefault(curve, table.shape) != table.shape:
+            raise ValueError(f"{name!r} is no table of numbers over gamma")
+        for held, line in zip(found, table, strict=True):
+            held.setdefault(curve, {})[column] = line
+    return tuple(found)
+
+
+# Figures of every row of a table, and the kinds of their arrays.
+_OF_ROWS = {
+    "ranked_by": "f",
+    "on_average_kl": "f",
+    "on_average_kl_se": "f",
+    "advantage": "f",
+    "advantage_se": "f",
+    "num_datasets": "i",
+    "tail_flag": "b",
+}
+
+
+def _row_tables(contents: io.Contents) -> tuple[RowTable, ...]:
+    held = {k: v for k, v in contents.variables.items() if k.endswith(PER_ROW)}
+    if not held:
+        return ()
+    gammas, rows = contents.coordinates["gamma"].size, contents.coordinates["row"]
+    tables = {name.removesuffix(PER_ROW): table for name, table in held.items()}
+    is_table = rows.ndim == 1 and rows.dtype.kind == "i" and tables.keys() == _OF_ROWS.keys()
+    if not is_table or any(
+        table.shape != (gammas, rows.size) or table.dtype.kind != _OF_ROWS[name]
+        for name, table in tables.items()
+    ):
+        raise ValueError("its figures of single rows are no tables of numbers")
+    # In the order of the columns, whatever that of the file.
+    return tuple(
+        {"row": rows} | {name: tables[name][i] for name in _OF_ROWS} for i in range(gammas)
+    )

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.certificates import cautions
-from gibbs_dp.certificates.certificate import Certificate
+from gibbs_dp.certificates.certificate import NOISY_NORMALIZER, VACUOUS, Certificate
 from gibbs_dp.certificates.checks import (
     check_bound,
     check_gammas,
@@ -23,8 +22,7 @@ from gibbs_dp.certificates.checks import (
     find_range,
     find_sampler,
 )
-from gibbs_dp.certificates.evidence import Column, Evidence, from_islands
-from gibbs_dp.certificates.sums import sum_over
+from gibbs_dp.certificates.evidence import Column, Evidence, from_islands, sum_over
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import pac_bayes
 from gibbs_dp.model.check import as_key, examples_for, names_keywords
@@ -331,9 +329,9 @@ def _warnings(
     least = min(row[bound] for row in rows)
     share = (least - loss_range[0]) / (loss_range[1] - loss_range[0])
     if share >= VACUOUS_SHARE:
-        found.append(cautions.VACUOUS(bound=bound, value=least, share=share))
+        found.append(VACUOUS(bound=bound, value=least, share=share))
     for row in rows:
         error = row["log_normalizer_se"]
         if not error <= NOISY:
-            found.append(cautions.NOISY_NORMALIZER(gamma=row["gamma"], error=error))
+            found.append(NOISY_NORMALIZER(gamma=row["gamma"], error=error))
     return tuple(found)

@@ -3,20 +3,61 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gibbs_dp import io
-from gibbs_dp.certificates import shown
-from gibbs_dp.io import html
+from gibbs_dp._cautions import Caution
+from gibbs_dp.results.base import Remarks, Result
+from gibbs_dp.results.table import Heading, TextTable, counted, plain
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+BOUNDS = ("catoni", "linear", "maurer", "mcallester")
+HEADINGS = {
+    "gamma": Heading("gamma", "Inverse temperature; it multiplies the total loss."),
+    "empirical_risk": Heading("emp. risk", "Mean loss on the data, units of the loss."),
+    "kl": Heading("KL to prior", "Divergence of the posterior from the prior, nats."),
+    "log_normalizer": Heading("log C", "Log of the prior mean of exp(-gamma L), nats."),
+    "catoni": Heading("catoni", "Catoni's bound on the risk, units of the loss."),
+    "linear": Heading("linear", "The linear form of Catoni's bound, units of the loss."),
+    "maurer": Heading("maurer", "Maurer's bound, by the KL of Bernoulli laws, units of the loss."),
+    "mcallester": Heading("mcallester", "McAllester's bound, by a square root, units of the loss."),
+}
+# Letters of a sampler's name.
+WIDTH = 60
+# Inches of the picture.
+SIZE = (6.4, 4.8)
 
-@dataclass(frozen=True, eq=False)
-class Certificate:
+# What a certificate may be warned of.
+VACUOUS = Caution(
+    "vacuous-certificate",
+    "the bound by {bound} is {value:.4g} at its best, {share:.0%} of the way from the smallest to "
+    "the largest loss: it says next to nothing.",
+    "The certificate holds, and is hardly below the largest loss that there can be. The prior has "
+    "too little mass where the loss is small, or the examples are too few.",
+    "More examples, a prior that is nearer to good parameters (chosen without these data), a "
+    "smaller loss range, or other gammas: n gamma times the range of the loss from 1 to 10 times "
+    "the number of parameters is a start.",
+)
+NOISY_NORMALIZER = Caution(
+    "noisy-island-normalizers",
+    "at gamma={gamma:g} the log normalizer has a standard error of {error:.2g} nats between "
+    "islands: the certificate holds, but may be looser than it had to be, and particles have "
+    "missed some of the posterior.",
+    "A sampled normalizer is unbiased, and mostly too small where its particles are too few: the "
+    "bound then pays for mass that no particle found.",
+    "SMC with more particles, or a sum over a class with gibbs_dp.Grid.",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Result):
     """Upper bounds on the population risk of one Gibbs posterior, from its own data.
 
     Made by :func:`gibbs_dp.certify`. The risk is the mean loss on a fresh example of a parameter
@@ -45,7 +86,7 @@ class Certificate:
     rows: tuple[dict[str, float], ...]
     settings: dict[str, Any]
     is_exact: bool
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -68,7 +109,33 @@ class Certificate:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the certificate rests on, a sentence each."""
-        return shown.assumptions(self.settings, self.is_exact, len(self))
+        low, high = self.settings["loss_range"]
+        found = [
+            "examples are independent draws of one law, and a fresh example is one more.",
+            f"every loss that this law allows, at every parameter of the prior, is in [{low:g}, "
+            f"{high:g}], as declared; the data were checked, the law cannot be.",
+            "the prior, the gammas, the loss range, delta, which bound counts and "
+            f"{'the points' if self.is_exact else 'the key'} were chosen without these data.",
+        ]
+        if len(self) > 1:
+            paid = "catoni and linear pay" if self.is_exact else "every bound pays"
+            free = "; maurer and mcallester hold for all gammas anyway" if self.is_exact else ""
+            found.append(f"{paid} for {len(self)} gammas: delta / {len(self)} each{free}.")
+        if self.is_exact:
+            found.append(
+                f"the posterior is that on {self.settings['of']}, summed in double precision."
+            )
+            return tuple(found)
+        kernel = plain(str(self.settings["kernel"]), WIDTH)
+        return (
+            *found,
+            f"the particles ({kernel}) ran along a path frozen before, so that their normalizer is "
+            "unbiased; its error needs no allowance, as the bounds' proofs take its mean, and "
+            "1 - delta is the probability over data and particles together.",
+            "all four bounds hold for a draw from these weighted particles, whose empirical risk "
+            "has no error; catoni and linear also hold for the posterior itself, maurer and "
+            "mcallester for it only up to the Monte Carlo errors shown.",
+        )
 
     # -- views ----------------------------------------------------------------------------
 
@@ -84,31 +151,24 @@ class Certificate:
         row |= {"is_exact": self.is_exact, "warnings": list(self.warnings)}
         return json.dumps(io.json_row(row))
 
-    def summary(self) -> str:
-        """Return the bounds at every gamma, warnings and assumptions."""
-        import pandas as pd
-
-        table = pd.DataFrame(shown.cells(self.rows), columns=list(shown.HEADINGS.values()))
-        marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
-        marks += [f"assumed  {html.plain(a)}" for a in self.assumptions]
-        return "\n".join([self._head(), html.visible(table.to_string(index=False)), *marks])
-
     def _head(self) -> str:
-        return shown.one_line(self.best, self.settings, self.warnings)
+        name, low_high = self.settings["bound"], self.settings["loss_range"]
+        parts = [
+            f"risk at most {self.bound:.4g} at gamma={self.gamma:g} ({name})",
+            f"with probability {probability(self.settings['delta'])}",
+            f"losses in [{low_high[0]:g}, {low_high[1]:g}]",
+            counted(int(self.settings["n"]), "example"),
+        ]
+        parts += [counted(len(self.warnings), "warning")] if self.warnings else []
+        return ", ".join(parts)
 
-    def __str__(self) -> str:
-        return self.summary()
+    def _table(self, most: int | None = None) -> TextTable:
+        cells = [[_cell(row, name) for name in HEADINGS] for row in self.rows[:most]]
+        return TextTable(list(HEADINGS.values()), cells, len(self) - len(cells), "gammas")
 
-    def __repr__(self) -> str:
-        return f"Certificate({self._head()})"
-
-    def _repr_html_(self) -> str:
-        headings = [html.Heading(text, shown.MEANINGS[k]) for k, text in shown.HEADINGS.items()]
-        rows = shown.cells(self.rows[: html.MOST_LINES])
+    def _remarks(self) -> Remarks:
         marks = [("WARNING", text) for text in self.warnings]
-        marks += [("assumed:", text) for text in self.assumptions]
-        table = html.table(headings, rows, len(self) - html.MOST_LINES, "gammas")
-        return html.block(repr(self), table, html.remarks(marks))
+        return marks + [("assumed", text) for text in self.assumptions]
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw the bounds and the empirical risk over gamma.
@@ -123,6 +183,56 @@ class Certificate:
         Figure
             The figure; it needs no pyplot, and notebooks show it.
         """
-        from gibbs_dp.certificates.plot import plot_certificate
+        from gibbs_dp.results import plotting  # slow to import
 
-        return plot_certificate(self.rows, self.settings, title)
+        styles = (
+            (plotting.VERMILION, "o"),
+            (plotting.ORANGE, "v"),
+            (plotting.BLUE, "s"),
+            (plotting.GREEN, "^"),
+        )
+        name = self.settings["bound"]
+        figure, axes = plotting.one_panel(
+            SIZE,
+            f"probability {probability(self.settings['delta'])}" if title is None else title,
+            "gamma",
+            "risk (units of the loss)",
+        )
+        x = np.array([row["gamma"] for row in self.rows])
+        with plotting.styled():
+            axes.set_xscale("log")
+            for bound, (color, marker) in zip(BOUNDS, styles, strict=True):
+                label = f"{bound} (the certificate)" if bound == name else bound
+                y = [row[bound] for row in self.rows]
+                width = 2.4 if bound == name else 1.2
+                axes.plot(x, y, color=color, marker=marker, ms=4.0, lw=width, label=label)
+            risk = np.array([row["empirical_risk"] for row in self.rows])
+            error = 1.96 * np.array([row["empirical_risk_se"] for row in self.rows])
+            axes.plot(
+                x, risk, color=plotting.BLACK, ls="--", marker="d", ms=4.0, label="empirical risk"
+            )
+            if (error > 0).any():
+                axes.errorbar(x, risk, error, ls="none", color=plotting.BLACK, lw=1.0)
+            axes.axvline(
+                self.gamma, color=plotting.VERMILION, lw=1.0, ls=":", label="least certificate"
+            )
+            plotting.tidy_logs(axes)
+            plotting.legend_below(axes, columns=2)
+        return figure
+
+
+def probability(delta: float) -> str:
+    """Write ``1 - delta``, which is never 1.
+
+    Examples
+    --------
+    >>> probability(0.05), probability(1e-9)
+    ('0.95', '1 - 1e-09')
+    """
+    return f"{1 - delta:g}" if delta >= 1e-5 else f"1 - {delta:g}"
+
+
+def _cell(row: Mapping[str, float], name: str) -> str:
+    error = row.get(f"{name}_se", 0.0)
+    told = f"{row[name]:g}" if name == "gamma" else f"{row[name]:.4g}"
+    return f"{told} ± {error:.1g}" if error > 0 else told

@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from gibbs_dp.certificates.evidence import Column
-from gibbs_dp.certificates.shown import BOUNDS
-from gibbs_dp.certificates.sums import lattice_on_interval
+from gibbs_dp.certificates.certificate import BOUNDS
+from gibbs_dp.certificates.evidence import Column, lattice_on_interval
 from gibbs_dp.information import checks
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.domain import Domain

@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> None:
         output.show(found.summary())
     if folder is not None:
         from gibbs_dp import io
-        from gibbs_dp.plotting import literal
+        from gibbs_dp.results.plotting import literal
 
         path = folder / "attack.csv"
         io.save_rows(path, found.rows())

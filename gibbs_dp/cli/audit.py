@@ -225,7 +225,7 @@ def show_and_save(
         if report.row_tables:
             output.show(f"\n{report.exposure_summary()}")
     if folder is not None:
-        from gibbs_dp.plotting import literal
+        from gibbs_dp.results.plotting import literal
 
         path = folder / "audit.nc"
         report.save(path)

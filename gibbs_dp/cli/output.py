@@ -113,7 +113,7 @@ def prepare_folder(path: str | None) -> Path | None:
 
 def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
     """Write each figure under its name, as SVG and as PNG; return the files."""
-    from gibbs_dp import plotting
+    from gibbs_dp.results import plotting
 
     return [
         path for name, figure in figures.items() for path in plotting.save(figure, folder / name)

@@ -18,7 +18,7 @@ HTML = Option(
 
 
 @runtime_checkable
-class Paged(Protocol):
+class HasPage(Protocol):
     """A result that writes itself as a page."""
 
     @property
@@ -38,7 +38,7 @@ def prepare_page(parsed: argparse.Namespace) -> None:
     if parsed.html is None:
         return
     from gibbs_dp import io
-    from gibbs_dp.io.page import check_page_path
+    from gibbs_dp.results.page import check_page_path
 
     path = Path(parsed.html)
     try:
@@ -60,7 +60,7 @@ def prepare_page(parsed: argparse.Namespace) -> None:
 
 def write_page(
     parsed: argparse.Namespace,
-    result: Paged,
+    result: HasPage,
     title: str | None = None,
     about: Iterable[str] = (),
     **more: Any,

@@ -8,7 +8,7 @@ gamma (:class:`~gibbs_dp.engine.view.Result`). Every method has a default that d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +19,7 @@ from gibbs_dp._cautions import Warned
 from gibbs_dp._source import own_code
 from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.view import Explored, Health, PairView, Result, Summary, View, is_believed
+from gibbs_dp.results.table import Column
 
 Row = dict[str, Any]
 Means = dict[str, Float[np.ndarray, " datasets"]]
@@ -26,98 +27,6 @@ Curves = dict[str, dict[str, Float[np.ndarray, " points"]]]
 """By name, columns of equal length: functions of something else than gamma."""
 # Columns by name, a number for every row of the population's table.
 RowTable = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a column is drawn.
-
-    Parameters
-    ----------
-    label
-        In legends.
-    color
-        Of Okabe and Ito.
-    line, marker
-        As Matplotlib names them.
-    panel
-        "privacy", "attack", "risk", "information" or "generalization". All columns of a panel have
-        one unit.
-    is_points
-        Drawn as bare points with error bars: a second route to what a line shows. Left out where
-        several reports share a panel.
-    instead_of
-        Drawn only where this column has no number.
-    absent
-        What the legend says where the column has no number; None: nothing.
-    """
-
-    label: str
-    color: str
-    line: str = "-"
-    marker: str = "o"
-    panel: str = "privacy"
-    is_points: bool = False
-    instead_of: str | None = None
-    absent: str | None = None
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a report: everything that tables, plots, files and help say of it.
-
-    Parameters
-    ----------
-    name
-        In rows, files and JSON. The standard error of a mean is in ``{name}_se`` beside it.
-    meaning
-        One or two sentences for a reader who has only the report.
-    unit
-        "nats", "loss" (units of the loss), or "" for pure numbers and texts.
-    title
-        In the printed table; None: not in the table.
-    style
-        In plots; None: in none of them.
-    """
-
-    name: str
-    meaning: str
-    unit: str = ""
-    title: str | None = None
-    style: Style | None = None
-
-    @property
-    def name_and_unit(self) -> str:
-        """The unit in parentheses, where there is one."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
-
-    def plain(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, held: Any) -> Column:
-        """Make it again from what may come from anyone.
-
-        Raises
-        ------
-        ValueError
-            If that is no column.
-        """
-        try:
-            style = held["style"]
-            found = cls(**(held | {"style": None if style is None else Style(**style)}))
-        except (TypeError, KeyError) as error:
-            raise ValueError(f"no column: {error}") from error
-        texts = [found.name, found.meaning, found.unit, found.title or ""]
-        if found.style is not None:
-            own = asdict(found.style)
-            texts += [
-                text for name, text in own.items() if name != "is_points" and text is not None
-            ]
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError("a column's texts are no texts")
-        return found
 
 
 class Quantity:

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gibbs_dp.io.atomic import DamagedFileError, reason
-from gibbs_dp.io.heaps import check_heaps
+from gibbs_dp.io.heaps import check_attributes, check_heaps, check_texts
 from gibbs_dp.io.netcdf import MAX_TEXTS
-from gibbs_dp.io.references import check_attributes, check_texts
 
 # Deflate, shuffle, checksum, szip, n-bit, scale and offset: what HDF5 itself brings.
 FILTERS = frozenset({1, 2, 3, 4, 5, 6})

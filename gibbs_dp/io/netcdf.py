@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gibbs_dp.io.atomic import DamagedFileError, atomic_write, printable, reason
-from gibbs_dp.io.heaps import check_heaps
-from gibbs_dp.io.references import check_attributes, check_texts
+from gibbs_dp.io.heaps import check_attributes, check_heaps, check_texts
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -12,16 +12,16 @@ from numpyro import diagnostics
 from gibbs_dp._cautions import Warned
 from gibbs_dp.estimators.pareto import k_hat_limit
 from gibbs_dp.information.checks import refuse_missing_labels
-from gibbs_dp.io.html import plain
-from gibbs_dp.one_dataset.cautions import (
+from gibbs_dp.one_dataset.checks import add_groups, checked, checked_gamma, checked_labels
+from gibbs_dp.one_dataset.columns import (
     CHAINS_DISAGREE,
     FEW_EFFECTIVE,
     HIGH_K_HAT,
     ROUTES_DISAGREE,
 )
-from gibbs_dp.one_dataset.checks import add_groups, checked, checked_gamma, checked_labels
 from gibbs_dp.one_dataset.estimates import Estimates, Mean, estimate
 from gibbs_dp.one_dataset.report import OneDatasetReport
+from gibbs_dp.results.table import plain
 from gibbs_dp.sampling.draws import Draws
 
 # How well the log-likelihoods of draws mix.

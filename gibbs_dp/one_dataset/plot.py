@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gibbs_dp import plotting
-from gibbs_dp.io.html import plain
-from gibbs_dp.plotting import BLUE, GREEN, VERMILION
+from gibbs_dp.results import plotting
+from gibbs_dp.results.plotting import BLUE, GREEN, VERMILION
+from gibbs_dp.results.table import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ import inspect
 import json
 import os
 import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from jaxtyping import Float
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
-from gibbs_dp.io import html
 from gibbs_dp.io.netcdf import MAX_TEXTS
-from gibbs_dp.one_dataset import shown
-from gibbs_dp.one_dataset.columns import AVERAGES, EXAMPLES, describe
+from gibbs_dp.one_dataset.columns import AVERAGES, CAUTIONS, EXAMPLES, describe
+from gibbs_dp.results import page
+from gibbs_dp.results.base import Remarks, ResultWithPage, damage_told, sentences
+from gibbs_dp.results.table import Heading, TextTable, counted, plain, warnings_below
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,10 +27,37 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KIND = "report of one dataset"
+TITLE = "What one example changes in a posterior"
+HEADINGS = (Heading("", is_text=True), Heading("value"), Heading("se"), Heading("mcse"))
+# Most exposed examples that are printed, and on a page; letters of each.
+PRINTED, LISTED, WIDTH = 3, 10, 40
+EXPOSED = (
+    "most exposed (nats; ranked by half of the draws, estimated from the other; sensitive): "
+    "{listed}."
+)
+NO_PROMISE = (
+    "The averages are over the examples of this dataset: they are no guarantee for any one of "
+    "them, and the most exposed one loses far more than the average.",
+    "There is no worst case here, and no differential privacy: that is a statement about all "
+    "datasets of a declared domain.",
+    "All of it is about one draw of the posterior. Several draws give away more.",
+    "The numbers are computed from the data without noise, and name examples: this page is as "
+    "confidential as the data.",
+)
+MEAN = "mean_"
+# What a report cannot be shown without, and of what type it is.
+SETTINGS = {
+    "gamma": float,
+    "n": int,
+    "unit": str,
+    "num_chains": int,
+    "num_samples": int,
+    "k_hat_limit": float,
+}
 
 
-@dataclass(frozen=True, eq=False)
-class OneDatasetReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class OneDatasetReport(ResultWithPage):
     """What one example changes in one posterior: on average, and for each example.
 
     Made by :func:`gibbs_dp.audit_log_likelihood` and :func:`gibbs_dp.audit_inference_data`. It
@@ -53,8 +81,8 @@ class OneDatasetReport:
     """
 
     averages: dict[str, float]
-    examples: dict[str, Float[np.ndarray, " examples"]] = field(repr=False)
-    names: np.ndarray = field(repr=False)
+    examples: dict[str, Float[np.ndarray, " examples"]]
+    names: np.ndarray
     settings: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
@@ -76,7 +104,7 @@ class OneDatasetReport:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the numbers rest on, a sentence each."""
-        return shown.assumptions(self.settings)
+        return _assumptions(self.settings)
 
     def most_exposed(self, count: int = 10) -> pd.DataFrame:
         """Return the examples of which a draw tells most.
@@ -146,39 +174,49 @@ class OneDatasetReport:
         row = self.averages | {k: v for k, v in self.settings.items() if k not in self.averages}
         return json.dumps(io.json_row(row | {"warnings": list(self.warnings)}))
 
-    def summary(self) -> str:
-        """Return the averages with errors, the most exposed examples, warnings and assumptions."""
-        import pandas as pd
-
-        lines = pd.DataFrame(shown.rows(self.averages), columns=list(shown.HEADINGS))
-        marks = [f"WARNING  {html.plain(w)}" for w in self.warnings]
-        marks += [f"note     {html.plain(n)}" for n in self._notes()]
-        marks += [f"assumed  {html.plain(a)}" for a in self.assumptions]
-        table = html.visible(lines.to_string(index=False, header=True))
-        return "\n".join([self._head(), table, *marks])
-
     def _head(self) -> str:
-        return shown.one_line(self.settings, self.warnings)
+        settings, warnings = self.settings, self.warnings
+        chains = counted(int(settings["num_chains"]), "chain")
+        parts = [
+            counted(int(settings["n"]), str(settings["unit"])),
+            f"gamma {settings['gamma']:g}",
+            f"{chains} of {counted(int(settings['num_samples']), 'draw')}",
+        ]
+        parts += [counted(len(warnings), "warning")] if warnings else []
+        return ", ".join(parts)
+
+    def _table(self, most: int | None = None) -> TextTable:
+        named = ((name, column.title) for name, column in AVERAGES.items() if column.title)
+        lines = [
+            [title, *(_number(self.averages.get(name + kind)) for kind in ("", "_se", "_mcse"))]
+            for name, title in named
+        ]
+        return TextTable(HEADINGS, lines[:most])
+
+    def _remarks(self) -> Remarks:
+        found = self.most_exposed(PRINTED)
+        values = zip(found.index, found["exposure"], strict=True)
+        listed = ", ".join(f"{plain(str(k), WIDTH)} ({x:.3g})" for k, x in values)
+        return [
+            *(("WARNING", text) for text in self.warnings),
+            *(("note", text) for text in self._notes()),
+            ("note", EXPOSED.format(listed=listed)),
+            *(("assumed", text) for text in self.assumptions),
+        ]
 
     def _notes(self) -> list[str]:
-        found = self.most_exposed(shown.LISTED)
-        values = zip(found.index, found["exposure"], strict=True)
-        exposed = ", ".join(f"{html.plain(str(k), shown.WIDTH)} ({x:.3g})" for k, x in values)
-        return [*shown.notes(self.averages, self.settings), shown.EXPOSED.format(listed=exposed)]
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def __repr__(self) -> str:
-        return f"OneDatasetReport({self._head()})"
-
-    def _repr_html_(self) -> str:
-        headings = [html.Heading(text, is_text=k == 0) for k, text in enumerate(shown.HEADINGS)]
-        marks = [("WARNING", text) for text in self.warnings]
-        marks += [("note:", text) for text in self._notes()]
-        marks += [("assumed:", text) for text in self.assumptions]
-        table = html.table(headings, shown.rows(self.averages))
-        return html.block(repr(self), table, html.remarks(marks))
+        """Say how on-average KL is related to scores that people know."""
+        n, gamma = self.settings["n"], self.settings["gamma"]
+        power = "" if gamma == 1 else "gamma^2 "
+        by_waic = gamma**2 * self.averages["p_waic"] / n
+        return [
+            f"{power}p_waic / n is {by_waic:.4g}: on-average KL to second order without the "
+            "covariances between examples, which may be wrong by a third; the line 'by "
+            "variances' has them.",
+            f"95% interval of on-average KL for a population that the {self.settings['unit']}s are "
+            f"independent draws of: {self.averages['on_average_kl_low']:.4g} to "
+            f"{self.averages['on_average_kl_high']:.4g} nats.",
+        ]
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw the examples' exposures and the shapes of their weights, in a panel each.
@@ -199,37 +237,54 @@ class OneDatasetReport:
 
     # -- files ----------------------------------------------------------------------------
 
-    def to_html(
-        self,
-        path: str | os.PathLike[str],
-        title: str | None = None,
-        about: Iterable[str] = (),
-    ) -> None:
-        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
+    def _page(self, title: str | None, about: Iterable[str]) -> page.Page:
+        unit, exposed = str(self.settings["unit"]), self.most_exposed(LISTED)
+        listed = [
+            [plain(str(name), WIDTH), f"{exposure:.4g}", f"{k_hat:.3g}"]
+            for name, exposure, k_hat in zip(
+                exposed.index, exposed["exposure"], exposed["k_hat"], strict=True
+            )
+        ]
+        headings = [Heading(unit, is_text=True), Heading("exposure (nats)"), Heading("k_hat")]
+        half = (
+            "Ranked by half of the draws, estimated from the other: the largest of many estimates "
+            "overstates itself."
+        )
+        return page.Page(
+            title or TITLE,
+            self._head(),
+            verdict(self.averages, unit, self.warnings),
+            (
+                page.warned(self.warnings, CAUTIONS),
+                page.section("What was audited", page.bullets(about)),
+                page.section("Results", self._table()),
+                page.section(
+                    f"The most exposed {unit}s (sensitive)",
+                    page.paragraphs([half]),
+                    TextTable(headings, listed),
+                ),
+                page.section("Pictures", page.pictures(self._pictures())),
+                page.section("What the numbers rest on", page.bullets(self.assumptions)),
+                page.section("Notes", page.bullets(self._notes())),
+                page.section("What it does not promise", page.bullets(NO_PROMISE)),
+                page.section("What the numbers are", page.meanings(_meanings(self.averages))),
+                page.settings(self.settings),
+            ),
+            is_warned=bool(self.warnings),
+        )
 
-        Parameters
-        ----------
-        path
-            The file, which ends in ``.html``.
-        title
-            Its heading.
-        about
-            Sentences on what was audited, to be shown with it.
+    def _pictures(self) -> list[tuple[str, str]]:
+        from gibbs_dp.one_dataset.plot import plot_panels
 
-        Raises
-        ------
-        ValueError
-            If the name does not end so.
-        OSError
-            If the folder cannot be written.
-        """
-        from gibbs_dp.one_dataset.paged import LISTED, one_dataset_page
-
-        exposed = self.most_exposed(LISTED)
-        rows = zip(exposed.index, exposed["exposure"], exposed["k_hat"], strict=True)
-        one_dataset_page(
-            self.averages, self.examples, self.settings, self.warnings, rows, title, about
-        ).save(path)
+        captions = {
+            "exposure": "KL to the posterior with another example in its place.",
+            "k_hat": "Shape of the tail of the weights that remove an example.",
+        }
+        drawn = plot_panels(self.averages, self.examples, self.settings)
+        return [
+            (page.inline_svg(drawn[k], f"{k} of every example", f"{k}-"), text)
+            for k, text in captions.items()
+        ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to NetCDF, whole or not at all; :func:`gibbs_dp.load_one_dataset_report` reads it.
@@ -254,8 +309,8 @@ def _columns_section() -> str:
     lines = []
     for title, meanings in (("Averages", AVERAGES), ("Columns of examples", EXAMPLES)):
         lines += [title, "-" * len(title)]
-        for name, (unit, text, _) in meanings.items():
-            lines += [f"{name} ({unit})" if unit else name, wrap.fill(text)]
+        for column in meanings.values():
+            lines += [column.name_and_unit, wrap.fill(column.meaning)]
         lines.append("")
     return "\n".join(lines)
 
@@ -264,3 +319,127 @@ def _columns_section() -> str:
 OneDatasetReport.__doc__ = (
     f"{inspect.cleandoc(OneDatasetReport.__doc__ or '')}\n\n{_columns_section()}"
 )
+
+
+def verdict(averages: Mapping[str, float], unit: str, warnings: Sequence[str] = ()) -> str:
+    """Say in one sentence what a draw gives away of these data.
+
+    Examples
+    --------
+    >>> verdict({"on_average_kl": 0.0067, "on_average_kl_mcse": 0.0001}, "patient")
+    'One draw of this posterior gives away 0.0067 ± 0.0001 nats (Monte Carlo error) about a \
+patient of this dataset on average; the most exposed lose more, and no worst case is bounded.'
+    """
+    value, error = averages["on_average_kl"], averages.get("on_average_kl_mcse", float("nan"))
+    mark = warnings_below(warnings)
+    if not np.isfinite(value):
+        return f"What a draw gives away could not be estimated{mark}."
+    close = f" ± {error:.2g} nats (Monte Carlo error)" if np.isfinite(error) else " nats"
+    name = plain(unit, WIDTH)
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return (
+        f"One draw of this posterior gives away {value:.4g}{close} about {article} {name} of this "
+        f"dataset on average; the most exposed lose more, and no worst case is bounded{mark}."
+    )
+
+
+def _assumptions(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    unit, gamma = settings["unit"], settings["gamma"]
+    power = "" if gamma == 1 else f" to the power gamma = {gamma:g}"
+    found = [
+        f"the draws are of the posterior proportional to the prior times the likelihood{power}, "
+        "and chains have seen all of it.",
+        f"the likelihood is a product over {unit}s, none of which is in the prior or in another's "
+        "factor.",
+        f"what is released is one draw; the figure is of this dataset with one {unit} left out and "
+        "another replaced by it, an average and no worst-case guarantee.",
+        f"weights reach the posterior without one {unit}: k_hat is below "
+        f"{settings['k_hat_limit']:.2f}.",
+    ]
+    if len(variables := settings.get("variables", [])) > 1:
+        listed = ", ".join(map(str, variables))
+        found.append(
+            f"each {unit} is of one variable only of {listed}."
+            if settings.get("examples") == "separate"
+            else f"{listed} have factors of the same {unit}s, which were added."
+        )
+    if gamma != 1:
+        found.append(
+            "elpd_loo and p_loo are of the tempered posterior's predictions, p_waic of its draws; "
+            "the log-likelihoods that they add are not tempered."
+        )
+    return tuple(found)
+
+
+def _meanings(averages: Mapping[str, float]) -> list[tuple[str, str]]:
+    columns = [AVERAGES[name] for name in averages if name in AVERAGES]
+    return [
+        (c.title.strip() + f" ({c.unit})" * bool(c.unit), c.meaning) for c in columns if c.title
+    ]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if np.isfinite(value) else str(value)
+
+
+def load_one_dataset_report(path: str | os.PathLike[str]) -> OneDatasetReport:
+    """Read a report that :meth:`OneDatasetReport.save` wrote; runs no code from the file.
+
+    Only what the file itself holds is read, and no more bytes than it has: links to other files,
+    virtual and compressed arrays are refused.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing or no such report; :class:`gibbs_dp.io.DamagedFileError`, one of
+        them, if it is damaged or not as :meth:`OneDatasetReport.save` writes it.
+    """
+    contents = io.load_netcdf(path, KIND)
+    with damage_told(path, "is a damaged report"):
+        settings = io.parse_json(contents.attributes["settings"], dict)
+        warnings = sentences(contents.attributes["warnings"])
+        names = _names(contents.coordinates["example"])
+        averages, examples = _numbers(contents.variables, names.size)
+        _check_settings(settings, names.size)
+    return OneDatasetReport(averages, examples, names, settings, warnings)
+
+
+def _names(found: np.ndarray) -> np.ndarray:
+    if found.ndim != 1 or not found.size or found.dtype.kind not in "iO":
+        raise ValueError("its examples have no names")
+    return found.astype(str) if found.dtype.kind == "O" else found.astype(np.int64)
+
+
+def _numbers(
+    variables: dict[str, np.ndarray], size: int
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    averages, examples = {}, {}
+    for name, values in variables.items():
+        if values.dtype.kind != "f":
+            raise ValueError(f"{name!r} holds no numbers")
+        if name.startswith(MEAN) and values.shape == ():
+            averages[name.removeprefix(MEAN)] = float(values)
+        elif values.shape == (size,):
+            examples[name] = values
+        else:
+            raise ValueError(f"{name!r} has not one number for every example")
+    missing = {*AVERAGES, "on_average_kl_low", "on_average_kl_high"} - averages.keys()
+    missing |= {*EXAMPLES, "exposure_mcse"} - examples.keys()
+    if missing:
+        raise ValueError(f"{min(missing)!r} is missing")
+    return averages, examples
+
+
+def _check_settings(settings: dict[str, Any], size: int) -> None:
+    for name, kind in SETTINGS.items():
+        value = settings[name]
+        allowed = (int, float) if kind is float else (kind,)
+        if not isinstance(value, allowed) or isinstance(value, bool):
+            raise ValueError(f"its setting {name!r} is no {kind.__name__}")
+    variables = settings.get("variables", [])
+    if not isinstance(variables, list):
+        raise ValueError("its setting 'variables' is no list")
+    if settings["n"] != size or not settings["gamma"] > 0:
+        raise ValueError("its settings and its numbers do not belong together")

@@ -11,7 +11,6 @@ from typing import Any
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import bounded_convex_gdp, strongly_convex_gdp
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import PosteriorConstants, derive_constants
@@ -28,6 +27,7 @@ from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP, Route
 from gibbs_dp.privacy.routes.gaussian import BOUNDED_CONVEX
+from gibbs_dp.results.table import Heading, TextTable, block, counted, remarks
 
 RENYI_ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0, 256.0)
 
@@ -73,7 +73,7 @@ class Accountant:
         return f"Accountant({self._head()}, routes: {routes})"
 
     def _head(self) -> str:
-        draws = html.counted(self.num_draws, "exact draw")
+        draws = counted(self.num_draws, "exact draw")
         head = f"{draws} at gamma = {self.gamma:.6g}, {self.constants.adjacency} neighbours"
         return head if self.rows is None else f"{head}, dependent rows: {in_words(self.rows)}"
 
@@ -85,12 +85,12 @@ class Accountant:
         if self.rows is not None:
             shown = f"{self.bayesian():.6g}"
             rows.append(["Bayesian DP, epsilon", shown, "influence of rows"])
-        headings = [html.Heading("notion", is_text=True), html.Heading("value, nats")]
-        headings.append(html.Heading("route", "The theorem that it is from.", is_text=True))
-        told = [("assumes:", route.assumption) for route in self.routes]
-        told += [("no route:", f"{name}: {reason}") for name, reason in self.missing]
-        told += [("dependent rows:", text) for text in self.of_dependent_rows()]
-        return html.block(self._head(), html.table(headings, rows), html.remarks(told))
+        headings = [Heading("notion", is_text=True), Heading("value, nats")]
+        headings.append(Heading("route", "The theorem that it is from.", is_text=True))
+        told = [("assumes", route.assumption) for route in self.routes]
+        told += [("no route", f"{name}: {reason}") for name, reason in self.missing]
+        told += [("dependent rows", text) for text in self.of_dependent_rows()]
+        return block(self._head(), TextTable(headings, rows), remarks(told))
 
     def best(self, figure: Callable[[Route], float]) -> tuple[float, Route | None]:
         """Smallest figure over routes, and the route it comes from."""

@@ -11,12 +11,12 @@ from scipy.optimize import brentq
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.accountant import Accountant, account
 from gibbs_dp.privacy.dependent_rows import DependentRows
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.results.table import block
 
 # A target that needs an inverse temperature outside counts as one that cannot be met.
 SMALLEST, LARGEST = 1e-12, 1e15
@@ -119,7 +119,7 @@ class Calibration:
         return f"Calibration(gamma={self.gamma:.10g}, {self.guarantee!r})"
 
     def _repr_html_(self) -> str:
-        return html.block(f"gamma = {self.gamma:.10g}", self.guarantee._repr_html_())
+        return block(f"gamma = {self.gamma:.10g}", self.guarantee._repr_html_())
 
 
 def calibrate_gamma(

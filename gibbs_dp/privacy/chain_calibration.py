@@ -14,7 +14,6 @@ from scipy.special import digamma
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.projection import in_theta, project
@@ -29,6 +28,7 @@ from gibbs_dp.privacy.constants import gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at, meaningful_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.results.table import block
 from gibbs_dp.sampling.kernels import ULA
 from gibbs_dp.sampling.langevin_run import require_langevin, theta_prior_gradient
 
@@ -190,7 +190,7 @@ class ChainCalibration:
         return f"ChainCalibration({self._head()}, {self.guarantee!r})"
 
     def _repr_html_(self) -> str:
-        return html.block(self._head(), self.guarantee._repr_html_())
+        return block(self._head(), self.guarantee._repr_html_())
 
     def _head(self) -> str:
         return f"gamma={self.gamma:.10g}, {self.kernel!r}, inaccuracy {self.inaccuracy:.4g}"

@@ -11,11 +11,12 @@ from typing import Any
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html, page
-from gibbs_dp.io.page import Page, Section
 from gibbs_dp.privacy.dependent_rows import NO_PURE
 from gibbs_dp.privacy.dependent_rows import PREFIX as BAYESIAN
 from gibbs_dp.privacy.figures import ABSOLUTE, NOT_COVERED, RELATIVE, check_figures
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page, Section
+from gibbs_dp.results.table import block, counted, facts, remarks
 
 # Mechanisms of this library, and how the sentence "this holds ..." ends for each.
 HOLDS = {
@@ -275,7 +276,7 @@ class Guarantee:
 
     def __repr__(self) -> str:
         kind = self.mechanism + ", idealized" * self.is_idealized
-        rests = f"{html.counted(len(self.assumptions), 'assumption')}, " + html.counted(
+        rests = f"{counted(len(self.assumptions), 'assumption')}, " + counted(
             len(self.caveats), "caveat"
         )
         return f"Guarantee({self._head()}, {kind}, {rests})"
@@ -285,11 +286,11 @@ class Guarantee:
         if self.total_variation is not None:
             figures.append(("declared total variation", f"{self.total_variation:g}"))
         told = [("IDEALIZED", IDEALIZED)] * self.is_idealized
-        told += [("holds:", self.holds)] if self.holds is not None else []
-        told += [("assumes:", text) for text in self.assumptions]
-        told += [("caveat:", text) for text in self.caveats]
+        told += [("holds", self.holds)] if self.holds is not None else []
+        told += [("assumes", text) for text in self.assumptions]
+        told += [("caveat", text) for text in self.caveats]
         head = [("mechanism", self.mechanism), *figures]
-        return html.block(self._head(), html.facts(head), html.remarks(told))
+        return block(self._head(), facts(head), remarks(told))
 
     def to_html(
         self,
@@ -371,7 +372,7 @@ def guarantee_page(promise: Guarantee, title: str | None = None, about: Iterable
         To be saved.
     """
     before = page.section("What it is of", page.bullets(about))
-    sections = (before, *promise_sections(promise), page.settings((), page.installed()))
+    sections = (before, *promise_sections(promise), page.settings({}))
     is_void = any(text.startswith(NOT_COVERED) for text in promise.caveats)
     said = verdict(promise)
     if is_void:
@@ -399,7 +400,7 @@ converged or not.'
 
 
 def _what(promise: Guarantee) -> str:
-    draws = html.counted(promise.num_draws, "draw")
+    draws = counted(promise.num_draws, "draw")
     at = "" if promise.gamma is None else f" at gamma = {promise.gamma:.6g}"
     return f"{promise.adjacency} neighbours, {draws}{at}"
 

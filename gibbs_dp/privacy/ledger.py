@@ -262,25 +262,25 @@ nothing was recorded.
         return f"Ledger({str(self.path)!r}, {self.adjacency} neighbours, budget {budget})"
 
     def _repr_html_(self) -> str:
-        from gibbs_dp.io import html
+        from gibbs_dp.results.table import MOST_LINES, Heading, TextTable, block, remarks
 
         try:
             budget, spent, left, charges = self.budget(), self.spent(), self.left(), self.charges()
         except (ValueError, OSError, sqlite3.Error) as error:
-            return html.block(repr(self), html.remarks([("UNREADABLE", str(error))]))
-        titles = [html.Heading(name) for name in ("budget", "spent", "left")]
+            return block(repr(self), remarks([("UNREADABLE", str(error))]))
+        titles = [Heading(name) for name in ("budget", "spent", "left")]
         amounts = [[k, *(f"{x[k]:.6g}" for x in (budget, spent, left))] for k in budget]
-        head = [html.Heading("charge"), html.Heading("time, UTC", is_text=True)]
-        head += [*map(html.Heading, budget), html.Heading("purpose", is_text=True)]
-        last = charges[-html.MOST_LINES :]
+        head = [Heading("charge"), Heading("time, UTC", is_text=True)]
+        head += [*map(Heading, budget), Heading("purpose", is_text=True)]
+        last = charges[-MOST_LINES:]
         rows = [
             [str(c.number), c.time, *(f"{c.amounts[k]:.6g}" for k in budget), c.purpose]
             for c in last
         ]
-        return html.block(
+        return block(
             repr(self),
-            html.table([html.Heading("", is_text=True), *titles], amounts),
-            html.table(head, rows, len(charges) - len(last), "earlier charges") if rows else "",
+            TextTable([Heading("", is_text=True), *titles], amounts),
+            TextTable(head, rows, len(charges) - len(last), "earlier charges") if rows else "",
         )
 
     def _look(self, connection: sqlite3.Connection) -> tuple[Budget, State]:

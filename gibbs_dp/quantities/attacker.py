@@ -14,7 +14,7 @@ from scipy import special
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.plan import MOST_PAIRS, Asked
-from gibbs_dp.engine.quantity import Column, Curves, Quantity, Row, Style
+from gibbs_dp.engine.quantity import Curves, Quantity, Row
 from gibbs_dp.engine.view import PairView, Result, View
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.estimators.direct import group_sums
@@ -34,6 +34,7 @@ from gibbs_dp.quantities.on_average_kl.estimators import (
     jackknife_shift,
     shift_limit,
 )
+from gibbs_dp.results.table import Column, Style
 
 # Columns of the attacker, and where they cannot be believed.
 

@@ -15,12 +15,13 @@ from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.engine.datasets import Stream, num_fresh, roots
 from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, RowTable
+from gibbs_dp.engine.quantity import Quantity, RowTable
 from gibbs_dp.engine.view import Result, View
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.on_average_kl.estimators import LARGE_KL, SMALL_KL, shift_limit
 from gibbs_dp.quantities.on_average_kl.quantity import TAIL_LIMIT
+from gibbs_dp.results.table import Column
 
 # Datasets that hold a row, of each half, from which its standard error says something.
 LEAST_DATASETS = 8

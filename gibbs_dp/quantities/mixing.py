@@ -13,9 +13,10 @@ from jaxtyping import Array, Float
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, Row
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, Result, View, is_drifting
 from gibbs_dp.estimators import average
+from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.modes import warn_of
 
 # Whether chains are where they should be: R-hat, effective draws, acceptance, virial, drift.

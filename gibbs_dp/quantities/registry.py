@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.quantity import Column, Quantity
+from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.information import FurtherInformation, Supersample
@@ -16,6 +16,7 @@ from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.risks import Risks
 from gibbs_dp.quantities.worst_case import WorstCase
+from gibbs_dp.results.table import Column
 
 # What every row has, whatever is learnt.
 FRAME = (

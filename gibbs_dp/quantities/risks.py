@@ -13,9 +13,10 @@ from jaxtyping import Bool, Float
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Result, View
 from gibbs_dp.quantities.control import fitted_gap
+from gibbs_dp.results.table import Column, Style
 
 # A single dataset that carries this share of a sum makes its standard error meaningless.
 DOMINANT_SHARE = 0.4

@@ -10,11 +10,12 @@ from typing import Any
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.datasets import reported_examples
 from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Result
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.information.checks import adjacency as check_adjacency
 from gibbs_dp.privacy import pure_dp_epsilon
+from gibbs_dp.results.table import Column, Style
 
 OUTSIDE_DOMAIN = Caution(
     "outside-domain",

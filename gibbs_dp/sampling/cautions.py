@@ -1,4 +1,4 @@
-"""What the draws of one posterior may be warned of, and the verdict on them."""
+"""What the draws of one posterior may be warned of, and one verdict on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from jaxtyping import Bool, Float
 from scipy import special
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Modes, searched_for, warn_of
+from gibbs_dp.sampling.modes import (
+    NESTED_SCALES,
+    NOT_LOOKED_FOR,
+    SEVERAL_MODES,
+    Modes,
+    searched_for,
+    warn_of,
+)
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
@@ -98,6 +105,20 @@ DRAWS_AT_AN_END = Caution(
     "logarithm or log-odds, compute in double precision, or use a prior that leaves the end.",
 )
 
+CAUTIONS = (
+    R_HAT,
+    ISLANDS_DISAGREE,
+    FEW_EFFECTIVE_DRAWS,
+    STUCK_CHAINS,
+    DIVERGED_CHAINS,
+    BIASED_STEPS,
+    ROUNDED_LOSSES,
+    DRAWS_AT_AN_END,
+    SEVERAL_MODES,
+    NESTED_SCALES,
+)
+"""All that draws may be warned of."""
+
 
 def judge(
     is_stuck: Bool[np.ndarray, "*batch chain"],
@@ -172,6 +193,7 @@ def _islands_limit(num_islands: int, num_each: int, num_coordinates: int) -> flo
 
 # One verdict on draws: what has been checked, and never more.
 
+# One verdict: what has been checked, and never more.
 
 _NAME = re.compile(r"\[([a-z0-9-]+)\]$")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,159 +17,58 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp import io
 from gibbs_dp._cautions import Warned
-from gibbs_dp._extras import require
-from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp._version import __version__
-from gibbs_dp.io import html
 from gibbs_dp.model.check import examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.cautions import judge, verdict_on_draws
+from gibbs_dp.results import page
+from gibbs_dp.results.base import ResultWithPage, damage_told
+from gibbs_dp.results.table import (
+    MOST_LINES,
+    Heading,
+    TextTable,
+    block,
+    counted,
+    remark_lines,
+    remarks,
+    visible,
+    warnings_below,
+)
+from gibbs_dp.sampling.cautions import CAUTIONS, judge, verdict_on_draws
 from gibbs_dp.sampling.diagnostics import coordinates, describe, named_leaves
-from gibbs_dp.sampling.display import as_html
+from gibbs_dp.sampling.formats import as_arviz, as_xarray, log_likelihoods
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Modes
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-
-# Draws as trees of xarray and as what ArviZ works on.
-
-
-def as_xarray(
-    leaves: dict[str, np.ndarray],
-    stats: dict[str, np.ndarray],
-    attributes: dict[str, Any],
-    log_likelihood: Float[np.ndarray, "*batch chain draw n"] | None = None,
-) -> xr.DataTree:
-    """Make a tree with groups ``posterior``, ``sample_stats`` and, if given, ``log_likelihood``.
-
-    Parameters
-    ----------
-    leaves
-        Parameters by name, ``[chain, draw, ...]``, with a leading axis of datasets for a batch.
-    stats
-        ``lp [chain, draw]``, and numbers for every chain.
-    attributes
-        Of the file.
-    log_likelihood
-        Of every example.
-
-    Returns
-    -------
-    xarray.DataTree
-        With dims ``(chain, draw, ...)``.
-    """
-    import xarray as xr  # slow to import
-
-    sizes = stats["lp"].shape
-    lead = ("dataset",) * (len(sizes) - 2) + ("chain", "draw")
-    posterior = {
-        name: ((*lead, *(f"{name}_dim_{k}" for k in range(leaf.ndim - len(lead)))), leaf)
-        for name, leaf in leaves.items()
-    }
-    chains = {name: (lead[: values.ndim], values) for name, values in stats.items()}
-    coordinates = {name: np.arange(size) for name, size in zip(lead, sizes, strict=True)}
-    told = {"gibbs_dp_kind": "draws", "gibbs_dp_version": __version__} | attributes
-    groups = {
-        "/": xr.Dataset(attrs=told),
-        "/posterior": xr.Dataset(posterior, coordinates),
-        "/sample_stats": xr.Dataset(chains, coordinates),
-    }
-    if log_likelihood is not None:
-        examples = {"example": np.arange(log_likelihood.shape[-1])}
-        groups["/log_likelihood"] = xr.Dataset(
-            {"loss": ((*lead, "example"), log_likelihood)},
-            coordinates | examples,
-            {"description": "minus gamma times the loss of every example, in nats"},
-        )
-    return xr.DataTree.from_dict(groups)
-
-
-def as_arviz(tree: xr.DataTree) -> Any:
-    """Return ArviZ's own container: InferenceData before 1.0, the same tree from 1.0 on.
-
-    Parameters
-    ----------
-    tree
-        What `as_xarray` made.
-
-    Returns
-    -------
-    InferenceData or DataTree
-        By the version of ArviZ that is installed.
-
-    Raises
-    ------
-    ValueError
-        If none is.
-    """
-    arviz = require("arviz")
-    if arviz.__version__.startswith("0."):
-        return arviz.InferenceData.from_datatree(tree)
-    return tree
-
-
-# Log-likelihoods of single examples at draws of a posterior.
-
-# Losses that are in memory at a time, beside the result.
-AT_ONCE = 2**22
-
-
-def _of_draws(posterior: GibbsPosterior, size: int, theta: PyTree, data: PyTree) -> Array:
-    return jax.lax.map(lambda t: posterior.losses(t, data), theta, batch_size=size)
-
-
-_losses = on_default_backend(_of_draws, "posterior", "size")
-
-
-def log_likelihoods(
-    posterior: GibbsPosterior, data: PyTree, theta: PyTree, gamma: float, is_batch: bool
-) -> Float[np.ndarray, "*batch chain draw n"]:
-    """Return minus gamma times the loss of every example at every draw.
-
-    Parameters
-    ----------
-    posterior, data, gamma
-        What was sampled.
-    theta
-        Draws: leaves ``[chain, draw, ...]``, with a leading axis of datasets for a batch.
-    is_batch
-        Whether the data are a batch of datasets.
-
-    Returns
-    -------
-    array
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        For a structured loss that examples have no share of.
-    """
-    if is_batch:
-        parts = [
-            log_likelihoods(posterior, _row(data, i), _row(theta, i), gamma, False)
-            for i in range(jax.tree.leaves(theta)[0].shape[0])
-        ]
-        return np.stack(parts)
-    lead = jax.tree.leaves(theta)[0].shape[:2]
-    flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *np.shape(a)[2:]), theta)
-    size = max(1, min(lead[0] * lead[1], AT_ONCE // num_examples(data)))
-    found = np.asarray(_losses(posterior, size, flat, data))
-    return -gamma * found.reshape(*lead, -1)
-
-
-def _row(tree: PyTree, index: int) -> Any:
-    return jax.tree.map(lambda a: a[index], tree)
-
-
 MOST_LIKELIHOODS = 2**27
+TITLE = "Draws from a Gibbs posterior"
+MEANINGS = {
+    "mean": "Mean of the draws.",
+    "sd": "Their standard deviation.",
+    "5%": "Their 5% quantile.",
+    "95%": "Their 95% quantile.",
+    "ess": "Effective number of draws: so many independent ones would know the mean as well.",
+    "r_hat": "Split R-hat: about 1 where the chains agree.",
+}
+# Diagnostics, which a pointer on their titles explains in a notebook.
+EXPLAINED = ("ess", "r_hat")
+ONLY_SHOWN = (
+    "ess and r_hat are computed for the coordinates above only; .warnings looks at all of them."
+)
+NO_PROMISE = (
+    "The draws of a Markov chain are approximate. Diagnostics find chains that disagree; they "
+    "cannot find a mode that no chain has visited.",
+    "There is no privacy here: the draws are made with a known key and charged to no budget. What "
+    "is to be published is released under declared bounds (gibbs-dp release).",
+    "The numbers are computed from the data without noise: this page is as confidential as the "
+    "data.",
+)
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
+@dataclass(frozen=True, eq=False, repr=False)
+class Draws(ResultWithPage):
     """Posterior draws, chain by chain.
 
     Parameters
@@ -199,7 +98,7 @@ class Draws:
     is_stuck: Bool[np.ndarray, "*batch chain"]
     gamma: float
     settings: dict[str, Any]
-    source: tuple[GibbsPosterior, PyTree] | None = field(default=None, repr=False)
+    source: tuple[GibbsPosterior, PyTree] | None = None
 
     @property
     def is_batch(self) -> bool:
@@ -283,13 +182,15 @@ class Draws:
         ess = float(np.fmin.reduce([row["ess"] for row in rows]))
         return verdict_on_draws(self._warnings(rows), self.modes, self.num_particles, r_hat, ess)
 
+    # -- views ----------------------------------------------------------------------------
+
     def summary(self) -> str:
         """Return the diagnostics table as text, then the warnings."""
-        marks = [f"WARNING  {w}" for w in self.warnings]
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
-        return html.visible("\n".join([f"{self._head()}, {self._how()}", table, *marks]))
+        marks = remark_lines(("WARNING", text) for text in self.warnings)
+        return "\n".join([visible(f"{self._at()}, {self._how()}\n{table}"), *marks])
 
-    def _head(self) -> str:
+    def _at(self) -> str:
         chains, draws = self.log_density.shape[-2:]
         return f"gamma={self.gamma:g}, {chains} chains x {draws} draws"
 
@@ -299,8 +200,9 @@ class Draws:
         rate = float(self.accept_rate.mean())
         return f"accepted {rate:.0%}" if rate == rate else str(self.settings.get("kernel", ""))
 
-    def __str__(self) -> str:
-        return self.summary()
+    def _head(self) -> str:
+        batch = f"{self.log_density.shape[0]:,} datasets, " if self.is_batch else ""
+        return f"{batch}{counted(self._num_coordinates, 'coordinate')}, {self._at()}"
 
     @property
     def _num_coordinates(self) -> int:
@@ -308,15 +210,50 @@ class Draws:
         skipped = self.log_density.ndim
         return sum(math.prod(np.shape(x)[skipped:]) for x in jax.tree.leaves(self.theta))
 
-    def __repr__(self) -> str:
-        batch = f"{self.log_density.shape[0]:,} datasets, " if self.is_batch else ""
-        return f"Draws({batch}{html.counted(self._num_coordinates, 'coordinate')}, {self._head()})"
+    def _table_of(self, rows: Sequence[dict[str, Any]]) -> TextTable:
+        """Make a table of the first coordinates."""
+        names = [name for name in rows[0] if name != "dataset" or self.is_batch]
+        headings = [
+            Heading(name, MEANINGS[name] if name in EXPLAINED else "", name == "parameter")
+            for name in names
+        ]
+        cells = [
+            [f"{x:.4g}" if isinstance(x, float) else str(x) for x in map(row.get, names)]
+            for row in rows
+        ]
+        total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
+        return TextTable(headings, cells, total - len(rows), "coordinates")
 
     def _repr_html_(self) -> str:
-        rows = self._rows(html.MOST_LINES // 2)
-        total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
-        head = f"{repr(self)[:-1]}, {self._how()})"
-        return as_html(head, rows, total, self._warnings(rows), self.is_batch)
+        rows = self._rows(MOST_LINES // 2)
+        table = self._table_of(rows)
+        marks = [("WARNING", str(text)) for text in self._warnings(rows)]
+        marks += [("note", ONLY_SHOWN)] * (table.num_hidden > 0)
+        return block(f"{repr(self)[:-1]}, {self._how()})", table, remarks(marks))
+
+    def _page(self, title: str | None, about: Iterable[str]) -> page.Page:
+        rows, warnings, what = self._rows(page.MOST_ROWS), self.warnings, self._head()
+        table = self._table_of(rows)
+        names = [heading.text for heading in table.headings]
+        plain = [heading._replace(meaning="") for heading in table.headings]
+        return page.Page(
+            title or TITLE,
+            what,
+            verdict(rows, warnings),
+            (
+                page.warned(warnings, CAUTIONS),
+                page.section("What was sampled", page.bullets(about)),
+                page.section(
+                    "Draws",
+                    page.paragraphs([f"{what}, {self._how()}."]),
+                    replace(table, headings=plain),
+                    page.meanings((name, MEANINGS[name]) for name in names if name in MEANINGS),
+                ),
+                page.section("What it does not promise", page.bullets(NO_PROMISE)),
+                page.settings(self.settings),
+            ),
+            is_warned=bool(warnings),
+        )
 
     # -- other formats --------------------------------------------------------------------
 
@@ -441,38 +378,6 @@ class Draws:
             return False
         return self.log_density.size * num_examples(self.source[1]) <= MOST_LIKELIHOODS
 
-    def to_html(
-        self,
-        path: str | os.PathLike[str],
-        title: str | None = None,
-        about: Iterable[str] = (),
-    ) -> None:
-        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
-
-        Parameters
-        ----------
-        path
-            The file, which ends in ``.html``.
-        title
-            Its heading.
-        about
-            Sentences on what was sampled, to be shown with it.
-
-        Raises
-        ------
-        ValueError
-            If the name does not end so.
-        OSError
-            If the folder cannot be written.
-        """
-        from gibbs_dp.io.page import MOST_ROWS
-        from gibbs_dp.sampling.display import draws_page
-
-        total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
-        rows, warnings = self._rows(MOST_ROWS), self.warnings
-        what = f"{repr(self)[len('Draws(') : -1]}"
-        draws_page(what, self._how(), rows, total, warnings, self.settings, title, about).save(path)
-
     def save(self, path: str | os.PathLike[str], log_likelihood: bool = False) -> None:
         """Write to NetCDF, whole or not at all.
 
@@ -496,7 +401,24 @@ class Draws:
         io.save_netcdf(tree, path)
 
 
-# Draws from a file.
+def verdict(rows: Sequence[Mapping[str, Any]], warnings: Sequence[str] = ()) -> str:
+    """Say in one sentence whether the draws look like the posterior's.
+
+    Examples
+    --------
+    >>> verdict([{"r_hat": 1.002, "ess": 812.4}])
+    'The chains agree: R-hat is at most 1.002, and every coordinate shown has at least 812 \
+effective draws.'
+    """
+    worst = float(np.fmax.reduce([row["r_hat"] for row in rows]))
+    fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
+    begin = (
+        "Do not trust these draws before reading the warnings" if warnings else "The chains agree"
+    )
+    return (
+        f"{begin}{warnings_below(warnings)}: R-hat is at most {worst:.4g}, and every coordinate "
+        f"shown has at least {fewest:.0f} effective draws."
+    )
 
 
 def load_draws(path: str | os.PathLike[str]) -> Draws:
@@ -513,7 +435,7 @@ def load_draws(path: str | os.PathLike[str]) -> Draws:
         of them, if it is damaged or not as :meth:`Draws.save` writes it.
     """
     contents = io.load_netcdf(path, "draws")
-    try:
+    with damage_told(path, "holds damaged draws"):
         leaves = contents.groups["posterior"].variables
         stats = contents.groups["sample_stats"].variables
         _check_shapes(leaves, stats)
@@ -525,10 +447,6 @@ def load_draws(path: str | os.PathLike[str]) -> Draws:
             raise ValueError("gamma or variance_inflation is no number")
         if "modes" in settings:
             _check_modes(settings["modes"])
-    except (KeyError, ValueError) as error:
-        raise io.DamagedFileError(
-            f"path: {os.fspath(path)!r} holds damaged draws ({io.reason(error)})."
-        ) from error
     return Draws(
         theta=leaves["theta"] if set(leaves) == {"theta"} else leaves,
         log_density=stats["lp"],

@@ -9,7 +9,7 @@ from gibbs_dp.papers.capacity.figures import PANELS, Capacity
 from gibbs_dp.papers.capacity.plot import plot_posteriors
 from gibbs_dp.papers.on_average_kl.double_descent import DoubleDescent, plot_double_descent
 from gibbs_dp.papers.on_average_kl.figure2 import Figure2, Panel, Reference
-from gibbs_dp.plotting.marks import MEANINGS, SELECTED
+from gibbs_dp.results.plotting import MEANINGS, SELECTED
 
 LABEL = MEANINGS[SELECTED]
 

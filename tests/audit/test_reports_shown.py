@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.purposes.average import AverageCalibration
-from gibbs_dp.io import html
+from gibbs_dp.auditing.calibrate import AverageCalibration
 from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.results.table import MOST_LINES
 
 ROW = {"n": 200, "group_size": 1, "num_datasets": 1024, "failed_datasets": 0}
 
@@ -118,7 +118,7 @@ def test_long_reports_are_cut():
     assert len(text) < 60_000
     assert "… and 4,960 more gammas" in text
     seen = Seen(text)
-    assert len(seen.cells) == html.MOST_LINES + 1
+    assert len(seen.cells) == MOST_LINES + 1
     assert seen.items[-1] == "… and 4,960 more"
 
 

@@ -31,7 +31,7 @@ def test_guarantee_is_never_shown_without_what_it_rests_on(guarantee):
     text = guarantee._repr_html_()
     assert "<strong>IDEALIZED</strong> of exact draws" in text
     for sentence in (*guarantee.assumptions, *guarantee.caveats):
-        assert gdp.io.html.safe(sentence) in text
+        assert gdp.results.table.safe(sentence) in text
     assert f"{guarantee.zcdp:.6g}" in text
     close = guarantee.within_total_variation(1e-8)
     assert "IDEALIZED" not in close._repr_html_()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gibbs_dp.auditing.purposes.cautions import NEAR_CERTAINTY
-from gibbs_dp.auditing.purposes.result import CurvePoint, PurposeCalibration, interval
+from gibbs_dp.auditing.purposes.result import (
+    NEAR_CERTAINTY,
+    CurvePoint,
+    PurposeCalibration,
+    interval,
+)
 from gibbs_dp.auditing.purposes.root import Sweep, find_root
 from gibbs_dp.auditing.report import Report
-from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.information import checks
-from gibbs_dp.io import html
+from gibbs_dp.results.table import block, counted, remarks, with_error
 
 # Standard errors that an advantage is at least from 1, for the errors to be believed.
 LEAST_DOUBT = 5.0
@@ -49,16 +52,16 @@ class AverageCalibration:
     curve: tuple[CurvePoint, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
-        told = f", {html.counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        told = f", {counted(len(self.warnings), 'warning')}" if self.warnings else ""
         return f"AverageCalibration({self._head()}{told})"
 
     def _repr_html_(self) -> str:
         named = [("WARNING", text) for text in self.warnings]
-        named.append(("note:", "an average over the population is no guarantee for any person."))
-        return html.block(self._head(), html.remarks(named), self.report._repr_html_())
+        named.append(("note", "an average over the population is no guarantee for any person."))
+        return block(self._head(), remarks(named), self.report._repr_html_())
 
     def _head(self) -> str:
-        draws = html.counted(self.num_draws, "draw")
+        draws = counted(self.num_draws, "draw")
         kl = with_error(self.on_average_kl, self.on_average_kl_se)
         return f"gamma={with_error(self.gamma, self.gamma_se)}, on-average KL of {draws} {kl} nats"
 

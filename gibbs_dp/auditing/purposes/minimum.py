@@ -10,8 +10,14 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.auditing.purposes.cautions import FLAT_CURVE, MINIMUM_AT_END
-from gibbs_dp.auditing.purposes.result import CurvePoint, PurposeCalibration, Z, interval
+from gibbs_dp.auditing.purposes.result import (
+    FLAT_CURVE,
+    MINIMUM_AT_END,
+    CurvePoint,
+    PurposeCalibration,
+    Z,
+    interval,
+)
 from gibbs_dp.auditing.purposes.root import Sweep
 from gibbs_dp.auditing.report import Report
 

@@ -1,4 +1,4 @@
-"""The gamma of a purpose, with its error bar and the curve that it was found on."""
+"""The gamma of a purpose, with its error bar, its curve, and what it may be warned of."""
 
 from __future__ import annotations
 
@@ -6,14 +6,49 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gibbs_dp.auditing.shown import with_error
-from gibbs_dp.io import html
+from gibbs_dp._cautions import Caution
+from gibbs_dp.results.table import (
+    MOST_LINES,
+    Heading,
+    TextTable,
+    block,
+    counted,
+    remarks,
+    with_error,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # Two-sided, of 95%.
 Z = 1.96
+
+MINIMUM_AT_END = Caution(
+    "minimum-at-end",
+    "the {what} is least at gamma={gamma:.4g}, an end of the gammas looked at ({low:.4g} to "
+    "{high:.4g}): the least of all may lie beyond.",
+    "No minimum was enclosed. For many models the risk goes on falling, ever less, as gamma grows.",
+    "Look at the curve; give gammas=(low, ..., high) that reach further. Where the curve is level "
+    "there, the smallest gamma that is not told from the best is as good and more private: "
+    "gamma_low.",
+)
+NEAR_CERTAINTY = Caution(
+    "near-certainty",
+    "an advantage of {value:.5g} ± {value_se:.2g} is so near 1 that a few pairs of examples decide "
+    "how near: gamma={gamma:.4g} may be far off.",
+    "Nearly all pairs of posteriors are told apart without doubt. What is left rests on the few "
+    "that are alike, too few for a standard error to be believed.",
+    "Give a smaller attack_advantage, or raise num_datasets until 1 - attack_advantage is many "
+    "standard errors.",
+)
+FLAT_CURVE = Caution(
+    "flat-curve",
+    "the {what} hardly depends on gamma around {gamma:.4g}, within its errors; gammas from "
+    "{low:.4g} to {high:.4g} are not told from each other.",
+    "The curve is level, or too noisy to see where it bends: gamma has no error bar but a range.",
+    "Raise num_datasets. If the range matters little, take the end of it that is more private: the "
+    "smallest gamma.",
+)
 
 
 class CurvePoint(NamedTuple):
@@ -81,17 +116,17 @@ class PurposeCalibration:
         return pd.DataFrame(list(self.curve)).set_index("gamma")
 
     def __repr__(self) -> str:
-        told = f", {html.counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        told = f", {counted(len(self.warnings), 'warning')}" if self.warnings else ""
         return f"PurposeCalibration({self._head()}{told})"
 
     def _repr_html_(self) -> str:
         named = [("WARNING", text) for text in self.warnings]
-        named.append(("note:", NOTES[self.purpose]))
-        headings = [html.Heading(name) for name in ("gamma", TITLES[self.purpose])]
-        rows = [[f"{p.gamma:.4g}", _told(p.value, p.se)] for p in self.curve[: html.MOST_LINES]]
-        hidden = len(self.curve) - html.MOST_LINES
-        table = html.table(headings, rows, hidden, "gammas")
-        return html.block(self._head(), html.remarks(named), table)
+        named.append(("note", NOTES[self.purpose]))
+        headings = [Heading(name) for name in ("gamma", TITLES[self.purpose])]
+        rows = [[f"{p.gamma:.4g}", _told(p.value, p.se)] for p in self.curve[:MOST_LINES]]
+        hidden = len(self.curve) - MOST_LINES
+        table = TextTable(headings, rows, hidden, "gammas")
+        return block(self._head(), remarks(named), table)
 
     def _head(self) -> str:
         if math.isfinite(self.gamma_se) and self.gamma_se > 0:

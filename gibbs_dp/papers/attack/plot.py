@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gibbs_dp.papers.tables import Row, column
-from gibbs_dp.plotting import (
+from gibbs_dp.results.plotting import (
     BLACK,
     BLUE,
     GREEN,

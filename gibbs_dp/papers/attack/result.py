@@ -12,14 +12,13 @@ import pandas as pd
 
 from gibbs_dp import io
 from gibbs_dp.auditing.explain import CAUTIONS
-from gibbs_dp.auditing.shown import with_error
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page
 from gibbs_dp.papers.tables import Row
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page
+from gibbs_dp.results.table import Heading, TextTable, counted, with_error
 
 if TYPE_CHECKING:
-    from gibbs_dp.plotting import Picture
+    from gibbs_dp.results.plotting import Picture
 
 
 @dataclass(frozen=True)
@@ -177,26 +176,24 @@ def attack_page(
         To be saved.
     """
     from gibbs_dp.papers.attack.plot import plot_attack
-    from gibbs_dp.plotting import inline_svg
+    from gibbs_dp.results.page import inline_svg
 
     told = cells(rows)
     headings = [Heading(name, is_text=name == "attacker") for name in told[0]]
-    asked = dict(settings)
-    versions = asked.pop("versions", None) or dict(page.installed())
     picture = inline_svg(
         plot_attack(rows), "Advantage and true positive rate over gamma", "attack-"
     )
     return Page(
         title or TITLE,
-        f"n={asked['n']}, {asked['num_trials']:,} trials a gamma",
+        f"n={settings['n']}, {settings['num_trials']:,} trials a gamma",
         verdict(rows, len(warnings)),
         (
             page.warned(warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
             page.section("What was attacked", page.bullets(about)),
-            page.section("Results", html.table(headings, [list(row.values()) for row in told])),
+            page.section("Results", TextTable(headings, [list(row.values()) for row in told])),
             page.section("Picture", page.pictures([(picture, CAPTION)])),
             page.section("What the numbers mean", page.bullets(NOTES)),
-            page.settings(asked.items(), versions.items()),
+            page.settings(settings),
         ),
         is_warned=bool(warnings),
     )
@@ -225,7 +222,7 @@ best possible is 54.0% on average.'
     """
     last = [row for row in rows if row["gamma"] == max(r["gamma"] for r in rows)]
     best = max(last, key=lambda row: row["success_rate"])
-    mark = "" if not num_warnings else f" ({html.counted(num_warnings, 'warning')} below)"
+    mark = "" if not num_warnings else f" ({counted(num_warnings, 'warning')} below)"
     return (
         f"At gamma = {best['gamma']:g} the best attacker that was run ({best['attacker']}) guessed "
         f"right in {best['success_rate']:.1%} of the trials; the best possible is "

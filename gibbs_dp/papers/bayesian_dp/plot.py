@@ -9,7 +9,15 @@ import numpy as np
 
 from gibbs_dp._extras import require
 from gibbs_dp.papers.bayesian_dp import BayesianNetwork, GraphLaw, MarkovChain, MarkovNetwork
-from gibbs_dp.plotting import ORANGE, SKY, VERMILION, Picture, legend_of_figure, panels, styled
+from gibbs_dp.results.plotting import (
+    ORANGE,
+    SKY,
+    VERMILION,
+    Picture,
+    legend_of_figure,
+    panels,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import numpy as np
 
 from gibbs_dp.papers.capacity.figures import PANELS, Capacity
 from gibbs_dp.papers.tables import Row, column
-from gibbs_dp.plotting import (
+from gibbs_dp.results.plotting import (
     BLUE,
     GREEN,
     PURPLE,

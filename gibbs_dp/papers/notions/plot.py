@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch
 from gibbs_dp.papers.notions.implications import ARROWS
 from gibbs_dp.papers.notions.measures import BETA, DELTA, NOTIONS, OMEGA
 from gibbs_dp.papers.notions.notions import Notions
-from gibbs_dp.plotting import (
+from gibbs_dp.results.plotting import (
     BLACK,
     BLUE,
     GREEN,

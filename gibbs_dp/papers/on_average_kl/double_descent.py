@@ -15,11 +15,18 @@ from gibbs_dp.estimators import average
 from gibbs_dp.exact.closed_form import linear_regression_replaced
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.papers.tables import Row, column
-from gibbs_dp.plotting import COLORS, Picture, legend_of_figure, mark_selected, panels, styled
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.random_features import Activation, random_features
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.registry import DEFAULT
+from gibbs_dp.results.plotting import (
+    COLORS,
+    Picture,
+    legend_of_figure,
+    mark_selected,
+    panels,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

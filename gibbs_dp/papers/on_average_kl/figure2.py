@@ -13,15 +13,15 @@ from scipy import stats
 
 from gibbs_dp.auditing import Report, audit
 from gibbs_dp.auditing.plot import draw_panel
-from gibbs_dp.auditing.shown import with_error
 from gibbs_dp.papers.on_average_kl import linear_regression_figure2b_exact
 from gibbs_dp.papers.tables import Row
-from gibbs_dp.plotting import BLACK, Picture, legend_of_figure, panels, styled
 from gibbs_dp.problems.linear_regression import linear_regression
 from gibbs_dp.problems.private_mean import private_mean
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import DEFAULT
+from gibbs_dp.results.plotting import BLACK, Picture, legend_of_figure, panels, styled
+from gibbs_dp.results.table import with_error
 
 NUM_NODES = 96
 

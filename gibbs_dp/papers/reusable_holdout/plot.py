@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from gibbs_dp.papers.reusable_holdout.result import Found
 from gibbs_dp.papers.reusable_holdout.sparse import RELEASED
 from gibbs_dp.papers.tables import Row, column
-from gibbs_dp.plotting import (
+from gibbs_dp.results.plotting import (
     BLACK,
     COLORS,
     Picture,

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Page
 from gibbs_dp.privacy.guarantee import Guarantee, promise_sections, verdict
 from gibbs_dp.privacy.schema import Schema
-from gibbs_dp.sampling.whitening import label, named_leaves
+from gibbs_dp.results import page
+from gibbs_dp.results.page import Page
+from gibbs_dp.results.table import Heading, TextTable, counted, remarks
+from gibbs_dp.sampling.diagnostics import label, named_leaves
 
 TITLE = "A private release"
 # Draws, and numbers of each, on a page and in a notebook.
@@ -48,8 +48,8 @@ def draws_in_words(theta: PyTree) -> str:
     """
     leaves = [np.shape(leaf) for _, leaf in named_leaves(theta)]
     num_draws = leaves[0][0] if leaves else 0
-    of = html.counted(sum(math.prod(shape[1:]) for shape in leaves), "number")
-    return f"{html.counted(num_draws, 'draw')} of {of}"
+    of = counted(sum(math.prod(shape[1:]) for shape in leaves), "number")
+    return f"{counted(num_draws, 'draw')} of {of}"
 
 
 def draws_as_html(theta: PyTree) -> str:
@@ -69,11 +69,12 @@ def draws_as_html(theta: PyTree) -> str:
     every = ((name, leaf, index) for name, leaf in leaves for index in np.ndindex(leaf.shape[1:]))
     rows = [_row(*found) for found in islice(every, FEW_NUMBERS)]
     total, num_draws = sum(leaf[0].size for _, leaf in leaves), max(map(len, rows), default=1) - 1
-    headings = [html.Heading("parameter", is_text=True)]
-    headings += [html.Heading(f"draw {i + 1}") for i in range(num_draws)]
+    headings = [Heading("parameter", is_text=True)]
+    headings += [Heading(f"draw {i + 1}") for i in range(num_draws)]
     more = max((len(leaf) for _, leaf in leaves), default=0) - num_draws
-    told = [("note:", f"{html.counted(more, 'further draw')} not shown.")] if more > 0 else []
-    return html.table(headings, rows, total - len(rows), "numbers") + html.remarks(told)
+    told = [("note", f"{counted(more, 'further draw')} not shown.")] if more > 0 else []
+    table = TextTable(headings, rows, total - len(rows), "numbers")
+    return table.to_html() + remarks(told)
 
 
 def _row(name: str, leaf: Any, index: tuple[int, ...]) -> list[str]:
@@ -118,7 +119,7 @@ def release_page(
             page.section("What is released", _draws(theta, schema), page.bullets(about)),
             page.section("How its numbers follow from a record", _rules(schema)),
             *promise_sections(promise, NO_PROMISE_OF_DRAWS),
-            page.settings([("charge in the ledger", charge)], page.installed()),
+            page.settings({"charge in the ledger": charge}),
         ),
     )
 
@@ -139,10 +140,10 @@ def _draws(theta: PyTree, schema: Schema | None) -> str:
         [name, *(f"{value:.6g}" for value in column)]
         for name, column in zip(names, shown.T, strict=False)
     ]
-    table = html.table(headings, rows, len(names) - len(rows), "numbers")
+    table = TextTable(headings, rows, len(names) - len(rows), "numbers")
     more = len(values) - len(shown)
-    return table + page.paragraphs(
-        [f"{html.counted(more, 'further draw')} not shown."] * (more > 0)
+    return table.to_html() + page.paragraphs(
+        [f"{counted(more, 'further draw')} not shown."] * (more > 0)
     )
 
 

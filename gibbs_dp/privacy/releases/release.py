@@ -14,7 +14,6 @@ from jaxtyping import PyTree
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io import html
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.charge import charge_guarantee
@@ -38,6 +37,7 @@ from gibbs_dp.privacy.releases.method import ReleaseMethod, ReleasePlan, Release
 from gibbs_dp.privacy.releases.page import draws_as_html, draws_in_words, release_page
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.table import clip_data, dataset_size, unobserved
+from gibbs_dp.results.table import block
 
 DEFAULT = ExactDraw()
 
@@ -69,7 +69,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         head = f"Release of {draws_in_words(self.theta)}, charge {self.charge}"
-        return html.block(head, draws_as_html(self.theta), self.guarantee._repr_html_())
+        return block(head, draws_as_html(self.theta), self.guarantee._repr_html_())
 
     def to_html(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from gibbs_dp.engine.quantity import Column
+from gibbs_dp.results.table import Column
 
 # Kinds of information that an audit can be asked for beside the mutual one.
 

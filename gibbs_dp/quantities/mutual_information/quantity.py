@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.quantity import Column, Quantity, Row, Style
+from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, Result, View
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
 from gibbs_dp.estimators.table_sums import Swaps, Table, consistency_sums, contrast_sums, layout_of
@@ -41,6 +41,7 @@ from gibbs_dp.quantities.mutual_information.tables import (
     swap_terms,
 )
 from gibbs_dp.quantities.mutual_information.tables import Kept as DrawsKept
+from gibbs_dp.results.table import Column, Style
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 
 # Mutual information and Corollary 10: columns, and what a reader must know about them.

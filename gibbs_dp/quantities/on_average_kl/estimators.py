@@ -12,9 +12,9 @@ from jaxtyping import Array, Bool, Float
 
 from gibbs_dp import estimators
 from gibbs_dp.engine.plan import MOST_PAIRS
-from gibbs_dp.engine.quantity import Column, Style
 from gibbs_dp.engine.view import PairView, View
 from gibbs_dp.quantities.control import fitted_gap, shares_of_others
+from gibbs_dp.results.table import Column, Style
 
 
 class Estimator:

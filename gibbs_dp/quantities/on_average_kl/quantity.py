@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, Asked
-from gibbs_dp.engine.quantity import Column, LeadingQuantity, Row, Style
+from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.view import PairView, Result, View
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.model.check import positive_count
@@ -32,6 +32,7 @@ from gibbs_dp.quantities.on_average_kl.estimators import (
     num_holding,
     shift_limit,
 )
+from gibbs_dp.results.table import Column, Style
 
 # Where an on-average KL cannot be believed.
 

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from gibbs_dp.papers.notions.notions import Notions
 from gibbs_dp.papers.notions.plot import FURTHER, STYLES, plot_curves
-from gibbs_dp.plotting import BLACK, COLORS, one_panel, save, styled
-from gibbs_dp.plotting.axes import moved_apart
+from gibbs_dp.results.plotting import BLACK, COLORS, moved_apart, one_panel, save, styled
 
 
 @styled()

@@ -6,24 +6,30 @@ text is escaped: columns, levels and paths may be a stranger's.
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gibbs_dp._cautions import Caution
 from gibbs_dp._version import __version__
-from gibbs_dp.io import html
 from gibbs_dp.io.atomic import atomic_write
-from gibbs_dp.io.html import safe
+from gibbs_dp.results import table
+from gibbs_dp.results.table import TextTable, markup, safe
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # How a page of results looks: light and dark, on a phone, on a screen and on paper.
 #
-# Pictures take ``--paper`` and ``--line`` from here (`gibbs_dp.plotting.inline_svg`).
+# Pictures take ``--paper`` and ``--line`` from here (`inline_svg`).
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1c2024; --soft: #5c656e;
@@ -89,8 +95,8 @@ class Section:
     title
         Plain text.
     parts
-        HTML, from this module and from `gibbs_dp.io.html`; empty ones are left out, and so is a
-        section of nothing else.
+        HTML, from this module and from `gibbs_dp.results.table`; empty ones are left out, and so
+        is a section of nothing else.
     """
 
     title: str
@@ -166,9 +172,9 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
         )
 
 
-def section(title: str, *parts: str) -> Section:
-    """Make a section of parts, some of which may be empty."""
-    return Section(title, parts)
+def section(title: str, *parts: str | TextTable) -> Section:
+    """Make a section of HTML, some of which may be empty, and of tables."""
+    return Section(title, tuple(markup(part) for part in parts))
 
 
 def paragraphs(texts: Iterable[str], kind: str = "") -> str:
@@ -196,7 +202,7 @@ def meanings(named: Iterable[tuple[str, str]]) -> str:
 def facts(named: Iterable[tuple[str, str]]) -> str:
     """Make a table of names and values whose lines are broken where a screen is narrow."""
     found = list(named)
-    return f'<div class="facts">{html.facts(found)}</div>\n' if found else ""
+    return f'<div class="facts">{table.facts(found)}</div>\n' if found else ""
 
 
 def pictures(drawn: Iterable[tuple[str, str]]) -> str:
@@ -248,23 +254,25 @@ def warned(warnings: Sequence[str], cautions: Iterable[Caution]) -> Section:
     return Section("Warnings: read these first", tuple(parts))
 
 
-def settings(found: Iterable[tuple[str, Any]], versions: Iterable[tuple[str, str]]) -> Section:
+def settings(found: Mapping[str, Any]) -> Section:
     """Make the section of settings and versions.
 
     Parameters
     ----------
     found
-        Names and values; those that are None are left out.
-    versions
-        Of what computed the results, such as `installed`.
+        Names and values; those that are None are left out. ``versions`` are of what computed the
+        results; by default what is installed.
 
     Returns
     -------
     Section
         A table.
     """
-    lines = [(name.replace("_", " "), told(value)) for name, value in found if value is not None]
-    of = ", ".join(f"{name} {number}" for name, number in versions)
+    own = dict(found)
+    versions = own.pop("versions", None)
+    numbers = versions if isinstance(versions, Mapping) else installed()
+    lines = [(k.replace("_", " "), told(v)) for k, v in own.items() if v is not None]
+    of = ", ".join(f"{name} {number}" for name, number in numbers.items())
     return Section("Settings and versions", (facts([*lines, *([("versions", of)] if of else [])]),))
 
 
@@ -285,12 +293,12 @@ def told(value: Any) -> str:
     return str(value)
 
 
-def installed() -> list[tuple[str, str]]:
+def installed() -> dict[str, str]:
     """Return the versions of what runs here: this library, Python, and what computes for it."""
-    found = [("gibbs_dp", __version__), ("Python", platform.python_version())]
+    found = {"gibbs_dp": __version__, "Python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found.append((name, version(name)))
+            found[name] = version(name)
         except PackageNotFoundError:  # a copy that no package manager knows
             continue
     return found
@@ -299,3 +307,94 @@ def installed() -> list[tuple[str, str]]:
 def _rendered(part: Section) -> str:
     inner = "".join(part.parts)
     return f"<section>\n<h2>{safe(part.title)}</h2>\n{inner}\n</section>\n" if inner else ""
+
+
+# Pictures inside a page of HTML, in the page's colours.
+
+# Black, white and the grid are the page's own, so that it may be dark.
+COLOURS = {"#000000": "currentColor", "#ffffff": "var(--paper)", "#e0e0e0": "var(--line)"}
+# Lines of more points become images: a page of a hundred thousand elements is slow.
+MOST_POINTS = 2000
+TEXT = "system-ui, sans-serif"
+
+
+def inline_svg(figure: Figure, label: str, prefix: str) -> str:
+    """Turn a figure into an SVG element for a page, which names no place on the web.
+
+    Parameters
+    ----------
+    figure
+        What to show.
+    label
+        What it shows, for whoever does not see it.
+    prefix
+        Before each of its identifiers, of which a page must not have two.
+
+    Returns
+    -------
+    str
+        An element without width and height, whose text and axes have the colour of the page's
+        text.
+
+    Examples
+    --------
+    >>> from gibbs_dp.results.plotting import one_panel
+    >>> text = inline_svg(one_panel((3.0, 2.0), "", "x", "y")[0], "an empty panel", "p1-")
+    >>> text.startswith("<svg "), "http" in text, "#000000" in text
+    (True, False, False)
+    """
+    from xml.etree import ElementTree
+
+    from matplotlib.collections import Collection  # slow to import
+    from matplotlib.lines import Line2D
+
+    from gibbs_dp.results.plotting import styled
+
+    for line in figure.findobj(Line2D):
+        line.set_rasterized(np.size(line.get_xdata()) > MOST_POINTS)
+    for drawn in figure.findobj(Collection):
+        drawn.set_rasterized(len(drawn.get_paths()) > MOST_POINTS)
+    file = io.BytesIO()
+    with styled():
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    root = ElementTree.fromstring(file.getvalue())
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _local(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+    known: set[str | None] = set()
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        name = element.attrib.get("id")
+        if (
+            name is not None and name in known
+        ):  # marks of one kind have one name, which nothing refers to
+            del element.attrib["id"]
+        known.add(name)
+        own = {_local(key): value for key, value in element.attrib.items()}
+        element.attrib.clear()
+        element.attrib.update({key: _adapted(key, own[key], prefix) for key in own})
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    # What the style sheet of Matplotlib's file says of all elements of a document.
+    more = {"style": "stroke-linejoin: round; stroke-linecap: butt; fill: currentColor"}
+    root.attrib.update({"role": "img", "aria-label": label, **more})
+    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=False)
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _adapted(name: str, value: str, prefix: str) -> str:
+    """Make identifiers the picture's own, and colours and letters the page's."""
+    if name == "id":
+        return prefix + value
+    if name == "href":
+        return f"#{prefix}{value[1:]}" if value.startswith("#") else value
+    value = value.replace("url(#", f"url(#{prefix}")
+    if name == "style":
+        value = re.sub("font-family: [^;]*", f"font-family: {TEXT}", value)
+        for old, new in COLOURS.items():
+            value = value.replace(old, new)
+    return value

@@ -8,8 +8,8 @@ from html_pages import seen
 
 import gibbs_dp as gdp
 from gibbs_dp._cautions import Caution
-from gibbs_dp.io import page
 from gibbs_dp.privacy.releases.release import Release
+from gibbs_dp.results import page
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J$x_{"
 ROW = {

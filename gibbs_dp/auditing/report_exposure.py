@@ -1,4 +1,4 @@
-"""What rows of a table cost, as reports show it: a data frame, lines, a section of a page."""
+"""What rows of a table cost, as reports show it: a data frame, lines, a picture, a section."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import numpy as np
 from scipy import special
 
 from gibbs_dp import io
-from gibbs_dp.auditing.shown import with_error
+from gibbs_dp.auditing.report_data import ReportData
 from gibbs_dp.engine.quantity import RowTable
-from gibbs_dp.io import html, page
-from gibbs_dp.io.html import Heading
-from gibbs_dp.io.page import Section
-from gibbs_dp.plotting import inline_svg
 from gibbs_dp.quantities.exposure import COLUMNS, SENSITIVE
+from gibbs_dp.results import page
+from gibbs_dp.results.table import Heading, TextTable, visible, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Most exposed rows that are printed and on pages.
@@ -30,6 +29,14 @@ MOST_GAMMAS = 6
 # What figures of single rows are called in files, after their names.
 PER_ROW = "_per_row"
 Tables = Sequence[RowTable]
+# Inches of the picture, and what its panels are called.
+SIZE = (9.0, 4.6)
+PANELS = {
+    "on_average_kl": ("on-average KL", "on-average KL (nats)"),
+    "advantage": ("attacker's advantage", "total variation"),
+}
+# Above so many rows, markers are small and without error bars.
+MANY = 400
 
 
 def exposure_frame(gammas: Sequence[float], tables: Tables) -> pd.DataFrame:
@@ -101,41 +108,8 @@ def listed(gamma: float, table: RowTable) -> list[dict[str, Any]]:
     return [io.json_row({str(k): v for k, v in row.items()}) for row in frame.to_dict("records")]
 
 
-def exposure_section(report: WithExposure) -> Section:
-    """Return the most exposed rows as a section of a page; an empty one where there are none.
-
-    Parameters
-    ----------
-    report
-        What the page is of.
-
-    Returns
-    -------
-    Section
-        A table a gamma, of the largest where gammas are many, and the largest one's picture.
-    """
-    if not report.row_tables:
-        return page.section("Most exposed rows")
-    gammas = [row["gamma"] for row in report.rows]
-    parts = [page.paragraphs([SENSITIVE.meaning])]
-    for gamma, table in list(zip(gammas, report.row_tables, strict=True))[-MOST_GAMMAS:]:
-        cells = _cells(gamma, table)
-        parts.append(page.paragraphs([_title(gamma, table)]))
-        headings = [Heading(name) for name in cells]
-        parts.append(html.table(headings, zip(*cells.values(), strict=True)))
-    caption = f"What each row costs at gamma = {max(gammas):g}, over its rank."
-    parts.append(
-        page.pictures([(inline_svg(report.plot_exposure(), caption, "exposure-"), caption)])
-    )
-    parts.append(page.meanings((c.title, c.meaning) for c in COLUMNS if c.title is not None))
-    return page.section("Most exposed rows", *parts)
-
-
-class WithExposure:
+class WithExposure(ReportData):
     """What a report says of single rows of a table."""
-
-    rows: tuple[dict[str, Any], ...]
-    row_tables: tuple[RowTable, ...]
 
     @property
     def exposure(self) -> pd.DataFrame:
@@ -188,14 +162,20 @@ class WithExposure:
         ValueError
             If the audit was without ``Exposure()``, or the report has no such gamma.
         """
-        from gibbs_dp.auditing.plot_exposure import plot_exposure
+        from gibbs_dp.results import plotting  # slow to import
 
         frame = self.exposure
         chosen = max(self._gammas) if gamma is None else gamma
         if chosen not in self._gammas:
             known = ", ".join(f"{g:g}" for g in self._gammas)
             raise ValueError(f"gamma: {gamma!r} is not in the report; it has {known}.")
-        return plot_exposure(frame[frame["gamma"] == chosen], title)
+        figure, grid = plotting.panels(SIZE, columns=2)
+        with plotting.styled():
+            for axes, name in zip(grid[0], ESTIMATES, strict=True):
+                _draw(axes, frame[frame["gamma"] == chosen], name)
+            if title is not None:
+                figure.suptitle(title)
+        return figure
 
     def exposure_summary(self) -> str:
         """Return the ten most exposed rows of every gamma as text, with errors."""
@@ -204,8 +184,38 @@ class WithExposure:
         parts = []
         for gamma, table in zip(self._gammas, self.row_tables, strict=True):
             text = pd.DataFrame(_cells(gamma, table)).to_string(index=False)
-            parts.append(f"{_title(gamma, table)}\n{html.visible(text)}")
+            parts.append(f"{_title(gamma, table)}\n{visible(text)}")
         return "\n\n".join(parts)
+
+
+def exposure_section(report: WithExposure) -> page.Section:
+    """Return the most exposed rows as a section of a page; an empty one where there are none.
+
+    Parameters
+    ----------
+    report
+        What the page is of.
+
+    Returns
+    -------
+    Section
+        A table a gamma, of the largest where gammas are many, and the largest one's picture.
+    """
+    if not report.row_tables:
+        return page.section("Most exposed rows")
+    gammas = [row["gamma"] for row in report.rows]
+    parts = [page.paragraphs([SENSITIVE.meaning])]
+    for gamma, table in list(zip(gammas, report.row_tables, strict=True))[-MOST_GAMMAS:]:
+        cells = _cells(gamma, table)
+        parts.append(page.paragraphs([_title(gamma, table)]))
+        headings = [Heading(name) for name in cells]
+        parts.append(TextTable(headings, list(zip(*cells.values(), strict=True))).to_html())
+    caption = f"What each row costs at gamma = {max(gammas):g}, over its rank."
+    parts.append(
+        page.pictures([(page.inline_svg(report.plot_exposure(), caption, "exposure-"), caption)])
+    )
+    parts.append(page.meanings((c.title, c.meaning) for c in COLUMNS if c.title is not None))
+    return page.section("Most exposed rows", *parts)
 
 
 def row_variables(tables: Tables) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -238,3 +248,37 @@ def _cell(row: Mapping[Any, Any], name: str) -> str:
     if f"{name}_se" in row:
         return with_error(value, row[f"{name}_se"])
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _draw(axes: Axes, frame: pd.DataFrame, name: str) -> None:
+    from gibbs_dp.results import plotting
+
+    heading, label = PANELS[name]
+    color = plotting.BLUE if name == "on_average_kl" else plotting.GREEN
+    known = frame[np.isfinite(frame[name])]
+    rank, values = known["rank"].to_numpy(float), known[name].to_numpy()
+    is_few = rank.size <= MANY
+    axes.set_yscale("log")
+    shown = values > 0
+    plotting.mark_edge(axes, rank[~shown], "not positive", color)
+    if is_few:
+        high = np.nan_to_num(known[f"{name}_high"].to_numpy() - values)
+        low = np.minimum(np.nan_to_num(values - known[f"{name}_low"].to_numpy()), 0.9 * values)
+        bars = np.stack([low, high])[:, shown]
+        axes.errorbar(rank[shown], values[shown], bars, ls="none", color=color, lw=1.0, alpha=0.5)
+    axes.plot(
+        rank[shown],
+        values[shown],
+        ls="none",
+        marker="o",
+        ms=4.0 if is_few else 2.0,
+        mew=0.0,
+        color=color,
+        label="each row" + (", 95% intervals" if is_few else ""),
+    )
+    mean = float(values.mean()) if values.size else 0.0
+    if mean > 0:
+        axes.axhline(mean, color=plotting.VERMILION, lw=1.5, label="mean of the rows")
+    axes.set(title=heading, xlabel="rank, by the other half of the datasets", ylabel=label)
+    plotting.tidy_logs(axes)
+    plotting.legend_below(axes)

@@ -1,0 +1,1 @@
+"""What every result shares: text, tables, pages, pictures and files."""
