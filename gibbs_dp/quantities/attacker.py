@@ -37,7 +37,6 @@ from gibbs_dp.quantities.on_average_kl.estimators import (
 
 # Columns of the attacker, and where they cannot be believed.
 
-
 FPRS = {"attack_tpr_1pct": 0.01, "attack_tpr_01pct": 0.001}
 """False positive rates that true positive rates have columns for."""
 

@@ -73,7 +73,6 @@ def as_html(
 
 # On a page.
 
-
 TITLE = "Draws from a Gibbs posterior"
 KINDS = (
     cautions.R_HAT,

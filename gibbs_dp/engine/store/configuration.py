@@ -1,4 +1,4 @@
-"""What a posterior and a population compute, reduced to short digests.
+"""What determines an audit's numbers, as digests: the configuration of a store, and cache keys.
 
 A function is known by its jaxpr: the program that JAX makes of it, with every array that it closes
 over. So a digest changes with any change of the code that has an effect on the numbers, and with

@@ -35,7 +35,6 @@ from gibbs_dp.quantities.on_average_kl.estimators import (
 
 # Where an on-average KL cannot be believed.
 
-
 # Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
 # false alarm once in a thousand audits.
 DISAGREEMENT_Z = 4.0
@@ -181,7 +180,6 @@ def _why(row: KLRow, estimator: str) -> str:
 
 
 # On-average KL-privacy: the quantity that an audit is about.
-
 
 # How many pairs of a dataset the two-sided estimate samples: pilots say what they are worth.
 
