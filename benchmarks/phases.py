@@ -44,13 +44,13 @@ PHASES = {
 def last_block(case):
     """Return settings and arguments of a block of the main run, pilots behind it."""
     seen = []
-    call = Runner._call
+    call = Runner._run_job
 
     def remember(runner, job, device, at_once):
         seen.append((runner, job, device))
         return call(runner, job, device, at_once)
 
-    Runner._call = remember
+    Runner._run_job = remember
     try:
         gdp.audit(
             case.posterior,
@@ -66,7 +66,7 @@ def last_block(case):
             progress=False,
         )
     finally:
-        Runner._call = call
+        Runner._run_job = call
     runner, job, device = seen[-1]
     population, roots, inputs = runner._place(job, device)
     return runner.settings, job.plan, (population, roots, job.numbers, inputs)

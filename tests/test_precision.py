@@ -65,7 +65,7 @@ def traced(monkeypatch):
         found.append(program(_block, names, "cpu").trace(*static, *arguments).jaxpr)
         raise Traced
 
-    monkeypatch.setattr(Runner, "_call", trace)
+    monkeypatch.setattr(Runner, "_run_job", trace)
 
     def of(posterior, population, n, **settings):
         with pytest.raises(Traced):

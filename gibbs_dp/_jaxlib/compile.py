@@ -17,7 +17,7 @@ from jax import export
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool, PyTree
 
-from gibbs_dp._jaxlib import kept
+from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.chacha import key_kind, wrap_key
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.linalg import SHARED_OUT
@@ -279,18 +279,20 @@ class Program:
         self, arguments: tuple[Any, ...], kinds: Sequence[type]
     ) -> tuple[list[Any], _Kept | None]:
         """Arrays of the arguments, and the kept program; None where nothing can be kept."""
-        if kept.folder() is None:
+        if program_cache.folder() is None:
             return [], None
         statics, others = self._split(arguments)
         leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(others)]
         options = [self._backend, self._options]
-        name = kept.program_name(self._function, options, statics, others, leaves)
+        name = program_cache.program_name(self._function, options, statics, others, leaves)
         if name is None:
             return [], None
         if name not in self._found:
             with self._lock:  # two threads that meet a new program must not both trace it
                 if name not in self._found:
-                    found = kept.load(name, kinds) or self._exported(name, arguments, kinds)
+                    found = program_cache.load(name, kinds) or self._exported(
+                        name, arguments, kinds
+                    )
                     self._found[name] = found and self._ready(*found)
         return [_plain(leaf) for leaf in leaves], self._found[name]
 
@@ -325,7 +327,7 @@ class Program:
             description = describe(shape[0], kinds)
         except (ValueError, TypeError, NotImplementedError):
             return None  # calls back to Python, say: it is jitted as it stands
-        kept.save(name, exported, description)
+        program_cache.save(name, exported, description)
         return exported, rebuild(description, kinds)
 
     def trace(self, *arguments: Any) -> Any:

@@ -16,7 +16,6 @@ from gibbs_dp._jaxlib.precision import logaddexp, spread
 
 # Equations of a program of one example, for many: the examples are the last axis throughout.
 
-
 # Primitives that act on each entry by itself.
 ELEMENTWISE = frozenset(
     """
@@ -212,7 +211,6 @@ def _source(equation: JaxprEqn) -> str | None:
 
 
 # From a function to a program over all examples.
-
 
 CALLS = ("jit", "pjit")
 

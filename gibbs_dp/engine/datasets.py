@@ -100,7 +100,6 @@ def training_set(
 
 # Whether a population draws with the key that it is given.
 
-
 # Examples that population, loss, prior and domain are checked with.
 
 

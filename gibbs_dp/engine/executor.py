@@ -21,7 +21,6 @@ from gibbs_dp._jaxlib.threads import POOL_SIZE, num_cores
 
 # Running block programs on every local device, or every core, at once.
 
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -185,7 +184,6 @@ class Threads:
 # Python runs the handler of a signal wherever the main thread happens to be. Within a callback of
 # JAX's garbage collection the exception that it raises is printed and ignored; so it is also noted,
 # and raised again where blocks come in, and after the last.
-
 
 _was_pressed = threading.Event()
 

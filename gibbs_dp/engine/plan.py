@@ -26,7 +26,6 @@ from gibbs_dp.sampling.smc.particles import Segment
 
 # How much of an audit is drawn and computed at once, by default.
 
-
 NUM_GHOSTS, NUM_SWAPS, NUM_WHOLE_GHOSTS = (64, 256), 64, 16
 # Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
 # posterior costs seconds.
@@ -246,7 +245,6 @@ class Tuned(NamedTuple):
 
 
 # What is asked for and what is to be run: blocks of posteriors, and sheets of them.
-
 
 # Steps of every mode search: of pilots, which start anywhere, and of others, which start where
 # pilots have been. Where they do not suffice the search takes up to as many as it ever does.

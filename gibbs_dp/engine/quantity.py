@@ -1,4 +1,4 @@
-"""The contract of quantities: what is learnt from the draws of a dataset.
+"""The contract of quantities, what is learnt from the draws of a dataset, and settings of a sweep.
 
 A quantity is a frozen, hashable object: part of what a block program is compiled for. Traced
 methods see one dataset (:class:`~gibbs_dp.engine.view.View`); host methods see all datasets of a

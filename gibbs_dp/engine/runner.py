@@ -32,7 +32,6 @@ from gibbs_dp.engine.view import Block
 
 # How many datasets are worked on at once, and what happens where memory does not hold them.
 
-
 Result = TypeVar("Result")
 
 # Of a device's memory, what two programs in flight may take together.

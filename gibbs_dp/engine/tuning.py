@@ -48,7 +48,6 @@ from gibbs_dp.sampling.sampler import PathSampler
 # accelerator 64 posteriors take as long as 1,000, so that the dialogues of all gammas are held side
 # by side, each in a thread of its own that waits most of the time.
 
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

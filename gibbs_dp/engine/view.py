@@ -23,7 +23,6 @@ Part = TypeVar("Part")
 
 # Losses of one dataset's draws: on training examples, ghosts, references and replaced datasets.
 
-
 # Training groups that the direct estimate pairs with ghosts, and at least so many for each ghost:
 # with more, nearly all of its variance is the ghosts'.
 MAX_GROUPS, GROUPS_PER_GHOST = 4096, 16
@@ -332,7 +331,6 @@ def concatenate(parts: list[Part], count: int) -> Part:
 
 # Which datasets count, and whether their chains are stuck, slow or drifting.
 
-
 DRIFT_Z = 4.0
 DRIFT_SIZE = 0.02
 # Effective draws over draws: below it 16 steps of burn-in left 2% of bias on a box.
@@ -377,7 +375,6 @@ def is_slow(pooled: Pooled, num_draws: int) -> bool:
 
 
 # What host methods of quantities see of one gamma.
-
 
 _NO_CHAINS = Pooled(r_hat=1.0, r_hat_exceed=0.0, ess_min=np.inf, drift_z=0.0, drift_size=0.0)
 

@@ -217,7 +217,6 @@ def check_loss(
 
 # Suggestions for misspelt keywords.
 
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

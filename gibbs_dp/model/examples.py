@@ -88,7 +88,6 @@ def num_examples(data: PyTree) -> int:
 
 # Data sets larger than a machine: rows spread over the devices of many processes.
 
-
 AXIS = "examples"
 
 

@@ -18,7 +18,6 @@ from gibbs_dp.model.charts import FlatCoordinates, UnconstrainedTarget
 from gibbs_dp.model.check import check_gamma, examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.losses.base import Loss
-from gibbs_dp.model.numpyro_models.build import build
 from gibbs_dp.model.prior import Prior
 
 # Minus a log-likelihood.
@@ -185,6 +184,8 @@ class GibbsPosterior(FlatCoordinates):
         >>> bool(jnp.isclose(cold, by_hand))
         True
         """
+        from gibbs_dp.model.numpyro_models.build import build  # audits need none of it
+
         built = build(model, observed, args, kwargs, group, structured, examples)
         new = cls(built.loss, built.prior, built.total_loss)
         object.__setattr__(new, "data", built.data)

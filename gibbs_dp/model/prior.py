@@ -335,7 +335,6 @@ class Prior:
 
 # Hierarchical priors: entries of a dict whose law depends on the entries before them.
 
-
 Conditional = Callable[[dict[str, Any]], Any]
 ARRAYS = (jax.Array, np.ndarray)
 

@@ -38,7 +38,6 @@ from gibbs_dp.results.table import Column, Style
 
 # Columns of the attacker, and where they cannot be believed.
 
-
 FPRS = {"attack_tpr_1pct": 0.01, "attack_tpr_01pct": 0.001}
 """False positive rates that true positive rates have columns for."""
 

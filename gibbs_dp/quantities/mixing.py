@@ -21,7 +21,6 @@ from gibbs_dp.sampling.modes import warn_of
 
 # Whether chains are where they should be: R-hat, effective draws, acceptance, virial, drift.
 
-
 R_HAT_STARTS_LIMIT = 1.1
 # Effective draws per dataset below which the chains' starts may still show.
 ESS_LIMIT = 8.0
@@ -198,7 +197,6 @@ def _path_warnings(result: Result) -> list[Warned]:
 
 
 # Whether a lattice is wide and fine enough for the posterior that it stands for.
-
 
 # Weight of a lattice's rim and effective lattice points beyond which the lattice shows.
 EDGE_LIMIT = 1e-3

@@ -193,8 +193,6 @@ def _islands_limit(num_islands: int, num_each: int, num_coordinates: int) -> flo
 
 # One verdict on draws: what has been checked, and never more.
 
-# One verdict: what has been checked, and never more.
-
 _NAME = re.compile(r"\[([a-z0-9-]+)\]$")
 
 

@@ -33,7 +33,6 @@ from gibbs_dp.sampling.target import Target, Whitening, fit_whitening
 
 # What theory says is wrong with unadjusted Langevin draws, to first order around a draw.
 
-
 # Terms of the sums over k: both sums are cut alike, so that their ratio is that of chains which
 # started at the mode so many steps ago.
 NUM_TERMS = 128

@@ -17,7 +17,6 @@ from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 # The mode of a posterior by damped Newton steps, and the Gaussian fitted there.
 
-
 MAX_ITERATIONS = 60
 # New coordinates at most: the first ones tell curvatures apart that differ by up to 1e12 or so in
 # single precision.

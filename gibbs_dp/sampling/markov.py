@@ -12,11 +12,9 @@ from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.chains import ChainSampler, Moved
 from gibbs_dp.sampling.evolve import evolve
-from gibbs_dp.sampling.fused.allowed import check
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, check_own
 from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
-from gibbs_dp.sampling.langevin import LangevinSampler
 from gibbs_dp.sampling.laplace import Location
 from gibbs_dp.sampling.sampler import GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.target import Target
@@ -31,6 +29,8 @@ class MarkovSampler(ChainSampler[Kernel]):
     def check(self, posterior: GibbsPosterior) -> None:
         """Raise a ValueError where the fused kernel was asked for and cannot run."""
         if isinstance(self.kernel, HMC) and self.kernel.fused:
+            from gibbs_dp.sampling.fused.allowed import check  # few ask for it
+
             check(posterior, self.kernel.fused)
 
     def eased(
@@ -167,6 +167,8 @@ def as_sampler(kernel: Any, also: str = "", argument: str = "sampler") -> Sample
         check_own(kernel, argument)
         return MarkovSampler(kernel)
     if isinstance(kernel, Unadjusted):
+        from gibbs_dp.sampling.langevin import LangevinSampler  # other chains need none of it
+
         return LangevinSampler(kernel)
     if isinstance(kernel, Sampler) and kernel.traits.is_exact and not also:
         raise ValueError(

@@ -31,7 +31,6 @@ from gibbs_dp.sampling.target import Target
 
 # A ladder of ever wider Gaussians around a mode: what of a posterior's mass lies outside of it.
 
-
 # Standard deviations of the Gaussians over those of the draws.
 SCALES = 2.0 ** np.arange(10)
 # Half a rung beside a hill, a proposal's points weigh it unequally: by 1.155 ^ dim in the square.
@@ -140,7 +139,6 @@ def outside(
 
 
 # Looking for other modes of posteriors that were sampled, from starts far away and by a ladder.
-
 
 # Runs of as many chains as were asked for, and draws of theirs that are looked at.
 NUM_RUNS, NUM_LAST = 3, 50

@@ -40,7 +40,6 @@ from gibbs_dp.sampling.target import ImproperPosteriorError, Target
 
 # Draws of one dataset's posterior, or of several datasets', along an SMC path.
 
-
 # Of the same data, with particles of their own: a path is found on at least so many.
 LEAST_PILOTS = 4
 
@@ -120,7 +119,6 @@ def sample_path(
 
 
 # Draws from the Gibbs posterior of one dataset, or of a batch of equally long ones.
-
 
 # Draws as near an end of their support as numbers go: what lies beyond is lost.
 

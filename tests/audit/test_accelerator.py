@@ -272,14 +272,14 @@ def test_where_memory_runs_out_half_as_many_datasets_are_taken_and_it_is_said():
 
 @pytest.mark.trust
 def test_a_block_that_runs_out_of_memory_gives_the_same_numbers(alone, monkeypatch):
-    call = runners.Runner._call
+    call = runners.Runner._run_job
 
     def small(self, job, device, at_once):
         if at_once > 8:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
         return call(self, job, device, at_once)
 
-    monkeypatch.setattr(runners.Runner, "_call", small)
+    monkeypatch.setattr(runners.Runner, "_run_job", small)
     with pytest.warns(SmallerBlocksWarning):
         halved = flat.audit(*ASKED, **SETTINGS)
     same(alone, halved)

@@ -7,7 +7,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import gibbs_dp as gdp
-from gibbs_dp._jaxlib import kept
+from gibbs_dp._jaxlib import program_cache
 from gibbs_dp.cli import session
 
 
@@ -105,4 +105,4 @@ def test_releases_leave_nothing_in_a_cache(full_cache, tmp_path):
     after = {path: path.stat() for path in full_cache.rglob("*")}
     changed = {path.name for path in after if after[path] != before.get(path)}
     assert not any("run" in name or "langevin" in name for name in changed), changed
-    assert kept.folder() is not None  # for others it is as before
+    assert program_cache.folder() is not None  # for others it is as before

@@ -36,7 +36,6 @@ from gibbs_dp.engine.runner import Runner
 
 # What a worker does: one block of datasets, from bytes to arrays.
 
-
 Answer = Literal["done", "failed", "wanted", "unreadable", "versions"]
 
 # Audits that a process keeps its programs and tables for.
@@ -108,7 +107,6 @@ def _runner(name: str, content: bytes | None) -> tuple[Runner, Mode] | None:
 
 
 # Jobs sent to an executor: how many at a time, and what is done about those that are lost.
-
 
 Job = TypeVar("Job")
 

@@ -1,4 +1,4 @@
-"""The folder of a sweep: what is in it, what is missing, and how it is written.
+"""The store of a sweep: whose part it is, what is in its folder, and how that is written.
 
 ``DIR/configuration.json`` says what determines the numbers; its digest names the folder beside it,
 which holds, for every gamma, ``pilot-G.npz`` (the tuning, and again for every time ``G`` that the
@@ -132,7 +132,6 @@ def digest_value(value: Any) -> str:
 
 
 # The folder of one configuration.
-
 
 Record = TypeVar("Record")
 

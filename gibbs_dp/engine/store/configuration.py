@@ -1,4 +1,4 @@
-"""What a posterior and a population compute, reduced to short digests.
+"""What determines an audit's numbers, as digests: the configuration of a store, and cache keys.
 
 A function is known by its jaxpr: the program that JAX makes of it, with every array that it closes
 over. So a digest changes with any change of the code that has an effect on the numbers, and with
@@ -25,7 +25,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from gibbs_dp import io
-from gibbs_dp._jaxlib import kept
+from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.devices import compiled_for
 from gibbs_dp.engine.datasets import num_fresh
 from gibbs_dp.engine.plan import versions
@@ -290,13 +290,13 @@ class CacheKey:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._digest = None if kept.folder() is None else _digest(settings)
+        self._digest = None if program_cache.folder() is None else _digest(settings)
 
     def known(self) -> AbstractContextManager[None]:
         """Return a context in which programs for the posterior are kept."""
         if self._digest is None:
             return nullcontext()
-        return kept.identified((self._settings.posterior,), self._digest)
+        return program_cache.identified((self._settings.posterior,), self._digest)
 
     def check_once(self, check: Callable[[], None]) -> None:
         """Run a check of what this stands for, unless it passed before without a warning."""
@@ -306,7 +306,7 @@ class CacheKey:
         s = self._settings
         key = np.asarray(jax.random.key_data(s.key)).tolist()
         name = digest_text(json.dumps([self._digest, key, s.n, s.num_ghosts]))
-        if kept.is_noted(name):
+        if program_cache.is_noted(name):
             return
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -316,7 +316,7 @@ class CacheKey:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
         if not seen:
-            kept.note(name)
+            program_cache.note(name)
 
 
 def _digest(settings: Settings) -> str | None:

@@ -116,7 +116,6 @@ def _whose(store: Store, blocks: Blocks, missing: Iterable[int]) -> str:
 
 # What is found from a gamma's finished blocks: made once, shared out by gamma, kept.
 
-
 Finding = TypeVar("Finding")
 # Much of a finding is NumPy on one core; each holds tables of some hundred megabytes.
 MAX_THREADS = 2

@@ -20,7 +20,6 @@ from gibbs_dp.model.numpyro_models.sites import Model, Trace, log_prob, model_na
 
 # Rows that belong to groups, with a whole group as the example.
 
-
 IS_ROW = "is_row"
 
 

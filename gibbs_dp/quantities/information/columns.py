@@ -9,7 +9,6 @@ from gibbs_dp.results.table import Column
 
 # Kinds of information that an audit can be asked for beside the mutual one.
 
-
 InformationName = Literal["alpha", "leakage", "tv", "conditional", "membership"]
 NAMES: tuple[InformationName, ...] = get_args(InformationName)
 
@@ -43,7 +42,6 @@ def check_names(names: Sequence[str]) -> tuple[InformationName, ...]:
 
 
 # Columns of further information.
-
 
 # Orders of Sibson's information.
 ORDERS = (2, 8)

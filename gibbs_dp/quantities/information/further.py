@@ -235,7 +235,6 @@ class Supersample(Quantity):
 
 # The quantity of further information: what is asked for, and its columns.
 
-
 # Further information: columns, and the generalization bounds that go with them.
 
 # Of on-average KL, nats: beyond, draws of one posterior say too little of its divergences.

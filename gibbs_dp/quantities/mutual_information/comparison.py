@@ -54,7 +54,6 @@ from gibbs_dp.quantities.mutual_information.tables import (
 
 # The M x M comparison at one gamma: every dataset's draws under every dataset's posterior.
 
-
 # What swapping one example does to the normalizer of a posterior that is a sum over points.
 
 # A product of sums that is smaller has lost terms to underflow.
@@ -364,7 +363,6 @@ def _calls(count: int) -> Iterator[Int[np.ndarray, " datasets"]]:
 
 
 # Mutual information of a sweep, from kept draws and normalizers.
-
 
 # Fewest datasets that say anything.
 MIN_INFORMATION = 32

@@ -46,7 +46,6 @@ from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 
 # Mutual information and Corollary 10: columns, and what a reader must know about them.
 
-
 # Bounds that cross by more than this many standard errors contradict each other.
 CROSSING_Z = 3.0
 IDENTITY_Z = 4.0
@@ -273,7 +272,6 @@ def _warnings(
 
 
 # Mutual information between dataset and draw, and what it says of generalization.
-
 
 # Columns of mutual information, and how they are drawn.
 

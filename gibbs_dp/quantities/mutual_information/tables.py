@@ -28,7 +28,6 @@ from gibbs_dp.sampling.target import Target
 
 # What one dataset leaves behind for mutual information: draws and a normalizer.
 
-
 # Points of the proposal that normalizers are bridged from.
 NUM_PROPOSALS = 256
 # Draws kept of a posterior that is summed exactly, as many as chains would leave.
@@ -121,7 +120,6 @@ def _more_precise(bridged: estimators.Normalizer, value: Array, se: Array) -> es
 
 
 # Losses of every dataset's draws on every other dataset: compiled programs for the M x M table.
-
 
 # Beyond this many coordinates the d^2 statistics of a quadratic loss cost more than its examples.
 MAX_QUADRATIC_DIM = 32

@@ -36,7 +36,6 @@ from gibbs_dp.results.table import Column, Style
 
 # Where an on-average KL cannot be believed.
 
-
 # Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
 # false alarm once in a thousand audits.
 DISAGREEMENT_Z = 4.0
@@ -182,7 +181,6 @@ def _why(row: KLRow, estimator: str) -> str:
 
 
 # On-average KL-privacy: the quantity that an audit is about.
-
 
 # How many pairs of a dataset the two-sided estimate samples: pilots say what they are worth.
 

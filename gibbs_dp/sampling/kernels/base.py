@@ -47,7 +47,6 @@ class Traits(NamedTuple):
 
 # The contract of Markov kernels with an acceptance step.
 
-
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 

@@ -102,7 +102,6 @@ def prior_gradient(posterior: GibbsPosterior, theta: Float[Array, " dim"]) -> Fl
 
 # Settings that Langevin chains without an acceptance step share.
 
-
 # An optax schedule: a number for every count of steps.
 StepSchedule = Callable[[Any], Any]
 Preconditioner = Literal["none", "diagonal", "laplace"]
@@ -229,7 +228,6 @@ class Unadjusted:
 
 # The unadjusted Langevin algorithm: noisy full-batch gradient descent.
 
-
 Gradient = Callable[[Float[Array, " dim"]], Float[Array, " dim"]]
 
 
@@ -301,7 +299,6 @@ class ULA(Unadjusted):
 
 
 # Stochastic gradient Langevin dynamics: Langevin steps on minibatches.
-
 
 DEFAULT_BATCH_SIZE = 32
 

@@ -16,7 +16,6 @@ from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 # The path of an SMC sampler, and what is frozen of it before it runs.
 
-
 # A dense scale of more coordinates costs more than it saves.
 MAX_DENSE_DIM = 128
 

@@ -206,7 +206,6 @@ def pooled(
 
 # The sampler, as users ask for it.
 
-
 # Where paths begin if the prior cannot be drawn from: a wide normal over the modes found.
 
 # Searches of every pilot begin at overdispersed points, times these.

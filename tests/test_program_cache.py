@@ -14,7 +14,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as compiling
-from gibbs_dp._jaxlib import kept
+from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.structure import describe, rebuild
 from gibbs_dp.engine.view import Block
 from gibbs_dp.sampling.kernels.base import Counts
@@ -23,7 +23,7 @@ from gibbs_dp.sampling.kernels.base import Counts
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A cache folder; every audit begins as a new process does, with nothing traced."""
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path / "programs")
+    monkeypatch.setattr(program_cache, "folder", lambda: tmp_path / "programs")
     make = compiling.program.__wrapped__
 
     def as_new():
@@ -132,7 +132,7 @@ def test_damaged_files_and_folders_that_cannot_be_written_cost_time_only(place, 
         path.write_bytes(spoilt)
     assert audited(Counted(), kernel=LATTICE) == before
     assert all(len(path.read_bytes()) > 100 for path in names)  # written again
-    monkeypatch.setattr(kept, "folder", lambda: place / names[0].name / "no folder")
+    monkeypatch.setattr(program_cache, "folder", lambda: place / names[0].name / "no folder")
     assert audited(Counted(), kernel=LATTICE) == before
 
 
@@ -155,9 +155,9 @@ def test_a_check_is_passed_once_and_warns_every_time(place):
 
 
 def test_the_longest_unused_are_removed(place, monkeypatch):
-    monkeypatch.setattr(kept, "MOST_FILES", 2)
+    monkeypatch.setattr(program_cache, "MOST_FILES", 2)
     for name in ("a", "b", "c"):
-        kept.note(name)
+        program_cache.note(name)
     assert len(list(place.glob("*.note"))) == 2
 
 
@@ -165,9 +165,9 @@ def test_names_tell_programs_apart():
     three = (jnp.ones(3),)
 
     def name(*statics, leaves=three, options=None):
-        return kept.program_name(audited, options, statics, leaves, leaves)
+        return program_cache.program_name(audited, options, statics, leaves, leaves)
 
-    with kept.identified((examples,), "digest"):
+    with program_cache.identified((examples,), "digest"):
         names = [
             name(examples, Counts(1, 2, 3, 4)),
             name(examples, Counts(1, 2, 3, 5)),
@@ -180,7 +180,7 @@ def test_names_tell_programs_apart():
         assert name(lambda: None) is None, "a user's function that has no fingerprint"
         with jax.default_matmul_precision("bfloat16"):
             names.append(name(examples))
-    with kept.identified((examples,), "another digest"):
+    with program_cache.identified((examples,), "another digest"):
         names.append(name(examples))
     assert len(set(names)) == len(names) == 9
     assert None not in names
