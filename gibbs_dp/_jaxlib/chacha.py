@@ -155,7 +155,7 @@ def key_kind(key: Any) -> str:
     return NAME if is_chacha(key) else str(jax.random.key_impl(key))
 
 
-def word_bits(keys: Key[Array, "..."], num: int) -> UInt32[Array, "num ..."]:
+def word_bits(keys: Key[Array, ...], num: int) -> UInt32[Array, "num ..."]:
     """Return ``num`` random words of each key, whose axes come last."""
     found = jax.vmap(lambda key: jax.random.bits(key, (num,), jnp.uint32))(keys.reshape(-1))
     return jnp.moveaxis(found, -1, 0).reshape(num, *keys.shape)
