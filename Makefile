@@ -11,6 +11,9 @@ PIP     = $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK)
 # What builds the package, in an environment of pip's own, too.
 HERE    = $(PIP) $(if $(LOCK),--build-constraint $(LOCK)) --editable
 
+# Processes that run side by side or after each other share what Python compiles of the sources.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: audit test trust nightly newest smoke lock lint notebooks docs pictures repository clean
 
 audit: $(STAMP)-audit

@@ -193,6 +193,7 @@ class _Tempered(Kernel):
         return gdp.HMC().step(key, evaluate(state.position, tempered), tempered, tuning)
 
 
+@pytest.mark.trust(but="two-sided")  # the harder one
 @pytest.mark.parametrize("estimator", ["one-sided", "two-sided"])
 def test_draws_of_a_wrong_law_are_noticed(estimator):
     # The virial identity gives 1 / temperature; it sees what the two-sided estimator cannot.

@@ -10,7 +10,8 @@ from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 
-ASKED = {"num_datasets": 64, "progress": False}
+# A store's blocks: one program with it and without.
+ASKED = {"num_datasets": 64, "block_size": 64, "progress": False}
 
 
 class MedianValues(NamedTuple):

@@ -239,11 +239,15 @@ WRONG = {
 }
 
 
+# Half or a quarter of the runs in which the right law is tested is enough to catch these.
+SOON = {"holdout": 2, "sparse": 4, "exponential": 4, "noisy max": 2, "monotone": 2}
+
+
 @pytest.mark.parametrize(("path", "index"), [(p, i) for p in WRONG for i in range(len(WRONG[p]))])
 def test_less_noise_is_caught(path, index, monkeypatch):
     p_value, runs, _ = PATHS[path]
     use_numpy(monkeypatch, 12, WRONG[path][index])
-    assert p_value(runs) < LIMIT
+    assert p_value(runs // SOON.get(path, 1)) < LIMIT
 
 
 def test_a_threshold_that_is_not_redrawn_is_caught(monkeypatch):
