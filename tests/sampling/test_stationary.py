@@ -242,8 +242,8 @@ def forget_proposal_density(uniform, state, proposal, log_ratio):
     ("name", "module", "wrong"),
     [
         ("gaussian", hmc, accept_all),
-        ("gaussian", mala, accept_all),
-        ("positive", mala, forget_proposal_density),
+        ("gaussian", langevin, accept_all),
+        ("positive", langevin, forget_proposal_density),
     ],
     ids=["hmc-unadjusted", "mala-unadjusted", "mala-without-proposal-density"],
 )
