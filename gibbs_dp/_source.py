@@ -52,9 +52,9 @@ def find(module: str, name: str) -> tuple[str, ast.AST | None]:
 
 
 def exports(package: str) -> dict[str, str]:
-    """Names that a package imports, and the modules that they come from."""
-    found = _names(package)
-    return {name: home[0] for name, home in found.items() if isinstance(home, tuple)}
+    """Names that a package has from its own modules, and these."""
+    homes = {name: home[0] for name, home in _names(package).items() if isinstance(home, tuple)}
+    return {name: home for name, home in homes.items() if home.startswith(f"{ROOT.name}.")}
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gibbs_dp._options import Option, options_of
 
 JSON = Option("json", "flag", "one JSON object per line on stdout and nothing else there")
@@ -25,7 +27,7 @@ PROBLEM = Option(
 )
 
 # Titles of groups that what is of one's own joins.
-LEARN, SAMPLE = "what to learn", "how to sample"
+LEARN, SAMPLE, RELEASE = "what to learn", "how to sample", "release"
 
 (ADJACENCY,) = options_of("gibbs_dp:calibrate", adjacency="which datasets are neighbours")
 CHAINS = {
@@ -33,3 +35,13 @@ CHAINS = {
     "num_warmup": "steps discarded per chain",
     "num_samples": "draws kept per chain",
 }
+
+
+def with_dashes(name: str) -> str:
+    """Spell a name of Python as command lines do.
+
+    >>> with_dashes("RandomWalk"), with_dashes("my_problem"), with_dashes("MALA2")
+    ('random-walk', 'my-problem', 'mala2')
+    """
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name)
+    return parts.replace("_", "-").lower()

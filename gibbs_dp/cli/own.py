@@ -1,4 +1,4 @@
-"""``--with FILE``: kernels, samplers, quantities, losses and problems of the user's own file."""
+"""``--with FILE``: whatever of the user's own file joins: kernels, losses, release methods ..."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gibbs_dp._options import Option, parameters
 from gibbs_dp._source import add_own
 from gibbs_dp.cli.errors import UsageError, one_line
 from gibbs_dp.cli.mistakes import missing_file
-from gibbs_dp.cli.options import LEARN, SAMPLE
+from gibbs_dp.cli.options import LEARN, RELEASE, SAMPLE, with_dashes
 from gibbs_dp.problems.registry import PROBLEMS, Entry
 
 if TYPE_CHECKING:
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 WITH = Option(
     "with",
     "str",
-    "your own Python file, which is run (repeatable): its kernels, samplers, quantities, losses "
-    "and problems join those that there are, also in this help",
+    "your own Python file, which is run (repeatable): its kernels, samplers, quantities, losses, "
+    "problems and release methods join those that there are, also in this help",
     is_repeatable=True,
     metavar="FILE",
 )
 LOSS = "loss"
 JOINS = (
-    "subclasses of gibbs_dp.Kernel, gibbs_dp.Sampler, gibbs_dp.Quantity or gibbs_dp.losses.Loss, "
-    "objects of gibbs_dp.problems.Problem, and functions annotated to return one"
+    "subclasses of gibbs_dp.Kernel, gibbs_dp.Sampler, gibbs_dp.Quantity, gibbs_dp.losses.Loss or "
+    "gibbs_dp.privacy.ReleaseMethod, objects of gibbs_dp.problems.Problem, and functions annotated "
+    "to return one"
 )
 
 
@@ -69,11 +70,17 @@ class Own:
     quantities: dict[str, type[Quantity]] = field(default_factory=dict)
     losses: dict[str, Loss] = field(default_factory=dict)
     problems: dict[str, OwnProblem] = field(default_factory=dict)
+    methods: dict[str, type] = field(default_factory=dict)
 
     @property
     def sampler_places(self) -> dict[str, str]:
         """Modules and names of the samplers, by name."""
         return {name: _where(kind) for name, kind in self.samplers.items()}
+
+    @property
+    def method_places(self) -> dict[str, str]:
+        """Modules and names of the release methods, by name."""
+        return {name: _where(kind) for name, kind in self.methods.items()}
 
     @property
     def all_problems(self) -> dict[str, Entry]:
@@ -148,12 +155,13 @@ class Own:
         UsageError
             If so.
         """
-        useful = [self.losses, self.problems]
+        useful = [self.losses, self.methods if RELEASE in titles else self.problems]
         useful += [self.samplers] * (SAMPLE in titles) + [self.quantities] * (LEARN in titles)
         if self.modules and not any(useful):
+            names = (*self.samplers, *self.quantities, *self.problems, *self.methods)
             raise UsageError(
                 f"{WITH.flag}: 'gibbs-dp {command}' has no use for what is defined there "
-                f"({', '.join((*self.samplers, *self.quantities))}); leave it out."
+                f"({', '.join(names)}); leave it out."
             )
 
     def listing(self) -> str:
@@ -166,6 +174,7 @@ class Own:
         ]
         lines += [("--loss", name, _first(type(loss))) for name, loss in self.losses.items()]
         lines += [("problem", name, entry.summary) for name, entry in self.problems.items()]
+        lines += [("--method", name, _first(kind)) for name, kind in self.methods.items()]
         width = max((len(name) for _, name, _ in lines), default=0)
         told = "\n".join(f"  {kind:<10} {name:<{width}}  {text}" for kind, name, text in lines)
         return f"joined by {WITH.flag}:\n{told}\n\n" if lines else ""
@@ -268,9 +277,11 @@ def _line(error: Exception, path: Path) -> int | None:
 
 def _collect(own: Own, module: ModuleType) -> int:
     """Put what a module defines with the rest; return how many things."""
+    from gibbs_dp.cli.release import METHODS
     from gibbs_dp.cli.sampler import SAMPLERS
     from gibbs_dp.engine.quantity import Quantity
     from gibbs_dp.model.losses import Loss
+    from gibbs_dp.privacy import ReleaseMethod
     from gibbs_dp.problems.base import Problem
     from gibbs_dp.sampling.kernels import Kernel, Unadjusted
     from gibbs_dp.sampling.sampler import Sampler
@@ -303,6 +314,8 @@ def _collect(own: Own, module: ModuleType) -> int:
                 join(own.quantities, name, value, ())
             elif Loss in bases:
                 join(own.losses, dashed, _made(value), loss_option.choices)
+            elif ReleaseMethod in bases:
+                join(own.methods, dashed, value, METHODS)
         elif isinstance(value, Loss):
             join(own.losses, dashed, value, loss_option.choices)
         elif isinstance(value, Problem):
@@ -312,16 +325,6 @@ def _collect(own: Own, module: ModuleType) -> int:
             entry = OwnProblem(module.__name__, _first(value), name=name)
             join(own.problems, dashed, entry, PROBLEMS)
     return count
-
-
-def with_dashes(name: str) -> str:
-    """Spell a name of Python as command lines do.
-
-    >>> with_dashes("RandomWalk"), with_dashes("my_problem"), with_dashes("MALA2")
-    ('random-walk', 'my-problem', 'mala2')
-    """
-    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name)
-    return parts.replace("_", "-").lower()
 
 
 def _made(kind: Any) -> Loss:

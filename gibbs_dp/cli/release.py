@@ -7,8 +7,8 @@ import ast
 import importlib
 import json
 import math
-import re
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from gibbs_dp._source import exports, find, losses_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import Stopped, UsageError
 from gibbs_dp.cli.mistakes import is_number, number_remedy
-from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64
+from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64, with_dashes
+from gibbs_dp.cli.options import RELEASE as OF_LEDGER
+from gibbs_dp.cli.own import LOSS, WITH, Own, files_of, load_own
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse
 from gibbs_dp.cli.session import start_session
@@ -256,25 +258,39 @@ def methods() -> dict[str, str]:
         _, node = find(module, name)
         bases = node.bases if isinstance(node, ast.ClassDef) else []
         if any(isinstance(base, ast.Name) and base.id == "ReleaseMethod" for base in bases):
-            found[re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()] = f"{module}:{name}"
+            found[with_dashes(name)] = f"{module}:{name}"
     return found
 
 
 METHODS = methods()
 DEFAULT = "exact-draw"
-# A chain's gamma goes with its kernel, an object, which a command line cannot give.
-FIELDS = {
-    name: {k: v for k, v in parameters(where).items() if k != "gamma"}
-    for name, where in METHODS.items()
-}
-METHOD = (
-    Option("method", "str", "how to draw", None, tuple(METHODS), shown=DEFAULT),
-    *(
-        replace(option, help=f"{name}: {option.help}")
-        for name, fields in FIELDS.items()
-        for option in fields.values()
-    ),
-)
+
+
+def fields_of(name: str, where: str) -> dict[str, Option]:
+    """Options of a method, by keyword."""
+    found = parameters(where)
+    if name in METHODS:  # a chain's goes with its kernel, which a command line cannot give
+        found.pop("gamma", None)
+    return found
+
+
+def method_options(methods: Mapping[str, str]) -> tuple[Option, ...]:
+    """Make one option of each setting of a method, after ``--method``."""
+    found: dict[str, Option] = {}
+    for name, where in methods.items():
+        for keyword, option in fields_of(name, where).items():
+            if keyword in found:
+                raise UsageError(
+                    f"{option.flag}: two methods have a setting {keyword!r}; rename that of yours."
+                )
+            found[keyword] = replace(option, help=f"{name}: {option.help}".rstrip(": "))
+    return (
+        Option("method", "str", "how to draw", None, tuple(methods), shown=DEFAULT),
+        *found.values(),
+    )
+
+
+METHOD = method_options(METHODS)
 PURPOSE = Option("purpose", "str", "for the ledger's record", "gibbs-dp release")
 PUBLIC = (
     ADJACENCY,
@@ -288,26 +304,33 @@ PUBLIC = (
     Option("prior_scale", "float", "instead: Gaussian prior of this standard deviation"),
     NUM_DRAWS,
 )
-RELEASE = (
+LEDGER = (
     Option("ledger", "str", "budget to charge (see gibbs-dp ledger create)", metavar="FILE"),
     ACCEPT,
-    *METHOD,
-    PURPOSE,
-    FLOAT64,
 )
 GROUPS = {
     "private table": TABLE,
     "what its columns are, declared without looking at it": (*FEATURES, *LABELS),
     "posterior": PUBLIC,
     "target": TARGETS,
-    "release": RELEASE,
+    OF_LEDGER: (*LEDGER, *METHOD, PURPOSE, FLOAT64, WITH),
     "output": (*CHECK_OUTPUT, HTML),
 }
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    parsed = parse("release", SUMMARY, arguments, GROUPS)
+    own = load_own(files_of(arguments), is_double=FLOAT64.flag in arguments)
+    own.check_use("release", GROUPS)
+    parsed = parse(
+        "release",
+        textwrap.fill(SUMMARY, 79),
+        arguments,
+        _groups(own),
+        epilog=own.listing(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parsed.own = own
     for keyword in ("data", "target", "ledger"):
         if getattr(parsed, keyword) is None:
             raise UsageError(f"--{keyword}: it is missing; see --help.")
@@ -321,6 +344,26 @@ def run(arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         shown = f"gibbs-dp ledger show --ledger {parsed.ledger}"
         raise Stopped(f"what was charged stays charged; see '{shown}'.") from None
+
+
+def _groups(own: Own) -> dict[str, Sequence[Option]]:
+    """Options with those of what joined."""
+    if not own.modules:
+        return dict(GROUPS)
+    method = method_options(METHODS | own.method_places)
+    numbers = [name for name, loss in own.losses.items() if loss.labels == "numbers"]
+    table = [replace(o, choices=(*o.choices, *numbers)) if o.keyword == LOSS else o for o in TABLE]
+    found = {**GROUPS, "private table": table}
+    found[OF_LEDGER] = (*LEDGER, *method, PURPOSE, FLOAT64, WITH)
+    seen: set[str] = set()
+    for option in (o for options in found.values() for o in options):
+        if option.flag in seen:
+            raise UsageError(
+                f"{WITH.flag}: there is an option {option.flag} already; rename the setting "
+                f"{option.keyword!r} of your own."
+            )
+        seen.add(option.flag)
+    return found
 
 
 def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) -> None:
@@ -348,7 +391,7 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
             ledger=settings["ledger"],
             epsilon=float(target.get("pure_epsilon") or target["epsilon"]),
             delta=target.get("delta", 0.0),
-            loss=parsed.loss,
+            loss=parsed.own.losses.get(parsed.loss, parsed.loss),
             **given(parsed, (ADJACENCY, N, NUM_DRAWS, ACCEPT, PURPOSE)),
         )
     else:
@@ -400,11 +443,13 @@ def _about(parsed: Any, model: str) -> list[str]:
 
 def _method(parsed: Any) -> Any:
     """Build the method of the command line."""
-    settings, chosen = given(parsed, METHOD[1:]), parsed.method or DEFAULT
-    for option in METHOD[1:]:
-        if option.keyword in settings and option.keyword not in FIELDS[chosen]:
+    methods = METHODS | parsed.own.method_places
+    options, chosen = method_options(methods)[1:], parsed.method or DEFAULT
+    settings, fields = given(parsed, options), fields_of(chosen, methods[chosen])
+    for option in options:
+        if option.keyword in settings and option.keyword not in fields:
             raise UsageError(f"{option.flag}: {chosen} has no such setting; leave it out.")
-    module, _, name = METHODS[chosen].partition(":")
+    module, _, name = methods[chosen].partition(":")
     return getattr(importlib.import_module(module), name)(**settings)
 
 
@@ -455,7 +500,7 @@ def _posterior(parsed: Any, dim: int) -> Any:
 def _loss(parsed: Any) -> Any:
     from gibbs_dp.model.losses.named import as_loss
 
-    return as_loss(parsed.loss, "two classes", "numbers")
+    return parsed.own.losses.get(parsed.loss) or as_loss(parsed.loss, "two classes", "numbers")
 
 
 def _read(parsed: Any, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from gibbs_dp._options import Option, parameters
 from gibbs_dp._source import exports
 from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import FLOAT64
+from gibbs_dp.cli.options import FLOAT64, with_dashes
 from gibbs_dp.cli.parser import given
 
 if TYPE_CHECKING:
     from gibbs_dp.sampling.kernels import Kernel, Unadjusted
     from gibbs_dp.sampling.smc.sampler import SMC
 
-# Kernels by the names of their files; the package names those that there are, the default first.
+# Kernels by their names; the package names those that there are.
 SAMPLERS = {
-    module.rpartition(".")[2]: f"{module}:{name}"
+    with_dashes(name): f"{module}:{name}"
     for name, module in exports("gibbs_dp.sampling.kernels").items()
     if name not in ("Kernel", "Unadjusted")  # bases of the others
 }

@@ -137,8 +137,14 @@ def test_a_loss_says_what_its_target_is(folder):
     class Signed(gdp.losses.LinearLoss):
         labels = "two classes"
 
-        def pointwise(self, prediction, y):
+        def value(self, prediction, y):
             return (1 - 2 * y) * prediction
+
+        def slope(self, prediction, y):
+            return (1 - 2 * y) + 0 * prediction
+
+        def curvature(self, prediction, y):
+            return 0 * prediction
 
     frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "b": list("nyny")})
     problem = build_problem("table", data=frame, target="b", loss=Signed())
@@ -146,6 +152,31 @@ def test_a_loss_says_what_its_target_is(folder):
     assert problem.posterior.loss.constants(gdp.Domain(x_bound=1.0)).lipschitz == np.inf
     with pytest.raises(ValueError, match="but the signed loss needs two classes"):
         build_problem("table", data=frame, target="a", loss=Signed())
+
+
+def test_a_release_method_draws_for_a_table_and_is_charged(run, folder):
+    words = ("--adjacency", "replace-one", "--ledger", "own.ledger")
+    assert run("ledger", "create", *words[2:], *words[:2], "--epsilon", 1).status == 0
+    lines = [f"{i / 400},{i % 3 - 1}" for i in range(400)]
+    (folder / "rows.csv").write_text("\n".join(["dose,effect", *lines]) + "\n")
+    asked = ("--data", "rows.csv", "--target", "effect", "--range", "dose", 0, 1, *words)
+    asked += ("--loss", "squared", "--y-range", -1, 1, "--theta-ball", 2, "--pure-epsilon", 0.5)
+    own = ("--with", "noisy_mean.py", "--method", "noisy-mean")
+    ran = run("release", *asked, *own, "--html", "page.html", "--json")
+    assert ran.status == 0, ran.err
+    drawn, promise = ran.rows[0], ran.rows[-1]
+    # The means are 1 and 0.499, Laplace noise has scale 2 sqrt(2) sqrt(2) / (0.5 n) = 0.02.
+    assert abs(drawn["intercept"] - 1) < 0.5
+    assert abs(drawn["dose"] - 0.5) < 0.5
+    assert (promise["mechanism"], promise["pure_epsilon"]) == ("noisy mean", 0.5)
+    assert "for a mean with exact Laplace noise" in (folder / "page.html").read_text()
+    spent = run("ledger", "show", "--ledger", "own.ledger", "--json").rows
+    assert any(row.get("epsilon") == 0.5 for row in spent)
+    ran = run("release", *asked, *own, "--num-draws", 2)
+    assert (ran.status, ran.out) == (2, "")
+    assert "method: it is for one draw" in ran.err
+    assert "noisy-mean" in run("release", "--with", "noisy_mean.py", "--help").out
+    assert "has no use" in run("audit", "gaussian-mean", "--n", 9, "--with", "noisy_mean.py").err
 
 
 def test_a_problem_is_a_name(run, folder):
@@ -223,7 +254,7 @@ BROKEN = {
     ),
     "lacking.py": (
         "import gibbs_dp as gdp\nclass Own(gdp.losses.LinearLoss):\n    pass\n",
-        "the loss Own lacks pointwise; define it",
+        "the loss Own lacks curvature, slope, value; define it",
     ),
     "needing.py": (
         "import gibbs_dp as gdp\nclass Own(gdp.losses.Loss):\n"

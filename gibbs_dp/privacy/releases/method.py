@@ -165,7 +165,7 @@ class ReleaseMethod(ABC):
     ...         if request.adjacency != "replace-one" or request.num_draws != 1:
     ...             raise ValueError("method: it is for one draw, replace-one; ask for that.")
     ...         epsilon, move = request.target.pure_epsilon, 2 * request.domain.x_bound / request.n
-    ...         noise = gdp.adaptive.LaplaceMechanism(move, epsilon, adjacency="replace-one")
+    ...         noise = gdp.holdout.LaplaceMechanism(move, epsilon, adjacency="replace-one")
     ...
     ...         def draw(posterior, data, key):
     ...             return noise.release(data.mean(axis=0))[None]
