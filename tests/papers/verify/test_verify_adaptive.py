@@ -96,11 +96,12 @@ def test_wrong_deltas_and_guarantees_are_caught(monkeypatch):
     monkeypatch.setattr(verify_mechanisms, "composed_pure_dp", lambda k, eps, delta: 10.0)
     assert len(failures(verify_mechanisms.thresholdout_records())) == 2
     whole = holdout.Thresholdout.guarantee
-    monkeypatch.setattr(
-        holdout.Thresholdout,
-        "guarantee",
-        lambda self: dataclasses.replace(whole(self), epsilon=0.9 * whole(self).epsilon),
-    )
+
+    def too_small(self):
+        figures = {name: 0.9 * whole(self).epsilon for name in ("epsilon", "pure_epsilon")}
+        return dataclasses.replace(whole(self), **figures)
+
+    monkeypatch.setattr(holdout.Thresholdout, "guarantee", too_small)
     found = failures(verify_mechanisms.thresholdout_records())
     assert "Thresholdout: loss <= 2 B/(sigma n)" in found
 
