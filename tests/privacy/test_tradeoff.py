@@ -118,7 +118,7 @@ def test_files(tmp_path):
     with pytest.raises(ValueError, match="guarantee: it has no 'num_draws'; give all of"):
         guarantee_from_dict(without)
     without = {k: v for k, v in g.to_dict().items() if k != "gamma"}
-    with pytest.raises(ValueError, match="gamma: a guarantee of 'exact draw' has one; give it"):
+    with pytest.raises(ValueError, match="gamma: a guarantee of 'chain' has one; give it"):
         guarantee_from_dict(without)
     with pytest.raises(ValueError, match="guarantee: its 'epsilon' is 'much', which is no number"):
         guarantee_from_dict(g.to_dict() | {"epsilon": "much"})
