@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import importlib
 import json
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from gibbs_dp._extras import require
-from gibbs_dp._options import Option, options_of, parameters
-from gibbs_dp._source import exports, find, losses_of
+from gibbs_dp._options import Option, options_of
+from gibbs_dp._source import losses_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import Stopped, UsageError
+from gibbs_dp.cli.method import METHOD, METHODS, make_method, method_options
 from gibbs_dp.cli.mistakes import is_number, number_remedy
-from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64, with_dashes
+from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64
 from gibbs_dp.cli.options import RELEASE as OF_LEDGER
 from gibbs_dp.cli.own import LOSS, WITH, Own, files_of, load_own
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
@@ -251,46 +250,6 @@ OF_RELEASE = N, NUM_DRAWS, ACCEPT = options_of(
 )
 
 
-def methods() -> dict[str, str]:
-    """Find the methods that `gibbs_dp.privacy` exports, by their names on a command line."""
-    found = {}
-    for name, module in exports("gibbs_dp.privacy").items():
-        _, node = find(module, name)
-        bases = node.bases if isinstance(node, ast.ClassDef) else []
-        if any(isinstance(base, ast.Name) and base.id == "ReleaseMethod" for base in bases):
-            found[with_dashes(name)] = f"{module}:{name}"
-    return found
-
-
-METHODS = methods()
-DEFAULT = "exact-draw"
-
-
-def fields_of(name: str, where: str) -> dict[str, Option]:
-    """Options of a method, by keyword."""
-    found = parameters(where)
-    if name in METHODS:  # a chain's goes with its kernel, which a command line cannot give
-        found.pop("gamma", None)
-    return found
-
-
-def method_options(methods: Mapping[str, str]) -> tuple[Option, ...]:
-    """Make one option of each setting of a method, after ``--method``."""
-    found: dict[str, Option] = {}
-    for name, where in methods.items():
-        for keyword, option in fields_of(name, where).items():
-            if keyword in found:
-                raise UsageError(
-                    f"{option.flag}: two methods have a setting {keyword!r}; rename that of yours."
-                )
-            found[keyword] = replace(option, help=f"{name}: {option.help}".rstrip(": "))
-    return (
-        Option("method", "str", "how to draw", None, tuple(methods), shown=DEFAULT),
-        *found.values(),
-    )
-
-
-METHOD = method_options(METHODS)
 PURPOSE = Option("purpose", "str", "for the ledger's record", "gibbs-dp release")
 PUBLIC = (
     ADJACENCY,
@@ -395,7 +354,7 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
             **given(parsed, (ADJACENCY, N, NUM_DRAWS, ACCEPT, PURPOSE)),
         )
     else:
-        found = release(posterior, data, method=_method(parsed), **settings)
+        found = release(posterior, data, method=make_method(parsed), **settings)
     rows = [dict(zip(schema.names, map(float, theta), strict=True)) for theta in found.theta]
     told = _model(parsed, schema, told)
     model = {"model": told, "rules": schema.rules(), "schema": schema.to_dict()}
@@ -439,18 +398,6 @@ def _about(parsed: Any, model: str) -> list[str]:
         else f"flat on a ball of radius {parsed.theta_ball:g}"
     )
     return [f"{model}.", f"{parsed.loss.capitalize()} loss; prior: {prior}."]
-
-
-def _method(parsed: Any) -> Any:
-    """Build the method of the command line."""
-    methods = METHODS | parsed.own.method_places
-    options, chosen = method_options(methods)[1:], parsed.method or DEFAULT
-    settings, fields = given(parsed, options), fields_of(chosen, methods[chosen])
-    for option in options:
-        if option.keyword in settings and option.keyword not in fields:
-            raise UsageError(f"{option.flag}: {chosen} has no such setting; leave it out.")
-    module, _, name = methods[chosen].partition(":")
-    return getattr(importlib.import_module(module), name)(**settings)
 
 
 def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
