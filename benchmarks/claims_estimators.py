@@ -23,6 +23,7 @@ from gibbs_dp.sklearn import (
     GibbsMedian,
     GibbsRegressor,
     linear_model,
+    location,
     plan,
 )
 
@@ -40,8 +41,8 @@ def fits(
     def run(count: int) -> tuple[Runs, Runs]:
         with ExitStack() as stack:
             for module, name in (
-                (means, "_plan_mean"),
-                (medians, "_median_guarantee"),
+                (location, "_plan_mean"),
+                (location, "_median_guarantee"),
                 (linear_model, "make_plan"),
             ):
                 real = getattr(module, name)
@@ -59,7 +60,7 @@ def fits(
 
 def hotter(factor: float) -> AbstractContextManager[Any]:
     """Copy of the library whose calibration for estimators finds a gamma that much too large."""
-    real, median = plan.calibrate_gamma, medians._median_guarantee
+    real, median = plan.calibrate_gamma, location._median_guarantee
 
     def calibrate(*args: Any, **options: Any) -> Any:
         found = real(*args, **options)
