@@ -1,10 +1,12 @@
 """How large the house is, and how far a tiny audit walks through it.
 
-python .ci/measures.py
+python .ci/measures.py          the table
+python .ci/measures.py --walk   the files that it passes, in the order of their first call
 """
 
 import ast
 import inspect
+import json
 import statistics
 import subprocess
 import sys
@@ -21,14 +23,14 @@ import gibbs_dp  # noqa: E402
 
 IGNORED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 WALK = """
-import sys, threading
+import json, sys, threading
 import jax
 import gibbs_dp as gdp
-seen, depth = set(), [0]
+seen, depth = {}, [0]
 def profile(frame, event, arg):
     is_function = frame.f_code.co_flags & 1  # neither a module nor a class body
     if event == "call" and is_function and frame.f_globals["__name__"].startswith("gibbs_dp"):
-        seen.add(frame.f_globals["__name__"])
+        seen[frame.f_globals["__name__"]] = True
         count = 0
         while frame:
             count += frame.f_globals.get("__name__", "").startswith("gibbs_dp")
@@ -42,8 +44,14 @@ def examples(key, n):
 gdp.audit(posterior, examples, 10, [1.0], num_datasets=32, progress=False)
 sys.setprofile(None)
 loaded = [m for m in sys.modules if m.startswith("gibbs_dp")]
-print(len(loaded), len(seen), depth[0])
+print(json.dumps([loaded, list(seen), depth[0]]))
 """
+
+
+def walk():
+    """Return the modules that a tiny audit imports, those it runs in order, and its depth."""
+    done = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 def code_lines(path):
@@ -96,14 +104,16 @@ def floors(room):
 
 
 def main():
-    """Print the table."""
+    """Print the table, or the walk."""
+    if sys.argv[1:] == ["--walk"]:
+        print(*walk()[1], sep="\n")
+        return
     paths = files()
     code = [code_lines(p) for p in paths]
     lines = sum(len(p.read_text().splitlines()) for p in paths)
     importers = Counter(w for wanted in inner_imports().values() for w in wanted)
     single = sum(number == 1 for number in importers.values())
-    walk = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, check=True)
-    loaded, run, deep = walk.stdout.split()
+    loaded, run, deep = walk()
     engine = [p for p in paths if p.is_relative_to(ROOT / "engine")]
     beside = [p for p in engine if p.parent == ROOT / "engine"]
     for name, value in {
@@ -117,8 +127,8 @@ def main():
         "engine: files": len(engine),
         "engine: floors": floors("engine"),
         "arguments of audit": len(inspect.signature(gibbs_dp.audit).parameters),
-        "tiny audit: modules imported": loaded,
-        "tiny audit: modules run": run,
+        "tiny audit: modules imported": len(loaded),
+        "tiny audit: modules run": len(run),
         "tiny audit: own frames deep": deep,
     }.items():
         print(f"{name:40} {value}")
