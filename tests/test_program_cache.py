@@ -28,7 +28,7 @@ def place(tmp_path, monkeypatch):
 
     def as_new():
         fresh = cache(make)
-        for user in ("_jaxlib.compile", "engine.program", "engine.examples"):
+        for user in ("_jaxlib.compile", "engine.program", "engine.datasets"):
             monkeypatch.setattr(f"gibbs_dp.{user}.program", fresh)
 
     monkeypatch.setattr(sys.modules[__name__], "as_new", as_new)
@@ -201,3 +201,14 @@ def test_structures_come_back_and_only_our_own_named_tuples_do():
             rebuild({"kind": name, "parts": []})
     with pytest.raises(ValueError, match="describes nothing"):
         rebuild({"else": []})
+
+
+def test_a_part_of_another_program_is_not_kept(place):
+    """Its arrays have no values, and nothing is written for them."""
+
+    def double(x):
+        return 2.0 * x
+
+    program = compiling.Program(double, (), "cpu", is_quick=False)
+    assert float(jax.jit(lambda x: program(x))(3.0)) == 6.0
+    assert not programs(place)

@@ -283,6 +283,8 @@ class Program:
             return [], None
         statics, others = self._split(arguments)
         leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(others)]
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # part of another program
+            return [], None
         options = [self._backend, self._options]
         name = program_cache.program_name(self._function, options, statics, others, leaves)
         if name is None:
