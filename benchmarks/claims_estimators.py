@@ -71,7 +71,7 @@ def hotter(factor: float) -> AbstractContextManager[Any]:
         found = median(facts)
         return replace(found, gamma=factor * found.gamma)
 
-    return patched((plan, "calibrate_gamma", calibrate), (medians, "_median_guarantee", promise))()
+    return patched((plan, "calibrate_gamma", calibrate), (location, "_median_guarantee", promise))()
 
 
 def route(name: str, delta: float, draw: private_attacks.Route) -> Case:

@@ -18,6 +18,7 @@ from gibbs_dp.engine.cautions import DamagedStoreWarning
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.store.archive import Archive, digest_text
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
+from gibbs_dp.quantities.mutual_information import comparison
 from gibbs_dp.quantities.mutual_information.comparison import Information
 
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
@@ -348,7 +349,7 @@ def test_mutual_information_is_kept_and_shared(tmp_path, monkeypatch):
         contrast = Contrast(lower, upper, lower, None)
         return Information(contrast, upper, None, None, 0.0, 0.1, 0.2, None)
 
-    monkeypatch.setattr(information, "_information", estimate)
+    monkeypatch.setattr(comparison, "_information", estimate)
     grid = gdp.Grid(low=-3.0, high=3.0, num_points=64)
 
     def run(**settings):
