@@ -66,9 +66,12 @@ def test_options_are_those_of_the_problem(offered):
 
 
 def test_choices_and_files(offered):
-    kernels = {"hmc", "mala", "sgld", "smc", "ula", "underdamped"}
+    kernels = {"hmc", "mala", "sgld", "smc", "ula", "underdamped-langevin"}
     assert offered("audit", "--sampler", "") == kernels
-    assert offered("audit", "digits", "--n", "50", "--sampler", "u") == {"ula", "underdamped"}
+    assert offered("audit", "digits", "--n", "50", "--sampler", "u") == {
+        "ula",
+        "underdamped-langevin",
+    }
     assert offered("release", "--adjacency", "") == {"replace-one", "add-remove"}
     assert offered("audit", "--sigma", "") == {"empirical"}  # or a number
     assert offered("audit", "--data", "p") == {"patients.csv"}

@@ -82,7 +82,7 @@ def asked(problem, learn=(), **more):
 
 
 def test_the_page_has_one_file_of_each_kind():
-    assert set(FILES) == {"walk.py", "median_risk.py", "log_cosh.py", "ring.py"}
+    assert set(FILES) == {"walk.py", "median_risk.py", "log_cosh.py", "ring.py", "noisy_mean.py"}
 
 
 def test_a_kernel_and_a_quantity_join_an_audit(run, folder):
@@ -194,7 +194,7 @@ def test_help_shows_what_joined(run, folder):
     words = [word for name in FILES for word in ("--with", name)]
     helped = run("audit", *words, "--help").out
     assert "median_risk  Median over draws and fresh examples of the loss." in helped
-    assert "underdamped,smc,random-walk}" in helped
+    assert "ula,smc,random-walk}" in helped
     assert "--scale SCALE         random-walk (default 1.2)" in helped
     assert "ring          " in helped.partition("problems (")[2]
     assert "random-walk" not in run("audit", "--help").out
