@@ -57,8 +57,8 @@ def test_figure_2_has_the_numbers_that_the_command_prints():
 
     Chains at the kink of the private mean go other ways on each machine: with AVX2 alone values
     move by 0.31 standard errors (root mean square of the gammas, 0.78 at most), of which this
-    allows four and a half. In a process of its own, as from a shell: what is compiled quickly for tests rounds
-    differently too.
+    allows four and a half. In a process of its own, as from a shell: what is compiled quickly for
+    tests rounds differently too.
     """
     page = (ROOT / "docs" / "papers.md").read_text().partition("**Figure 2**")[2]
     number = r"([\d.e+-]+)"
