@@ -379,13 +379,15 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         for name, rule in schema.rules().items():
             output.emit(f"  {name:<{width}}  {rule}")
         output.show(found.guarantee.summary())
-    if failed is not None:
-        raise failed
-    if path is not None:
+    if path is not None and failed is None:
         output.tell_saved([path], parsed.json, parsed.quiet)
     # The rule shortens features in its own way, which its words say.
     shown = replace(schema, x_bound=None) if by_rule and math.isfinite(schema.norm) else schema
-    write_page(parsed, found, None, _about(parsed, told), schema=shown)
+    try:
+        write_page(parsed, found, None, _about(parsed, told), schema=shown)
+    finally:
+        if failed is not None:
+            raise failed
 
 
 def _about(parsed: Any, model: str) -> list[str]:

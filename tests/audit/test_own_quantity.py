@@ -35,7 +35,11 @@ class MedianRisk(gdp.Quantity):
     )
 
     def per_dataset(self, view):
-        return MedianValues(jnp.median(view.losses.population))
+        losses = view.losses.population  # [chains, draws, examples]
+        weight = jnp.broadcast_to(view.draws.weight[..., None], losses.shape).ravel()
+        order = jnp.argsort(losses, axis=None)
+        below = jnp.cumsum(weight[order])
+        return MedianValues(losses.ravel()[order[jnp.searchsorted(below, below[-1] / 2)]])
 
     def means(self, result):
         return {"median_risk": result.summary.values.median_risk.median}
@@ -63,6 +67,14 @@ def test_it_is_in_rows_with_an_error_and_the_others_are_as_without_it(report):
     plain = audit()
     for name in ("on_average_kl", "generalization_error", "excess_risk"):
         assert report[name] == pytest.approx(plain[name], rel=1e-4)
+
+
+def test_weighted_draws_have_the_same_median(report):
+    """Summed over a lattice, where points far out have no weight; seven standard errors of each."""
+    grid = gdp.Grid(low=-6.0, high=6.0, num_points=241)
+    summed = audit(MedianRisk(), sampler=grid)["median_risk"]
+    assert np.all(abs(summed - report["median_risk"]) < 7 * report["median_risk_se"])
+    assert np.all(summed < 0.3)  # unweighted: beyond 4
 
 
 def test_it_is_in_table_page_plot_and_file(report, tmp_path):

@@ -185,7 +185,7 @@ def _why(row: KLRow, estimator: str) -> str:
 # How many pairs of a dataset the two-sided estimate samples: pilots say what they are worth.
 
 
-def choose_pairs(most: int, pilots: Callable[[int], Any]) -> int:
+def count_pairs(most: int, pilots: Callable[[int], Any]) -> int:
     """Fewest pairs whose choice adds no more variance than datasets have anyway.
 
     Every pair is a posterior to be sampled; more of them than this lower a standard error by less
@@ -362,7 +362,7 @@ class OnAverageKL(LeadingQuantity):
         if choice != TwoSided.name:
             return 0
         most = min(settings.n, settings.num_ghosts) // settings.group_size
-        return choose_pairs(most, pilots)
+        return count_pairs(most, pilots)
 
     def values_of(self, values: Any, choice: str) -> Float[np.ndarray, " datasets"]:
         """Every dataset's estimate, nats."""
