@@ -40,8 +40,8 @@ CHANGED_TO_SMC = Caution(
 )
 REL_ERROR_MISSED = Caution(
     "rel-error-missed",
-    "rel_error={rel_error:g} was not reached with max_datasets={most} (standard error {se:.2g}).",
+    "rel_error={rel_error:g} was not reached with {most} datasets (standard error {se:.2g}).",
     "The audit stopped at the number of datasets that it may use, before the error was as small "
     "as asked. The numbers are right, with the errors shown.",
-    "Raise max_datasets, or accept the error.",
+    "Raise the second number of num_datasets (--max-datasets), or accept the error.",
 )

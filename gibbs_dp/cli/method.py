@@ -45,13 +45,19 @@ def fields_of(name: str, where: str) -> dict[str, Option]:
 def method_options(methods: Mapping[str, str]) -> tuple[Option, ...]:
     """Make one option of each setting of a method, after ``--method``."""
     found: dict[str, Option] = {}
+    names: dict[str, list[str]] = {}
     for name, where in methods.items():
         for keyword, option in fields_of(name, where).items():
-            if keyword in found:
+            first = found.setdefault(keyword, option)
+            if (first.kind, first.is_list) != (option.kind, option.is_list):
                 raise UsageError(
-                    f"{option.flag}: two methods have a setting {keyword!r}; rename that of yours."
+                    f"{option.flag}: two methods have a setting {keyword!r} of different kinds; "
+                    "rename that of yours."
                 )
-            found[keyword] = replace(option, help=f"{name}: {option.help}".rstrip(": "))
+            names.setdefault(keyword, []).append(name)
+    for keyword, option in found.items():
+        told = f"{', '.join(names[keyword])}: {option.help}".rstrip(": ")
+        found[keyword] = replace(option, help=told)
     return (
         Option("method", "str", "how to draw", None, tuple(methods), shown=DEFAULT),
         *found.values(),
@@ -76,4 +82,10 @@ def make_method(parsed: argparse.Namespace) -> ReleaseMethod:
         if option.keyword in settings and option.keyword not in fields:
             raise UsageError(f"{option.flag}: {chosen} has no such setting; leave it out.")
     module, _, name = methods[chosen].partition(":")
-    return getattr(importlib.import_module(module), name)(**settings)
+    try:
+        return getattr(importlib.import_module(module), name)(**settings)
+    except TypeError as error:
+        raise UsageError(
+            f"--method: {chosen} cannot be made of the command line ({error}); give the class "
+            "a plan, and its settings defaults."
+        ) from error

@@ -155,10 +155,13 @@ class Own:
         UsageError
             If so.
         """
-        useful = [self.losses, self.methods if RELEASE in titles else self.problems]
+        useful: list[Any] = [self.losses, self.problems]
+        if RELEASE in titles:
+            useful = [self.methods, [o for o in self.losses.values() if o.labels == "numbers"]]
         useful += [self.samplers] * (SAMPLE in titles) + [self.quantities] * (LEARN in titles)
         if self.modules and not any(useful):
-            names = (*self.samplers, *self.quantities, *self.problems, *self.methods)
+            names = [*self.samplers, *self.quantities, *self.problems, *self.methods]
+            names += self.losses
             raise UsageError(
                 f"{WITH.flag}: 'gibbs-dp {command}' has no use for what is defined there "
                 f"({', '.join(names)}); leave it out."
@@ -277,6 +280,7 @@ def _line(error: Exception, path: Path) -> int | None:
 
 def _collect(own: Own, module: ModuleType) -> int:
     """Put what a module defines with the rest; return how many things."""
+    from gibbs_dp import losses
     from gibbs_dp.cli.method import METHODS
     from gibbs_dp.cli.sampler import SAMPLERS
     from gibbs_dp.engine.quantity import Quantity
@@ -299,9 +303,13 @@ def _collect(own: Own, module: ModuleType) -> int:
         where[name] = value
         count += 1
 
-    for name, value in vars(module).items():
+    of_library = {id(value) for value in vars(losses).values()}
+    # Objects first: a class of which there is one is not made again.
+    for name, value in sorted(vars(module).items(), key=lambda item: isinstance(item[1], type)):
         is_here = getattr(value, "__module__", module.__name__) == module.__name__
         if name.startswith("_") or not (is_here or isinstance(value, (Loss, Problem))):
+            continue
+        if id(value) in of_library or any(type(o) is value for o in own.losses.values()):
             continue
         dashed = with_dashes(name)
         if isinstance(value, type):

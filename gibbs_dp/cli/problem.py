@@ -83,7 +83,7 @@ def parse_with_problem(
     elif name is None and "--data" in flags:
         name = "table"
     elif name is not None and name not in problems and looks_like_a_path(name):
-        _refuse_file(name, command, flags)
+        _refuse_file(name, flags)
         name, rest = "table", [*rest, "--data", name]
         flags.add("--data")
     elif name is not None and PROBLEM.flag in flags:
@@ -123,7 +123,7 @@ def parse_with_problem(
     return parsed, name
 
 
-def _refuse_file(name: str, command: str, flags: set[str]) -> None:
+def _refuse_file(name: str, flags: set[str]) -> None:
     """Raise for a file that holds no table, by its name, with the door that it is for."""
     path = Path(name)
     if path.suffix == ".py":

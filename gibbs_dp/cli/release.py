@@ -407,7 +407,8 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
     if not (parsed.theta_ball is None and parsed.prior_scale is None):
         return False
     has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
-    if given(parsed, METHOD) or not has_target:
+    methods = method_options(METHODS | parsed.own.method_places)
+    if given(parsed, methods) or not has_target:
         raise UsageError(
             "--theta-ball: give it or --prior-scale; without them a rule picks the prior, for "
             "--pure-epsilon, or --epsilon with --delta, and no --method or setting of one."
@@ -417,19 +418,32 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
 
 def _model(parsed: Any, schema: Schema, rule: str) -> str:
     """Say in words how a draw predicts."""
+    if parsed.method in parsed.own.methods:
+        return f"the draws of {parsed.method}"
     label, bound = schema.label, schema.domain.x_bound
     if isinstance(label, Levels | Positive):
         one = label.level if isinstance(label, Positive) else label.levels[1]
         told = f"{parsed.target} is {one!r} with probability 1 / (1 + exp(-s))"
     else:
-        middle = "median" if _loss(parsed).degree == 1 else "mean"
-        told = f"the {middle} of {parsed.target} is s"
+        told = f"the {_predicted(parsed)} of {parsed.target} is s"
     total = "s is the sum of each number of a draw times its feature"
     if rule:
         return f"{told}; {total} ({rule})"
     if bound < schema.norm:
         total += f", divided by (norm of the features) / {bound:.12g} where that is above 1"
     return f"{told}; {total}"
+
+
+def _predicted(parsed: Any) -> str:
+    """Say what the loss predicts."""
+    from gibbs_dp.model.losses.regression import Absolute, Pinball
+
+    loss = _loss(parsed)
+    if parsed.loss in parsed.own.losses:
+        return f"prediction (by the {loss.name} loss)"
+    if isinstance(loss, Pinball) and loss.quantile != 0.5:
+        return f"{loss.quantile:g} quantile"
+    return "median" if isinstance(loss, (Absolute, Pinball)) else "mean"
 
 
 def _posterior(parsed: Any, dim: int) -> Any:

@@ -77,7 +77,8 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
     if delta > 0:
         found += [(_renyi(guarantees, delta), delta), (_privacy_loss(guarantees, delta), delta)]
     composed = ComposedDP(*min(found))
-    composed.assumptions = _each_once(g.assumptions for g in guarantees)
+    holds = [(f"holds {g.holds}",) if g.holds else () for g in guarantees]
+    composed.assumptions = _each_once([*holds, *(g.assumptions for g in guarantees)])
     composed.caveats = _each_once(g.caveats for g in guarantees)
     return composed
 

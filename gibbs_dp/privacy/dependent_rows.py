@@ -48,16 +48,16 @@ class DependentRows(Protocol):
 def check_rows(rows: Any, n: int, adjacency: Adjacency) -> None:
     """Raise a ValueError unless ``n`` rows have a Bayesian DP, and neighbours replace one.
 
-    >>> check_rows(3.0, 10, "replace-one")
+    >>> check_rows(3.0, 10, "replace-one")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: rows: give a law of the rows, such as papers.bayesian_dp.MarkovChain, got 3.0.
+    ValueError: rows: give a law of the rows, such as a gibbs_dp.papers...
     """
     if rows is None:
         return
     if isinstance(rows, type) or not isinstance(rows, DependentRows):
         raise ValueError(
-            "rows: give a law of the rows, such as papers.bayesian_dp.MarkovChain, got "
+            "rows: give a law of the rows, such as a gibbs_dp.papers.bayesian_dp.MarkovChain, got "
             f"{checks.shown(rows)}."
         )
     if adjacency != "replace-one":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, get_args
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -41,8 +44,12 @@ def linear_loss(given: Any, labels: str) -> LinearLoss:
             "gibbs_dp.losses.LinearLoss."
         )
     # Plans and programs are kept by the loss: two that differ must not be equal.
-    name, known = type(loss).__name__, {field.name for field in fields(loss)}
-    hidden = [key for key in vars(loss) if key not in known and not hasattr(type(loss), key)]
+    name, known = type(loss).__name__, {field.name for field in fields(loss) if field.compare}
+    hidden = [
+        key
+        for key in vars(loss)
+        if key not in known and not isinstance(getattr(type(loss), key, None), cached_property)
+    ]
     if hidden:
         raise ValueError(
             f"loss: {name} keeps {', '.join(hidden)} outside of its fields; make the class a "
@@ -57,7 +64,15 @@ def linear_loss(given: Any, labels: str) -> LinearLoss:
         ) from None
     points = np.zeros((2, 3)), np.zeros((2, 1))
     for method in (loss.value, loss.slope, loss.smoothed_curvature):
-        found = method(*points)
+        try:  # on zeros: its messages tell nothing of data
+            found = method(*points)
+            jax.eval_shape(method, jnp.zeros(()), jnp.zeros(()))
+        except Exception as error:
+            raise ValueError(
+                f"loss: {name}.{method.__name__} fails on arrays of NumPy or of JAX "
+                f"({type(error).__name__}); take functions from "
+                "gibbs_dp.losses.array_namespace(prediction)."
+            ) from error
         if not (isinstance(found, np.ndarray) and found.dtype == np.float64):
             raise ValueError(
                 f"loss: {name}.{method.__name__} makes a {type(found).__name__} of doubles of "
@@ -142,9 +157,14 @@ class PrivateLinearModel(PrivateEstimator):
             features = scaling.features(rows)
             if is_read is not None:
                 features = np.where(is_read[:, None], features, 0.0)
+
+        def draw(features: Any, y: Any, noise: Any) -> Any:
+            """Draw after the charge; whatever fails here fails without a word of the data."""
             # Rows are short enough already; a loss may have more to ask of labels.
-            features, y = loss.clip((features, y), Domain(x_bound=1.1, y_range=y_range))
-        thetas = self._release(plan.guarantee, plan.draw, features, y, noise, kept)
+            x, labels = loss.clip((features, y), Domain(x_bound=1.1, y_range=y_range))
+            return plan.draw(x, labels, noise)
+
+        thetas = self._release(plan.guarantee, draw, features, y, noise, kept)
         self.mechanism_, self.told_ = plan.mechanism, plan.told
         self.settled_, self.scaling_ = (facts, choice, loss, y_range), scaling
         thetas = self._rescaled(thetas, plan, facts)

@@ -177,7 +177,7 @@ def test_without_pure_dp_there_is_none_and_the_reason():
     [
         (
             {"rows": 3.0},
-            "rows: give a law of the rows, such as papers.bayesian_dp.MarkovChain",
+            "rows: give a law of the rows, such as a gibbs_dp.papers.bayesian_dp.MarkovChain",
         ),
         ({"rows": MarkovChain}, "got the class MarkovChain"),
         ({"n": 6}, "rows: the chain has 5 rows and the dataset 6"),

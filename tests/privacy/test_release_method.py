@@ -12,6 +12,8 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import ReleaseError, ReleaseMethod, ReleasePlan, compose, load_guarantee
+from gibbs_dp.privacy.releases.arguments import without_checks
+from gibbs_dp.sklearn.linear_model import linear_loss
 
 UNIT = gdp.Domain(x_bound=1.0)
 MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
@@ -182,3 +184,70 @@ def test_what_fails_on_the_data_tells_nothing_of_them(ledger):
     assert str(error.value) == NoisyMean.failed
     assert error.value.__suppress_context__ or error.value.__context__ is None
     assert ledger.spent()["epsilon"] == 1.0
+
+
+class Scaled(gdp.losses.LinearLoss):
+    """Equal to others of its kind whatever its scale, which is no field."""
+
+    def __init__(self, scale):
+        object.__setattr__(self, "scale", scale)
+
+    def value(self, prediction, y):
+        return self.scale * (prediction - y) ** 2
+
+    def slope(self, prediction, y):
+        return 2 * self.scale * (prediction - y)
+
+    def curvature(self, prediction, y):
+        return 2 * self.scale + 0 * prediction
+
+
+def test_losses_that_are_equal_and_differ_are_not_taken_for_each_other():
+    first, second = (
+        without_checks(gdp.GibbsPosterior(Scaled(scale), gdp.Flat(gdp.supports.l2_ball(1))))
+        for scale in (1.0, 9.0)
+    )
+    assert Scaled(1.0) == Scaled(9.0)
+    z = (jnp.ones(1), jnp.asarray(3.0))
+    assert [float(p.loss(jnp.zeros(1), z)) for p in (first, second)] == [9.0, 81.0]
+    with pytest.raises(ValueError, match="Scaled keeps scale outside of its fields"):
+        linear_loss(Scaled(2.0), "numbers")
+
+
+@dataclass(frozen=True)
+class Forgetful(NoisyMean):
+    def plan(self, request):
+        super().plan(request)
+
+
+@dataclass(frozen=True)
+class Claiming(NormalDraw):
+    """Exact draws for which nothing has to be accepted."""
+
+    idealizations = {}  # noqa: RUF012
+
+    def plan(self, request):
+        plan = super().plan(request)
+        return ReleasePlan(request.calibrate().guarantee, plan.draw, plan.traced)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (Forgetful(), "the plan of Forgetful is no gibbs_dp.privacy.ReleasePlan"),
+        (Claiming(), "Claiming guarantees exact draws; name 'exact-draw'"),
+    ],
+)
+def test_a_method_that_plans_wrongly_costs_nothing(ledger, method, said):
+    asked = {"pure_epsilon": 1.0} if method == Forgetful() else {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(ValueError, match=f"method: {said}"):
+        go(ledger, method, RIDGE, **asked)
+    assert not ledger.charges()
+
+
+def test_a_kernel_that_cannot_run_is_refused_before_the_charge(ledger):
+    method = gdp.privacy.ExactDraw(kernel=gdp.HMC(fused=True))
+    accept = ["exact-draw", "float-arithmetic"]
+    with pytest.raises(ValueError, match="fused"):
+        go(ledger, method, RIDGE, epsilon=1.0, delta=1e-6, accept=accept)
+    assert not ledger.charges()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -216,7 +216,9 @@ def _unchecked(same: _Same) -> GibbsPosterior:
 
 
 def _content(posterior: GibbsPosterior) -> Hashable:
-    """Loss and prior, by value where they have one and else by identity."""
+    """Loss and prior, by value where it tells all of them and else by identity."""
+    if not _is_its_value(posterior.loss):
+        return id(posterior)
     found = (posterior.loss, _content_of_prior(posterior.prior))
     try:
         hash(found)
@@ -225,8 +227,31 @@ def _content(posterior: GibbsPosterior) -> Hashable:
     return found
 
 
+def _is_its_value(value: Any) -> bool:
+    """Whether all that equal it are alike: it alone, or what holds nothing beside its fields."""
+    if isinstance(value, (bool, int, float, str, bytes, type(None))):
+        return True
+    if isinstance(value, tuple):
+        return all(map(_is_its_value, value))
+    compared: Any = type(value).__eq__
+    if compared is object.__eq__:
+        return True
+    if not is_dataclass(value):
+        return False
+    known = {f.name for f in fields(value) if f.compare}
+    return vars(value).keys() <= known and all(_is_its_value(getattr(value, k)) for k in known)
+
+
+def _is_known(law: Any) -> bool:
+    """Whether a law's arrays and structure tell all of it: a law of NumPyro's or ours."""
+    home = type(law).__module__.partition(".")[0]
+    inner = getattr(law, "base_dist", None)
+    return home in ("numpyro", "gibbs_dp") and (inner is None or _is_known(inner))
+
+
 def _content_of_prior(prior: Prior) -> Hashable:
-    if prior.is_hierarchical:  # functions of other parts
+    # Functions of other parts, and a user's laws, which may hold what their arrays do not tell.
+    if prior.is_hierarchical or not all(map(_is_known, prior.leaves)):
         return id(prior)
     parts = []
     for law, support in zip(prior.leaves, prior.supports, strict=True):

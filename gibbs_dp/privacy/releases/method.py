@@ -164,7 +164,8 @@ class ReleaseMethod(ABC):
     ...     def plan(self, request):
     ...         if request.adjacency != "replace-one" or request.num_draws != 1:
     ...             raise ValueError("method: it is for one draw, replace-one; ask for that.")
-    ...         epsilon, move = request.target.pure_epsilon, 2 * request.domain.x_bound / request.n
+    ...         epsilon, dim = request.target.pure_epsilon, request.posterior.dim
+    ...         move = 2 * request.domain.x_bound * dim**0.5 / request.n  # in the 1-norm
     ...         noise = gdp.holdout.LaplaceMechanism(move, epsilon, adjacency="replace-one")
     ...
     ...         def draw(posterior, data, key):

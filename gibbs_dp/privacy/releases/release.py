@@ -33,7 +33,12 @@ from gibbs_dp.privacy.releases.arguments import (
     without_checks,
 )
 from gibbs_dp.privacy.releases.exact_draws import ExactDraw
-from gibbs_dp.privacy.releases.method import ReleaseMethod, ReleasePlan, ReleaseRequest
+from gibbs_dp.privacy.releases.method import (
+    EXACT_DRAW,
+    ReleaseMethod,
+    ReleasePlan,
+    ReleaseRequest,
+)
 from gibbs_dp.privacy.releases.page import draws_as_html, draws_in_words, release_page
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.table import clip_data, dataset_size, unobserved
@@ -211,6 +216,16 @@ def release(
     )
     with finite_figures():
         plan = method.plan(request)
+    if not isinstance(plan, ReleasePlan):
+        raise ValueError(
+            f"method: the plan of {type(method).__name__} is no gibbs_dp.privacy.ReleasePlan; "
+            "return one."
+        )
+    if plan.guarantee.is_idealized and EXACT_DRAW not in method.idealizations:
+        raise ValueError(
+            f"method: {type(method).__name__} guarantees exact draws; name {EXACT_DRAW!r} in its "
+            "idealizations."
+        )
     request.check(plan.guarantee)
     unchecked = without_checks(posterior)
     with unobserved():
@@ -245,6 +260,10 @@ def _rehearse(
         wrong = "it returned None" if theta is None else mistake_in(theta, request)
     except Exception as error:  # the data are zeros: nothing is told
         wrong = (str(error).splitlines() or [type(error).__name__])[0]
+        if request.adjacency == "add-remove":
+            wrong = f"{type(error).__name__}."
+    if wrong and request.adjacency == "add-remove" and "shapes" in wrong:
+        wrong = "it has another shape than the prior's."  # that may be the number of rows
     if wrong:
         raise ValueError(f"method: its draw from zeros of the data's shape failed: {wrong}")
 
