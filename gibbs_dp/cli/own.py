@@ -280,10 +280,10 @@ def _line(error: Exception, path: Path) -> int | None:
 
 def _collect(own: Own, module: ModuleType) -> int:
     """Put what a module defines with the rest; return how many things."""
-    from gibbs_dp import losses
     from gibbs_dp.cli.method import METHODS
     from gibbs_dp.cli.sampler import SAMPLERS
     from gibbs_dp.engine.quantity import Quantity
+    from gibbs_dp.model import losses
     from gibbs_dp.model.losses import Loss
     from gibbs_dp.privacy import ReleaseMethod
     from gibbs_dp.problems.base import Problem

@@ -311,3 +311,29 @@ def test_help_without_a_file_imports_no_jax():
     code = "import sys; from gibbs_dp.cli.main import main; main(['audit', '--help']); "
     code += "sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_what_a_file_imports_of_the_library_does_not_join(run, folder):
+    """Nor is a class made again of which the file has an object."""
+    (folder / "both.py").write_text(
+        f"from gibbs_dp.losses import half_squared_distance, logistic\n"
+        f"{FILES['log_cosh.py']}\nlog_cosh = LogCosh()\n"
+    )
+    helped = run("audit", "--with", "both.py", "--help").out
+    joined = helped.partition("joined by --with")[2]
+    assert [line.split()[:2] for line in joined.splitlines() if line.startswith("  --loss")] == [
+        ["--loss", "log-cosh"]
+    ]
+
+
+def test_a_method_without_a_plan_is_one_line(run, folder):
+    (folder / "planless.py").write_text(
+        "import gibbs_dp as gdp\nclass Planless(gdp.privacy.ReleaseMethod):\n    mechanism = 'none'\n"
+    )
+    run("ledger", "create", "--ledger", "own", "--adjacency", "replace-one", "--epsilon", 1)
+    (folder / "rows.csv").write_text("dose,effect\n0.5,1\n0.25,0\n")
+    asked = ("--data", "rows.csv", "--target", "effect", "--range", "dose", 0, 1, "--ledger", "own")
+    asked += ("--loss", "squared", "--y-range", -1, 1, "--theta-ball", 2, "--pure-epsilon", 0.5)
+    asked += ("--adjacency", "replace-one", "--with", "planless.py", "--method", "planless")
+    told = run("release", *asked).error
+    assert told.startswith("--method: planless cannot be made of the command line")
