@@ -328,7 +328,7 @@ def test_what_a_file_imports_of_the_library_does_not_join(run, folder):
 
 def test_a_method_without_a_plan_is_one_line(run, folder):
     (folder / "planless.py").write_text(
-        "import gibbs_dp as gdp\nclass Planless(gdp.privacy.ReleaseMethod):\n    mechanism = 'none'\n"
+        "import gibbs_dp as gdp\nclass Planless(gdp.privacy.ReleaseMethod):\n    mechanism = 'x'\n"
     )
     run("ledger", "create", "--ledger", "own", "--adjacency", "replace-one", "--epsilon", 1)
     (folder / "rows.csv").write_text("dose,effect\n0.5,1\n0.25,0\n")
