@@ -57,7 +57,8 @@ def test_sampled_on_average_kl_is_the_gaussian_one(p, activation):
         paired = gap - exact.on_average_kl
         assert abs(paired.mean()) < 4 * paired.std() / np.sqrt(DATASETS)
         assert row["on_average_kl"] == pytest.approx(kl, rel=0.02)
-    assert not report.warnings
+    # Where p > n one row changes precisions by more than 8 / 7, and order 8 may be infinite indeed.
+    assert not [w for w in report.warnings if "[renyi-lower-bound]" not in w]
 
 
 @pytest.mark.trust
