@@ -71,7 +71,7 @@ def on_a_lattice(run):
         N,
         GAMMAS,
         key=5,
-        kernel=gdp.Grid(low=-4.0, high=4.0, num_points=256),
+        sampler=gdp.Grid(low=-4.0, high=4.0, num_points=256),
     )
 
 
