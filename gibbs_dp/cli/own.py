@@ -137,14 +137,7 @@ class Own:
         if LEARN in found:
             found[LEARN] += self.quantity_options()
         of_problems = {o.flag: o for p in self.all_problems.values() for o in p.options}
-        seen: set[str] = set()
-        for option in (*of_problems.values(), *(o for some in found.values() for o in some)):
-            if option.flag in seen:
-                raise UsageError(
-                    f"{WITH.flag}: there is an option {option.flag} already; rename the setting "
-                    f"{option.keyword!r} of your own."
-                )
-            seen.add(option.flag)
+        check_flags((*of_problems.values(), *(o for some in found.values() for o in some)))
         return dict(found)
 
     def check_use(self, command: str, titles: Iterable[str]) -> None:
@@ -181,6 +174,18 @@ class Own:
         width = max((len(name) for _, name, _ in lines), default=0)
         told = "\n".join(f"  {kind:<10} {name:<{width}}  {text}" for kind, name, text in lines)
         return f"joined by {WITH.flag}:\n{told}\n\n" if lines else ""
+
+
+def check_flags(options: Iterable[Option]) -> None:
+    """Raise a UsageError if two options have one name: the later one is a user's own."""
+    seen: set[str] = set()
+    for option in options:
+        if option.flag in seen:
+            raise UsageError(
+                f"{WITH.flag}: there is an option {option.flag} already; rename the setting "
+                f"{option.keyword!r} of your own."
+            )
+        seen.add(option.flag)
 
 
 def _where(kind: type) -> str:

@@ -22,7 +22,7 @@ from gibbs_dp.cli.method import METHOD, METHODS, make_method, method_options
 from gibbs_dp.cli.mistakes import is_number, number_remedy
 from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64
 from gibbs_dp.cli.options import RELEASE as OF_LEDGER
-from gibbs_dp.cli.own import LOSS, WITH, Own, files_of, load_own
+from gibbs_dp.cli.own import LOSS, WITH, Own, check_flags, files_of, load_own
 from gibbs_dp.cli.pages import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse
 from gibbs_dp.cli.session import start_session
@@ -314,14 +314,7 @@ def _groups(own: Own) -> dict[str, Sequence[Option]]:
     table = [replace(o, choices=(*o.choices, *numbers)) if o.keyword == LOSS else o for o in TABLE]
     found = {**GROUPS, "private table": table}
     found[OF_LEDGER] = (*LEDGER, *method, PURPOSE, FLOAT64, WITH)
-    seen: set[str] = set()
-    for option in (o for options in found.values() for o in options):
-        if option.flag in seen:
-            raise UsageError(
-                f"{WITH.flag}: there is an option {option.flag} already; rename the setting "
-                f"{option.keyword!r} of your own."
-            )
-        seen.add(option.flag)
+    check_flags(option for options in found.values() for option in options)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from gibbs_dp.privacy.dependent_rows import NO_PURE
 from gibbs_dp.privacy.dependent_rows import PREFIX as BAYESIAN
 from gibbs_dp.privacy.figures import ABSOLUTE, NOT_COVERED, RELATIVE, check_figures
 from gibbs_dp.results import page
+from gibbs_dp.results.base import ResultWithPage
 from gibbs_dp.results.page import Page, Section
 from gibbs_dp.results.table import block, counted, facts, remarks
 
@@ -34,7 +34,7 @@ IDEALIZED = "of exact draws; the draws of a Markov chain are approximate"
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(ResultWithPage):
     """A differential-privacy guarantee and its assumptions; numbers in nats.
 
     Whoever reads it may use any of its figures, so they must be of one release: a mechanism that
@@ -271,9 +271,6 @@ class Guarantee:
         named = ((text, getattr(self, name)) for name, text in CURRENCIES.items())
         return [(text, value) for text, value in named if value is not None]
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def __repr__(self) -> str:
         kind = self.mechanism + ", idealized" * self.is_idealized
         rests = f"{counted(len(self.assumptions), 'assumption')}, " + counted(
@@ -292,31 +289,8 @@ class Guarantee:
         head = [("mechanism", self.mechanism), *figures]
         return block(self._head(), facts(head), remarks(told))
 
-    def to_html(
-        self,
-        path: str | os.PathLike[str],
-        title: str | None = None,
-        about: Iterable[str] = (),
-    ) -> None:
-        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
-
-        Parameters
-        ----------
-        path
-            The file, which ends in ``.html``.
-        title
-            Its heading.
-        about
-            Sentences on what it is of, to be shown with it.
-
-        Raises
-        ------
-        ValueError
-            If the name does not end so.
-        OSError
-            If the folder cannot be written.
-        """
-        guarantee_page(self, title, about).save(path)
+    def _page(self, title: str | None, about: Iterable[str]) -> Page:
+        return guarantee_page(self, title, about)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; what is absent is left out, infinity is ``"inf"``."""

@@ -251,3 +251,16 @@ def test_a_kernel_that_cannot_run_is_refused_before_the_charge(ledger):
     with pytest.raises(ValueError, match="fused"):
         go(ledger, method, RIDGE, epsilon=1.0, delta=1e-6, accept=accept)
     assert not ledger.charges()
+
+
+@pytest.mark.parametrize(("at", "said"), [("shape", "another shape"), ("zeros", "RuntimeError")])
+def test_a_number_of_rows_that_is_private_is_not_told(tmp_path, at, said):
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="add-remove", epsilon=9.0)
+    with pytest.raises(ValueError, match=f"zeros of the data's shape failed: .*{said}") as told:
+        gdp.release(
+            MEAN, DATA, domain=UNIT, adjacency="add-remove", n=50, ledger=ledger, pure_epsilon=1.0,
+            method=NoisyMean(at),
+        )  # fmt: skip
+    assert "40" not in str(told.value)
+    assert "first row" not in str(told.value)
+    assert not ledger.charges()

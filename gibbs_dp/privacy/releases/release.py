@@ -260,10 +260,8 @@ def _rehearse(
         wrong = "it returned None" if theta is None else mistake_in(theta, request)
     except Exception as error:  # the data are zeros: nothing is told
         wrong = (str(error).splitlines() or [type(error).__name__])[0]
-        if request.adjacency == "add-remove":
+        if request.adjacency == "add-remove":  # but for their number, which is private
             wrong = f"{type(error).__name__}."
-    if wrong and request.adjacency == "add-remove" and "shapes" in wrong:
-        wrong = "it has another shape than the prior's."  # that may be the number of rows
     if wrong:
         raise ValueError(f"method: its draw from zeros of the data's shape failed: {wrong}")
 
@@ -277,6 +275,8 @@ def mistake_in(theta: PyTree, request: ReleaseRequest) -> str:
     if structure != jax.tree.structure(blank):
         return "it has not the structure of the prior."
     if [leaf.shape for leaf in leaves] != wanted:
+        if request.adjacency == "add-remove":  # a shape may be the private number of rows
+            return "it has another shape than the prior's."
         found = ", ".join(str(leaf.shape) for leaf in leaves)
         return f"its leaves have shapes {found}, not {', '.join(map(str, wanted))}."
     return "" if all(np.isfinite(leaf).all() for leaf in leaves) else "it is not finite."
