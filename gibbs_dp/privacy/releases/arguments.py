@@ -50,14 +50,15 @@ def check_kinds(posterior: Any, domain: Any, ledger: Any, method: Any) -> None:
             raise ValueError(f"{name}: give a gibbs_dp.{kind.__name__}, got {checks.shown(value)}.")
 
 
-def check_kernel(kernel: Any, is_exact: bool) -> None:
-    """Refuse what `gibbs_dp.sample` cannot run, and a biased chain that would pass for exact.
+def check_kernel(kernel: Any, posterior: GibbsPosterior, is_exact: bool) -> None:
+    """Refuse what `gibbs_dp.sample` cannot run here, and biased chains that would pass for exact.
 
     A `gibbs_dp.Grid` is refused too: its draws are lattice points, not draws of the posterior that
     the guarantee is for, and the exponential mechanism releases from a finite class as it is.
 
-    >>> from gibbs_dp.sampling.kernels import HMC
-    >>> check_kernel(HMC(), is_exact=True)
+    >>> import gibbs_dp as gdp
+    >>> flat = gdp.Flat(gdp.supports.l2_ball(2))
+    >>> check_kernel(gdp.HMC(), gdp.GibbsPosterior(gdp.losses.logistic, flat), is_exact=True)
     """
     if kernel is None:
         return
@@ -77,6 +78,7 @@ def check_kernel(kernel: Any, is_exact: bool) -> None:
             f"kernel: {type(kernel).__name__} has no acceptance step, so its draws are biased and "
             "pass for no exact ones; use gibbs_dp.HMC() or ChainDraw, or declare total_variation."
         )
+    sampler.check(without_checks(posterior))
 
 
 def check_run(

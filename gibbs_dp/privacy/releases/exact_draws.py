@@ -20,7 +20,6 @@ from gibbs_dp.privacy.releases.arguments import (
     check_proper,
     check_run,
     has_converged,
-    without_checks,
 )
 from gibbs_dp.privacy.releases.method import (
     IDEALIZATIONS,
@@ -30,7 +29,6 @@ from gibbs_dp.privacy.releases.method import (
     ReleaseRequest,
 )
 from gibbs_dp.sampling.kernels import Kernel
-from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.sample import sample
 
 CHECKS_CAVEAT = (
@@ -87,8 +85,7 @@ class ExactDraw(ReleaseMethod):
 
     def plan(self, request: ReleaseRequest) -> ReleasePlan:
         """Calibrate gamma; chains are traced before the charge, not run."""
-        check_kernel(self.kernel, self.total_variation is None)
-        as_sampler(self.kernel, argument="kernel").check(without_checks(request.posterior))
+        check_kernel(self.kernel, request.posterior, self.total_variation is None)
         num_draws = request.num_draws
         num_chains = max(MIN_CHAINS, num_draws)
         num_warmup, num_samples = check_run(
