@@ -7,7 +7,6 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 
 import gibbs_dp
-import gibbs_dp.estimators
 from pages import write_page
 
 ROOMS = {
@@ -23,7 +22,6 @@ ROOMS = {
     "gibbs_dp.sklearn": gibbs_dp.sklearn,
     "gibbs_dp.exact": gibbs_dp.exact,
     "gibbs_dp.information": gibbs_dp.information,
-    "gibbs_dp.estimators": gibbs_dp.estimators,
     "gibbs_dp.papers.on_average_kl": gibbs_dp.papers.on_average_kl,
     "gibbs_dp.papers.bayesian_dp": gibbs_dp.papers.bayesian_dp,
     "gibbs_dp.papers.capacity": gibbs_dp.papers.capacity,

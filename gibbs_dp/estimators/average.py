@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from scipy import special
 
 from gibbs_dp.information.checks import whole_arrays
 
@@ -22,20 +24,9 @@ class Average(NamedTuple):
 def average(
     values: Float[np.ndarray, " datasets"], keep: Bool[np.ndarray, " datasets"] | None = None
 ) -> Average:
-    """Mean and standard error over the kept datasets, accumulated in float64.
+    """Mean and standard error over the kept datasets, accumulated in float64: NaN for too few.
 
-    Parameters
-    ----------
-    values
-        One number per dataset.
-    keep
-        Which datasets count; all by default. The result is conditional on that choice, so callers
-        must report how many they drop.
-
-    Returns
-    -------
-    Average
-        NaN error for fewer than two datasets; NaN value for none.
+    The result is conditional on which are kept, so callers must report how many they drop.
 
     Examples
     --------
@@ -90,18 +81,6 @@ def control_share(
     The coefficient is fitted on the datasets themselves, which biases an average by ``O(1 /
     datasets)`` of its spread.
 
-    Parameters
-    ----------
-    values, control
-        One number per dataset.
-    log_ratio
-        Logarithm of the ratio at all draws.
-
-    Returns
-    -------
-    float
-        0 where the ratio has heavy tails or another mean.
-
     Examples
     --------
     >>> control_share(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.0, -0.5]), np.zeros(100))
@@ -118,3 +97,113 @@ def fitted_share(
     centred = control - control.mean()
     fitted = np.sum(centred * values) / max(float(np.sum(centred**2)), 1e-300)
     return float(np.clip(fitted, 0.0, 1.0))
+
+
+# Averages over the datasets that hold a row of a table, for every row.
+
+
+# Examples that are sorted at a time.
+_CHUNK = 2**22
+
+
+class RowAverages(NamedTuple):
+    """A mean for every row, its standard error, and the number of datasets that hold the row."""
+
+    value: Float[np.ndarray, " rows"]
+    se: Float[np.ndarray, " rows"]
+    num_datasets: Int[np.ndarray, " rows"]
+
+
+@whole_arrays
+def average_by_row(
+    values: Float[np.ndarray, "datasets places"],
+    rows: Int[np.ndarray, "datasets places"],
+    num_rows: int,
+) -> RowAverages:
+    """Mean and standard error of what examples are worth, by the row that they are.
+
+    A dataset may hold a row several times. All of its examples count, so that the rows' means,
+    weighted by how often rows are drawn, are the mean over examples; but they are one unit. The
+    mean is a ratio of two sums over datasets (Cochran 1977, *Sampling Techniques*, section 2.11:
+    linearized variance), with the number of datasets less one below.
+
+    Examples
+    --------
+    >>> found = average_by_row(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[0, 1], [0, 1]]), 3)
+    >>> found.value, found.se, found.num_datasets
+    (array([ 2.,  5., nan]), array([ 1.,  0., nan]), array([2, 2, 0]))
+    """
+    height = max(1, _CHUNK // max(1, values.shape[1]))
+    sums = np.zeros((5, num_rows))  # of the count and the total of a row in a dataset: N, S
+    held = np.zeros(num_rows, np.int64)
+    for first in range(0, values.shape[0], height):
+        some, where = values[first : first + height], rows[first : first + height]
+        keys = where + np.arange(some.shape[0], dtype=np.int64)[:, None] * num_rows
+        found, place = np.unique(keys, return_inverse=True)
+        place = place.reshape(-1)
+        count = np.bincount(place).astype(np.float64)
+        total = np.bincount(place, some.astype(np.float64).reshape(-1))
+        row = found % num_rows
+        held += np.bincount(row, minlength=num_rows)
+        for line, term in zip(sums, (count, total, total**2, total * count, count**2), strict=True):
+            line += np.bincount(row, term, num_rows)
+    of_count, of_total, of_square, of_product, of_count_square = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = of_total / of_count
+        square = of_square - 2.0 * value * of_product + value**2 * of_count_square
+        error = np.sqrt(np.maximum(square, 0.0) * held / (held - 1.0)) / of_count
+    return RowAverages(value, np.where(held > 1, error, np.nan), held)
+
+
+# Confidence intervals of means of skewed numbers.
+
+
+class Interval(NamedTuple):
+    """Ends of an interval for a mean, and the sample skewness they allow for."""
+
+    low: float
+    high: float
+    skewness: float
+
+
+@whole_arrays
+def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -> Interval:
+    """Interval for the mean of independent numbers that may be skewed.
+
+    The mean of right-skewed numbers tends to be too small when its standard error is, so the upper
+    end of Student's interval is too low. Each end here is the farther of Student's and that of
+    Hall's cubic transformation, which removes the skewness (Hall 1992, *On the removal of skewness
+    by transformation*, J. R. Stat. Soc. B 54). Its nearer end would rely on a skewness that samples
+    with heavy tails understate.
+
+    Examples
+    --------
+    >>> low, high, skewness = mean_interval(np.array([1.0, 2.0, 2.0, 3.0]))
+    >>> round(low, 3), round(high, 3), skewness
+    (0.701, 3.299, 0.0)
+    """
+    count = values.shape[0]
+    if count < 2:
+        raise ValueError(f"values: an interval needs at least two, got {count}.")
+    if not 0 < level < 1:
+        raise ValueError(f"level: must be between 0 and 1, got {level:g}.")
+    mean = float(np.mean(values))
+    centred = np.asarray(values, np.float64) - mean
+    square = float(np.mean(centred**2))
+    error = math.sqrt(square / (count - 1))
+    if not square > 0:
+        return Interval(mean, mean, 0.0)
+    skewness = float(np.mean(centred**3)) / square**1.5
+    student = float(special.stdtrit(count - 1, 0.5 + 0.5 * level))
+    ends = [_untransformed(y, skewness, count) for y in (student, -student)]
+    return Interval(
+        mean - error * max(student, ends[0]), mean + error * max(student, -ends[1]), skewness
+    )
+
+
+def _untransformed(y: float, skewness: float, count: int) -> float:
+    """Value of Student's ``T`` whose transform ``T + a T^2 + a^2 T^3 / 3 + b`` is ``y``."""
+    a, b = skewness / (3 * math.sqrt(count)), skewness / (6 * math.sqrt(count))
+    if abs(a) < 1e-6:
+        return y - b
+    return (float(np.cbrt(1 + 3 * a * (y - b))) - 1) / a

@@ -35,20 +35,6 @@ def log_normalizer_ratio(
     best bridge for equally many draws of both (Bennett 1976; Meng & Wong 1996, section 3). Its
     variance is finite whichever tail is heavier, unlike that of ``mean_p e^{-delta}``.
 
-    Parameters
-    ----------
-    delta
-        At draws of ``p``, nats.
-    delta_replaced
-        At draws of ``p'``, nats.
-    share, share_replaced
-        Weights of the draws, summing to one; None: equal ones.
-
-    Returns
-    -------
-    Array
-        A number.
-
     Examples
     --------
     >>> import jax.numpy as jnp
@@ -114,16 +100,6 @@ def quasi_normals(num_points: int, dim: int) -> Float[np.ndarray, "points dim"]:
 
     All datasets share them, so their error is nearly the same for every dataset, and an error
     common to all normalizers cancels in every information estimate.
-
-    Returns
-    -------
-    array
-        One point per row.
-
-    Raises
-    ------
-    ValueError
-        If ``num_points`` is not twice a power of two.
     """
     half = num_points // 2
     if 2 * half != num_points or half & (half - 1) or half == 0:
@@ -152,21 +128,6 @@ def bridge(
     function, ``l = log(unnormalized density / q)`` and the logarithm of the ratio of the sample
     sizes added to ``l - r``: the asymptotically best bridge (Meng & Wong 1996, section 3; Bennett
     1976). Unlike importance sampling it has finite variance whichever tail is heavier.
-
-    Parameters
-    ----------
-    at_draws
-        ``l`` at draws of the posterior.
-    at_proposals
-        ``l`` at points of ``q``.
-    worth
-        Random points that one point of ``q`` is worth: 1 if random, `point_worth` if evenly
-        spread.
-
-    Returns
-    -------
-    Normalizer
-        With standard error and overlap.
 
     Examples
     --------
@@ -241,18 +202,6 @@ def integrate_mean_loss(
     for a Gaussian posterior under a flat prior, where it is ``a gamma + d / 2``. The coarser rule
     matches the values alone, by ``1`` and ``gamma``. An interval that begins at gamma = 0 uses
     powers of gamma instead.
-
-    Parameters
-    ----------
-    gammas
-        Increasing, at least two.
-    mean_loss, loss_variance
-        Posterior mean and variance of the total loss, per dataset and gamma.
-
-    Returns
-    -------
-    Integral
-        Increments between neighbouring gammas.
 
     Examples
     --------

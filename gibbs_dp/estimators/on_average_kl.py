@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gibbs_dp._jaxlib.precision import total
-from gibbs_dp.estimators.table_sums import Layout, Table, consistency_sums
+from gibbs_dp.estimators.direct import centred, half_square, pair_parts
 from gibbs_dp.information.checks import whole_arrays
 
 
@@ -76,49 +77,82 @@ def two_sided_kl(
     return 0.5 * jnp.mean(difference)
 
 
-# Normalizers made consistent with each other's draws.
-
-# Of means of ratios that are smaller, what they lack of one says too little.
-_SMALL = 0.5
+# Half the variance of the log ratio: a pair's KL to second order, cheap for all pairs.
 
 
-class ConsistencySums:
-    """How far each of M posterior densities is from integrating to one, judged by all draws.
+class PairVariance(NamedTuple):
+    """``Var_p(delta) / 2`` (nats), with ``delta = log p - log p'`` up to a constant.
 
-    Draws from all M posteriors, equally many of each, are draws of their mixture ``q``, and
-    ``E_q[p_k / q] = 1`` for every normalized ``p_k``. Where the mean over draws is not 1, the
-    log normalizer of ``Z_k`` is off by its logarithm: one step of the self-consistent equations of
-    Shirts & Chodera (2008, equation 11). Where the information is small every draw informs every
-    normalizer, with far less noise than bridging each on its own; noise of standard
-    deviation ``s`` would bias a small mutual information by up to ``s^2 / 2``.
+    Examples and ghosts are exchangeable, so every pair's has the same mean over datasets: the
+    difference between pairs chosen at random and all is a control variate of mean zero.
 
-    Parameters
+    Attributes
     ----------
-    layout
-        Columns of the tables.
+    chosen
+        For the pairs that were asked for.
+    mean
+        Mean over all pairs of an example and a ghost.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout, self._draws = layout, 0
-        self._sums = np.zeros((4, layout.position.size))
+    chosen: Float[Array, " pairs"]
+    mean: Float[Array, ""]
 
-    def add(self, table: Table) -> None:
-        """Add a block of draws: their log density (over any one of the draw) per dataset."""
-        self._draws += int(np.sum(table.is_draw))
-        found = np.asarray(consistency_sums(table)).astype(np.float64).sum(axis=0)
-        self._sums += found[:, self._layout.position]
 
-    def correction(self, se: Float[np.ndarray, " datasets"]) -> Float[np.ndarray, " datasets"]:
-        """Return what to add to log normalizers that are each known to a standard error ``se``.
+@whole_arrays
+def pair_variance(
+    train: Float[Array, "chains draws n"],
+    ghost: Float[Array, "chains draws ghosts"],
+    weight: Float[Array, "chains draws"],
+    gamma: Float[Array, ""],
+    group_size: int,
+    old: Int[Array, " pairs"],
+    new: Int[Array, " pairs"],
+) -> PairVariance:
+    """Compute it from losses of draws: ``delta = gamma (loss(theta, z'_j) - loss(theta, z_i))``.
 
-        The two estimates are averaged with weights inverse to their variances.
-        """
-        off, off_square, mean, square = self._sums / self._draws
-        tiny = np.finfo(float).tiny
-        mean = np.maximum(mean, tiny)
-        is_small = mean < _SMALL
-        log_mean = np.where(is_small, np.log(mean), np.log1p(np.maximum(off, -_SMALL)))
-        spread = np.where(is_small, square - mean**2, off_square - off**2)
-        variance = np.maximum(spread / np.exp(2 * log_mean), 0.0) / self._draws
-        share = se**2 / np.maximum(se**2 + variance, tiny)
-        return np.asarray(share * log_mean)
+    All pairs cost no more than all losses: the mean of ``Var(y_j - x_i)`` over ``i`` and ``j`` is
+    the mean variance of ``x_i`` plus that of ``y_j``, less twice the covariance of their means.
+    """
+    x, y = pair_parts(train, ghost, weight, gamma, group_size)
+    share = weight / weight.shape[0]
+    alone = total(x**2) / x.shape[-1] + total(y**2) / y.shape[-1]
+    mixed = (total(x) / x.shape[-1]) * (total(y) / y.shape[-1])
+    return PairVariance(
+        chosen=half_square(y[..., new] - x[..., old], share),
+        mean=0.5 * jnp.sum(share * (alone - 2.0 * mixed)),
+    )
+
+
+def group_variances(
+    train: Float[Array, "chains draws n"],
+    ghost: Float[Array, "chains draws ghosts"],
+    weight: Float[Array, "chains draws"],
+    gamma: Float[Array, ""],
+    group_size: int,
+) -> tuple[Float[Array, " groups"], Float[Array, " others"]]:
+    """Variances of every training group's and every ghost group's part of the log ratios.
+
+    Their sum bounds that of a pair: ``Var(y - x) / 2 <= Var(x) + Var(y)``. Where it is large the
+    pair's KL may be.
+    """
+    x, y = pair_parts(train, ghost, weight, gamma, group_size)
+    share = weight / weight.shape[0]
+    return 2.0 * half_square(x, share), 2.0 * half_square(y, share)
+
+
+@whole_arrays
+def pair_variance_of_pairs(
+    delta: Float[Array, "chains draws pairs"],
+    weight: Float[Array, "chains draws"],
+    chosen: Int[Array, " chosen"],
+) -> PairVariance:
+    """Compute it from log ratios, one column per pair, for structured losses."""
+    each = variance_of_pairs(delta, weight)
+    return PairVariance(chosen=each[chosen], mean=jnp.mean(each))
+
+
+def variance_of_pairs(
+    delta: Float[Array, "chains draws pairs"], weight: Float[Array, "chains draws"]
+) -> Float[Array, " pairs"]:
+    """``Var_p(delta) / 2`` of every column."""
+    return half_square(centred(delta, weight), weight / weight.shape[0])

@@ -68,18 +68,6 @@ def k_hat_limit(num_draws: int) -> float:
 def tail_length(num_draws: int, relative_efficiency: float = 1.0) -> int:
     """Count the draws that a tail is fitted to.
 
-    Parameters
-    ----------
-    num_draws
-        Of all chains.
-    relative_efficiency
-        Effective draws over draws.
-
-    Returns
-    -------
-    int
-        ``ceil(min(S / 5, 3 sqrt(S / efficiency)))``, as ArviZ and the R package loo have it.
-
     Examples
     --------
     >>> tail_length(4000), tail_length(4000, 0.5), tail_length(100)
@@ -97,18 +85,6 @@ def pareto_smooth(
     The largest ratios are replaced by the quantiles of a generalized Pareto distribution that is
     fitted to them, and cut at the largest raw one (Vehtari et al. 2024, algorithm 1; the fit is
     that of Zhang & Stephens 2009, *Technometrics* 51).
-
-    Parameters
-    ----------
-    log_ratios
-        Logarithms of ratios, finite, up to a constant an example.
-    relative_efficiency
-        Effective draws over draws, in (0, 1] as a rule; it lengthens the tail.
-
-    Returns
-    -------
-    ParetoSmoothed
-        Weights and shapes.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul
 from gibbs_dp.estimators.direct import MAX_EXPONENT, bounded
-from gibbs_dp.estimators.left_out import LeavingOut
+from gibbs_dp.estimators.jackknife import LeavingOut
 from gibbs_dp.estimators.normalizer import log_normalizer_ratio
 
 PER_DECADE, FIRST_DECADE, NUM_STEPS = 8, -4, 44
@@ -131,23 +131,7 @@ def one_sided_loss(
     weight: Float[Array, "chains draws"],
     num_releases: int = 1,
 ) -> LossTails:
-    """Estimate from draws of one posterior, jackknifed.
-
-    Parameters
-    ----------
-    delta
-        ``log p/p'`` up to a constant of each pair, nats.
-    weight
-        Weights of the draws, summing to the number of chains.
-    num_releases
-        Independent draws that are seen together; at most the number of chains.
-
-    Returns
-    -------
-    LossTails
-        Biases of order one over draws are removed by leaving out chains, steps and both
-        (:class:`~gibbs_dp.estimators.left_out.LeavingOut`).
-    """
+    """Estimate from draws of one posterior, jackknifed."""
     num_pairs, *shape = delta.shape
     share = weight.reshape(-1) / jnp.sum(weight)
     flat = delta.reshape(num_pairs, -1)
@@ -278,20 +262,6 @@ def two_sided_loss(
 
     With ``m = (p + p')/2`` and ``w = sigmoid(L)``, ``p = 2 w m`` and ``p' = 2 (1 - w) m``; the mean
     over both directions of the pair, whose laws are one (Definition 2).
-
-    Parameters
-    ----------
-    delta, delta_replaced
-        ``log p/p'`` up to a constant at draws of ``p`` and of ``p'``, nats.
-    weight, weight_replaced
-        Of these draws.
-    num_releases
-        As above.
-
-    Returns
-    -------
-    LossTails
-        Of the pair.
     """
     shape = (delta.shape[0], delta.shape[1])
     shares = [w.reshape(1, -1) / jnp.sum(w) for w in (weight, weight_replaced)]

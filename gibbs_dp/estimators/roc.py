@@ -47,16 +47,6 @@ class Roc(NamedTuple):
 
         Between thresholds by a cubic with the slopes that are known there, of its logarithm where
         it has one: its tails are near Gaussian.
-
-        Parameters
-        ----------
-        epsilon
-            Nats, at least 0; one or several.
-
-        Returns
-        -------
-        float or Float[np.ndarray, " points"]
-            Beyond the last threshold 0 where nothing was left there, else NaN.
         """
         at = np.asarray(epsilon, np.float64)
         i = np.clip(np.searchsorted(self.epsilon, at, side="right"), 1, self.epsilon.size - 1)
@@ -91,18 +81,7 @@ class Roc(NamedTuple):
         return float(self.curve(np.array([fpr]))[0])
 
     def curve(self, fpr: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
-        """Return true positive rates at false positive rates.
-
-        Parameters
-        ----------
-        fpr
-            In [0, 1].
-
-        Returns
-        -------
-        Float[np.ndarray, " points"]
-            In [0, 1]; NaN at rates below that of the last threshold.
-        """
+        """Return true positive rates at false positive rates."""
         alpha = np.asarray(fpr, np.float64)
         # False positives at the last threshold are at most so many.
         least = self.above[-1] * np.exp(-self.epsilon[-1])
@@ -159,18 +138,6 @@ def linearized(
     """Numbers of datasets whose mean is a function of the datasets' means (the delta method).
 
     Their standard error is that of the function, to first order.
-
-    Parameters
-    ----------
-    function
-        Of means; smooth.
-    values
-        Of each dataset.
-
-    Returns
-    -------
-    Float[np.ndarray, " datasets"]
-        ``f(mean) + gradient (values - mean)``.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from gibbs_dp.estimators.interval import mean_interval
+from gibbs_dp.estimators.average import mean_interval
 from gibbs_dp.estimators.pareto import pareto_smooth
 from gibbs_dp.one_dataset.pieces import Jackknifed, Pieces, jackknife, split, whole
 

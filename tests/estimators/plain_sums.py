@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gibbs_dp.estimators import Contrast
-from gibbs_dp.estimators.halves import crossed, fold_of, halves
+from gibbs_dp.estimators.cross_fitting import crossed, fold_of, halves
 
 Table = Float[np.ndarray, "points datasets"]
 

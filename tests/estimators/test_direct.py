@@ -8,7 +8,7 @@ import pytest
 from gibbs_dp._jaxlib.compile import is_known
 from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.estimators import direct, direct_kl, direct_kl_of_pairs, two_sided_kl
-from gibbs_dp.estimators.direct import group_sums
+from gibbs_dp.estimators.direct import group_sums, log_mean_ratio, log_mean_ratio_of_few
 from gibbs_dp.sampling.rejection import spread_radii
 
 CHAINS, SAMPLES = 8, 8
@@ -243,3 +243,25 @@ def test_two_sided_is_half_the_symmetrized_kl():
     log_ratio = lambda x: 0.5 * (x - shift) ** 2 - 0.5 * x**2  # noqa: E731
     coupled = two_sided_kl(log_ratio(theta)[..., None], log_ratio(theta + shift)[..., None], WEIGHT)
     assert float(coupled) == pytest.approx(shift**2 / 2, rel=1e-5)
+
+
+# Logarithms of mean ratios written out draw by draw against the form with arrays.
+
+
+@pytest.mark.trust(but=["shape1-3.0", "shape4-1.0"])
+@pytest.mark.parametrize(
+    ("shape", "spread"),
+    [((8, 4), 1e-3), ((8, 4), 3.0), ((2, 2), 1.0), ((3, 1), 1.0), ((1, 6), 1.0), ((5, 3), 1.0)],
+)
+def test_both_forms_agree(shape, spread, monkeypatch):
+    # Single precision numbers of up to ten, added in another order: 1e-5 of the spread.
+    delta = spread * jax.random.normal(jax.random.key(0), (*shape, 50)) + 3.0 * spread
+    monkeypatch.setattr(direct, "log_mean_ratio", None)  # not what is called
+    found = log_mean_ratio_of_few(delta)
+    np.testing.assert_allclose(found, log_mean_ratio(delta), rtol=1e-5, atol=1e-5 * spread)
+
+
+def test_many_draws_are_not_written_out():
+    delta = jax.random.normal(jax.random.key(1), (10, 10, 3))
+    found = log_mean_ratio_of_few(delta)
+    assert jnp.array_equal(found, log_mean_ratio(delta))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gibbs_dp.estimators.left_out import LeavingOut
+from gibbs_dp.estimators.jackknife import LeavingOut
 from gibbs_dp.estimators.normalizer import log_normalizer_ratio
 from gibbs_dp.estimators.privacy_loss import EPSILONS, one_sided_loss, two_sided_loss
 

@@ -15,12 +15,18 @@ from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, Result, View
-from gibbs_dp.estimators.alpha_information import alpha_information_lower, alpha_information_upper
 from gibbs_dp.estimators.average import Average
-from gibbs_dp.estimators.group_sums import GroupSums
-from gibbs_dp.estimators.jensen_shannon import mean_jensen_shannon, of_pairs
-from gibbs_dp.estimators.membership import Membership, MembershipScores
-from gibbs_dp.estimators.t_information import t_information_lower, t_information_upper
+from gibbs_dp.estimators.further_information import (
+    Membership,
+    MembershipScores,
+    alpha_information_lower,
+    alpha_information_upper,
+    mean_jensen_shannon,
+    of_pairs,
+    t_information_lower,
+    t_information_upper,
+)
+from gibbs_dp.estimators.jackknife import GroupSums
 from gibbs_dp.estimators.table_sums import Swaps
 from gibbs_dp.information import bounds
 from gibbs_dp.privacy.constants import declared_range

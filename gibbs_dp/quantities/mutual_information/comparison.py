@@ -527,7 +527,7 @@ def _variational(
     correction: Float[np.ndarray, " datasets"],
     sums: ContrastSums,
 ) -> tuple[Contrast, Halves, Halves | None]:
-    from gibbs_dp.estimators.variational import cross_fitted_gaussian, cross_fitted_mixture
+    from gibbs_dp.estimators.mutual_information import cross_fitted_gaussian, cross_fitted_mixture
 
     u = np.asarray(kept.u, np.float64)[good]
     points = u.reshape(u.shape[0], -1, u.shape[-1])

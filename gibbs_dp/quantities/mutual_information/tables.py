@@ -19,7 +19,7 @@ from gibbs_dp.engine.datasets import training_set
 from gibbs_dp.engine.plan import Plan
 from gibbs_dp.engine.view import View
 from gibbs_dp.estimators import Average
-from gibbs_dp.estimators.mean_ratio import log_mean_ratio_of_few
+from gibbs_dp.estimators.direct import log_mean_ratio_of_few
 from gibbs_dp.information import bounds
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.sampler import log_ratios

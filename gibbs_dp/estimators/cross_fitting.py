@@ -96,20 +96,7 @@ def fold_of(num_datasets: int) -> Int[np.ndarray, " {num_datasets}"]:
 
 @whole_arrays
 def halves(values: Float[np.ndarray, " datasets"], fold: Fold) -> Halves:
-    """Moments of both halves of the datasets.
-
-    Parameters
-    ----------
-    values
-        One number per dataset.
-    fold
-        Half of each dataset, 0 or 1.
-
-    Returns
-    -------
-    Halves
-        Number, mean, variance and third central moment of each half.
-    """
+    """Moments of both halves of the datasets."""
     return Halves(_half(values[fold == 0]), _half(values[fold == 1]))
 
 
@@ -138,17 +125,6 @@ def least_upper(candidates: Mapping[str, Halves]) -> tuple[str, Average]:
     The least of several noisy means is too small on average; a mean over datasets that played no
     part in the choice is not. The lowest upper limit is chosen; if the halves differ, the result is
     the mean of both.
-
-    Parameters
-    ----------
-    candidates
-        Upper bounds by name, over the same halves or over datasets of their own.
-
-    Returns
-    -------
-    tuple of str and Average
-        Names of the chosen, and the bound, with a standard error ``se`` for the upper limit
-        ``value + 1.96 se`` that allows for skewness.
 
     Examples
     --------
@@ -184,22 +160,6 @@ def crossed(
 
     A coefficient fitted to the numbers it is used on biases their mean, downwards where the
     control variate is left out when it looks heavy-tailed.
-
-    Parameters
-    ----------
-    values, control
-        One number per dataset.
-    fold
-        Half of each dataset.
-    log_ratio, fold_of_draw
-        Logarithm of the ratio behind the control variate at every draw, and the half of the draw's
-        dataset; a half with heavy tails (``control_share``) leaves out the control variate of the
-        other. By default tails are not checked.
-
-    Returns
-    -------
-    array
-        One number per dataset.
     """
     out = values.copy()
     for half in (0, 1):
