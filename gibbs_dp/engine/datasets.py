@@ -53,20 +53,7 @@ _streams = on_default_backend(_streams_of)
 
 
 def keys_of(roots: Key[Array, 2], numbers: Int[Array, "2 block"]) -> tuple[Array, Array]:
-    """Keys of datasets and of their chains: the same in whatever block, device or process.
-
-    Parameters
-    ----------
-    roots
-        From :func:`roots`.
-    numbers
-        Of the datasets, and of the chains.
-
-    Returns
-    -------
-    data_keys, chain_keys
-        ``[block]`` each.
-    """
+    """Keys of datasets and of their chains: the same in whatever block, device or process."""
     fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
     data_keys, chain_keys = jax.vmap(fold)(roots, numbers)
     return data_keys, chain_keys
@@ -109,11 +96,6 @@ def check_key_is_used(population: Population, key: PRNGKeyArray, n: int, num_gho
     NumPy's generator is such a case: compiled once, it yields one dataset forever. The check reads
     the program that JAX makes of the population rather than its draws, which may agree by chance:
     Bernoulli examples of a small probability are all 0 in most datasets.
-
-    Raises
-    ------
-    ValueError
-        If no training example can depend on the key.
     """
     program = jax.make_jaxpr(lambda k: population.sample(k, n, num_ghosts)[0])(key)
     if not any(reached(program.jaxpr, [True])):
@@ -131,19 +113,7 @@ MOST_DATASETS, MOST_EXAMPLES = 64, 2**16
 def check_examples(
     posterior: GibbsPosterior, population: Population, n: int, num_ghosts: int, key: PRNGKeyArray
 ) -> PyTree:
-    """Draw one dataset and check that population, loss and prior fit together.
-
-    Returns
-    -------
-    PyTree
-        The drawn training examples.
-
-    Raises
-    ------
-    ValueError
-        If examples are not finite or misshapen, labels do not suit the loss, or the loss is not
-        one finite number per example.
-    """
+    """Draw one dataset and check that population, loss and prior fit together."""
     if isinstance(population, Table):
         population.check_size(n, num_ghosts)
         if isinstance(posterior.loss, Loss):
@@ -172,18 +142,7 @@ def check_examples(
 
 
 def reported_examples(asked: Asked) -> Iterator[PyTree]:
-    """Yield examples of the datasets that are reported on, some thousands; a table's are its rows.
-
-    Parameters
-    ----------
-    asked
-        The population, and the key that its datasets come from.
-
-    Yields
-    ------
-    PyTree
-        Training and fresh examples of a dataset, in parts, as NumPy arrays.
-    """
+    """Yield examples of the datasets that are reported on, some thousands; a table's are its rows."""
     population = asked.population
     if isinstance(population, Table) and _is_whole(population):
         yield jax.tree.map(np.asarray, population.data)

@@ -42,16 +42,6 @@ def num_workers(num_beside: int = 0) -> int:
     A block's small operations do not fill several cores; several blocks do, one more than there
     are cores (a sixth faster on two): a block waits a little between operations. One thread of
     XLA's pool stays free (see ``gibbs_dp/_jaxlib/threads.py``).
-
-    Parameters
-    ----------
-    num_beside
-        Programs that run at the same time, see :func:`background`.
-
-    Returns
-    -------
-    int
-        At least 1.
     """
     count = len(devices())
     if is_accelerator(platform()):

@@ -127,23 +127,7 @@ def is_searched(traits: Traits, dim: int) -> bool:
 
 
 def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second: Summary) -> Modes:
-    """Look for modes beside the one that a main run with these inputs would sample.
-
-    Parameters
-    ----------
-    runner, plan
-        What runs pilots.
-    inputs
-        Of the main run, with the reference and the schedule of the pilots.
-    first, second
-        Pilots from overdispersed starts.
-
-    Returns
-    -------
-    Modes
-        What was tried, and what was found; `NOT_LOOKED_FOR` where that makes no sense, or where
-        pilots fail.
-    """
+    """Look for modes beside the one that a main run with these inputs would sample."""
     s = runner.settings
     good = believed(first)
     if not is_searched(s.sampler.traits, s.posterior.dim) or good.size < 4:
@@ -292,13 +276,7 @@ WIDENING = 0.3
 
 
 def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
-    """Run pilots at one gamma until they agree, starting from a neighbouring gamma's settings.
-
-    Raises
-    ------
-    ImproperPosteriorError
-        If more than half of the pilots have an improper posterior.
-    """
+    """Run pilots at one gamma until they agree, starting from a neighbouring gamma's settings."""
     s = runner.settings
     dim, dtype = s.posterior.dim, jnp.zeros(()).dtype
     burn_in = DEFAULT_BURN_IN if s.num_warmup is None else s.num_warmup

@@ -61,24 +61,6 @@ def choose_pairs(
     is met with certainty where it is in the dataset, and counts for as little as it should: each
     pair by the inverse of its chance under all ``num_pairs`` rules together (the balance heuristic
     of Veach & Guibas 1995, section 3), so that no weight exceeds ``num_pairs``.
-
-    Parameters
-    ----------
-    key
-        For the choice; examples and ghosts of one dataset are exchangeable, so that the pair that
-        chance alone chooses is the first.
-    spread
-        Variances of the groups' and of the ghosts' parts of log ratios, whose sums chances are
-        proportional to; without the first, each ghost group replaces the group of its own number.
-    num_groups
-        Training groups.
-    num_pairs
-        Pairs that are used.
-
-    Returns
-    -------
-    Chosen
-        ``MOST_PAIRS`` pairs.
     """
     of_old, of_new = spread
     side_key, old_key, new_key, any_key = jax.random.split(key, 4)

@@ -46,11 +46,6 @@ class Pace:
     The clock begins when the first step is done: what comes before it (compilation, reading of
     files) is not taken for work.
 
-    Parameters
-    ----------
-    now
-        The time in seconds.
-
     Examples
     --------
     >>> clock = iter([10.0, 14.0]).__next__
@@ -112,13 +107,6 @@ class Progress:
     The bar says "compiling" with a clock while a program is compiled, and predicts from steps of
     the stage that ran. All methods may be called from any thread.
 
-    Parameters
-    ----------
-    enabled
-        False: nothing is told.
-    now
-        The time in seconds.
-
     Examples
     --------
     >>> with Progress(enabled=False) as progress:
@@ -161,17 +149,7 @@ class Progress:
             self._bar.close()
 
     def stage(self, name: str, steps: int = 0, unit: str = "step") -> None:
-        """Begin a stage, of so many steps as far as is known.
-
-        Parameters
-        ----------
-        name
-            What is done.
-        steps
-            Steps known now; 0: :meth:`expect` tells them.
-        unit
-            What one step is, in the singular.
-        """
+        """Begin a stage, of so many steps as far as is known."""
         with self._lock:
             self._name, self._unit = name, unit
             self._pace.restart()

@@ -206,22 +206,7 @@ class LeadingQuantity(Quantity):
         raise NotImplementedError
 
     def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
-        """Decide how many replaced posteriors to sample for each dataset.
-
-        Parameters
-        ----------
-        choice
-            The estimator.
-        settings
-            Of the audit.
-        pilots
-            From a number of pairs to ``Values`` of pilot datasets that sampled so many.
-
-        Returns
-        -------
-        int
-            0 for none.
-        """
+        """Decide how many replaced posteriors to sample for each dataset."""
         raise NotImplementedError
 
 

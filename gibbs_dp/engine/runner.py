@@ -54,15 +54,7 @@ class Room:
         self._lock = threading.Lock()
 
     def fit(self, name: Any, size: int, run: Callable[[int], Result]) -> Result:
-        """Call ``run`` with ``size`` datasets at once; with half of them where memory runs out.
-
-        Raises
-        ------
-        NoRoomError
-            If a single dataset does not fit.
-        jax.errors.JaxRuntimeError
-            For anything else that goes wrong on a device.
-        """
+        """Call ``run`` with ``size`` datasets at once; with half of them where memory runs out."""
         while True:
             with self._lock:
                 size = min(size, self._fitting.get(name, size))
@@ -89,13 +81,7 @@ class Room:
 
 
 def check_memory(compiled: Any, device: jax.Device, num_in_flight: int) -> None:
-    """Refuse a compiled program that is larger than its device, where both tell their sizes.
-
-    Raises
-    ------
-    TooLargeError
-        With both sizes.
-    """
+    """Refuse a compiled program that is larger than its device, where both tell their sizes."""
     limit = (device.memory_stats() or {}).get("bytes_limit")
     found = compiled.memory_analysis()
     if limit is None or found is None:
@@ -125,20 +111,7 @@ def pack(values: PyTree[Array]) -> UInt32[Array, "block gammas words"]:
 def unpack(
     words: UInt32[np.ndarray, "block gammas words"], like: PyTree[Any]
 ) -> PyTree[np.ndarray]:
-    """Read back what :func:`pack` laid out.
-
-    Parameters
-    ----------
-    words
-        What it returned.
-    like
-        What it was given, or anything of these shapes and types.
-
-    Returns
-    -------
-    PyTree[np.ndarray]
-        Copies.
-    """
+    """Read back what :func:`pack` laid out."""
     start, found = 0, []
     leaves, structure = jax.tree.flatten(like)
     for leaf in leaves:
@@ -167,13 +140,7 @@ class Sheets:
         self._lock = threading.Lock()
 
     def begin(self, sheet: Sheet, device: jax.Device, at_once: int) -> Block:
-        """Start a sheet, ``at_once`` datasets at a time.
-
-        Raises
-        ------
-        TooLargeError
-            If the program is larger than the device.
-        """
+        """Start a sheet, ``at_once`` datasets at a time."""
         s, first = self.settings, sheet.jobs[0]
         kinds = values_kind(s.traced), kept_kind(s.traced)
         static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)

@@ -93,22 +93,6 @@ def next_target(estimate: Average, target: int, rel_error: float, block_size: in
     The standard error falls like one over the root of the number of datasets (Chow & Robbins
     1965: stopping when its estimate is small enough is valid as ``rel_error`` tends to 0).
 
-    Parameters
-    ----------
-    estimate
-        Of ``target`` datasets, failed ones left out.
-    target
-        Datasets so far.
-    rel_error
-        Wanted standard error over estimate.
-    block_size
-        Datasets come in blocks of this size.
-
-    Returns
-    -------
-    int | None
-        A multiple of ``block_size``.
-
     Examples
     --------
     >>> next_target(Average(1.0, 0.02, 1000), 1000, 0.02, 64) is None
@@ -151,17 +135,6 @@ def run_sweep(
 
     With an archive, what is in it is not computed again, and what is computed is put there.
     ``workers`` run the blocks, threads of this process by default.
-
-    Raises
-    ------
-    SeveralModesError
-        With ``stops_at_modes``, where pilots find several modes: before datasets are sampled.
-    SweepInterruptedError
-        On Ctrl-C, with what was finished.
-    ImproperPosteriorError
-        If a posterior cannot be normalized.
-    AuditIncomplete
-        If blocks of other processes are missing.
     """
     runner = Runner(settings, progress.compiling, workers or Threads())
     tracks: list[Track] = []
@@ -186,13 +159,7 @@ def run_sweep(
 def explore(
     settings: Settings, tracks: Sequence[Track], progress: Progress, archive: Archive | None = None
 ) -> list[Result]:
-    """Collect a result for every gamma, with what quantities find in all of them together.
-
-    Raises
-    ------
-    AuditIncomplete
-        If findings of other processes are missing.
-    """
+    """Collect a result for every gamma, with what quantities find in all of them together."""
 
     def find(
         kind: type, name: str, wanted: Sequence[bool], make: Callable[[int], Any]

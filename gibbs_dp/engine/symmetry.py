@@ -70,18 +70,7 @@ class Symmetry(NamedTuple):
 
 
 def candidates(shapes: list[tuple[int, ...]]) -> Candidates:
-    """Return exchanges of entries along an axis, of one array or of all of that length, and signs.
-
-    Parameters
-    ----------
-    shapes
-        Of the arrays of unconstrained parameters.
-
-    Returns
-    -------
-    Candidates
-        At most `MAX_TRIED` of each.
-    """
+    """Return exchanges of entries along an axis, of one array or of all of that length, and signs."""
     begins = np.cumsum([0, *map(prod, shapes)])
     places = [
         np.arange(begin, begin + prod(shape)).reshape(shape)
@@ -121,20 +110,7 @@ def symmetry_of(
     mean: Float[np.ndarray, "pilots dim"],
     variance: Float[np.ndarray, "pilots dim"],
 ) -> Symmetry:
-    """Find the symmetries of a posterior.
-
-    Parameters
-    ----------
-    posterior, population, n, num_ghosts, key
-        Of an audit; the datasets that losses are of are its first pilots'.
-    mean, variance
-        Of draws, which say where to try.
-
-    Returns
-    -------
-    Symmetry
-        Exchanges and signs that changed no loss and no prior.
-    """
+    """Find the symmetries of a posterior."""
     tried = candidates([s.unconstrained_shape for s in posterior.prior.supports])
     identity = np.arange(posterior.dim)
     maps = [(identity, np.ones(posterior.dim))]
@@ -230,22 +206,7 @@ def renamed(
     goal: Float[np.ndarray, "posteriors dim"],
     goal_variance: Float[np.ndarray, "posteriors dim"],
 ) -> tuple[Float[np.ndarray, "posteriors dim"], Float[np.ndarray, "posteriors dim"]]:
-    """Return means and variances under the names that bring them nearest to others.
-
-    Parameters
-    ----------
-    symmetry
-        Which names mean the same.
-    mean, variance
-        Of draws.
-    goal, goal_variance
-        Of others, of the same posteriors.
-
-    Returns
-    -------
-    tuple
-        Means and variances.
-    """
+    """Return means and variances under the names that bring them nearest to others."""
     mean, variance = mean.copy(), variance.copy()
     width = variance + goal_variance + np.finfo(np.float32).tiny
     for i in np.flatnonzero(np.isfinite(mean).all(axis=1) & np.isfinite(goal).all(axis=1)):

@@ -53,15 +53,7 @@ Result = TypeVar("Result")
 
 
 class Together:
-    """A runner shared by ``count`` threads: their jobs run once all of them wait.
-
-    Parameters
-    ----------
-    runner
-        What runs the jobs.
-    count
-        Threads that will call :meth:`run`; each calls :meth:`leave` at its end.
-    """
+    """A runner shared by ``count`` threads: their jobs run once all of them wait."""
 
     def __init__(self, runner: Runs, count: int) -> None:
         self._runner, self._count, self.path = runner, count, runner.path
@@ -275,15 +267,7 @@ NUM_PATH_PILOTS = 16
 
 
 def path_inputs(settings: Settings, progress: Progress) -> tuple[Inputs, ...]:
-    """Find a path on pilot datasets; inputs at all gammas, with their segments of it.
-
-    Raises
-    ------
-    ValueError
-        If the path's end is out of reach.
-    ImproperPosteriorError
-        If there is nothing to begin a path with.
-    """
+    """Find a path on pilot datasets; inputs at all gammas, with their segments of it."""
     s, sampler = settings, settings.sampler
     assert isinstance(sampler, PathSampler)
     keys = roots(s.key, Stream.PILOTS)

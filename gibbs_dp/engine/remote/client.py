@@ -49,25 +49,7 @@ _turns = itertools.count()
 def run_block(
     wanted_versions: dict[str, str], name: str, content: bytes | None, job: bytes
 ) -> tuple[Answer, Any]:
-    """Run one job.
-
-    Parameters
-    ----------
-    wanted_versions
-        Of the process that asks.
-    name, content
-        Settings of the audit; without content they are those of an earlier task.
-    job
-        What to run with them.
-
-    Returns
-    -------
-    tuple
-        What happened, and what it is about: "done" with the pickled arrays; "failed" with the
-        pickled exception of the user's code; "wanted" if this process lacks the settings;
-        "unreadable" with the reason if they cannot be loaded here; "versions" with this process's
-        if they differ.
-    """
+    """Run one job."""
     own = versions()
     if own != wanted_versions:
         return "versions", own
@@ -126,13 +108,7 @@ class ExecutorError(OSError):
 
 
 def check_executor(executor: Any) -> None:
-    """Refuse what is no executor, or one that cannot work.
-
-    Raises
-    ------
-    ValueError
-        If so, or if cloudpickle is missing.
-    """
+    """Refuse what is no executor, or one that cannot work."""
     if not isinstance(executor, Executor):
         hint = "; give client.get_executor()" if hasattr(executor, "get_executor") else ""
         raise ValueError(
@@ -175,15 +151,7 @@ class _Settings:
 
 @dataclass
 class Remote:
-    """Workers of an executor.
-
-    Parameters
-    ----------
-    executor
-        Anything with ``submit``.
-    kept
-        What is left if it breaks, the end of a sentence.
-    """
+    """Workers of an executor."""
 
     executor: Executor
     kept: str
@@ -192,15 +160,7 @@ class Remote:
     def run(
         self, jobs: Iterable[Job], work: Work, num_beside: int = 0
     ) -> Generator[tuple[Job, Any], None, None]:
-        """See :meth:`gibbs_dp.engine.executor.Workers.run`; nothing runs on this machine.
-
-        Raises
-        ------
-        ExecutorError
-            If the executor breaks.
-        ValueError
-            If the settings cannot be sent, or workers have other versions.
-        """
+        """See :meth:`gibbs_dp.engine.executor.Workers.run`; nothing runs on this machine."""
         del num_beside
         if self._settings is None or self._settings.settings is not work.settings:
             self._settings = _Settings(work.settings)

@@ -60,11 +60,6 @@ def pack_settings(settings: Settings) -> Parcel:
 
     Every field by itself: a process that has the posterior of an earlier audit keeps it, and what
     was compiled for it.
-
-    Raises
-    ------
-    ValueError
-        If something of the user's cannot be pickled.
     """
     parts = {}
     for field in fields(settings):

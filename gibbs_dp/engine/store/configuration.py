@@ -55,18 +55,6 @@ def fingerprints(
     The loss and the prior are traced together with their gradients, which see custom derivative
     rules too.
 
-    Parameters
-    ----------
-    posterior, population
-        What is audited.
-    n, num_fresh
-        Examples of a dataset, and fresh ones drawn beside it.
-
-    Returns
-    -------
-    dict[str, str]
-        By "loss", "prior" and "population".
-
     Examples
     --------
     >>> import jax, gibbs_dp as gdp
@@ -227,13 +215,7 @@ def as_store(store: Store | str | os.PathLike[str]) -> Store:
 
 
 def stored_configuration(store: Store) -> dict[str, Any] | None:
-    """Return the configuration that a folder holds; None for a new one.
-
-    Raises
-    ------
-    ValueError
-        If its ``configuration.json`` cannot be read as one.
-    """
+    """Return the configuration that a folder holds; None for a new one."""
     path = Path(store.path) / CONFIGURATION
     try:
         found = io.parse_json(path.read_text(), dict)
@@ -250,15 +232,7 @@ def stored_configuration(store: Store) -> dict[str, Any] | None:
 
 
 def open_archive(store: Store, make: Callable[[], dict[str, Any]]) -> Archive:
-    """Open the folder for the configuration that ``make`` describes; write down a new one's.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds another configuration, with the difference.
-    StoreError
-        If the folder cannot be made or written.
-    """
+    """Open the folder for the configuration that ``make`` describes; write down a new one's."""
     held = stored_configuration(store)
     configuration = json.loads(json.dumps(make()))
     if held is None:

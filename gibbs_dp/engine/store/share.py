@@ -36,13 +36,7 @@ def save(archive: Archive, track: Track, first: int, block: Block) -> None:
 
 
 def collect(archive: Archive, blocks: Blocks, progress: Progress) -> None:
-    """Take in the blocks of other processes, waiting as long as the store says.
-
-    Raises
-    ------
-    AuditIncomplete
-        If some are still missing then.
-    """
+    """Take in the blocks of other processes, waiting as long as the store says."""
     missing = _unfinished(blocks)
     patience = time.monotonic() + archive.store.wait
     if missing:
@@ -129,33 +123,7 @@ def find_all(
     make: Callable[[int], Finding],
     progress: Progress,
 ) -> list[Finding | None]:
-    """Return ``make(i)`` for every track, None where there is no track.
-
-    Parameters
-    ----------
-    archive
-        Where findings are kept and shared; None: everything is made here.
-    kind
-        What is found.
-    name
-        What it depends on beside the blocks, for the file's name.
-    tracks
-        The gammas; each process makes the findings of its own.
-    make
-        From the number of a track to what is found.
-    progress
-        Advanced once a gamma.
-
-    Returns
-    -------
-    list
-        In the order of the tracks.
-
-    Raises
-    ------
-    AuditIncomplete
-        If some are another process's, and missing.
-    """
+    """Return ``make(i)`` for every track, None where there is no track."""
     found: dict[int, Finding] = {}
     wanted = {rank: track for rank, track in enumerate(tracks) if track is not None}
     progress.skip(len(tracks) - len(wanted))
