@@ -142,7 +142,7 @@ def check_examples(
 
 
 def reported_examples(asked: Asked) -> Iterator[PyTree]:
-    """Yield examples of the datasets that are reported on, some thousands; a table's are its rows."""
+    """Yield some thousand examples of the datasets that are reported on; a table's rows."""
     population = asked.population
     if isinstance(population, Table) and _is_whole(population):
         yield jax.tree.map(np.asarray, population.data)

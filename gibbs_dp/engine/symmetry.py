@@ -70,7 +70,7 @@ class Symmetry(NamedTuple):
 
 
 def candidates(shapes: list[tuple[int, ...]]) -> Candidates:
-    """Return exchanges of entries along an axis, of one array or of all of that length, and signs."""
+    """Return exchanges of entries along an axis, of one or all arrays of a length, and signs."""
     begins = np.cumsum([0, *map(prod, shapes)])
     places = [
         np.arange(begin, begin + prod(shape)).reshape(shape)
