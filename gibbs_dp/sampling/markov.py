@@ -27,11 +27,8 @@ class MarkovSampler(ChainSampler[Kernel]):
     """Chains whitened around the mode, adapted where that is asked for."""
 
     def check(self, posterior: GibbsPosterior) -> None:
-        """Raise a ValueError where the fused kernel was asked for and cannot run."""
-        if isinstance(self.kernel, HMC) and self.kernel.fused:
-            from gibbs_dp.sampling.fused.allowed import check  # few ask for it
-
-            check(posterior, self.kernel.fused)
+        """Ask the kernel."""
+        self.kernel.check(posterior)
 
     def eased(
         self, accept_rate: float, tuning: tuple[float, int]
@@ -51,11 +48,6 @@ class MarkovSampler(ChainSampler[Kernel]):
         is_joint: bool,
     ) -> Moved:
         """Run rounds of adaptation, burn-in and draws."""
-        last_round = None
-        if isinstance(self.kernel, HMC) and self.kernel.fused:
-            from gibbs_dp.sampling.fused import program  # loads Pallas
-
-            last_round = program.last_round(self.kernel, target, found)
         run = evolve(
             key,
             potential,
@@ -65,7 +57,7 @@ class MarkovSampler(ChainSampler[Kernel]):
             schedule,
             num_samples,
             is_joint,
-            last_round,
+            self.kernel.last_round(target, found),
         )
         none = jnp.zeros((positions.shape[0],), positions.dtype)
         return Moved(*run, none, none[0])

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from gibbs_dp.model.posterior import GibbsPosterior
+
 # What a sampler says of itself, so that nothing has to ask what type it is.
 
 
@@ -141,6 +143,18 @@ class Kernel:
         """Tuning and burn-in that do where pilots accepted this much; None: no less than usual."""
         del accept_rate, tuning
         return None
+
+    def check(self, posterior: GibbsPosterior) -> None:
+        """Raise a ValueError where it cannot run on a posterior; by default it runs on all."""
+        del posterior
+
+    def last_round(self, target: Any, found: Any) -> Any:
+        """Return what moves all chains once adaptation is over; None: :meth:`step`, one by one.
+
+        For kernels that run whole chains by themselves, on a chip say: a
+        :data:`~gibbs_dp.sampling.evolve.LastRound`, given the target and where its mode is.
+        """
+        del target, found
 
     def init(self, key: PRNGKeyArray, position: Float[Array, " dim"], potential: Potential) -> Any:
         """Start a chain: its state at a position."""

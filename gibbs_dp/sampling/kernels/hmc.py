@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -163,12 +163,6 @@ class HMC(Kernel):
         "split" follows the Gaussian that the coordinates were whitened with exactly and corrects
         for the rest: fewer rejections close to a Gaussian, the same far from it. "leapfrog" is the
         plain one.
-    fused
-        True: on GPUs, in single precision, run all steps of a chain after adaptation in one kernel
-        that keeps its dataset on the chip. For losses of a linear prediction whose prior has
-        independent coordinates on the whole line; anything else, and any other device, is refused.
-        "interpret" runs the same kernel anywhere, slowly, to test it. Draws differ from the plain
-        ones by rounding, which long chains amplify.
 
     Raises
     ------
@@ -188,7 +182,6 @@ class HMC(Kernel):
     jitter: float = 0.2
     target_accept: float = 0.8
     integrator: Literal["split", "leapfrog"] = "split"
-    fused: bool | Literal["interpret"] = False
 
     def __post_init__(self) -> None:
         if self.step_size is not None and not self.step_size > 0:
@@ -203,15 +196,6 @@ class HMC(Kernel):
             raise ValueError(
                 f"HMC(integrator) must be 'split' or 'leapfrog', got {self.integrator!r}."
             )
-
-        if not isinstance(self.fused, bool) and self.fused != "interpret":
-            raise ValueError(f"HMC(fused) must be False, True or 'interpret', got {self.fused!r}.")
-
-    def __repr__(self) -> str:
-        """Every setting; ``fused`` only where it is on, as its draws differ by rounding."""
-        names = [f.name for f in fields(self) if f.name != "fused" or self.fused]
-        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__name__}({given})"
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Step size and number of steps: their product is a quarter orbit, pi/2."""

@@ -350,8 +350,6 @@ class SMC(Sampler):
                     "gibbs_dp.HMC() or gibbs_dp.MALA()."
                 )
             check_own(self.kernel)
-        if getattr(self.kernel, "fused", False):
-            raise ValueError("SMC(kernel): a fused kernel moves whole chains; leave `fused` out.")
         least_ess: Any = self.least_ess
         if not isinstance(least_ess, (int, float)) or not 0 < least_ess < 1:
             raise ValueError(f"SMC(least_ess): must be a number in (0, 1), got {least_ess!r}.")

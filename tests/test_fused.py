@@ -1,4 +1,8 @@
-"""HMC in one kernel: interpreted, it is the plain path; it lowers for GPUs; the rest is refused."""
+"""The fused HMC of the benchmarks: the plain path's draws; lowers for GPUs; refuses all else."""
+
+import importlib.util
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +13,25 @@ from jax import export
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.model.prior import Prior
 from gibbs_dp.sampling.evolve import evolve
-from gibbs_dp.sampling.fused.program import last_round
 from gibbs_dp.sampling.kernels.base import Schedule, Tuning, make_schedule
 from gibbs_dp.sampling.laplace import Location
 from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.target import Target, Whitening
 
+FILE = Path(__file__).parent.parent / "benchmarks/fused/hmc.py"
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("fused_hmc", FILE)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+fused_hmc = load()
+FusedHMC = fused_hmc.FusedHMC
 GAMMAS = np.array([0.01, 1.0, 100.0])
 CHAINS, DRAWS = 4, 3
 NORMAL = dist.Normal(0.0, 2.0)
@@ -42,7 +58,6 @@ def walk(kernel, model, schedule, is_joint, num_samples=DRAWS):
         noise = jax.random.normal(key, (CHAINS, center.shape[0]), center.dtype)
         zero, true = jnp.zeros((1,), center.dtype), jnp.ones((), bool)
         found = Location(center[None], whitening, zero, reference, zero, true, ~true)
-        last = last_round(kernel, target, found) if kernel.fused else None
         return evolve(
             key,
             target.relative_to(reference),
@@ -52,7 +67,7 @@ def walk(kernel, model, schedule, is_joint, num_samples=DRAWS):
             schedule,
             num_samples,
             is_joint,
-            last,
+            kernel.last_round(target, found),
         )
 
     return run
@@ -75,9 +90,9 @@ def both(settings, model, data, schedule, is_joint=True, is_static=False):
     """Walks by the plain path and by the kernel, over the gammas."""
     n, dim = data[0].shape
     inputs = data, jnp.asarray(GAMMAS), jnp.full((dim,), 0.1), scales(dim, n, GAMMAS)
-    for fused in (False, "interpret"):
-        told = static(schedule) if fused and is_static else schedule
-        run = walk(gdp.HMC(**settings, fused=fused), model, told, is_joint)
+    for kernel in (gdp.HMC(**settings), FusedHMC(**settings, interpret=True)):
+        told = static(schedule) if isinstance(kernel, FusedHMC) and is_static else schedule
+        run = walk(kernel, model, told, is_joint)
         over = jax.jit(jax.vmap(run, in_axes=(None, None, 0, None, 0)))
         yield jax.tree.map(np.asarray, over(jax.random.key(3), *inputs))
 
@@ -155,7 +170,7 @@ def test_an_exact_gaussian_posterior():
     root = np.linalg.cholesky(np.linalg.inv(precision))
     model = posterior(gdp.losses.squared, NORMAL, dim)
     schedule = make_schedule((0.5, 3), 12, 0)
-    run = walk(gdp.HMC(fused="interpret"), model, schedule, True, num_samples=12)
+    run = walk(FusedHMC(interpret=True), model, schedule, True, num_samples=12)
     found = jax.jit(jax.vmap(run, in_axes=(0, 0, None, 0, 0)))(
         jax.random.split(jax.random.key(12), datasets),
         (jnp.asarray(x), jnp.asarray(y)),
@@ -181,7 +196,7 @@ def test_one_kernel_without_loops_outside_on_gpus(loss, is_static):
     schedule = traced()
 
     def draws(keys, given, *rest):
-        run = walk(gdp.HMC(fused=True), model, static(schedule) if is_static else given, True)
+        run = walk(FusedHMC(), model, static(schedule) if is_static else given, True)
         return jax.vmap(run, in_axes=(0, None, None, None, None))(keys, *rest).v
 
     target = "__gpu$xla.gpu.triton"
@@ -212,19 +227,19 @@ def test_one_kernel_without_loops_outside_on_gpus(loss, is_static):
 )
 def test_what_it_cannot_do_is_refused(model, why):
     with pytest.raises(ValueError, match=why) as error:
-        as_sampler(gdp.HMC(fused="interpret")).check(model)
-    assert str(error.value).startswith("HMC(fused='interpret'): ")
+        as_sampler(FusedHMC(interpret=True)).check(model)
+    assert str(error.value).startswith("FusedHMC: ")
 
 
 def test_without_a_gpu_it_says_so():
     model, data = posterior(gdp.losses.logistic, NORMAL, 3), examples(3, 20, labels=True)
-    with pytest.raises(ValueError, match="JAX runs on cpu; leave `fused` out, or take"):
-        gdp.sample(model, data, sampler=gdp.HMC(fused=True))
+    with pytest.raises(ValueError, match=r"JAX runs on cpu; use gibbs_dp\.HMC, or interpret"):
+        gdp.sample(model, data, sampler=FusedHMC())
 
 
 def test_double_precision_on_a_gpu_is_refused(float64):
     with pytest.raises(ValueError, match="computes in single precision"):
-        as_sampler(gdp.HMC(fused=True)).check(posterior(gdp.losses.logistic, NORMAL, 3))
+        as_sampler(FusedHMC()).check(posterior(gdp.losses.logistic, NORMAL, 3))
 
 
 @pytest.mark.trust
@@ -234,10 +249,12 @@ def test_a_dataset_that_does_not_fit_is_refused():
         list(both({}, model, data, traced()))
 
 
-def test_the_setting():
-    # A store made without it is still known by the same text.
-    assert "fused" not in repr(gdp.HMC())
-    assert repr(gdp.HMC(fused=True)).endswith("integrator='split', fused=True)")
+def test_rows():
+    assert fused_hmc.row_prior(Prior(dist.Normal(jnp.zeros(3), 2.0))).shared == {
+        "loc": 0.0,
+        "rate": 0.5,
+    }
+    assert [fused_hmc.rows_at_a_time(n) for n in (20, 210)] == [32, 64]
 
 
 @pytest.mark.trust
@@ -250,13 +267,13 @@ def test_samples_of_a_batch_are_the_same():
             model,
             batch,
             key=8,
-            sampler=gdp.HMC(fused=how),
+            sampler=how,
             num_chains=8,
             num_warmup=2,
             num_samples=10,
             is_batch=True,
         )
-        for how in (False, "interpret")
+        for how in (gdp.HMC(), FusedHMC(interpret=True))
     )
     assert not fused.settings["is_adapted"]  # in hundreds of steps rounding would grow
     np.testing.assert_allclose(fused.theta, plain.theta, atol=1e-4)
