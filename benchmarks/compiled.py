@@ -20,7 +20,7 @@ import gpu_compiler
 import numpy as np
 
 # Where the loop over the steps of a chain is.
-STEP_LOOP = "sampling/evolve.py"
+STEP_LOOP = "sampling/chains.py"
 PROBLEMS = ("logistic", "linear", "generic")
 
 

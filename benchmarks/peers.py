@@ -220,8 +220,8 @@ def run_ours(problem, truth, num_datasets):
 
 def our_efficiency(problem):
     """Effective draws per gradient and second of long chains of the engine's kernel."""
+    from gibbs_dp.sampling.as_sampler import as_sampler
     from gibbs_dp.sampling.kernels.base import make_schedule
-    from gibbs_dp.sampling.markov import as_sampler
     from gibbs_dp.sampling.target import Target
 
     kernel, datasets, draws = gdp.HMC(), 64, 64

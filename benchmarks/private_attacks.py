@@ -27,8 +27,8 @@ from gibbs_dp.model import losses
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy.noise import SecretNoise
 from gibbs_dp.privacy.releases.arguments import without_checks
-from gibbs_dp.sampling.langevin_run import run_langevin
 from gibbs_dp.sampling.rejection import draw_by_rejection
+from gibbs_dp.sampling.unadjusted import run_langevin
 from gibbs_dp.sklearn.chains import Target, TotalLoss, draw_posterior
 from gibbs_dp.sklearn.location import GibbsMean, GibbsMedian, draw_median
 from gibbs_dp.sklearn.mechanisms import (

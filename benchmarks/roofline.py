@@ -27,7 +27,7 @@ import numpyro.distributions as dist
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import compiler_options
-from gibbs_dp.sampling.evolve import evolve
+from gibbs_dp.sampling.chains import evolve
 from gibbs_dp.sampling.kernels.base import make_schedule
 from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.target import Target, Whitening

@@ -49,6 +49,7 @@ from .quantities.worst_case import WorstCase as WorstCase
 from .results.table import Column as Column
 from .results.table import Style as Style
 from .sampling.as_draws import as_draws as as_draws
+from .sampling.as_sampler import Chains as Chains
 from .sampling.draws import Draws as Draws
 from .sampling.draws import load_draws as load_draws
 from .sampling.grid import Grid as Grid
@@ -58,8 +59,7 @@ from .sampling.kernels import SGLD as SGLD
 from .sampling.kernels import ULA as ULA
 from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
-from .sampling.markov import Chains as Chains
 from .sampling.sample import sample as sample
 from .sampling.sampler import Sampler as Sampler
-from .sampling.smc.sampler import SMC as SMC
+from .sampling.smc import SMC as SMC
 from .sampling.target import ImproperPosteriorError as ImproperPosteriorError

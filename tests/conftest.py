@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Makes room when the programs of earlier files leave little."""
-    from gibbs_dp._jaxlib.memory_maps import make_room
+    from gibbs_dp._jaxlib.compile import make_room
 
     make_room(0.5)
 

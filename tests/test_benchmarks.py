@@ -212,7 +212,7 @@ PROGRAM = """\
 HloModule jit_chain
 
 FileNames
-1 "/somewhere/gibbs_dp/sampling/evolve.py"
+1 "/somewhere/gibbs_dp/sampling/chains.py"
 
 FunctionNames
 1 "evolve.<locals>.one_round"
@@ -269,7 +269,7 @@ def test_what_the_gpu_compiler_made_is_read(monkeypatch, inner, waits):
     compiler = importlib.import_module("gpu_compiler")
     found = compiler.Compiled(PROGRAM.replace("INNER", inner))
     outer, within = found.loops()
-    assert (outer.source, outer.trips, outer.depth) == ("sampling/evolve.py:one_round", None, 0)
+    assert (outer.source, outer.trips, outer.depth) == ("sampling/chains.py:one_round", None, 0)
     assert (within.trips, within.depth) == (3 if inner else None, 1)
     # Two fusions and three sines; a row read and written twice, with indices of four bytes.
     kernels, asked, traffic = found.per_round(outer, 3)

@@ -14,10 +14,10 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.model.prior import Prior
-from gibbs_dp.sampling.evolve import evolve
+from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.chains import evolve
 from gibbs_dp.sampling.kernels.base import Schedule, Tuning, make_schedule
 from gibbs_dp.sampling.laplace import Location
-from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.target import Target, Whitening
 
 FILE = Path(__file__).parent.parent / "benchmarks/fused/hmc.py"

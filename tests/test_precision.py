@@ -97,8 +97,8 @@ def test_those_of_a_users_loss_are_unless_the_user_chose(traced):
 @pytest.mark.trust
 @pytest.mark.parametrize("kernel", [gdp.MALA(), gdp.ULA(), gdp.SGLD(batch_size=5)])
 def test_every_product_of_other_kernels_is_exact(kernel):
+    from gibbs_dp.sampling.as_sampler import as_sampler
     from gibbs_dp.sampling.kernels.base import make_schedule
-    from gibbs_dp.sampling.markov import as_sampler
 
     posterior, sampler = build_problem("logistic-regression", dim=3).posterior, as_sampler(kernel)
     schedule = make_schedule(sampler.default_tuning(3), 2, 1)

@@ -15,7 +15,7 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as compiling
 from gibbs_dp._jaxlib import program_cache
-from gibbs_dp._jaxlib.structure import describe, rebuild
+from gibbs_dp._jaxlib.program_cache import describe, rebuild
 from gibbs_dp.engine.view import Block
 from gibbs_dp.sampling.kernels.base import Counts
 

@@ -29,10 +29,10 @@ from gibbs_dp.model.losses.base import LinearLoss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat, Prior
 from gibbs_dp.random import normal_quantile, threefry, uniform_of_words, words_per_number
-from gibbs_dp.sampling.evolve import LastRound, Walk
+from gibbs_dp.sampling.chains import LastRound, Walk
 from gibbs_dp.sampling.kernels.base import Schedule, StepInfo, Tuning, metropolis
 from gibbs_dp.sampling.laplace import Location
-from gibbs_dp.sampling.rejection import ROUNDS, in_shell, interpolate, radius_table
+from gibbs_dp.sampling.noise import ROUNDS, in_shell, interpolate, radius_table
 from gibbs_dp.sampling.target import Target, Whitening
 
 # Coordinates are written out one by one, some six registers each: beyond, they spill to memory.
@@ -248,14 +248,14 @@ Word = UInt32[Array, ""]
 
 
 def step_words(chain: tuple[Word, Word], step: Int[Array, ""]) -> tuple[Word, Word]:
-    """Words of :func:`gibbs_dp.sampling.rejection.step_key`."""
+    """Words of :func:`gibbs_dp.sampling.noise.step_key`."""
     return threefry(chain, (step.astype(jnp.uint32), jnp.uint32(0)), ROUNDS)
 
 
 def normals_and_uniforms(
     pair: tuple[Word, Word], dim: int, num_uniforms: int, dtype: Any
 ) -> tuple[Coordinates, Coordinates]:
-    """:func:`gibbs_dp.sampling.rejection.normals_and_uniforms` for one key, one by one."""
+    """:func:`gibbs_dp.sampling.noise.normals_and_uniforms` for one key, one by one."""
     num = dim + num_uniforms
     half = _half(num, dtype)
     lanes = 1 << (half - 1).bit_length()
@@ -294,7 +294,7 @@ def in_its_shell(
     turn: Number,
     table: Any,
 ) -> Coordinates:
-    """One chain's part of :func:`gibbs_dp.sampling.rejection.spread_radii`."""
+    """One chain's part of :func:`gibbs_dp.sampling.noise.spread_radii`."""
     u = in_shell(chain.astype(uniform.dtype), uniform, turn, num_chains)
     factor = interpolate(table, u) / jnp.sqrt(squared_norm(normals))
     return tuple(x * factor for x in normals)
@@ -453,7 +453,7 @@ def make_rows(
 
 
 def last_round(kernel: FusedHMC, target: Target, found: Location) -> LastRound:
-    """Return what runs the last round of :func:`gibbs_dp.sampling.evolve.evolve` in one kernel.
+    """Return what runs the last round of :func:`gibbs_dp.sampling.chains.evolve` in one kernel.
 
     Parameters
     ----------

@@ -2,196 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
-import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 from jax import export
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.chacha import key_kind, wrap_key
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
-from gibbs_dp._jaxlib.linalg import SHARED_OUT
-from gibbs_dp._jaxlib.per_example import bind
+from gibbs_dp._jaxlib.linalg import in_pieces, is_affected
 from gibbs_dp._jaxlib.precision import exact_products
-from gibbs_dp._jaxlib.structure import describe, rebuild
-
-# Programs whose large batches of matrices are factored in pieces.
-#
-# jaxlib 0.10 and 0.11.0 share a LAPACK call on a large batch out to XLA's thread pool, and hold a
-# thread of that pool until it is done: a few such calls at once can hold every thread and wait
-# forever (`gibbs_dp._jaxlib.linalg`). Losses and priors of users factor matrices as they please, so
-# the finished program of all draws and datasets is rewritten.
-
-FIRST, LAST = (0, 10, 0), (0, 11, 0)  # jaxlib versions that share batches out
-# Operations on a matrix, over its rows times the entries of it or of the right-hand side.
-COSTS = dict.fromkeys(("eig", "eigh", "svd", "schur", "hessenberg"), 10.0)
-COSTS |= dict.fromkeys(("cholesky", "lu", "qr", "geqrf", "geqp3", "householder_product"), 1.0)
-COSTS |= {"ormqr": 1.0, "triangular_solve": 1.0, "tridiagonal_solve": 5.0}
-# Programs within an equation that can be evaluated in its place, by the parameter that holds them.
-INLINE = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "remat2": "jaxpr",
-    "checkpoint": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",
-    "custom_vmap_call": "call",
-}
-LOOPS = ("scan", "while", "cond")
-
-
-def is_affected() -> bool:
-    """Whether the installed jaxlib may hang."""
-    return FIRST <= jaxlib.version.__version_info__ <= LAST
-
-
-def in_pieces(function: Callable[..., PyTree], is_static: Sequence[bool]) -> Callable[..., PyTree]:
-    """Trace a function so that no batch of matrices in it is large; for the outermost jit.
-
-    Parameters
-    ----------
-    function
-        What is traced, with all its derivatives and batches.
-    is_static
-        Of its arguments: which are not traced.
-
-    Returns
-    -------
-    callable
-        The same function where it factors no large batch.
-    """
-    static = tuple(i for i, is_so in enumerate(is_static) if is_so)
-    traced = jax.make_jaxpr(function, static_argnums=static, return_shape=True)
-
-    def whole(*arguments: Any) -> Any:
-        program, found = traced(*arguments)
-        dynamic = [a for a, is_so in zip(arguments, is_static, strict=True) if not is_so]
-        run = _run if any(_large(program.jaxpr)) else jax.core.eval_jaxpr
-        outputs = run(program.jaxpr, program.consts, *jax.tree.leaves(dynamic))
-        return jax.tree.unflatten(jax.tree.structure(found), outputs)
-
-    return whole
-
-
-def _large(program: Jaxpr) -> Iterator[bool]:
-    """Yield for every equation, at any depth, whether it factors a large batch."""
-    for equation in program.eqns:
-        yield _is_large(equation)
-        for inner in _programs(equation):
-            yield from _large(inner)
-
-
-def _has_large(equation: JaxprEqn) -> bool:
-    return any(any(_large(inner)) for inner in _programs(equation))
-
-
-def _programs(equation: JaxprEqn) -> Iterator[Jaxpr]:
-    values = jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program)
-    for value in values:
-        if _is_program(value):
-            program: Any = getattr(value, "jaxpr", value)
-            yield program
-
-
-def _is_program(value: Any) -> bool:
-    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")
-
-
-def _is_large(equation: JaxprEqn) -> bool:
-    cost = _cost(equation)
-    return cost is not None and cost >= SHARED_OUT and _batch(equation) > 1
-
-
-def _cost(equation: JaxprEqn) -> float | None:
-    """Operations of all matrices together; None for other equations."""
-    name = equation.primitive.name
-    if name not in COSTS:
-        return None
-    shapes = [_shape(v) for v in equation.invars]
-    rows = 1 if name == "tridiagonal_solve" else shapes[0][-2]
-    return COSTS[name] * rows * math.prod(shapes[-1])
-
-
-def _lead(equation: JaxprEqn) -> tuple[int, ...]:
-    # A tridiagonal matrix comes as three vectors.
-    axes = 1 if equation.primitive.name == "tridiagonal_solve" else 2
-    return _shape(equation.invars[0])[:-axes]
-
-
-def _shape(variable: Any) -> tuple[int, ...]:
-    return tuple(variable.aval.shape)
-
-
-def _batch(equation: JaxprEqn) -> int:
-    return math.prod(_lead(equation))
-
-
-def _run(program: Jaxpr, consts: Sequence[Any], *arguments: Any) -> list[Any]:
-    """Evaluate a program, large batches in pieces."""
-    known = dict(zip(program.constvars, consts, strict=True))
-    known.update(zip(program.invars, arguments, strict=True))
-    for equation in program.eqns:
-        values = [v.val if isinstance(v, Literal) else known[v] for v in equation.invars]
-        found = _apply(equation, values, program)
-        known.update(zip(equation.outvars, found, strict=True))
-    return [v.val if isinstance(v, Literal) else known[v] for v in program.outvars]
-
-
-def _apply(equation: JaxprEqn, values: list[Any], within: Jaxpr) -> Sequence[Any]:
-    name = equation.primitive.name
-    if _is_large(equation):
-        return _cut(equation, values)
-    if name in INLINE and INLINE[name] in equation.params and _has_large(equation):
-        inner = equation.params[INLINE[name]]
-        return _run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), *values)
-    if name in LOOPS and _has_large(equation):
-        params = {key: _rewritten(value) for key, value in equation.params.items()}
-        equation = equation.replace(params=params)
-    return bind(equation, values, within)
-
-
-def _rewritten(value: Any) -> Any:
-    """Rewrite a loop's body, or each of several branches; pass everything else through."""
-    if isinstance(value, tuple) and value and all(isinstance(v, ClosedJaxpr) for v in value):
-        return tuple(map(_rewritten, value))
-    if not isinstance(value, ClosedJaxpr):
-        return value
-    shapes = [
-        jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=getattr(a, "weak_type", False))
-        for a in value.in_avals
-    ]
-    return jax.make_jaxpr(lambda *given: _run(value.jaxpr, value.consts, *given))(*shapes)
-
-
-def _cut(equation: JaxprEqn, values: list[Array]) -> list[Array]:
-    """Call on as many matrices at a time as one thread does alone."""
-    lead, count = _lead(equation), _batch(equation)
-    cost = _cost(equation)
-    assert cost is not None
-    most = max(1, int((SHARED_OUT - 1) // (cost / count)))
-    size = -(-count // -(-count // most))  # pieces as even as they can be
-    flat = [a.reshape(count, *a.shape[len(lead) :]) for a in values]
-
-    def one(parts: list[Array]) -> list[Array]:
-        found = equation.primitive.bind(*parts, **equation.params)
-        return list(found) if equation.primitive.multiple_results else [found]
-
-    found = jax.lax.map(one, flat, batch_size=size)
-    return [a.reshape(*lead, *a.shape[1:]) for a in found]
-
 
 Result = TypeVar("Result")
 
@@ -326,11 +155,11 @@ class Program:
         try:
             platforms = ("cpu",) if self._backend == "cpu" else None  # JAX's first
             exported = export.export(jax.jit(flat), platforms=platforms)(*map(_plain, leaves))
-            description = describe(shape[0], kinds)
+            description = program_cache.describe(shape[0], kinds)
         except (ValueError, TypeError, NotImplementedError):
             return None  # calls back to Python, say: it is jitted as it stands
         program_cache.save(name, exported, description)
-        return exported, rebuild(description, kinds)
+        return exported, program_cache.rebuild(description, kinds)
 
     def trace(self, *arguments: Any) -> Any:
         """Trace it, as jitted functions do."""
@@ -417,4 +246,36 @@ def is_known(name: str, value: int | bool) -> bool:
         if "No such compile option" in str(error):
             return False
         raise
+    return True
+
+
+# Room for compiled programs. Linux allows a process some 65,000 memory mappings. Each program that
+# XLA compiles takes 3 to 15 of them, more with newer versions (seen with jaxlib 0.7.2 to 0.10.2),
+# for as long as JAX keeps it; a first audit takes a thousand. Where none is left, XLA ends the
+# process.
+MAPS, LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+# What is left beside it is room for a dozen audits of several modes, with mutual information.
+MOST_TAKEN = 0.7
+
+
+def share_taken(maps: Path = MAPS, limit: Path = LIMIT) -> float:
+    """Share of the mappings allowed that is taken; 0 on systems that do not tell."""
+    try:
+        with maps.open("rb") as lines:
+            return sum(1 for _ in lines) / int(limit.read_text())
+    except (OSError, ValueError):
+        return 0.0
+
+
+def forget_programs() -> None:
+    """Drop everything that JAX has compiled: it is compiled again when it is needed."""
+    jax.clear_caches()
+    gc.collect()
+
+
+def make_room(most_taken: float = MOST_TAKEN) -> bool:
+    """Forget what was compiled where little room is left for more; return whether that was so."""
+    if share_taken() <= most_taken:
+        return False
+    forget_programs()
     return True

@@ -8,8 +8,10 @@ without one, nothing is kept. No folder is written unless JAX has one for compil
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import importlib
 import importlib.metadata
 import json
 import os
@@ -23,9 +25,8 @@ from typing import Any, NamedTuple
 import jax
 from jax import export
 
+from gibbs_dp._jaxlib.chacha import wrap_key
 from gibbs_dp._jaxlib.precision import current_mode
-from gibbs_dp._jaxlib.structure import rebuild
-from gibbs_dp._jaxlib.whole_cache import is_kept
 from gibbs_dp._version import __version__
 
 FOLDER, ENDING, NOTE = "gibbs_dp-programs", ".export", ".note"
@@ -229,3 +230,174 @@ def _code() -> list[str]:
         about = path.stat()
         found.update(f"{path.relative_to(root)} {about.st_size} {about.st_mtime_ns}\n".encode())
     return [__version__, *(importlib.metadata.version(n) for n in names), found.hexdigest()]
+
+
+# Nested tuples, lists and dicts as JSON: what a kept program's results are put together as.
+
+PACKAGE = __name__.partition(".")[0]
+
+
+def describe(value: Any, kinds: Sequence[type] = ()) -> Any:
+    """Describe a nest; whatever is no tuple, list, dict or None is a leaf.
+
+    Parameters
+    ----------
+    value
+        The nest. A text in it stands for random keys of that kind, which come as their data.
+    kinds
+        Named tuples that no module has, known by their names.
+
+    Raises
+    ------
+    TypeError
+        If it has a named tuple that is neither this package's nor one of ``kinds``.
+    """
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {"dict": [[key, describe(value[key], kinds)] for key in sorted(value)]}
+    if isinstance(value, (tuple, list)):
+        parts = [describe(item, kinds) for item in value]
+        if type(value) in (tuple, list):
+            return {type(value).__name__: parts}
+        return {"kind": _name(type(value), kinds), "parts": parts}
+    return value if isinstance(value, str) else 0
+
+
+def rebuild(description: Any, kinds: Sequence[type] = ()) -> Callable[[Sequence[Any]], Any]:
+    """Return what puts leaves together as described.
+
+    Raises
+    ------
+    LookupError
+        If a named tuple is not there any more.
+    ValueError
+        If it is no description.
+    """
+    build = _builder(description, kinds)
+
+    def put_together(leaves: Sequence[Any]) -> Any:
+        return build(iter(leaves))
+
+    return put_together
+
+
+def _builder(description: Any, kinds: Sequence[type]) -> Callable[[Iterator[Any]], Any]:
+    if description is None:
+        return lambda leaves: None
+    if description == 0:
+        return next
+    if isinstance(description, str):
+        return lambda leaves: wrap_key(next(leaves), description)
+    match description:
+        case {"dict": pairs}:
+            named = [(key, _builder(inner, kinds)) for key, inner in pairs]
+            return lambda leaves: {key: build(leaves) for key, build in named}
+        case {"tuple": parts}:
+            builders = [_builder(inner, kinds) for inner in parts]
+            return lambda leaves: tuple(build(leaves) for build in builders)
+        case {"list": parts}:
+            builders = [_builder(inner, kinds) for inner in parts]
+            return lambda leaves: [build(leaves) for build in builders]
+        case {"kind": str(name), "parts": parts}:
+            kind, builders = _kind(name, kinds), [_builder(inner, kinds) for inner in parts]
+            return lambda leaves: kind(*(build(leaves) for build in builders))
+    raise ValueError(f"{description!r} describes nothing")
+
+
+def _name(kind: type, kinds: Sequence[type]) -> str:
+    if kind in kinds:
+        return kind.__name__
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    try:
+        if _kind(name, ()) is kind:
+            return name
+    except LookupError:
+        pass
+    raise TypeError(f"{name} is not of this package")
+
+
+def _kind(name: str, kinds: Sequence[type]) -> Any:
+    module, _, path = name.partition(":")
+    if not path:
+        return {kind.__name__: kind for kind in kinds}[name]
+    if module.partition(".")[0] != PACKAGE:
+        raise LookupError(f"{name} is not of this package")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and hasattr(found, "_fields")):
+        raise LookupError(f"{name} is no named tuple")
+    return found
+
+
+# JAX's own files of compiled programs, whole or not at all. JAX (all versions up to 0.10 at least)
+# writes them in place and never again: where the disk was full or the process was killed, half a
+# file stays, and every later run warns of it and compiles anew.
+
+_keeps: ContextVar[bool] = ContextVar("keeps", default=True)
+
+
+@contextlib.contextmanager
+def nothing_kept() -> Iterator[None]:
+    """Compile without the folder of compiled programs: neither read nor write there.
+
+    Names, sizes and times of files in it tell shapes, which may be secret.
+    """
+    keep_whole()
+    token = _keeps.set(False)
+    try:
+        yield
+    finally:
+        _keeps.reset(token)
+
+
+def is_kept() -> bool:
+    """Whether programs may be kept now."""
+    return _keeps.get()
+
+
+def keep_whole() -> None:
+    """Let JAX write its files whole, and take what it cannot unpack for missing.
+
+    Nothing is done where JAX keeps them in another way, or evicts old ones itself.
+    """
+    try:
+        from jax._src import compilation_cache, lru_cache
+
+        kind: Any = lru_cache.LRUCache
+        get, put, unpack = kind.get, kind.put, compilation_cache.decompress_executable
+        ending = lru_cache._CACHE_SUFFIX
+    except (ImportError, AttributeError):
+        return
+    if put.__module__ == __name__:
+        return
+
+    def whole(self: Any, key: str) -> bytes | None:
+        found: bytes | None = get(self, key) if is_kept() else None
+        if found is None:
+            return None
+        try:
+            unpack(found)
+        except Exception:  # of zlib or zstandard: cut short
+            with contextlib.suppress(OSError):
+                (Path(self.path) / f"{key}{ending}").unlink()
+            return None
+        return found
+
+    def put_whole(self: Any, key: str, value: bytes) -> None:
+        if not is_kept():
+            return
+        path = Path(self.path) / f"{key}{ending}"
+        if self.eviction_enabled or path.exists():
+            put(self, key, value)
+            return
+        temporary = path.with_name(f".{key[-64:]}.{os.getpid()}.part")
+        with contextlib.suppress(OSError):  # no room: it is compiled again next time
+            try:
+                temporary.write_bytes(value)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    kind.get, kind.put = whole, put_whole

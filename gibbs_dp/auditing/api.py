@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp._jaxlib.memory_maps import make_room
+from gibbs_dp._jaxlib.compile import make_room
 from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.cautions import CHANGED_TO_SMC
 from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
@@ -47,11 +47,11 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
 from gibbs_dp.results.table import Column
+from gibbs_dp.sampling.as_sampler import Chains, as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
-from gibbs_dp.sampling.markov import Chains, as_sampler
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
-from gibbs_dp.sampling.smc.sampler import SMC
+from gibbs_dp.sampling.smc import SMC
 
 # Reports as plain lists and numbers, for a store, and back.
 

@@ -27,8 +27,8 @@ from gibbs_dp.privacy.calibrate import Calibration, Target, calibrate_gamma
 from gibbs_dp.privacy.dependent_rows import DependentRows
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.registry import DEFAULT
+from gibbs_dp.sampling.as_sampler import Chains
 from gibbs_dp.sampling.kernels.hmc import HMC
-from gibbs_dp.sampling.markov import Chains
 
 LOWEST = ("population_risk", "certificate")
 # Times one over the range of the loss; fixed, as a grid must not depend on the data.

@@ -32,8 +32,8 @@ from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.grid import Grid
 from gibbs_dp.sampling.sample import LEAST_PILOTS
-from gibbs_dp.sampling.smc.particles import Segment
-from gibbs_dp.sampling.smc.sampler import SMC
+from gibbs_dp.sampling.smc import SMC
+from gibbs_dp.sampling.smc_particles import Segment
 
 # Normalizers and empirical risks from particles along a path.
 

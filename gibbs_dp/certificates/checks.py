@@ -17,7 +17,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import declared_range
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.smc.sampler import SMC
+from gibbs_dp.sampling.smc import SMC
 
 # Share of the loss range by which rounding may carry a loss out of it.
 MARGIN = 1e-5

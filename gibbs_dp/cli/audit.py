@@ -205,7 +205,7 @@ def _learn(parsed: argparse.Namespace) -> list[Quantity]:
 
 def _sampler(parsed: argparse.Namespace) -> Any:
     """Return what draws: a kernel with the counts of its chains, or what runs none."""
-    from gibbs_dp.sampling.markov import Chains
+    from gibbs_dp.sampling.as_sampler import Chains
 
     sampler: Any = make_sampler(parsed)
     counts = given(parsed, RUNS)

@@ -16,7 +16,7 @@ from gibbs_dp.cli.parser import given
 
 if TYPE_CHECKING:
     from gibbs_dp.sampling.kernels import Kernel, Unadjusted
-    from gibbs_dp.sampling.smc.sampler import SMC
+    from gibbs_dp.sampling.smc import SMC
 
 # Kernels by their names; the package names those that there are.
 SAMPLERS = {
@@ -24,7 +24,7 @@ SAMPLERS = {
     for name, module in exports("gibbs_dp.sampling.kernels").items()
     if name not in ("Kernel", "Unadjusted")  # bases of the others
 }
-SAMPLERS["smc"] = "gibbs_dp.sampling.smc.sampler:SMC"
+SAMPLERS["smc"] = "gibbs_dp.sampling.smc:SMC"
 DEFAULT = "hmc"
 SHOWN = "hmc; an audit without --store goes on with smc where it finds several modes"
 # Help where that of the fields does not suit a terminal.

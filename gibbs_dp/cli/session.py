@@ -61,7 +61,7 @@ def enable_compilation_cache() -> None:
     ``JAX_COMPILATION_CACHE_DIR`` takes precedence (empty: no cache). A folder that cannot be
     made, written or closed to all other users means no cache.
     """
-    from gibbs_dp._jaxlib.whole_cache import keep_whole
+    from gibbs_dp._jaxlib.program_cache import keep_whole
 
     keep_whole()
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:

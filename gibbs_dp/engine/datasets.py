@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend, program
 from gibbs_dp._jaxlib.devices import platform
-from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.engine.plan import Asked
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.charts import is_spread

@@ -38,15 +38,20 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.kernels.base import Schedule, Traits, make_schedule
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
-from gibbs_dp.sampling.mode_search import (
+from gibbs_dp.sampling.modes import (
     MAX_LADDER_DIM,
+    NOT_LOOKED_FOR,
     SCALES,
+    Ended,
     Heights,
+    Modes,
     heights,
+    is_apart,
     ladder_points,
+    others,
     outside,
+    warn_of,
 )
-from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Ended, Modes, is_apart, others, warn_of
 from gibbs_dp.sampling.target import ImproperPosteriorError, Target
 
 # Pilot datasets: they have keys of their own and never enter an estimate.

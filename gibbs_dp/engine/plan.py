@@ -22,7 +22,7 @@ from gibbs_dp.sampling.kernels.base import Counts, Schedule
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import Modes
 from gibbs_dp.sampling.sampler import Sampler
-from gibbs_dp.sampling.smc.particles import Segment
+from gibbs_dp.sampling.smc_particles import Segment
 
 # How much of an audit is drawn and computed at once, by default.
 

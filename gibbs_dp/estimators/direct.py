@@ -70,7 +70,7 @@ def _correction(
     """Bias that the two-way jackknife removes from ``log1p(mean)``, per pair.
 
     Draws of a chain depend on each other, and chains may share the noise of their steps
-    (:func:`gibbs_dp.sampling.rejection.spread_radii`). In a two-way layout the variance of a mean
+    (:func:`gibbs_dp.sampling.noise.spread_radii`). In a two-way layout the variance of a mean
     is that of chains' means plus that of steps' means minus that of independent draws; leaving out
     chains, steps and single draws estimates these three.
     """

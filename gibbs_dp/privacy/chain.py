@@ -21,8 +21,8 @@ from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.inverse import epsilon_at
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.sampling.kernels import SGLD, ULA
-from gibbs_dp.sampling.kernels.unadjusted import PlainForm
-from gibbs_dp.sampling.langevin_run import require_langevin
+from gibbs_dp.sampling.kernels.langevin import PlainForm
+from gibbs_dp.sampling.unadjusted import require_langevin
 
 # The Gaussian mechanism on Poisson samples, many times: dp-accounting's distribution.
 

@@ -30,7 +30,7 @@ from gibbs_dp.privacy.inverse import epsilon_at, meaningful_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.results.table import block
 from gibbs_dp.sampling.kernels import ULA
-from gibbs_dp.sampling.langevin_run import require_langevin, theta_prior_gradient
+from gibbs_dp.sampling.unadjusted import require_langevin, theta_prior_gradient
 
 # How far the last iterate of a Langevin chain may be from the best small parameter: bounds.
 

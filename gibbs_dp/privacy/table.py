@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from gibbs_dp._jaxlib.whole_cache import nothing_kept
+from gibbs_dp._jaxlib.program_cache import nothing_kept
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io.numbers import NumberFormat

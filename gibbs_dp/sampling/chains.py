@@ -1,20 +1,197 @@
-"""Chains of one dataset: mode, whitening, starts, the walk, and how draws are judged."""
+"""Chains of one dataset: mode, whitening, starts, adaptation, draws, and how they are judged."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, Traits
-from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels.base import (
+    Kernel,
+    Potential,
+    Schedule,
+    StepInfo,
+    Traits,
+    Tuning,
+)
+from gibbs_dp.sampling.kernels.langevin import Unadjusted
 from gibbs_dp.sampling.laplace import Location, locate
-from gibbs_dp.sampling.rejection import spread_radii
+from gibbs_dp.sampling.noise import chain_keys, spread_radii, step_key
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler, described
-from gibbs_dp.sampling.target import Target, Whitening
+from gibbs_dp.sampling.target import Target, Whitening, fit_whitening
+
+STEPS_PER_ROUND = 20
+MAX_STEPS = 2**20  # in one round; the last number is for the start
+
+
+class Walk(NamedTuple):
+    """Draws in the whitened coordinates they were made in.
+
+    Attributes
+    ----------
+    v
+        Draws, ``[chains, draws, dim]``.
+    potential
+        Their potential energy, ``[chains, draws]``.
+    whitening
+        The coordinates.
+    accept_prob
+        Mean acceptance probability per chain while drawing.
+    is_stuck
+        Per chain: no proposal was accepted in the whole last round.
+    """
+
+    v: Float[Array, "chains draws dim"]
+    potential: Float[Array, "chains draws"]
+    whitening: Whitening
+    accept_prob: Float[Array, " chains"]
+    is_stuck: Bool[Array, " chains"]
+
+
+# Runs the last round instead of evolve: (streams, positions, whitening, step size, schedule, number
+# of its first step, num_samples, is_joint).
+LastRound = Callable[[Array, Array, Whitening, Array, Schedule, Any, int, bool], Walk]
+
+
+def _movers(has_moved: Bool[Array, " chains"]) -> Int[Array, " chains"]:
+    """For every chain one that has moved; itself where none has."""
+    places = jnp.arange(has_moved.shape[0])
+    count = jnp.sum(has_moved)
+    rank = jnp.sum(has_moved & (places < places[:, None]), axis=1)  # among those that moved
+    wanted = places % jnp.maximum(count, 1)
+    found = jnp.argmax(has_moved & (rank == wanted[:, None]), axis=1)
+    return jnp.where(count > 0, found, places)
+
+
+class _Memory(NamedTuple):
+    """What the loop writes: the last ``num_samples`` draws, as a ring."""
+
+    v: Float[Array, "draws chains dim"]
+    potential: Float[Array, "draws chains"]
+    accept_prob: Float[Array, "draws chains"]
+
+
+_Carry = tuple[Array, Whitening, Array, _Memory, Array]
+
+
+def evolve(
+    key: PRNGKeyArray,
+    potential: Potential,
+    positions: Float[Array, "chains dim"],
+    whitening: Whitening,
+    kernel: Kernel,
+    schedule: Schedule,
+    num_samples: int,
+    is_joint: bool = False,
+    last_round: LastRound | None = None,
+) -> Walk:
+    """Run adaptation rounds, then one long round whose last ``num_samples`` draws are kept.
+
+    A round moves all chains and remembers the last draws. Between adaptation rounds these, pooled
+    over chains, give the next whitening; within one, the step size follows the pooled acceptance
+    by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
+    Where the schedule is traced, one loop body serves all rounds: the kernel is compiled once, for
+    any number of rounds and steps. Where it is fixed, the last round has a loop of its own. With
+    ``is_joint``, kernels that can draw their chains' noise together. ``last_round`` runs the last
+    round where it is given.
+    """
+    num_chains, dim = positions.shape
+    rounds = schedule.num_adapt_rounds
+    log_default = jnp.log(schedule.tuning.step_size)
+    blank = _Memory(
+        jnp.zeros((num_samples, num_chains, dim), positions.dtype),
+        jnp.zeros((num_samples, num_chains), positions.dtype),
+        jnp.zeros((num_samples, num_chains), positions.dtype),
+    )
+
+    is_joint = is_joint and kernel.traits.has_joint_noise
+    streams = chain_keys(key, num_chains)
+
+    def noise_of(step: Array) -> Any:
+        keys = jax.vmap(lambda words: step_key(words, step))(streams)
+        return kernel.noise_of_all(keys, dim, positions.dtype) if is_joint else keys
+
+    def each_step(
+        keys: Any, states: Any, potential: Potential, tuning: Tuning
+    ) -> tuple[Any, StepInfo]:
+        return jax.vmap(lambda k, s: kernel.step(k, s, potential, tuning))(keys, states)
+
+    step_all = kernel.step_all if is_joint else each_step
+    still = jnp.zeros((num_chains,), bool)
+
+    def one_round(index: Array, carry: _Carry, is_last: bool | None) -> _Carry:
+        """``is_last``: None where that is traced."""
+        positions, current, log_step, memory, _ = carry
+        is_end = index == rounds if is_last is None else is_last
+        pulled = current.pull_back(potential)
+        first = index * MAX_STEPS
+        keys = jax.vmap(lambda words: step_key(words, first + MAX_STEPS - 1))(streams)
+        states = jax.vmap(lambda k, u: kernel.init(k, current.whiten(u), pulled))(keys, positions)
+        # Coordinates are new in every round, so the step size starts afresh; where the rounds
+        # before had to shorten it, the last one keeps the shorter.
+        begin = jnp.where(is_end, jnp.minimum(log_step, log_default), log_default)
+        longest = schedule.num_burn_in + num_samples
+        count: Array | int
+        if is_last is None:
+            count = jnp.where(is_end, longest, STEPS_PER_ROUND)
+        else:
+            count = longest if is_last else STEPS_PER_ROUND
+
+        def one_step(
+            t: Array, inner: tuple[Any, Array, _Memory, Array, Any]
+        ) -> tuple[Any, Array, _Memory, Array, Any]:
+            chains, log_step, memory, has_moved, noise = inner
+            tuning = Tuning(jnp.exp(log_step), schedule.tuning.num_inner)
+            chains, info = step_all(noise, chains, pulled, tuning)
+            slot = (t + num_samples - count % num_samples) % num_samples
+            new = _Memory(chains.position, chains.potential, info.accept_prob)
+            memory = jax.tree.map(lambda old, x: old.at[slot].set(x), memory, new)
+            if is_last is not True:
+                # A factor e^2 at first: the step may start decades away.
+                gain = jnp.where(is_end, 0.0, 2.0 / jnp.sqrt(1.0 + t))
+                log_step += gain * (jnp.mean(info.accept_prob) - kernel.target_accept)
+            # What a loop carries is in memory; else everything that reads it would draw it again.
+            noise = noise_of(first + t + 1)
+            return chains, log_step, memory, has_moved | info.is_accepted, noise
+
+        _, log_step, memory, has_moved, _ = jax.lax.fori_loop(
+            0, count, one_step, (states, begin, memory, still, noise_of(first))
+        )
+        flat = jax.vmap(jax.vmap(current.color))(memory.v)
+        pooled = flat[-min(num_samples, STEPS_PER_ROUND) :].reshape(-1, dim)
+        fresh = fit_whitening(pooled, current)
+        kept = jax.tree.map(lambda a, b: jnp.where(is_end, a, b), current, fresh)
+        # A chain that cannot move, in the neck of a funnel, goes on from where another is.
+        ends = jnp.where(has_moved[:, None], flat[-1], flat[-1][_movers(has_moved)])
+        return ends, kept, log_step, memory, has_moved
+
+    carry = (positions, whitening, log_default, blank, still)
+    if schedule.is_fixed or last_round is not None:
+        if not isinstance(rounds, int) or rounds > 0:  # a plain 0 compiles no loop
+            carry = jax.lax.fori_loop(0, rounds, partial(one_round, is_last=False), carry)
+        if last_round is not None:
+            positions, whitening, log_step, _, _ = carry
+            size, first = jnp.exp(jnp.minimum(log_step, log_default)), rounds * MAX_STEPS
+            return last_round(
+                streams, positions, whitening, size, schedule, first, num_samples, is_joint
+            )
+        carry = one_round(jnp.asarray(rounds, jnp.int32), carry, True)
+    else:
+        carry = jax.lax.fori_loop(0, rounds + 1, partial(one_round, is_last=None), carry)
+    _, whitening, _, memory, has_moved = carry
+    return Walk(
+        v=jnp.swapaxes(memory.v, 0, 1),
+        potential=memory.potential.T,
+        accept_prob=jnp.mean(memory.accept_prob, axis=0),
+        is_stuck=~has_moved,
+        whitening=whitening,
+    )
 
 
 class Moved(NamedTuple):
@@ -176,3 +353,47 @@ class ChainSampler(Sampler, Generic[K]):
         :meth:`~gibbs_dp.sampling.sampler.Sampler.draw`.
         """
         raise NotImplementedError
+
+
+# The sampler of every Markov kernel that has an acceptance step.
+
+
+@dataclass(frozen=True, repr=False)
+class MarkovSampler(ChainSampler[Kernel]):
+    """Chains whitened around the mode, adapted where that is asked for."""
+
+    def check(self, posterior: GibbsPosterior) -> None:
+        """Ask the kernel."""
+        self.kernel.check(posterior)
+
+    def eased(
+        self, accept_rate: float, tuning: tuple[float, int]
+    ) -> tuple[tuple[float, int], int] | None:
+        """Ask the kernel."""
+        return self.kernel.eased(accept_rate, tuning)
+
+    def move(
+        self,
+        key: PRNGKeyArray,
+        target: Target,
+        potential: Potential,
+        positions: Float[Array, "chains dim"],
+        found: Location,
+        schedule: Schedule,
+        num_samples: int,
+        is_joint: bool,
+    ) -> Moved:
+        """Run rounds of adaptation, burn-in and draws."""
+        run = evolve(
+            key,
+            potential,
+            positions,
+            found.whitening,
+            self.kernel,
+            schedule,
+            num_samples,
+            is_joint,
+            self.kernel.last_round(target, found),
+        )
+        none = jnp.zeros((positions.shape[0],), positions.dtype)
+        return Moved(*run, none, none[0])

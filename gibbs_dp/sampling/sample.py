@@ -11,9 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
-from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.compile import make_room, on_default_backend
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
-from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp.model.charts import on_every_device
 from gibbs_dp.model.check import (
     NUM_DRAWS,
@@ -28,14 +27,14 @@ from gibbs_dp.model.check import (
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior, check_mask, masked
 from gibbs_dp.model.supports import Support
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.kernels.base import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
-from gibbs_dp.sampling.markov import as_sampler
-from gibbs_dp.sampling.mode_search import look_around
+from gibbs_dp.sampling.modes import look_around
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
-from gibbs_dp.sampling.smc.particles import Segment, evenly
+from gibbs_dp.sampling.smc_particles import Segment, evenly
 from gibbs_dp.sampling.target import ImproperPosteriorError, Target
 
 # Draws of one dataset's posterior, or of several datasets', along an SMC path.

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from gibbs_dp._source import own_code
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Schedule, Traits
-from gibbs_dp.sampling.smc.particles import Segment
+from gibbs_dp.sampling.smc_particles import Segment
 from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 

@@ -31,8 +31,8 @@ from gibbs_dp.privacy.noise import (
 )
 from gibbs_dp.privacy.releases.arguments import without_checks
 from gibbs_dp.privacy.releases.proven_draws import plan_proven
-from gibbs_dp.sampling.langevin_run import run_langevin
 from gibbs_dp.sampling.rejection import draw_by_rejection
+from gibbs_dp.sampling.unadjusted import run_langevin
 from gibbs_dp.sklearn.chains import (
     BallChart,
     Chart,

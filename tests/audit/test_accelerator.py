@@ -26,8 +26,8 @@ from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import DIAGNOSTICS
 from gibbs_dp.quantities.risks import Risks
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels.base import Counts, make_schedule
-from gibbs_dp.sampling.markov import as_sampler
 
 LEARNT = (OnAverageKL(), Risks(), MutualInformation(64), Attacker(), *DIAGNOSTICS)
 QUANTITIES = tuple(q.traced() for q in LEARNT if q.Values or q.num_kept)

@@ -12,7 +12,7 @@ from gibbs_dp.engine import plan
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
-from gibbs_dp.sampling.markov import as_sampler
+from gibbs_dp.sampling.as_sampler import as_sampler
 
 N = 12
 

@@ -15,7 +15,7 @@ from gibbs_dp.engine.pilots import is_searched
 from gibbs_dp.engine.plan import NUM_PILOTS
 from gibbs_dp.engine.program import far_away
 from gibbs_dp.engine.symmetry import Symmetry
-from gibbs_dp.sampling.markov import as_sampler
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 
 COUNTS = {"num_datasets": 32, "num_information": 0, "progress": False}

@@ -10,8 +10,8 @@ import pytest
 from problems import QUICK, gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels.base import metropolis
-from gibbs_dp.sampling.markov import as_sampler
 
 
 class Place(NamedTuple):

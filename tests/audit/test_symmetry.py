@@ -12,7 +12,7 @@ from gibbs_dp.engine import pilots, symmetry
 from gibbs_dp.engine.symmetry import Symmetry, candidates, renamed, symmetry_of
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems import build_problem
-from gibbs_dp.sampling.mode_search import Heights, ladder_points, outside
+from gibbs_dp.sampling.modes import Heights, ladder_points, outside
 
 
 def found_in(posterior, population, n=12):

@@ -163,7 +163,7 @@ def test_every_plain_field_of_every_kernel_is_an_option():
 
 
 def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
-    monkeypatch.setitem(sampler.SAMPLERS, "new", "gibbs_dp.sampling.kernels.unadjusted:ULA")
+    monkeypatch.setitem(sampler.SAMPLERS, "new", "gibbs_dp.sampling.kernels.langevin:ULA")
     options = sampler.sampler_options()
     parser = Parser()
     add_options(parser, options, "sampler")

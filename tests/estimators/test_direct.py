@@ -9,7 +9,7 @@ from gibbs_dp._jaxlib.compile import is_known
 from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.estimators import direct, direct_kl, direct_kl_of_pairs, two_sided_kl
 from gibbs_dp.estimators.direct import group_sums, log_mean_ratio, log_mean_ratio_of_few
-from gibbs_dp.sampling.rejection import spread_radii
+from gibbs_dp.sampling.noise import spread_radii
 
 CHAINS, SAMPLES = 8, 8
 WEIGHT = jnp.full((CHAINS, SAMPLES), 1.0 / SAMPLES)

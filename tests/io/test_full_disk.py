@@ -11,7 +11,7 @@ from jax._src import lru_cache
 
 import gibbs_dp as gdp
 from gibbs_dp import io
-from gibbs_dp._jaxlib.whole_cache import keep_whole
+from gibbs_dp._jaxlib.program_cache import keep_whole
 from gibbs_dp.cli import output
 from gibbs_dp.cli.errors import UsageError
 

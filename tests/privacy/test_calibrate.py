@@ -9,7 +9,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import Target, account, calibrate_chain, chain_guarantee
-from gibbs_dp.sampling.langevin_run import run_langevin
+from gibbs_dp.sampling.unadjusted import run_langevin
 
 UNIT = gdp.Domain(x_bound=1.0)
 BOUNDED = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0)))

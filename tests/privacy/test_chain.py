@@ -17,8 +17,8 @@ from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import ChainDraw, chain_constants, chain_guarantee
 from gibbs_dp.privacy.chain import subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
-from gibbs_dp.sampling.kernels.unadjusted import example_gradients
-from gibbs_dp.sampling.langevin_run import run_langevin
+from gibbs_dp.sampling.kernels.langevin import example_gradients
+from gibbs_dp.sampling.unadjusted import run_langevin
 
 UNIT = gdp.Domain(x_bound=1.0)
 MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 0.5))

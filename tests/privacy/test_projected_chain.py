@@ -19,7 +19,7 @@ from gibbs_dp.privacy import (
     chain_constants,
     chain_guarantee,
 )
-from gibbs_dp.sampling.langevin_run import run_langevin
+from gibbs_dp.sampling.unadjusted import run_langevin
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(500)
 DOMAIN = gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0))

@@ -8,7 +8,7 @@ import pytest
 from numpyro.diagnostics import effective_sample_size
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.evolve import evolve
+from gibbs_dp.sampling.chains import evolve
 from gibbs_dp.sampling.kernels.base import make_schedule
 from gibbs_dp.sampling.target import Whitening
 

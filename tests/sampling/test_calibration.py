@@ -18,8 +18,8 @@ from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels.base import make_schedule
-from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.target import Target
 
 FALSE_ALARM = 1e-5

@@ -6,8 +6,8 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling import laplace
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels.base import make_schedule
-from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.target import Target, Whitening, fit_whitening
 
 NUM_CHAINS, NUM_SAMPLES = 4, 16

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import base
 from gibbs_dp.sampling.kernels.hmc import INTEGRATORS
-from gibbs_dp.sampling.markov import as_sampler
 
 KERNELS = {"hmc": gdp.HMC(), "leapfrog": gdp.HMC(integrator="leapfrog"), "mala": gdp.MALA()}
 

@@ -16,15 +16,15 @@ from scipy import linalg
 import gibbs_dp as gdp
 from gibbs_dp.sampling.kernels import langevin
 from gibbs_dp.sampling.kernels.base import make_schedule
-from gibbs_dp.sampling.langevin import (
+from gibbs_dp.sampling.laplace import Location, hessian_diagonal, locate
+from gibbs_dp.sampling.target import Target, Whitening
+from gibbs_dp.sampling.unadjusted import (
     batch_variance,
     kl_inflation,
     largest_curvature,
     precondition,
     walk_langevin,
 )
-from gibbs_dp.sampling.laplace import Location, hessian_diagonal, locate
-from gibbs_dp.sampling.target import Target, Whitening
 
 NUM_CHAINS = 8192
 NOISE = np.sqrt(2 / NUM_CHAINS)

@@ -11,8 +11,17 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.io import DamagedFileError
-from gibbs_dp.sampling.mode_search import MAX_LADDER_DIM, SCALES, ladder_points, outside
-from gibbs_dp.sampling.modes import Ended, Modes, is_apart, others, warn_of
+from gibbs_dp.sampling.modes import (
+    MAX_LADDER_DIM,
+    SCALES,
+    Ended,
+    Modes,
+    is_apart,
+    ladder_points,
+    others,
+    outside,
+    warn_of,
+)
 
 COUNTS = {"num_chains": 4, "num_samples": 500, "num_warmup": 100}
 

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import gibbs_dp as gdp
 from gibbs_dp._jaxlib.chacha import CHACHA20
-from gibbs_dp.sampling import kernels, rejection  # noqa: F401  (kernels first: a circle)
+from gibbs_dp.sampling import noise
+from gibbs_dp.sampling.chains import evolve
+from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.noise import radius_quantile, spread_radii
+from gibbs_dp.sampling.target import Whitening
 
 STEPS = 2000
 
@@ -15,10 +20,10 @@ STEPS = 2000
 @pytest.fixture(scope="module", params=[None, CHACHA20], ids=["threefry", "chacha"])
 def drawn(request):
     """Normals and uniforms of 8 chains, [8, STEPS, 5] and [8, STEPS, 2], as the engine draws."""
-    streams = rejection.chain_keys(jax.random.key(7, impl=request.param), 8)
+    streams = noise.chain_keys(jax.random.key(7, impl=request.param), 8)
 
     def one(stream, step):
-        return rejection.normals_and_uniforms(rejection.step_key(stream, step), 5, 2, jnp.float32)
+        return noise.normals_and_uniforms(noise.step_key(stream, step), 5, 2, jnp.float32)
 
     over_steps = jax.vmap(one, in_axes=(None, 0))
     return jax.tree.map(
@@ -50,5 +55,104 @@ def test_nothing_is_correlated_across_coordinates_steps_or_chains(drawn):
 
 
 def test_any_kind_of_key_gives_a_stream():
-    streams = rejection.chain_keys(jax.random.key(0, impl="rbg"), 3)
+    streams = noise.chain_keys(jax.random.key(0, impl="rbg"), 3)
     assert np.unique(np.asarray(streams)).size == 6
+
+
+# Lengths from different shells: the law of each vector, and of chains that share their noise.
+
+CHAINS = 8
+
+
+def spread(key, dim, dtype=jnp.float32):
+    normal_key, radius_key, turn_key = jax.random.split(key, 3)
+    normals = jax.random.normal(normal_key, (CHAINS, dim), dtype)
+    uniforms = jax.random.uniform(radius_key, (CHAINS,), dtype)
+    return normals, spread_radii(normals, uniforms, jax.random.uniform(turn_key, (), dtype))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 10, 5000])
+def test_quantiles_are_those_of_scipy(dim, dtype):
+    u = np.concatenate([np.linspace(0.001, 0.999, 999), [1e-6, 1 - 1e-6]])
+    found = np.asarray(radius_quantile(jnp.asarray(u, dtype), dim), np.float64)
+    rtol = 2e-5 if dtype == jnp.float32 else 2e-6  # u itself has 1e-7 of rounding
+    np.testing.assert_allclose(found[:-1], stats.chi.ppf(u[:-1], dim), rtol=rtol, atol=1e-6)
+    assert found[-1] == pytest.approx(stats.chi.isf(1e-6, dim), rel=2e-2)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 20])
+def test_one_length_in_every_shell_and_directions_kept(dim):
+    normals, moved = jax.vmap(lambda k: spread(k, dim))(jax.random.split(jax.random.key(0), 500))
+    shells = np.floor(CHAINS * stats.chi.cdf(np.linalg.norm(moved, axis=2), dim))
+    rounded = (np.sort(shells, axis=1) != np.arange(CHAINS)).any(axis=1)
+    assert rounded.mean() < 0.01  # a length at the border of two shells
+    cosine = np.sum(normals * moved, axis=2) / np.linalg.norm(normals, axis=2)
+    np.testing.assert_allclose(cosine, np.linalg.norm(moved, axis=2), rtol=1e-5)
+
+
+@pytest.mark.trust
+def test_every_vector_is_standard_normal(dtype):
+    # Kolmogorov-Smirnov of 8 chains x 2 coordinates and 8 lengths: false alarm 24 x 1e-5.
+    _, moved = jax.vmap(lambda k: spread(k, 2, dtype))(jax.random.split(jax.random.key(1), 20_000))
+    moved = np.asarray(moved, np.float64)
+    for chain in range(CHAINS):
+        assert stats.kstest(np.linalg.norm(moved[:, chain], axis=1), "chi", (2,)).pvalue > 1e-5
+        for column in moved[:, chain].T:
+            assert stats.kstest(column, "norm").pvalue > 1e-5
+    # Coordinates of different chains stay uncorrelated: 4.5 standard errors, 120 pairs, 0.1%.
+    flat = moved.reshape(-1, 2 * CHAINS).T
+    table = np.corrcoef(flat)[np.triu_indices(2 * CHAINS, 1)]
+    assert np.abs(table).max() < 4.5 / np.sqrt(flat.shape[1])
+
+
+def logistic_potential(v):
+    """Independent standard logistic coordinates: heavier tails than the Gaussian's."""
+    return jnp.sum(v + 2.0 * jax.nn.softplus(-v))
+
+
+def chains_of_logistic():
+    """Where 8 chains are after 12 joint steps from exact draws, [repeats, chains, 2]."""
+    kernel = gdp.HMC(num_leapfrog=2)
+    schedule = make_schedule(kernel.default_tuning(2), 11, 0)
+    unit = Whitening(jnp.zeros(2), jnp.ones(2))
+
+    def one(key):
+        start_key, walk_key = jax.random.split(key)
+        start = jax.random.logistic(start_key, (CHAINS, 2))
+        return evolve(walk_key, logistic_potential, start, unit, kernel, schedule, 1, True).v[:, 0]
+
+    return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(2), 8192)))
+
+
+def test_every_chain_by_itself_leaves_its_posterior_invariant():
+    # 16 Kolmogorov-Smirnov tests: false alarm 1.6e-4.
+    found = chains_of_logistic()
+    for chain in range(CHAINS):
+        for column in found[:, chain].T:
+            assert stats.kstest(column, "logistic").pvalue > 1e-5
+
+
+def test_shells_that_never_turn_are_caught(monkeypatch):
+    # Known wrong: the first chain's momenta would always be the shortest.
+    from gibbs_dp.sampling.kernels import hmc
+
+    still = lambda normals, uniforms, _: spread_radii(normals, uniforms, jnp.zeros(()))  # noqa: E731
+    monkeypatch.setattr(hmc, "spread_radii", still)
+    first = chains_of_logistic()[:, 0, 0]
+    assert stats.kstest(first, "logistic").pvalue < 1e-5
+
+
+@pytest.mark.trust
+def test_averages_over_chains_vary_less():
+    # Mean squares of 8 draws in one dimension: by 8 shells, 20 times less than by chance.
+    keys = jax.random.split(jax.random.key(3), 4000)
+    normals, moved = jax.vmap(lambda k: spread(k, 1))(keys)
+    by_chance, by_shells = (
+        np.var(np.mean(np.asarray(x) ** 2, axis=(1, 2))) for x in (normals, moved)
+    )
+    assert by_shells < by_chance / 4
+
+
+def test_hmc_draws_its_chains_noise_together_and_mala_does_not():
+    assert gdp.HMC().traits.has_joint_noise
+    assert not gdp.MALA().traits.has_joint_noise

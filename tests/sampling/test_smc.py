@@ -13,8 +13,8 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.sampling.smc.particles import systematic
-from gibbs_dp.sampling.smc.sampler import pooled
+from gibbs_dp.sampling.smc import pooled
+from gibbs_dp.sampling.smc_particles import systematic
 from gibbs_dp.sampling.target import ImproperPosteriorError
 
 Z_LIMIT = 4.0

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 from gibbs_dp._extras import require
+from gibbs_dp._jaxlib.compile import make_room
 from gibbs_dp._jaxlib.devices import devices
-from gibbs_dp._jaxlib.memory_maps import make_room
 from gibbs_dp._jaxlib.precision import Mode
 from gibbs_dp.engine.executor import Work, in_room
 from gibbs_dp.engine.remote.serialization import (

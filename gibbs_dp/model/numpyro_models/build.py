@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.model.check import LOOKS_AT_VALUES
 from gibbs_dp.model.numpyro_models.arguments import Arguments, named
 from gibbs_dp.model.numpyro_models.likelihood import Groups, Likelihood, ModelLoss, ModelTotalLoss

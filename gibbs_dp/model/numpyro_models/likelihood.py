@@ -13,7 +13,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float, PyTree
 
-from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.numpyro_models.arguments import Arguments
 from gibbs_dp.model.numpyro_models.sites import Model, Trace, log_prob, model_name, run

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.model.charts import FlatCoordinates
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood

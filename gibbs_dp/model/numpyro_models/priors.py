@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.sites import Found, Trace, draw, latent_values, law_of, log_prob
 from gibbs_dp.model.prior import Flat, Prior

@@ -11,7 +11,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from numpyro import handlers
 from numpyro.primitives import Messenger
 
-from gibbs_dp._jaxlib.structure import reached
+from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.sites import Found, Model, draw, latent_values, traced
 

@@ -34,8 +34,8 @@ from gibbs_dp.papers.capacity.adversaries import (
     TwoLayerReLU,
 )
 from gibbs_dp.papers.capacity.critics import KL, Training, check_trainable, train_and_judge
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel
-from gibbs_dp.sampling.markov import as_sampler
 from gibbs_dp.sampling.sampler import Sampler
 
 # What trained critics see of a replaced example: a quantity of the engine.

@@ -24,10 +24,10 @@ from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.releases.method import IDEALIZATIONS, ReleaseMethod
 from gibbs_dp.privacy.table import clip_data, num_rows
+from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.grid import Grid
-from gibbs_dp.sampling.markov import as_sampler
 
 # Most elements of one array, and most steps of one loop: the reach of 32-bit indices.
 MOST = 2**31 - 1

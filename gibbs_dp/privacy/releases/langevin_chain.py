@@ -21,7 +21,7 @@ from gibbs_dp.privacy.releases.method import (
     ReleaseRequest,
 )
 from gibbs_dp.sampling.kernels import SGLD, ULA
-from gibbs_dp.sampling.langevin_run import require_langevin, run_form, run_langevin
+from gibbs_dp.sampling.unadjusted import require_langevin, run_form, run_langevin
 
 
 @dataclass(frozen=True)

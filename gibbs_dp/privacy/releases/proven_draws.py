@@ -22,8 +22,8 @@ from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.inverse import meaningful_epsilon
 from gibbs_dp.privacy.releases.arguments import check_fits
 from gibbs_dp.privacy.releases.method import ReleaseMethod, ReleasePlan, ReleaseRequest
-from gibbs_dp.sampling.langevin_run import require_langevin
 from gibbs_dp.sampling.rejection import RESOLUTION, draw_by_rejection
+from gibbs_dp.sampling.unadjusted import require_langevin
 
 # Draws whose distance from the posterior is proven: rejection with a fixed number of tries.
 #

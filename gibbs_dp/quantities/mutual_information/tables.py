@@ -23,7 +23,7 @@ from gibbs_dp.estimators.direct import log_mean_ratio_of_few
 from gibbs_dp.information import bounds
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.sampler import log_ratios
-from gibbs_dp.sampling.smc.particles import evenly
+from gibbs_dp.sampling.smc_particles import evenly
 from gibbs_dp.sampling.target import Target
 
 # What one dataset leaves behind for mutual information: draws and a normalizer.

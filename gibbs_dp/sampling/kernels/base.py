@@ -152,7 +152,7 @@ class Kernel:
         """Return what moves all chains once adaptation is over; None: :meth:`step`, one by one.
 
         For kernels that run whole chains by themselves, on a chip say: a
-        :data:`~gibbs_dp.sampling.evolve.LastRound`, given the target and where its mode is.
+        :data:`~gibbs_dp.sampling.chains.LastRound`, given the target and where its mode is.
         """
         del target, found
 

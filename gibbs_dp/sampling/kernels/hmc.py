@@ -22,7 +22,7 @@ from gibbs_dp.sampling.kernels.base import (
     evaluate,
     metropolis,
 )
-from gibbs_dp.sampling.rejection import normals_and_uniforms, spread_radii
+from gibbs_dp.sampling.noise import normals_and_uniforms, spread_radii
 
 # Reversible, volume preserving integrators of Hamilton's equations with unit mass.
 
@@ -239,7 +239,7 @@ class HMC(Kernel):
         """One transition of every chain of one posterior, their momenta of all lengths.
 
         By itself each chain does what :meth:`step` does. Together the momenta's lengths cover
-        their law evenly (:func:`gibbs_dp.sampling.rejection.spread_radii`), so that averages over
+        their law evenly (:func:`gibbs_dp.sampling.noise.spread_radii`), so that averages over
         chains of what is quadratic in the parameter, as on-average KL nearly is, vary less.
         """
         normals, uniforms = noise

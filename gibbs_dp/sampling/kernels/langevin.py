@@ -1,25 +1,31 @@
-"""Langevin kernels with an acceptance step, of one position or of position and momentum."""
+"""Langevin kernels: MALA, underdamped trajectories, and ULA and SGLD, which accept every step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.information import checks
+from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import (
     ChainState,
     Kernel,
     Potential,
     StepInfo,
+    Traits,
     Tuning,
     evaluate,
     metropolis,
 )
 from gibbs_dp.sampling.kernels.hmc import INTEGRATORS
-from gibbs_dp.sampling.rejection import normals_and_uniforms
+from gibbs_dp.sampling.noise import normals_and_uniforms
 
 # The Metropolis-adjusted Langevin algorithm.
 
@@ -208,3 +214,373 @@ class UnderdampedLangevin(Kernel):
         _, uniform = normals_and_uniforms(jax.random.fold_in(key, tuning.num_inner), 1, 1, dtype)
         turned = state._replace(momentum=-state.momentum)
         return metropolis(uniform[0], turned, proposal, -error)
+
+
+# Gradients that Langevin chains follow: full, clipped per example, or of a minibatch.
+
+
+class Batch(NamedTuple):
+    """Weighted examples whose weighted sum estimates the sum over all examples without bias."""
+
+    data: PyTree
+    weight: Float[Array, " batch"]
+
+
+def everything(data: PyTree, n: int, dtype: jnp.dtype) -> Batch:
+    """Take all examples, once each."""
+    return Batch(data, jnp.ones((n,), dtype))
+
+
+def poisson_batch(key: PRNGKeyArray, data: PyTree, n: int, rate: float, dtype: jnp.dtype) -> Batch:
+    """Each example with probability ``rate``, weighted by its inverse; the others weigh nothing."""
+    is_in = jax.random.bernoulli(key, rate, (n,))
+    return Batch(data, is_in.astype(dtype) / rate)
+
+
+def fixed_batch(key: PRNGKeyArray, data: PyTree, n: int, size: int, dtype: jnp.dtype) -> Batch:
+    """Draw ``size`` examples with replacement."""
+    rows = jax.random.randint(key, (size,), 0, n)
+    chosen = jax.tree.map(lambda a: a[rows], data)
+    return Batch(chosen, jnp.full((size,), n / size, dtype))
+
+
+def example_gradients(
+    posterior: GibbsPosterior, theta: Float[Array, " dim"], data: PyTree, clip: float | None
+) -> Float[Array, "n dim"]:
+    """Gradient of each example's loss at ``theta``, shortened to norm ``clip``.
+
+    Parameters
+    ----------
+    posterior
+        With a per-example loss.
+    theta
+        Flat unconstrained parameter.
+    data
+        Examples, leaves with leading axis ``n``.
+    clip
+        Largest norm; None leaves gradients as they are.
+
+    Returns
+    -------
+    Float[Array, "n dim"]
+        A row an example.
+    """
+
+    def one(z: PyTree) -> Float[Array, " dim"]:
+        def value(u: Float[Array, " dim"]) -> Float[Array, ""]:
+            return jnp.reshape(posterior.loss(posterior.constrain(u), z), ())  # type: ignore[misc]
+
+        return jax.grad(value)(theta)
+
+    gradients = jax.vmap(one)(data)
+    if clip is None:
+        return gradients
+    norms = jnp.linalg.norm(gradients, axis=1, keepdims=True)
+    return gradients * jnp.minimum(1.0, clip / jnp.maximum(norms, clip))
+
+
+def loss_gradient(
+    posterior: GibbsPosterior, theta: Float[Array, " dim"], batch: Batch, clip: float | None
+) -> Float[Array, " dim"]:
+    """Weighted sum of the batch's gradients; one backward pass where nothing is clipped."""
+    if clip is not None:
+        each = example_gradients(posterior, theta, batch.data, clip)
+        weight = batch.weight[:, None]
+        # Examples outside the batch leave no trace, whatever their gradient.
+        return jnp.sum(jnp.where(weight > 0, each, 0.0) * weight, axis=0)
+
+    def total(u: Float[Array, " dim"]) -> Float[Array, ""]:
+        return matmul(batch.weight, posterior.losses(posterior.constrain(u), batch.data))
+
+    return jax.grad(total)(theta)
+
+
+def prior_gradient(posterior: GibbsPosterior, theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    """Gradient of ``-log prior`` at ``theta``."""
+    return -jax.grad(posterior.log_prior_unconstrained)(theta)
+
+
+# Settings that Langevin chains without an acceptance step share.
+
+# An optax schedule: a number for every count of steps.
+StepSchedule = Callable[[Any], Any]
+Preconditioner = Literal["none", "diagonal", "laplace"]
+
+DEFAULT_RELATIVE_STEP = 0.03
+DEFAULT_NUM_STEPS = 20
+
+
+class PlainForm(NamedTuple):
+    """The chain that privacy theorems cover: a fixed step, in theta's own coordinates.
+
+    Attributes
+    ----------
+    step_size, num_steps
+        ``h`` and ``K``.
+    clip
+        Norm to which per-example gradients are shortened; None leaves them as they are.
+    sampling_rate
+        Of Poisson minibatches; None: every step sees all examples.
+    """
+
+    step_size: float
+    num_steps: int
+    clip: float | None
+    sampling_rate: float | None
+
+
+@dataclass(frozen=True)
+class Unadjusted:
+    """Settings of a Langevin kernel without an acceptance step; see `gibbs_dp.ULA`."""
+
+    step_size: float | StepSchedule | None = None
+    num_steps: int | None = None
+    clip: float | None = None
+    relative_step: float | StepSchedule | None = field(default=None, kw_only=True)
+    preconditioner: Preconditioner = field(default="none", kw_only=True)
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        for keyword in ("step_size", "relative_step"):
+            value = getattr(self, keyword)
+            if value is None or callable(value):
+                continue
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name}({keyword}) must be positive and finite, got {value}.")
+        if self.step_size is not None and self.relative_step is not None:
+            raise ValueError(
+                f"{name}(step_size, relative_step): the step is either fixed or follows the "
+                "curvature; give one of them."
+            )
+        relative = self.relative_step
+        if relative is not None and not callable(relative) and relative >= 2:
+            raise ValueError(
+                f"{name}(relative_step) must be below 2, where a Gaussian chain diverges, got "
+                f"{relative}."
+            )
+        if self.num_steps is not None:
+            checks.count(f"{name}(num_steps)", self.num_steps)
+        if self.clip is not None and not 0 < self.clip < math.inf:
+            raise ValueError(
+                f"{name}(clip) must be positive and finite, got {self.clip}; None clips nothing."
+            )
+        if self.preconditioner not in get_args(Preconditioner):
+            raise ValueError(
+                f"{name}(preconditioner): {self.preconditioner!r} is not one of "
+                f"{', '.join(get_args(Preconditioner))}."
+            )
+
+    @property
+    def traits(self) -> Traits:
+        """What the kernel is able to do, and what it needs."""
+        return Traits(
+            is_adjusted=False,
+            needs_examples=self.clip is not None,
+            needs_hessian=self.preconditioner == "laplace",
+        )
+
+    def default_tuning(self, dim: int) -> tuple[float, int]:
+        """Step size (or factor of a schedule), and steps per recorded draw."""
+        del dim
+        value = self._step
+        size = 1.0 if callable(value) else float(value)
+        return size, self.num_steps or DEFAULT_NUM_STEPS
+
+    def step_at(
+        self, count: Int[Array, ""], factor: Float[Array, ""], curvature: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """Step ``h`` after ``count`` steps, where the largest curvature is ``curvature``."""
+        value = self._step
+        size = factor * value(count) if callable(value) else factor
+        return size if self.step_size is not None else size / curvature
+
+    @property
+    def _step(self) -> float | StepSchedule:
+        if self.step_size is not None:
+            return self.step_size
+        return DEFAULT_RELATIVE_STEP if self.relative_step is None else self.relative_step
+
+    def plain_form(self) -> PlainForm:
+        """Return the settings of a private run.
+
+        Raises
+        ------
+        ValueError
+            If the chain is more than the theorems cover.
+        """
+        name, size, steps = type(self).__name__, self.step_size, self.num_steps
+        if size is None or callable(size):
+            raise ValueError(
+                f"{name}(step_size): a private chain has one fixed step, free of the data; give a "
+                "number."
+            )
+        if steps is None:
+            raise ValueError(
+                f"{name}(num_steps): a private chain has a fixed number of steps; give it."
+            )
+        if self.preconditioner != "none":
+            raise ValueError(
+                f"{name}(preconditioner): {self.preconditioner!r} looks at the data, so that a "
+                "private chain would lose its guarantee; leave it at 'none'."
+            )
+        return PlainForm(float(size), steps, self.clip, None)
+
+
+# The unadjusted Langevin algorithm: noisy full-batch gradient descent.
+
+Gradient = Callable[[Float[Array, " dim"]], Float[Array, " dim"]]
+
+
+class ULAState(NamedTuple):
+    """Where the chain is."""
+
+    position: Float[Array, " dim"]
+
+
+def ula_init(position: Float[Array, " dim"]) -> ULAState:
+    """Start at a position."""
+    return ULAState(position)
+
+
+def ula_step(
+    key: PRNGKeyArray, state: ULAState, gradient: Gradient, step_size: float | Float[Array, ""]
+) -> ULAState:
+    """``theta <- theta - h grad U(theta) + sqrt(2 h) xi``, with standard normal ``xi``."""
+    position = state.position
+    noise = jax.random.normal(key, position.shape, position.dtype)
+    drift = position - step_size * gradient(position)
+    return ULAState(drift + jnp.sqrt(2.0 * step_size) * noise)
+
+
+@dataclass(frozen=True)
+class ULA(Unadjusted):
+    """Unadjusted Langevin: ``theta <- theta - h grad U(theta) + sqrt(2 h) xi``, full batch.
+
+    Its law is *not* the posterior's. In ``gibbs_dp.sample`` and ``gibbs_dp.audit`` it comes near
+    it as ``h`` shrinks: on a Gaussian of variance ``s^2`` the stationary variance is
+    ``s^2 / (1 - h / (2 s^2))``, and reports estimate the inflation. What a run of fixed length has
+    instead is a privacy guarantee that assumes no convergence
+    (``gibbs_dp.privacy.chain_guarantee``): for a fixed step, free of the data, without a
+    preconditioner.
+
+    Parameters
+    ----------
+    step_size
+        ``h``: a number, or an optax schedule of the count of steps. In units of theta squared
+        (unconstrained coordinates), or of preconditioned coordinates squared. None: see
+        ``relative_step``.
+    num_steps
+        Steps per recorded draw; ``K`` of a private chain, which records its last iterate only.
+        None: 20.
+    clip
+        Per-example gradients are shortened to this norm; None leaves them as they are. Clipping
+        that bites changes the law, which the virial column of a report then shows.
+    relative_step
+        ``h M`` with ``M`` the largest curvature of the potential at the mode, so that ``h``
+        shrinks as gamma grows and no step size diverges; a number below 2 or an optax schedule.
+        The variance in the stiffest direction is inflated by about half of it. None: 0.03.
+    preconditioner
+        "none"; "diagonal", a scale per coordinate; or "laplace", the inverse Hessian at the mode
+        (at most 512 coordinates): with it all directions mix alike.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> ULA(step_size=0.01, num_steps=100).clip is None
+    True
+    >>> import optax
+    >>> ULA(relative_step=optax.linear_schedule(0.2, 0.02, 500)).default_tuning(dim=3)
+    (1.0, 20)
+    """
+
+
+# Stochastic gradient Langevin dynamics: Langevin steps on minibatches.
+
+DEFAULT_BATCH_SIZE = 32
+
+
+@dataclass(frozen=True)
+class SGLD(Unadjusted):
+    """Langevin steps on an unbiased minibatch gradient (Welling & Teh 2011), cf. `gibbs_dp.ULA`.
+
+    The minibatch's noise adds to the chain's own: where it has variance ``N`` per coordinate and
+    the posterior is ``N(0, s^2)``, the stationary variance is
+    ``s^2 (1 + h N / 2) / (1 - h / (2 s^2))``. ``N`` falls like one over the batch size, and to
+    nearly nothing with the control variate. Reports estimate the inflation.
+
+    Parameters
+    ----------
+    step_size, num_steps, clip, relative_step, preconditioner
+        As in `gibbs_dp.ULA`.
+    sampling_rate
+        Every example enters a minibatch with this probability, in (0, 1]: what the privacy
+        accountant is for. It costs a pass over all examples.
+    batch_size
+        Instead: examples per minibatch, drawn with replacement. By default 32, or all where there
+        are fewer.
+    control_variate
+        Sum gradients relative to those at the mode, whose full sum is computed once (Baker et al.
+        2019): for posteriors that are concentrated, so that the differences are small.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> SGLD(step_size=1e-3, num_steps=500, clip=1.0, sampling_rate=0.1).sampling_rate
+    0.1
+    >>> SGLD(batch_size=64, control_variate=True, preconditioner="laplace").step_size is None
+    True
+    """
+
+    sampling_rate: float | None = None
+    batch_size: int | None = field(default=None, kw_only=True)
+    control_variate: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rate, size = self.sampling_rate, self.batch_size
+        if rate is not None and not 0 < rate <= 1:
+            raise ValueError(f"SGLD(sampling_rate) must be in (0, 1], got {rate}.")
+        if size is not None and size < 1:
+            raise ValueError(f"SGLD(batch_size) must be at least 1, got {size}.")
+        if rate is not None and size is not None:
+            raise ValueError(
+                "SGLD(sampling_rate, batch_size): minibatches are Poisson samples or of fixed "
+                "size; give one of them."
+            )
+        if self.control_variate and self.clip is not None:
+            raise ValueError(
+                "SGLD(control_variate): clipped gradients do not add up to the gradient at the "
+                "mode; drop clip or control_variate."
+            )
+
+    @property
+    def traits(self) -> Traits:
+        """What the kernel is able to do, and what it needs: minibatches are of examples."""
+        return super().traits._replace(needs_examples=True)
+
+    def size_of_batch(self, n: int) -> int:
+        """Examples per minibatch of fixed size, of ``n``."""
+        return min(DEFAULT_BATCH_SIZE, n) if self.batch_size is None else self.batch_size
+
+    def plain_form(self) -> PlainForm:
+        """Return the settings of a private run.
+
+        Raises
+        ------
+        ValueError
+            If the chain is more than the accountant covers.
+        """
+        if self.sampling_rate is None or self.clip is None:  # so there is no control variate
+            raise ValueError(
+                "SGLD(sampling_rate, clip): the accountant of a private chain needs Poisson "
+                "minibatches and clipped gradients; give both."
+            )
+        return super().plain_form()._replace(sampling_rate=self.sampling_rate)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
-from gibbs_dp.sampling.rejection import step_key
+from gibbs_dp.sampling.noise import step_key
 from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 # The path of an SMC sampler, and what is frozen of it before it runs.
@@ -325,7 +325,7 @@ def evenly(
     return rows.reshape(num_draws, num_chains).T if is_dealt else rows.reshape(shape)
 
 
-class Moved(NamedTuple):
+class MovedParticles(NamedTuple):
     """Particles after some transitions of a kernel.
 
     Attributes
@@ -356,7 +356,7 @@ def move(
     whitening: Whitening,
     kernel: Kernel,
     tuning: Tuning,
-) -> Moved:
+) -> MovedParticles:
     """Move every particle ``count`` times; ``streams`` and ``first`` number the random keys."""
     dim, dtype = u.shape[-1], u.dtype
     pulled = whitening.pull_back(potential)
@@ -382,7 +382,7 @@ def move(
     none = jnp.zeros(u.shape[:2], dtype), jnp.zeros(u.shape[:2], bool)
     states, accept, has_moved = jax.lax.fori_loop(0, count, one, (states, *none))
     v = states.position
-    return Moved(
+    return MovedParticles(
         u=jax.vmap(jax.vmap(whitening.color))(v),
         v=v,
         potential=states.potential,

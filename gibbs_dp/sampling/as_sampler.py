@@ -1,69 +1,16 @@
-"""From kernels to samplers: chains of those with an acceptance step, and how many to run."""
+"""From what users pass as ``sampler`` to a sampler, and how many chains it runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
-
 from gibbs_dp.model.check import positive_count
-from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.chains import ChainSampler, Moved
-from gibbs_dp.sampling.evolve import evolve
-from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, check_own
+from gibbs_dp.sampling.chains import MarkovSampler
+from gibbs_dp.sampling.kernels.base import Kernel, check_own
 from gibbs_dp.sampling.kernels.hmc import HMC
-from gibbs_dp.sampling.kernels.unadjusted import Unadjusted
-from gibbs_dp.sampling.laplace import Location
+from gibbs_dp.sampling.kernels.langevin import Unadjusted
 from gibbs_dp.sampling.sampler import GammaSampler, PathSampler, Sampler
-from gibbs_dp.sampling.target import Target
-
-# The sampler of every Markov kernel that has an acceptance step.
-
-
-@dataclass(frozen=True, repr=False)
-class MarkovSampler(ChainSampler[Kernel]):
-    """Chains whitened around the mode, adapted where that is asked for."""
-
-    def check(self, posterior: GibbsPosterior) -> None:
-        """Ask the kernel."""
-        self.kernel.check(posterior)
-
-    def eased(
-        self, accept_rate: float, tuning: tuple[float, int]
-    ) -> tuple[tuple[float, int], int] | None:
-        """Ask the kernel."""
-        return self.kernel.eased(accept_rate, tuning)
-
-    def move(
-        self,
-        key: PRNGKeyArray,
-        target: Target,
-        potential: Potential,
-        positions: Float[Array, "chains dim"],
-        found: Location,
-        schedule: Schedule,
-        num_samples: int,
-        is_joint: bool,
-    ) -> Moved:
-        """Run rounds of adaptation, burn-in and draws."""
-        run = evolve(
-            key,
-            potential,
-            positions,
-            found.whitening,
-            self.kernel,
-            schedule,
-            num_samples,
-            is_joint,
-            self.kernel.last_round(target, found),
-        )
-        none = jnp.zeros((positions.shape[0],), positions.dtype)
-        return Moved(*run, none, none[0])
-
-
-# From what users pass as ``sampler`` or ``kernel`` to a sampler, and how many chains it runs.
 
 
 @dataclass(frozen=True)
@@ -159,7 +106,7 @@ def as_sampler(kernel: Any, also: str = "", argument: str = "sampler") -> Sample
         check_own(kernel, argument)
         return MarkovSampler(kernel)
     if isinstance(kernel, Unadjusted):
-        from gibbs_dp.sampling.langevin import LangevinSampler  # other chains need none of it
+        from gibbs_dp.sampling.unadjusted import LangevinSampler  # other chains need none of it
 
         return LangevinSampler(kernel)
     if isinstance(kernel, Sampler) and kernel.traits.is_exact and not also:

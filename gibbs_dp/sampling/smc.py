@@ -18,13 +18,12 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Traits, Tuning, check_own
 from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM, locate
-from gibbs_dp.sampling.rejection import chain_keys
+from gibbs_dp.sampling.noise import chain_keys
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
-from gibbs_dp.sampling.smc.find import find_path
-from gibbs_dp.sampling.smc.particles import (
+from gibbs_dp.sampling.smc_particles import (
     MOST_MOVES,
     Landscape,
-    Moved,
+    MovedParticles,
     Particles,
     Point,
     Segment,
@@ -33,12 +32,13 @@ from gibbs_dp.sampling.smc.particles import (
     move,
     reweigh,
 )
+from gibbs_dp.sampling.smc_path import find_path
 from gibbs_dp.sampling.target import ImproperPosteriorError, Target, Whitening, fit_whitening
 
 # The run along a frozen path: for every fixed kernel ``E Chat = C``.
 
 
-class Walk(NamedTuple):
+class PathState(NamedTuple):
     """What goes from step to step.
 
     Attributes
@@ -58,7 +58,7 @@ class Walk(NamedTuple):
     particles: Particles
     point: Point
     worst_ess: Float[Array, ""]
-    last: Moved
+    last: MovedParticles
     number: Any
 
 
@@ -96,16 +96,16 @@ def run_path(
     streams = chain_keys(walk_key, num_islands * num_each)
     streams = streams.reshape(num_islands, num_each, *streams.shape[1:])
     none = jnp.zeros(u.shape[:2], dtype)
-    walk = Walk(
+    walk = PathState(
         particles,
         begin_point(landscape.is_proper, dtype),
         jnp.ones((), dtype),
-        Moved(u, u, none, none, jnp.ones(u.shape[:2], bool)),
+        MovedParticles(u, u, none, none, jnp.ones(u.shape[:2], bool)),
         jnp.zeros((), jnp.int32),
     )
     num_inner = kernel.default_tuning(u.shape[-1])[1]
 
-    def one_step(i: Array, carry: tuple[Walk, Segment]) -> tuple[Walk, Segment]:
+    def one_step(i: Array, carry: tuple[PathState, Segment]) -> tuple[PathState, Segment]:
         walk, segment = carry
         to = jax.tree.map(lambda a: a[i], segment.points)
         at, before = walk.point, walk.particles
@@ -124,7 +124,7 @@ def run_path(
             Tuning(segment.step_size[i], num_inner),
         )
         energies = landscape.energies(moved.u, found.reference, whitening)
-        new = Walk(
+        new = PathState(
             found._replace(u=moved.u, energies=energies),
             to,
             jnp.minimum(walk.worst_ess, cess(weighed.log_weight)),
@@ -133,7 +133,7 @@ def run_path(
         )
         return new, segment
 
-    def to_gamma(walk: Walk, segment: Segment) -> tuple[Walk, ChainDraws]:
+    def to_gamma(walk: PathState, segment: Segment) -> tuple[PathState, ChainDraws]:
         walk, _ = jax.lax.fori_loop(0, segment.num_steps, one_step, (walk, segment))
         like = Whitening(walk.particles.best, segment.scale[segment.num_steps - 1])
         flat = walk.particles.u.reshape(-1, walk.particles.u.shape[-1])
@@ -143,7 +143,7 @@ def run_path(
     return draws
 
 
-def _as_draws(walk: Walk, landscape: Landscape, whitening: Whitening) -> ChainDraws:
+def _as_draws(walk: PathState, landscape: Landscape, whitening: Whitening) -> ChainDraws:
     """Pack the particles of a law that is one of the grid's."""
     particles, moved = walk.particles, walk.last
     num_islands, num_each = particles.u.shape[:2]

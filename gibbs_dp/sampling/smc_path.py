@@ -15,8 +15,8 @@ from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Tuning
-from gibbs_dp.sampling.rejection import chain_keys
-from gibbs_dp.sampling.smc.particles import (
+from gibbs_dp.sampling.noise import chain_keys
+from gibbs_dp.sampling.smc_particles import (
     MAX_DENSE_DIM,
     MOST_MOVES,
     Landscape,
@@ -49,7 +49,7 @@ WORST_SHARE = 0.25
 HALVINGS, SHORTEST = 24, 80.0
 
 
-class Found(NamedTuple):
+class PathStep(NamedTuple):
     """One step of the path, and where it leaves the pilots."""
 
     particles: Particles  # leading axis: pilots
@@ -87,7 +87,7 @@ def _step_of(
     goal: Point,
     log_step: Float[Array, ""],
     least_ess: Float[Array, ""],
-) -> Found:
+) -> PathStep:
     """Go one step from ``at`` towards ``goal``, the same on all pilots."""
     num_islands, num_each, dim = particles.u.shape[1:]
 
@@ -152,7 +152,7 @@ def _step_of(
     )
     particles = new._replace(u=u, energies=energies)
     count = jnp.where(ess > SHORT_STEP, count, 2 * count)
-    return Found(particles, to, is_there, scale, log_step, count)
+    return PathStep(particles, to, is_there, scale, log_step, count)
 
 
 def _renewal(before: Float[Array, "pilots islands each"], after: Array) -> Float[Array, ""]:
@@ -296,10 +296,10 @@ def find_path(
     one = jnp.ones((), dtype)
     log_step = jnp.log(jnp.asarray(kernel.default_tuning(posterior.dim)[0], dtype))
     ask = jnp.asarray(least_ess, dtype)
-    segments: list[list[Found]] = []
+    segments: list[list[PathStep]] = []
     total = 0
     for gamma in gammas:
-        goal, steps = Point(jnp.asarray(gamma, dtype), one), list[Found]()
+        goal, steps = Point(jnp.asarray(gamma, dtype), one), list[PathStep]()
         while not steps or not bool(steps[-1].is_there):
             total += 1
             if total > MOST_STEPS:
@@ -319,12 +319,12 @@ def find_path(
     return _packed(segments, origin)
 
 
-def _packed(segments: list[list[Found]], origin: Whitening) -> Segment:
+def _packed(segments: list[list[PathStep]], origin: Whitening) -> Segment:
     """Pad all segments to one length, a power of two, so that few shapes are compiled for."""
     longest = max(map(len, segments))
     length = 1 << max(2, (longest - 1).bit_length())
 
-    def packed(steps: list[Found]) -> Segment:
+    def packed(steps: list[PathStep]) -> Segment:
         stacked: Any = jax.tree.map(lambda *a: np.stack([np.asarray(x) for x in a]), *steps)
         segment = Segment(
             points=stacked.point,

@@ -1,6 +1,7 @@
-"""Compiled programs that are in nobody's way give back their memory mappings."""
+"""Compiled programs give back their memory mappings; options of XLA that tests compile with."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -8,14 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
+from xla_flags import FLAGS, quick_flags
 
 import gibbs_dp as gdp
-from gibbs_dp._jaxlib import memory_maps
-from gibbs_dp._jaxlib.memory_maps import MAPS, make_room, share_taken
+from gibbs_dp._jaxlib import compile as compiling
+from gibbs_dp._jaxlib.compile import MAPS, make_room, share_taken
 
 COUNT = """
 import jax, jax.numpy as jnp
-from gibbs_dp._jaxlib.memory_maps import MAPS, forget_programs
+from gibbs_dp._jaxlib.compile import MAPS, forget_programs
 
 def taken():
     return len(MAPS.read_text().splitlines())
@@ -51,11 +53,11 @@ def test_forgotten_programs_give_back_their_mappings():
 
 def test_room_is_made_only_where_there_is_little(monkeypatch):
     forgot = []
-    monkeypatch.setattr(memory_maps, "forget_programs", lambda: forgot.append(1))
-    monkeypatch.setattr(memory_maps, "share_taken", lambda: 0.7)
+    monkeypatch.setattr(compiling, "forget_programs", lambda: forgot.append(1))
+    monkeypatch.setattr(compiling, "share_taken", lambda: 0.7)
     assert not make_room()
     assert not forgot
-    monkeypatch.setattr(memory_maps, "share_taken", lambda: 0.71)
+    monkeypatch.setattr(compiling, "share_taken", lambda: 0.71)
     assert make_room()
     assert forgot
 
@@ -83,3 +85,25 @@ def test_audits_and_samples_make_room_first(module, call, monkeypatch):
     posterior = gdp.GibbsPosterior(lambda theta, z: (theta - z) ** 2, dist.Normal(0.0, 1.0))
     with pytest.raises(AskedError):
         call(posterior)
+
+
+# Tests start with whatever options the installed jaxlib has.
+
+KNOWN = "--xla_backend_optimization_level=0"
+
+
+@pytest.mark.parametrize("given", ["", "--xla_cpu_enable_fast_math=false"])
+def test_a_flag_that_jaxlib_does_not_know_is_left_out(given):
+    # By really starting JAX, which dies for the second flag.
+    found = quick_flags(given, (KNOWN, "--xla_option_that_never_was=1"))
+    assert found == f"{given} {KNOWN}".strip()
+
+
+def test_flags_that_are_inherited_are_neither_repeated_nor_asked_for_again():
+    def never(flags):
+        raise AssertionError(flags)
+
+    known = [flag for flag in FLAGS if flag in os.environ["XLA_FLAGS"]]
+    assert KNOWN in known
+    assert quick_flags("--xla_a=1 " + " ".join(FLAGS), starts_with=never).count("--") == 3
+    assert quick_flags(f"{KNOWN[:-1]}3", (KNOWN,), never) == f"{KNOWN[:-1]}3"

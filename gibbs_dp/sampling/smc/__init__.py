@@ -1,1 +1,0 @@
-"""Sequential Monte Carlo along gamma: particles from the prior to the coldest posterior."""
