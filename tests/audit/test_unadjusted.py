@@ -68,12 +68,12 @@ def test_a_grid_of_gammas_compiles_once_and_the_step_follows_it():
     posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1)))
     data = np.linspace(-1.0, 2.0, 6, dtype=np.float32)[:, None]
     kernel = gdp.SGLD(relative_step=RELATIVE, num_steps=15, batch_size=3)
-    given = {"kernel": kernel, "num_warmup": 5, "num_samples": 1000, "num_chains": 8}
+    given = {"sampler": kernel, "num_warmup": 5, "num_samples": 1000, "num_chains": 8}
     gdp.sample(posterior, data, gamma=1.0, **given)
     for gamma in (0.1, 10.0):
         before = len(calls)
         draws = gdp.sample(posterior, data, gamma=gamma, key=1, **given)
-        assert len(calls) - before == 1  # the argument check; the sampler is cached
+        assert len(calls) - before == 2  # the check of value and gradient; the sampler is cached
         precision = 6 * gamma
         h = RELATIVE / precision
         noise = (6 * gamma) ** 2 * data.var() / 3

@@ -112,7 +112,7 @@ def test_draws_agree_with_the_other_sampler(name):
     x, y = examples(10, n=60)
     gamma = 1.0
     ours = draw_posterior(
-        Target(TotalLoss(EVERY[name], gamma, x, y), BallChart(3.0)), 4000, np.random.default_rng(2)
+        Target(TotalLoss(EVERY[name], gamma, x, y), BallChart(3.0)), 4000, SeededNoise(2)
     )
     posterior = gdp.GibbsPosterior(EVERY[name], gdp.Flat(gdp.supports.l2_ball(10, 3.0)))
     other = gdp.sample(posterior, (x, y), gamma=gamma, key=1, num_chains=8, num_samples=500)
