@@ -30,7 +30,7 @@ LAZY = (
 HEAVY = ("jax", "numpyro", "scipy", "pandas", "xarray", "matplotlib", "optax", "h5py")
 HELP = """
 import contextlib, io, sys
-from gibbs_dp.cli.commands import COMMANDS
+from gibbs_dp.cli import COMMANDS
 from gibbs_dp.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
     for words in ["--version"], ["--help"], [], ["audit", "nothing"], ["sample", "--nonsense"]:

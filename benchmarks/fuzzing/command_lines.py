@@ -70,12 +70,12 @@ class Started(BaseException):
 
 def prepare(folder: Path, is_small: bool) -> dict[str, Any]:
     """Read the options of every command from the commands themselves."""
-    from gibbs_dp.cli.commands import COMMANDS
+    from gibbs_dp.cli import COMMANDS, load
     from gibbs_dp.problems.registry import PROBLEMS
 
     options = {}
-    for command, (module, _) in COMMANDS.items():
-        groups = getattr(importlib.import_module(f"gibbs_dp.cli.{module}"), "GROUPS", {})
+    for command in COMMANDS:
+        _, groups = load(command)
         options[command] = [option for group in groups.values() for option in group]
     problems = {name: list(entry.options) for name, entry in PROBLEMS.items()}
     return {"options": options, "problems": problems}

@@ -4,7 +4,7 @@ import contextlib
 import io
 import os
 
-from gibbs_dp.cli.commands import COMMANDS
+from gibbs_dp.cli import COMMANDS
 from gibbs_dp.cli.main import main
 from pages import write_page
 
@@ -22,7 +22,7 @@ def help_of(*words):
 def page():
     """All commands."""
     parts = ["```none\n" + help_of() + "\n```\n"]
-    for name, (_, summary) in COMMANDS.items():
+    for name, (summary, *_) in COMMANDS.items():
         parts.append(f"## gibbs-dp {name}\n\n{summary[0].upper()}{summary[1:]}.\n")
         parts.append("```none\n" + help_of(name) + "\n```\n")
     return "\n".join(parts)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import CHAINS, CHECK_OUTPUT, OUTPUT, SAMPLE
-from gibbs_dp.cli.pages import HTML, prepare_page, write_page
+from gibbs_dp.cli.options import BOUNDS, CHAINS, CHECK_OUTPUT, OUTPUT, SAMPLE, with_bounds
+from gibbs_dp.cli.output import HTML, UsageError, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
-from gibbs_dp.cli.sampler import SAMPLER, make_sampler
+from gibbs_dp.cli.samplers import SAMPLER, make_sampler
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.cli.targets import BOUNDS, with_bounds
 
 if TYPE_CHECKING:
     from gibbs_dp.privacy import Guarantee

@@ -1,4 +1,4 @@
-"""``gibbs-dp audit``: sweep gamma over thousands of datasets and report."""
+"""``gibbs-dp audit``: sweep gamma over thousands of datasets and report; ``gibbs-dp merge``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.cli import idata, output
-from gibbs_dp.cli.cluster import DASK, executor_of
-from gibbs_dp.cli.errors import Stopped, UsageError
-from gibbs_dp.cli.options import CHAINS, LEARN, OUTPUT, SAMPLE
-from gibbs_dp.cli.pages import HTML, prepare_page, write_page
-from gibbs_dp.cli.parser import given
-from gibbs_dp.cli.place import STORE, damage_told, make_store, remember
+from gibbs_dp.cli.extensions import WITH, files_of, load_extensions
+from gibbs_dp.cli.options import (
+    BOUNDS,
+    CHAINS,
+    CHECK_OUTPUT,
+    LEARN,
+    OUTPUT,
+    PROBLEM,
+    SAMPLE,
+    with_bounds,
+)
+from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_page
+from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
-from gibbs_dp.cli.sampler import SAMPLER, make_sampler
+from gibbs_dp.cli.samplers import SAMPLER, SAMPLERS, make_sampler, sampler_options
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.cli.targets import BOUNDS, with_bounds
+from gibbs_dp.cli.store import DASK, STORE, damage_told, executor_of, make_store, recalled, remember
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing import Report, Store
@@ -199,7 +206,7 @@ def _learn(parsed: argparse.Namespace) -> list[Quantity]:
         WorstCase(**given(parsed, (ADJACENCY,))),
         Attacker(**given(parsed, (NUM_RELEASES,))),
         *([Exposure()] if parsed.exposure else []),
-        *parsed.own.learnt(given(parsed, parsed.own.quantity_options())),
+        *parsed.extensions.learnt(given(parsed, parsed.extensions.quantity_options())),
     ]
 
 
@@ -273,3 +280,43 @@ def _save_partial(
     report.save(path)
     _save_exposure(report, folder)
     return f"saved finished datasets to {path}; gammas (datasets): {finished}.{kept}"
+
+
+# The report of a sweep that several processes sampled.
+
+MERGE = {"options": (PROBLEM, WITH, *CHECK_OUTPUT, HTML)}
+
+
+def run_merge(arguments: Sequence[str]) -> None:
+    """Run ``gibbs-dp merge``."""
+    summary = "Report on a store if all its blocks are there; otherwise say which are missing."
+    path, rest = split_name(arguments, MERGE["options"])
+    usage = "gibbs-dp merge DIR [options]"
+    here = parse("merge", summary, rest, MERGE, usage=usage)
+    if path is None:
+        raise UsageError("merge: no store is named; give the folder of --store.")
+    files = files_of(arguments)
+    own = load_extensions(files)
+    groups = own.groups(GROUPS, sampler_options(SAMPLERS | own.sampler_places))
+    options = (option for options in groups.values() for option in options)
+    name, asked, num_processes = recalled(path, options, own.all_problems, files)
+    if name == PROBLEM.flag and here.problem != asked.get("problem"):
+        # Reading a file must run nothing: the code to import is named by whoever runs this.
+        raise UsageError(
+            f"--problem: the store is of a problem of your own, {asked.get('problem')!r}; name it "
+            "again, because its code is imported."
+        )
+    parsed = argparse.Namespace(
+        **{**asked, **vars(here), "problem": asked.get("problem"), "extensions": own}
+    )
+    folder = start_session(parsed)
+    prepare_page(parsed)
+
+    from gibbs_dp.auditing import AuditIncomplete, Store
+
+    store = Store(path, num_processes, process_id=None)
+    try:
+        problem, report = conduct(parsed, name, store, folder)
+    except AuditIncomplete as incomplete:
+        raise UsageError(str(incomplete)) from None
+    show_and_save(report, parsed, folder, problem)

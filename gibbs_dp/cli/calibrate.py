@@ -9,12 +9,20 @@ from typing import Any
 from gibbs_dp import io
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import ADJACENCY, FLOAT64, OUTPUT
+from gibbs_dp.cli.options import (
+    ADJACENCY,
+    DOMAIN,
+    FLOAT64,
+    NUM_DRAWS,
+    OUTPUT,
+    TARGETS,
+    declared,
+    require_adjacency,
+)
+from gibbs_dp.cli.output import UsageError
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.cli.targets import DOMAIN, NUM_DRAWS, TARGETS, declared, require_adjacency
 
 SUMMARY = "The gamma that meets one privacy target or has the least risk, and why guarantees hold."
 

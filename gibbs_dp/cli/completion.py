@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gibbs_dp._extras import install_hint
 from gibbs_dp._options import Option
-from gibbs_dp.cli import output
-from gibbs_dp.cli.commands import COMMANDS
-from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli import COMMANDS, load, output
+from gibbs_dp.cli.extensions import WITH
+from gibbs_dp.cli.ledger import ACTIONS
 from gibbs_dp.cli.options import DEBUG, PROBLEM, QUIET
-from gibbs_dp.cli.own import WITH
+from gibbs_dp.cli.output import UsageError
+from gibbs_dp.cli.papers import EXPERIMENTS
 from gibbs_dp.cli.parser import Parser, add_options, parse, split_name
 
 SUMMARY = "A script on stdout with which a shell completes commands, problems and options."
@@ -46,16 +46,16 @@ def whole_parser() -> argparse.ArgumentParser:
     whole = Parser(prog="gibbs-dp", description="Privacy and generalization of Gibbs posteriors.")
     whole.add_argument("--version", action="store_true", help="show the version")
     commands = whole.add_subparsers(metavar="COMMAND")
-    for name, (file, text) in COMMANDS.items():
-        command = importlib.import_module(f"gibbs_dp.cli.{file}")
-        parser = commands.add_parser(name, help=text)
+    words = {"holdout": EXPERIMENTS, "ledger": ACTIONS, "completion": SHELLS}
+    for name, command in COMMANDS.items():
+        _, groups = load(name)
+        parser = commands.add_parser(name, help=command.summary)
         if name in OF_PROBLEMS:
-            _add_problems(parser, command.GROUPS)
+            _add_problems(parser, groups)
             continue
-        _add(parser, command.GROUPS)
-        words = {"holdout": "NAMES", "ledger": "ACTIONS", "completion": "SHELLS"}
+        _add(parser, groups)
         if name in words:
-            parser.add_argument("word", choices=tuple(getattr(command, words[name])))
+            parser.add_argument("word", choices=tuple(words[name]))
         elif name == "merge":
             _complete(parser.add_argument("store"), "DIR")
     return whole

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.errors import UsageError
 from gibbs_dp.cli.options import CHECK_OUTPUT
-from gibbs_dp.cli.pages import HTML, prepare_page, write_page
+from gibbs_dp.cli.output import HTML, UsageError, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.session import begin
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.options import ADJACENCY, DEBUG, JSON, QUIET
+from gibbs_dp.cli.options import ADJACENCY, DEBUG, JSON, QUIET, require_adjacency
+from gibbs_dp.cli.output import UsageError
 from gibbs_dp.cli.parser import given, parse, split_name
-from gibbs_dp.cli.targets import require_adjacency
 from gibbs_dp.privacy.ledger import Ledger
 
 SUMMARY = "The privacy budget of one dataset: create FILE, or show what has been spent."

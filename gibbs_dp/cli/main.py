@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 
 from gibbs_dp._version import __version__
-from gibbs_dp.cli import color, output, session
-from gibbs_dp.cli.commands import COMMANDS, overview
-from gibbs_dp.cli.errors import UsageError, one_line
-from gibbs_dp.cli.mistakes import unknown_command
+from gibbs_dp.cli import COMMANDS, load, output, session
+from gibbs_dp.cli.output import UsageError, one_line
+from gibbs_dp.cli.parser import unknown_command
 
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+# Run as printed: nothing but the package is needed.
+EXAMPLES = (
+    (
+        "privacy and generalization over gamma, with a picture",
+        "audit linear-regression --out results",
+    ),
+    ("draws from one posterior", "sample gaussian-mean --dim 2 --gamma 1"),
+    (
+        "how small gamma must be for a worst-case guarantee",
+        "calibrate private-mean --pure-epsilon 1 --adjacency replace-one",
+    ),
+)
 
 
 def main(
@@ -85,7 +96,7 @@ def _dispatch(given: list[str]) -> int:
         return SUCCESS
     if position is None:
         if not given or not {"-h", "--help"}.isdisjoint(given):
-            output.write(color.headed(overview(), sys.stdout), sys.stdout)
+            output.write(output.headed(overview(), sys.stdout), sys.stdout)
             return SUCCESS
         if not {"-v", "-V"}.isdisjoint(given):
             raise UsageError("there is no option -v here; did you mean --version?")
@@ -95,14 +106,29 @@ def _dispatch(given: list[str]) -> int:
         from gibbs_dp.problems.registry import PROBLEMS
 
         raise UsageError(unknown_command(command, COMMANDS, PROBLEMS))
-    module = importlib.import_module(f"gibbs_dp.cli.{COMMANDS[command][0]}")
+    run, _ = load(command)
     try:
         # Commands that check something return 1 when it does not hold; the others return None.
-        return module.run(given[:position] + given[position + 1 :]) or SUCCESS
+        return run(given[:position] + given[position + 1 :]) or SUCCESS
     except SystemExit as done:  # argparse leaves this way after --help
         if done.code:
             raise UsageError("the command line could not be understood.") from None
         return SUCCESS
+
+
+def overview() -> str:
+    """Three examples, then the commands, a line each."""
+    examples = "\n".join(f"  # {what}\n  gibbs-dp {words}" for what, words in EXAMPLES)
+    listing = "\n".join(f"  {name:<16}{summary}" for name, (summary, *_) in COMMANDS.items())
+    return (
+        "usage: gibbs-dp COMMAND [options]\n\n"
+        "Privacy and generalization of Gibbs posteriors.\n\n"
+        f"examples:\n{examples}\n"
+        "  # your own table\n"
+        "  gibbs-dp audit --data FILE.csv --target COLUMN\n\n"
+        f"commands:\n{listing}\n\n"
+        "'gibbs-dp COMMAND --help' shows a command's options; 'gibbs-dp --version' the version."
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gibbs_dp._options import Option, options_of
+from gibbs_dp.cli.output import UsageError
 
 JSON = Option("json", "flag", "one JSON object per line on stdout and nothing else there")
 OUT = Option("out", "str", "folder for the files (made if missing)", metavar="DIR")
@@ -45,3 +50,117 @@ def with_dashes(name: str) -> str:
     """
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name)
     return parts.replace("_", "-").lower()
+
+
+# Options of privacy targets and of declared bounds, shared by commands.
+
+
+if TYPE_CHECKING:
+    from gibbs_dp.model import Domain, GibbsPosterior
+    from gibbs_dp.problems import Problem
+
+TARGETS = options_of(
+    "gibbs_dp:calibrate",
+    pure_epsilon="target: pure DP",
+    epsilon="target: (epsilon, delta)-DP, with --delta",
+    delta="of --epsilon",
+    zcdp="target: rho of zero-concentrated DP",
+    gdp="target: mu of Gaussian DP",
+)
+(NUM_DRAWS,) = options_of("gibbs_dp:calibrate", num_draws="draws released together")
+BOUNDS = (
+    Option("x_bound", "float", "declared largest norm of a feature vector, intercept included"),
+    Option("y_range", "float", "declared smallest and largest label", metavar=("LOW", "HIGH")),
+    Option(
+        "theta_ball", "float", "flat prior on a ball of this radius instead of the problem's prior"
+    ),
+)
+DOMAIN = (ADJACENCY, *BOUNDS, NUM_DRAWS)
+
+
+def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosterior, Domain | None]:
+    """Put the bounds of the command line in place of a problem's own.
+
+    Returns
+    -------
+    tuple
+        The posterior, and the domain if there is one.
+
+    Raises
+    ------
+    UsageError
+        If a bound does not fit the problem.
+    """
+    from gibbs_dp.model import Domain, Flat, GibbsPosterior
+    from gibbs_dp.model.supports import l2_ball
+
+    posterior, domain = problem.posterior, problem.domain
+    # Absent from the request of a store that is older than they are.
+    bounds = {option.keyword: getattr(parsed, option.keyword, None) for option in BOUNDS}
+    if bounds["x_bound"] is not None:
+        domain = replace(domain or Domain(), x_bound=bounds["x_bound"])
+    if bounds["y_range"] is not None:
+        domain = replace(domain or Domain(), y_range=tuple(bounds["y_range"]))
+    radius = bounds["theta_ball"]
+    if radius is not None:
+        shapes = [support.shape for support in posterior.prior.supports]
+        if posterior.structured or not posterior.prior.is_euclidean or len(shapes) != 1:
+            raise UsageError("--theta-ball: it is for losses per example and unbounded priors.")
+        if len(shapes[0]) != 1:
+            raise UsageError(
+                f"--theta-ball: it is for one vector of parameters, and these are {shapes[0]}."
+            )
+        if not (radius > 0 and math.isfinite(radius)):
+            raise UsageError(f"--theta-ball: must be positive, got {radius:g}.")
+        posterior = GibbsPosterior(posterior.loss, Flat(l2_ball(posterior.dim, radius)))
+    return posterior, domain
+
+
+def with_bounds(parsed: argparse.Namespace, problem: Problem) -> Problem:
+    """Put the bounds of the command line in place of a problem's own, and move a table into them.
+
+    Returns
+    -------
+    Problem
+        The same where no bound is given. The rows of a table are clipped, so that what holds on
+        the domain holds for them, and a note says in which units the bounds are.
+
+    Raises
+    ------
+    UsageError
+        If a bound does not fit the problem.
+    """
+    from gibbs_dp.model.populations import Table
+    from gibbs_dp.privacy.table import clip_data
+
+    if all(getattr(parsed, option.keyword, None) is None for option in BOUNDS):
+        return problem
+    posterior, domain = declared(parsed, problem)
+    changed = replace(problem, posterior=posterior, domain=domain)
+    population = problem.population
+    if not isinstance(population, Table) or domain is None or domain == problem.domain:
+        return changed
+    try:
+        num_outside = int(domain.is_outside(population.data).sum())
+    except ValueError:  # examples that the bounds do not describe; the audit refuses what it must
+        return changed
+    moved = population.with_data(clip_data(posterior, population.data, domain))
+    notes = [MOVED.format(count=num_outside, total=population.num_rows), STANDARDIZED]
+    return replace(changed, population=moved, notes=(*problem.notes, *notes))
+
+
+MOVED = (
+    "{count} of {total} rows were outside the declared bounds and are moved into them, as a "
+    "release would move them."
+)
+STANDARDIZED = (
+    "the bounds are of the rows as they are fitted (features in standard deviations from the mean "
+    "or indicators, with the intercept's 1; labels as the note on the target says): dp_epsilon "
+    "takes means, spreads and levels for known, and 'gibbs-dp release' does not."
+)
+
+
+def require_adjacency(parsed: argparse.Namespace) -> None:
+    """Raise a UsageError unless the adjacency was given: there is no default."""
+    if parsed.adjacency is None:
+        raise UsageError("--adjacency: give replace-one or add-remove; there is no default.")

@@ -1,22 +1,119 @@
-"""Where a command's words and files go: results on stdout, log on stderr, files in a folder."""
+"""Where words and files go: results on stdout, log on stderr, files, pages; errors in one line."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from gibbs_dp.cli import color
-from gibbs_dp.cli.errors import UsageError
+from gibbs_dp._options import Option
 from gibbs_dp.io.atomic import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+class UsageError(ValueError):
+    """A command line that makes no sense."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, with a sentence that says what was saved."""
+
+
+def one_line(error: BaseException) -> str:
+    r"""Return the message of an exception on one line.
+
+    >>> one_line(ValueError("first\n   second"))
+    'first second'
+    >>> one_line(FileNotFoundError(2, "No such file or directory", "a/b"))
+    'a/b: No such file or directory.'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        name = error.filename if isinstance(error.filename, str) else type(error).__name__
+        return f"{name}: {error.strerror}."
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# Colour where a terminal shows it: by the variables that Python's own tools go by.
+
+
+BOLD, RED, YELLOW, RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[0m"
+# Words at the beginning of a line that say how bad it is.
+_MARKS = (
+    (re.compile(r"^(?:gibbs-dp: )?error:", re.MULTILINE), RED),
+    (re.compile(r"^FAILS\b", re.MULTILINE), RED),
+    (re.compile(r"^(?:gibbs-dp: )?(?:warning|interrupted):", re.MULTILINE), YELLOW),
+    (re.compile(r"^(?:WARNING|IDEALIZED)\b:?", re.MULTILINE), YELLOW),
+)
+_HEADING = re.compile(r"^(?:usage:|(?=\S)[^\n]*:$)", re.MULTILINE)
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """What is asked of a stream: whether a terminal is behind it."""
+
+    def isatty(self) -> bool:
+        """Whether there is."""
+        ...
+
+
+def is_colored(stream: Stream, environment: Mapping[str, str] | None = None) -> bool:
+    """Decide whether what is written to a stream may have colours.
+
+    As Python 3.14's argparse does: ``PYTHON_COLORS`` 0 or 1 decides; else a ``NO_COLOR`` that is
+    not empty means no, a ``FORCE_COLOR`` that is not empty yes; else a terminal that is not dumb.
+
+    Returns
+    -------
+    bool
+        False for files and pipes, unless forced.
+
+    Examples
+    --------
+    >>> import io
+    >>> is_colored(io.StringIO(), {}), is_colored(io.StringIO(), {"FORCE_COLOR": "1"})
+    (False, True)
+    """
+    environment = os.environ if environment is None else environment
+    wanted = environment.get("PYTHON_COLORS")
+    if wanted in ("0", "1"):
+        return wanted == "1"
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    if environment.get("TERM") == "dumb":
+        return False
+    if sys.platform == "win32" and not environment.get("WT_SESSION"):
+        return False  # old consoles show the codes
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def marked(text: str, stream: Stream) -> str:
+    """Colour the words of errors and warnings that begin a line, if the stream shows colours."""
+    if is_colored(stream):
+        for pattern, code in _MARKS:
+            text = pattern.sub(rf"{code}\g<0>{RESET}", text)
+    return text
+
+
+def headed(text: str, stream: Stream) -> str:
+    """Make the headings of a help text bold, if the stream shows colours."""
+    return _HEADING.sub(rf"{BOLD}\g<0>{RESET}", text) if is_colored(stream) else text
+
+
+# Where a command's words and files go: results on stdout, log on stderr, files in a folder.
 
 
 # Bytes that must fit on the disk before the work begins: more than most results take.
@@ -34,7 +131,7 @@ def emit(text: str) -> None:
 
 def show(text: str) -> None:
     """Print a result for people on stdout, its warnings in colour where a terminal has it."""
-    _to_stdout(color.marked(printable(text), sys.stdout))
+    _to_stdout(marked(printable(text), sys.stdout))
 
 
 def _to_stdout(text: str) -> None:
@@ -68,7 +165,7 @@ def log(text: str, quiet: bool = False) -> None:
     """Print a remark on stderr; nothing where that is full or nobody reads it any more."""
     if not quiet:
         with suppress(OSError):
-            write(color.marked(printable(text), sys.stderr), sys.stderr)
+            write(marked(printable(text), sys.stderr), sys.stderr)
 
 
 def logger(quiet: bool) -> Callable[[str], None]:
@@ -138,3 +235,94 @@ def tell_saved(paths: Iterable[Path], is_json: bool, quiet: bool) -> None:
         log(text, quiet)
     else:
         emit(text)
+
+
+# ``--html``: a command's result as a page in one file.
+
+
+HTML = Option(
+    "html", "str", "the result as a page for a browser, in one file (.html)", metavar="FILE"
+)
+
+
+@runtime_checkable
+class HasPage(Protocol):
+    """A result that writes itself as a page."""
+
+    @property
+    def to_html(self) -> Callable[..., None]:
+        """Write the page: to a path, with a title and sentences about what it is of."""
+        ...
+
+
+def prepare_page(parsed: argparse.Namespace) -> None:
+    """Prove that the page of ``--html`` can be written, before any work is done or charged.
+
+    Raises
+    ------
+    UsageError
+        If its name does not end as a page's does, or its folder cannot be written, or is full.
+    """
+    if parsed.html is None:
+        return
+    from gibbs_dp import io
+    from gibbs_dp.results.page import check_page_path
+
+    path = Path(parsed.html)
+    try:
+        check_page_path(path)
+    except ValueError as error:
+        raise UsageError(f"--html: {str(error).partition(': ')[2]}") from None
+    try:
+        if path.is_dir():
+            raise UsageError(f"--html: {parsed.html!r} is a folder; name a file in it.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(_TrialError), io.atomic_write(path) as temporary:
+            temporary.write_bytes(b" " * ROOM)
+            raise _TrialError  # what is there already stays
+    except OSError as error:
+        raise _unwritable(
+            parsed.html, error, "give a file in a folder that you may write to"
+        ) from (error)
+
+
+def write_page(
+    parsed: argparse.Namespace,
+    result: HasPage,
+    title: str | None = None,
+    about: Iterable[str] = (),
+    **more: Any,
+) -> None:
+    """Write a result as the page of ``--html``, if there is one, and say where it is.
+
+    Parameters
+    ----------
+    parsed
+        The command line; `prepare_page` has seen it.
+    result
+        Whatever has ``to_html``.
+    title, about, **more
+        As it takes them.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be written after all.
+    """
+    if parsed.html is None:
+        return
+    path = Path(parsed.html)
+    try:
+        result.to_html(path, title, [text for text in about if text], **more)
+    except OSError as error:
+        told = "everything else is finished and printed above"
+        raise _unwritable(parsed.html, error, told) from error
+    tell_saved([path], parsed.json, parsed.quiet)
+
+
+class _TrialError(Exception):
+    """Ends a trial of writing."""
+
+
+def _unwritable(path: str, error: OSError, remedy: str) -> UsageError:
+    return UsageError(f"--html: cannot write {path!r} ({error.strerror}); {remedy}.")

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gibbs_dp._options import Option
-from gibbs_dp.cli.errors import UsageError
-from gibbs_dp.cli.mistakes import (
+from gibbs_dp.cli.extensions import LOSS, WITH, ExtensionProblem, files_of, load_extensions
+from gibbs_dp.cli.options import FLOAT64, PROBLEM
+from gibbs_dp.cli.output import UsageError
+from gibbs_dp.cli.parser import (
+    given,
     is_meant_as_number,
     looks_like_a_path,
     missing_file,
     nearest,
+    parse,
+    split_name,
 )
-from gibbs_dp.cli.options import FLOAT64, PROBLEM
-from gibbs_dp.cli.own import LOSS, WITH, OwnProblem, files_of, load_own
-from gibbs_dp.cli.parser import given, parse, split_name
-from gibbs_dp.cli.place import REQUEST
-from gibbs_dp.cli.sampler import SAMPLERS, sampler_options
+from gibbs_dp.cli.samplers import SAMPLERS, sampler_options
+from gibbs_dp.cli.store import REQUEST
 from gibbs_dp.io.atomic import shown
 from gibbs_dp.problems.registry import PROBLEMS, Entry
 
@@ -63,7 +65,7 @@ def parse_with_problem(
     Returns
     -------
     tuple
-        The parsed options, with what joined by ``--with`` as ``own``, and the problem's name
+        The parsed options, with what joined by ``--with`` as ``extensions``, and the problem's name
         (``--problem`` for a user's own).
 
     Raises
@@ -71,7 +73,7 @@ def parse_with_problem(
     UsageError
         If an option does not belong to the problem, or no problem is named.
     """
-    joined = load_own(files_of(arguments), is_double=FLOAT64.flag in arguments)
+    joined = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
     joined.check_use(command, groups)
     problems = joined.all_problems
     groups = joined.groups(groups, sampler_options(SAMPLERS | joined.sampler_places))
@@ -119,7 +121,7 @@ def parse_with_problem(
             f"no problem is named; choose one of {', '.join(problems)}, or give --data FILE or "
             f"{PROBLEM.flag} module:object."
         )
-    parsed.own = joined
+    parsed.extensions = joined
     return parsed, name
 
 
@@ -161,15 +163,15 @@ def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
 
     if name == PROBLEM.flag:
         return load_problem(parsed.problem)
-    entry = parsed.own.all_problems[name]
-    if isinstance(entry, OwnProblem) and entry.made is not None:
+    entry = parsed.extensions.all_problems[name]
+    if isinstance(entry, ExtensionProblem) and entry.made is not None:
         return entry.made
     data = getattr(parsed, "data", None)
     if data is not None and not Path(data).exists():
         raise UsageError(missing_file("--data", data))
     options = given(parsed, entry.options)
-    if name == "table" and options.get(LOSS) in parsed.own.losses:
-        options[LOSS] = parsed.own.losses[options[LOSS]]
+    if name == "table" and options.get(LOSS) in parsed.extensions.losses:
+        options[LOSS] = parsed.extensions.losses[options[LOSS]]
     return build_entry(entry, name, options)
 
 

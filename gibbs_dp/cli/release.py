@@ -17,16 +17,13 @@ from gibbs_dp._extras import require
 from gibbs_dp._options import Option, options_of
 from gibbs_dp._source import losses_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.errors import Stopped, UsageError
-from gibbs_dp.cli.method import METHOD, METHODS, make_method, method_options
-from gibbs_dp.cli.mistakes import is_number, number_remedy
-from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64
+from gibbs_dp.cli.extensions import LOSS, WITH, Extensions, check_flags, files_of, load_extensions
+from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64, TARGETS, require_adjacency
 from gibbs_dp.cli.options import RELEASE as OF_LEDGER
-from gibbs_dp.cli.own import LOSS, WITH, Own, check_flags, files_of, load_own
-from gibbs_dp.cli.pages import HTML, prepare_page, write_page
-from gibbs_dp.cli.parser import given, parse
+from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_page
+from gibbs_dp.cli.parser import given, is_number, number_remedy, parse
+from gibbs_dp.cli.samplers import METHOD, METHODS, make_method, method_options
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.cli.targets import TARGETS, require_adjacency
 from gibbs_dp.io.dates import ISO
 from gibbs_dp.privacy.columns import Column, Date, Levels, Number, Positive, Range
 from gibbs_dp.privacy.schema import Schema
@@ -279,7 +276,7 @@ GROUPS = {
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    own = load_own(files_of(arguments), is_double=FLOAT64.flag in arguments)
+    own = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
     own.check_use("release", GROUPS)
     parsed = parse(
         "release",
@@ -289,7 +286,7 @@ def run(arguments: Sequence[str]) -> None:
         epilog=own.listing(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parsed.own = own
+    parsed.extensions = own
     for keyword in ("data", "target", "ledger"):
         if getattr(parsed, keyword) is None:
             raise UsageError(f"--{keyword}: it is missing; see --help.")
@@ -305,7 +302,7 @@ def run(arguments: Sequence[str]) -> None:
         raise Stopped(f"what was charged stays charged; see '{shown}'.") from None
 
 
-def _groups(own: Own) -> dict[str, Sequence[Option]]:
+def _groups(own: Extensions) -> dict[str, Sequence[Option]]:
     """Options with those of what joined."""
     if not own.modules:
         return dict(GROUPS)
@@ -343,7 +340,7 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
             ledger=settings["ledger"],
             epsilon=float(target.get("pure_epsilon") or target["epsilon"]),
             delta=target.get("delta", 0.0),
-            loss=parsed.own.losses.get(parsed.loss, parsed.loss),
+            loss=parsed.extensions.losses.get(parsed.loss, parsed.loss),
             **given(parsed, (ADJACENCY, N, NUM_DRAWS, ACCEPT, PURPOSE)),
         )
     else:
@@ -400,7 +397,7 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
     if not (parsed.theta_ball is None and parsed.prior_scale is None):
         return False
     has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
-    methods = method_options(METHODS | parsed.own.method_places)
+    methods = method_options(METHODS | parsed.extensions.method_places)
     if given(parsed, methods) or not has_target:
         raise UsageError(
             "--theta-ball: give it or --prior-scale; without them a rule picks the prior, for "
@@ -411,7 +408,7 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
 
 def _model(parsed: Any, schema: Schema, rule: str) -> str:
     """Say in words how a draw predicts."""
-    if parsed.method in parsed.own.methods:
+    if parsed.method in parsed.extensions.methods:
         return f"the draws of {parsed.method}"
     label, bound = schema.label, schema.domain.x_bound
     if isinstance(label, Levels | Positive):
@@ -432,7 +429,7 @@ def _predicted(parsed: Any) -> str:
     from gibbs_dp.model.losses.regression import Absolute, Pinball
 
     loss = _loss(parsed)
-    if parsed.loss in parsed.own.losses:
+    if parsed.loss in parsed.extensions.losses:
         return f"prediction (by the {loss.name} loss)"
     if isinstance(loss, Pinball) and loss.quantile != 0.5:
         return f"{loss.quantile:g} quantile"
@@ -456,7 +453,9 @@ def _posterior(parsed: Any, dim: int) -> Any:
 def _loss(parsed: Any) -> Any:
     from gibbs_dp.model.losses.named import as_loss
 
-    return parsed.own.losses.get(parsed.loss) or as_loss(parsed.loss, "two classes", "numbers")
+    return parsed.extensions.losses.get(parsed.loss) or as_loss(
+        parsed.loss, "two classes", "numbers"
+    )
 
 
 def _read(parsed: Any, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.options import CHAINS, OUTPUT, SAMPLE
-from gibbs_dp.cli.pages import HTML, prepare_page, write_page
+from gibbs_dp.cli.output import HTML, prepare_page, write_page
 from gibbs_dp.cli.parser import given
 from gibbs_dp.cli.problem import make_problem, parse_with_problem
-from gibbs_dp.cli.sampler import SAMPLER, make_sampler
+from gibbs_dp.cli.samplers import SAMPLER, make_sampler
 from gibbs_dp.cli.session import start_session
 
 if TYPE_CHECKING:

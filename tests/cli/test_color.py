@@ -6,7 +6,7 @@ import json
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.cli import color, output
+from gibbs_dp.cli import output
 from gibbs_dp.cli.main import main
 
 CODE = "\x1b["
@@ -38,48 +38,48 @@ def plain_environment(monkeypatch):
     ],
 )
 def test_who_decides(environment, on_terminal, in_file):
-    assert color.is_colored(Terminal(), environment) == on_terminal
-    assert color.is_colored(io.StringIO(), environment) == in_file
+    assert output.is_colored(Terminal(), environment) == on_terminal
+    assert output.is_colored(io.StringIO(), environment) == in_file
 
 
 def test_a_closed_stream_has_no_colours():
     closed = io.StringIO()
     closed.close()
-    assert not color.is_colored(closed, {})
+    assert not output.is_colored(closed, {})
 
 
 def test_only_the_words_that_begin_a_line_are_coloured():
     text = "gamma  WARNING\nWARNING  a WARNING\nnote     error: x\nIDEALIZED: of exact draws"
-    shown = color.marked(text, Terminal())
-    yellow, end = color.YELLOW, color.RESET
+    shown = output.marked(text, Terminal())
+    yellow, end = output.YELLOW, output.RESET
     assert shown == (
         f"gamma  WARNING\n{yellow}WARNING{end}  a WARNING\nnote     error: x\n"
         f"{yellow}IDEALIZED:{end} of exact draws"
     )
-    assert color.marked("gibbs-dp: error: no", Terminal()).startswith(
-        f"{color.RED}gibbs-dp: error:"
+    assert output.marked("gibbs-dp: error: no", Terminal()).startswith(
+        f"{output.RED}gibbs-dp: error:"
     )
-    assert color.marked(text, io.StringIO()) == text
+    assert output.marked(text, io.StringIO()) == text
 
 
 def colored(text, start):
-    return f"{start}{text}{color.RESET}"
+    return f"{start}{text}{output.RESET}"
 
 
 def test_errors_and_headings(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(["nothing"]) == 2
-    assert capsys.readouterr().err.startswith(colored("gibbs-dp: error:", color.RED))
+    assert capsys.readouterr().err.startswith(colored("gibbs-dp: error:", output.RED))
     assert main(["audit", "--help"]) == 0
     helped = capsys.readouterr().out
-    assert helped.startswith(colored("usage:", color.BOLD) + " gibbs-dp audit PROBLEM [options]")
-    assert colored("how to sample:", color.BOLD) in helped
+    assert helped.startswith(colored("usage:", output.BOLD) + " gibbs-dp audit PROBLEM [options]")
+    assert colored("how to sample:", output.BOLD) in helped
     assert main([]) == 0
-    assert colored("examples:", color.BOLD) in capsys.readouterr().out
+    assert colored("examples:", output.BOLD) in capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
     main(["audit", "--help"])
     plain = capsys.readouterr().out
-    for code in (color.BOLD, color.RESET):
+    for code in (output.BOLD, output.RESET):
         helped = helped.replace(code, "")
     assert plain == helped
 
@@ -111,7 +111,7 @@ def test_warnings_of_a_printed_report(monkeypatch, capsys):
     assert plain == str(report) + "\n"
     monkeypatch.setenv("FORCE_COLOR", "1")
     output.show(report.summary())
-    assert colored("WARNING", color.YELLOW) + "  bad." in capsys.readouterr().out
+    assert colored("WARNING", output.YELLOW) + "  bad." in capsys.readouterr().out
     assert CODE not in str(report)
     output.warn(["bad."], quiet=False)
-    assert capsys.readouterr().err == colored("warning:", color.YELLOW) + " bad.\n"
+    assert capsys.readouterr().err == colored("warning:", output.YELLOW) + " bad.\n"

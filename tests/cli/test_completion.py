@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gibbs_dp.cli.commands import COMMANDS
+from gibbs_dp.cli import COMMANDS
 from gibbs_dp.problems.registry import PROBLEMS
 
 pytest.importorskip("shtab")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gibbs_dp.cli import cluster
+from gibbs_dp.cli import store
 
 distributed = pytest.importorskip("distributed")
 
@@ -60,7 +60,7 @@ def test_local_starts_one_and_shares_compiled_programs(run, plain, monkeypatch):
     ],
 )
 def test_an_address_that_is_none_is_refused(run, address, error, monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(store, "CONNECT_SECONDS", 0.5)
     ran = run("audit", "gaussian-mean", "--dask", address)
     assert ran.status == 2
     assert f"--dask: {error}" in ran.error

@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 
 import gibbs_dp as gdp
 from gibbs_dp._options import Option
-from gibbs_dp.cli import mistakes
-from gibbs_dp.cli.commands import COMMANDS
+from gibbs_dp.cli import COMMANDS
 from gibbs_dp.cli.main import main
-from gibbs_dp.cli.parser import Parser, add_options, split_name
+from gibbs_dp.cli.parser import (
+    Parser,
+    add_options,
+    is_meant_as_number,
+    nearest,
+    number_remedy,
+    split_name,
+)
 from gibbs_dp.problems.registry import PROBLEMS
 
 # Refused by the library, when the command line was understood.
@@ -218,12 +224,12 @@ def test_lists_in_pieces_are_lists(numbers):
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=4), st.sampled_from(",;"))
 def test_lists_with_separators_are_told_with_spaces(numbers, mark):
     word = mark.join(map(str, numbers))
-    told = mistakes.number_remedy(word, "float", is_list=True)
+    told = number_remedy(word, "float", is_list=True)
     assert told.startswith("; separate numbers by spaces: " + " ".join(map(str, numbers)))
-    assert mistakes.is_meant_as_number(word)
+    assert is_meant_as_number(word)
 
 
 def test_no_name_is_taken_for_a_number():
-    assert not [name for name in (*PROBLEMS, *COMMANDS) if mistakes.is_meant_as_number(name)]
+    assert not [name for name in (*PROBLEMS, *COMMANDS) if is_meant_as_number(name)]
     for command in COMMANDS:
-        assert mistakes.nearest(command, COMMANDS) == command
+        assert nearest(command, COMMANDS) == command

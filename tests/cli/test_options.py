@@ -10,9 +10,8 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp import _source
 from gibbs_dp._options import options_of, parameters
-from gibbs_dp.cli import sampler
-from gibbs_dp.cli.commands import COMMANDS
-from gibbs_dp.cli.own import Own
+from gibbs_dp.cli import COMMANDS, samplers
+from gibbs_dp.cli.extensions import Extensions
 from gibbs_dp.cli.parser import Parser, add_options, given
 from gibbs_dp.problems.registry import PROBLEMS
 
@@ -24,7 +23,7 @@ FUNCTIONS = (
     "gibbs_dp.papers.on_average_kl.double_descent:double_descent",
     "gibbs_dp.papers.reusable_holdout.result:Sizes",
     *(f"gibbs_dp.problems.{entry.module}:{entry.module}" for entry in PROBLEMS.values()),
-    *sampler.SAMPLERS.values(),
+    *samplers.SAMPLERS.values(),
 )
 TYPES = {int: "int", float: "float", str: "str", bool: "flag"}
 
@@ -153,27 +152,26 @@ def test_what_is_not_there_is_refused():
 
 
 def test_every_plain_field_of_every_kernel_is_an_option():
-    flags = {option.keyword for option in sampler.SAMPLER}
-    for where in sampler.SAMPLERS.values():
+    flags = {option.keyword for option in samplers.SAMPLER}
+    for where in samplers.SAMPLERS.values():
         # What moves SMC's particles is its own choice here.
         assert {f.name for f in dataclasses.fields(imported(where))} - {"kernel"} <= flags
-    (accept,) = (o for o in sampler.SAMPLER if o.keyword == "target_accept")
+    (accept,) = (o for o in samplers.SAMPLER if o.keyword == "target_accept")
     assert accept.text.startswith("hmc, mala, underdamped-langevin: ")
     assert accept.text.endswith("(default: hmc 0.8, mala 0.6, underdamped-langevin 0.9)")
 
 
 def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
-    monkeypatch.setitem(sampler.SAMPLERS, "new", "gibbs_dp.sampling.kernels.langevin:ULA")
-    options = sampler.sampler_options()
+    monkeypatch.setitem(samplers.SAMPLERS, "new", "gibbs_dp.sampling.kernels.langevin:ULA")
+    options = samplers.sampler_options()
     parser = Parser()
     add_options(parser, options, "sampler")
-    made = sampler.make_sampler(
-        parser.parse_args(["--sampler", "new", "--clip", "2"], argparse.Namespace(own=Own()))
-    )
+    none = argparse.Namespace(extensions=Extensions())
+    made = samplers.make_sampler(parser.parse_args(["--sampler", "new", "--clip", "2"], none))
     assert made == gdp.ULA(clip=2.0)
-    foreign = argparse.Namespace(sampler="hmc", clip=2.0, own=Own())
+    foreign = argparse.Namespace(sampler="hmc", clip=2.0, extensions=Extensions())
     with pytest.raises(ValueError, match=r"--clip: hmc has no .* use --sampler sgld or ula or new"):
-        sampler.make_sampler(foreign)
+        samplers.make_sampler(foreign)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,12 +1,11 @@
 """What ``gibbs-dp`` says without a command."""
 
-import importlib
 import shlex
 
 import pytest
 
-from gibbs_dp.cli.commands import COMMANDS, EXAMPLES
-from gibbs_dp.cli.main import main
+from gibbs_dp.cli import COMMANDS, load
+from gibbs_dp.cli.main import EXAMPLES, main
 
 
 class ParsedError(Exception):
@@ -31,10 +30,10 @@ def test_examples_are_understood_as_printed(words, monkeypatch):
         raise ParsedError
 
     command, *rest = shlex.split(words)
-    module = importlib.import_module(f"gibbs_dp.cli.{COMMANDS[command][0]}")
-    monkeypatch.setattr(module, "start_session", stop)
+    function, _ = load(command)
+    monkeypatch.setattr(f"gibbs_dp.cli.{COMMANDS[command].module}.start_session", stop)
     with pytest.raises(ParsedError):
-        module.run(rest)
+        function(rest)
 
 
 def test_the_quick_example_runs_as_printed(run):

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.cli import own
+from gibbs_dp.cli import extensions
 from gibbs_dp.cli.parser import split_name
 from gibbs_dp.problems import build_problem
 from gibbs_dp.quantities.registry import COLUMNS
@@ -302,8 +302,8 @@ def test_mistakes(run, folder):
 
 
 def test_names_and_files():
-    assert own.files_of(["--with", "a.py", "x", "--with=b.py", "--with"]) == ["a.py", "b.py"]
-    assert split_name(["--with", "a.py", "ring"], [own.WITH]) == ("ring", ["--with", "a.py"])
+    assert extensions.files_of(["--with", "a.py", "x", "--with=b.py", "--with"]) == ["a.py", "b.py"]
+    assert split_name(["--with", "a.py", "ring"], [extensions.WITH]) == ("ring", ["--with", "a.py"])
     assert "median_risk" not in COLUMNS
 
 

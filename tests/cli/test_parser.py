@@ -1,7 +1,7 @@
 import pytest
 
 from gibbs_dp._options import Option
-from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.output import UsageError
 from gibbs_dp.cli.parser import split_name
 
 OPTIONS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import _gibbs_dp_start as start
-from gibbs_dp.cli import color, main, output
+from gibbs_dp.cli import main, output
 from gibbs_dp.cli import release as command
 from gibbs_dp.engine.progress import Progress
 
@@ -118,4 +118,4 @@ def test_a_reader_who_left_stops_nothing_and_a_full_file_is_named(broken, monkey
     else:
         with pytest.raises(OSError, match="No space left on device: 'stdout'"):
             output.emit("a result")
-    assert color.marked("a result", broken) == "a result"
+    assert output.marked("a result", broken) == "a result"

@@ -13,7 +13,7 @@ import gibbs_dp as gdp
 from gibbs_dp import io
 from gibbs_dp._jaxlib.program_cache import keep_whole
 from gibbs_dp.cli import output
-from gibbs_dp.cli.errors import UsageError
+from gibbs_dp.cli.output import UsageError
 
 COMPILED = "jit_x-0"
 

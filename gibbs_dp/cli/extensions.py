@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, parameters
 from gibbs_dp._source import add_own
-from gibbs_dp.cli.errors import UsageError, one_line
-from gibbs_dp.cli.mistakes import missing_file
 from gibbs_dp.cli.options import LEARN, RELEASE, SAMPLE, with_dashes
+from gibbs_dp.cli.output import UsageError, one_line
+from gibbs_dp.cli.parser import missing_file
 from gibbs_dp.problems.registry import PROBLEMS, Entry
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ JOINS = (
 
 
 @dataclass(frozen=True)
-class OwnProblem(Entry):
+class ExtensionProblem(Entry):
     """A user's problem: a function, or an object if ``made`` is one."""
 
     name: str = ""
@@ -62,14 +62,14 @@ class OwnProblem(Entry):
 
 
 @dataclass(frozen=True)
-class Own:
+class Extensions:
     """What users' files define, by the names that a command line has for it."""
 
     modules: tuple[ModuleType, ...] = ()
     samplers: dict[str, type] = field(default_factory=dict)
     quantities: dict[str, type[Quantity]] = field(default_factory=dict)
     losses: dict[str, Loss] = field(default_factory=dict)
-    problems: dict[str, OwnProblem] = field(default_factory=dict)
+    problems: dict[str, ExtensionProblem] = field(default_factory=dict)
     methods: dict[str, type] = field(default_factory=dict)
 
     @property
@@ -211,7 +211,7 @@ def files_of(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def load_own(files: Sequence[str], *, is_double: bool = False) -> Own:
+def load_extensions(files: Sequence[str], *, is_double: bool = False) -> Extensions:
     """Run users' files, and find what they define.
 
     Parameters
@@ -223,7 +223,7 @@ def load_own(files: Sequence[str], *, is_double: bool = False) -> Own:
 
     Returns
     -------
-    Own
+    Extensions
         What they define.
 
     Raises
@@ -235,7 +235,7 @@ def load_own(files: Sequence[str], *, is_double: bool = False) -> Own:
         import jax
 
         jax.config.update("jax_enable_x64", True)
-    own = Own(modules=tuple(_run(Path(file)) for file in dict.fromkeys(files)))
+    own = Extensions(modules=tuple(_run(Path(file)) for file in dict.fromkeys(files)))
     for module in own.modules:
         if not _collect(own, module):
             raise UsageError(f"{WITH.flag}: {module.__file__} defines nothing that joins: {JOINS}.")
@@ -283,10 +283,9 @@ def _line(error: Exception, path: Path) -> int | None:
     return next((f.lineno for f in reversed(frames) if f.filename == str(path)), None)
 
 
-def _collect(own: Own, module: ModuleType) -> int:
+def _collect(own: Extensions, module: ModuleType) -> int:
     """Put what a module defines with the rest; return how many things."""
-    from gibbs_dp.cli.method import METHODS
-    from gibbs_dp.cli.sampler import SAMPLERS
+    from gibbs_dp.cli.samplers import METHODS, SAMPLERS
     from gibbs_dp.engine.quantity import Quantity
     from gibbs_dp.model import losses
     from gibbs_dp.model.losses import Loss
@@ -332,10 +331,10 @@ def _collect(own: Own, module: ModuleType) -> int:
         elif isinstance(value, Loss):
             join(own.losses, dashed, value, loss_option.choices)
         elif isinstance(value, Problem):
-            entry = OwnProblem(module.__name__, value.description, name=name, made=value)
+            entry = ExtensionProblem(module.__name__, value.description, name=name, made=value)
             join(own.problems, dashed, entry, PROBLEMS)
         elif isinstance(value, FunctionType) and _returns(value) is Problem:
-            entry = OwnProblem(module.__name__, _first(value), name=name)
+            entry = ExtensionProblem(module.__name__, _first(value), name=name)
             join(own.problems, dashed, entry, PROBLEMS)
     return count
 
