@@ -31,40 +31,13 @@ from gibbs_dp.sampling.modes import searched_for
 
 
 def verdict(settings: Settings, result: Result, row: Row, told: Sequence[str]) -> str:
-    """Say what speaks for a row and what against it, in plain words.
-
-    Parameters
-    ----------
-    settings, result
-        What was run, and what is known of this gamma.
-    row
-        The numbers.
-    told
-        Warnings of this gamma.
-
-    Returns
-    -------
-    str
-        ``"checked: ..."``, or ``"doubtful (names of the warnings): ..."``, and then every check
-        that was made with what it showed.
-    """
+    """Say what speaks for a row and what against it, in plain words."""
     checks = [*routes(row), *_chains(settings, result, row)]
     return f"{opening(told)}: {'; '.join(checks)}"
 
 
 def routes(row: Row) -> list[str]:
-    """Say by how much two routes to on-average KL differ, with the error of that.
-
-    Parameters
-    ----------
-    row
-        The numbers.
-
-    Returns
-    -------
-    list of str
-        A part of the verdict, or nothing.
-    """
+    """Say by how much two routes to on-average KL differ, with the error of that."""
     estimator = row.get("estimator")
     if estimator == "ghost":
         return ["one route to on_average_kl only, gamma times the generalization error"]
@@ -116,20 +89,7 @@ def _percent(share: float) -> str:
 def make_report(
     settings: Settings, results: Sequence[Result], extra: tuple[Warned, ...] = ()
 ) -> Report:
-    """Turn the result of every gamma into a row.
-
-    Parameters
-    ----------
-    settings, results
-        The sweep.
-    extra
-        Warnings of the whole report.
-
-    Returns
-    -------
-    Report
-        A row for every gamma.
-    """
+    """Turn the result of every gamma into a row."""
     rows, values, curves = [], [], []
     warnings: list[str] = [*extra, *(w for q in settings.quantities for w in q.cautions(settings))]
     for result in results:

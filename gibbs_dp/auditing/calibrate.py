@@ -252,28 +252,7 @@ def calibrate_certificate(
     gammas: Any = None,
     **settings: Any,
 ) -> PurposeCalibration:
-    """Find the gamma of the least certificate on a grid, for which `gibbs_dp.certify` pays.
-
-    Parameters
-    ----------
-    posterior, data, domain, loss_range
-        As of `gibbs_dp.certify`.
-    gammas
-        The grid. None: 13 from 0.01 to 10 over the range of the loss.
-    settings
-        Of `gibbs_dp.certify`: ``delta``, ``bound``, ``key``, ``sampler``, ``num_chains``,
-        ``num_samples``.
-
-    Returns
-    -------
-    PurposeCalibration
-        The certificate is its ``detail``.
-
-    Raises
-    ------
-    ValueError
-        As `gibbs_dp.certify`.
-    """
+    """Find the gamma of the least certificate on a grid, for which `gibbs_dp.certify` pays."""
     if gammas is None:
         low, high = find_range(posterior, data, domain, loss_range)
         gammas = CERTIFIED_GAMMAS / (high - low)

@@ -26,23 +26,7 @@ class Counts(NamedTuple):
 def check_counts(
     n: int, group_size: int, num_datasets: int | tuple[int, int], rel_error: float | None
 ) -> Counts:
-    """Check the counts of ``gibbs_dp.audit``; see there.
-
-    Returns
-    -------
-    Counts
-        As integers, with defaults filled in.
-
-    Raises
-    ------
-    ValueError
-        If one is out of range.
-
-    Examples
-    --------
-    >>> check_counts(10, 1, (256, 1000), 0.1)
-    Counts(n=10, num_datasets=256, max_datasets=1000)
-    """
+    """Check the counts of ``gibbs_dp.audit``; see there."""
     n = positive_count("n", n)
     if group_size > n:
         raise ValueError(f"group_size: {group_size} examples of a dataset of n={n}; lower it.")
@@ -75,13 +59,7 @@ def check_ghosts(
     group_size: int,
     num_ghosts: int | None,
 ) -> int:
-    """Return how many fresh examples to draw per dataset; see ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If it is out of range, or single examples of a dependent population are to be replaced.
-    """
+    """Return how many fresh examples to draw per dataset; see ``gibbs_dp.audit``."""
     if num_ghosts is None:
         num_ghosts = default_ghosts(posterior, population, n)
     num_ghosts = max(positive_count("num_ghosts", num_ghosts), group_size)
@@ -96,13 +74,7 @@ def check_ghosts(
 
 
 def check_gammas(gammas: ArrayLike | float | Sequence[float]) -> tuple[float, ...]:
-    """Sort and check a grid of inverse temperatures.
-
-    Raises
-    ------
-    ValueError
-        If it is empty, repeats a value, or holds one that is negative, NaN or infinite.
-    """
+    """Sort and check a grid of inverse temperatures."""
     try:
         table = np.atleast_1d(np.asarray(gammas, dtype=float))
     except (TypeError, ValueError):

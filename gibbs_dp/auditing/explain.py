@@ -89,28 +89,12 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
 
 
 def explain_columns() -> str:
-    """Explain every column that a report may have, a paragraph each.
-
-    Returns
-    -------
-    str
-        Names, units and meanings.
-
-    Examples
-    --------
-    >>> print(explain_columns().splitlines()[0])
-    gamma: Inverse temperature; it multiplies the total loss, never the prior.
-    """
+    """Explain every column that a report may have, a paragraph each."""
     return "\n".join(f"{c.name_and_unit}: {c.meaning}" for c in COLUMNS.values())
 
 
 def explain_warnings() -> str:
     """Explain every warning: its sentence, what it means, and what to do.
-
-    Returns
-    -------
-    str
-        A paragraph each, after the name that ends a warning in brackets.
 
     Examples
     --------

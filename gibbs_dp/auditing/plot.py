@@ -45,17 +45,7 @@ Numbers = Float[np.ndarray, " gammas"]
 
 @dataclass(frozen=True)
 class Panel:
-    """What a panel is called, beside its axis.
-
-    Parameters
-    ----------
-    label
-        Of the axis, before the unit.
-    why_absent
-        What to do where a report has nothing for it.
-    is_log
-        Whether its axis is logarithmic in any case, or only where the numbers are far apart.
-    """
+    """What a panel is called, beside its axis."""
 
     label: str
     why_absent: str
@@ -82,13 +72,7 @@ def styles_of(panel: str, own: Sequence[Column] = ()) -> Styles:
 
 
 def columns_in(report: ReportData, panel: str) -> Styles:
-    """Columns of a panel of which a report has numbers.
-
-    Returns
-    -------
-    dict
-        By name, how each is drawn.
-    """
+    """Columns of a panel of which a report has numbers."""
     own = {
         name: style
         for name, style in styles_of(panel, report.own_columns).items()
@@ -102,25 +86,7 @@ def _has(report: ReportData, name: str) -> bool:
 
 
 def asked_panels(report: ReportData, panels: str | Sequence[str]) -> list[str]:
-    """Check which panels are asked for.
-
-    Parameters
-    ----------
-    report
-        That they are to show.
-    panels
-        Names, or "all" for those that the report has numbers for.
-
-    Returns
-    -------
-    list of str
-        Names.
-
-    Raises
-    ------
-    ValueError
-        If there is no such panel, or nothing to show in it.
-    """
+    """Check which panels are asked for."""
     if panels == "all":
         return [name for name in PANELS if columns_in(report, name)]
     names = [panels] if isinstance(panels, str) else list(panels)
@@ -145,20 +111,7 @@ def draw_panel(
     color: str | None = None,
     prefix: str | None = None,
 ) -> None:
-    """Draw the columns of one panel over gamma.
-
-    Parameters
-    ----------
-    axes
-        Where; they become logarithmic in gamma, and in the numbers where that fits.
-    report
-        What to draw.
-    panel
-        One of `PANELS`.
-    color, prefix
-        Of one report among several: its colour, and its name in the legend. Columns that are a
-        second route to another are left out then.
-    """
+    """Draw the columns of one panel over gamma."""
     styles, gamma = columns_in(report, panel), report["gamma"].astype(float)
     if prefix is not None:
         styles = {name: style for name, style in styles.items() if not style.is_points}
@@ -230,27 +183,7 @@ BARE_HEIGHT, LINE_HEIGHT = 3.5, 0.19
 def plot_report(
     report: ReportData, title: str | None = None, shown: str | Sequence[str] = DEFAULT
 ) -> Picture:
-    """Draw panels of a report over gamma, two beside each other.
-
-    Parameters
-    ----------
-    report
-        What to draw.
-    title
-        Of the figure; the loss and the size of the datasets by default.
-    shown
-        Names of panels, or "all".
-
-    Returns
-    -------
-    Picture
-        The figure.
-
-    Raises
-    ------
-    ValueError
-        If there is no such panel, or nothing to show in it.
-    """
+    """Draw panels of a report over gamma, two beside each other."""
     names = asked_panels(report, shown)
     columns = min(2, len(names))
     rows = -(-len(names) // 2)
@@ -268,13 +201,7 @@ def plot_report(
 
 @styled()
 def plot_panels(report: ReportData) -> dict[str, Picture]:
-    """Draw every panel that a report has numbers for as a picture of its own, without a title.
-
-    Returns
-    -------
-    dict
-        Figures, by the panels' names.
-    """
+    """Draw every panel that a report has numbers for as a picture of its own, without a title."""
     found = {}
     for name in asked_panels(report, "all"):
         figure, grid = panels(PANEL_SIZE)
@@ -313,29 +240,6 @@ def overlay_report(
 
     Each report has a colour, the next one that these axes have not used for a report. The axes
     keep their own style.
-
-    Parameters
-    ----------
-    axes
-        Of any figure.
-    report
-        What to draw.
-    title
-        Of the axes.
-    label
-        What the legend calls the report.
-    panel
-        Which one.
-
-    Returns
-    -------
-    Figure
-        The figure of the axes.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to show, or the axes show reports in another unit.
     """
     (panel,) = asked_panels(report, [panel])
     drawn = {gid for gid in map(str, _gids(axes)) if gid.startswith(GID)}
@@ -369,13 +273,6 @@ def selected_rows(report: ReportData, name: str) -> Bool[np.ndarray, " gammas"]:
     """At which gammas a column is a mean over fewer datasets than were drawn.
 
     Columns without an error are no means over datasets.
-
-    Examples
-    --------
-    >>> from gibbs_dp.auditing.report import Report
-    >>> rows = [{"gamma": g, "on_average_kl": 1.0, "on_average_kl_se": 0.1} for g in (1.0, 2.0)]
-    >>> selected_rows(Report((rows[0], rows[1] | {"failed_datasets": 3}), {}), "on_average_kl")
-    array([False,  True])
     """
     if f"{name}_se" not in report.columns:
         return np.zeros(len(report), bool)
@@ -410,18 +307,6 @@ def plot_comparison(
     """Draw privacy and risk of all reports; below, differences over their standard errors.
 
     Risks are left out where the losses differ.
-
-    Parameters
-    ----------
-    reports, table
-        Fields of :class:`gibbs_dp.Comparison`.
-    title
-        Of the figure.
-
-    Returns
-    -------
-    Picture
-        The figure: a column a unit.
     """
     compared = {
         panel: next((c for c in columns if (table["quantity"] == c).any()), None)

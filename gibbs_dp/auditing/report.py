@@ -313,27 +313,7 @@ def _span(gammas: Sequence[float]) -> str:
 
 
 def verdict(rows: Sequence[Mapping[str, Any]], warnings: Sequence[str] = ()) -> str:
-    """Say in one sentence what a draw gives away.
-
-    Parameters
-    ----------
-    rows
-        Of a report; any of them may be empty.
-    warnings
-        Of the report.
-
-    Returns
-    -------
-    str
-        On average and in the worst case, at the smallest and at the largest gamma.
-
-    Examples
-    --------
-    >>> row = {"gamma": 1.0, "on_average_kl": 0.0067, "on_average_kl_se": 0.0001}
-    >>> verdict([{**row, "dp_epsilon": 32.0}])
-    'One draw gives away 0.0067 ± 0.0001 nats about an example on average at gamma = 1; the worst \
-case allows 32.'
-    """
+    """Say in one sentence what a draw gives away."""
     known = sorted(
         (row for row in rows if _is_number(row.get("on_average_kl"))), key=lambda row: row["gamma"]
     )

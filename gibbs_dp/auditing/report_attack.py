@@ -173,13 +173,7 @@ class WithAttacker(ReportData):
 
 
 def profiles(report: ReportData) -> list[tuple[float, Curve]]:
-    """Gammas and their profiles, as an audit left them.
-
-    Raises
-    ------
-    ValueError
-        If the report has none.
-    """
+    """Gammas and their profiles, as an audit left them."""
     found = [
         (float(row["gamma"]), curve[PROFILE])
         for row, curve in zip(report.rows, report.curves, strict=False)

@@ -38,13 +38,7 @@ class ReportData:
         return len(self.rows)
 
     def __getitem__(self, column: str) -> np.ndarray:
-        """One column over gamma, NaN where absent.
-
-        Raises
-        ------
-        KeyError
-            If no row has it.
-        """
+        """One column over gamma, NaN where absent."""
         if column not in self.columns:
             raise KeyError(f"{column!r} is not in the report; it has {', '.join(self.columns)}")
         return np.array([row.get(column, np.nan) for row in self.rows])

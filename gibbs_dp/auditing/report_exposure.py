@@ -40,25 +40,7 @@ MANY = 400
 
 
 def exposure_frame(gammas: Sequence[float], tables: Tables) -> pd.DataFrame:
-    """Return all rows of the table for each gamma, most exposed first.
-
-    Parameters
-    ----------
-    gammas
-        Of the report.
-    tables
-        A table of figures a gamma, with a number for every row.
-
-    Returns
-    -------
-    DataFrame
-        As ``Report.exposure`` says.
-
-    Raises
-    ------
-    ValueError
-        If there are no tables.
-    """
+    """Return all rows of the table for each gamma, most exposed first."""
     import pandas as pd  # slow to import
 
     if not tables:
@@ -90,20 +72,7 @@ def _interval(value: Any, se: Any, count: Any) -> tuple[Any, Any]:
 
 
 def listed(gamma: float, table: RowTable) -> list[dict[str, Any]]:
-    """Return the most exposed rows of one gamma as JSON can hold them.
-
-    Parameters
-    ----------
-    gamma
-        Of the table.
-    table
-        Figures of all rows.
-
-    Returns
-    -------
-    list
-        A dict a row, without gamma.
-    """
+    """Return the most exposed rows of one gamma as JSON can hold them."""
     frame = exposure_frame([gamma], [table]).drop(columns="gamma").head(LISTED)
     return [io.json_row({str(k): v for k, v in row.items()}) for row in frame.to_dict("records")]
 
@@ -189,18 +158,7 @@ class WithExposure(ReportData):
 
 
 def exposure_section(report: WithExposure) -> page.Section:
-    """Return the most exposed rows as a section of a page; an empty one where there are none.
-
-    Parameters
-    ----------
-    report
-        What the page is of.
-
-    Returns
-    -------
-    Section
-        A table a gamma, of the largest where gammas are many, and the largest one's picture.
-    """
+    """Return the most exposed rows as a section of a page; an empty one where there are none."""
     if not report.row_tables:
         return page.section("Most exposed rows")
     gammas = [row["gamma"] for row in report.rows]

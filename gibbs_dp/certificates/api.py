@@ -85,29 +85,7 @@ _run = on_default_backend(_run_of, "posterior", "sampler")
 def follow_path(
     posterior: GibbsPosterior, data: PyTree, gammas: Column, sampler: SMC, key: PRNGKeyArray
 ) -> Evidence:
-    """Find a path with particles that enter nothing else, and run others along it.
-
-    Parameters
-    ----------
-    posterior, data
-        Loss and a prior that can be drawn from; examples.
-    gammas
-        Increasing.
-    sampler
-        How many particles, and what moves them.
-    key
-        Random key.
-
-    Returns
-    -------
-    Evidence
-        Of the particles, whose normalizer is unbiased.
-
-    Raises
-    ------
-    ValueError
-        If a gamma is out of reach.
-    """
+    """Find a path with particles that enter nothing else, and run others along it."""
     pilot_key, run_key = jax.random.split(key)
     pilots = jax.tree.map(lambda a: jnp.stack([a] * LEAST_PILOTS), data)
     segments = sampler.find_path(pilot_key, posterior, pilots, [float(g) for g in gammas])
@@ -123,28 +101,7 @@ def run_frozen(
     segments: Segment,
     keys: Key[Array, " datasets"],
 ) -> list[Evidence]:
-    """Run particles along a path that was found before, for each dataset of a batch.
-
-    Parameters
-    ----------
-    posterior
-        Loss and prior.
-    batch
-        Datasets (leading axis).
-    gammas
-        The grid of the path.
-    sampler
-        As the path was found with.
-    segments
-        The path. It may depend on the data, but not on the particles that run along it here.
-    keys
-        One a dataset.
-
-    Returns
-    -------
-    list of Evidence
-        One a dataset.
-    """
+    """Run particles along a path that was found before, for each dataset of a batch."""
     found = jax.tree.map(lambda a: np.asarray(a, np.float64), _run(
         posterior, sampler, keys, batch, segments
     ))  # fmt: skip
@@ -282,26 +239,7 @@ def bound_rows(
     loss_range: tuple[float, float],
     is_exact: bool,
 ) -> tuple[dict[str, float], ...]:
-    """Compute all bounds at every gamma, and pay for the grid.
-
-    Parameters
-    ----------
-    gammas, evidence
-        The grid, and what is known at each.
-    n
-        Number of examples.
-    delta
-        For the whole grid.
-    loss_range
-        Smallest and largest loss.
-    is_exact
-        Whether normalizers are exact: the bounds by KL then hold for all gammas without payment.
-
-    Returns
-    -------
-    tuple of dict
-        A row a gamma.
-    """
+    """Compute all bounds at every gamma, and pay for the grid."""
     each = delta / len(gammas)
     rows = []
     for i, gamma in enumerate(gammas):

@@ -25,13 +25,7 @@ NUM_CHAINS, NUM_SAMPLES = 8, 64
 
 
 def check_gammas(gamma: ArrayLike | float | Sequence[float]) -> Column:
-    """Return the grid, increasing.
-
-    Raises
-    ------
-    ValueError
-        If it is empty, or one is not positive and finite, or there twice.
-    """
+    """Return the grid, increasing."""
     given = np.asarray(gamma)
     if given.dtype.kind not in "fiu" or given.ndim > 1 or given.size == 0:
         raise ValueError(f"gamma: give one number or a list of them, got {checks.shown(gamma)}.")
@@ -45,13 +39,7 @@ def check_gammas(gamma: ArrayLike | float | Sequence[float]) -> Column:
 
 
 def check_posterior(posterior: GibbsPosterior) -> None:
-    """Refuse a structured loss.
-
-    Raises
-    ------
-    ValueError
-        As the bounds are for independent examples with a loss each.
-    """
+    """Refuse a structured loss."""
     if posterior.structured:
         raise ValueError(
             "posterior: a total_loss has no losses of independent examples, which certificates are "
@@ -60,13 +48,7 @@ def check_posterior(posterior: GibbsPosterior) -> None:
 
 
 def check_bound(bound: str) -> str:
-    """Return the name of a bound.
-
-    Raises
-    ------
-    ValueError
-        If there is none of it.
-    """
+    """Return the name of a bound."""
     if bound not in BOUNDS:
         raise ValueError(f"bound: {bound!r} is none of {', '.join(BOUNDS)}; give one of them.")
     return bound
@@ -78,14 +60,7 @@ def find_range(
     domain: Domain | None,
     loss_range: tuple[float, float] | None,
 ) -> tuple[float, float]:
-    """Return the declared range of the loss.
-
-    Raises
-    ------
-    ValueError
-        If none is declared, or two are, or it is infinite or empty, or examples lie outside the
-        domain.
-    """
+    """Return the declared range of the loss."""
     if (domain is None) == (loss_range is None):
         raise ValueError(
             "loss_range: declare the loss's range in one way, by loss_range=(low, high) or, for a "
@@ -124,13 +99,7 @@ def find_range(
 
 
 def check_met(loss_range: tuple[float, float], lowest: float, highest: float) -> None:
-    """Refuse a range that losses of the data left.
-
-    Raises
-    ------
-    ValueError
-        With the loss that did.
-    """
+    """Refuse a range that losses of the data left."""
     low, high = loss_range
     margin = MARGIN * (high - low)
     worst = highest if not highest <= high + margin else lowest
@@ -144,14 +113,7 @@ def check_met(loss_range: tuple[float, float], lowest: float, highest: float) ->
 def find_sampler(
     posterior: GibbsPosterior, sampler: Any, num_chains: int | None, num_samples: int | None
 ) -> Grid | SMC:
-    """Return what finds normalizers: sums where they do, else particles.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, the prior has no draws to begin with, or SMC's kernel depends on the
-        particles that it moves.
-    """
+    """Return what finds normalizers: sums where they do, else particles."""
     if sampler is not None and not isinstance(sampler, (Grid, SMC)):
         raise ValueError(
             f"sampler: {checks.shown(sampler)} gives no normalizer, which a certificate needs; "

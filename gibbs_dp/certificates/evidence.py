@@ -58,24 +58,7 @@ def from_sums(
     n: int,
     ends: tuple[float, float],
 ) -> Evidence:
-    """Sum over a finite class.
-
-    Parameters
-    ----------
-    gammas
-        Inverse temperatures.
-    total_loss, log_prior
-        Of each of its members; the prior is normalized here.
-    n
-        Number of examples.
-    ends
-        Smallest and largest loss.
-
-    Returns
-    -------
-    Evidence
-        Without errors.
-    """
+    """Sum over a finite class."""
     prior = log_prior - logsumexp(log_prior)
     height = prior - np.multiply.outer(gammas, total_loss)
     log_normalizer = logsumexp(height, axis=1)
@@ -96,22 +79,6 @@ def from_islands(
 
     No bias is taken off: the mean of the islands' normalizers is unbiased as it is, which is what
     bounds rest on.
-
-    Parameters
-    ----------
-    gammas
-        Inverse temperatures.
-    log_normalizer, mean_loss
-        Of each island: the log of its normalizer, and its particles' mean loss an example.
-    n
-        Number of examples.
-    ends
-        Smallest and largest loss.
-
-    Returns
-    -------
-    Evidence
-        Of all particles, islands weighing by their normalizers.
     """
     count = log_normalizer.shape[1]
     others = ~np.eye(count, dtype=bool)
@@ -166,27 +133,7 @@ def lattice_on_interval(posterior: GibbsPosterior) -> Grid | None:
 
 
 def sum_over(posterior: GibbsPosterior, data: PyTree, gammas: Column, grid: Grid) -> Evidence:
-    """Sum over a grid's points, in double precision.
-
-    Parameters
-    ----------
-    posterior, data
-        Loss and prior; examples.
-    gammas
-        Inverse temperatures.
-    grid
-        The class; the prior's density at its points, normalized, is the prior on it.
-
-    Returns
-    -------
-    Evidence
-        Exact but for rounding of single losses.
-
-    Raises
-    ------
-    ValueError
-        If the points do not fit the posterior.
-    """
+    """Sum over a grid's points, in double precision."""
     grid.check(posterior)
     values = grid.points_of_shape(posterior.prior.supports[0].shape)
     n, dtype = num_examples(data), jnp.zeros(()).dtype

@@ -50,13 +50,7 @@ class Mixing(NamedTuple):
 
 
 def mixing(log_likelihood: Float[np.ndarray, "chain draw example"]) -> Mixing:
-    """Look at the sum over examples, and at some examples.
-
-    Returns
-    -------
-    Mixing
-        1 for R-hat and all draws effective where nothing varies.
-    """
+    """Look at the sum over examples, and at some examples."""
     chains, draws, examples = log_likelihood.shape
     places = np.unique(np.linspace(0, examples - 1, LOOKED_AT).round().astype(int))
     some = np.asarray(log_likelihood[:, :, places], np.float64)
@@ -187,29 +181,7 @@ def _of_draws(draws: Draws, gamma: float) -> tuple[Any, float]:
 def audit_table(
     values: Float[np.ndarray, "chain draw example"], gamma: float, names: np.ndarray, unit: str
 ) -> OneDatasetReport:
-    """Audit log-likelihoods that were checked.
-
-    Parameters
-    ----------
-    values
-        A column for each thing that may be removed.
-    gamma
-        Inverse temperature.
-    names
-        Of these things.
-    unit
-        What one is: an example, a group.
-
-    Returns
-    -------
-    OneDatasetReport
-        Averages, columns, warnings.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than 3.
-    """
+    """Audit log-likelihoods that were checked."""
     chains, draws, n = values.shape
     if n < LEAST_EXAMPLES:
         raise ValueError(

@@ -20,13 +20,7 @@ LARGEST = 1e14
 
 
 def checked(given: Any) -> Float[np.ndarray, "chain draw example"]:
-    """Return a table of finite numbers.
-
-    Raises
-    ------
-    ValueError
-        If it is none, has too few draws, or chains that are copies of each other.
-    """
+    """Return a table of finite numbers."""
     refuse_masked("log_likelihood", given)
     values = chains_of("log_likelihood", given)
     if values.dtype.kind not in "fiu":
@@ -78,13 +72,7 @@ def _to_three_axes(shape: tuple[int, ...]) -> str:
 
 
 def checked_gamma(gamma: Any) -> float:
-    """Return a positive number.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return a positive number."""
     values = np.asarray(gamma)
     if values.shape == () and values.dtype.kind in "fiu" and values == 0:
         raise ValueError("gamma: 0 leaves the prior, which no example changes; give draws of more.")
@@ -94,13 +82,7 @@ def checked_gamma(gamma: Any) -> float:
 
 
 def checked_labels(argument: str, given: Sequence[Any] | np.ndarray, count: int) -> np.ndarray:
-    """Return one whole number or one text for each example.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer.
-    """
+    """Return one whole number or one text for each example."""
     refuse_masked(argument, given)
     labels = np.asarray(given)
     if labels.shape != (count,):
@@ -115,11 +97,6 @@ def add_groups(
     values: Float[np.ndarray, "chain draw example"], labels: np.ndarray
 ) -> tuple[Float[np.ndarray, "chain draw group"], np.ndarray]:
     """Add the log-likelihoods of examples with one label.
-
-    Returns
-    -------
-    values, labels
-        A column and a label for every group, in the order in which labels first appear.
 
     Examples
     --------

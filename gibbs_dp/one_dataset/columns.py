@@ -188,18 +188,6 @@ CAUTIONS = (HIGH_K_HAT, CHAINS_DISAGREE, FEW_EFFECTIVE, ROUTES_DISAGREE)
 def describe(name: str, meanings: Mapping[str, Column]) -> dict[str, str]:
     """Return attributes of a variable in a file: what it is, and its unit.
 
-    Parameters
-    ----------
-    name
-        Of a number; ``_se``, ``_mcse``, ``_low`` and ``_high`` belong to another one.
-    meanings
-        Of the averages, or of the examples.
-
-    Returns
-    -------
-    dict
-        Of texts.
-
     Examples
     --------
     >>> describe("advantage_mcse", AVERAGES)["description"][:26]

@@ -161,30 +161,7 @@ def remove_each(
     relative_efficiency: float,
     most_partners: int = PARTNERS,
 ) -> tuple[Removed, Scores, Float[np.ndarray, "selections draws"], Heavier]:
-    """Weigh the draws for the posterior without each example.
-
-    Parameters
-    ----------
-    table, gamma, about
-        Log-likelihoods, inverse temperature, and what all examples have in common.
-    pieces
-        Selections of draws.
-    relative_efficiency
-        Effective draws over draws.
-    most_partners
-        Of an example, for the advantage.
-
-    Returns
-    -------
-    Removed
-        What is learnt of each example.
-    Scores
-        The same.
-    ndarray
-        The sum over examples of their normalized weights, for every selection of draws.
-    Heavier
-        What would be found by all draws if the tails of weights were heavier.
-    """
+    """Weigh the draws for the posterior without each example."""
     draws, examples = table.shape
     shape = (examples, len(pieces.kept))
     found = Removed(*(np.empty(shape) for _ in Removed._fields))
@@ -405,34 +382,6 @@ def estimate(
     ``n - 1`` examples with another one in the place of one, the mean of ``KL(p_-j || p_-i)`` over
     ordered pairs is exactly ``n / (n - 1)`` times the mean over ``j`` of ``E_-j [x_j - xbar]``,
     ``xbar`` being the mean over all examples: normalizers cancel.
-
-    Parameters
-    ----------
-    table
-        Log-likelihoods, the draws of one chain after those of another.
-    gamma
-        Inverse temperature that the draws are of.
-    num_chains
-        Chains, of equal length.
-    relative_efficiency
-        Effective draws over draws.
-
-    Returns
-    -------
-    Estimates
-        Corrected by a jackknife over pieces of chains, whose errors are joined by what weights
-        with heavier tails would change.
-
-    Examples
-    --------
-    A Gaussian mean under a flat prior: the exact figure is ``var(z) / (n - 1)``.
-
-    >>> rng = np.random.default_rng(0)
-    >>> z = rng.normal(size=40)
-    >>> theta = rng.normal(z.mean(), 40**-0.5, size=4000)
-    >>> found = estimate(-0.5 * (theta[:, None] - z) ** 2, 1.0, 4).on_average_kl
-    >>> bool(abs(found.value / (z.var(ddof=1) / 39) - 1) < 0.05)
-    True
     """
     n = table.shape[1]
     pieces = split(num_chains, table.shape[0] // num_chains)

@@ -41,14 +41,7 @@ class Columns(NamedTuple):
 
 
 def choose(held: xr.Dataset, var_names: Sequence[str] | None) -> list[xr.DataArray]:
-    """Take the variables that are asked for, or all of them, chains and draws first.
-
-    Raises
-    ------
-    ValueError
-        If there is none of a name, it is named twice, or is no array of numbers over chains, draws
-        and examples.
-    """
+    """Take the variables that are asked for, or all of them, chains and draws first."""
     every = [str(name) for name in held.data_vars]
     wanted = every if var_names is None else list(var_names)
     unknown = [name for name in wanted if name not in every]
@@ -77,27 +70,7 @@ def choose(held: xr.Dataset, var_names: Sequence[str] | None) -> list[xr.DataArr
 def put_together(
     variables: Sequence[xr.DataArray], group: str | None, examples: Examples | None
 ) -> Columns:
-    """Add variables of the same examples, by dimension and label, or lay others side by side.
-
-    Parameters
-    ----------
-    variables
-        Log-likelihoods, over chains, draws and one dimension or more.
-    group
-        A dimension or coordinate by which cells are added.
-    examples
-        Whether an example has a factor in each variable; None: what dimensions and labels tell.
-
-    Returns
-    -------
-    Columns
-        Cells, or groups, with their names.
-
-    Raises
-    ------
-    ValueError
-        If the variables need not be of the same examples, or have none in common.
-    """
+    """Add variables of the same examples, by dimension and label, or lay others side by side."""
     if examples not in (None, *HOW):
         raise ValueError(f"examples: must be 'shared', 'separate' or None, got {examples!r}.")
     if len(variables) == 1:

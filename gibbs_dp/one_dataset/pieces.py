@@ -56,16 +56,6 @@ def whole(num_draws: int) -> Pieces:
 def split(num_chains: int, num_samples: int) -> Pieces:
     """Split chains into pieces: chains alone where there are enough, else parts of chains.
 
-    Parameters
-    ----------
-    num_chains, num_samples
-        Chains, and draws of each.
-
-    Returns
-    -------
-    Pieces
-        At least 8, where there are as many draws, and at most 32.
-
     Examples
     --------
     >>> split(4, 1000).sizes.tolist() == [250] * 16, split(10, 7).sizes.tolist() == [7] * 10
@@ -96,18 +86,6 @@ def jackknife(estimates: Float[np.ndarray, "*shape selections"], pieces: Pieces)
     """Correct estimates by leaving out pieces, which may differ in length.
 
     Busing, Meijer & van der Leeden (1999, *Statistics and Computing* 9).
-
-    Parameters
-    ----------
-    estimates
-        One for every selection.
-    pieces
-        The selections.
-
-    Returns
-    -------
-    Jackknifed
-        Value and Monte Carlo error.
 
     Examples
     --------

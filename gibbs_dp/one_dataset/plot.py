@@ -40,13 +40,7 @@ def plot_report(
 def plot_panels(
     averages: Mapping[str, float], examples: Mapping[str, np.ndarray], settings: Mapping[str, Any]
 ) -> dict[str, Figure]:
-    """Draw the two panels as pictures of their own.
-
-    Returns
-    -------
-    dict
-        ``exposure`` and ``k_hat``.
-    """
+    """Draw the two panels as pictures of their own."""
     width, height = SIZE
     (one, left), (other, right) = (plotting.panels((width / 2, height)) for _ in range(2))
     with plotting.styled():

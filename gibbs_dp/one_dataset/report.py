@@ -90,13 +90,7 @@ class OneDatasetReport(ResultWithPage):
         return int(self.names.size)
 
     def __getitem__(self, name: str) -> float:
-        """Return an average, or its error, by name.
-
-        Raises
-        ------
-        KeyError
-            If there is none of that name.
-        """
+        """Return an average, or its error, by name."""
         if name not in self.averages:
             raise KeyError(f"{name!r} is not in the report; it has {', '.join(self.averages)}")
         return self.averages[name]
@@ -322,14 +316,7 @@ OneDatasetReport.__doc__ = (
 
 
 def verdict(averages: Mapping[str, float], unit: str, warnings: Sequence[str] = ()) -> str:
-    """Say in one sentence what a draw gives away of these data.
-
-    Examples
-    --------
-    >>> verdict({"on_average_kl": 0.0067, "on_average_kl_mcse": 0.0001}, "patient")
-    'One draw of this posterior gives away 0.0067 ± 0.0001 nats (Monte Carlo error) about a \
-patient of this dataset on average; the most exposed lose more, and no worst case is bounded.'
-    """
+    """Say in one sentence what a draw gives away of these data."""
     value, error = averages["on_average_kl"], averages.get("on_average_kl_mcse", float("nan"))
     mark = warnings_below(warnings)
     if not np.isfinite(value):

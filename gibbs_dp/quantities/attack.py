@@ -135,18 +135,6 @@ def fitted_log_ratio(
 
     The likelihood-ratio attack with shadow models for the pair (Carlini et al. 2022, section V).
 
-    Parameters
-    ----------
-    released
-        The number.
-    base, replaced
-        The same of shadow draws of either posterior.
-
-    Returns
-    -------
-    Array
-        Positive where the first fits better.
-
     Examples
     --------
     >>> import jax.numpy as jnp

@@ -141,22 +141,7 @@ ENDLESS_TAIL = 2.5
 def doubtful_orders(
     loss: LossTails, is_good: Bool[np.ndarray, " datasets"], is_exact: bool
 ) -> list[str]:
-    """Orders whose mean is likely to be too small, such as ``["8"]``.
-
-    Parameters
-    ----------
-    loss
-        Of every dataset.
-    is_good
-        Datasets that count.
-    is_exact
-        Whether a dataset's numbers are sums over all there is, and not over draws.
-
-    Returns
-    -------
-    list of str
-        Names of the orders.
-    """
+    """Orders whose mean is likely to be too small, such as ``["8"]``."""
     heavy = (heaviest(loss, is_good) > HEAVY_SHARE) & (not is_exact)
     endless = endless_orders(loss, is_good)
     orders = [name.rpartition("_")[2] for name in RENYI]
@@ -438,13 +423,7 @@ def _at_rate(
 
 
 def check_releases(value: int, num_chains: int, is_exact: bool) -> int:
-    """Return how many draws the attacker sees together.
-
-    Raises
-    ------
-    ValueError
-        If they are more than chains, or several where posteriors are summed exactly.
-    """
+    """Return how many draws the attacker sees together."""
     value = positive_count("num_releases", value)
     if value > 1 and is_exact:
         raise ValueError(

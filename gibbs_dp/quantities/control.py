@@ -20,12 +20,6 @@ def control_coefficient(
 
     Fitted on the datasets that it is used on, which biases an average by ``O(1 / datasets)`` of
     its spread (Glasserman 2003, *Monte Carlo Methods in Financial Engineering*, section 4.1).
-
-    Examples
-    --------
-    >>> noise = np.linspace(-1.0, 1.0, 9)
-    >>> control_coefficient(3.0 + 0.5 * noise, noise)
-    0.5
     """
     if control.size < LEAST_DATASETS or not np.ptp(control) > 0:
         return 1.0
@@ -42,20 +36,6 @@ def fitted_gap(
     A block subtracts the gap of the reference's losses whole. That is best where posteriors are
     close to the reference; where they follow their own datasets instead (a KL of some nats) it is
     mostly noise.
-
-    Parameters
-    ----------
-    value
-        Gaps less the control variate.
-    control
-        The control variate, of mean zero.
-    is_kept
-        Datasets that the share is fitted on.
-
-    Returns
-    -------
-    Float[np.ndarray, " datasets"]
-        Gaps less the fitted share of the control variate.
     """
     gap, part = np.asarray(value, np.float64), np.asarray(control, np.float64)
     chosen = np.isfinite(gap) & np.isfinite(part) & is_kept
@@ -77,12 +57,6 @@ def shares_of_others(
     A coefficient that has not seen the dataset leaves its mean alone, however skewed the control
     variate is: no bias at all, where one fit for all has ``O(1 / datasets)``. Zero for few
     datasets; kept in [0, 2].
-
-    Examples
-    --------
-    >>> noise = np.linspace(-1.0, 1.0, 9)
-    >>> shares_of_others(3.0 + 0.5 * noise, noise).round(9)
-    array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
     count = control.size
     if count < LEAST_DATASETS or not np.ptp(control) > 0:

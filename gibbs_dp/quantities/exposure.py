@@ -174,13 +174,7 @@ class Exposure(Quantity):
 
 
 def check_exposure(posterior: GibbsPosterior, population: Population, group_size: int) -> None:
-    """Check that rows of a table can be told apart.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows to tell apart, or they are not replaced one by one.
-    """
+    """Check that rows of a table can be told apart."""
     if not isinstance(population, Table):
         raise ValueError(
             "exposure: only rows of a table can be told apart; give "

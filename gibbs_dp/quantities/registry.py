@@ -62,43 +62,14 @@ _BUILT_IN = (
 
 
 def leading_of(learn: Sequence[Quantity]) -> OnAverageKL:
-    """Return the quantity that steers an audit: the last on-average KL given, or the default.
-
-    Raises
-    ------
-    ValueError
-        If ``learn`` is no list of quantities.
-
-    Examples
-    --------
-    >>> leading_of([OnAverageKL("ghost")]).estimator, leading_of([]).estimator
-    ('ghost', 'auto')
-    """
+    """Return the quantity that steers an audit: the last on-average KL given, or the default."""
     found = _by_name(learn).get(OnAverageKL.name, OnAverageKL())
     assert isinstance(found, OnAverageKL)  # no other has its name
     return found
 
 
 def others(learn: Sequence[Quantity], asked: Asked) -> tuple[Quantity, ...]:
-    """Return what an audit learns beside on-average KL, complete, in the order of a report.
-
-    Parameters
-    ----------
-    learn
-        Quantities; of several with one name, the last counts.
-    asked
-        What is to be sampled.
-
-    Returns
-    -------
-    tuple[Quantity, ...]
-        One object a quantity, diagnostics last.
-
-    Raises
-    ------
-    ValueError
-        If one of them does not exist for such an audit.
-    """
+    """Return what an audit learns beside on-average KL, complete, in the order of a report."""
     given = _by_name(learn) | {q.name: q for q in DIAGNOSTICS}
     given.pop(OnAverageKL.name, None)
     found = {q.name: q for one in given.values() for q in one.resolved(asked, given)}
@@ -156,20 +127,7 @@ def _check_own(quantity: Quantity) -> None:
 
 
 def check_own_column(column: Column, whose: str) -> None:
-    """Refuse a column that tables, plots and files could not tell from others.
-
-    Parameters
-    ----------
-    column
-        Not one of the library's.
-    whose
-        First words of what is said.
-
-    Raises
-    ------
-    ValueError
-        If its name is one of the library's or no name, or it is drawn on an axis of another unit.
-    """
+    """Refuse a column that tables, plots and files could not tell from others."""
     if column.name in COLUMNS:
         raise ValueError(
             f"{whose} calls a column {column.name!r}, which there is; give it another name."

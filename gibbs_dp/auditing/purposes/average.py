@@ -69,29 +69,7 @@ class AverageCalibration:
 def calibrate_on_average_kl(
     sweep: Sweep, target: float, *, num_draws: int = 1
 ) -> AverageCalibration:
-    """Find gamma by root finding on a sweep.
-
-    Parameters
-    ----------
-    sweep
-        From gammas to a report; always with the same key, so that its curve is smooth.
-    target
-        On-average KL of ``num_draws`` independent draws together, which cost ``num_draws`` times
-        that of one; nats.
-    num_draws
-        As above.
-
-    Returns
-    -------
-    AverageCalibration
-        The gamma with its standard error, and the last audit.
-
-    Raises
-    ------
-    ValueError
-        If no gamma between 1e-12 and 1e10 reaches the target, or the curve is not increasing
-        around it.
-    """
+    """Find gamma by root finding on a sweep."""
     goal = checks.positive("target", target) / checks.count("num_draws", num_draws)
     found = find_root(sweep, "on_average_kl", goal, "on_average_kl")
     return AverageCalibration(
@@ -111,23 +89,6 @@ def calibrate_attack_advantage(sweep: Sweep, target: float) -> PurposeCalibratio
 
     The advantage is the true minus the false positive rate, at its best, of somebody who sees one
     draw and knows all but one example: the mean total variation, column ``on_average_tv``.
-
-    Parameters
-    ----------
-    sweep
-        As of `calibrate_on_average_kl`.
-    target
-        In (0, 1).
-
-    Returns
-    -------
-    PurposeCalibration
-        The gamma with its standard error, and the last audit.
-
-    Raises
-    ------
-    ValueError
-        If the target is no such probability or out of reach, or audits lack the column.
     """
     goal = checks.unit_interval("attack_advantage", target, open_left=True)
     found = find_root(sweep, "on_average_tv", goal, "attack_advantage", levels_off=True)

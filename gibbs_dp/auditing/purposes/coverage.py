@@ -82,35 +82,6 @@ def calibrate_coverage(
     The predictive law is the model's, averaged over the posterior's draws; its central interval
     covers an example whose predictive CDF lies within ``coverage / 2`` of one half. Datasets,
     fresh examples and the chains' keys are the same at every gamma.
-
-    Parameters
-    ----------
-    posterior, population, n
-        As of `gibbs_dp.audit`.
-    coverage
-        Probability in (0, 1).
-    predictive_cdf
-        ``(theta, z) -> CDF of the model with parameter theta at the example z``, in [0, 1]; traced
-        by JAX. For ``z = (x, y)`` the CDF at ``y`` given ``x``; of a continuous law.
-    gammas
-        Where to look first. None: decades from 1e-3 to 1e3.
-    num_datasets, num_ghosts
-        Datasets, and fresh examples of each.
-    key
-        Integer seed or JAX key.
-    sampling
-        Of `gibbs_dp.sample`: ``sampler``, ``num_chains``, ``num_warmup`` (50), ``num_samples``
-        (64).
-
-    Returns
-    -------
-    PurposeCalibration
-        The gamma with an error bar from that of the coverage over datasets.
-
-    Raises
-    ------
-    ValueError
-        If the CDF leaves [0, 1], or no gamma reaches the coverage.
     """
     check_posterior(posterior)
     goal = checks.unit_interval("coverage", coverage, open_left=True)
@@ -155,13 +126,7 @@ def calibrate_coverage(
 def covered(
     setting: Setting, gamma: float, goal: float
 ) -> tuple[Float[np.ndarray, " datasets"], tuple[str, ...]]:
-    """Share of fresh examples of each dataset inside its predictive interval, and warnings.
-
-    Raises
-    ------
-    ValueError
-        If the CDF leaves [0, 1].
-    """
+    """Share of fresh examples of each dataset inside its predictive interval, and warnings."""
     draws = sample(
         setting.posterior,
         setting.train,

@@ -40,13 +40,7 @@ class Curve:
         self.report: Report | None = None
 
     def look(self, gammas: Sequence[float]) -> None:
-        """Audit gammas that are new.
-
-        Raises
-        ------
-        ValueError
-            If the audit does not have the column.
-        """
+        """Audit gammas that are new."""
         new = [g for g in gammas if g not in self._values]
         if not new:
             return
@@ -120,19 +114,6 @@ def fitted_minimum(x: Float[np.ndarray, " gammas"], values: Values) -> Minimum:
 
     A least point moves by minus a dataset's slope there over the mean curvature: the standard error
     is that of the mean of the datasets' slopes, over the curvature.
-
-    Parameters
-    ----------
-    x
-        Log gammas.
-    values
-        Of the datasets, at each of them.
-
-    Returns
-    -------
-    Minimum
-        ``is_curved`` is False where there is none inside, or the curvature is within two standard
-        errors of zero.
     """
     center, half = 0.5 * (x[0] + x[-1]), 0.5 * (x[-1] - x[0])
     powers = np.vander((x - center) / half, DEGREE + 1, increasing=True)
@@ -171,27 +152,7 @@ def _least_point(c: Float[np.ndarray, " powers"]) -> float:
 def calibrate_lowest(
     sweep: Sweep, gammas: Sequence[float] | None = None, column: str = "population_risk"
 ) -> PurposeCalibration:
-    """Find the gamma at which a risk is least.
-
-    Parameters
-    ----------
-    sweep
-        From gammas to a report; always with the same key, so that all gammas share their datasets.
-    gammas
-        Where to look, at least three. None: half decades from 1e-3 to 1e3.
-    column
-        Of the reports.
-
-    Returns
-    -------
-    PurposeCalibration
-        With a warning where the least risk is at an end, or not told from others.
-
-    Raises
-    ------
-    ValueError
-        If there are too few gammas, or audits do not have the column.
-    """
+    """Find the gamma at which a risk is least."""
     grid = sorted({float(g) for g in (GAMMAS if gammas is None else gammas)})
     if len(grid) < 3 or not grid[0] > 0:
         raise ValueError("gammas: give at least three different ones above 0, to look between.")

@@ -51,33 +51,7 @@ class Root(NamedTuple):
 def find_root(
     sweep: Sweep, column: str, goal: float, argument: str, *, levels_off: bool = False
 ) -> Root:
-    """Find gamma by root finding on a sweep.
-
-    Parameters
-    ----------
-    sweep
-        From gammas to a report; always with the same key, so that its curve is smooth.
-    column
-        Which grows with gamma, like a power of it where both are small.
-    goal
-        Above 0.
-    argument
-        That asked for it, for messages.
-    levels_off
-        The column is bounded, and no power of gamma: its slope is taken close to the root, at two
-        more gammas.
-
-    Returns
-    -------
-    Root
-        The gamma with its standard error, and the last audit.
-
-    Raises
-    ------
-    ValueError
-        If audits do not have the column, no gamma between 1e-12 and 1e10 reaches the goal, or the
-        curve is not increasing around it.
-    """
+    """Find gamma by root finding on a sweep."""
     known: Known = {}
     warnings: dict[str, None] = {}
 

@@ -14,23 +14,7 @@ NAMES: tuple[InformationName, ...] = get_args(InformationName)
 
 
 def check_names(names: Sequence[str]) -> tuple[InformationName, ...]:
-    """Check kinds of information.
-
-    Returns
-    -------
-    tuple[str, ...]
-        Each once, in the order of :data:`NAMES`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind.
-
-    Examples
-    --------
-    >>> check_names(["tv", "alpha"])
-    ('alpha', 'tv')
-    """
+    """Check kinds of information."""
     given: Any = names
     if isinstance(given, str):
         raise ValueError(f"names: give a list of names, such as ({given!r},), not a text.")

@@ -86,27 +86,7 @@ class _Rows(NamedTuple):
 
 
 def find_further(sweep: Explored, count: int, names: Sequence[str]) -> list[Further | None]:
-    """Compare the datasets of every gamma; None where draws are missing or too few.
-
-    Parameters
-    ----------
-    sweep
-        What was sampled.
-    count
-        Datasets to compare with each other.
-    names
-        Kinds of information.
-
-    Returns
-    -------
-    list[Further | None]
-        For every gamma.
-
-    Raises
-    ------
-    AuditIncomplete
-        If those of other processes are missing.
-    """
+    """Compare the datasets of every gamma; None where draws are missing or too few."""
     settings, results = sweep.settings, sweep.results
     draws = [None if r.kept is None else r.kept.mutual_information for r in results]
     present = [d for d in draws if d is not None and d.u.shape[0] == count]
@@ -270,24 +250,7 @@ class Scales(NamedTuple):
 def further_row(
     result: Result, row: Row, found: Further | None, names: tuple[str, ...], scales: Scales
 ) -> Row:
-    """Columns of what was asked for.
-
-    Parameters
-    ----------
-    result, row
-        The gamma, and its row so far.
-    found
-        What the comparison of datasets showed; None: nothing was compared.
-    names
-        What is asked for.
-    scales
-        What is known of the loss.
-
-    Returns
-    -------
-    Row
-        The columns.
-    """
+    """Columns of what was asked for."""
     settings = result.settings
     out: Row = {}
     if found is not None:

@@ -68,11 +68,6 @@ class SwapSums:
     The sum over points of ``exp(a_k(t) + b_m(t))``, ``a_k`` the log posterior without the first
     example and ``b_m`` the new one's log likelihood, is a matrix product of exponentials. Where
     all terms underflow, as they do where the two peak far apart, a pair's are summed by themselves.
-
-    Parameters
-    ----------
-    others, datasets
-        Examples to put in, and datasets to put them into.
     """
 
     def __init__(self, others: int, datasets: int) -> None:
@@ -85,15 +80,7 @@ class SwapSums:
         first: Float[np.ndarray, "points datasets"],
         other: Float[np.ndarray, "points others"],
     ) -> None:
-        """Add points.
-
-        Parameters
-        ----------
-        log_weight
-            Unnormalized log posterior of every dataset.
-        first, other
-            Gamma times the loss of the datasets' first examples, and of those to put in.
-        """
+        """Add points."""
         self._own = np.logaddexp(self._own, np.logaddexp.reduce(log_weight, axis=0))
         self._swapped = np.logaddexp(self._swapped, _log_product(log_weight + first, -other))
 
@@ -409,25 +396,6 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
     """Estimate the information of every gamma; None where draws are missing or too few.
 
     With an archive, estimates are kept in it, and each process makes those of its own gammas.
-
-    Parameters
-    ----------
-    sweep
-        What was sampled.
-    count
-        Datasets to compare with each other.
-    with_spread
-        Whether to look for the largest standard deviation of a draw's loss.
-
-    Returns
-    -------
-    list[Information | None]
-        For every gamma.
-
-    Raises
-    ------
-    AuditIncomplete
-        If those of other processes are missing.
     """
     settings, results = sweep.settings, sweep.results
     draws = [None if r.kept is None else r.kept.mutual_information for r in results]

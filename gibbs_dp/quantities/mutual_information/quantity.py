@@ -131,22 +131,6 @@ def information_row(
     times on-average KL (Lemma 9) and ``2 n gamma^2 sigma^2`` (Corollary 10), where each half of
     the datasets measures what the other half found least (``least_upper``). Both bounds are meant
     with their errors: ``lower - 1.96 se`` and ``upper + 1.96 se``.
-
-    Parameters
-    ----------
-    settings, row
-        The audit, and the row so far.
-    kl
-        On-average KL of every dataset, NaN where it failed.
-    found
-        Information estimates at the row's gamma.
-    tails
-        What is known of the loss's tails.
-
-    Returns
-    -------
-    Row, list[Warned]
-        The columns, and a sentence for every reason not to believe them.
     """
     n, gamma = settings.n, row["gamma"]
     lower = found.contrast.lower
@@ -546,11 +530,6 @@ def check_information(
 
     None where datasets have laws of their own (``is_mixture``): what bounds generalization then is
     the information given the law, which draws of all datasets together do not show.
-
-    Raises
-    ------
-    ValueError
-        If it is out of range, theta has too many coordinates, or datasets have laws of their own.
     """
     if is_mixture:
         if value:

@@ -130,24 +130,7 @@ class KLRow(NamedTuple):
 def kl_warnings(
     row: KLRow, estimator: str, tails: Tails | None = None, is_heavy: bool = False
 ) -> list[Warned]:
-    """Say where tails are heavy, routes disagree, or datasets are skewed.
-
-    Parameters
-    ----------
-    row
-        The numbers.
-    estimator
-        That ``on_average_kl`` comes from.
-    tails
-        What one side's draws do not reach; None: exact sums, which reach everything.
-    is_heavy
-        Whether that makes the estimate wrong.
-
-    Returns
-    -------
-    list[Warned]
-        A sentence each.
-    """
+    """Say where tails are heavy, routes disagree, or datasets are skewed."""
     found = []
     if tails is not None and is_heavy:
         found.append(HEAVY_TAILS(shift=tails.shift, lost=tails.lost))
@@ -190,18 +173,6 @@ def count_pairs(most: int, pilots: Callable[[int], Any]) -> int:
 
     Every pair is a posterior to be sampled; more of them than this lower a standard error by less
     than a factor of ``sqrt(2)``, however many they are.
-
-    Parameters
-    ----------
-    most
-        Pairs that a dataset has.
-    pilots
-        From a number of pairs to pilots' values with so many.
-
-    Returns
-    -------
-    int
-        At least ``LEAST_PAIRS`` where a dataset has them.
     """
     most = min(MOST_PAIRS, most)
     if most <= LEAST_PAIRS:
