@@ -40,7 +40,7 @@ from .privacy import Ledger as Ledger
 from .privacy import release as release
 from .quantities.attacker import Attacker as Attacker
 from .quantities.exposure import Exposure as Exposure
-from .quantities.information import FurtherInformation as FurtherInformation
+from .quantities.further_information import FurtherInformation as FurtherInformation
 from .quantities.mutual_information import MutualInformation as MutualInformation
 from .quantities.on_average_kl import OnAverageKL as OnAverageKL
 from .quantities.registry import DEFAULT as DEFAULT

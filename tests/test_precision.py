@@ -21,7 +21,7 @@ from gibbs_dp.engine.runner import Runner
 from gibbs_dp.estimators import table_sums
 from gibbs_dp.estimators.table_sums import Swaps, Table
 from gibbs_dp.problems.build import build_problem
-from gibbs_dp.quantities.mutual_information import tables
+from gibbs_dp.quantities import dataset_losses as tables
 from gibbs_dp.sampling.sample import _sample_batch_of
 
 HIGHEST = jax.lax.Precision.HIGHEST
@@ -122,7 +122,15 @@ def test_every_product_of_the_comparison_of_datasets_is_exact():
     table = Table(ones, own, own >= 0, jnp.ones(32), columns >= 0, gamma)
     draws = jnp.ones((32, 4, 4, 2))
     traced = [
-        (tables._quadratic_losses, "posterior", posterior, known, points[0], points, columns),
+        (
+            tables._quadratic_losses,
+            "posterior",
+            posterior,
+            known,
+            points[0],
+            points,
+            columns,
+        ),
         (tables._point_losses, "posterior", posterior, firsts, columns, points),
         (tables._swap_terms, "posterior", posterior, firsts, own, columns, draws, gamma),
         (table_sums._consistency_sums, "", table),

@@ -22,7 +22,7 @@ from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.view import Result, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
-from gibbs_dp.quantities.on_average_kl.quantity import DISAGREEMENT_Z
+from gibbs_dp.quantities.on_average_kl import DISAGREEMENT_Z
 from gibbs_dp.quantities.registry import COLUMNS
 from gibbs_dp.sampling.cautions import opening
 from gibbs_dp.sampling.modes import searched_for

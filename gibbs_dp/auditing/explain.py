@@ -1,4 +1,4 @@
-"""Every column and every warning, explained."""
+"""Every warning, explained."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from gibbs_dp.auditing.purposes import result as purposes
 from gibbs_dp.certificates import certificate as certificates
 from gibbs_dp.engine import cautions as sweeps
 from gibbs_dp.one_dataset import columns as one_dataset
-from gibbs_dp.quantities import attack, attacker, exposure, mixing, risks, worst_case
-from gibbs_dp.quantities.mutual_information import quantity as information
-from gibbs_dp.quantities.on_average_kl import quantity as kl
-from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.quantities import attack_trial as attack
+from gibbs_dp.quantities import attacker, exposure, mixing, risks, worst_case
+from gibbs_dp.quantities import mutual_information as information
+from gibbs_dp.quantities import on_average_kl as kl
 from gibbs_dp.sampling import cautions as draws
 from gibbs_dp.sampling import modes
 
@@ -86,11 +86,6 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     ),
 }
 """Every warning, by what it is about."""
-
-
-def explain_columns() -> str:
-    """Explain every column that a report may have, a paragraph each."""
-    return "\n".join(f"{c.name_and_unit}: {c.meaning}" for c in COLUMNS.values())
 
 
 def explain_warnings() -> str:

@@ -189,7 +189,7 @@ def _learn(parsed: argparse.Namespace) -> list[Quantity]:
     """Return the quantities that the command line asks for."""
     from gibbs_dp.quantities.attacker import Attacker
     from gibbs_dp.quantities.exposure import Exposure
-    from gibbs_dp.quantities.information import FurtherInformation
+    from gibbs_dp.quantities.further_information import FurtherInformation
     from gibbs_dp.quantities.mutual_information import MutualInformation
     from gibbs_dp.quantities.on_average_kl import OnAverageKL
     from gibbs_dp.quantities.registry import DEFAULT

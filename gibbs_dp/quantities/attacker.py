@@ -28,7 +28,7 @@ from gibbs_dp.estimators.privacy_loss import (
 )
 from gibbs_dp.estimators.roc import Roc, linearized
 from gibbs_dp.model.check import positive_count
-from gibbs_dp.quantities.on_average_kl.estimators import (
+from gibbs_dp.quantities.kl_estimators import (
     Ghost,
     is_small,
     jackknife_shift,

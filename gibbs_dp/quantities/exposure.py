@@ -19,8 +19,8 @@ from gibbs_dp.engine.quantity import Quantity, RowTable
 from gibbs_dp.engine.view import Result, View
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.quantities.on_average_kl.estimators import LARGE_KL, SMALL_KL, shift_limit
-from gibbs_dp.quantities.on_average_kl.quantity import TAIL_LIMIT
+from gibbs_dp.quantities.kl_estimators import LARGE_KL, SMALL_KL, shift_limit
+from gibbs_dp.quantities.on_average_kl import TAIL_LIMIT
 from gibbs_dp.results.table import Column
 
 # Datasets that hold a row, of each half, from which its standard error says something.

@@ -10,7 +10,7 @@ from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.exposure import Exposure
-from gibbs_dp.quantities.information import FurtherInformation, Supersample
+from gibbs_dp.quantities.further_information import FurtherInformation, Supersample
 from gibbs_dp.quantities.mixing import Discretization, Lattice, Mixing
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL

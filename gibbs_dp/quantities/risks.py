@@ -15,7 +15,7 @@ from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.plan import Asked
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Result, View
-from gibbs_dp.quantities.control import fitted_gap
+from gibbs_dp.quantities.kl_estimators import fitted_gap
 from gibbs_dp.results.table import Column, Style
 
 # A single dataset that carries this share of a sum makes its standard error meaningless.

@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gibbs_dp.quantities.control import (
+from gibbs_dp.quantities.kl_estimators import (
     LEAST_DATASETS,
+    TwoSided,
+    TwoSidedValues,
     control_coefficient,
     fitted_gap,
     shares_of_others,
 )
-from gibbs_dp.quantities.on_average_kl.estimators import TwoSided, TwoSidedValues
-from gibbs_dp.quantities.on_average_kl.quantity import pairs_worth
+from gibbs_dp.quantities.on_average_kl import pairs_worth
 
 
 def fitted(gap, control, kept=None):

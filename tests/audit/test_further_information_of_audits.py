@@ -9,7 +9,7 @@ import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.quantities.information import check_names
+from gibbs_dp.quantities.further_information import check_names
 
 NAMES = ("mutual", "alpha", "leakage", "tv", "conditional", "membership")
 THETA, Z, PROBS = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])

@@ -26,8 +26,9 @@ import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.auditing import api
 from gibbs_dp.exact import closed_form
-from gibbs_dp.quantities.mutual_information import comparison, tables
-from gibbs_dp.quantities.mutual_information.comparison import SwapSums
+from gibbs_dp.quantities import dataset_comparison as comparison
+from gibbs_dp.quantities import dataset_losses as tables
+from gibbs_dp.quantities.dataset_losses import SwapSums
 
 
 def contains(report, truth, width=3.0):

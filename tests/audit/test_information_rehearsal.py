@@ -9,7 +9,9 @@ from problems import gaussian_examples, gaussian_mean
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as _compile
 from gibbs_dp.estimators import table_sums
-from gibbs_dp.quantities.mutual_information import comparison, quantity, tables
+from gibbs_dp.quantities import dataset_comparison as comparison
+from gibbs_dp.quantities import dataset_losses as tables
+from gibbs_dp.quantities import mutual_information
 
 PROGRAMS = {
     tables._look_at: ("posterior", "plan"),
@@ -34,7 +36,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
     monkeypatch,
 ):
     counts, looks = [], []
-    compare, look_at = comparison.Comparison.run, comparison.look_at
+    compare, look_at = comparison.DatasetComparison.run, comparison.look_at
 
     def counted(self):
         counts.append(compiled())
@@ -42,7 +44,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
         counts.append(compiled())
         return found
 
-    monkeypatch.setattr(comparison.Comparison, "run", counted)
+    monkeypatch.setattr(comparison.DatasetComparison, "run", counted)
     monkeypatch.setattr(comparison, "look_at", lambda *a: looks.append(1) or look_at(*a))
     posterior = gaussian_mean(1)
     for key, expected in ((0, 2), (1, 3)):  # the rehearsal's and the comparison's; the latter's
@@ -68,7 +70,7 @@ def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
     logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
     assert not tables.has_statistics(logistic)
     begun = []
-    monkeypatch.setattr(quantity, "Shared", lambda *a: begun.append(1))
+    monkeypatch.setattr(mutual_information, "Shared", lambda *a: begun.append(1))
     gdp.audit(
         gaussian_mean(1),
         gaussian_examples(1),

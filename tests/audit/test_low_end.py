@@ -7,7 +7,7 @@ import jax
 import pytest
 from problems import QUICK, gaussian_mean
 
-from gibbs_dp.quantities.on_average_kl.quantity import KLRow, kl_warnings
+from gibbs_dp.quantities.on_average_kl import KLRow, kl_warnings
 
 
 @pytest.mark.trust

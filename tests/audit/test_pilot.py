@@ -22,12 +22,12 @@ from gibbs_dp.engine.plan import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.random_features import random_features
-from gibbs_dp.quantities.on_average_kl import OnAverageKL
-from gibbs_dp.quantities.on_average_kl.estimators import (
+from gibbs_dp.quantities.kl_estimators import (
     GhostValues,
     OneSidedValues,
     choose_estimator,
 )
+from gibbs_dp.quantities.on_average_kl import OnAverageKL
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from gibbs_dp.engine.plan import MOST_PAIRS
 from gibbs_dp.engine.program import choose_pairs
 from gibbs_dp.estimators import direct_kl_of_pairs
 from gibbs_dp.estimators.direct import direct_kl, out_of_reach
-from gibbs_dp.quantities.on_average_kl.estimators import _seen_alike
+from gibbs_dp.quantities.kl_estimators import _seen_alike
 
 N, PRIOR = 12, 5.0
 

@@ -18,8 +18,8 @@ from gibbs_dp.engine.cautions import DamagedStoreWarning
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.store.archive import Archive, digest_text
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
-from gibbs_dp.quantities.mutual_information import comparison
-from gibbs_dp.quantities.mutual_information.comparison import Information
+from gibbs_dp.quantities import dataset_comparison as comparison
+from gibbs_dp.quantities.dataset_comparison import Information
 
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}  # one program for all gammas

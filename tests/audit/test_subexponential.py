@@ -14,7 +14,7 @@ from scipy import integrate, special, stats
 import gibbs_dp as gdp
 from gibbs_dp.estimators import Average
 from gibbs_dp.information import bounds
-from gibbs_dp.quantities.mutual_information.tables import Tails
+from gibbs_dp.quantities.mutual_information import TailBound
 
 N, B = 2, 2.0
 # log E exp(s (z - 1)) = -s - log(1 - s); its ratio to s^2 / 2 grows with s, up to s = 1 / b.
@@ -65,7 +65,7 @@ def test_information_stays_below_both_sides_together(gamma):
 
 @pytest.mark.parametrize("nats", [0.01, 0.3, 0.386, 0.387, 2.0])
 def test_error_of_the_bound_is_its_slope(nats):
-    tails, step = Tails(SIGMA, "given", B), 1e-6
+    tails, step = TailBound(SIGMA, "given", B), 1e-6
     low, high = (tails.generalization_upper(Average(x, 0.0, 9), N)[0] for x in (nats, nats + step))
     assert low == bounds.generalization_subexponential(nats, N, sigma=SIGMA, b=B)
     error = tails.generalization_upper(Average(nats, 1e-3, 9), N)[1]

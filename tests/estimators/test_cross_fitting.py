@@ -23,7 +23,7 @@ from gibbs_dp.estimators.mutual_information import (
     fit_gaussian,
 )
 from gibbs_dp.estimators.table_sums import layout_of
-from gibbs_dp.quantities.mutual_information.comparison import _Above
+from gibbs_dp.quantities.dataset_comparison import _Above
 
 LEAST_COVERED = 0.90
 

@@ -25,7 +25,7 @@ from gibbs_dp.privacy import (
     largest_tpr,
     pure_dp_epsilon,
 )
-from gibbs_dp.quantities.attack import ATTACK_ABOVE_DP, ATTACK_MISSES
+from gibbs_dp.quantities.attack_trial import ATTACK_ABOVE_DP, ATTACK_MISSES
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
 

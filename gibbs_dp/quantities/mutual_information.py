@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import jax
@@ -23,7 +23,7 @@ from gibbs_dp.information import bounds
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import declared_range
-from gibbs_dp.quantities.mutual_information.comparison import (
+from gibbs_dp.quantities.dataset_comparison import (
     DRAWS_PER_DATASET,
     MIN_INFORMATION,
     Information,
@@ -32,17 +32,58 @@ from gibbs_dp.quantities.mutual_information.comparison import (
     compare_all,
     thinned,
 )
-from gibbs_dp.quantities.mutual_information.tables import (
-    SEEN,
-    Tails,
+from gibbs_dp.quantities.dataset_losses import Kept as DrawsKept
+from gibbs_dp.quantities.dataset_losses import (
     has_statistics,
     keep_draws,
     point_losses,
     swap_terms,
 )
-from gibbs_dp.quantities.mutual_information.tables import Kept as DrawsKept
 from gibbs_dp.results.table import Column, Style
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
+
+# Tails of a loss, and the upper bounds of the generalization error that follow from them.
+
+SEEN = "largest standard deviation seen (no guarantee)"
+
+
+class TailBound(NamedTuple):
+    """``log E exp(s (loss(theta, z) - R(theta))) <= s^2 sigma^2 / 2`` for every theta.
+
+    Attributes
+    ----------
+    sigma
+        Subgaussian or, with ``b``, subexponential parameter, in units of the loss.
+    origin
+        Where it comes from.
+    b
+        It holds for ``|s| < 1/b`` only, in units of the loss; None: for every ``s``.
+    """
+
+    sigma: float
+    origin: str
+    b: float | None = None
+
+    def information_upper(self, n: int, gamma: float) -> float:
+        """Corollary 10, both sides: what the information of a Gibbs posterior cannot exceed."""
+        if self.origin == SEEN or not (gamma > 0 and self.sigma > 0):
+            return math.inf
+        return bounds.gibbs_mutual_information(n, gamma, sigma=self.sigma, b=self.b)
+
+    def generalization_upper(self, information: Average, n: int) -> tuple[float, float]:
+        """Bound of the gap from ``n`` examples' information, with its error (delta method).
+
+        The root of the information, and for a subexponential loss a line from where the line
+        touches it (Russo & Zou 2016, Proposition 3).
+        """
+        nats = max(information.value, 0.0)
+        root = bounds.generalization_from_mutual_information(nats, n, sigma=self.sigma)
+        share = information.se / (2.0 * max(information.value, information.se, 1e-300))
+        if self.b is None:
+            return root, root * share
+        value = bounds.generalization_subexponential(nats, n, sigma=self.sigma, b=self.b)
+        return value, root * share if value == root else self.b * information.se / n
+
 
 # Mutual information and Corollary 10: columns, and what a reader must know about them.
 
@@ -123,7 +164,7 @@ def information_row(
     row: Row,
     kl: Float[np.ndarray, " datasets"],
     found: Information,
-    tails: Tails | None,
+    tails: TailBound | None,
 ) -> tuple[Row, list[Warned]]:
     """Add the information columns to a row's, and say where they cannot be believed.
 
@@ -189,7 +230,7 @@ def _generalization(
     lower: Average,
     upper: Average,
     gamma: float,
-    tails: Tails | None,
+    tails: TailBound | None,
 ) -> Row:
     n = settings.n
     out: Row = {
@@ -478,18 +519,18 @@ class MutualInformation(Quantity):
         sigma = self.subgaussian_sigma(result.settings, found)
         return information_row(result.settings, row, kl, found, sigma)
 
-    def subgaussian_sigma(self, settings: Asked, information: Information) -> Tails | None:
+    def subgaussian_sigma(self, settings: Asked, information: Information) -> TailBound | None:
         """Say what is known of the loss's tails, and from where; None where nothing is."""
         if self.sigma == EMPIRICAL:
             spread = information.largest_spread
-            return None if spread is None else Tails(spread, SEEN)
+            return None if spread is None else TailBound(spread, SEEN)
         if self.sigma is not None:
             only = "" if self.b is None else f", subexponential with b = {self.b:g}"
-            return Tails(self.sigma, f"given{only}", self.b)
+            return TailBound(self.sigma, f"given{only}", self.b)
         limits = declared_range(settings.posterior, settings.domain)
         if limits is None or not all(map(math.isfinite, limits)):
             return None
-        return Tails(bounds.subgaussian_parameter(*limits), "declared range")
+        return TailBound(bounds.subgaussian_parameter(*limits), "declared range")
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
         """Say why there is no upper bound of generalization, or what it rests on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -18,9 +17,7 @@ from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.engine.datasets import training_set
 from gibbs_dp.engine.plan import Plan
 from gibbs_dp.engine.view import View
-from gibbs_dp.estimators import Average
 from gibbs_dp.estimators.direct import log_mean_ratio_of_few
-from gibbs_dp.information import bounds
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.sampler import log_ratios
 from gibbs_dp.sampling.smc_particles import evenly
@@ -293,44 +290,61 @@ swap_terms = on_default_backend(_swap_terms, "posterior")
 point_losses = on_default_backend(_point_losses, "posterior")
 
 
-# Tails of a loss, and the upper bounds of the generalization error that follow from them.
+# What swapping one example does to the normalizer of a posterior that is a sum over points.
 
-SEEN = "largest standard deviation seen (no guarantee)"
+# A product of sums that is smaller has lost terms to underflow.
+_LEAST = 1e-250
+# Pairs summed term by term at once.
+_PAIRS = 4096
 
 
-class Tails(NamedTuple):
-    """``log E exp(s (loss(theta, z) - R(theta))) <= s^2 sigma^2 / 2`` for every theta.
+class SwapSums:
+    """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, over points in parts.
 
-    Attributes
-    ----------
-    sigma
-        Subgaussian or, with ``b``, subexponential parameter, in units of the loss.
-    origin
-        Where it comes from.
-    b
-        It holds for ``|s| < 1/b`` only, in units of the loss; None: for every ``s``.
+    The sum over points of ``exp(a_k(t) + b_m(t))``, ``a_k`` the log posterior without the first
+    example and ``b_m`` the new one's log likelihood, is a matrix product of exponentials. Where
+    all terms underflow, as they do where the two peak far apart, a pair's are summed by themselves.
     """
 
-    sigma: float
-    origin: str
-    b: float | None = None
+    def __init__(self, others: int, datasets: int) -> None:
+        self._swapped = np.full((others, datasets), -np.inf)
+        self._own = np.full(datasets, -np.inf)
 
-    def information_upper(self, n: int, gamma: float) -> float:
-        """Corollary 10, both sides: what the information of a Gibbs posterior cannot exceed."""
-        if self.origin == SEEN or not (gamma > 0 and self.sigma > 0):
-            return math.inf
-        return bounds.gibbs_mutual_information(n, gamma, sigma=self.sigma, b=self.b)
+    def add(
+        self,
+        log_weight: Float[np.ndarray, "points datasets"],
+        first: Float[np.ndarray, "points datasets"],
+        other: Float[np.ndarray, "points others"],
+    ) -> None:
+        """Add points."""
+        self._own = np.logaddexp(self._own, np.logaddexp.reduce(log_weight, axis=0))
+        self._swapped = np.logaddexp(self._swapped, _log_product(log_weight + first, -other))
 
-    def generalization_upper(self, information: Average, n: int) -> tuple[float, float]:
-        """Bound of the gap from ``n`` examples' information, with its error (delta method).
+    def result(self) -> Float[np.ndarray, "others datasets"]:
+        """Log ratios of the normalizers."""
+        return self._swapped - self._own
 
-        The root of the information, and for a subexponential loss a line from where the line
-        touches it (Russo & Zou 2016, Proposition 3).
-        """
-        nats = max(information.value, 0.0)
-        root = bounds.generalization_from_mutual_information(nats, n, sigma=self.sigma)
-        share = information.se / (2.0 * max(information.value, information.se, 1e-300))
-        if self.b is None:
-            return root, root * share
-        value = bounds.generalization_subexponential(nats, n, sigma=self.sigma, b=self.b)
-        return value, root * share if value == root else self.b * information.se / n
+
+def _log_product(
+    a: Float[np.ndarray, "points datasets"], b: Float[np.ndarray, "points others"]
+) -> Float[np.ndarray, "others datasets"]:
+    """``log sum_t exp(a_tk + b_tm)``."""
+    top_a, top_b = a.max(axis=0), b.max(axis=0)
+    sums = np.exp(b - top_b).T @ np.exp(a - top_a)
+    lost = np.argwhere(sums < _LEAST)
+    with np.errstate(divide="ignore"):
+        found = np.log(sums) + top_b[:, None] + top_a
+    for start in range(0, len(lost), _PAIRS):
+        m, k = lost[start : start + _PAIRS].T
+        found[m, k] = np.logaddexp.reduce(a[:, k] + b[:, m], axis=0)
+    return np.asarray(found)
+
+
+def _log_priors(
+    posterior: GibbsPosterior, points: Float[Array, "points dim"]
+) -> Float[Array, " points"]:
+    """Log prior density of theta at points in flat coordinates."""
+    return jax.vmap(lambda u: posterior.prior.log_prob(posterior.constrain(u)))(points)
+
+
+log_priors = on_default_backend(_log_priors, "posterior")

@@ -16,9 +16,10 @@ from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.view import PairView, Result, View
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.model.check import positive_count
-from gibbs_dp.quantities.control import LARGEST_SHARE, LEAST_DATASETS
-from gibbs_dp.quantities.on_average_kl.estimators import (
+from gibbs_dp.quantities.kl_estimators import (
     LARGE_KL,
+    LARGEST_SHARE,
+    LEAST_DATASETS,
     LOST_LIMIT,
     Estimator,
     Ghost,
@@ -90,7 +91,7 @@ SKEWED_DATASETS = Caution(
 RARE_SHARE, RARE_DATASETS = 0.05, 20.0
 
 
-class Tails(NamedTuple):
+class Unreached(NamedTuple):
     """What one side's draws do not reach.
 
     Attributes
@@ -128,7 +129,7 @@ class KLRow(NamedTuple):
 
 
 def kl_warnings(
-    row: KLRow, estimator: str, tails: Tails | None = None, is_heavy: bool = False
+    row: KLRow, estimator: str, tails: Unreached | None = None, is_heavy: bool = False
 ) -> list[Warned]:
     """Say where tails are heavy, routes disagree, or datasets are skewed."""
     found = []
@@ -380,7 +381,7 @@ class OnAverageKL(LeadingQuantity):
             shift > TAIL_LIMIT * shift_limit(num_draws) or lost > TAIL_LIMIT * LOST_LIMIT
         )
         more |= {"estimator": estimator, "tail_flag": is_heavy}
-        tails = Tails(shift, lost, num_holding(one_side), one_side.lost.shape[0])
+        tails = Unreached(shift, lost, num_holding(one_side), one_side.lost.shape[0])
         return more, kl_warnings(seen, estimator, tails, is_heavy)
 
     def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
