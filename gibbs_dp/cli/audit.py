@@ -132,22 +132,7 @@ def run(arguments: Sequence[str]) -> None:
 def conduct(
     parsed: argparse.Namespace, name: str, store: Store | None, folder: Path | None
 ) -> tuple[Problem, Report]:
-    """Audit the problem that a parsed command line names.
-
-    Returns
-    -------
-    tuple
-        The problem and the report.
-
-    Raises
-    ------
-    ValueError
-        For bad input.
-    Stopped
-        On Ctrl-C.
-    AuditIncomplete
-        If blocks of other processes are missing.
-    """
+    """Audit the problem that a parsed command line names; raise Stopped on Ctrl-C."""
     problem = with_bounds(parsed, make_problem(parsed, name))
     for note in problem.notes:
         output.log(note, parsed.quiet)

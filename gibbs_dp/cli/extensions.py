@@ -122,13 +122,7 @@ class Extensions:
     def groups(
         self, groups: Mapping[str, Iterable[Option]], sampler: Iterable[Option]
     ) -> dict[str, Sequence[Option]]:
-        """Return a command's options with those of what joined; ``sampler`` are of how to sample.
-
-        Raises
-        ------
-        UsageError
-            If two settings have one name.
-        """
+        """Return a command's options with those of what joined; ``sampler``: of how to sample."""
         found = {title: tuple(options) for title, options in groups.items()}
         if not self.modules:
             return dict(found)
@@ -141,13 +135,7 @@ class Extensions:
         return dict(found)
 
     def check_use(self, command: str, titles: Iterable[str]) -> None:
-        """Refuse files of which a command with options of these titles has no use.
-
-        Raises
-        ------
-        UsageError
-            If so.
-        """
+        """Refuse files of which a command with options of these titles has no use."""
         useful: list[Any] = [self.losses, self.problems]
         if RELEASE in titles:
             useful = [self.methods, [o for o in self.losses.values() if o.labels == "numbers"]]
@@ -212,25 +200,7 @@ def files_of(arguments: Sequence[str]) -> list[str]:
 
 
 def load_extensions(files: Sequence[str], *, is_double: bool = False) -> Extensions:
-    """Run users' files, and find what they define.
-
-    Parameters
-    ----------
-    files
-        Paths.
-    is_double
-        Run them in double precision: they may make arrays.
-
-    Returns
-    -------
-    Extensions
-        What they define.
-
-    Raises
-    ------
-    UsageError
-        If a file cannot be run, or defines nothing that joins, or two things have one name.
-    """
+    """Run users' files, and find what they define."""
     if files and is_double:
         import jax
 

@@ -58,20 +58,7 @@ def is_asked_for(arguments: Sequence[str]) -> bool:
 
 
 def run(arguments: Sequence[str], other_flags: set[str]) -> None:
-    """Run ``gibbs-dp audit --idata``.
-
-    Parameters
-    ----------
-    arguments
-        The command line after the command.
-    other_flags
-        Options of the audit of a problem.
-
-    Raises
-    ------
-    UsageError
-        If an option or a problem is named that does not belong to a file.
-    """
+    """Run ``gibbs-dp audit --idata``."""
     if not {"-h", "--help"}.isdisjoint(arguments):
         arguments = ["--help"]
     known = [option for options in GROUPS.values() for option in options]

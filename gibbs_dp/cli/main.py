@@ -31,19 +31,9 @@ EXAMPLES = (
 def main(
     arguments: Sequence[str] | None = None, *, ready: Callable[[], None] = lambda: None
 ) -> int:
-    """Run one command.
+    """Run a command; return 0 on success, 2 on bad input, 130 on Ctrl-C, 1 on anything unexpected.
 
-    Parameters
-    ----------
-    arguments
-        The command line; ``sys.argv[1:]`` by default.
-    ready
-        Called when what the command needs is imported: from then on Ctrl-C may raise.
-
-    Returns
-    -------
-    int
-        0 on success, 2 on bad input, 130 on Ctrl-C, 1 on anything unexpected.
+    ``ready`` is called when all is imported: from then on Ctrl-C may raise.
     """
     if arguments is None:  # a program, which needs its imports until it ends
         gc.freeze()

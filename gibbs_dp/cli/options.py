@@ -79,18 +79,7 @@ DOMAIN = (ADJACENCY, *BOUNDS, NUM_DRAWS)
 
 
 def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosterior, Domain | None]:
-    """Put the bounds of the command line in place of a problem's own.
-
-    Returns
-    -------
-    tuple
-        The posterior, and the domain if there is one.
-
-    Raises
-    ------
-    UsageError
-        If a bound does not fit the problem.
-    """
+    """Put the bounds of the command line in place of a problem's own."""
     from gibbs_dp.model import Domain, Flat, GibbsPosterior
     from gibbs_dp.model.supports import l2_ball
 
@@ -117,18 +106,9 @@ def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosteri
 
 
 def with_bounds(parsed: argparse.Namespace, problem: Problem) -> Problem:
-    """Put the bounds of the command line in place of a problem's own, and move a table into them.
+    """Put the bounds of the command line in place of a problem's own, and clip a table to them.
 
-    Returns
-    -------
-    Problem
-        The same where no bound is given. The rows of a table are clipped, so that what holds on
-        the domain holds for them, and a note says in which units the bounds are.
-
-    Raises
-    ------
-    UsageError
-        If a bound does not fit the problem.
+    What holds on the domain holds for its rows then; a note says in which units the bounds are.
     """
     from gibbs_dp.model.populations import Table
     from gibbs_dp.privacy.table import clip_data

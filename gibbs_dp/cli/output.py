@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from gibbs_dp._options import Option
-from gibbs_dp.io.atomic import printable
+from gibbs_dp.io.files import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,13 +71,6 @@ def is_colored(stream: Stream, environment: Mapping[str, str] | None = None) -> 
     As Python 3.14's argparse does: ``PYTHON_COLORS`` 0 or 1 decides; else a ``NO_COLOR`` that is
     not empty means no, a ``FORCE_COLOR`` that is not empty yes; else a terminal that is not dumb.
 
-    Returns
-    -------
-    bool
-        False for files and pipes, unless forced.
-
-    Examples
-    --------
     >>> import io
     >>> is_colored(io.StringIO(), {}), is_colored(io.StringIO(), {"FORCE_COLOR": "1"})
     (False, True)
@@ -180,18 +173,7 @@ def warn(warnings: Iterable[str], quiet: bool) -> None:
 
 
 def prepare_folder(path: str | None) -> Path | None:
-    """Make the output folder and prove that it can be written, before any work is done.
-
-    Returns
-    -------
-    Path or None
-        The folder, or None for None.
-
-    Raises
-    ------
-    UsageError
-        If it cannot.
-    """
+    """Make the output folder and prove that it can be written, before any work is done."""
     if path is None:
         return None
     folder = Path(path)
@@ -256,13 +238,7 @@ class HasPage(Protocol):
 
 
 def prepare_page(parsed: argparse.Namespace) -> None:
-    """Prove that the page of ``--html`` can be written, before any work is done or charged.
-
-    Raises
-    ------
-    UsageError
-        If its name does not end as a page's does, or its folder cannot be written, or is full.
-    """
+    """Prove that the page of ``--html`` can be written, before any work is done or charged."""
     if parsed.html is None:
         return
     from gibbs_dp import io
@@ -293,22 +269,7 @@ def write_page(
     about: Iterable[str] = (),
     **more: Any,
 ) -> None:
-    """Write a result as the page of ``--html``, if there is one, and say where it is.
-
-    Parameters
-    ----------
-    parsed
-        The command line; `prepare_page` has seen it.
-    result
-        Whatever has ``to_html``.
-    title, about, **more
-        As it takes them.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be written after all.
-    """
+    """Write a result as the page of ``--html``, if there is one, and say where it is."""
     if parsed.html is None:
         return
     path = Path(parsed.html)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from gibbs_dp._options import Option
 from gibbs_dp.cli import COMMANDS, load
 from gibbs_dp.cli.output import UsageError, headed
-from gibbs_dp.io.atomic import shown
+from gibbs_dp.io.files import shown
 
 # What programs that write text make of quotes and of hyphens.
 QUOTES = "\"'`\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u2032\u2033"
@@ -54,22 +54,6 @@ def is_meant_as_number(word: str) -> bool:
 def number_remedy(word: str, kind: str, is_list: bool = False) -> str:
     """Say what to type for a word that is no number; nothing where there is no guess.
 
-    Parameters
-    ----------
-    word
-        As it was given.
-    kind
-        "int" or "float".
-    is_list
-        Whether several numbers may be given.
-
-    Returns
-    -------
-    str
-        The end of a sentence, beginning with "; ".
-
-    Examples
-    --------
     >>> number_remedy("0.1,1,10", "float", True)
     '; separate numbers by spaces: 0.1 1 10'
     >>> number_remedy("1,000", "int"), number_remedy("50%", "float")
@@ -119,13 +103,7 @@ def bad_number(word: str, option: Option) -> str:
 
 
 def refuse_misplaced(words: Sequence[str], option: Option | None) -> None:
-    """Raise for a word, before others, that no option took: what belongs to the option before it.
-
-    Raises
-    ------
-    UsageError
-        If it is no name of anything.
-    """
+    """Raise for a word, before others, that no option took: a value of the option before it."""
     word = words[0]
     if word[:1] in DASHES or any(mark in word for mark in set(QUOTES) - set("'")):
         typed = word.translate(_TYPED)
@@ -363,26 +341,6 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
 
     A list of numbers ends at the first word that is no number; argparse would swallow the name.
 
-    Parameters
-    ----------
-    arguments
-        The command line after the command.
-    options
-        All that the command has.
-
-    Returns
-    -------
-    tuple
-        The word, or None if there is none, and the other arguments.
-
-    Raises
-    ------
-    UsageError
-        If there are several positional words or one that is a misplaced value, an option that is
-        not known, or two values of an option that takes one.
-
-    Examples
-    --------
     >>> several = Option("gammas", "float", "", is_list=True)
     >>> split_name(["--gammas", "0.1", "1", "private-mean"], [several])
     ('private-mean', ['--gammas', '0.1', '1'])

@@ -22,7 +22,7 @@ from gibbs_dp.cli.parser import (
 )
 from gibbs_dp.cli.samplers import SAMPLERS, sampler_options
 from gibbs_dp.cli.store import REQUEST
-from gibbs_dp.io.atomic import shown
+from gibbs_dp.io.files import shown
 from gibbs_dp.problems.registry import PROBLEMS, Entry
 
 if TYPE_CHECKING:
@@ -51,27 +51,8 @@ def parse_with_problem(
 ) -> tuple[argparse.Namespace, str]:
     """Parse a command that takes a problem; options may come before or after its name.
 
-    Parameters
-    ----------
-    command
-        Name of the command.
-    summary
-        One sentence for its help.
-    arguments
-        The command line after the command; a file's name in place of a problem's is its ``--data``.
-    groups
-        The command's own options, by title.
-
-    Returns
-    -------
-    tuple
-        The parsed options, with what joined by ``--with`` as ``extensions``, and the problem's name
-        (``--problem`` for a user's own).
-
-    Raises
-    ------
-    UsageError
-        If an option does not belong to the problem, or no problem is named.
+    Returns the options, with what joined by ``--with`` as ``extensions``, and the problem's name:
+    ``--problem`` for a user's own, "table" where a file stands in a name's place.
     """
     joined = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
     joined.check_use(command, groups)

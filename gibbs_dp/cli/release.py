@@ -24,7 +24,7 @@ from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_p
 from gibbs_dp.cli.parser import given, is_number, number_remedy, parse
 from gibbs_dp.cli.samplers import METHOD, METHODS, make_method, method_options
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.io.dates import ISO
+from gibbs_dp.io.text_tables import ISO
 from gibbs_dp.privacy.columns import Column, Date, Levels, Number, Positive, Range
 from gibbs_dp.privacy.schema import Schema
 
@@ -92,18 +92,7 @@ LABELS = (
 
 
 def schema_of(parsed: argparse.Namespace) -> Schema:
-    """Build the schema of a command line, which declares every column by name.
-
-    Returns
-    -------
-    Schema
-        Features, target and label.
-
-    Raises
-    ------
-    ValueError
-        If a column is not declared, declared twice, or a declaration makes no sense.
-    """
+    """Build the schema of a command line, which declares every column by name."""
     columns = _feature_columns(parsed)
     names = list(dict.fromkeys(columns if parsed.features is None else parsed.features))
     undeclared = [name for name in names if name not in columns]

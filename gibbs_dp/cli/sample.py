@@ -66,18 +66,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
-    """Take all rows of a table if ``n`` is None, else draw ``n`` examples from the population.
-
-    Returns
-    -------
-    pytree
-        Examples, with leading axis ``n``.
-
-    Raises
-    ------
-    ValueError
-        If ``n`` is below 1, more than a table in split mode has, or absent for a weighted one.
-    """
+    """Take all rows of a table if ``n`` is None, else draw ``n`` examples from the population."""
     import jax
 
     from gibbs_dp.model.check import positive_count

@@ -95,13 +95,7 @@ SAMPLER = sampler_options()
 
 
 def make_sampler(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None:
-    """Build what ``--sampler`` and the options of kernels describe; None: nothing was said.
-
-    Raises
-    ------
-    ValueError
-        If a setting is out of range or does not belong to the sampler.
-    """
+    """Build what ``--sampler`` and the options of kernels describe; None: nothing was said."""
     samplers = SAMPLERS | parsed.extensions.sampler_places
     options = sampler_options(samplers)[1:-1]
     settings, chosen = given(parsed, options), parsed.sampler or DEFAULT_SAMPLER
@@ -169,13 +163,7 @@ METHOD = method_options(METHODS)
 
 
 def make_method(parsed: argparse.Namespace) -> ReleaseMethod:
-    """Build the method that a parsed command line describes.
-
-    Raises
-    ------
-    ValueError
-        If a setting is out of range or does not belong to the method.
-    """
+    """Build the method that a parsed command line describes."""
     methods = METHODS | parsed.extensions.method_places
     options, chosen = method_options(methods)[1:], parsed.method or DEFAULT_METHOD
     settings, fields = given(parsed, options), fields_of(chosen, methods[chosen])

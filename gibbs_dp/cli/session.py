@@ -22,23 +22,8 @@ when_ready: ContextVar[Callable[[], None]] = ContextVar("when_ready")
 def start_session(parsed: argparse.Namespace, *, keeps_programs: bool = True) -> Path | None:
     """Set JAX up for one command, before any array is made, and make its output folder.
 
-    Parameters
-    ----------
-    parsed
-        Options.
-    keeps_programs
-        Whether compiled programs may be kept for the next run. Those of private rows may not: their
-        names, sizes and times would tell how many rows there are, and whether chains ran again.
-
-    Returns
-    -------
-    Path or None
-        The folder of ``--out``.
-
-    Raises
-    ------
-    UsageError
-        If the folder cannot be written.
+    Without ``keeps_programs`` none is kept for the next run: the names, sizes and times of programs
+    of private rows would tell how many there are, and whether chains ran again.
     """
     import jax
 
@@ -81,13 +66,7 @@ def enable_compilation_cache() -> None:
 
 
 def _make_own(place: Path) -> None:
-    """Make a folder that its owner alone may open, or take those rights from others.
-
-    Raises
-    ------
-    OSError
-        If it cannot be made, is a link, or is someone else's.
-    """
+    """Make a folder that its owner alone may open, or take those rights from others."""
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = place.lstat()
     if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):

@@ -39,15 +39,7 @@ CACHE = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_sec
 
 @contextmanager
 def executor_of(parsed: argparse.Namespace) -> Iterator[Executor | None]:
-    """Connect to the cluster that a command line names, or start one; None without ``--dask``.
-
-    Raises
-    ------
-    UsageError
-        If the address makes no sense, or nothing answers there.
-    ValueError
-        If Dask is not installed.
-    """
+    """Connect to the cluster that a command line names, or start one; None without ``--dask``."""
     address: str | None = getattr(parsed, "dask", None)
     if address is None:
         yield None
@@ -136,18 +128,7 @@ _NOT_ASKED = {"extensions", *(o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT, H
 
 
 def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Store | None:
-    """Build the store that a command line and SLURM's variables describe.
-
-    Returns
-    -------
-    Store or None
-        None without ``--store``.
-
-    Raises
-    ------
-    ValueError
-        If process numbers make no sense, or there is no store to share.
-    """
+    """Build the store that a command line and SLURM's variables describe."""
     from gibbs_dp.auditing import Store
 
     settings = given(parsed, STORE[1:])
@@ -172,11 +153,6 @@ def remember(
     """Write into the store what was asked for, so that ``merge`` can ask for it again.
 
     With ``is_first`` an earlier request stays, as the store may yet refuse this one.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be written.
     """
     from gibbs_dp import io
 
@@ -204,33 +180,13 @@ def remember(
 def recalled(
     path: str, own: Iterable[Option], problems: Mapping[str, Entry], files: Sequence[str] = ()
 ) -> tuple[str, dict[str, Any], int]:
-    """Read a store's last request, as a command line would have it.
+    """Read the problem, options and number of processes of a store's last request.
 
-    Parameters
-    ----------
-    path
-        The store.
-    own
-        Options of the command that made it. The file may say no more than they do: nothing of
-        where the work is done, or where results go.
-    problems
-        Those that it may name.
-    files
-        Files of the user's that are run here. Reading a store runs nothing: whoever merges names
-        those of the audit again.
-
-    Returns
-    -------
-    tuple
-        The problem's name, the options and the number of processes.
-
-    Raises
-    ------
-    UsageError
-        If there is none that can be read.
+    The file may say no more than the options ``own`` do: nothing of where the work is done or
+    where results go. Reading it runs nothing: whoever merges names the audit's own files again.
     """
     from gibbs_dp.io import parse_json, reason
-    from gibbs_dp.io.atomic import shown
+    from gibbs_dp.io.files import shown
 
     try:
         asked = parse_json((Path(path) / REQUEST).read_text(), dict)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from gibbs_dp.io.atomic import DamagedFileError, atomic_write, parse_json, reason
+from gibbs_dp.io.files import DamagedFileError, atomic_write, parse_json, reason
 
 Record = TypeVar("Record")
 Labels = Mapping[str, Any]
@@ -32,22 +32,6 @@ def save_record(
 
     A block of summaries has dozens of arrays, so all of one type are stored as one;
     ``layout``, JSON text, names the parts.
-
-    Parameters
-    ----------
-    path
-        File to write.
-    record
-        A named tuple of arrays, numbers, strings, None, or named tuples.
-    labels
-        What the file is, as JSON values: :func:`load_record` refuses it under other labels.
-    is_first
-        Keep a file that exists already.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
     """
     parts: dict[str, list[np.ndarray]] = {}
     fields = []
@@ -64,20 +48,7 @@ def save_record(
 
 
 def load_record(path: str | os.PathLike[str], kind: type[Record], labels: Labels) -> Record:
-    """Read what :func:`save_record` wrote, after checking its checksums, labels and fields.
-
-    Returns
-    -------
-    same as ``kind``
-        The record.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    DamagedFileError
-        If it is not, bit for bit, a file that was written for these labels.
-    """
+    """Read what :func:`save_record` wrote, after checking its checksums, labels and fields."""
     content = Path(path).read_bytes()
     try:
         arrays = _arrays(content)

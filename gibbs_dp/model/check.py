@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from gibbs_dp.io.atomic import shown
+from gibbs_dp.io.files import shown
 from gibbs_dp.model.charts import FlatCoordinates
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.losses.base import Loss

@@ -10,7 +10,7 @@ from datetime import date
 from functools import cached_property
 from typing import Any, ClassVar
 
-from gibbs_dp.io.dates import ISO, DateFormat
+from gibbs_dp.io.text_tables import ISO, DateFormat
 from gibbs_dp.privacy.cells import to_number, to_text
 
 

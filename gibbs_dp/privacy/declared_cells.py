@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gibbs_dp.io.numbers import NumberFormat
-from gibbs_dp.io.text_tables import UTF_8
+from gibbs_dp.io.text_tables import UTF_8, NumberFormat
 from gibbs_dp.privacy.cells import to_number, to_text
 from gibbs_dp.privacy.columns import Levels, Positive, text_keys
 from gibbs_dp.privacy.schema import Schema

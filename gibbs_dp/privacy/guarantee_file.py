@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbs_dp.information import checks
-from gibbs_dp.io.atomic import printable, shown
+from gibbs_dp.io.files import printable, shown
 from gibbs_dp.privacy.guarantee import Guarantee
 
 REQUIRED = ("adjacency", "mechanism", "num_draws", "epsilon", "delta")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gibbs_dp.io.atomic import reason, shown
+from gibbs_dp.io.files import reason, shown
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.privacy.columns import Column, Date, Levels, Number, Positive, Range
 

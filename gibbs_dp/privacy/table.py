@@ -18,9 +18,9 @@ from jaxtyping import Float, PyTree
 from gibbs_dp._jaxlib.program_cache import nothing_kept
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.io.numbers import NumberFormat
 from gibbs_dp.io.text_tables import (
     UTF_8,
+    NumberFormat,
     byte_encoding,
     decimal_mark,
     refuse_other_formats,

@@ -12,8 +12,8 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from gibbs_dp.information.checks import refuse_missing_labels
-from gibbs_dp.io.atomic import shown
-from gibbs_dp.io.numbers import PLAIN, NumberFormat
+from gibbs_dp.io.files import shown
+from gibbs_dp.io.text_tables import PLAIN, NumberFormat
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.problems.kinds import Declared, refuse_meant, refuse_moments, remedies
 from gibbs_dp.problems.source import Source

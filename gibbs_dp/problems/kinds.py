@@ -14,9 +14,15 @@ import numpy as np
 import pandas as pd
 
 from gibbs_dp.information.checks import is_missing
-from gibbs_dp.io.atomic import shown
-from gibbs_dp.io.dates import ISO, looks_like_a_date
-from gibbs_dp.io.numbers import LONGEST_SPELLED, PLAIN, NumberFormat, guess_format
+from gibbs_dp.io.files import shown
+from gibbs_dp.io.text_tables import (
+    ISO,
+    LONGEST_SPELLED,
+    PLAIN,
+    NumberFormat,
+    guess_format,
+    looks_like_a_date,
+)
 
 # Texts with a unit that is no known one, such as "5 kg", and categories that are numbers: more of
 # them are rather numbers.

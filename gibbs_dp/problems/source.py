@@ -13,8 +13,8 @@ import pandas as pd
 
 from gibbs_dp._extras import install_hint
 from gibbs_dp.io import text_tables
-from gibbs_dp.io.atomic import parse_json, reason
-from gibbs_dp.io.numbers import NumberFormat, looks_like_a_code
+from gibbs_dp.io.files import parse_json, reason
+from gibbs_dp.io.text_tables import NumberFormat, looks_like_a_code
 
 # Rows of a file in memory at once, and cells, where a CSV file has many columns.
 CHUNK_ROWS, CHUNK_CELLS = 65_536, 1 << 23

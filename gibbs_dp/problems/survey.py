@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from gibbs_dp.io.atomic import shown
-from gibbs_dp.io.numbers import NumberFormat, looks_like_a_code
+from gibbs_dp.io.files import shown
+from gibbs_dp.io.text_tables import NumberFormat, looks_like_a_code
 from gibbs_dp.problems.kinds import (
     MANY,
     UNDECLARED,

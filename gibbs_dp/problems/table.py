@@ -15,8 +15,7 @@ import numpyro.distributions as dist
 import pandas as pd
 from jaxtyping import Float
 
-from gibbs_dp.io.dates import ISO, DateFormat
-from gibbs_dp.io.text_tables import UTF_8
+from gibbs_dp.io.text_tables import ISO, UTF_8, DateFormat
 from gibbs_dp.model import GibbsPosterior, losses, populations
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.losses.named import as_loss

@@ -81,13 +81,7 @@ class ResultWithPage(Result):
 
 
 def sentences(text: Any) -> tuple[str, ...]:
-    """Read warnings or notes from a file's attribute.
-
-    Raises
-    ------
-    ValueError
-        If they are no texts.
-    """
+    """Read warnings or notes from a file's attribute."""
     found = io.parse_json(text, list)
     if not all(isinstance(sentence, str) for sentence in found):
         raise ValueError("its warnings or notes are no texts")
@@ -96,13 +90,7 @@ def sentences(text: Any) -> tuple[str, ...]:
 
 @contextmanager
 def damage_told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Turn whatever is wrong with a file's contents into one sentence that names the file.
-
-    Raises
-    ------
-    DamagedFileError
-        ``what`` it is, and the reason.
-    """
+    """Turn whatever is wrong with a file's contents into one sentence that names the file."""
     try:
         yield
     except (KeyError, ValueError) as error:

@@ -20,7 +20,7 @@ import numpy as np
 
 from gibbs_dp._cautions import Caution
 from gibbs_dp._version import __version__
-from gibbs_dp.io.atomic import atomic_write
+from gibbs_dp.io.files import atomic_write
 from gibbs_dp.results import table
 from gibbs_dp.results.table import TextTable, markup, safe
 
@@ -88,16 +88,7 @@ PACKAGES = ("jax", "numpyro", "numpy", "scipy")
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it.
-
-    Parameters
-    ----------
-    title
-        Plain text.
-    parts
-        HTML, from this module and from `gibbs_dp.results.table`; empty ones are left out, and so
-        is a section of nothing else.
-    """
+    """A heading and HTML below it; empty parts are left out, and so is a section of these."""
 
     title: str
     parts: tuple[str, ...]
@@ -105,21 +96,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says.
-
-    Parameters
-    ----------
-    title
-        Its heading.
-    what
-        What it is of, in less than a line.
-    verdict
-        One plain sentence.
-    sections
-        In this order.
-    is_warned
-        Whether the verdict is marked as one that has warnings below it.
-    """
+    """What a page says."""
 
     title: str
     what: str
@@ -144,28 +121,14 @@ class Page:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, whole or not at all.
-
-        Raises
-        ------
-        ValueError
-            Unless the name ends as those of HTML files do.
-        OSError
-            If the folder cannot be written.
-        """
+        """Write the page, whole or not at all."""
         check_page_path(path)
         with atomic_write(path) as temporary:
             temporary.write_text(self.render(), encoding="utf-8", newline="\n")
 
 
 def check_page_path(path: str | os.PathLike[str]) -> None:
-    """Refuse a name that is not a page's: a slip should not overwrite a table.
-
-    Raises
-    ------
-    ValueError
-        Unless it ends in ``.html`` or ``.htm``.
-    """
+    """Refuse a name that is not a page's: a slip should not overwrite a table."""
     if Path(path).suffix.lower() not in ENDINGS:
         raise ValueError(
             f"path: {os.fspath(path)!r} is no name of a page; let it end in {ENDINGS[0]}."
@@ -206,18 +169,7 @@ def facts(named: Iterable[tuple[str, str]]) -> str:
 
 
 def pictures(drawn: Iterable[tuple[str, str]]) -> str:
-    """Put pictures beside each other, or below where there is no room.
-
-    Parameters
-    ----------
-    drawn
-        An SVG element and a caption each.
-
-    Returns
-    -------
-    str
-        HTML; nothing of no pictures.
-    """
+    """Put pictures beside each other, or below where there is no room."""
     found = "".join(
         f"<figure>{svg}<figcaption>{safe(caption)}</figcaption></figure>\n"
         for svg, caption in drawn
@@ -226,20 +178,7 @@ def pictures(drawn: Iterable[tuple[str, str]]) -> str:
 
 
 def warned(warnings: Sequence[str], cautions: Iterable[Caution]) -> Section:
-    """Make the section of warnings, each with its meaning and its remedy.
-
-    Parameters
-    ----------
-    warnings
-        Sentences that end with the name of a caution in brackets; others are shown alone.
-    cautions
-        The kinds that may be among them.
-
-    Returns
-    -------
-    Section
-        Without parts if there are no warnings.
-    """
+    """Make the section of warnings, each with its meaning and its remedy."""
     known = {caution.name: caution for caution in cautions}
     parts = []
     for text in warnings[:MOST_ROWS]:
@@ -255,19 +194,7 @@ def warned(warnings: Sequence[str], cautions: Iterable[Caution]) -> Section:
 
 
 def settings(found: Mapping[str, Any]) -> Section:
-    """Make the section of settings and versions.
-
-    Parameters
-    ----------
-    found
-        Names and values; those that are None are left out. ``versions`` are of what computed the
-        results; by default what is installed.
-
-    Returns
-    -------
-    Section
-        A table.
-    """
+    """Make the section of settings and versions."""
     own = dict(found)
     versions = own.pop("versions", None)
     numbers = versions if isinstance(versions, Mapping) else installed()
@@ -321,23 +248,6 @@ TEXT = "system-ui, sans-serif"
 def inline_svg(figure: Figure, label: str, prefix: str) -> str:
     """Turn a figure into an SVG element for a page, which names no place on the web.
 
-    Parameters
-    ----------
-    figure
-        What to show.
-    label
-        What it shows, for whoever does not see it.
-    prefix
-        Before each of its identifiers, of which a page must not have two.
-
-    Returns
-    -------
-    str
-        An element without width and height, whose text and axes have the colour of the page's
-        text.
-
-    Examples
-    --------
     >>> from gibbs_dp.results.plotting import one_panel
     >>> text = inline_svg(one_panel((3.0, 2.0), "", "x", "y")[0], "an empty panel", "p1-")
     >>> text.startswith("<svg "), "http" in text, "#000000" in text

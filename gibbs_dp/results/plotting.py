@@ -46,8 +46,6 @@ def styled() -> Iterator[None]:
 
     Also a decorator. Matplotlib's settings are as before at the end.
 
-    Examples
-    --------
     >>> import matplotlib as mpl
     >>> before = dict(mpl.rcParams)
     >>> with styled():
@@ -101,20 +99,7 @@ def literal(text: str) -> str:
 def one_panel(
     size: tuple[float, float], title: str, xlabel: str, ylabel: str
 ) -> tuple[Picture, Axes]:
-    """Make a figure of one panel.
-
-    Parameters
-    ----------
-    size
-        Width and height, inches.
-    title, xlabel, ylabel
-        Texts; units in parentheses.
-
-    Returns
-    -------
-    figure, axes
-        Empty.
-    """
+    """Make a figure of one panel."""
     figure, grid = panels(size)
     axes: Axes = grid[0, 0]
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
@@ -124,22 +109,7 @@ def one_panel(
 def panels(
     size: tuple[float, float], rows: int = 1, columns: int = 1, **kwargs: Any
 ) -> tuple[Picture, np.ndarray]:
-    """Make a figure of several panels.
-
-    Parameters
-    ----------
-    size
-        Width and height, inches.
-    rows, columns
-        Panels below and beside each other.
-    **kwargs
-        Of ``Figure.subplots``.
-
-    Returns
-    -------
-    figure, axes
-        The axes as an array of rows and columns.
-    """
+    """Make a figure of several panels."""
     with styled():
         figure = Picture(figsize=size, layout="constrained")
         return figure, figure.subplots(rows, columns, squeeze=False, **kwargs)
@@ -151,25 +121,7 @@ FORMATS = ("svg", "png")
 
 
 def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
-    """Write a picture as SVG and as PNG, each whole or not at all; no date is in it.
-
-    Parameters
-    ----------
-    figure
-        What to write.
-    stem
-        Folder and name, without an ending.
-
-    Returns
-    -------
-    list of Path
-        The files.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
+    """Write a picture as SVG and as PNG, each whole or not at all; no date is in it."""
     stem = Path(stem)
     paths = [stem.parent / f"{stem.name}.{ending}" for ending in FORMATS]
     for path, ending in zip(paths, FORMATS, strict=True):
@@ -273,17 +225,7 @@ ON_LINE, SECOND = 4.0, 8.0
 
 @dataclass(frozen=True)
 class Points:
-    """A column over gamma.
-
-    Parameters
-    ----------
-    x, value
-        Where, and the estimates; NaN for none.
-    low, high
-        Ends of 95% intervals; NaN for none.
-    is_selected
-        Which of them stand for a selection of the datasets, as some failed.
-    """
+    """A column over gamma, with the ends of 95% intervals; NaN where there is none."""
 
     x: Numbers
     value: Numbers
@@ -297,15 +239,6 @@ def draw_estimate(axes: Axes, points: Points, style: Style) -> None:
 
     A single point has an error bar in any case. Infinite numbers are marks at the upper edge; on
     a logarithmic axis, those that are not above zero are marks at the lower edge.
-
-    Parameters
-    ----------
-    axes
-        Their scales are set already.
-    points
-        What to draw.
-    style
-        How.
     """
     is_log = axes.get_yscale() == "log"
     x, value = points.x, points.value
@@ -375,11 +308,6 @@ def tidy_logs(axes: Axes) -> None:
 
     A single point on the horizontal axis is its only tick. The vertical axis is widened to a
     decade.
-
-    Parameters
-    ----------
-    axes
-        With their data.
     """
     places = _places(axes)
     if axes.get_xscale() == "log" and places.size == 1:
@@ -431,17 +359,7 @@ def explained(axes: Axes) -> tuple[list[Any], list[str]]:
 
 
 def legend_below(axes: Axes, columns: int = 1, of: Axes | None = None) -> None:
-    """Put the legend below the axes, from their left edge on.
-
-    Parameters
-    ----------
-    axes
-        Where.
-    columns
-        Of the legend.
-    of
-        Axes with the labelled artists, if they are others.
-    """
+    """Put the legend below the axes, from their left edge on."""
     handles, labels = explained(of or axes)
     if not handles:
         return
@@ -457,17 +375,7 @@ def legend_below(axes: Axes, columns: int = 1, of: Axes | None = None) -> None:
 
 
 def legend_of_figure(figure: Figure, panels: Iterable[Axes], columns: int = 2) -> None:
-    """Put one legend of several panels below all of them; equal texts once.
-
-    Parameters
-    ----------
-    figure
-        Of constrained layout.
-    panels
-        Axes with labelled artists.
-    columns
-        Of the legend.
-    """
+    """Put one legend of several panels below all of them; equal texts once."""
     entries: dict[str, Any] = {}
     marks: dict[str, Any] = {}
     for axes in panels:
@@ -491,19 +399,7 @@ def label_ends(
     x: float,
     gap: float = 0.05,
 ) -> None:
-    """Write names beside the right ends of curves, moved apart where they would overlap.
-
-    Parameters
-    ----------
-    axes
-        With all that they show.
-    ends
-        Name, height of the end on the axes' scale, and colour of each curve.
-    x
-        Where the curves end, on the axes' scale.
-    gap
-        Least distance of two names, as a share of the axes' height.
-    """
+    """Write names beside the right ends of curves, moved apart where they would overlap."""
     axes.autoscale_view()
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = np.array([to_axes.transform((x, y))[1] for _, y, _ in ends])
@@ -536,8 +432,6 @@ def moved_apart(
     Groups that are too close are spread evenly about their mean, until none is; they stay between
     0 and 1 where there is room.
 
-    Examples
-    --------
     >>> moved_apart(np.array([0.5, 0.5, 0.9]), 0.1).round(3)
     array([0.45, 0.55, 0.9 ])
     """

@@ -26,20 +26,6 @@ _ALIGN = {True: f"text-align:left;{_CELL}", False: f"text-align:right;{_CELL}"}
 def plain(text: str, width: int | None = None) -> str:
     r"""Put a text on one line, without control characters, and cut it to a width.
 
-    Parameters
-    ----------
-    text
-        Any text.
-    width
-        Most characters.
-
-    Returns
-    -------
-    str
-        What may be shown on a terminal.
-
-    Examples
-    --------
     >>> plain("a\n b\x1b[2J", 20), plain("0123456789", 5)
     ('a b\ufffd[2J', '0123…')
     """
@@ -59,8 +45,6 @@ def visible(text: str) -> str:
 def counted(number: int, what: str) -> str:
     """Name a number of things.
 
-    Examples
-    --------
     >>> counted(1, "draw"), counted(5000, "draw")
     ('1 draw', '5,000 draws')
     """
@@ -190,17 +174,7 @@ class Column:
 
 
 class Heading(NamedTuple):
-    """A column's title.
-
-    Parameters
-    ----------
-    text
-        What stands over the column.
-    meaning
-        What a pointer that rests on it sees.
-    is_text
-        Whether its cells are words; numbers are aligned on the right.
-    """
+    """A column's title."""
 
     text: str
     meaning: str = ""
@@ -209,19 +183,7 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True)
 class TextTable:
-    """Cells as texts, under headings.
-
-    Parameters
-    ----------
-    headings
-        A column each.
-    rows
-        A text for every column.
-    num_hidden
-        Lines that were left out.
-    what
-        What they are called.
-    """
+    """Cells as texts, under headings."""
 
     headings: Sequence[Heading]
     rows: Sequence[Sequence[str]]
@@ -309,8 +271,6 @@ def markup(part: str | TextTable) -> str:
 def safe(text: str) -> str:
     """Escape a text, and make control characters visible.
 
-    Examples
-    --------
     >>> safe("<b>")
     '&lt;b&gt;'
     """

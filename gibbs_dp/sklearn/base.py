@@ -125,15 +125,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _release(
         self, guarantee: Guarantee, draw: Draw, x: Any, y: Any, noise: Noise, kept: list[str]
     ) -> Float[np.ndarray, "draws dim"]:
-        """Charge the ledger, then draw; set ``guarantee_``, ``gamma_`` and ``charge_``.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the ledger has less left; nothing is charged or drawn.
-        ReleaseError
-            If the draw fails; the charge stands.
-        """
+        """Charge the ledger, then draw; set ``guarantee_``, ``gamma_`` and ``charge_``."""
         family = self.__dict__.setdefault("_family", Family())
         warn_again(family.fitted(), guarantee.epsilon, self.ledger is not None)
         charge = None

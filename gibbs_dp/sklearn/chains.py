@@ -51,13 +51,6 @@ class Chart(Protocol):
 class GaussianChart:
     """``theta = scale u``: under ``N(0, scale^2 I)``, ``u`` is a standard normal vector.
 
-    Parameters
-    ----------
-    scale
-        Standard deviation of the prior.
-
-    Examples
-    --------
     >>> GaussianChart(2.0).theta(np.ones((1, 1)))
     array([[2.]])
     """
@@ -85,15 +78,6 @@ class BallChart:
 
     In NumPy and double precision what `gibbs_dp.model.ball.BallChart` is in JAX.
 
-    Parameters
-    ----------
-    radius
-        Of the ball.
-    precision
-        Of a Gaussian that is truncated to it; 0 for the flat law.
-
-    Examples
-    --------
     >>> chart = BallChart(2.0)
     >>> round(float(chart.theta(np.array([[0.6744897501960817]]))[0, 0]), 9)     # the median length
     1.0
@@ -152,18 +136,7 @@ MOST_CURVATURES = 2**20
 
 
 class TotalLoss:
-    """``gamma L(theta, Z)`` of a linear model on fixed data, at many thetas at once.
-
-    Parameters
-    ----------
-    loss
-        Of a linear prediction, or the softmax cross-entropy, whose matrix of parameters
-        ``[features, classes]`` is flattened.
-    gamma
-        Inverse temperature.
-    x, y
-        Examples ``[rows, features]`` and ``[rows]``, clipped.
-    """
+    """``gamma L(theta, Z)`` of a linear model on fixed data, at many thetas at once."""
 
     def __init__(
         self,
@@ -236,15 +209,7 @@ MAX_NEWTON_STEPS = 100
 
 
 class Target(NamedTuple):
-    """A posterior in its chart: ``total + precision |theta|^2 / 2 + |u|^2 / 2``.
-
-    Attributes
-    ----------
-    total
-        The data's part.
-    chart
-        Coordinates, and the prior.
-    """
+    """A posterior in its chart: ``total + precision |theta|^2 / 2 + |u|^2 / 2``."""
 
     total: TotalLoss
     chart: Chart
@@ -271,22 +236,6 @@ class Target(NamedTuple):
 def draw_posterior(target: Target, num_draws: int, noise: Noise) -> Points | None:
     """Draw independent thetas; None where chains fail, or still disagree after the longest run.
 
-    Parameters
-    ----------
-    target
-        The posterior.
-    num_draws
-        How many; each is the last state of a chain of its own.
-    noise
-        Where random numbers come from.
-
-    Returns
-    -------
-    array or None
-        ``[num_draws, dim]``.
-
-    Examples
-    --------
     >>> from gibbs_dp import losses
     >>> total = TotalLoss(losses.logistic, 1.0, np.ones((20, 1)), np.ones(20))
     >>> from gibbs_dp.privacy.noise import SecretNoise

@@ -336,13 +336,6 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
 def as_classes(classes: Any) -> np.ndarray:
     """Sort declared classes.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two different ones.
-
-    Examples
-    --------
     >>> as_classes(["yes", "no"]).tolist()
     ['no', 'yes']
     """

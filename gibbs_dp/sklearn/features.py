@@ -30,18 +30,9 @@ MARGIN = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Centres, scales and shortens rows, and puts the intercept before them.
+    """Moves rows into bounds, centres, scales and shortens them, and puts the intercept first.
 
-    Parameters
-    ----------
-    low, high
-        Bounds that columns are moved into; infinite where only the norm is bounded.
-    center, width
-        Subtracted from each column, and divided by.
-    norm
-        Longer rows are shortened to it, after that.
-    intercept
-        What stands for the intercept; 0 for none.
+    Columns of which only the norm is bounded have infinite bounds; an intercept of 0 is none.
     """
 
     low: Float[np.ndarray, " columns"]
@@ -85,15 +76,6 @@ def refuse_other_types(name: str, given: Any) -> None:
     That is masked arrays, dates, durations and complex numbers, in an array or a column of a
     frame. Types are public, and nothing is told of a value.
 
-    Parameters
-    ----------
-    name
-        The argument's name, for the error message.
-    given
-        An array, a list, or a frame.
-
-    Examples
-    --------
     >>> refuse_other_types("X", np.array([["2020-01-01"]], "datetime64[D]"))
     Traceback (most recent call last):
     ...
@@ -130,35 +112,7 @@ def declared_scaling(
     kept: list[str],
     columns: Sequence[str] | None = None,
 ) -> Scaling:
-    """Make the scaling that was declared, or with a warning the one that the data suggest.
-
-    Parameters
-    ----------
-    rows
-        Features as they came; looked at only where nothing was declared.
-    bounds
-        ``(low, high)``, numbers or one a column, or a dict of them by column.
-    x_bound
-        Instead: largest norm of a row.
-    fit_intercept
-        Whether there is an intercept.
-    norm
-        What standardized rows are shortened to.
-    kept
-        Sentences about what was taken from the data.
-    columns
-        Names of the columns, where they have any.
-
-    Returns
-    -------
-    Scaling
-        For this number of columns.
-
-    Raises
-    ------
-    ValueError
-        If both are given, or bounds make no sense.
-    """
+    """Make the scaling that was declared, or with a warning the one that the data suggest."""
     size = rows.shape[1]
     if bounds is not None and x_bound is not None:
         raise ValueError("x_bound: give either it or bounds, not both.")
@@ -189,29 +143,6 @@ def declared_pair(
 ) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
     """Read ``(low, high)``, each a number or one a column, or ``{column: (low, high)}``.
 
-    Parameters
-    ----------
-    name
-        Of the argument, for messages.
-    bounds
-        What was declared. A pandas Series is taken by its index, where columns have names.
-    size
-        Number of columns.
-    columns
-        Their names, where they have any.
-
-    Returns
-    -------
-    tuple
-        Lower and upper bounds ``[size]``.
-
-    Raises
-    ------
-    ValueError
-        If they are not two, not finite, of another length or other names, or not in order.
-
-    Examples
-    --------
     >>> declared_pair("bounds", (0.0, [1.0, 2.0]), 2)
     (array([0., 0.]), array([1., 2.]))
     >>> declared_pair("bounds", {"b": (0, 1), "a": (2, 3)}, 2, ["a", "b"])
@@ -284,25 +215,7 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 def private_rows(estimator: Any, X: Any) -> Float[np.ndarray, "rows columns"]:
-    """Return features as doubles, NaN where a cell is no number; infinities are the largest double.
-
-    Parameters
-    ----------
-    estimator
-        Its number of features and their names are set, as scikit-learn wants it.
-    X
-        A table ``[rows, columns]``.
-
-    Returns
-    -------
-    array
-        One row a record.
-
-    Raises
-    ------
-    ValueError
-        For another shape, and types that are no numbers: both are public.
-    """
+    """Return features as doubles: NaN for no number, the largest double for infinity."""
     if hasattr(X, "toarray"):  # scikit-learn's own sentence on sparse matrices
         validate_data(estimator, X)
     found = private_numbers("X", X)
@@ -317,13 +230,7 @@ def private_rows(estimator: Any, X: Any) -> Float[np.ndarray, "rows columns"]:
 
 
 def private_labels(name: str, y: Any, rows: int) -> np.ndarray:
-    """Return labels as an array ``[rows]`` of any type.
-
-    Raises
-    ------
-    ValueError
-        For another shape, which is public.
-    """
+    """Return labels as an array ``[rows]`` of any type."""
     if y is None:
         raise ValueError(f"{name}: it is missing, and fits require y to be passed; give labels.")
     found = y if isinstance(y, np.ndarray) else _as_array(y)
@@ -359,25 +266,6 @@ def places_among(
 ) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
     """Return places of labels among sorted classes, 0 for unknown ones, and which are known.
 
-    Parameters
-    ----------
-    y
-        Labels of any type.
-    classes
-        Declared labels, sorted.
-
-    Returns
-    -------
-    tuple
-        Places and whether they are.
-
-    Raises
-    ------
-    ValueError
-        If an array of numbers meets classes that are texts: types are public.
-
-    Examples
-    --------
     >>> places_among(np.array(["b", "?", "a"]), np.array(["a", "b"]))
     (array([1., 0., 0.]), array([ True, False,  True]))
     """

@@ -30,13 +30,7 @@ MOST_THETA = 100.0
 
 
 def linear_loss(given: Any, labels: str) -> LinearLoss:
-    """Return a loss by name or as it is; refuse one that would not run as declared.
-
-    Raises
-    ------
-    ValueError
-        For other losses, before anything is charged.
-    """
+    """Return a loss by name or as it is; refuse one that would not run as declared."""
     loss = as_loss(given, labels)
     if not isinstance(loss, LinearLoss):
         raise ValueError(
@@ -99,19 +93,7 @@ class PrivateLinearModel(PrivateEstimator):
         kept: list[str],
         is_read: Bool[np.ndarray, " rows"] | None = None,
     ) -> None:
-        """Plan, charge and draw, and set coefficients.
-
-        Parameters
-        ----------
-        rows, y
-            Features as they came; classes as numbers from 0, or labels from -1 to 1.
-        num_outputs
-            Columns of parameters.
-        kept
-            Sentences about what was taken from the data.
-        is_read
-            Rows that count; all by default. Others become zeros, the intercept too.
-        """
+        """Plan, charge and draw, and set coefficients."""
         n, needs_proof = self._check_target(len(rows))
         if self.mechanism not in MECHANISMS:
             raise ValueError(

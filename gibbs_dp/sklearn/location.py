@@ -366,22 +366,6 @@ def draw_median(values: Float[np.ndarray, " rows"], gamma: float, noise: Noise) 
     ones: every multiple can be drawn from every table, with a chance that differs by the factor
     that is promised, and the last bits tell nothing.
 
-    Parameters
-    ----------
-    values
-        In [0, 1].
-    gamma
-        Inverse temperature.
-    noise
-        Where random numbers come from.
-
-    Returns
-    -------
-    float
-        Exact draw: a gap between values, and a uniform place in it.
-
-    Examples
-    --------
     >>> from gibbs_dp.privacy.noise import SecretNoise
     >>> 0.4 < draw_median(np.linspace(0, 1, 1001), 1.0, SecretNoise()) < 0.6
     True

@@ -33,19 +33,7 @@ ENOUGH_LOGISTIC, MOST_LOG_ODDS, DEVIATIONS = 60.0, 8.0, 3.0
 
 
 class Choice(NamedTuple):
-    """A mechanism, and its settings.
-
-    Attributes
-    ----------
-    mechanism
-        Which one.
-    norm
-        What standardized rows of features are shortened to, without the intercept's 1.
-    radius, scale
-        Of a ball, and of a Gaussian, that the prior is; None for none.
-    bend
-        Residual from which Huber's loss is linear; None for another loss.
-    """
+    """A mechanism; the norm rows are shortened to; radius and scale of its prior; Huber's bend."""
 
     mechanism: Mechanism
     norm: float
@@ -55,17 +43,7 @@ class Choice(NamedTuple):
 
 
 class _Signal(NamedTuple):
-    """``r`` and ``t`` of a fit, and whether pure DP needs less noise than Gaussian noise does.
-
-    Attributes
-    ----------
-    ratio
-        ``r``, or ``t`` where a Gaussian mechanism is used.
-    is_pure
-        Whether what is used is pure DP.
-    root
-        Root of the number of features, without the intercept.
-    """
+    """``r`` and ``t`` of a fit, and whether pure DP needs less noise than Gaussian noise does."""
 
     ratio: float
     is_pure: bool
@@ -96,20 +74,6 @@ def _signal(facts: Facts, share: float) -> _Signal:
 def choose_for_classes(facts: Facts, is_free: bool = True) -> Choice:
     """Pick for classification.
 
-    Parameters
-    ----------
-    facts
-        What is public.
-    is_free
-        Whether the rule may choose the loss too.
-
-    Returns
-    -------
-    Choice
-        The mechanism and its settings.
-
-    Examples
-    --------
     >>> choose_for_classes(Facts(100, 10, 0.3, 0.0))
     Choice(mechanism='direction', norm=1.5, radius=None, scale=None, bend=None)
     >>> choose_for_classes(Facts(500, 10, 1.0, 1e-5)).scale
@@ -145,23 +109,6 @@ def choose_for_classes(facts: Facts, is_free: bool = True) -> Choice:
 def choose_for_numbers(facts: Facts, is_free: bool = True, needs_ball: bool = False) -> Choice:
     """Pick for regression; the labels run from -1 to 1, and span about six standard deviations.
 
-    Parameters
-    ----------
-    facts
-        What is public.
-    is_free
-        Whether the rule may choose the bend of Huber's loss.
-    needs_ball
-        Whether the loss is not convex, or its slope unbounded, so that only a ball bounds what a
-        row gives away.
-
-    Returns
-    -------
-    Choice
-        The mechanism and its settings.
-
-    Examples
-    --------
     >>> choose_for_numbers(Facts(1000, 11, 1.0, 1e-5)).radius is None
     True
     """

@@ -34,38 +34,6 @@ def release_by_rule(
 ) -> tuple[Release, str]:
     """Release a linear model of a table whose mechanism and prior follow from public facts.
 
-    Parameters
-    ----------
-    data
-        What `gibbs_dp.privacy.read_table` read with this schema; records that could not be read
-        are zeros, and count for nothing.
-    schema
-        The declared columns, with an intercept.
-    ledger, adjacency, num_draws, n, accept, purpose
-        As in `gibbs_dp.release`.
-    epsilon, delta
-        The target; pure DP where ``delta`` is 0.
-    loss
-        "logistic" for two classes, which leaves the loss to the rule; a loss of numbers, as of
-        `GibbsRegressor`, for these.
-
-    Returns
-    -------
-    tuple
-        The release, its draws being weights of the schema's names (for a probability, of
-        log-odds), and what was done and how draws are applied, in words.
-
-    Raises
-    ------
-    ValueError
-        For bad input, before anything is charged.
-    BudgetExceededError
-        If the budget does not suffice; nothing is charged.
-    ReleaseError
-        If the chains fail; the charge stands.
-
-    Examples
-    --------
     >>> import tempfile, pathlib
     >>> from gibbs_dp.privacy import Levels, Range
     >>> folder = tempfile.TemporaryDirectory()

@@ -107,7 +107,7 @@ def test_a_disk_that_is_full_at_the_end_is_told_with_what_is_finished(run, here,
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gibbs_dp.io.atomic.os.fsync", full)
+    monkeypatch.setattr("gibbs_dp.io.files.os.fsync", full)
     ran = run("sample", "gaussian-mean", "--num-samples", 50, "--html", "a.html")
     assert ran.status == 2
     assert "theta" in ran.out

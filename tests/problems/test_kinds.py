@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gibbs_dp.io.numbers import PLAIN, NumberFormat
+from gibbs_dp.io.text_tables import PLAIN, NumberFormat
 from gibbs_dp.problems.table import table
 
 RNG = np.random.default_rng(11)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gibbs_dp.io.atomic import printable, shown
-from gibbs_dp.io.numbers import PLAIN
+from gibbs_dp.io.files import printable, shown
+from gibbs_dp.io.text_tables import PLAIN
 from gibbs_dp.problems.table import table
 
 RNG = np.random.default_rng(3)

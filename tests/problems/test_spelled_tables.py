@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gibbs_dp.io.dates import DateFormat
-from gibbs_dp.io.text_tables import byte_encoding, separator, text_encoding
+from gibbs_dp.io.text_tables import DateFormat, byte_encoding, separator, text_encoding
 from gibbs_dp.problems.table import table
 
 RNG = np.random.default_rng(5)

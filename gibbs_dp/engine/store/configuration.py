@@ -38,7 +38,7 @@ from gibbs_dp.engine.store.archive import (
     StoreError,
     digest_text,
 )
-from gibbs_dp.io.atomic import shown
+from gibbs_dp.io.files import shown
 from gibbs_dp.model.charts import is_spread
 from gibbs_dp.model.populations import Population
 from gibbs_dp.model.populations.base import population_name

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,6 @@ def atomic_write(path: str | os.PathLike[str], *, is_first_kept: bool = False) -
     On any error (a full disk, Ctrl-C) the temporary file is removed and ``path`` keeps what it
     held before. With ``is_first_kept``, a file that another process has put there meanwhile stays
     and this one is dropped: exactly one of several writers wins.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written; it names ``path``.
     """
     target = Path(path)
     with _named(target):
@@ -80,8 +75,6 @@ def _link(temporary: Path, target: Path) -> None:
 def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what is None or not a number; write infinite numbers as ``"inf"``.
 
-    Examples
-    --------
     >>> json_row({"gamma": 1.0, "dp_epsilon": math.inf, "rhat": math.nan, "note": None})
     {'gamma': 1.0, 'dp_epsilon': 'inf'}
     """
@@ -95,13 +88,7 @@ def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def save_rows(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a CSV file, whole or not at all; infinite values as ``inf``, absent ones empty.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
+    """Write a CSV file, whole or not at all; infinite values as ``inf``, absent ones empty."""
     import pandas as pd  # slow to import
 
     with atomic_write(path) as temporary:
@@ -150,18 +137,6 @@ def reason(error: BaseException) -> str:
 def parse_json(text: Any, kind: type[Any]) -> Any:
     """Parse JSON text from a file, and check that it is a list, or an object with names (dict).
 
-    Returns
-    -------
-    list or dict
-        Its contents.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON text, is nested too deep, or is of another kind.
-
-    Examples
-    --------
     >>> parse_json('{"n": 10}', dict)
     {'n': 10}
     >>> parse_json("5", list)
@@ -181,3 +156,13 @@ def parse_json(text: Any, kind: type[Any]) -> Any:
             f"its JSON is {article} {type(found).__name__} where a {kind.__name__} should be"
         )
     return found
+
+
+# Progress of long computations, as lines of text.
+
+
+Say = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Say nothing."""
