@@ -160,7 +160,7 @@ def run_capacity(arguments: Sequence[str]) -> None:
 
 
 def _capacity_figures(found: Any) -> dict[str, Any]:
-    from gibbs_dp.papers.capacity import plot as plots
+    from gibbs_dp.papers.capacity import figures as plots
 
     return {
         "capacity_figure1": plots.plot_curves(found),

@@ -5,8 +5,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.exact.closed_form import private_mean_on_average_kl
-from gibbs_dp.papers.capacity.figures import PANELS, Capacity
-from gibbs_dp.papers.capacity.plot import plot_posteriors
+from gibbs_dp.papers.capacity.figures import PANELS, Capacity, plot_posteriors
 from gibbs_dp.papers.on_average_kl.double_descent import DoubleDescent, plot_double_descent
 from gibbs_dp.papers.on_average_kl.figure2 import Figure2, Panel, Reference
 from gibbs_dp.results.plotting import MEANINGS, SELECTED

@@ -64,13 +64,7 @@ class Adversary(Protocol):
         ...
 
     def before(self, mapping: Map) -> Adversary:
-        """Return the adversaries that, after ``mapping``, still belong to this class.
-
-        Raises
-        ------
-        ValueError
-            If there are none, with the reason.
-        """
+        """Return the adversaries that, after ``mapping``, still belong to this class."""
         ...
 
 
@@ -135,20 +129,6 @@ class RandomFeatures(_Closed):
     """Combinations of ``num_features`` random Fourier features of a Gaussian kernel, and constants.
 
     The features are of standardized outputs (Rahimi & Recht 2007).
-
-    Parameters
-    ----------
-    num_features
-        Number of cosines.
-    bandwidth
-        Bandwidth of the kernel, in standard deviations of the output.
-    seed
-        Seed of the features.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
 
     num_features: int = 64

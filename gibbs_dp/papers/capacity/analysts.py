@@ -29,8 +29,9 @@ from gibbs_dp.estimators import average
 from gibbs_dp.information import bounds, checks
 from gibbs_dp.model.check import as_key
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity import CapacityBound, QueryHull
-from gibbs_dp.papers.capacity.bound import Status
+from gibbs_dp.papers.capacity import CapacityBound
+from gibbs_dp.papers.capacity.adversaries import QueryHull
+from gibbs_dp.papers.capacity.bound import Status, ipm_from_kl_by_hoeffding
 from gibbs_dp.papers.tables import Row
 
 N, NUM_QUERIES, NUM_DATASETS = 2_000, 512, 64
@@ -55,29 +56,6 @@ def analyst_rows(
     is for any adversary. ``theorem_6`` is ``8 sqrt(eps)`` and ``hoeffding`` its improvement, of the
     restricted and of the unrestricted number. ``gap_exact`` and ``mutual_information``, the bound
     ``sqrt(2 I / n)``, are there for the linear vote.
-
-    Parameters
-    ----------
-    noise
-        Standard deviations of the noise, in units of ``1 / sqrt(n)``.
-    n
-        Examples.
-    num_queries
-        Queries before the last; a multiple of 32.
-    num_datasets
-        Independent datasets, the units of ``gap_se``; the same for every noise.
-    key
-        Integer seed.
-
-    Returns
-    -------
-    list of dict
-        Gaps as numbers in [-1, 1], KL in nats.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------
@@ -118,7 +96,7 @@ def _bounds(analyst: str, n: int, num_queries: int, sigma: float) -> Row:
         bound = CapacityBound(value, "kl", QueryHull(), status="bound" if name else status)
         row["unrestricted_kl" if name else "restricted_kl"] = value
         row[f"theorem_6{name}"] = capacity.generalization_from_kl(bound)
-        row[f"hoeffding{name}"] = capacity.ipm_from_kl_by_hoeffding(bound).value
+        row[f"hoeffding{name}"] = ipm_from_kl_by_hoeffding(bound).value
     if is_linear:
         gap, information = linear_vote_truth(n, num_queries, sigma)
         row["gap_exact"] = gap

@@ -46,23 +46,6 @@ def finite_class_kl(
 
     A class without constants may give a negative number; see `theorems`.
 
-    Parameters
-    ----------
-    functions
-        Value of every critic at every outcome.
-    p, q
-        The two laws.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or a law is not a distribution.
-
     Examples
     --------
     >>> law = np.array([0.5, 0.5])
@@ -80,26 +63,6 @@ def span_kl(
     has_constants: bool = True,
 ) -> float:
     """Restricted KL for all combinations of some functions, in nats.
-
-    Parameters
-    ----------
-    functions
-        Value of every function at every outcome.
-    p, q
-        The two laws.
-    has_constants
-        Whether constants may be added: the value is then the Donsker-Varadhan form
-        ``E_P h - log E_Q e^h``, else ``E_P h - E_Q e^{h-1}``, which may be negative.
-
-    Returns
-    -------
-    float
-        ``inf`` where the means under P are out of reach of tilting Q.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or a law is not a distribution.
 
     Examples
     --------
@@ -151,25 +114,6 @@ def span_renyi(
 
     ``(alpha/(alpha-1)) log sup E_P[g] / |g|_{L^q(Q)}``. On finitely many outcomes ``|g|^q`` is not
     smooth at 0 for large orders; it is smoothed, less and less, down to a share of 1e-8.
-
-    Parameters
-    ----------
-    functions
-        Value of every function at every outcome; constants count only if included.
-    p, q
-        The two laws.
-    alpha
-        Order above 1.
-
-    Returns
-    -------
-    float
-        ``inf`` where a critic that vanishes on Q's outcomes has a mean under P.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, a law is not a distribution, or ``alpha`` is not above 1.
 
     Examples
     --------
@@ -240,11 +184,6 @@ def span_ipm(
     """Integral probability metric of combinations with coefficients of Euclidean norm at most 1.
 
     ``|E_P f - E_Q f|_2``; with features of a kernel it is the maximum mean discrepancy.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or a law is not a distribution.
 
     Examples
     --------

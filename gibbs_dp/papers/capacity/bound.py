@@ -136,23 +136,6 @@ def mixture(bounds: Sequence[CapacityBound], weights: Sequence[float]) -> Capaci
     Rényi bounds average as the alpha-divergences they stand for; the label of the mechanism that
     ran is not released.
 
-    Parameters
-    ----------
-    bounds
-        One per mechanism, of one class.
-    weights
-        Probabilities of the mechanisms, which must not depend on the data.
-
-    Returns
-    -------
-    CapacityBound
-        For the output of the mixture.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are of different kinds or classes, or the weights are not a distribution.
-
     Examples
     --------
     >>> from gibbs_dp.papers.capacity import Polynomial
@@ -184,11 +167,6 @@ def parallel(bounds: Sequence[CapacityBound]) -> CapacityBound:
 
     Which part an example is in must not depend on its value, so that a change stays in its part.
 
-    Raises
-    ------
-    ValueError
-        If a class is not convex and translation invariant, or the bounds are of different kinds.
-
     Examples
     --------
     >>> from gibbs_dp.papers.capacity import Polynomial
@@ -208,11 +186,6 @@ def sequential(bounds: Sequence[CapacityBound]) -> CapacityBound:
     KL, Rényi and integral probability metrics add; alpha-divergences through their Rényi
     divergences. The critics are sums of critics of each output: those that look at both outputs
     jointly are not bounded, and neither is a mechanism chosen after seeing an earlier output.
-
-    Raises
-    ------
-    ValueError
-        If a class is not convex and translation invariant, or the bounds are of different kinds.
 
     Examples
     --------
@@ -325,11 +298,6 @@ def ipm_from_kl_by_hoeffding(bound: CapacityBound) -> CapacityBound:
     ``KL^H >= t (E_P h - E_Q h) - t^2 / 2``. Beyond 1/2 the same gives ``KL^H + 1/2``; metrics of
     this class never exceed 2.
 
-    Raises
-    ------
-    ValueError
-        If the class does not meet the theorem's conditions.
-
     Examples
     --------
     >>> round(ipm_from_kl_by_hoeffding(CapacityBound(0.02, "kl", QueryHull())).value, 9)
@@ -374,23 +342,6 @@ def query_hull_kl(
     """Restricted KL of two laws of a selected query, for `QueryHull`, in nats.
 
     ``sup_h E_P h - log E_Q e^h`` over ``h(q) = sum_x l_x q(x)`` with ``sum |l_x| <= 1``.
-
-    Parameters
-    ----------
-    queries
-        Value of every query at every point, in ``[-1, 1]``.
-    p, q
-        Probabilities of the queries on two datasets.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        If a value leaves ``[-1, 1]`` or a law is not a distribution.
 
     Examples
     --------

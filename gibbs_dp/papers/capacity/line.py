@@ -27,15 +27,6 @@ _MAX_PASSES = 30
 class Line:
     """A law on the real line, by its log-density.
 
-    Parameters
-    ----------
-    log_density
-        Vectorized log-density, up to a constant.
-    lower, upper
-        Ends of the support.
-    breakpoints
-        Kinks and jumps of the density.
-
     Examples
     --------
     >>> round(float(laplace_line(0.0, 1.0).moments(2)[2]), 9)
@@ -221,12 +212,6 @@ def laplace_line(location: float, scale: float) -> Line:
 
 
 def gaussian_line(location: float, scale: float) -> Line:
-    """Return the normal law with standard deviation ``scale``.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is not positive.
-    """
+    """Return the normal law with standard deviation ``scale``."""
     checks.positive("scale", scale)
     return Line(lambda x: -0.5 * ((x - location) / scale) ** 2)

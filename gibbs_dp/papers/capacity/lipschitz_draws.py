@@ -130,25 +130,6 @@ def lipschitz_ipm_of_atoms(
 ) -> float:
     """Integral probability metric of Lipschitz critics between finite laws on the line, exactly.
 
-    Parameters
-    ----------
-    x
-        Places of the atoms.
-    p, q
-        The two laws.
-    adversary
-        The class; by default ``Lipschitz(1.0)``.
-
-    Returns
-    -------
-    float
-        In the unit of ``x`` times the constant.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or a law is not a distribution.
-
     Examples
     --------
     >>> x, p, q = np.array([0.0, 5.0]), np.array([0.5, 0.5]), np.array([1.0, 0.0])
@@ -169,25 +150,6 @@ def lipschitz_kl(
 
     ``sup_h E_P h - log E_Q e^h``, a convex program. Theorem 7 (`ipm_from_kl`) takes the result
     where the oscillation is at most 2, and refuses it otherwise.
-
-    Parameters
-    ----------
-    x
-        Places of the atoms, at most 200.
-    p, q
-        The two laws.
-    adversary
-        The class.
-
-    Returns
-    -------
-    CapacityBound
-        In nats; exact for these laws, or an estimate where the program did not converge.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, a law is not a distribution, or there are too many atoms.
 
     Examples
     --------

@@ -71,11 +71,6 @@ class Basis(NamedTuple):
 def orthonormal_basis(law: Line, degree: int) -> Basis:
     """Recurrence of a law up to ``degree``, by the Stieltjes procedure.
 
-    Raises
-    ------
-    ValueError
-        If the law has too few moments, or too few points, for the degree.
-
     Examples
     --------
     >>> from gibbs_dp.papers.capacity.line import gaussian_line
@@ -156,13 +151,7 @@ def renyi_from_alpha(divergence: float, alpha: float) -> float:
 
 
 def order(alpha: float) -> float:
-    """Return ``alpha`` if it is an order above 1 that quadrature can resolve, else raise.
-
-    Raises
-    ------
-    ValueError
-        Outside ``[1.05, 1000]``: below, critics are powers above 20; above, steps.
-    """
+    """Return ``alpha`` if it is an order above 1 that quadrature can resolve, else raise."""
     if not 1.05 <= alpha <= 1000:
         raise ValueError(
             f"alpha must lie in [1.05, 1000], got {alpha}; for alpha = 1 use the KL functions."
@@ -277,24 +266,6 @@ def polynomial_kl(p: Line, q: Line, degree: int) -> float:
 
     ``sup_h E_P[h] - log E_Q[e^h]``: with constants in the class this Donsker-Varadhan value equals
     ``sup_h E_P[h] - E_Q[e^{h-1}]`` of Chaudhuri, Imola & Machanavajjhala (2019).
-
-    Parameters
-    ----------
-    p, q
-        The two laws. On the whole line polynomials of odd degree above 1 have no exponential
-        moments; one degree less attains the same supremum.
-    degree
-        At least 1; 1 is the linear adversary.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        If ``degree`` is below 1, or a law lacks the moments.
 
     Examples
     --------

@@ -53,27 +53,6 @@ def gaussian_renyi_of_polynomials(
 ) -> float:
     """Exact restricted Rényi divergence of polynomial adversaries of normal noise, any dimension.
 
-    Parameters
-    ----------
-    sigma
-        Standard deviation of each coordinate; 0, no noise, gives ``inf``.
-    alpha
-        Order in ``[1.05, 1000]``.
-    degree
-        Total degree.
-    shift
-        Sensitivity of each coordinate; only its Euclidean length matters.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(gaussian_renyi_of_polynomials(1.0, 2.0, 1, [0.6, 0.8]), 9)  # log 2
@@ -120,28 +99,6 @@ def laplace_renyi_of_linear(
 
     For ``q < 2``, ``E|Y|^q = c_q int_0^inf (1 - Re E e^{itY}) t^{-q-1} dt``, and the characteristic
     function of ``Y = b + a . X`` is a product. The integral is convex in ``a``.
-
-    Parameters
-    ----------
-    eps
-        Inverse scale of every coordinate's noise; ``inf``, no noise, gives ``inf``.
-    alpha
-        Order in ``[2, 1000]``; at 2 the value is ``log(1 + eps^2 |shift|^2 / 2)``.
-    shift
-        Sensitivity of each coordinate.
-    visible
-        Linear image of the ``d`` coordinates that the adversary sees; by default all of them.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range; below order 2 use ``laplace_renyi_of_degree``, up to three
-        dimensions, and a trained critic in more.
 
     Examples
     --------
@@ -324,27 +281,6 @@ def laplace_renyi_of_degree(
     Up to three coordinates that move; others do not help the adversary. One moving coordinate is
     exact; two take seconds, three, or orders above 10, up to minutes. For linear critics or order 2
     prefer the exact functions that the module names.
-
-    Parameters
-    ----------
-    eps
-        Inverse scale of every coordinate's noise; ``inf``, no noise, gives ``inf``.
-    alpha
-        Order in ``[1.05, 20]``.
-    degree
-        Total degree, at most 6.
-    shift
-        Sensitivity of each coordinate.
-
-    Returns
-    -------
-    GridDivergence
-        The value and an estimate of its error, nats.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or more than three coordinates move.
 
     Examples
     --------

@@ -18,40 +18,42 @@ from gibbs_dp.papers.capacity import (
     CapacityBound,
     MatrixMechanism,
     Polynomial,
-    PolynomialMap,
-    QueryHull,
-    Regime,
-    finite_class_kl,
-    gaussian_kl_of_shift,
-    gaussian_line,
-    gaussian_regime,
-    gaussian_renyi_of_polynomials,
     generalization_from_kl,
-    hierarchical_strategy,
     ipm_from_kl,
-    ipm_from_kl_by_hoeffding,
     laplace_line,
     laplace_linear_kl,
-    laplace_moments,
     laplace_regime,
-    laplace_renyi_of_linear,
     laplace_renyi_of_polynomials,
     laplace_unrestricted_kl,
     laplace_unrestricted_renyi,
-    laplace_unrestricted_renyi_lower,
-    matrix_regime,
-    mixture,
-    parallel,
-    polynomial_kl,
     polynomial_renyi,
     post_process,
     printed_laplace,
-    product_renyi2,
+)
+from gibbs_dp.papers.capacity.adversaries import PolynomialMap, QueryHull
+from gibbs_dp.papers.capacity.atoms import finite_class_kl, span_kl, span_renyi
+from gibbs_dp.papers.capacity.bound import (
+    ipm_from_kl_by_hoeffding,
+    mixture,
+    parallel,
     query_hull_kl,
     sequential,
-    span_kl,
-    span_renyi,
 )
+from gibbs_dp.papers.capacity.closed_forms import (
+    gaussian_kl_of_shift,
+    laplace_moments,
+    laplace_unrestricted_renyi_lower,
+    product_renyi2,
+)
+from gibbs_dp.papers.capacity.line import gaussian_line
+from gibbs_dp.papers.capacity.matrix_mechanism import (
+    Regime,
+    gaussian_regime,
+    hierarchical_strategy,
+    matrix_regime,
+)
+from gibbs_dp.papers.capacity.polynomial import polynomial_kl
+from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials, laplace_renyi_of_linear
 from gibbs_dp.papers.verify.check import (
     Check,
     Record,
@@ -68,16 +70,6 @@ ALPHA = 3.0
 
 def kl_records(eps: float) -> list[Record]:
     """KL rows of the table: linear and unrestricted adversaries of Laplace and normal noise.
-
-    Parameters
-    ----------
-    eps
-        Inverse scale of the noise.
-
-    Returns
-    -------
-    list of Record
-        Closed forms against quadrature, and their order.
 
     Examples
     --------
@@ -109,16 +101,6 @@ def kl_records(eps: float) -> list[Record]:
 
 def renyi_records(regime: Regime) -> list[Record]:
     """One Rényi row of the table at one setting: exact, valid, unrestricted, and as printed.
-
-    Parameters
-    ----------
-    regime
-        Values of the row.
-
-    Returns
-    -------
-    list of Record
-        The printed bound is a counterexample where it is below the exact value.
 
     Examples
     --------
@@ -225,16 +207,6 @@ def _linear(
 def property_records(seed: int) -> list[Record]:
     """Post-processing, convexity, parallel and sequential composition on random laws.
 
-    Parameters
-    ----------
-    seed
-        Of the laws.
-
-    Returns
-    -------
-    list of Record
-        For restricted KL and Rényi divergences.
-
     Examples
     --------
     >>> all(record.holds for record in property_records(0))
@@ -279,16 +251,6 @@ def property_records(seed: int) -> list[Record]:
 
 def theorem_records(seed: int) -> list[Record]:
     """Theorems 6 and 7 on a random mechanism that selects a query.
-
-    Parameters
-    ----------
-    seed
-        Of the queries and the mechanism.
-
-    Returns
-    -------
-    list of Record
-        Both theorems, and Theorem 7 with a better constant.
 
     Examples
     --------
@@ -365,16 +327,6 @@ def condition_records() -> list[Record]:
 
 def matrix_records(eps: float) -> list[Record]:
     """Matrix mechanism: its DP, its two forms, and linear adversaries of both.
-
-    Parameters
-    ----------
-    eps
-        Inverse scale of the noise relative to the strategy's sensitivity.
-
-    Returns
-    -------
-    list of Record
-        For a tree over four counts, and single counts.
 
     Examples
     --------

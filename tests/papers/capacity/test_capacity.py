@@ -13,6 +13,8 @@ from gibbs_dp.exact import FiniteChannel, channels
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import figures as program
 from gibbs_dp.papers.capacity.analysts import analyst_rows
+from gibbs_dp.papers.capacity.bound import query_hull_kl
+from gibbs_dp.papers.capacity.closed_forms import gaussian_moments, product_renyi2
 from gibbs_dp.papers.capacity.figures import (
     curve_rows,
     gaussian_curve_rows,
@@ -22,6 +24,7 @@ from gibbs_dp.papers.capacity.figures import (
     selection_problem,
     selection_rows,
 )
+from gibbs_dp.papers.capacity.on_average import OnAverageCapacity
 
 
 def test_figure_one():
@@ -39,7 +42,7 @@ def test_figure_one_for_normal_noise():
     rows = {row["alpha"]: row for row in gaussian_curve_rows([4 / 3, 2.0, 40.0], 0.5)}
     # Order 2 by a linear solve of moments, shift 2 in standard deviations.
     for degree in (1, 2, 3):
-        solved = capacity.product_renyi2(capacity.gaussian_moments(2 * degree + 1), degree, 2.0)
+        solved = product_renyi2(gaussian_moments(2 * degree + 1), degree, 2.0)
         assert rows[2.0][f"degree_{degree}"] == pytest.approx(solved, rel=1e-9)
     # Order 4/3 of a linear critic 1 + c (x - 1): the fourth moment of a normal law.
     c = np.linspace(0, 2, 200_001)
@@ -91,7 +94,7 @@ def test_the_selection_by_enumeration_of_datasets():
             score = np.exp(0.7 * (queries[:, a] + queries[:, b]))
             laws[a, b] = score / score.sum()
     largest = max(
-        capacity.query_hull_kl(queries, laws[a, b], laws[a, c])
+        query_hull_kl(queries, laws[a, b], laws[a, c])
         for a in range(3)
         for b in range(3)
         for c in range(3)
@@ -111,7 +114,7 @@ def quick(monkeypatch):
         classes = (capacity.Polynomial(1), capacity.TwoLayerReLU(4))
         seen = np.stack([0.6 * full, 0.9 * full], axis=-1)
         kept = np.ones(full.shape, bool)
-        return capacity.OnAverageCapacity(grid, n, classes, seen, full, kept, ("a warning",))
+        return OnAverageCapacity(grid, n, classes, seen, full, kept, ("a warning",))
 
     monkeypatch.setattr(capacity, "on_average_capacity_kl", made_up)
     monkeypatch.setattr(program, "curve_rows", lambda: curve_rows([2.0, 3.0]))

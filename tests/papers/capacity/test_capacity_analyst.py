@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import norm
 
 from gibbs_dp.information import dependence
-from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import analysts as program
+from gibbs_dp.papers.capacity.bound import query_hull_kl
 
 
 def law_of_bits(means, sigma):
@@ -30,7 +30,7 @@ def test_the_restricted_kl_by_enumeration(sigma):
     seen, whole = 0.0, 0.0
     for pair in itertools.combinations_with_replacement(moves, 2):
         (p, bits), (q, _) = (law_of_bits([m[k] for m in pair], sigma) for k in (0, 1))
-        seen = max(seen, capacity.query_hull_kl(bits @ points.T / 2, p / p.sum(), q / q.sum()))
+        seen = max(seen, query_hull_kl(bits @ points.T / 2, p / p.sum(), q / q.sum()))
         whole = max(whole, float(p @ np.log(p / q)))
     assert program.linear_vote_kl(n, 2, sigma) == pytest.approx(seen, rel=1e-5)
     # Adaptive queries have more possible means, and so at least this.

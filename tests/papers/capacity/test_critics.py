@@ -13,12 +13,16 @@ import numpy as np
 import pytest
 
 from gibbs_dp.papers import capacity
+from gibbs_dp.papers.capacity.adversaries import RandomFeatures
+from gibbs_dp.papers.capacity.atoms import span_kl
 from gibbs_dp.papers.capacity.critics import KL, Training, train_and_judge
+from gibbs_dp.papers.capacity.polynomial import renyi_from_alpha
+from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials
 
 CLASSES = {
     "linear": capacity.Polynomial(1),
     "quadratic": capacity.Polynomial(2),
-    "kernel": capacity.RandomFeatures(32),
+    "kernel": RandomFeatures(32),
     "network": capacity.TwoLayerReLU(16),
 }
 NUM_PAIRS, NUM_DRAWS = 32, 2048
@@ -96,14 +100,12 @@ def shifted_draws():
 @pytest.mark.parametrize("alpha", [2.0, 3.0])
 def test_renyi_of_linear_critics(shifted_draws, alpha):
     found = capacity.trained_divergence(capacity.Polynomial(1), *shifted_draws, "renyi", alpha)
-    exact = capacity.gaussian_renyi_of_polynomials(1.0, alpha)
+    exact = gaussian_renyi_of_polynomials(1.0, alpha)
     assert found.bound.value <= exact + 3 * found.se
     assert found.bound.value >= 0.9 * exact
     assert not found.bound.is_guarantee
     inside = capacity.trained_divergence(capacity.Polynomial(1), *shifted_draws, "alpha", alpha)
-    assert capacity.renyi_from_alpha(inside.bound.value, alpha) == pytest.approx(
-        found.bound.value, rel=1e-5
-    )
+    assert renyi_from_alpha(inside.bound.value, alpha) == pytest.approx(found.bound.value, rel=1e-5)
 
 
 def test_metrics(shifted_draws):
@@ -111,7 +113,7 @@ def test_metrics(shifted_draws):
     assert abs(linear.bound.value - 1.0) < 4 * linear.se
     # Gaussian kernel of bandwidth 1, N(1, 1) against N(0, 1), in closed form.
     exact = math.sqrt(2 / math.sqrt(3) * (1 - math.exp(-1 / 6)))
-    kernel = capacity.RandomFeatures(512)
+    kernel = RandomFeatures(512)
     mmd = capacity.trained_divergence(kernel, *shifted_draws, "ipm")
     assert mmd.bound.value == pytest.approx(exact, rel=0.1)
     # Values in [-1, 1]: at most twice the total variation, 2 (2 Phi(1/2) - 1).
@@ -123,7 +125,7 @@ def test_no_noise_diverges():
     # Without noise every draw is the same: the critic's slope has no finite best value.
     p, q = np.ones((64, 1)), np.zeros((64, 1))
     laws = np.array([0.0, 1.0]), np.array([1.0, 0.0])
-    assert capacity.span_kl(np.array([[0.0, 1.0]]), *laws) == math.inf
+    assert span_kl(np.array([[0.0, 1.0]]), *laws) == math.inf
     found = capacity.trained_divergence(capacity.Polynomial(1), p, q)
     assert found.bound.value == math.inf
 

@@ -15,6 +15,7 @@ from scipy.optimize import NonlinearConstraint, minimize
 from scipy.special import logsumexp
 
 from gibbs_dp.papers import capacity
+from gibbs_dp.papers.capacity.adversaries import PolynomialMap
 from gibbs_dp.papers.capacity.critics import KL, Training, kernel_inputs, train_and_judge
 
 SHIFT, NUM_PAIRS, NUM_DRAWS = 0.8, 32, 2048
@@ -170,8 +171,8 @@ def test_without_noise():
         (lambda: capacity.KernelBall(0.0), "norm"),
         (lambda: capacity.KernelBall(1.0, -1.0), "bandwidth"),
         (lambda: capacity.KernelBall(1.0, 1.0, 0), "num_landmarks"),
-        (lambda: CLASSES[0].before(capacity.PolynomialMap(1)), "mapping: features"),
-        (lambda: CLASSES[3].before(capacity.PolynomialMap(1)), "mapping: a kernel"),
+        (lambda: CLASSES[0].before(PolynomialMap(1)), "mapping: features"),
+        (lambda: CLASSES[3].before(PolynomialMap(1)), "mapping: a kernel"),
     ],
 )
 def test_bad_input_is_named(call, reason):

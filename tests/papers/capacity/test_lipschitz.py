@@ -10,23 +10,22 @@ from scipy.optimize import linprog
 
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import Lipschitz
+from gibbs_dp.papers.capacity.adversaries import AnyMap
+from gibbs_dp.papers.capacity.bound import ipm_from_kl_by_hoeffding
+from gibbs_dp.papers.capacity.closed_forms import gaussian_kl_of_shift
+from gibbs_dp.papers.capacity.line import Line, gaussian_line
+from gibbs_dp.papers.capacity.lipschitz_draws import lipschitz_ipm_of_atoms, lipschitz_kl
 
 
 def test_wasserstein_of_lines():
-    for make, scale in itertools.product(
-        (capacity.laplace_line, capacity.gaussian_line), (0.1, 9.0)
-    ):
+    for make, scale in itertools.product((capacity.laplace_line, gaussian_line), (0.1, 9.0)):
         # Noise of any size leaves the shift.
         found = capacity.lipschitz_ipm(make(1.5, scale), make(0.0, scale), Lipschitz(2.0))
         assert found.value == pytest.approx(3.0, rel=1e-10)
         assert found.is_guarantee
-    wide = capacity.lipschitz_ipm(
-        capacity.gaussian_line(0.0, 2.0), capacity.gaussian_line(0.0, 1.0)
-    )
+    wide = capacity.lipschitz_ipm(gaussian_line(0.0, 2.0), gaussian_line(0.0, 1.0))
     assert wide.value == pytest.approx(math.sqrt(2 / math.pi), rel=1e-10)
-    mixed = capacity.lipschitz_ipm(
-        capacity.gaussian_line(0.3, 2.0), capacity.laplace_line(0.0, 1.0)
-    )
+    mixed = capacity.lipschitz_ipm(gaussian_line(0.3, 2.0), capacity.laplace_line(0.0, 1.0))
     first, second = stats.norm(0.3, 2), stats.laplace
     exact = integrate.quad(lambda x: abs(first.cdf(x) - second.cdf(x)), -40, 40, limit=500)[0]
     assert mixed.value == pytest.approx(exact, rel=1e-5)
@@ -34,8 +33,8 @@ def test_wasserstein_of_lines():
 
 def test_a_bounded_support():
     # Densities 1 and 2 x on [0, 1]: int |x - x^2| dx = 1/6.
-    flat = capacity.Line(np.zeros_like, 0.0, 1.0)
-    rising = capacity.Line(np.log, 0.0, 1.0)
+    flat = Line(np.zeros_like, 0.0, 1.0)
+    rising = Line(np.log, 0.0, 1.0)
     assert capacity.lipschitz_ipm(rising, flat).value == pytest.approx(1 / 6, rel=1e-9)
 
 
@@ -43,7 +42,7 @@ def test_a_bounded_support():
 def test_bounded_critics_of_a_shift(scale):
     # p - q is odd about the middle and has one sign beyond it: the best critic is a clipped line.
     critics = Lipschitz(1.0, 2.0)
-    for make, law in ((capacity.laplace_line, stats.laplace), (capacity.gaussian_line, stats.norm)):
+    for make, law in ((capacity.laplace_line, stats.laplace), (gaussian_line, stats.norm)):
         found = capacity.lipschitz_ipm(make(1.0, scale), make(0.0, scale), critics)
 
         def attained(x, law=law):
@@ -70,7 +69,7 @@ def test_atoms_against_transport(seed):
         cost = np.minimum(critics.constant * np.abs(x[:, None] - x), critics.oscillation)
         rows = np.vstack([np.kron(np.eye(6), np.ones(6)), np.kron(np.ones(6), np.eye(6))])
         moved = linprog(cost.ravel(), A_eq=rows, b_eq=np.concatenate([p, q]), method="highs").fun
-        assert capacity.lipschitz_ipm_of_atoms(x, p, q, critics) == pytest.approx(moved, abs=1e-9)
+        assert lipschitz_ipm_of_atoms(x, p, q, critics) == pytest.approx(moved, abs=1e-9)
 
 
 def test_the_restricted_kl_by_brute_force():
@@ -83,9 +82,9 @@ def test_the_restricted_kl_by_brute_force():
             reach = critics.constant * np.abs(x[:, None] - x) + 1e-12
             if (np.abs(h[:, None] - h) <= np.minimum(reach, critics.oscillation + 1e-12)).all():
                 best = max(best, float(p @ h - np.log(q @ np.exp(h))))
-        found = capacity.lipschitz_kl(x, p, q, critics).value
+        found = lipschitz_kl(x, p, q, critics).value
         assert best - 1e-9 <= found <= best + 2e-3
-    free = capacity.lipschitz_kl(x, p, q, Lipschitz(50.0)).value
+    free = lipschitz_kl(x, p, q, Lipschitz(50.0)).value
     assert free == pytest.approx(float(p @ np.log(p / q)), rel=1e-7)
 
 
@@ -93,9 +92,9 @@ def test_the_restricted_kl_by_brute_force():
 def test_theorem_seven_where_it_applies(seed):
     x, p, q = random_atoms(seed)
     critics = Lipschitz(1.5, 2.0)
-    kl = capacity.lipschitz_kl(x, p, q, critics)
-    metric = capacity.lipschitz_ipm_of_atoms(x, p, q, critics)
-    sharp = capacity.ipm_from_kl_by_hoeffding(kl).value
+    kl = lipschitz_kl(x, p, q, critics)
+    metric = lipschitz_ipm_of_atoms(x, p, q, critics)
+    sharp = ipm_from_kl_by_hoeffding(kl).value
     assert metric <= sharp * (1 + 1e-6)
     assert metric <= capacity.ipm_from_kl(kl).value
     # With log E_Q e^h >= E_Q h the metric is never below the KL.
@@ -105,10 +104,8 @@ def test_theorem_seven_where_it_applies(seed):
 def test_theorem_seven_is_false_without_a_limit_and_refused():
     # Unbounded critics of N(1, s^2) and N(0, s^2): the metric is 1, the KL at most 1/(2 s^2).
     sigma = 10.0
-    metric = capacity.lipschitz_ipm(
-        capacity.gaussian_line(1.0, sigma), capacity.gaussian_line(0.0, sigma)
-    )
-    assert metric.value > 8 * math.sqrt(capacity.gaussian_kl_of_shift(sigma))
+    metric = capacity.lipschitz_ipm(gaussian_line(1.0, sigma), gaussian_line(0.0, sigma))
+    assert metric.value > 8 * math.sqrt(gaussian_kl_of_shift(sigma))
     seen = capacity.CapacityBound(1 / (2 * sigma**2), "kl", Lipschitz(1.0))
     with pytest.raises(ValueError, match=r"of range \[-1, 1\]"):
         capacity.ipm_from_kl(seen)
@@ -119,7 +116,7 @@ def test_draws_enclose_the_distance():
     rng = np.random.default_rng(4)
     for shift, width in ((0.4, 1.0), (0.0, 1.5), (0.0, 1.0)):
         p, q = rng.normal(size=(64, 300)) * width + shift, rng.normal(size=(64, 200))
-        laws = capacity.gaussian_line(shift, width), capacity.gaussian_line(0.0, 1.0)
+        laws = gaussian_line(shift, width), gaussian_line(0.0, 1.0)
         exact = capacity.lipschitz_ipm(*laws).value
         found = capacity.wasserstein_of_draws(p, q)
         assert found.upper.value > exact - 3 * found.upper_se
@@ -138,7 +135,7 @@ def test_draws_enclose_the_distance():
     [
         (lambda: Lipschitz(0.0), "constant"),
         (lambda: Lipschitz(1.0, 0.0), "oscillation: must be positive"),
-        (lambda: Lipschitz().before(capacity.AnyMap()), "mapping: how far"),
+        (lambda: Lipschitz().before(AnyMap()), "mapping: how far"),
         (lambda: capacity.wasserstein_of_draws(np.ones((1, 9)), np.ones((1, 9))), "at least 2"),
         (lambda: capacity.wasserstein_of_draws(np.ones((2, 3)), np.ones((2, 9))), "4 draws a row"),
         (
@@ -146,13 +143,11 @@ def test_draws_enclose_the_distance():
             "draws_p must be finite",
         ),
         (
-            lambda: capacity.lipschitz_ipm_of_atoms(np.full(2, np.inf), *np.full((2, 2), 0.5)),
+            lambda: lipschitz_ipm_of_atoms(np.full(2, np.inf), *np.full((2, 2), 0.5)),
             "x: must be finite",
         ),
         (
-            lambda: capacity.lipschitz_kl(
-                np.arange(500.0), *np.full((2, 500), 1 / 500), Lipschitz()
-            ),
+            lambda: lipschitz_kl(np.arange(500.0), *np.full((2, 500), 1 / 500), Lipschitz()),
             "x: at most 200 atoms",
         ),
     ],

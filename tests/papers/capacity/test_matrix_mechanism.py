@@ -4,18 +4,27 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import MatrixMechanism
+from gibbs_dp.papers.capacity.closed_forms import laplace_unrestricted_renyi_lower
+from gibbs_dp.papers.capacity.matrix_mechanism import (
+    failing_below,
+    gaussian_regime,
+    hierarchical_strategy,
+    identity_strategy,
+    optimized_strategy,
+)
 
 SIZE = 4
 # Every count, and the total, which matters more.
 QUERIES = np.vstack([np.eye(SIZE), 5 * np.ones((1, SIZE))])
 PREFIX = np.tril(np.ones((16, 16)))
 CASES = {
-    "identity": (QUERIES, capacity.identity_strategy(SIZE)),
-    "hierarchical": (QUERIES, capacity.hierarchical_strategy(SIZE)),
-    "optimized": (PREFIX, capacity.optimized_strategy(PREFIX)),
+    "identity": (QUERIES, identity_strategy(SIZE)),
+    "hierarchical": (QUERIES, hierarchical_strategy(SIZE)),
+    "optimized": (PREFIX, optimized_strategy(PREFIX)),
 }
 
 
@@ -84,9 +93,9 @@ def test_theorem_five_fails_for_one_row_and_is_vacuous_for_many():
 
 def test_strategies():
     assert CASES["hierarchical"][1].shape == (7, 4)
-    assert capacity.hierarchical_strategy(5).shape == (9, 5)
+    assert hierarchical_strategy(5).shape == (9, 5)
     assert mechanism("hierarchical").sensitivity == 3.0
-    tree = capacity.hierarchical_strategy(16)
+    tree = hierarchical_strategy(16)
     others = [MatrixMechanism(PREFIX, a, 1.0).total_variance() for a in (np.eye(16), tree)]
     best = CASES["optimized"][1]
     error = mechanism("optimized").total_variance()
@@ -99,7 +108,7 @@ def test_strategies():
         other /= other.sum(axis=0)
         assert MatrixMechanism(PREFIX, other, 1.0).total_variance() > error * 0.9999
     # For single counts nothing beats measuring them.
-    counts = MatrixMechanism(np.eye(3), capacity.optimized_strategy(np.eye(3)), 1.0)
+    counts = MatrixMechanism(np.eye(3), optimized_strategy(np.eye(3)), 1.0)
     assert counts.total_variance() == pytest.approx(6.0, rel=1e-6)
 
 
@@ -116,7 +125,7 @@ def test_no_noise_and_bad_input():
     with pytest.raises(ValueError, match="form must be"):
         mechanism("identity").linear_renyi(2.0, "add-remove", "both")
     with pytest.raises(ValueError, match="workload must be a finite matrix"):
-        capacity.optimized_strategy(np.full((1, 1), np.nan))
+        optimized_strategy(np.full((1, 1), np.nan))
 
 
 def test_released_answers_have_the_right_law():
@@ -134,3 +143,61 @@ def test_nothing_is_released_without_noise():
     m = mechanism("hierarchical", math.inf)
     with pytest.raises(ValueError, match="eps must be finite"):
         m.release(np.zeros(m.workload.shape[1]))
+
+
+# The printed bounds fail where the theory says, and nowhere are they taken for guarantees.
+
+
+def test_the_failure_in_print():
+    row = capacity.laplace_regime(0.2, 3.0)
+    assert row.printed == pytest.approx(0.0157, abs=5e-5)
+    assert row.exact == pytest.approx(0.0281, abs=5e-5)
+    assert row.verdict == "fails"
+    assert row.exact < row.valid
+
+
+def test_the_crossing_of_printed_and_unrestricted():
+    gap = lambda a: capacity.printed_laplace(1.0, a) - capacity.laplace_unrestricted_renyi(1.0, a)  # noqa: E731
+    assert brentq(gap, 2.0, 6.0) == pytest.approx(3.3147, abs=5e-5)
+
+
+def test_a_grid_of_both_rows():
+    alphas = [1.5, 2.0, 3.0, 6.0]
+    laplace = capacity.regime_map(capacity.laplace_regime, list(np.geomspace(0.02, 5.0, 9)), alphas)
+    gaussian = capacity.regime_map(gaussian_regime, list(np.geomspace(0.2, 50.0, 9)), alphas)
+    for row in (*laplace, *gaussian):
+        assert row.exact <= row.valid * (1 + 1e-9)
+        assert row.valid <= row.unrestricted
+        assert (row.verdict == "fails") == (row.printed < row.exact * (1 - 1e-5))
+        assert row.verdict != "fails" or row.alpha > 2
+    for rows in (laplace, gaussian):
+        edges = failing_below(rows)
+        assert edges[1.5] == edges[2.0] == 0.0
+        assert 0.0 < edges[3.0] <= edges[6.0]
+        # It fails everywhere below the edge, at all orders above 2.
+        assert all(r.verdict == "fails" for r in rows if r.privacy < 0.1 and r.alpha > 2)
+
+
+def test_rows_of_several_dimensions():
+    row = capacity.laplace_regime(0.05, 5.0, [0.5, 0.5])
+    assert row.verdict == "fails"
+    assert row.printed == pytest.approx(
+        math.log1p(2 ** (2 * 4) * (0.05**5 * 2 * 0.5**5)) / 4, rel=1e-9
+    )
+    gaussian = gaussian_regime(10.0, 4.0, [0.5, 0.5])
+    by_hand = math.log1p(2 ** (2 * 3) * (math.pi / 2) ** 1.5 * 2 * 0.05**4) / 3
+    assert gaussian.printed == pytest.approx(by_hand, rel=1e-9)
+    assert gaussian.verdict == "fails"
+    assert capacity.printed_laplace(1.0, 2.0, [0.0, 0.0]) == 0.0
+
+
+def test_unrestricted_lower_bound():
+    for eps, alpha in ((0.1, 1.5), (1.0, 3.0), (5.0, 40.0)):
+        low = laplace_unrestricted_renyi_lower(eps, alpha, [1.0, 0.5])
+        assert low <= capacity.laplace_unrestricted_renyi(eps, alpha, [1.0, 0.5])
+
+
+@pytest.mark.parametrize("name", [n for n in dir(capacity) if n.startswith("printed_")])
+def test_printed_bounds_say_so(name):
+    assert "As printed" in getattr(capacity, name).__doc__
+    assert "no guarantee" in getattr(capacity, name).__doc__

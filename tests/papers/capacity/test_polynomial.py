@@ -12,6 +12,16 @@ from scipy.optimize import minimize, minimize_scalar
 
 from gibbs_dp.information.divergences import laplace_renyi
 from gibbs_dp.papers import capacity
+from gibbs_dp.papers.capacity.atoms import span_kl, span_renyi
+from gibbs_dp.papers.capacity.closed_forms import (
+    gaussian_kl_of_shift,
+    laplace_moments,
+    product_renyi2,
+    valid_gaussian,
+)
+from gibbs_dp.papers.capacity.line import Line, gaussian_line
+from gibbs_dp.papers.capacity.polynomial import polynomial_kl, renyi_from_alpha
+from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials, laplace_renyi_of_linear
 
 
 def shifted(eps):
@@ -33,37 +43,37 @@ def test_linear_kl_of_laplace():
         value = capacity.laplace_linear_kl(eps)
         assert value == pytest.approx(-best.fun, rel=1e-8)
         assert value == pytest.approx(formula, rel=1e-8)
-        assert capacity.polynomial_kl(*shifted(eps), 1) == pytest.approx(value, rel=1e-8)
+        assert polynomial_kl(*shifted(eps), 1) == pytest.approx(value, rel=1e-8)
 
 
 def test_gaussian_kl_is_linear():
-    p, q = capacity.gaussian_line(1.0, 1.7), capacity.gaussian_line(0.0, 1.7)
+    p, q = gaussian_line(1.0, 1.7), gaussian_line(0.0, 1.7)
     for degree in (1, 2, 4):
-        assert capacity.polynomial_kl(p, q, degree) == pytest.approx(1 / (2 * 1.7**2), rel=1e-10)
+        assert polynomial_kl(p, q, degree) == pytest.approx(1 / (2 * 1.7**2), rel=1e-10)
 
 
 def test_quadratic_kl_sees_a_change_of_width():
     # The log-ratio of two normal laws is a quadratic; a linear critic sees the means alone.
-    p, q = capacity.gaussian_line(0.3, 0.8), capacity.gaussian_line(0.0, 1.0)
+    p, q = gaussian_line(0.3, 0.8), gaussian_line(0.0, 1.0)
     whole = 0.5 * (0.8**2 + 0.3**2 - 1) - math.log(0.8)
-    assert capacity.polynomial_kl(p, q, 2) == pytest.approx(whole, rel=1e-9)
-    assert capacity.polynomial_kl(p, q, 1) == pytest.approx(0.3**2 / 2, rel=1e-9)
+    assert polynomial_kl(p, q, 2) == pytest.approx(whole, rel=1e-9)
+    assert polynomial_kl(p, q, 1) == pytest.approx(0.3**2 / 2, rel=1e-9)
 
 
 def test_polynomials_of_bounded_laws_reach_the_whole_kl():
-    p = capacity.Line(lambda x: np.sin(3 * x), -1.0, 1.0)
-    q = capacity.Line(lambda x: 0 * x, -1.0, 1.0)
+    p = Line(lambda x: np.sin(3 * x), -1.0, 1.0)
+    q = Line(lambda x: 0 * x, -1.0, 1.0)
     mass = quad(lambda x: math.exp(math.sin(3 * x)), -1, 1)[0]
     whole = quad(lambda x: math.exp(math.sin(3 * x)) / mass * math.sin(3 * x), -1, 1)[0]
     whole += math.log(2 / mass)
-    found = [capacity.polynomial_kl(p, q, degree) for degree in (1, 3, 9)]
+    found = [polynomial_kl(p, q, degree) for degree in (1, 3, 9)]
     assert found[0] < found[1] < found[2] == pytest.approx(whole, rel=1e-6)
 
 
 @pytest.mark.parametrize("eps", [0.01, 1.0, 10.0])
 @pytest.mark.parametrize("degree", [1, 2, 3, 5])
 def test_order_two_by_linear_algebra(eps, degree):
-    exact = capacity.product_renyi2(capacity.laplace_moments(2 * degree + 1), degree, eps)
+    exact = product_renyi2(laplace_moments(2 * degree + 1), degree, eps)
     found = capacity.polynomial_renyi(*shifted(eps), 2.0, degree)
     assert found.renyi == pytest.approx(exact, rel=1e-6, abs=1e-13)
     # Newton, rather than a start that is already the solution.
@@ -111,7 +121,7 @@ def test_the_dual_by_a_general_optimizer():
         options={"maxiter": 500, "ftol": 1e-12},
     )
     dual = math.log(found.fun) / (alpha - 1)
-    assert capacity.span_renyi(terms, p, q, alpha) == pytest.approx(dual, abs=1e-5)
+    assert span_renyi(terms, p, q, alpha) == pytest.approx(dual, abs=1e-5)
 
 
 def test_figure_values():
@@ -136,8 +146,8 @@ def check_order(eps, alpha, degrees=(1, 2, 3)):
     assert all(a <= b * (1 + 1e-12) for a, b in itertools.pairwise(values))
     assert values[-1] <= free * (1 + 1e-9)
     assert 0 < values[0] <= capacity.valid_laplace(eps, alpha) * (1 + 1e-9)
-    noise = capacity.gaussian_renyi_of_polynomials(1 / eps, alpha)
-    assert 0 < noise <= capacity.valid_gaussian(1 / eps, alpha) * (1 + 1e-9)
+    noise = gaussian_renyi_of_polynomials(1 / eps, alpha)
+    assert 0 < noise <= valid_gaussian(1 / eps, alpha) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("eps", "alpha"), GRID)
@@ -160,7 +170,7 @@ def test_small_losses_behave_like_alpha_eps_squared_over_four():
 
 def test_alpha_and_renyi_convert():
     found = capacity.polynomial_renyi(*shifted(1.0), 3.0, 2)
-    assert capacity.renyi_from_alpha(found.alpha_divergence, 3.0) == pytest.approx(found.renyi)
+    assert renyi_from_alpha(found.alpha_divergence, 3.0) == pytest.approx(found.renyi)
     # The critic's own scale of the alpha-divergence, by the definition with f*.
     x = np.linspace(-60, 60, 2_000_001)
     mass = 0.5 * np.exp(-np.abs(x)) * (x[1] - x[0])
@@ -175,17 +185,17 @@ def test_alpha_and_renyi_convert():
 
 def test_no_noise_is_infinite():
     assert capacity.laplace_linear_kl(math.inf) == math.inf
-    assert capacity.gaussian_kl_of_shift(0.0) == math.inf
+    assert gaussian_kl_of_shift(0.0) == math.inf
     assert capacity.laplace_renyi_of_polynomials(math.inf, 3.0) == math.inf
-    assert capacity.gaussian_renyi_of_polynomials(0.0, 3.0) == math.inf
-    assert capacity.laplace_renyi_of_linear(math.inf, 3.0, [1.0, 1.0]) == math.inf
-    assert capacity.gaussian_kl_of_shift(0.0, [0.0]) == 0.0
+    assert gaussian_renyi_of_polynomials(0.0, 3.0) == math.inf
+    assert laplace_renyi_of_linear(math.inf, 3.0, [1.0, 1.0]) == math.inf
+    assert gaussian_kl_of_shift(0.0, [0.0]) == 0.0
     values = [capacity.laplace_linear_kl(eps) for eps in (1e2, 1e4, 1e6)]
     assert values[0] < values[1] < values[2] > 9e5
     point = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     x = np.array([[0.0, 1.0]])
-    assert capacity.span_kl(x, *point) == math.inf
-    assert capacity.span_renyi(np.vstack([np.ones(2), x]), *point, 3.0) == math.inf
+    assert span_kl(x, *point) == math.inf
+    assert span_renyi(np.vstack([np.ones(2), x]), *point, 3.0) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -193,16 +203,14 @@ def test_no_noise_is_infinite():
     [
         (lambda: capacity.polynomial_renyi(*shifted(1.0), 1.0, 1), "alpha must lie"),
         (lambda: capacity.polynomial_renyi(*shifted(1.0), 2.0, 0), "degree must be"),
-        (lambda: capacity.polynomial_kl(*shifted(1.0), 0), "degree must be"),
+        (lambda: polynomial_kl(*shifted(1.0), 0), "degree must be"),
         (lambda: capacity.laplace_linear_kl(-1.0), "eps must be positive"),
         (lambda: capacity.laplace_line(0.0, 0.0), "scale must be positive"),
         (lambda: capacity.printed_laplace(1.0, 1.0), "alpha must be above 1"),
-        (lambda: capacity.laplace_renyi_of_linear(1.0, 1.5, [1.0, 1.0]), "alpha must lie"),
+        (lambda: laplace_renyi_of_linear(1.0, 1.5, [1.0, 1.0]), "alpha must lie"),
         (lambda: capacity.laplace_linear_kl(1.0, [math.nan]), "shift must be"),
         (
-            lambda: capacity.polynomial_kl(
-                *2 * [capacity.Line(lambda x: np.where(x < 0, np.nan, -x))], 1
-            ),
+            lambda: polynomial_kl(*2 * [Line(lambda x: np.where(x < 0, np.nan, -x))], 1),
             "log_density must be",
         ),
     ],

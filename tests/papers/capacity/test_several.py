@@ -4,9 +4,26 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from scipy.stats import qmc
 
 from gibbs_dp.papers import capacity
+from gibbs_dp.papers.capacity.atoms import finite_class_kl, span_ipm, span_kl, span_renyi
+from gibbs_dp.papers.capacity.closed_forms import (
+    gaussian_moments,
+    laplace_moments,
+    monomials,
+    product_renyi2,
+    renyi2_from_moments,
+    valid_gaussian,
+)
+from gibbs_dp.papers.capacity.polynomial import polynomial_kl
+from gibbs_dp.papers.capacity.several import (
+    gaussian_renyi_of_polynomials,
+    laplace_renyi_of_degree,
+    laplace_renyi_of_linear,
+)
 
 
 @pytest.mark.parametrize("alpha", [2.01, 3.0, 8.0, 40.0])
@@ -14,15 +31,15 @@ from gibbs_dp.papers import capacity
 def test_the_fourier_norm_agrees_with_quadrature_in_one_dimension(eps, alpha):
     # Both sides of the change to a moment series, at eps of about 0.05.
     exact = capacity.laplace_renyi_of_polynomials(eps, alpha)
-    assert capacity.laplace_renyi_of_linear(eps, alpha) == pytest.approx(exact, rel=3e-6)
+    assert laplace_renyi_of_linear(eps, alpha) == pytest.approx(exact, rel=3e-6)
 
 
 def test_the_fourier_norm_at_order_two():
     shift = [0.3, -0.4, 1.2]
-    near = capacity.laplace_renyi_of_linear(1.0, 2 + 1e-6, shift)
+    near = laplace_renyi_of_linear(1.0, 2 + 1e-6, shift)
     assert near == pytest.approx(math.log1p(np.dot(shift, shift) / 2), rel=1e-5)
-    moments = capacity.product_renyi2(capacity.laplace_moments(3), 1, shift)
-    assert capacity.laplace_renyi_of_linear(1.0, 2.0, shift) == pytest.approx(moments, rel=1e-12)
+    moments = product_renyi2(laplace_moments(3), 1, shift)
+    assert laplace_renyi_of_linear(1.0, 2.0, shift) == pytest.approx(moments, rel=1e-12)
 
 
 def test_two_dimensions_against_a_product_rule():
@@ -31,7 +48,7 @@ def test_two_dimensions_against_a_product_rule():
     a, b = np.meshgrid(nodes, nodes, indexing="ij")
     weight = np.outer(mass, mass).ravel()
     shift, alpha, q = np.array([0.6, 0.8]), 3.0, 1.5
-    found = capacity.laplace_renyi_of_linear(1.0, alpha, shift)
+    found = laplace_renyi_of_linear(1.0, alpha, shift)
     # The best of many directions and offsets.
     best = 0.0
     for angle in np.linspace(0, np.pi / 2, 41):
@@ -44,34 +61,32 @@ def test_two_dimensions_against_a_product_rule():
 
 
 def test_normal_noise_depends_on_the_length_alone():
-    one = capacity.gaussian_renyi_of_polynomials(1.5, 2.0, 3, 1.0)
-    several = capacity.product_renyi2(
-        capacity.gaussian_moments(7), 3, np.array([0.48, 0.64, 0.6]) / 1.5
-    )
+    one = gaussian_renyi_of_polynomials(1.5, 2.0, 3, 1.0)
+    several = product_renyi2(gaussian_moments(7), 3, np.array([0.48, 0.64, 0.6]) / 1.5)
     assert several == pytest.approx(one, rel=1e-10)
 
 
 def test_more_coordinates_show_more():
     shift = np.array([0.5, 0.5, 0.5])
-    values = [capacity.laplace_renyi_of_linear(1.0, 5.0, shift[:k]) for k in (1, 2, 3)]
+    values = [laplace_renyi_of_linear(1.0, 5.0, shift[:k]) for k in (1, 2, 3)]
     assert values[0] < values[1] < values[2]
     # An adversary who sees fewer combinations sees less, all of them the same.
-    some = capacity.laplace_renyi_of_linear(1.0, 5.0, shift, np.array([[1.0, 1.0, 0.0]]))
-    whole = capacity.laplace_renyi_of_linear(
+    some = laplace_renyi_of_linear(1.0, 5.0, shift, np.array([[1.0, 1.0, 0.0]]))
+    whole = laplace_renyi_of_linear(
         1.0, 5.0, shift, np.array(np.random.default_rng(0).normal(size=(4, 3)))
     )
     assert some < values[2] == pytest.approx(whole, rel=1e-7)
-    assert capacity.laplace_renyi_of_linear(1.0, 5.0, [1.0, -1.0], np.array([[1.0, 1.0]])) == 0.0
+    assert laplace_renyi_of_linear(1.0, 5.0, [1.0, -1.0], np.array([[1.0, 1.0]])) == 0.0
 
 
 @pytest.mark.parametrize("alpha", [2.0, 3.0, 10.0, 40.0])
 def test_valid_bounds_hold_in_several_dimensions(alpha):
     points = qmc.scale(qmc.Sobol(3, seed=0).random(8), [-2, -2, -2], [2, 2, 2])
     for shift in points:
-        value = capacity.laplace_renyi_of_linear(0.7, alpha, shift)
+        value = laplace_renyi_of_linear(0.7, alpha, shift)
         assert value <= capacity.valid_laplace(0.7, alpha, shift) * (1 + 1e-7)
-        noise = capacity.gaussian_renyi_of_polynomials(0.7, alpha, 1, shift)
-        assert noise <= capacity.valid_gaussian(0.7, alpha, shift) * (1 + 1e-9)
+        noise = gaussian_renyi_of_polynomials(0.7, alpha, 1, shift)
+        assert noise <= valid_gaussian(0.7, alpha, shift) * (1 + 1e-9)
     for below in (1.2, 1.6):
         bound = capacity.valid_laplace(0.7, below, [1.0, 1.0])
         assert bound >= capacity.laplace_renyi_of_polynomials(0.7, below)
@@ -81,8 +96,7 @@ def test_the_linear_kl_of_several_coordinates_adds():
     shift = np.array([0.5, 2.0])
     x = [capacity.laplace_line(0.0, 1.0), capacity.laplace_line(0.0, 1.0)]
     parts = [
-        capacity.polynomial_kl(capacity.laplace_line(v, 1.0), q, 1)
-        for v, q in zip(shift, x, strict=True)
+        polynomial_kl(capacity.laplace_line(v, 1.0), q, 1) for v, q in zip(shift, x, strict=True)
     ]
     assert capacity.laplace_linear_kl(1.0, shift) == pytest.approx(sum(parts), rel=1e-8)
 
@@ -95,45 +109,152 @@ def test_finite_laws_against_the_line():
     terms = np.stack([np.ones_like(x), x / 3, (x / 3) ** 2])
     for alpha in (1.5, 2.0, 3.0, 8.0):
         exact = capacity.polynomial_renyi(p, q, alpha, 2).renyi
-        assert capacity.span_renyi(terms, *laws, alpha) == pytest.approx(exact, abs=2e-4)
-    assert capacity.span_kl(terms[1:], *laws) == pytest.approx(
-        capacity.polynomial_kl(p, q, 2), rel=1e-8
-    )
+        assert span_renyi(terms, *laws, alpha) == pytest.approx(exact, abs=2e-4)
+    assert span_kl(terms[1:], *laws) == pytest.approx(polynomial_kl(p, q, 2), rel=1e-8)
 
 
 def test_all_functions_of_a_finite_law_see_everything():
     p, q = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.3, 0.1])
     whole = float(p @ np.log(p / q))
-    assert capacity.span_kl(np.eye(3), p, q) == pytest.approx(whole, rel=1e-9)
+    assert span_kl(np.eye(3), p, q) == pytest.approx(whole, rel=1e-9)
     # Without extra constants the span still holds them: the f-dual form gives the same.
-    assert capacity.span_kl(np.eye(3), p, q, has_constants=False) == pytest.approx(whole, rel=1e-9)
+    assert span_kl(np.eye(3), p, q, has_constants=False) == pytest.approx(whole, rel=1e-9)
     for alpha in (1.5, 2.0, 4.0):
         renyi = math.log(float(p**alpha @ q ** (1 - alpha))) / (alpha - 1)
-        assert capacity.span_renyi(np.eye(3), p, q, alpha) == pytest.approx(renyi, rel=1e-9)
-    assert capacity.span_ipm(np.eye(3), p, q) == pytest.approx(np.linalg.norm(p - q))
+        assert span_renyi(np.eye(3), p, q, alpha) == pytest.approx(renyi, rel=1e-9)
+    assert span_ipm(np.eye(3), p, q) == pytest.approx(np.linalg.norm(p - q))
 
 
 def test_a_class_without_constants_sees_less_and_may_go_below_zero():
     p, q = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.3, 0.1])
     x = np.array([[-1.0, 0.0, 1.0]])
-    with_constants = capacity.span_kl(x, p, q)
-    without = capacity.span_kl(x, p, q, has_constants=False)
+    with_constants = span_kl(x, p, q)
+    without = span_kl(x, p, q, has_constants=False)
     by_grid = max(c * 0.1 - q @ np.exp(c * x[0] - 1) for c in np.linspace(-5, 5, 4001))
     assert without == pytest.approx(by_grid, abs=1e-5)
     assert without < 0 < with_constants
-    assert capacity.finite_class_kl(np.zeros((1, 3)), p, q) == pytest.approx(-math.exp(-1))
+    assert finite_class_kl(np.zeros((1, 3)), p, q) == pytest.approx(-math.exp(-1))
 
 
 def test_order_two_from_moments_refuses_nonsense():
     with pytest.raises(ValueError, match="gram_q must be positive"):
-        capacity.renyi2_from_moments(np.ones(2), np.array([[1.0, 2.0], [2.0, 1.0]]))
+        renyi2_from_moments(np.ones(2), np.array([[1.0, 2.0], [2.0, 1.0]]))
     with pytest.raises(ValueError, match=r"gram_q must be \[2, 2\]"):
-        capacity.renyi2_from_moments(np.ones(2), np.eye(3))
+        renyi2_from_moments(np.ones(2), np.eye(3))
     with pytest.raises(ValueError, match="degree: polynomials"):
-        capacity.monomials(100, 4)
+        monomials(100, 4)
     with pytest.raises(ValueError, match="noise_moments must hold"):
-        capacity.product_renyi2(capacity.laplace_moments(3), 2, 1.0)
+        product_renyi2(laplace_moments(3), 2, 1.0)
     with pytest.raises(ValueError, match="visible has 3 columns"):
-        capacity.laplace_renyi_of_linear(1.0, 3.0, [1.0, 1.0], np.ones((1, 3)))
+        laplace_renyi_of_linear(1.0, 3.0, [1.0, 1.0], np.ones((1, 3)))
     with pytest.raises(ValueError, match="functions must be finite"):
-        capacity.span_kl(np.full((1, 1), np.nan), np.array([1.0]), np.array([1.0]))
+        span_kl(np.full((1, 1), np.nan), np.array([1.0]), np.array([1.0]))
+
+
+# Degree above 1 in several dimensions: against moments, one dimension, and a dense law.
+
+
+SHIFT = [0.6, 0.8]
+
+
+@pytest.mark.parametrize(("degree", "shift"), [(2, SHIFT), (3, SHIFT), (2, [0.5, 0.4, 0.7])])
+def test_order_two_is_a_solve_of_moments(degree, shift):
+    found = laplace_renyi_of_degree(1.3, 2.0, degree, shift)
+    exact = product_renyi2(laplace_moments(2 * degree + 1), degree, 1.3 * np.array(shift))
+    assert found.renyi == pytest.approx(exact, rel=1e-5)
+    assert abs(found.renyi - exact) <= 2 * found.error + 1e-9
+
+
+@pytest.mark.parametrize("alpha", [3.0, 5.0])
+def test_linear_critics_by_the_fourier_norm(alpha):
+    found = laplace_renyi_of_degree(1.0, alpha, 1, SHIFT)
+    assert found.renyi == pytest.approx(laplace_renyi_of_linear(1.0, alpha, SHIFT), rel=2e-5)
+    assert found.error < 1e-4
+
+
+@pytest.mark.parametrize(("degree", "alpha"), [(2, 1.5), (3, 3.0), (2, 5.0)])
+def test_a_coordinate_that_hardly_moves_leaves_one_dimension(degree, alpha):
+    found = laplace_renyi_of_degree(1.0, alpha, degree, [1.0, 1e-6])
+    exact = capacity.laplace_renyi_of_polynomials(1.0, alpha, degree)
+    assert found.renyi == pytest.approx(exact, abs=5e-5)
+    # Left out altogether it is exact.
+    still = laplace_renyi_of_degree(1.0, alpha, degree, [1.0, 0.0])
+    assert still == (pytest.approx(exact, rel=1e-12), 0.0)
+
+
+def fourth_power(shift):
+    """Order 4/3, where q = 4: moments of polynomials of degree 2, by a Laguerre product rule."""
+    x, w = np.polynomial.laguerre.laggauss(12)
+    x, w = np.concatenate([-x, x]), np.concatenate([w, w]) / 2
+    a, b = (v.ravel() for v in np.meshgrid(x, x))
+    weight = np.outer(w, w).ravel()
+    terms = np.stack([np.ones_like(a), a, b, a * a, a * b, b * b])
+    s, t = shift
+    mean = np.array([1, s, t, 2 + s * s, s * t, 2 + t * t])
+
+    def loss(c):
+        c = np.append(c, 0.0)
+        c = c + mean * (1 - mean @ c) / (mean @ mean)
+        return math.log(weight @ (c @ terms) ** 4)
+
+    # The condition E_P[g] = 1 is met by a projection along the means.
+    return -minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9}).fun
+
+
+def test_order_four_thirds_by_moments():
+    found = laplace_renyi_of_degree(1.0, 4 / 3, 2, SHIFT)
+    assert found.renyi == pytest.approx(fourth_power(SHIFT), rel=1e-6)
+
+
+def test_more_terms_and_more_coordinates_show_more():
+    whole = capacity.laplace_unrestricted_renyi(1.0, 3.0, SHIFT)
+    values = [laplace_renyi_of_degree(1.0, 3.0, k, SHIFT).renyi for k in (1, 2, 3)]
+    alone = laplace_renyi_of_degree(1.0, 3.0, 2, SHIFT[:1]).renyi
+    assert values[0] < values[1] < values[2] < whole
+    assert alone < values[1]
+
+
+def test_the_restricted_kl_adds():
+    # Degree 2 with its mixed term, as a convex program on a dense product of two laws.
+    x = np.linspace(-14, 14, 241)
+    q = np.exp(-np.abs(x))
+    p = [np.exp(-np.abs(x - v)) for v in SHIFT]
+    q, p = q / q.sum(), [law / law.sum() for law in p]
+    a, b = (v.ravel() for v in np.meshgrid(x, x, indexing="ij"))
+    terms = np.stack([a, b, a * a / 4, a * b / 4, b * b / 4])
+    log_q, target = np.log(np.outer(q, q).ravel()), terms @ np.outer(*p).ravel()
+
+    def loss(c):
+        exponent = log_q + c @ terms
+        total = logsumexp(exponent)
+        return total - c @ target, terms @ np.exp(exponent - total) - target
+
+    both = -minimize(loss, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-8}).fun
+    exact = capacity.laplace_kl_of_polynomials(1.0, 2, SHIFT)
+    assert both == pytest.approx(exact, rel=2e-3)  # the grid's own step
+    parts = [capacity.laplace_kl_of_polynomials(1.0, 2, v) for v in SHIFT]
+    assert exact == pytest.approx(sum(parts), rel=1e-12)
+    linear = capacity.laplace_kl_of_polynomials(1.0, 1, SHIFT)
+    assert linear == pytest.approx(capacity.laplace_linear_kl(1.0, SHIFT), rel=1e-8)
+    assert linear < exact < capacity.laplace_unrestricted_kl(1.0, SHIFT)
+
+
+def test_ends():
+    assert laplace_renyi_of_degree(1.0, 3.0, 2, [0.0, 0.0]) == (0.0, 0.0)
+    assert laplace_renyi_of_degree(math.inf, 3.0, 2, SHIFT).renyi == math.inf
+    assert capacity.laplace_kl_of_polynomials(math.inf, 2, SHIFT) == math.inf
+    assert capacity.laplace_kl_of_polynomials(1.0, 2, 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("alpha", "degree", "shift", "reason"),
+    [
+        (30.0, 2, SHIFT, "alpha must lie in"),
+        (3.0, 7, SHIFT, "degree must be at most 6"),
+        (3.0, 0, SHIFT, "degree"),
+        (3.0, 2, [1.0] * 4, "shift has 4 coordinates that move"),
+    ],
+)
+def test_bad_input_is_named(alpha, degree, shift, reason):
+    with pytest.raises(ValueError, match=reason):
+        laplace_renyi_of_degree(1.0, alpha, degree, shift)

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 from gibbs_dp.exact import FiniteChannel
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity import CapacityBound, Polynomial, QueryHull
+from gibbs_dp.papers.capacity import CapacityBound, Polynomial
+from gibbs_dp.papers.capacity.adversaries import FiniteClass, QueryHull
+from gibbs_dp.papers.capacity.atoms import finite_class_kl
+from gibbs_dp.papers.capacity.bound import ipm_from_kl_by_hoeffding, query_hull_kl
 
 
 def hull(value):
@@ -28,9 +31,9 @@ def random_case(seed, spread):
 @given(seed=st.integers(0, 10_000), log_spread=st.floats(-2.0, 0.7))
 def test_theorem_seven_and_its_improvement(seed, log_spread):
     queries, p, q = random_case(seed, 10**log_spread)
-    kl = capacity.query_hull_kl(queries, p, q)
+    kl = query_hull_kl(queries, p, q)
     metric = float(np.abs(queries.T @ (p - q)).max())
-    sharp = capacity.ipm_from_kl_by_hoeffding(hull(kl)).value
+    sharp = ipm_from_kl_by_hoeffding(hull(kl)).value
     assert metric <= sharp * (1 + 1e-6) + 1e-9
     if kl < 0.5:
         assert sharp <= capacity.ipm_from_kl(hull(kl)).value
@@ -41,9 +44,9 @@ def test_the_improvement_is_nearly_attained():
     # Two queries +-1 and laws close to even: the metric is 2 d and the KL 2 d^2.
     p, q = np.array([0.505, 0.495]), np.array([0.495, 0.505])
     queries = np.array([[1.0], [-1.0]])
-    kl = capacity.query_hull_kl(queries, p, q)
+    kl = query_hull_kl(queries, p, q)
     metric = float(np.abs(queries.T @ (p - q))[0])
-    assert metric == pytest.approx(capacity.ipm_from_kl_by_hoeffding(hull(kl)).value, rel=1e-3)
+    assert metric == pytest.approx(ipm_from_kl_by_hoeffding(hull(kl)).value, rel=1e-3)
 
 
 def test_the_hull_by_brute_force():
@@ -57,7 +60,7 @@ def test_the_hull_by_brute_force():
                     h = queries @ np.array([a, b, c])
                     best = max(best, float(p @ h) - math.log(float(q @ np.exp(h))))
     h = queries
-    inside = capacity.query_hull_kl(h, p, q)
+    inside = query_hull_kl(h, p, q)
     assert inside == pytest.approx(best, abs=2e-3)
     assert inside >= best - 1e-9
 
@@ -66,16 +69,16 @@ def test_theorem_six_is_false_without_its_conditions():
     # One fair bit; the query that counts it is selected with probability 0.55.
     x, delta = np.eye(2), 0.05
     rows = np.array([[0.5 + delta, 0.5 - delta], [0.5 - delta, 0.5 + delta]])
-    both = [capacity.finite_class_kl(x, rows[a], rows[b]) for a, b in ((0, 1), (1, 0))]
+    both = [finite_class_kl(x, rows[a], rows[b]) for a, b in ((0, 1), (1, 0))]
     assert max(both) < 0  # the class {q -> q(0), q -> q(1)}
     channel = FiniteChannel(rows, [0.5, 0.5], 1)
     gap = -channel.generalization_error(x)
     assert gap == pytest.approx(0.05)
-    few = CapacityBound(max(both), "kl", capacity.FiniteClass(2))
+    few = CapacityBound(max(both), "kl", FiniteClass(2))
     with pytest.raises(ValueError, match="convex, translation invariant, closed under negation"):
         capacity.generalization_from_kl(few)
     # The smallest class that meets the conditions has a bound above the gap.
-    full = hull(max(capacity.query_hull_kl(x, rows[a], rows[b]) for a, b in ((0, 1), (1, 0))))
+    full = hull(max(query_hull_kl(x, rows[a], rows[b]) for a, b in ((0, 1), (1, 0))))
     assert capacity.generalization_from_kl(full) > 0.05
 
 
@@ -91,4 +94,4 @@ def test_refusals(call, bound, reason):
     with pytest.raises(ValueError, match=reason):
         call(bound)
     with pytest.raises(ValueError, match="queries must take values"):
-        capacity.query_hull_kl(np.array([[2.0]]), np.array([1.0]), np.array([1.0]))
+        query_hull_kl(np.array([[2.0]]), np.array([1.0]), np.array([1.0]))
