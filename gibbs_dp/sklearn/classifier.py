@@ -180,7 +180,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         kept: list[str] = []
         if self.classes is not None and self._has_domain():
             rows, classes = private_rows(self, X), as_classes(self.classes)
-            place, is_known = places_among(private_labels("y", y, len(rows)), classes)
+            place, is_known = places_among(private_labels(y, len(rows), self.adjacency), classes)
             is_read = is_known & ~np.isnan(rows).any(axis=1)
             self.fit_classes(np.nan_to_num(rows), place, classes, kept, is_read)
             return self

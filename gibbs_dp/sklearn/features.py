@@ -1,8 +1,9 @@
 """From private tables and declared bounds to features of norm at most 1, and back to coefficients.
 
 Where the domain is declared, no record may make a fit warn, raise or print what it would not for a
-neighbour. Shapes and types of arrays are public; what a cell holds is not, be it text among
-numbers, a label that was not declared, NaN, or a number beyond all doubles.
+neighbour. Types of arrays, columns and whether lengths fit are public; the number of rows is not
+under add-remove, nor what a cell holds, be it text among numbers, a label that was not declared,
+NaN, or a number beyond all doubles.
 """
 
 from __future__ import annotations
@@ -221,26 +222,30 @@ def private_rows(estimator: Any, X: Any) -> Float[np.ndarray, "rows columns"]:
     found = private_numbers("X", X)
     if found.ndim != 2 or 0 in found.shape:
         raise ValueError(
-            f"X: give a table [rows, columns] with at least one of each, got shape "
-            f"{list(found.shape)}."
+            "X: give a table [rows, columns] with at least one of each"
+            f"{_shape(found, estimator.adjacency)}."
         )
     names = X if hasattr(X, "columns") else found
     validate_data(estimator, names, skip_check_array=True)
     return found
 
 
-def private_labels(name: str, y: Any, rows: int) -> np.ndarray:
+def private_labels(y: Any, rows: int, adjacency: str) -> np.ndarray:
     """Return labels as an array ``[rows]`` of any type."""
     if y is None:
-        raise ValueError(f"{name}: it is missing, and fits require y to be passed; give labels.")
+        raise ValueError("y: it is missing, and fits require y to be passed; give labels.")
     found = y if isinstance(y, np.ndarray) else _as_array(y)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.shape != (rows,):
-        raise ValueError(
-            f"{name}: give one label a row, {rows} of them, got shape {list(found.shape)}."
-        )
+        count = "" if adjacency == "add-remove" else f", {rows} of them"
+        raise ValueError(f"y: give one label a row{count}{_shape(found, adjacency)}.")
     return found
+
+
+def _shape(found: np.ndarray, adjacency: str) -> str:
+    """Say a shape, unless the number of rows is private."""
+    return "" if adjacency == "add-remove" else f", got shape {list(found.shape)}"
 
 
 def private_numbers(name: str, values: Any) -> Float[np.ndarray, ...]:

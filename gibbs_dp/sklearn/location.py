@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,18 +25,21 @@ from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_pair, private_rows, refuse_other_types
 from gibbs_dp.sklearn.leaks import leak
-from gibbs_dp.sklearn.plan import EXACT, SECRET, Facts, direct
+from gibbs_dp.sklearn.plan import EXACT, SECRET, Draw, Facts, direct
 
 # What private means and medians share.
 
 Rows = Float[np.ndarray, "rows columns"]
 Columns = Float[np.ndarray, " columns"]
+Same = TypeVar("Same", bound="PrivateLocation")
 
 
 class PrivateLocation(PrivateEstimator):
-    """What both share: bounds, and rows moved into them and mapped to [0, 1]."""
+    """Base of means and medians: rows are moved into bounds and mapped to [0, 1]."""
 
     bounds: Any
+    # Of the attribute with what was drawn, without its underscore.
+    _name = ""
 
     def __init__(
         self,
@@ -83,8 +86,54 @@ class PrivateLocation(PrivateEstimator):
             rows = (np.clip(rows, low, high) - low) / (high - low)
             return np.where(np.isnan(rows), 0.5, rows), low, high
 
-    def _facts(self, rows: Rows) -> Facts:
-        return Facts(len(rows), rows.shape[1], float(self.epsilon), float(self.delta))
+    def fit(self: Same, X: Any, y: Any = None) -> Same:
+        """Draw the estimates of ``X [rows, columns]``; ``y`` is ignored.
+
+        Where bounds are declared, nothing that depends on a record is warned of or raised: a cell
+        that is no number counts as the middle of its bounds.
+
+        Parameters
+        ----------
+        X
+            Private rows.
+        y
+            For pipelines.
+
+        Returns
+        -------
+        same as the estimator
+            This object.
+
+        Raises
+        ------
+        ValueError
+            For bad input, before anything is charged.
+        BudgetExceededError
+            If the ledger has less left; nothing is charged.
+        """
+        del y
+        kept: list[str] = []
+        rows, low, high = self._mapped(X, kept)
+        facts = Facts(len(rows), rows.shape[1], float(self.epsilon), float(self.delta))
+        guarantee, draw = self._plan(facts)
+        noise = self._noise(kept)
+        found = self._release(guarantee, draw, rows, None, noise, kept)[0]
+        setattr(self, f"{self._name}_", low + (high - low) * np.clip(found, 0.0, 1.0))
+        return self
+
+    def _plan(self, facts: Facts) -> tuple[Guarantee, Draw]:
+        """Settle gamma and the noise for columns in [0, 1]."""
+        raise NotImplementedError
+
+    def _told(self) -> list[str]:
+        values = getattr(self, f"{self._name}_")
+        return [f"{self._name.capitalize()}s: {self._listed(values)}."]
+
+    def _distances(self, X: Any) -> Rows:
+        """Rows minus the estimates, in units of the columns."""
+        refuse_other_types("X", X)
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray(rows - getattr(self, f"{self._name}_"))
 
     def _listed(self, values: Columns) -> str:
         names = self._columns or [f"column {i}" for i in range(len(values))]
@@ -135,43 +184,10 @@ class GibbsMean(PrivateLocation):
     True
     """
 
-    def fit(self, X: Any, y: Any = None) -> GibbsMean:
-        """Draw the means of ``X [rows, columns]``; ``y`` is ignored.
+    _name = "mean"
 
-        Where bounds are declared, nothing that depends on a record is warned of or raised: a cell
-        that is no number counts as the middle of its bounds.
-
-        Parameters
-        ----------
-        X
-            Private rows.
-        y
-            For pipelines.
-
-        Returns
-        -------
-        GibbsMean
-            This object.
-
-        Raises
-        ------
-        ValueError
-            For bad input, before anything is charged.
-        BudgetExceededError
-            If the ledger has less left; nothing is charged.
-        """
-        del y
-        kept: list[str] = []
-        rows, low, high = self._mapped(X, kept)
-        facts = self._facts(rows)
-        guarantee, draw = _plan_mean(facts)
-        noise = self._noise(kept)
-        found = self._release(guarantee, draw, rows, None, noise, kept)[0]
-        self.mean_ = low + (high - low) * np.clip(found, 0.0, 1.0)
-        return self
-
-    def _told(self) -> list[str]:
-        return [f"Means: {self._listed(self.mean_)}."]
+    def _plan(self, facts: Facts) -> tuple[Guarantee, Draw]:
+        return _plan_mean(facts)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean squared distance of rows from ``mean_``, in units of the columns.
@@ -189,12 +205,10 @@ class GibbsMean(PrivateLocation):
             At most 0. Of private rows it is not private.
         """
         del y
-        refuse_other_types("X", X)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        return -float(np.mean(np.sum((rows - self.mean_) ** 2, axis=1)))
+        return -float(np.mean(np.sum(self._distances(X) ** 2, axis=1)))
 
 
-def _plan_mean(facts: Facts) -> tuple[Guarantee, Any]:
+def _plan_mean(facts: Facts) -> tuple[Guarantee, Draw]:
     """Settle gamma and the noise for means of columns in [0, 1]."""
     n, dim = facts.n, facts.dim
     # Variances of a column: (d + 1)(d + 2) / 3 over (n epsilon)^2, and d / (n mu)^2.
@@ -264,48 +278,17 @@ class GibbsMedian(PrivateLocation):
     True
     """
 
-    def fit(self, X: Any, y: Any = None) -> GibbsMedian:
-        """Draw the medians of ``X [rows, columns]``; ``y`` is ignored.
+    _name = "median"
 
-        Where bounds are declared, nothing that depends on a record is warned of or raised: a cell
-        that is no number counts as the middle of its bounds.
-
-        Parameters
-        ----------
-        X
-            Private rows.
-        y
-            For pipelines.
-
-        Returns
-        -------
-        GibbsMedian
-            This object.
-
-        Raises
-        ------
-        ValueError
-            For bad input, before anything is charged.
-        BudgetExceededError
-            If the ledger has less left; nothing is charged.
-        """
-        del y
-        kept: list[str] = []
-        rows, low, high = self._mapped(X, kept)
-        guarantee = _median_guarantee(self._facts(rows))
+    def _plan(self, facts: Facts) -> tuple[Guarantee, Draw]:
+        guarantee = _median_guarantee(facts)
         gamma = guarantee.gamma
         assert gamma is not None
 
         def draw(rows: Rows, _: Any, noise: Noise) -> Float[np.ndarray, "1 columns"]:
             return np.array([[draw_median(column, gamma, noise) for column in rows.T]])
 
-        noise = self._noise(kept)
-        found = self._release(guarantee, draw, rows, None, noise, kept)[0]
-        self.median_ = low + (high - low) * found
-        return self
-
-    def _told(self) -> list[str]:
-        return [f"Medians: {self._listed(self.median_)}."]
+        return guarantee, draw
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean absolute distance of rows from ``median_``, summed over columns.
@@ -323,9 +306,7 @@ class GibbsMedian(PrivateLocation):
             At most 0. Of private rows it is not private.
         """
         del y
-        refuse_other_types("X", X)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        return -float(np.mean(np.sum(np.abs(rows - self.median_), axis=1)))
+        return -float(np.mean(np.sum(np.abs(self._distances(X)), axis=1)))
 
 
 def _median_guarantee(facts: Facts) -> Guarantee:

@@ -155,7 +155,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         kept: list[str] = []
         if self.y_bounds is not None and self._has_domain():
             rows = private_rows(self, X)
-            y = private_numbers("y", private_labels("y", y, len(rows)))
+            y = private_numbers("y", private_labels(y, len(rows), self.adjacency))
             ends = declared_pair("y_bounds", self.y_bounds, 1)
             is_read = ~(np.isnan(rows).any(axis=1) | np.isnan(y))
             y_range = float(ends[0][0]), float(ends[1][0])

@@ -3,6 +3,7 @@
 import contextlib
 import decimal
 import io
+import re
 import warnings
 
 import numpy as np
@@ -106,6 +107,14 @@ def test_a_table_of_any_kind_is_not_told_of(name, kind):
 def test_shapes_and_types_are_public_and_no_value_is_quoted(x, y, message):
     with pytest.raises(ValueError, match=message):
         FITS["direction"].fit(x, y)
+
+
+@pytest.mark.parametrize(("x", "y"), [(X[:, 0], Y), (X, Y[:5])])
+def test_a_number_of_rows_that_is_private_is_not_told(x, y):
+    model = GibbsClassifier(bounds=(-2, 2), classes=[0, 1], adjacency="add-remove", n=20)
+    with pytest.raises(ValueError, match=r"give (a table|one label a row)") as told:
+        model.fit(x, y)
+    assert not re.search(r"\d", str(told.value))
 
 
 def test_numbers_cannot_be_labels_of_classes_that_are_texts():

@@ -1,6 +1,7 @@
 """A release method of one's own: one class in a user's file, and it is charged, shown and saved."""
 
 import json
+import traceback
 from dataclasses import dataclass
 
 import jax
@@ -267,4 +268,33 @@ def test_a_number_of_rows_that_is_private_is_not_told(tmp_path, at, said):
         )  # fmt: skip
     assert "40" not in str(told.value)
     assert "first row" not in str(told.value)
+    assert not ledger.charges()
+
+
+def of_another_shape(theta, z):
+    return theta - z
+
+
+def looking_at_values(theta, z):
+    return jnp.sum(theta) if float(jnp.sum(z)) > 0 else jnp.sum(z)
+
+
+def of_two_shapes(theta, z):
+    return jnp.sum(theta + jnp.ones((len(jnp.atleast_2d(z)), 7)) @ jnp.ones(3))
+
+
+@pytest.mark.parametrize("function", [of_another_shape, looking_at_values, of_two_shapes])
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_what_is_wrong_with_a_loss_tells_no_private_number_of_rows(tmp_path, function, is_batch):
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="add-remove", epsilon=9.0)
+    loss = gdp.losses.Declared(function, oscillation=1.0)
+    if is_batch:
+        loss.__dict__["batch"] = lambda theta, data: function(theta, data)
+    posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.l2_ball(1)))
+    with pytest.raises(ValueError, match="loss: it fails on zeros of the data's shape") as told:
+        gdp.release(
+            posterior, DATA[:37], domain=UNIT, adjacency="add-remove", n=50, ledger=ledger,
+            pure_epsilon=1.0, accept=["exact-draw", "float-arithmetic"],
+        )  # fmt: skip
+    assert "37" not in "".join(traceback.format_exception(told.value))
     assert not ledger.charges()

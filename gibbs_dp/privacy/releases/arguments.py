@@ -129,7 +129,7 @@ def check_proper(posterior: GibbsPosterior, domain: Domain) -> None:
         )
 
 
-def check_program(run: Callable[[PyTree], Any], blank: PyTree) -> None:
+def check_program(run: Callable[[PyTree], Any], blank: PyTree, adjacency: str) -> None:
     """Trace what will run on data of these shapes, without values, so that it cannot fail later.
 
     Raises
@@ -138,15 +138,17 @@ def check_program(run: Callable[[PyTree], Any], blank: PyTree) -> None:
         If JAX cannot trace or differentiate the loss.
     """
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(jnp.shape(a), jnp.result_type(a)), blank)
-    with one_sentence():
+    with one_sentence(adjacency):
         jax.eval_shape(run, shapes)
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
-    """Put what a loss raises on blank data, which reveals nothing, in one sentence.
+def one_sentence(adjacency: str) -> Iterator[None]:
+    """Put what a loss raises on blank data in one sentence.
 
-    >>> with one_sentence():
+    It tells nothing of blank data but their shape, which is private under add-remove.
+
+    >>> with one_sentence("replace-one"):
     ...     jax.eval_shape(lambda x: float(x), 1.0)                      # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
@@ -155,6 +157,12 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if adjacency == "add-remove":
+            raise ValueError(
+                "loss: it fails on zeros of the data's shape; write it with jax.numpy, without "
+                "branches on values, and let it return one number for each example "
+                f"({type(error).__name__})."
+            ) from None
         if type(error) is ValueError and str(error).startswith("loss: "):
             raise
         first = (str(error).splitlines() or [type(error).__name__])[0]
@@ -317,9 +325,9 @@ def check_shapes(data: PyTree) -> int:
     return num_rows(data)
 
 
-def check_structure(unchecked: GibbsPosterior, blank: PyTree) -> None:
+def check_structure(unchecked: GibbsPosterior, blank: PyTree, adjacency: str) -> None:
     """Evaluate the loss on zeros of the data's shape, so that no message can depend on values."""
-    with one_sentence():
+    with one_sentence(adjacency):
         check_loss(unchecked, blank, num_rows(blank))
 
 

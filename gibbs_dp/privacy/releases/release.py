@@ -230,7 +230,7 @@ def release(
     unchecked = without_checks(posterior)
     with unobserved():
         blank = blank_data(posterior, data, domain)
-        check_structure(unchecked, as_traced(blank))
+        check_structure(unchecked, as_traced(blank), adjacency)
         _rehearse(request, plan, unchecked, blank)
     key = secret_key()
     charge = charge_guarantee(ledger, plan.guarantee, purpose=purpose)
@@ -253,7 +253,7 @@ def _rehearse(
 ) -> None:
     """Trace what will run, or draw once from zeros: what fails there costs nothing."""
     if plan.traced is not None:
-        check_program(partial(plan.traced, unchecked), as_traced(blank))
+        check_program(partial(plan.traced, unchecked), as_traced(blank), request.adjacency)
         return
     try:
         theta = plan.draw(unchecked, blank, secret_key())
