@@ -17,7 +17,7 @@ import machine
 import numpy as np
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.estimators import average
 from gibbs_dp.problems import build_problem
 from gibbs_dp.quantities.attacker import FPRS, Attacker
@@ -54,14 +54,14 @@ def problems():
 
 def results_of(posterior, population, n, gammas, num_datasets, seed):
     """Audit; a result a gamma."""
-    found, sweep = [], api.run_sweep
-    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
+    found, sweep = [], auditing.run_sweep
+    auditing.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     try:
         learn = [*gdp.DEFAULT, gdp.MutualInformation(0)]
         kwargs = {"learn": learn, "progress": False, "key": seed}
         gdp.audit(posterior, population, n, gammas, num_datasets=num_datasets, **kwargs)
     finally:
-        api.run_sweep = sweep
+        auditing.run_sweep = sweep
     return [track.result() for track in found[0]]
 
 

@@ -28,7 +28,7 @@ from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.quantity import Quantity
 
 NUM_DATASETS, NUM_RANKED, OFF = 512, 63, 1e-3
@@ -143,9 +143,9 @@ def ranks_of_engine(model, num_datasets, seed):
 
     data = jax.eval_shape(lambda key: model.data(key, model.draw(key)), jax.random.key(0))
     n, found = jax.tree.leaves(data)[0].shape[0], []
-    sweep, others = api.run_sweep, api.others
-    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[-1]
-    api.others = lambda *a: (*others(*a), Ranks())
+    sweep, others = auditing.run_sweep, auditing.others
+    auditing.run_sweep = lambda *a: found.append(sweep(*a)) or found[-1]
+    auditing.others = lambda *a: (*others(*a), Ranks())
     try:
         report = gdp.audit(
             posterior,
@@ -158,7 +158,7 @@ def ranks_of_engine(model, num_datasets, seed):
             progress=False,
         )
     finally:
-        api.run_sweep, api.others = sweep, others
+        auditing.run_sweep, auditing.others = sweep, others
     result = found[-1][0].result()
     ranks = result.summary.values.ranks
     below, ties = (np.asarray(a).astype(int)[result.is_good] for a in (ranks.below, ranks.ties))

@@ -24,7 +24,7 @@ from scipy.special import logsumexp, softmax
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.certificates.api import bound_rows, run_frozen
+from gibbs_dp.auditing.certify import bound_rows, run_frozen
 
 N, DELTA = 50, 0.05
 BOUNDS = ("catoni", "linear", "maurer", "mcallester")

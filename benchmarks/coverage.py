@@ -19,7 +19,7 @@ import machine
 import numpy as np
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.auditing.assemble import dataset_values
 from gibbs_dp.estimators import mean_interval
 
@@ -45,8 +45,8 @@ LAWS = {
 def tracks_of(law, kls, num_datasets, seed):
     """Audit one law; the finished tracks of its gammas."""
     found = []
-    sweep = api.run_sweep
-    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
+    sweep = auditing.run_sweep
+    auditing.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     try:
         gdp.audit(
@@ -60,7 +60,7 @@ def tracks_of(law, kls, num_datasets, seed):
             progress=False,
         )
     finally:
-        api.run_sweep = sweep
+        auditing.run_sweep = sweep
     return found[0]
 
 

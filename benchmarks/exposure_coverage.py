@@ -20,8 +20,8 @@ import machine
 import numpy as np
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
-from gibbs_dp.auditing.report_exposure import exposure_frame
+from gibbs_dp.auditing import audit as auditing
+from gibbs_dp.auditing.report_data import exposure_frame
 from gibbs_dp.quantities.exposure import table_of_rows, training_rows
 
 COUNTS, TOP = (128, 512), 3
@@ -74,8 +74,8 @@ PROBLEMS = {
 def results_of(problem, num_datasets, seed):
     """Audit a problem; a result a gamma."""
     loss, support, rows, n, kernel, _ = PROBLEMS[problem]
-    found, sweep = [], api.run_sweep
-    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
+    found, sweep = [], auditing.run_sweep
+    auditing.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     try:
         gdp.audit(
             gdp.GibbsPosterior(loss, gdp.Flat(support)),
@@ -94,7 +94,7 @@ def results_of(problem, num_datasets, seed):
             progress=False,
         )
     finally:
-        api.run_sweep = sweep
+        auditing.run_sweep = sweep
     return [track.result() for track in found[0]]
 
 

@@ -20,7 +20,7 @@ import multimodal_cases as cases
 import numpy as np
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.auditing.assemble import dataset_values
 from gibbs_dp.problems import build_problem
 
@@ -37,8 +37,8 @@ COLUMNS = ("on_average_kl", "empirical_risk", "population_risk")
 def audit(posterior, population, n, gammas, num_datasets, kernel, num_ghosts=cases.GHOSTS):
     """Audit; also return the values of every dataset by column, one array a gamma, and seconds."""
     found = []
-    sweep = api.run_sweep
-    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
+    sweep = auditing.run_sweep
+    auditing.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     begin = time.perf_counter()
     try:
         report = gdp.audit(
@@ -52,7 +52,7 @@ def audit(posterior, population, n, gammas, num_datasets, kernel, num_ghosts=cas
             progress=False,
         )
     finally:
-        api.run_sweep = sweep
+        auditing.run_sweep = sweep
     seconds = time.perf_counter() - begin
     values = [dataset_values(track.settings, track.result()) for track in found[0]]
     return report, values, seconds

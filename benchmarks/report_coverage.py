@@ -28,7 +28,7 @@ import numpy as np
 from report_coverage_truth import LAWS, Law, N, truth
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.auditing.assemble import dataset_values, make_row
 from gibbs_dp.engine.track import Track
 
@@ -48,8 +48,8 @@ def posterior() -> Any:
 def tracks_of(target: Any, law: Law, num_datasets: int, seed: int) -> list[Track]:
     """Audit one law at every gamma."""
     found: list[Any] = []
-    sweep = api.run_sweep
-    api.run_sweep = lambda *a: found.append(sweep(*a)) or found[-1]
+    sweep = auditing.run_sweep
+    auditing.run_sweep = lambda *a: found.append(sweep(*a)) or found[-1]
     try:
         gdp.audit(
             target,
@@ -62,7 +62,7 @@ def tracks_of(target: Any, law: Law, num_datasets: int, seed: int) -> list[Track
             progress=False,
         )
     finally:
-        api.run_sweep = sweep
+        auditing.run_sweep = sweep
     return found[-1]
 
 

@@ -69,7 +69,7 @@ def numbers(key, n):
 @pytest.mark.parametrize(
     ("module", "call"),
     [
-        ("gibbs_dp.auditing.api", lambda p: gdp.audit(p, numbers, 4, 1.0, progress=False)),
+        ("gibbs_dp.auditing.audit", lambda p: gdp.audit(p, numbers, 4, 1.0, progress=False)),
         ("gibbs_dp.sampling.sample", lambda p: gdp.sample(p, jnp.zeros(4))),
     ],
     ids=["audit", "sample"],

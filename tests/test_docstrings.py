@@ -12,8 +12,7 @@ HOUSE = Path(gibbs_dp.__file__).parent
 # Rooms whose docstrings were brought up to this standard.
 ROOMS = (
     *("information", "io", "model", "estimators", "exact", "sampling", "engine", "problems"),
-    *("privacy", "holdout", "quantities", "one_dataset", "auditing"),
-    *("certificates", "papers"),
+    *("privacy", "holdout", "quantities", "one_dataset", "auditing", "papers"),
 )
 
 

@@ -219,8 +219,8 @@ def _check_output(words: list[str], status: int, out: str, err: str) -> None:
 MOST = 1200
 # Where the compiled work of the commands begins, after all that is checked before.
 WORK = (
-    ("gibbs_dp.auditing.api", "run_sweep"),
-    ("gibbs_dp.auditing.api", "_check"),
+    ("gibbs_dp.auditing.audit", "run_sweep"),
+    ("gibbs_dp.auditing.audit", "_check"),
     ("gibbs_dp.papers.attack.attack", "run_sweep"),
     ("gibbs_dp.papers.attack.attack", "check_examples"),
     ("gibbs_dp.sampling.sample", "_begin"),

@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.auditing.cautions import (
+from gibbs_dp.auditing.report import Report
+from gibbs_dp.auditing.report_data import (
     FAILED_DATASETS,
     INTERRUPTED,
     PARTLY_UNDEFINED,
     REL_ERROR_MISSED,
 )
-from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.quantity import Means, Row, RowTable, Settings
 from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.view import Result, why_failed
@@ -30,7 +30,7 @@ from gibbs_dp.sampling.modes import searched_for
 # One verdict for every row of a report: what has been checked, and never more.
 
 
-def verdict(settings: Settings, result: Result, row: Row, told: Sequence[str]) -> str:
+def _trust(settings: Settings, result: Result, row: Row, told: Sequence[str]) -> str:
     """Say what speaks for a row and what against it, in plain words."""
     checks = [*routes(row), *_chains(settings, result, row)]
     return f"{opening(told)}: {'; '.join(checks)}"
@@ -154,7 +154,7 @@ def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Ro
         told += warnings
     row["failed_datasets"] = total - count
     told += _missed(settings, result, row)
-    row["trust"] = verdict(settings, result, row, told)
+    row["trust"] = _trust(settings, result, row, told)
     return row, told
 
 

@@ -9,16 +9,17 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import PyTree
 
-from gibbs_dp.auditing.api import audit
-from gibbs_dp.auditing.purposes.average import AverageCalibration as AverageCalibration
-from gibbs_dp.auditing.purposes.average import calibrate_attack_advantage
-from gibbs_dp.auditing.purposes.average import calibrate_on_average_kl as calibrate_on_average_kl
-from gibbs_dp.auditing.purposes.coverage import PredictiveCDF, calibrate_coverage
-from gibbs_dp.auditing.purposes.minimum import calibrate_lowest
-from gibbs_dp.auditing.purposes.result import CurvePoint
-from gibbs_dp.auditing.purposes.result import PurposeCalibration as PurposeCalibration
-from gibbs_dp.certificates import certify
-from gibbs_dp.certificates.checks import find_range
+from gibbs_dp.auditing.audit import audit
+from gibbs_dp.auditing.calibrate_by_audits import AverageCalibration as AverageCalibration
+from gibbs_dp.auditing.calibrate_by_audits import (
+    CurvePoint,
+    calibrate_attack_advantage,
+    calibrate_lowest,
+)
+from gibbs_dp.auditing.calibrate_by_audits import PurposeCalibration as PurposeCalibration
+from gibbs_dp.auditing.calibrate_by_audits import calibrate_on_average_kl as calibrate_on_average_kl
+from gibbs_dp.auditing.calibrate_coverage import PredictiveCDF, calibrate_coverage
+from gibbs_dp.auditing.certify import certify, find_range
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.examples import num_examples
@@ -107,7 +108,7 @@ def calibrate(
         Anything else that `gibbs_dp.audit` takes, such as ``num_datasets``, ``key``, ``sampler``
         (HMC where it is left out, also where an audit would go on with SMC: see its warnings), and
         ``gammas`` to look for the least risk between; with ``coverage`` what
-        `gibbs_dp.auditing.purposes.coverage.calibrate_coverage` takes, with a certificate
+        `gibbs_dp.auditing.calibrate_coverage.calibrate_coverage` takes, with a certificate
         ``gammas`` and what `gibbs_dp.certify` takes.
 
     Returns

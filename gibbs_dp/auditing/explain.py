@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from gibbs_dp._cautions import Caution
-from gibbs_dp.auditing import cautions as report
-from gibbs_dp.auditing.purposes import result as purposes
-from gibbs_dp.certificates import certificate as certificates
+from gibbs_dp.auditing import certificate as certificates
+from gibbs_dp.auditing import report_data as report
 from gibbs_dp.engine import cautions as sweeps
-from gibbs_dp.one_dataset import columns as one_dataset
+from gibbs_dp.one_dataset import report as one_dataset
 from gibbs_dp.quantities import attack_trial as attack
 from gibbs_dp.quantities import attacker, exposure, mixing, risks, worst_case
 from gibbs_dp.quantities import mutual_information as information
@@ -75,9 +74,9 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
     ),
     "Of certificates": (certificates.VACUOUS, certificates.NOISY_NORMALIZER),
     "Of gammas found for a purpose": (
-        purposes.MINIMUM_AT_END,
-        purposes.FLAT_CURVE,
-        purposes.NEAR_CERTAINTY,
+        report.MINIMUM_AT_END,
+        report.FLAT_CURVE,
+        report.NEAR_CERTAINTY,
     ),
     "Of attacks that are run": (attack.ATTACK_MISSES, attack.ATTACK_ABOVE_DP),
     "Of files and of the machine": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +13,13 @@ from jaxtyping import Bool, Float
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from gibbs_dp.auditing.report_data import ReportData
+from gibbs_dp.auditing.report_data import ESTIMATES, ReportData, curve_with_errors, profiles
+from gibbs_dp.one_dataset.plot import draw_ranked
 from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
 from gibbs_dp.results.plotting import (
+    BLUE,
     COLORS,
+    GREEN,
     Picture,
     Points,
     draw_estimate,
@@ -402,3 +406,114 @@ def _handles(
     for entries in (left, right):
         entries += [Line2D([], [], ls="none", label=" ") for _ in range(rows - len(entries))]
     return left + right
+
+
+# What the average attacker sees: its ROC.
+
+ATTACK_SIZE = (8.6, 4.6)
+# Curves that one picture tells apart.
+MOST_CURVES = 5
+LEAST_FPR = 1e-3
+POINTS = 65
+# Above it the exponential is no float; everything is allowed long before.
+LARGEST_EPSILON = 700.0
+
+
+@styled()
+def plot_attack(
+    report: ReportData, gammas: Sequence[float] | None = None, title: str | None = None
+) -> Picture:
+    """Draw the ROC with bands, on linear and on logarithmic axes."""
+    known = dict(profiles(report))
+    chosen = _chosen_gammas(list(known), gammas, len(COLORS))
+    figure, grid = panels(ATTACK_SIZE, columns=2)
+    left, right = grid[0]
+    epsilons = {row["gamma"]: row.get("dp_epsilon") for row in report.rows}
+    releases = int(report.settings.get("num_releases", 1))
+    low = np.concatenate([[0.0], np.geomspace(LEAST_FPR / 10, 1.0, POINTS)])
+    for axes, fpr in (
+        (left, np.unique(np.append(low, np.linspace(0, 1, POINTS)))),
+        (right, low[1:]),
+    ):
+        for color, gamma in zip(COLORS, chosen, strict=False):
+            found = np.array(curve_with_errors(known[gamma], fpr))
+            value, half = found[:, 0], 1.96 * found[:, 1]
+            axes.plot(fpr, value, color=color, label=f"gamma = {gamma:g}")
+            axes.fill_between(
+                fpr,
+                np.maximum(value - half, fpr),
+                value + half,
+                color=color,
+                alpha=0.2,
+                lw=0,
+            )
+            epsilon = epsilons.get(gamma)
+            if epsilon is not None and math.isfinite(epsilon):
+                axes.plot(fpr, _allowed(fpr, releases * epsilon), color=color, ls="--", lw=1)
+        axes.plot(fpr, fpr, color="0.6", lw=1, ls=":", label="guessing")
+        axes.set(xlabel="false positive rate", ylabel="true positive rate")
+    if any(e is not None and math.isfinite(e) for e in map(epsilons.get, chosen)):
+        left.plot([], [], color="0.3", ls="--", lw=1, label="most that DP epsilon allows")
+    left.set(xlim=(0, 1), ylim=(0, 1))
+    right.set(xscale="log", yscale="log", xlim=(LEAST_FPR, 1), ylim=(LEAST_FPR, 1.1))
+    left.set_title("one draw, everyone else known")
+    right.set_title("few false alarms")
+    legend_below(left)
+    size = f", n = {report.settings['n']}" if "n" in report.settings else ""
+    default = f"what an attacker sees: {report.settings.get('loss', 'Gibbs posterior')}{size}"
+    figure.suptitle(title or literal(default))
+    return figure
+
+
+def _allowed(fpr: np.ndarray, epsilon: float) -> np.ndarray:
+    """Largest true positive rate under pure DP (Kairouz, Oh & Viswanath 2015, Theorem 2.1)."""
+    factor = np.exp(min(epsilon, LARGEST_EPSILON))
+    return np.asarray(np.minimum(1.0, np.minimum(factor * fpr, 1 - (1 - fpr) / factor)))
+
+
+def _chosen_gammas(known: list[float], asked: Sequence[float] | None, most: int) -> list[float]:
+    if asked is None:
+        places = np.unique(np.linspace(0, len(known) - 1, min(len(known), MOST_CURVES)).round())
+        return [known[int(i)] for i in places]
+    found = [next((g for g in known if math.isclose(g, a, rel_tol=1e-6)), None) for a in asked]
+    if not found or any(g is None for g in found):
+        told = ", ".join(f"{g:g}" for g in known)
+        raise ValueError(f"gammas: choose some of the report's, {told}, got {list(asked)!r}.")
+    if len(found) > most:
+        raise ValueError(f"gammas: at most {most} are told apart, got {len(found)}.")
+    return [g for g in found if g is not None]
+
+
+# What single rows of a table cost, over their rank.
+
+# Inches of the picture, and what its panels are called.
+EXPOSURE_SIZE = (9.0, 4.6)
+ROW_PANELS = {
+    "on_average_kl": ("on-average KL", "on-average KL (nats)"),
+    "advantage": ("attacker's advantage", "total variation"),
+}
+
+
+@styled()
+def plot_exposure(rows: pd.DataFrame, title: str | None = None) -> Picture:
+    """Draw the rows of one gamma of ``Report.exposure``, a panel an estimate."""
+    figure, grid = panels(EXPOSURE_SIZE, columns=2)
+    for axes, name in zip(grid[0], ESTIMATES, strict=True):
+        _draw_rows(axes, rows, name)
+    if title is not None:
+        figure.suptitle(title)
+    return figure
+
+
+def _draw_rows(axes: Axes, frame: pd.DataFrame, name: str) -> None:
+    heading, label = ROW_PANELS[name]
+    color = BLUE if name == "on_average_kl" else GREEN
+    known = frame[np.isfinite(frame[name])]
+    rank, values = known["rank"].to_numpy(float), known[name].to_numpy()
+    low, high = (known[f"{name}_{end}"].to_numpy() for end in ("low", "high"))
+    below, above = np.nan_to_num(values - low), np.nan_to_num(high - values)
+    mean = float(values.mean()) if values.size else 0.0
+    names = ("each row", "intervals", "mean of the rows")
+    draw_ranked(axes, rank, values, below, above, mean, color, names)
+    axes.set(title=heading, xlabel="rank, by the other half of the datasets", ylabel=label)
+    legend_below(axes)

@@ -7,23 +7,28 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from gibbs_dp import io
 from gibbs_dp._version import __version__
-from gibbs_dp.auditing.report_attack import WithAttacker
-from gibbs_dp.auditing.report_exposure import (
+from gibbs_dp.auditing.report_data import (
     PER_ROW,
-    WithExposure,
-    exposure_section,
+    ReportData,
+    cells_of_rows,
+    curve_with_errors,
+    exposure_frame,
     listed,
+    profiles,
+    roc_of,
     row_variables,
+    rows_title,
 )
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS, check_own_column
@@ -35,11 +40,11 @@ from gibbs_dp.results.table import (
     TextTable,
     counted,
     plain,
-    warnings_below,
-    with_error,
+    visible,
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -50,27 +55,10 @@ PER_DATASET = "_per_dataset"
 OF_CURVE = "_curve_"
 # A caption holds a name this long.
 WIDTH = 40
-# So many gammas have a column each on a page.
-FEW_GAMMAS = 6
-TITLE = "Privacy and generalization of a Gibbs posterior"
-NO_PROMISE = (
-    "On-average KL is an average over datasets and people: it is no guarantee for any one person, "
-    "and an unusual one can lose far more.",
-    "A worst-case epsilon, where there is one, is for one exact draw, of data inside the declared "
-    "domain. The draws of a Markov chain are approximate, and floating-point arithmetic is not "
-    "hardened.",
-    "All of it is about one draw of the posterior. Several draws give away more, and so may the "
-    "posterior's mean, this page, or whatever else is computed from the data.",
-    "The numbers are about the population that was audited, and about no other.",
-)
-OF_A_TABLE = (
-    "The numbers and whatever is told of the table are computed from it without noise: this page "
-    "is as confidential as the table."
-)
 
 
 @dataclass(frozen=True, repr=False)
-class Report(WithAttacker, WithExposure, ResultWithPage):
+class Report(ReportData, ResultWithPage):
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
@@ -245,30 +233,182 @@ class Report(WithAttacker, WithExposure, ResultWithPage):
             raise ValueError("label: it names this report among others on the same ax; pass ax=.")
         return plot_report(self, title, DEFAULT if panels is None else panels)
 
+    # -- the average attacker, and single rows -----------------------------------------------
+
+    def privacy_profile(self, epsilon: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
+        """Average privacy profile ``d(epsilon) = E H``, the hockey-stick divergence of a pair.
+
+        For a mean over datasets and replaced examples what ``delta`` is for the worst case: an
+        average ``(epsilon, delta)`` curve, no guarantee for any one person. At 0 it is
+        ``on_average_tv``; ``int d(e) (1 + exp(-e)) de`` over all ``e > 0`` is ``on_average_kl``.
+
+        Parameters
+        ----------
+        epsilon
+            Nats, at least 0: one number or several.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``delta`` and ``delta_se``, indexed by gamma and epsilon. Where no draw's privacy loss
+            reached epsilon, delta is 0 and its error NaN: it is too small to be seen. Both are NaN
+            above 23.7 nats where losses go beyond them: how far, was not kept.
+
+        Raises
+        ------
+        ValueError
+            For epsilons that are negative or not finite, and reports without a profile.
+        """
+        import pandas as pd  # slow to import
+
+        asked = np.atleast_1d(np.asarray(epsilon, np.float64))
+        if asked.ndim != 1 or not asked.size or not (np.isfinite(asked) & (asked >= 0)).all():
+            raise ValueError(
+                f"epsilon: must be one or more finite numbers >= 0, nats, got {epsilon!r}; at "
+                "negative ones, d(-e) = 1 - exp(-e) + exp(-e) d(e)."
+            )
+        rows: list[dict[str, Any]] = []
+        for gamma, curve in profiles(self):
+            roc = roc_of(curve)
+            for e, value in zip(asked, np.asarray(roc.profile(asked)), strict=True):
+                se = float(np.interp(e, curve["epsilon"], curve["delta_se"], right=0.0))
+                # Nothing was seen so far out: how much there is, the draws do not say.
+                seen = {"delta": float(value), "delta_se": se if se > 0 else np.nan}
+                rows.append({"gamma": gamma, "epsilon": float(e), **seen})
+        return pd.DataFrame(rows).set_index(["gamma", "epsilon"])
+
+    def attack_roc(self, fpr: ArrayLike | float | Sequence[float]) -> pd.DataFrame:
+        """Tabulate the average attacker's ROC, pooled over datasets and replaced examples.
+
+        Parameters
+        ----------
+        fpr
+            False positive rates, on average: one or several in [0, 1].
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``tpr`` and ``tpr_se``, indexed by gamma and fpr; NaN at rates that need thresholds
+            above 23.7 nats, which were not kept.
+
+        Raises
+        ------
+        ValueError
+            For rates that are none, and reports without a profile.
+        """
+        import pandas as pd  # slow to import
+
+        asked = np.atleast_1d(np.asarray(fpr, np.float64))
+        if asked.ndim != 1 or not asked.size or not ((asked >= 0) & (asked <= 1)).all():
+            raise ValueError(f"fpr: must be one or more rates between 0 and 1, got {fpr!r}.")
+        rows: list[dict[str, Any]] = []
+        for gamma, curve in profiles(self):
+            for rate, (tpr, se) in zip(asked, curve_with_errors(curve, asked), strict=True):
+                rows.append({"gamma": gamma, "fpr": float(rate), "tpr": tpr, "tpr_se": se})
+        return pd.DataFrame(rows).set_index(["gamma", "fpr"])
+
+    def plot_attack(
+        self, gammas: Sequence[float] | None = None, title: str | None = None
+    ) -> Figure:
+        """Draw the average attacker's ROC with 95% bands, and what DP epsilon allows over it.
+
+        Parameters
+        ----------
+        gammas
+            Some of the report's; by default up to five of them.
+        title
+            Of the figure.
+
+        Returns
+        -------
+        Figure
+            Two panels: all rates, and few false alarms on logarithmic axes.
+
+        Raises
+        ------
+        ValueError
+            For gammas that the report has not, and reports without a profile.
+        """
+        from gibbs_dp.auditing.plot import plot_attack
+
+        return plot_attack(self, gammas, title)
+
+    @property
+    def exposure(self) -> pd.DataFrame:
+        """What every row of the table costs, on average over the datasets that hold it.
+
+        Per-instance privacy (Wang 2019) averaged over the draw: the row is replaced by a fresh
+        one. For each gamma the rows are in the order of ``ranked_by`` (nats), their on-average KL
+        by the datasets of even number. The other columns are from the datasets of odd number: the
+        largest of many estimates overstates its row, and these have not chosen it. For a row that
+        was chosen otherwise, the mean of ``ranked_by`` and ``on_average_kl`` uses all datasets.
+        The list is as sensitive as the table.
+
+        Returns
+        -------
+        DataFrame
+            A line a gamma and row: ``gamma``, ``rank``, ``row`` (its number in the table),
+            ``ranked_by``, ``on_average_kl`` (nats), ``advantage`` (the best attacker's true
+            positive minus false positive rate), each with its standard error over datasets
+            (``_se``) and Student's 95% interval (``_low``, ``_high``), ``num_datasets`` that these
+            are over, and ``tail_flag``: draws cannot tell so large a KL, which is too small.
+
+        Raises
+        ------
+        ValueError
+            If the audit was without ``Exposure()``.
+        """
+        return exposure_frame(self._gammas, self.row_tables)
+
+    @property
+    def _gammas(self) -> list[float]:
+        return [row["gamma"] for row in self.rows]
+
+    def plot_exposure(self, title: str | None = None, gamma: float | None = None) -> Figure:
+        """Draw what every row of the table costs over its rank: on-average KL, and advantage.
+
+        Parameters
+        ----------
+        title
+            Of the figure.
+        gamma
+            One of the report's. None: the largest.
+
+        Returns
+        -------
+        Figure
+            Two panels, with 95% intervals where rows are few. It shows as much as the list.
+
+        Raises
+        ------
+        ValueError
+            If the audit was without ``Exposure()``, or the report has no such gamma.
+        """
+        from gibbs_dp.auditing.plot import plot_exposure
+
+        frame = self.exposure
+        chosen = max(self._gammas) if gamma is None else gamma
+        if chosen not in self._gammas:
+            known = ", ".join(f"{g:g}" for g in self._gammas)
+            raise ValueError(f"gamma: {gamma!r} is not in the report; it has {known}.")
+        return plot_exposure(frame[frame["gamma"] == chosen], title)
+
+    def exposure_summary(self) -> str:
+        """Return the ten most exposed rows of every gamma as text, with errors."""
+        import pandas as pd
+
+        parts = []
+        for gamma, table in zip(self._gammas, self.row_tables, strict=True):
+            text = pd.DataFrame(cells_of_rows(gamma, table)).to_string(index=False)
+            parts.append(f"{rows_title(gamma, table)}\n{visible(text)}")
+        return "\n\n".join(parts)
+
     # -- files ----------------------------------------------------------------------------
 
     def _page(self, title: str | None, about: Iterable[str]) -> page.Page:
-        from gibbs_dp.auditing.explain import CAUTIONS
+        from gibbs_dp.auditing.report_page import page_of
 
-        of_table = [OF_A_TABLE] if self.settings.get("population") == "Table" else []
-        return page.Page(
-            title or TITLE,
-            self._head(),
-            verdict(self.rows, self.warnings),
-            (
-                page.warned(self.warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
-                page.section("What was audited", page.bullets(about)),
-                page.section("Results", _results(self)),
-                page.section("Pictures", page.pictures(_pictures(self))),
-                exposure_section(self),
-                page.section("What was checked", page.bullets(_checked(self.rows))),
-                page.section("What the numbers rest on", page.bullets(self.notes)),
-                page.section("What it does not promise", page.bullets([*NO_PROMISE, *of_table])),
-                page.section("What the columns are", page.meanings(_meanings(self))),
-                page.settings(self.settings),
-            ),
-            is_warned=bool(self.warnings),
-        )
+        return page_of(self, self._head(), title, about)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to NetCDF, whole or not at all.
@@ -294,6 +434,12 @@ def _columns_section() -> str:
 Report.__doc__ = f"{inspect.cleandoc(Report.__doc__ or '')}\n\n{_columns_section()}"
 
 
+def _span(gammas: Sequence[float]) -> str:
+    if len(gammas) < 2:
+        return f"gamma {gammas[0]:g}" if gammas else "no gammas"
+    return f"gammas {min(gammas):g} .. {max(gammas):g} ({len(gammas)})"
+
+
 def _attributes(name: str, known: dict[str, Column]) -> dict[str, str]:
     column = known.get(name.removesuffix("_se"))
     if column is None:
@@ -301,106 +447,6 @@ def _attributes(name: str, known: dict[str, Column]) -> dict[str, str]:
     text = "Standard error, over datasets, of " if name.endswith("_se") else ""
     found = {"long_name": text + (column.title or column.name), "description": column.meaning}
     return found | ({"units": column.unit} if column.unit else {})
-
-
-# What a page says.
-
-
-def _span(gammas: Sequence[float]) -> str:
-    if len(gammas) < 2:
-        return f"gamma {gammas[0]:g}" if gammas else "no gammas"
-    return f"gammas {min(gammas):g} .. {max(gammas):g} ({len(gammas)})"
-
-
-def verdict(rows: Sequence[Mapping[str, Any]], warnings: Sequence[str] = ()) -> str:
-    """Say in one sentence what a draw gives away."""
-    known = sorted(
-        (row for row in rows if _is_number(row.get("on_average_kl"))), key=lambda row: row["gamma"]
-    )
-    mark = warnings_below(warnings)
-    if not known:
-        return f"What a draw gives away could not be estimated{mark}."
-    size = known[0].get("group_size", 1)
-    whom = "an example" if size == 1 else f"a group of {size} examples"
-    ends = known[:1] if len(known) == 1 else [known[0], known[-1]]
-    text = f"One draw gives away {_with_error(ends[0])} nats about {whom} on average at gamma = "
-    text += f"{ends[0]['gamma']:g}"
-    if len(ends) > 1:
-        text += f" and {_with_error(ends[1])} at gamma = {ends[1]['gamma']:g}"
-    return f"{text}; {_worst(ends)}{mark}."
-
-
-def _worst(rows: Sequence[Mapping[str, Any]]) -> str:
-    found = [row.get("dp_epsilon") for row in rows]
-    told = [f"{x:.4g}" for x in found if _is_number(x) and x is not None]
-    if all(x is None for x in found):
-        return "no bound of the worst case is known"
-    if len(told) < len(found):
-        return "the worst case has no bound"
-    return f"the worst case allows {' and '.join(dict.fromkeys(told))}"
-
-
-def _with_error(row: Mapping[str, Any]) -> str:
-    value, se = row["on_average_kl"], row.get("on_average_kl_se")
-    return f"{value:.4g}" if se is None else with_error(value, se)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
-def _results(report: Report) -> TextTable | str:
-    """Make a table with a column a gamma where they are few, which fits a phone and paper."""
-    if not report.rows:
-        return page.paragraphs(["There are no rows."])
-    columns: dict[str, list[str]] = {}
-    for name, texts in report._texts(page.MOST_ROWS).items():
-        columns[report._known_columns[name].title or name] = texts
-        intervals = [_interval(row) for row in report.rows[: page.MOST_ROWS]]
-        if name == "on_average_kl" and any(intervals):
-            columns["95% interval"] = intervals
-    hidden = len(report) - page.MOST_ROWS
-    if len(report) > FEW_GAMMAS:
-        lines = list(zip(*columns.values(), strict=True))
-        return TextTable(list(map(Heading, columns)), lines, hidden, "gammas")
-    first, *others = columns.items()
-    headings = [Heading(first[0], is_text=True), *map(Heading, first[1])]
-    return TextTable(headings, [[title, *texts] for title, texts in others])
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    low, high = row.get("on_average_kl_low"), row.get("on_average_kl_high")
-    return f"{low:.4g} to {high:.4g}" if _is_number(low) and _is_number(high) else ""
-
-
-def _pictures(report: Report) -> list[tuple[str, str]]:
-    if not report.rows:
-        return []
-    from gibbs_dp.auditing.plot import PANELS, plot_panels
-
-    return [
-        (
-            page.inline_svg(figure, f"{PANELS[name].label} over gamma", f"{name}-"),
-            f"{PANELS[name].label.capitalize()} over gamma, with 95% intervals over datasets.",
-        )
-        for name, figure in plot_panels(report).items()
-    ]
-
-
-def _meanings(report: Report) -> list[tuple[str, str]]:
-    found = []
-    for name in report._texts():
-        column = report._known_columns[name]
-        known = column.title or name
-        unit = f" ({column.unit})" if column.unit else ""
-        also = f": {name}" if name != known else ""
-        found.append((f"{known}{unit}{also}", column.meaning))
-    return found
-
-
-def _checked(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Verdicts of all rows that have one."""
-    return [f"gamma={row['gamma']:g}: {row['trust']}" for row in rows if "trust" in row]
 
 
 # Files, which may come from anyone.

@@ -29,8 +29,9 @@ from gibbs_dp.cli.session import start_session
 from gibbs_dp.cli.store import DASK, STORE, damage_told, executor_of, make_store, recalled, remember
 
 if TYPE_CHECKING:
-    from gibbs_dp.auditing import Report, Store
+    from gibbs_dp.auditing.report import Report
     from gibbs_dp.engine.quantity import Quantity
+    from gibbs_dp.engine.store import Store
     from gibbs_dp.problems.base import Problem
 
 SUMMARY = "Privacy and generalization of a Gibbs posterior over gamma, averaged over datasets."
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
     prepare_page(parsed)
 
-    from gibbs_dp.auditing import AuditIncomplete
+    from gibbs_dp.engine.store import AuditIncomplete
 
     if store is not None:
         remember(parsed, name, store, is_first=True)
@@ -137,7 +138,7 @@ def conduct(
     for note in problem.notes:
         output.log(note, parsed.quiet)
 
-    from gibbs_dp.auditing import AuditInterrupted, audit
+    from gibbs_dp.auditing.audit import AuditInterrupted, audit
 
     settings: dict[str, Any] = {"n": problem.n, "gammas": problem.gammas} | given(parsed, COUNTS)
     settings["num_datasets"] = _num_datasets(parsed, problem)
@@ -297,7 +298,7 @@ def run_merge(arguments: Sequence[str]) -> None:
     folder = start_session(parsed)
     prepare_page(parsed)
 
-    from gibbs_dp.auditing import AuditIncomplete, Store
+    from gibbs_dp.engine.store import AuditIncomplete, Store
 
     store = Store(path, num_processes, process_id=None)
     try:

@@ -84,7 +84,7 @@ def run(arguments: Sequence[str], other_flags: set[str]) -> None:
     folder = output.prepare_folder(parsed.out)
     prepare_page(parsed)
 
-    from gibbs_dp.one_dataset import audit_inference_data
+    from gibbs_dp.one_dataset.inference_data import audit_inference_data
 
     begin()
     paths = parsed.idata

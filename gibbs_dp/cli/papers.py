@@ -53,7 +53,7 @@ def run_figure2(arguments: Sequence[str]) -> None:
     parsed = parse("figure2", summary, arguments, FIGURE2)
     folder = start_session(parsed)
 
-    from gibbs_dp.auditing import AuditInterrupted
+    from gibbs_dp.auditing.audit import AuditInterrupted
     from gibbs_dp.papers.on_average_kl.figure2 import figure2
 
     counts = given(parsed, FIGURE2_COUNTS)
@@ -96,7 +96,7 @@ def run_double_descent(arguments: Sequence[str]) -> None:
     parsed = parse("double-descent", summary, arguments, DOUBLE_DESCENT)
     folder = start_session(parsed)
 
-    from gibbs_dp.auditing import AuditInterrupted
+    from gibbs_dp.auditing.audit import AuditInterrupted
     from gibbs_dp.papers.on_average_kl.double_descent import double_descent, plot_double_descent
     from gibbs_dp.papers.tables import table
 

@@ -22,7 +22,7 @@ from gibbs_dp.problems.registry import Entry
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from gibbs_dp.auditing import Store
+    from gibbs_dp.engine.store import Store
 
 DASK = Option(
     "dask",
@@ -129,7 +129,7 @@ _NOT_ASKED = {"extensions", *(o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT, H
 
 def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Store | None:
     """Build the store that a command line and SLURM's variables describe."""
-    from gibbs_dp.auditing import Store
+    from gibbs_dp.engine.store import Store
 
     settings = given(parsed, STORE[1:])
     if parsed.store is None:

@@ -14,8 +14,14 @@ from jaxtyping import Bool, Float
 from gibbs_dp import io
 from gibbs_dp._extras import require
 from gibbs_dp.information.checks import refuse_missing_labels
-from gibbs_dp.one_dataset.api import audit_log_likelihood, audit_table
-from gibbs_dp.one_dataset.checks import add_groups, checked, checked_gamma, checked_labels
+from gibbs_dp.one_dataset.log_likelihood import (
+    add_groups,
+    audit_log_likelihood,
+    audit_table,
+    checked,
+    checked_gamma,
+    checked_labels,
+)
 from gibbs_dp.one_dataset.report import OneDatasetReport
 
 if TYPE_CHECKING:

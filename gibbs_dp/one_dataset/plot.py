@@ -73,45 +73,54 @@ def _exposures(
     unit: str,
 ) -> None:
     values, errors = examples["exposure"][order], examples["exposure_mcse"][order]
-    places = np.arange(1, values.size + 1)
-    is_few = values.size <= MANY
-    axes.set_yscale("log")
-    shown = values > 0
-    plotting.mark_edge(axes, places[~shown].astype(float), "not positive", BLUE)
-    low = np.minimum(1.96 * errors, 0.9 * np.abs(values))
-    if is_few:
-        bars = np.stack([low, 1.96 * errors])[:, shown]
-        axes.errorbar(places[shown], values[shown], bars, ls="none", color=BLUE, lw=1.0, alpha=0.5)
-    axes.plot(
-        places[shown],
-        values[shown],
-        ls="none",
-        marker="o",
-        ms=4.0 if is_few else 2.0,
-        mew=0.0,
-        color=BLUE,
-        label=f"each {unit}" + (", 95% Monte Carlo intervals" if is_few else ""),
-    )
+    places = np.arange(1, values.size + 1).astype(float)
+    names = (f"each {unit}", "Monte Carlo intervals", "on-average KL: their mean")
     mean = averages["on_average_kl"]
-    if mean > 0:
-        axes.axhline(mean, color=VERMILION, lw=1.5, label="on-average KL: their mean")
+    draw_ranked(axes, places, values, 1.96 * errors, 1.96 * errors, mean, BLUE, names)
     axes.set(title="exposure", ylabel="KL (nats)")
+
+
+def draw_ranked(
+    axes: Axes,
+    places: np.ndarray,
+    values: np.ndarray,
+    below: np.ndarray,
+    above: np.ndarray,
+    mean: float,
+    color: str,
+    names: tuple[str, str, str],
+) -> None:
+    """Draw positive numbers over their places on a logarithmic axis, with intervals where few.
+
+    The legend's ``names`` are those of a number, of its 95% interval and of the mean.
+    """
+    is_few, shown = values.size <= MANY, values > 0
+    axes.set_yscale("log")
+    plotting.mark_edge(axes, places[~shown], "not positive", color)
+    if is_few:
+        bars = np.stack([np.minimum(below, 0.9 * np.abs(values)), above])[:, shown]
+        axes.errorbar(places[shown], values[shown], bars, ls="none", color=color, lw=1.0, alpha=0.5)
+    each, interval, of_mean = names
+    _draw_points(
+        axes, places[shown], values[shown], is_few, color, each + f", 95% {interval}" * is_few
+    )
+    if mean > 0:
+        axes.axhline(mean, color=VERMILION, lw=1.5, label=of_mean)
     plotting.tidy_logs(axes)
+
+
+def _draw_points(
+    axes: Axes, x: np.ndarray, y: np.ndarray, is_few: bool, color: str, label: str
+) -> None:
+    size = 4.0 if is_few else 2.0
+    axes.plot(x, y, ls="none", marker="o", ms=size, mew=0.0, color=color, label=label)
 
 
 def _shapes(axes: Axes, k_hat: np.ndarray, settings: Mapping[str, Any]) -> None:
     places = np.arange(1, k_hat.size + 1)
     is_finite = np.isfinite(k_hat)
-    axes.plot(
-        places[is_finite],
-        k_hat[is_finite],
-        ls="none",
-        marker="o",
-        ms=4.0 if k_hat.size <= MANY else 2.0,
-        mew=0.0,
-        color=GREEN,
-        label="k_hat",
-    )
+    is_few = k_hat.size <= MANY
+    _draw_points(axes, places[is_finite], k_hat[is_finite], is_few, GREEN, "k_hat")
     plotting.mark_edge(axes, places[~is_finite].astype(float), "infinite", GREEN)
     limit = settings["k_hat_limit"]
     axes.axhline(limit, color=VERMILION, lw=1.5, ls="--", label=f"above {limit:.2f}: not reliable")

@@ -8,7 +8,7 @@ from problems import gaussian_examples, gaussian_mean, private_mean, truncated_n
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.report_attack import _allowed
+from gibbs_dp.auditing.plot import _allowed
 from gibbs_dp.quantities.attacker import is_lopsided
 
 GAMMAS, N = [0.05, 1.0, 20.0], 30

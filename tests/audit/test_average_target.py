@@ -7,7 +7,7 @@ import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.purposes.average import calibrate_on_average_kl
+from gibbs_dp.auditing.calibrate_by_audits import calibrate_on_average_kl
 from gibbs_dp.auditing.report import Report
 
 

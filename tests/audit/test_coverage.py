@@ -9,7 +9,7 @@ import pytest
 from problems import gaussian_examples, gaussian_mean, private_mean, truncated_normals
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.sweep import run_sweep
 from gibbs_dp.engine.view import is_believed
 from gibbs_dp.estimators import average
@@ -42,7 +42,7 @@ def test_intervals_cover(posterior, population, gammas, truth, monkeypatch):
     # One sweep over all datasets, cut into repetitions: datasets are independent, and what the
     # repetitions share (tuning and control variate) comes from pilots that are in none of them.
     found = []
-    monkeypatch.setattr(api, "run_sweep", lambda *a: found.append(run_sweep(*a)) or found[0])
+    monkeypatch.setattr(auditing, "run_sweep", lambda *a: found.append(run_sweep(*a)) or found[0])
     gdp.audit(
         posterior,
         population,

@@ -15,7 +15,7 @@ from test_own_kernel import RandomWalk
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.precision import Mode, current_mode
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.datasets import Stream, draw_dataset, roots
 from gibbs_dp.engine.plan import Job, Plan, Sheet
 from gibbs_dp.engine.quantity import kept_kind, values_kind
@@ -38,7 +38,7 @@ def settings_of(monkeypatch, posterior, population, **asked):
         made.append(settings)
         raise Stop
 
-    monkeypatch.setattr(api, "_check", stop)
+    monkeypatch.setattr(auditing, "_check", stop)
     with pytest.raises(Stop):
         flat.audit(posterior, population, **({"n": 10, "gammas": 1.0} | QUICK | asked))
     return made[0]

@@ -24,7 +24,7 @@ from scipy import integrate, special, stats
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.exact import closed_form
 from gibbs_dp.quantities import dataset_comparison as comparison
 from gibbs_dp.quantities import dataset_losses as tables
@@ -237,8 +237,8 @@ def test_regressions_keep_their_bounds_in_order(posterior, population, gammas, m
 
 def _captured(monkeypatch):
     found = []
-    plain = api.run_sweep
-    monkeypatch.setattr(api, "run_sweep", lambda *a: found.append(plain(*a)) or found[0])
+    plain = auditing.run_sweep
+    monkeypatch.setattr(auditing, "run_sweep", lambda *a: found.append(plain(*a)) or found[0])
     return found
 
 

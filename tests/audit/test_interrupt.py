@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.executor import noting_interrupts, raise_lost_interrupt
 from gibbs_dp.engine.quantity import Settings
 
@@ -40,10 +40,10 @@ def test_an_interrupt_that_was_ignored_is_raised_at_the_next_block():
 @pytest.mark.parametrize("where", ["run_sweep", "explore"])
 def test_one_that_was_ignored_in_the_last_block_or_after_leaves_a_report(where, monkeypatch):
     for name in ("run_sweep", "explore", "make_report", "partial_report"):
-        monkeypatch.setattr(api, name, lambda *_: None)
-    monkeypatch.setattr(api, where, lambda *_: Finalized() and None)
-    with pytest.raises(api.AuditInterrupted):
-        api._run(object.__new__(Settings), False, None, None)
+        monkeypatch.setattr(auditing, name, lambda *_: None)
+    monkeypatch.setattr(auditing, where, lambda *_: Finalized() and None)
+    with pytest.raises(auditing.AuditInterrupted):
+        auditing._run(object.__new__(Settings), False, None, None)
 
 
 def test_one_that_is_raised_at_once_is_raised_once():

@@ -16,7 +16,7 @@ from problems import (
 )
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import pilots
 from gibbs_dp.engine.plan import default_ghosts
 from gibbs_dp.exact import closed_form
@@ -39,8 +39,8 @@ def tuned(monkeypatch):
         found[:] = sweep(settings, *rest)
         return found
 
-    sweep = api.run_sweep
-    monkeypatch.setattr(api, "run_sweep", keep)
+    sweep = auditing.run_sweep
+    monkeypatch.setattr(auditing, "run_sweep", keep)
 
     def run(posterior, population, n, gammas, **changed):
         settings = QUICK | {"num_datasets": 256, "num_ghosts": 16} | changed

@@ -9,9 +9,13 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.purposes.average import calibrate_attack_advantage
-from gibbs_dp.auditing.purposes.coverage import calibrate_coverage
-from gibbs_dp.auditing.purposes.minimum import GAMMAS, calibrate_lowest, fitted_minimum
+from gibbs_dp.auditing.calibrate_by_audits import (
+    GAMMAS,
+    calibrate_attack_advantage,
+    calibrate_lowest,
+    fitted_minimum,
+)
+from gibbs_dp.auditing.calibrate_coverage import calibrate_coverage
 from gibbs_dp.auditing.report import Report
 
 N = 4

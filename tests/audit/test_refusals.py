@@ -15,7 +15,7 @@ from problems import (
 )
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 
 GOOD = {"posterior": gaussian_mean(1), "population": gaussian_examples(1), "n": 5, "gammas": [1.0]}
 TABLE = np.arange(12.0).reshape(12, 1)
@@ -86,7 +86,7 @@ def test_an_improper_posterior_is_refused():
 
 
 def test_a_domain_that_does_not_fit_is_refused_before_anything_is_sampled(monkeypatch):
-    monkeypatch.setattr(api, "run_sweep", lambda *_: pytest.fail("sampled"))
+    monkeypatch.setattr(auditing, "run_sweep", lambda *_: pytest.fail("sampled"))
     domain = gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0), theta_bound=2.0)
     with pytest.raises(ValueError, match="theta_bound=2 is below the prior's support"):
         flat.audit(linear_regression(), regression_examples, 20, [1.0], domain=domain, **QUICK)

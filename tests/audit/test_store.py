@@ -12,7 +12,7 @@ import pytest
 from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing import api
+from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import sweep
 from gibbs_dp.engine.cautions import DamagedStoreWarning
 from gibbs_dp.engine.runner import Runner
@@ -65,7 +65,7 @@ def test_a_store_changes_no_number_and_a_rerun_runs_nothing(plain, tmp_path, mon
         raise AssertionError("a finished store was sampled again")
 
     for name in ("run_sweep", "explore", "make_report"):
-        monkeypatch.setattr(api, name, refuse)
+        monkeypatch.setattr(auditing, name, refuse)
     again = audit(store=tmp_path)
     assert (again.rows, again.warnings, again.notes) == (plain.rows, plain.warnings, plain.notes)
     assert again.settings == plain.settings
@@ -165,7 +165,7 @@ def test_another_configuration_is_refused_with_the_difference(tmp_path, changed,
         return flat.audit(**problem | SETTINGS | settings, store=tmp_path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "run_sweep", lambda *_: (_ for _ in ()).throw(LookupError))
+        patch.setattr(auditing, "run_sweep", lambda *_: (_ for _ in ()).throw(LookupError))
         with pytest.raises(LookupError):
             run()
         with pytest.raises(ValueError, match=rf"holds another configuration: {words}") as error:

@@ -11,9 +11,7 @@ import pytest
 from scipy import integrate
 
 import gibbs_dp as gdp
-from gibbs_dp.certificates.api import run_frozen
-from gibbs_dp.certificates.checks import find_sampler
-from gibbs_dp.certificates.evidence import from_islands
+from gibbs_dp.auditing.certify import find_sampler, from_islands, run_frozen
 from gibbs_dp.information.bounds import pac_bayes
 
 DATA = np.repeat([0.0, 0.5, 1.0], [25, 15, 10])

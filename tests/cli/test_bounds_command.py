@@ -46,7 +46,7 @@ def test_rows_are_moved_and_the_units_of_bounds_are_told(run, table, monkeypatch
         seen.update(population=population, **given)
         raise ValueError("seen")
 
-    monkeypatch.setattr("gibbs_dp.auditing.audit", fake)
+    monkeypatch.setattr("gibbs_dp.auditing.audit.audit", fake)
     words = ("--x-bound", 2, "--y-range", -1, 1, "--theta-ball", 3, "--loss", "squared")
     Path("t.csv").write_text(Path("t.csv").read_text().replace(",y", ",5").replace(",n", ",6"))
     from gibbs_dp.cli.main import main

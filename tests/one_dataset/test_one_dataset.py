@@ -14,7 +14,7 @@ from scipy import special, stats
 
 import gibbs_dp as gdp
 from gibbs_dp.one_dataset import estimates
-from gibbs_dp.one_dataset.pieces import jackknife, split
+from gibbs_dp.one_dataset.estimates import jackknife, split
 
 DRAWS = 16_000
 PROBLEMS = {

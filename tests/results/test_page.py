@@ -8,6 +8,7 @@ from html_pages import seen
 
 import gibbs_dp as gdp
 from gibbs_dp._cautions import Caution
+from gibbs_dp.auditing.report_data import FAILED_DATASETS
 from gibbs_dp.privacy.releases.release import Release
 from gibbs_dp.results import page
 
@@ -166,7 +167,7 @@ def test_a_report_has_its_table_pictures_intervals_settings_and_notes(saved):
 
 
 def test_warnings_come_with_their_meaning_and_remedy(saved):
-    caution = gdp.auditing.cautions.FAILED_DATASETS
+    caution = FAILED_DATASETS
     told = caution(failed=1, total=2, why="stuck")
     found = saved(make_report(warnings=(told, "of a stranger [unknown]")))
     assert found.headings[1] == "Warnings: read these first"

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
-from gibbs_dp.auditing import Report
-from gibbs_dp.auditing.checks import check_gammas
+from gibbs_dp.auditing.audit import check_gammas
+from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.plan import default_block_size
 from gibbs_dp.engine.progress import Progress

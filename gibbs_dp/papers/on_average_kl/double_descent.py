@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from gibbs_dp import io
-from gibbs_dp.auditing import audit
+from gibbs_dp.auditing.audit import audit
 from gibbs_dp.estimators import average
 from gibbs_dp.exact.closed_form import linear_regression_replaced
 from gibbs_dp.model.check import positive_count

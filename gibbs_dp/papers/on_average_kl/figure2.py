@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from gibbs_dp.auditing import Report, audit
+from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.plot import draw_panel
+from gibbs_dp.auditing.report import Report
 from gibbs_dp.papers.on_average_kl import linear_regression_figure2b_exact
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.problems.linear_regression import linear_regression

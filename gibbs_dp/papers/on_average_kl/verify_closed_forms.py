@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gibbs_dp.auditing import Report, audit
+from gibbs_dp.auditing.audit import audit
+from gibbs_dp.auditing.report import Report
 from gibbs_dp.exact import FiniteProblem, channels
 from gibbs_dp.exact.closed_form import (
     ClosedForm,

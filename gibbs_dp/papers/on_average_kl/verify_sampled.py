@@ -23,7 +23,8 @@ from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp import io
 from gibbs_dp._jaxlib.threads import POOL_SIZE
-from gibbs_dp.auditing import Report, audit
+from gibbs_dp.auditing.audit import audit
+from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.executor import num_workers
 from gibbs_dp.exact.closed_form import ClosedForm, gaussian_mean, private_mean_on_average_kl
 from gibbs_dp.model import Flat, GibbsPosterior, losses, supports

@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from gibbs_dp.auditing import Report
+from gibbs_dp.auditing.report import Report
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.information import bounds

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.auditing.purposes.result import FLAT_CURVE, CurvePoint, PurposeCalibration, interval
-from gibbs_dp.auditing.purposes.root import SECANT
+from gibbs_dp.auditing.calibrate_by_audits import SECANT, CurvePoint, PurposeCalibration, interval
+from gibbs_dp.auditing.report_data import FLAT_CURVE
 from gibbs_dp.information import checks
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.populations import as_population

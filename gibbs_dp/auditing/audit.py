@@ -1,12 +1,13 @@
-"""The main job: how private and how accurate a Gibbs posterior is on average, over gamma."""
+"""``gdp.audit``: how private and how accurate a Gibbs posterior is on average, over gamma."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -15,15 +16,13 @@ from numpy.typing import ArrayLike
 from gibbs_dp._cautions import Warned
 from gibbs_dp._jaxlib.compile import make_room
 from gibbs_dp.auditing.assemble import make_report, partial_report
-from gibbs_dp.auditing.cautions import CHANGED_TO_SMC
-from gibbs_dp.auditing.checks import check_counts, check_gammas, check_ghosts
 from gibbs_dp.auditing.report import Report
+from gibbs_dp.auditing.report_data import CHANGED_TO_SMC
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
-from gibbs_dp.engine.plan import Asked, default_block_size, power_of_two
+from gibbs_dp.engine.plan import Asked, default_block_size, default_ghosts, power_of_two
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Quantity, Settings
-from gibbs_dp.engine.remote import Remote, check_executor
 from gibbs_dp.engine.store import Store
 from gibbs_dp.engine.store.archive import Archive
 from gibbs_dp.engine.store.configuration import (
@@ -42,7 +41,7 @@ from gibbs_dp.engine.sweep import (
 )
 from gibbs_dp.model.check import as_key, check_posterior, names_keywords, positive_count
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.populations import HasSample, as_population
+from gibbs_dp.model.populations import HasSample, Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
@@ -52,6 +51,84 @@ from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
+
+
+class Counts(NamedTuple):
+    """How many examples and datasets, as they were asked for."""
+
+    n: int
+    num_datasets: int
+    max_datasets: int
+
+
+def check_counts(
+    n: int, group_size: int, num_datasets: int | tuple[int, int], rel_error: float | None
+) -> Counts:
+    """Check the counts of ``gibbs_dp.audit``; see there."""
+    n = positive_count("n", n)
+    if group_size > n:
+        raise ValueError(f"group_size: {group_size} examples of a dataset of n={n}; lower it.")
+    given: Any = num_datasets
+    is_pair = isinstance(given, (tuple, list))
+    if is_pair and len(given) != 2:
+        raise ValueError(
+            f"num_datasets: give a number, or two with rel_error (to start with, and at most), got "
+            f"{given!r:.60}."
+        )
+    first = positive_count("num_datasets", given[0] if is_pair else given, least=2)
+    most = 64 * first
+    if is_pair:
+        if rel_error is None:
+            raise ValueError("num_datasets: a second number goes with rel_error; give one number.")
+        most = positive_count("num_datasets", given[1])
+        if most < first:
+            raise ValueError(
+                f"num_datasets: at most {most} is below the {first} to start with; raise it."
+            )
+    if rel_error is not None and not rel_error > 0:
+        raise ValueError(f"rel_error: must be positive, got {rel_error}.")
+    return Counts(n, first, most)
+
+
+def check_ghosts(
+    posterior: GibbsPosterior,
+    population: Population,
+    n: int,
+    group_size: int,
+    num_ghosts: int | None,
+) -> int:
+    """Return how many fresh examples to draw per dataset; see ``gibbs_dp.audit``."""
+    if num_ghosts is None:
+        num_ghosts = default_ghosts(posterior, population, n)
+    num_ghosts = max(positive_count("num_ghosts", num_ghosts), group_size)
+    if not population.is_dependent:
+        return num_ghosts
+    if group_size != n:
+        raise ValueError(
+            f"group_size: the population's examples are dependent, so only whole datasets can be "
+            f"replaced by ghosts; pass group_size=n ({n}), not {group_size}."
+        )
+    return n * -(-num_ghosts // n)  # whole datasets
+
+
+def check_gammas(gammas: ArrayLike | float | Sequence[float]) -> tuple[float, ...]:
+    """Sort and check a grid of inverse temperatures."""
+    try:
+        table = np.atleast_1d(np.asarray(gammas, dtype=float))
+    except (TypeError, ValueError):
+        table = np.zeros((0, 0))
+    if table.ndim != 1:
+        raise ValueError(f"gammas: give a list of numbers, got {gammas!r:.60}.")
+    values = [float(g) for g in table]
+    if not values:
+        raise ValueError("gammas: the grid is empty; give at least one value.")
+    for g in values:
+        if not (math.isfinite(g) and g >= 0):
+            raise ValueError(f"gammas: {g:g} is not a finite number >= 0.")
+    if len(set(values)) < len(values):
+        raise ValueError("gammas: a value is repeated; give each once.")
+    return tuple(sorted(values))
+
 
 # Reports as plain lists and numbers, for a store, and back.
 
@@ -223,6 +300,8 @@ def audit(
     True
     """
     if executor is not None:
+        from gibbs_dp.engine.remote import check_executor
+
         check_executor(executor)
     check_posterior(posterior)
     checked, root = check_gammas(gammas), as_key(key)
@@ -281,7 +360,7 @@ def audit(
         identity.check_once(lambda: _check(settings))
     archive = None if place is None else open_archive(place, lambda: _describe(settings))
     wanted = request(settings)  # a domain that does not fit is refused here, before any sampling
-    workers = None if executor is None else Remote(executor, _kept(place))
+    workers = None if executor is None else _remote(executor, place)
     if archive is None:
         with identity.known():
             return _run(settings, progress, None, workers, settings_with_smc(settings, kernel))
@@ -311,10 +390,13 @@ def _check(settings: Settings) -> None:
     check_examples(s.posterior, s.population, s.n, fresh, stream_key(s.key, Stream.TRIAL))
 
 
-def _kept(store: Store | None) -> str:
+def _remote(executor: Executor, store: Store | None) -> Workers:
+    from gibbs_dp.engine.remote import Remote
+
     if store is None:
-        return "nothing was kept, as no store was given"
-    return f"finished blocks are in the store {os.fspath(store.path)!r}, to go on with"
+        return Remote(executor, "nothing was kept, as no store was given")
+    kept = f"finished blocks are in the store {os.fspath(store.path)!r}, to go on with"
+    return Remote(executor, kept)
 
 
 def _run(

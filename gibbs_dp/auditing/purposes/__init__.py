@@ -1,1 +1,0 @@
-"""Gamma for a purpose: what ``gdp.calibrate`` finds from audits, draws and certificates."""
