@@ -14,6 +14,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import gibbs_dp as gdp
+from gibbs_dp.cli import store
 from gibbs_dp.engine.store.configuration import FORMAT
 
 ASKED = ("linear-regression", "--n", 20, "--gammas", 0.1, 3, "--num-datasets", 384)
@@ -148,3 +149,112 @@ def test_merge_refuses_what_is_no_store_and_imports_only_what_is_named(run, tmp_
     assert "'os:abort'; name it again" in run("merge", tmp_path).error
     (tmp_path / "request.json").write_text("{}")
     assert "damaged request.json" in run("merge", tmp_path).error
+
+
+# A store's request is a file: it may ask for no more than a command line could.
+
+
+REQUEST = {"n": 5, "dim": 2, "gammas": [1.0], "seed": 0, "num_datasets": 4}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dask": "tcp://127.0.0.1:9"}, "'dask' is no option that was asked for"),
+        ({"out": "/"}, "'out' is no option"),
+        ({"kernel": "../../x"}, "'kernel' is no option"),
+        ({"gammas": "1"}, "'gammas' is no option"),
+        ({"n": 2.5}, "'n' is no option"),
+        ({"seed": 10**30}, "'seed' is no option"),
+        ({"\x1b[2J": 1}, r"'\\x1b[2J' is no option"),
+    ],
+)
+def test_what_no_command_line_would_ask_for_is_refused(run, tmp_path, change, message):
+    request = {"problem": "gaussian-mean", "options": REQUEST | change, "num_processes": 1}
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    ran = run("merge", tmp_path)
+    assert ran.status == 2
+    assert message.replace(r"\\", "\\") in ran.error
+
+
+@pytest.mark.parametrize("name", ["", "os:system", 2.5, None, "\x1b[2J"])
+def test_a_problem_that_is_none_is_refused(run, tmp_path, name):
+    request = {"problem": name, "options": REQUEST, "num_processes": 1}
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    ran = run("merge", tmp_path)
+    assert ran.status == 2
+    assert "has a damaged request.json" in ran.error
+
+
+def test_numbers_that_no_machine_counts_to_are_refused(run):
+    large = "1" + "0" * 30
+    for words in (("--num-datasets", large), ("--seed", large), ("--n", "3000000000")):
+        ran = run("audit", "gaussian-mean", *words)
+        assert ran.status == 2
+        assert "not a whole number" in ran.error or "must be at most 2147483647" in ran.error
+
+
+# ``gibbs-dp audit --dask``: the same rows from a cluster, and one line where there is none.
+
+
+@pytest.fixture
+def distributed():
+    return pytest.importorskip("distributed")
+
+
+ON_WORKERS = ("audit", "gaussian-mean", "--n", 20, "--gammas", 1, "--num-datasets", 64)
+ON_WORKERS = (*ON_WORKERS, "--num-information", 0, "--block-size", 16, "--json")
+# Workers are threads of this process: they start at once.
+HERE = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+
+
+@pytest.fixture
+def on_threads(run):
+    ran = run(*ON_WORKERS)
+    assert ran.status == 0, ran.err
+    return ran.out
+
+
+@pytest.mark.trust
+def test_an_address_and_a_file_name_a_cluster(run, on_threads, tmp_path, distributed):
+    with distributed.LocalCluster(**HERE, protocol="tcp") as here:
+        by_address = run(*ON_WORKERS, "--dask", here.scheduler_address)
+        file = tmp_path / "scheduler.json"
+        file.write_text(json.dumps({"address": here.scheduler_address}))
+        by_file = run(*ON_WORKERS, "--dask", file, "--store", tmp_path / "store")
+    assert (by_address.status, by_address.out, by_address.err) == (0, on_threads, "")
+    assert (by_file.status, by_file.out) == (0, on_threads)
+    assert run("merge", tmp_path / "store", "--json").out == on_threads
+
+
+@pytest.mark.trust
+def test_local_starts_one_and_shares_compiled_programs(run, on_threads, monkeypatch, distributed):
+    asked = {}
+
+    def start(env, n_workers, **settings):
+        asked.update(env=env, n_workers=n_workers)
+        return distributed_cluster(**settings | HERE)
+
+    distributed_cluster = distributed.LocalCluster
+    monkeypatch.setattr(distributed, "LocalCluster", start)
+    ran = run(*ON_WORKERS, "--dask", "local:3")
+    assert (ran.status, ran.out) == (0, on_threads)
+    assert asked["n_workers"] == 3
+    assert "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" in asked["env"]
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("tcp://127.0.0.1:9", "no scheduler answers at 'tcp://127.0.0.1:9' within 0.5 s"),
+        ("nothing://here", "no scheduler answers at 'nothing://here'"),
+        ("here.json", "there is no file 'here.json'; start 'dask scheduler --scheduler-file"),
+        ("myhost", "'myhost' is no address; give tcp://HOST:PORT"),
+        ("local:0", "'local:0' names no number of processes; give local or local:4."),
+    ],
+)
+def test_an_address_that_is_none_is_refused(run, address, error, monkeypatch, distributed):
+    monkeypatch.setattr(store, "CONNECT_SECONDS", 0.5)
+    ran = run("audit", "gaussian-mean", "--dask", address)
+    assert ran.status == 2
+    assert f"--dask: {error}" in ran.error
