@@ -104,58 +104,62 @@ def of_answers(questions: Questions) -> Score:
 # -- broken copies ---------------------------------------------------------------------------------
 
 
-def kept_noise(self: Any, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
+def kept_noise(
+    self: Any, held: Any, mean_train: float, mean_holdout: Fraction
+) -> tuple[float, bool]:
     """`Thresholdout._one`, with one noise for the gaps of all queries."""
-    if not hasattr(self, "kept"):
-        self.kept = thresholdout.add_laplace(0.0, 4 * self.sigma)
-    if abs(mean_holdout - Fraction(mean_train)) + self.kept <= self._noisy_threshold:
+    noisy_threshold = self._paid_round(held)
+    if not hasattr(self, "_kept"):
+        self._kept = thresholdout.add_laplace(0.0, 4 * self.sigma)
+    if abs(mean_holdout - Fraction(mean_train)) + self._kept <= noisy_threshold:
+        held.open.append(noisy_threshold)
         return mean_train, False
-    self._noisy_threshold = None
     return float(thresholdout.add_laplace(mean_holdout, self.sigma)), True
 
 
 def refunding(real: Callable[..., tuple[float, bool]]) -> Callable[..., tuple[float, bool]]:
     """`Thresholdout._one`, where a question that was asked before costs nothing."""
 
-    def one(self: Any, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
-        found = real(self, mean_train, mean_holdout)
-        asked = self.__dict__.setdefault("asked", set())
-        self._started -= found[1] and (mean_train, mean_holdout) in asked
+    def one(self: Any, held: Any, mean_train: float, mean_holdout: Fraction) -> tuple[float, bool]:
+        found = real(self, held, mean_train, mean_holdout)
+        asked = self.__dict__.setdefault("_asked", set())
+        held.num_started -= found[1] and (mean_train, mean_holdout) in asked
         asked.add((mean_train, mean_holdout))
         return found
 
     return one
 
 
-def kept_threshold(real: Callable[[Any], None]) -> Callable[[Any], None]:
-    """`Thresholdout._open_round`, with one noisy threshold for all rounds."""
+def kept_threshold(real: Callable[[Any, Any], Fraction]) -> Callable[[Any, Any], Fraction]:
+    """`Thresholdout._paid_round`, with one noisy threshold for all rounds."""
 
-    def open_round(self: Any) -> None:
-        real(self)
-        self.first = getattr(self, "first", None) or self._noisy_threshold
-        self._noisy_threshold = self.first
+    def paid_round(self: Any, held: Any) -> Fraction:
+        noisy_threshold = real(self, held)
+        self._first = getattr(self, "_first", noisy_threshold)
+        return self._first
 
-    return open_round
+    return paid_round
 
 
-def charged_late(self: Any) -> None:
-    """`Thresholdout._open_round`, which charges a round when the next one begins."""
-    if self._noisy_threshold is not None:
-        return
+def charged_late(self: Any, held: Any) -> Fraction:
+    """`Thresholdout._paid_round`, which charges a round when the next one begins."""
+    found = held.take()
+    if found is not None:
+        return found
     if self.rounds_started >= self.budget:
         raise self._spent()
-    if getattr(self, "is_due", False):
+    if getattr(self, "_is_due", False):
         self._ledger.charge(purpose=self._purpose, **self._cost(self._ledger))
-    self.is_due = True
-    self._noisy_threshold = thresholdout.add_laplace(self.threshold, 2 * self.sigma)
+    self._is_due = True
+    return thresholdout.add_laplace(self.threshold, 2 * self.sigma)
 
 
 NO_REDRAW = patched((Thresholdout, "_one", kept_noise))
-ONE_THRESHOLD = patched((Thresholdout, "_open_round", kept_threshold(Thresholdout._open_round)))
+ONE_THRESHOLD = patched((Thresholdout, "_paid_round", kept_threshold(Thresholdout._paid_round)))
 REPEATED = patched((Thresholdout, "_one", refunding(Thresholdout._one)))
 QUIETER = {"weaker": partial(quieter, thresholdout)}
 QUIET = {"noise / 4": partial(quieter, thresholdout, QUARTER)}
-LATE = patched((Thresholdout, "_open_round", charged_late))
+LATE = patched((Thresholdout, "_paid_round", charged_late))
 
 
 def killed(questions: Questions, budget: int, sigma: float, rows: np.ndarray) -> np.ndarray:

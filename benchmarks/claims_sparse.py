@@ -65,13 +65,12 @@ def neighbours(answers: Sequence[int], low: float, high: float) -> tuple[Values,
 
 def kept_query_noise(self: Any, value: float) -> bool:
     """`SparseRun.is_above`, with one noise for all queries of a run."""
-    if not hasattr(self, "kept"):
-        scale = 2 * self.mechanism.sigma
-        self.kept = sparse_vector.add_laplace(0.0, scale)
-    if Fraction(value) + self.kept <= self._noisy:
+    held = self._held
+    if not hasattr(self, "_kept"):
+        self._kept = sparse_vector.add_laplace(0.0, 2 * self.mechanism.sigma)
+    if Fraction(value) + self._kept <= held.open[-1]:
         return False
-    self.num_left -= 1
-    self._noisy = self._noisy_threshold()
+    held.open.pop()
     return True
 
 
@@ -80,18 +79,19 @@ def refunding(real: Callable[[Any, float], bool]) -> Callable[[Any, float], bool
 
     def is_above(self: Any, value: float) -> bool:
         found = real(self, value)
-        self.num_left += found
+        if found:
+            self._held.open.append(self._noisy_threshold())
         return found
 
     return is_above
 
 
-def kept_threshold(real: Callable[[Any], float]) -> Callable[[Any], float]:
+def kept_threshold(real: Callable[[Any], Fraction]) -> Callable[[Any], Fraction]:
     """`SparseRun._noisy_threshold`, drawn once a run."""
 
-    def noisy(self: Any) -> float:
-        self.first = getattr(self, "first", None) or real(self)
-        return self.first
+    def noisy(self: Any) -> Fraction:
+        self._first = getattr(self, "_first", None) or real(self)
+        return self._first
 
     return noisy
 

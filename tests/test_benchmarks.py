@@ -290,3 +290,10 @@ def test_loops_of_a_compiled_program_are_found(monkeypatch):
 
     text = jax.jit(run).lower(jax.numpy.ones((4, 4)), 3).compile().as_text()
     assert [loop.trips for loop in compiler.Compiled(text).loops()] == [7, None]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("claims*.py")))
+def test_broken_copies_break_what_is_there(name, monkeypatch):
+    """What a module of claims patches is looked up when it is imported."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    importlib.import_module(name)
