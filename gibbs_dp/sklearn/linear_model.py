@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from functools import cached_property
 from typing import Any, get_args
 
 import jax
@@ -17,6 +15,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import LinearLoss
 from gibbs_dp.model.losses.named import as_loss
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy.releases.arguments import hidden_settings
 from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_scaling, refuse_other_types
@@ -38,13 +37,8 @@ def linear_loss(given: Any, labels: str) -> LinearLoss:
             "gibbs_dp.losses.LinearLoss."
         )
     # Plans and programs are kept by the loss: two that differ must not be equal.
-    name, known = type(loss).__name__, {field.name for field in fields(loss) if field.compare}
-    hidden = [
-        key
-        for key in vars(loss)
-        if key not in known and not isinstance(getattr(type(loss), key, None), cached_property)
-    ]
-    if hidden:
+    name = type(loss).__name__
+    if hidden := hidden_settings(loss):
         raise ValueError(
             f"loss: {name} keeps {', '.join(hidden)} outside of its fields; make the class a "
             "dataclass(frozen=True) and its settings fields."

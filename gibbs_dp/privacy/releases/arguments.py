@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -248,8 +248,18 @@ def _is_its_value(value: Any) -> bool:
         return True
     if not is_dataclass(value):
         return False
+    known = [f.name for f in fields(value) if f.compare]
+    return not hidden_settings(value) and all(_is_its_value(getattr(value, k)) for k in known)
+
+
+def hidden_settings(value: Any) -> list[str]:
+    """Attributes beside the compared fields of a dataclass, in which equal objects may differ."""
     known = {f.name for f in fields(value) if f.compare}
-    return vars(value).keys() <= known and all(_is_its_value(getattr(value, k)) for k in known)
+    return [
+        key
+        for key in vars(value)
+        if key not in known and not isinstance(getattr(type(value), key, None), cached_property)
+    ]
 
 
 def _is_known(law: Any) -> bool:

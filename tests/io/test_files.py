@@ -1,5 +1,6 @@
 """No room: an error that names the file, nothing torn, nothing left behind, nothing in the way."""
 
+import math
 import resource
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,3 +86,15 @@ def test_compiled_programs_are_kept_whole_or_not_at_all(cache):
     assert cache.get(COMPILED) is None
     cache.put(COMPILED, program)
     assert cache.get(COMPILED) == program
+
+
+def test_rows_of_a_csv_file_keep_infinity_and_leave_gaps(tmp_path):
+    path = tmp_path / "rows.csv"
+    io.save_rows(path, [{"a": 1.5, "b": math.inf}, {"a": None, "c": "x, y"}])
+    assert path.read_text() == 'a,b,c\n1.5,inf,\n,,"x, y"\n'
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
+    with pytest.raises(OSError, match="missing"):
+        io.save_rows(tmp_path / "missing" / "rows.csv", [{"a": 1}])
+    assert not list(tmp_path.iterdir())
