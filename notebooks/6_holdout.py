@@ -73,7 +73,7 @@ import pandas as pd
 
 from gibbs_dp.papers.reusable_holdout.run import run_holdout
 from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
-from gibbs_dp.papers.reusable_holdout.result import Sizes
+from gibbs_dp.papers.reusable_holdout.data import Sizes
 
 fast = os.environ.get("GIBBS_DP_FAST") == "1"  # small counts, for tests
 

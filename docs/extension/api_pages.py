@@ -22,10 +22,8 @@ ROOMS = {
     "gibbs_dp.sklearn": gibbs_dp.sklearn,
     "gibbs_dp.exact": gibbs_dp.exact,
     "gibbs_dp.information": gibbs_dp.information,
-    "gibbs_dp.papers.on_average_kl": gibbs_dp.papers.on_average_kl,
     "gibbs_dp.papers.bayesian_dp": gibbs_dp.papers.bayesian_dp,
     "gibbs_dp.papers.capacity": gibbs_dp.papers.capacity,
-    "gibbs_dp.papers.reusable_holdout": gibbs_dp.papers.reusable_holdout,
 }
 """What users reach through ``import gibbs_dp``, and what extensions of it need."""
 # The front door in an order to read it in; all that it has must be here.

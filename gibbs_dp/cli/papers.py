@@ -218,7 +218,7 @@ EXPERIMENTS = {
     "sparse-approximate": "sparse vector at (epsilon, delta): noise as printed and as accounted",
 }
 SIZES = options_of(
-    "gibbs_dp.papers.reusable_holdout.result:Sizes",
+    "gibbs_dp.papers.reusable_holdout.data:Sizes",
     n="rows of each set (default: the experiment's)",
     d="attributes (default: the experiment's)",
     repetitions="independent repetitions (default: the experiment's)",
@@ -240,7 +240,7 @@ def run_holdout(arguments: Sequence[str]) -> None:
 
     from gibbs_dp import io
     from gibbs_dp.papers.reusable_holdout import run as experiments
-    from gibbs_dp.papers.reusable_holdout.result import Sizes
+    from gibbs_dp.papers.reusable_holdout.data import Sizes
     from gibbs_dp.papers.tables import table
 
     sizes = Sizes(**given(parsed, SIZES), key=parsed.seed)

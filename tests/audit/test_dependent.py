@@ -9,7 +9,7 @@ from problems import QUICK, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp.exact import channels, closed_form
-from gibbs_dp.papers.on_average_kl import dependent
+from gibbs_dp.papers.on_average_kl import counterexamples
 
 N, RHO, GAMMA = 10, 0.8, 0.1
 
@@ -57,18 +57,18 @@ def test_a_markov_chain_on_a_finite_class_matches_enumeration():
         posterior, gdp.populations.Dependent(two_states), n, gammas, num_datasets=4096,
         group_size=n, kernel=gdp.Grid(theta), **QUICK,
     )  # fmt: skip
-    law = dependent.markov_chain_probs([0.7, 0.3], [[0.9, 0.1], [0.1, 0.9]], n)
-    free = dependent.markov_chain_probs([0.7, 0.3], [[0.7, 0.3], [0.7, 0.3]], n)
+    law = counterexamples.markov_chain_probs([0.7, 0.3], [[0.9, 0.1], [0.1, 0.9]], n)
+    free = counterexamples.markov_chain_probs([0.7, 0.3], [[0.7, 0.3], [0.7, 0.3]], n)
     loss = channels.summed_loss((theta[:, None] - np.array([0.0, 1.0])) ** 2, n)
     for row, gamma in zip(report.rows, gammas, strict=True):
-        exact = dependent.whole_dataset_gibbs(loss, gamma, law, np.full(4, 0.25))
+        exact = counterexamples.whole_dataset_gibbs(loss, gamma, law, np.full(4, 0.25))
         truth = exact.on_average_kl()
         for name in ("on_average_kl", "on_average_kl_ghost"):  # |z| <= 4: false alarms 6e-5
             assert abs(row[name] - truth) < 4 * row[f"{name}_se"]
             assert row[f"{name}_se"] < 0.05 * truth
         gap = exact.generalization_error(loss.T) / n  # per example
         assert abs(row["generalization_error"] - gap) < 4 * row["generalization_error_se"]
-        independent = dependent.whole_dataset_gibbs(loss, gamma, free, np.full(4, 0.25))
+        independent = counterexamples.whole_dataset_gibbs(loss, gamma, free, np.full(4, 0.25))
         assert truth > 1.5 * independent.on_average_kl()  # the dependence is really there
     assert report.warnings == ()
 

@@ -21,7 +21,7 @@ FUNCTIONS = (
     *("gibbs_dp.privacy:read_table", "gibbs_dp.papers.on_average_kl.figure2:figure2"),
     "gibbs_dp.papers.capacity.figures:run_capacity",
     "gibbs_dp.papers.on_average_kl.double_descent:double_descent",
-    "gibbs_dp.papers.reusable_holdout.result:Sizes",
+    "gibbs_dp.papers.reusable_holdout.data:Sizes",
     *(f"gibbs_dp.problems.{entry.module}:{entry.module}" for entry in PROBLEMS.values()),
     *samplers.SAMPLERS.values(),
 )

@@ -16,7 +16,10 @@ from gibbs_dp.information.divergences import (
     kl_divergence,
     laplace_kl,
 )
-from gibbs_dp.papers import on_average_kl
+from gibbs_dp.papers.on_average_kl.figure2 import (
+    linear_regression_figure2b,
+    linear_regression_figure2b_exact,
+)
 
 
 @settings(max_examples=20, deadline=None)
@@ -206,7 +209,7 @@ def test_laplace_information_of_a_bit():
 
 @pytest.mark.parametrize(("gamma", "n"), [(0.01, 3), (0.1, 100), (1.0, 12), (100.0, 100)])
 def test_figure_2b_flat_is_the_mean_over_random_datasets(gamma, n):
-    exact = on_average_kl.linear_regression_figure2b_exact(gamma, n)
+    exact = linear_regression_figure2b_exact(gamma, n)
     rng = np.random.default_rng(0)
     if n == 3:  # the square of 1 / S has no mean there
         # Over the third, 1 / (r^2 + x^2) integrates to arctan(1 / r) / r, r the length of the first
@@ -222,7 +225,7 @@ def test_figure_2b_flat_is_the_mean_over_random_datasets(gamma, n):
     total = (rng.uniform(-1, 1, size=(200_000, n)) ** 2).sum(axis=1)
     z = 3 * exact.excess_risk / (1 / 3 + 1 / (2 * gamma)) - np.mean(1 / total)
     assert abs(z) < 4 * np.std(1 / total) / np.sqrt(200_000)
-    drawn = on_average_kl.linear_regression_figure2b(gamma, n, num_datasets=20_000, seed=1)
+    drawn = linear_regression_figure2b(gamma, n, num_datasets=20_000, seed=1)
     for name in ("on_average_kl", "excess_risk"):
         error = getattr(drawn, f"{name}_se")
         assert abs(getattr(drawn, name) - getattr(exact, name)) < 4 * error
@@ -230,10 +233,8 @@ def test_figure_2b_flat_is_the_mean_over_random_datasets(gamma, n):
 
 @pytest.mark.parametrize("gamma", [0.001, 0.01, 0.1])
 def test_figure_2b_on_an_interval_is_the_mean_over_random_datasets(gamma):
-    exact = on_average_kl.linear_regression_figure2b_exact(gamma, 100, support=(-2.0, 2.0))
-    drawn = on_average_kl.linear_regression_figure2b(
-        gamma, 100, 12_000, seed=2, support=(-2.0, 2.0)
-    )
+    exact = linear_regression_figure2b_exact(gamma, 100, support=(-2.0, 2.0))
+    drawn = linear_regression_figure2b(gamma, 100, 12_000, seed=2, support=(-2.0, 2.0))
     for name in ("on_average_kl", "excess_risk"):
         error = getattr(drawn, f"{name}_se")
         assert abs(getattr(drawn, name) - getattr(exact, name)) < 4 * error
@@ -241,14 +242,14 @@ def test_figure_2b_on_an_interval_is_the_mean_over_random_datasets(gamma):
 
 
 def test_figure_2b_on_a_skewed_interval_of_few_examples():
-    exact = on_average_kl.linear_regression_figure2b_exact(0.05, 30, support=(0.5, 3.0))
-    drawn = on_average_kl.linear_regression_figure2b(0.05, 30, 12_000, seed=3, support=(0.5, 3.0))
+    exact = linear_regression_figure2b_exact(0.05, 30, support=(0.5, 3.0))
+    drawn = linear_regression_figure2b(0.05, 30, 12_000, seed=3, support=(0.5, 3.0))
     assert abs(drawn.on_average_kl - exact.on_average_kl) < 4 * drawn.on_average_kl_se
     assert exact.on_average_kl_se < 1e-6 * exact.on_average_kl
 
 
 def test_figure_2b_pair_is_the_gaussian_kl():
-    from gibbs_dp.papers.on_average_kl.figure2b import _gaussian, _truncated
+    from gibbs_dp.papers.on_average_kl.figure2 import _gaussian, _truncated
 
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=5), rng.normal(size=5)
@@ -276,20 +277,20 @@ def test_figure_2b_pair_is_the_gaussian_kl():
         (lambda: cf.beta_bernoulli(1.0, 3, 1.0), "probability must lie"),
         (lambda: cf.laplace_mechanism_information([0.0], [0.5, 0.5], 1.0), "values must be"),
         (
-            lambda: on_average_kl.linear_regression_figure2b(1.0, 4, 10, 0),
+            lambda: linear_regression_figure2b(1.0, 4, 10, 0),
             "num_pairs must be at most",
         ),
-        (lambda: on_average_kl.linear_regression_figure2b_exact(1.0, 2), "n must be"),
+        (lambda: linear_regression_figure2b_exact(1.0, 2), "n must be"),
         (
-            lambda: on_average_kl.linear_regression_figure2b_exact(1.0, 29, support=(0.0, 1.0)),
+            lambda: linear_regression_figure2b_exact(1.0, 29, support=(0.0, 1.0)),
             "n must be",
         ),
         (
-            lambda: on_average_kl.linear_regression_figure2b_exact(1.0, 50, support=(1.0, 1.0)),
+            lambda: linear_regression_figure2b_exact(1.0, 50, support=(1.0, 1.0)),
             "support must",
         ),
         (
-            lambda: on_average_kl.linear_regression_figure2b(1.0, 9, 10, 0, support=(1.0, 1.0)),
+            lambda: linear_regression_figure2b(1.0, 9, 10, 0, support=(1.0, 1.0)),
             "support must be",
         ),
     ],

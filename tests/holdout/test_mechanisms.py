@@ -12,7 +12,7 @@ from scipy import stats
 from gibbs_dp import holdout
 from gibbs_dp._extras import require
 from gibbs_dp.holdout.composition import RULES
-from gibbs_dp.papers import bayesian_dp
+from gibbs_dp.papers.bayesian_dp.markov_chain import answerable_queries, counting_error
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ def test_counting_errors_against_simulation():
     each = holdout.per_release_epsilon(m, 1.0, delta=1e-6, rule="advanced")
     noise = np.abs(np.random.default_rng(0).laplace(0, 1 / (n * each), (runs, m)))
     for worst, found in ((False, noise.mean(axis=1)), (True, noise.max(axis=1))):
-        exact = bayesian_dp.counting_error(m, n, worst=worst, **budget)
+        exact = counting_error(m, n, worst=worst, **budget)
         assert abs(found.mean() - exact) < 4 * found.std() / math.sqrt(runs)  # 6e-5 each
-    most = bayesian_dp.answerable_queries(100_000, **budget)
+    most = answerable_queries(100_000, **budget)
     ratio = [
-        bayesian_dp.counting_error(k, 100_000, **budget) * math.sqrt(2) / (0.5 / math.sqrt(100_000))
+        counting_error(k, 100_000, **budget) * math.sqrt(2) / (0.5 / math.sqrt(100_000))
         for k in (most, most + 1)
     ]
     assert ratio[0] <= 1 < ratio[1]
-    assert bayesian_dp.answerable_queries(3, **budget) == 0
+    assert answerable_queries(3, **budget) == 0
 
 
 @pytest.mark.parametrize(

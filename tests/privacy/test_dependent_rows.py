@@ -11,13 +11,8 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.holdout import DeclaredRows
-from gibbs_dp.papers.bayesian_dp import (
-    BayesianNetwork,
-    MarkovChain,
-    MarkovNetwork,
-    exact_bdp_leakage,
-    quilt_profile,
-)
+from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovNetwork, quilt_profile
+from gibbs_dp.papers.bayesian_dp.row_law import exact_bdp_leakage
 from gibbs_dp.privacy import Target, account, calibrate_gamma, explain
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.linear, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))

@@ -22,8 +22,16 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from gibbs_dp.information import checks
-from gibbs_dp.papers.bayesian_dp.enumerated import MAX_ROWS, adversaries, max_influence
-from gibbs_dp.papers.bayesian_dp.row_law import ChainLaw, Factor, FactorLaw, NodeSet, RowLaw
+from gibbs_dp.papers.bayesian_dp.row_law import (
+    MAX_ROWS,
+    ChainLaw,
+    Factor,
+    FactorLaw,
+    NodeSet,
+    RowLaw,
+    adversaries,
+    max_influence,
+)
 
 Form = Literal["exact", "spectral", "contraction"]
 Pairs = Float[np.ndarray, "states states"]
@@ -32,16 +40,6 @@ Sides = Float[np.ndarray, "lags states states"]
 
 class ChainInfluence:
     """Max-influence of a row on a quilt, for adversaries who may know any other rows.
-
-    Parameters
-    ----------
-    chain
-        The rows.
-    reach
-        Largest distance of a quilt from its row.
-    knows_others
-        Whether the adversary may know rows beyond the quilt (Bayesian DP), or nothing but the
-        model (Pufferfish).
 
     Examples
     --------
@@ -107,27 +105,6 @@ def spectral_side(chain: ChainLaw, lag: int, *, knows_others: bool, is_past: boo
     adversary who knows nothing beyond, and a stationary start where the side is the past, the
     single count ``ln((pi_min + e^{-g lag})/(pi_min - e^{-g lag}))``, which is **[as printed]** for
     everyone.
-
-    Parameters
-    ----------
-    chain
-        Reversible.
-    lag
-        Distance of the quilt's node.
-    knows_others
-        Whether the adversary may know rows beyond it.
-    is_past
-        Whether the node comes before the row.
-
-    Returns
-    -------
-    float
-        Bound in nats; ``inf`` where the row is too near.
-
-    Raises
-    ------
-    ValueError
-        If the chain is not reversible.
 
     Examples
     --------
@@ -223,23 +200,7 @@ def contract(diameter: Slots, distance: Slots) -> Slots:
 
 
 def sphere_influences(factors: list[Factor], num_rows: int, reach: int) -> tuple[Grid, Grid]:
-    """Bound the max-influence of each row on the rows at each distance, whatever is known.
-
-    Parameters
-    ----------
-    factors
-        Of the law, none inside another.
-    num_rows
-        Number of rows.
-    reach
-        Largest distance.
-
-    Returns
-    -------
-    whole, without_leaves
-        Influence on all rows at distance ``1, ..., reach``, and on those that are in more than one
-        factor; nats.
-    """
+    """Bound the max-influence of each row on the rows at each distance, whatever is known."""
     members = [(f, v) for f, factor in enumerate(factors) for v in factor.scope]
     home, row = np.array(members, dtype=np.int64).T
     diameter = np.concatenate([factor.spreads() for factor in factors])
@@ -262,19 +223,7 @@ def sphere_influences(factors: list[Factor], num_rows: int, reach: int) -> tuple
 
 
 def sphere_counts(factors: list[Factor], num_rows: int, reach: int) -> tuple[Grid, Grid, Grid]:
-    """Count rows within distances of each row.
-
-    Parameters
-    ----------
-    factors, num_rows, reach
-        As in `sphere_influences`.
-
-    Returns
-    -------
-    inner, with_leaves, connected
-        Rows nearer than ``1, ..., reach``, itself counted; the same and the rows of one factor only
-        that are at that distance; and all that it is connected to.
-    """
+    """Count rows within distances of each row."""
     members = [(f, v) for f, factor in enumerate(factors) for v in factor.scope]
     home, row = np.array(members, dtype=np.int64).T
     incidence = sparse.csr_array((np.ones(row.size), (home, row)), (len(factors), num_rows))

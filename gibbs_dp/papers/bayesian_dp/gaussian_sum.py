@@ -38,19 +38,7 @@ MAX_ENUMERATED = 12
 
 @dataclass(frozen=True)
 class WorstResponse:
-    """The adversary to whom a sum says most about one row.
-
-    Parameters
-    ----------
-    value
-        Largest ``|c|``: how far the mean of the sum moves per unit of a row.
-    row
-        Which row.
-    known
-        What that adversary knows; None where only a bound was found.
-    is_exact
-        Whether ``value`` is attained, or an upper bound.
-    """
+    """The adversary to whom a sum says most about one row."""
 
     value: float
     row: int

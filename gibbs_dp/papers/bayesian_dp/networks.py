@@ -79,11 +79,6 @@ class GraphLaw(FactorLaw):
         """Rows that the quilt leaves connected to ``row``, ``row`` not counted.
 
         Given the quilt, all rows outside are independent of ``row`` and these together.
-
-        Raises
-        ------
-        ValueError
-            If ``row`` is in the quilt.
         """
         self._require_row(row)
         nx = require("networkx")
@@ -97,18 +92,6 @@ class GraphLaw(FactorLaw):
         """Every Markov quilt of a row and its nearby set, the trivial one (empty quilt) first.
 
         Sets that separate no more than a smaller one are left out.
-
-        Parameters
-        ----------
-        row
-            Counted from 0.
-        max_size
-            Largest quilt; all sizes by default. Any subset of quilts is valid.
-
-        Returns
-        -------
-        dict
-            From each quilt to its nearby set.
         """
         others = [i for i in range(self.length) if i != row]
         limit = len(others) if max_size is None else min(max_size, len(others))
@@ -128,18 +111,6 @@ class GraphLaw(FactorLaw):
         """Rows at this distance that lead further: a quilt of networks of any size.
 
         Empty where nothing is further away. Its nearby set is `nearby`.
-
-        Parameters
-        ----------
-        row
-            Counted from 0.
-        radius
-            Distance from it in the graph that separates, from 1.
-
-        Returns
-        -------
-        frozenset
-            The quilt.
         """
         self._require_row(row)
         nx = require("networkx")
@@ -153,26 +124,7 @@ class GraphLaw(FactorLaw):
     def law(
         self, rows: Sequence[int], known: Mapping[int, int] | None = None
     ) -> Float[np.ndarray, ...]:
-        """Law of some rows given values of others, by variable elimination.
-
-        Parameters
-        ----------
-        rows
-            Rows, in the order of the result's axes.
-        known
-            From rows to values, counted from 0.
-
-        Returns
-        -------
-        array
-            An axis for each of ``rows``; sums to 1.
-
-        Raises
-        ------
-        ValueError
-            If rows repeat, or are known, a table on the way is too large, or what is known has
-            probability 0.
-        """
+        """Law of some rows given values of others, by variable elimination."""
         given = dict(known or {})
         wanted = list(rows)
         for row in (*wanted, *given):
@@ -187,13 +139,7 @@ class GraphLaw(FactorLaw):
         return eliminate([f.given(given) for f in self.factors], wanted)
 
     def joint(self) -> Float[np.ndarray, ...]:
-        """Law of all rows, an axis each: small networks only.
-
-        Raises
-        ------
-        ValueError
-            If there are too many datasets.
-        """
+        """Law of all rows, an axis each: small networks only."""
         require_cells("datasets", int(np.prod([float(s) for s in self.sizes])))
         return eliminate(self.factors, range(self.length))
 

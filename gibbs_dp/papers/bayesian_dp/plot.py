@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gibbs_dp._extras import require
-from gibbs_dp.papers.bayesian_dp import BayesianNetwork, GraphLaw, MarkovChain, MarkovNetwork
+from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovNetwork
+from gibbs_dp.papers.bayesian_dp.networks import GraphLaw
 from gibbs_dp.results.plotting import (
     ORANGE,
     SKY,
@@ -44,31 +45,6 @@ def plot_quilt(
     """Draw a row, its nearby set, a quilt and what the quilt makes remote.
 
     Given the quilt, remote rows are independent of the row and the nearby ones.
-
-    Parameters
-    ----------
-    model
-        A `gibbs_dp.papers.bayesian_dp.MarkovChain`, `BayesianNetwork` or `MarkovNetwork`.
-    row
-        Counted from 0.
-    quilt
-        Rows; the blanket by default.
-    places
-        Where each row stands; by default a line for a `MarkovChain`, the nodes themselves where
-        they are pairs of numbers (as in ``networkx.grid_2d_graph``), levels from the first node for
-        a tree, and springs otherwise.
-    title
-        By default the sizes of the sets.
-
-    Returns
-    -------
-    Picture
-        Needs networkx (extra ``adaptive``).
-
-    Raises
-    ------
-    ValueError
-        If ``row`` or the quilt does not exist, they overlap, or places are missing.
     """
     figure, grid = panels((6.4, 4.0))
     _draw(grid[0, 0], model, row, quilt, places, title)

@@ -11,22 +11,26 @@ from gibbs_dp._extras import require
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.papers.bayesian_dp import (
     BayesianNetwork,
-    ChainInfluence,
     GaussianField,
     MarkovChain,
     MarkovQuiltMechanism,
-    RowLaw,
-    adversaries,
     bdp_epsilon,
-    chain_tail,
     copied_rows_tail,
-    dependent_event_tail,
-    exact_bdp_leakage,
-    independent_tail,
-    max_influence,
     printed_fixed_tail,
     quilt_profile,
     two_state_tail,
+)
+from gibbs_dp.papers.bayesian_dp.bdp import ChainInfluence
+from gibbs_dp.papers.bayesian_dp.markov_chain import (
+    chain_tail,
+    dependent_event_tail,
+    independent_tail,
+)
+from gibbs_dp.papers.bayesian_dp.row_law import (
+    RowLaw,
+    adversaries,
+    exact_bdp_leakage,
+    max_influence,
 )
 from gibbs_dp.papers.verify.check import (
     Check,
@@ -45,20 +49,6 @@ def threshold_mechanism(
     shape: tuple[int, ...], weights: Float[np.ndarray, " rows"], shift: float, epsilon: float
 ) -> tuple[Table, float]:
     """Tell the sign of a weighted sum, with Laplace noise, and its DP, replace-one.
-
-    Parameters
-    ----------
-    shape
-        Values of every row.
-    weights, shift
-        Of the values, which are centred.
-    epsilon
-        Inverse scale of the noise.
-
-    Returns
-    -------
-    table, dp_epsilon
-        ``P(output | dataset)`` and its epsilon, by enumeration.
 
     Examples
     --------
@@ -116,16 +106,6 @@ def networks() -> dict[str, RowLaw]:
 
 def lemma_records(model: RowLaw) -> list[Record]:
     """Lemmas 2 to 4 and Theorem 3 for mechanisms on one model, against every adversary.
-
-    Parameters
-    ----------
-    model
-        Small enough to enumerate.
-
-    Returns
-    -------
-    list of Record
-        Per mechanism and lemma.
 
     Examples
     --------

@@ -25,18 +25,6 @@ ADJACENCY: checks.Adjacency = "replace-one"
 def gibbs_identities(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
     """Check the equalities of Gibbs posteriors with a sum loss: Theorem 4 and the lemmas.
 
-    Parameters
-    ----------
-    problem
-        A finite problem.
-    gamma, n
-        Inverse temperature (positive) and dataset size.
-
-    Returns
-    -------
-    list of Record
-        One per claim, with both sides and whether it holds.
-
     Examples
     --------
     >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
@@ -114,18 +102,6 @@ def dependence_inequalities(
     problem: TypeProblem, gamma: float, n: int, beta: float
 ) -> list[Record]:
     """Check the order of the measures of dependence, and max-information against DP.
-
-    Parameters
-    ----------
-    problem, gamma, n
-        As in `structured_identities`.
-    beta
-        Mass given away by approximate max-information, in ``(0, 1)``.
-
-    Returns
-    -------
-    list of Record
-        One per claim, with both sides and whether it holds.
 
     Examples
     --------

@@ -271,20 +271,6 @@ Laws = Float[np.ndarray, "... hypotheses"]
 def objective(gamma: float, loss: Laws, prior: Laws, law: Laws) -> Float[np.ndarray, ...]:
     """``gamma E_q L + KL(q || prior)`` of finite laws along the last axis, in nats.
 
-    Parameters
-    ----------
-    gamma
-        Inverse temperature.
-    loss
-        Total loss of every hypothesis.
-    prior, law
-        Probabilities; the prior's positive.
-
-    Returns
-    -------
-    array
-        One value a law.
-
     Examples
     --------
     >>> half = np.array([0.5, 0.5])

@@ -35,14 +35,14 @@ from gibbs_dp.exact.closed_form import (
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.model import Flat, GibbsPosterior, losses, populations, supports
-from gibbs_dp.papers.on_average_kl import (
-    linear_regression_figure2b,
-    linear_regression_figure2b_exact,
-)
-from gibbs_dp.papers.on_average_kl.dependent import (
+from gibbs_dp.papers.on_average_kl.counterexamples import (
     dependent_identities,
     markov_chain_probs,
     whole_dataset_gibbs,
+)
+from gibbs_dp.papers.on_average_kl.figure2 import (
+    linear_regression_figure2b,
+    linear_regression_figure2b_exact,
 )
 from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, sampled_equality
 from gibbs_dp.quantities.mutual_information import MutualInformation
@@ -369,18 +369,7 @@ def dependent_audits() -> dict[str, Callable[[], Report]]:
 
 
 def compare_dependent(reports: dict[str, Report]) -> list[Check]:
-    """Turn the reports of `dependent_audits` into checks, by both estimators.
-
-    Parameters
-    ----------
-    reports
-        Reports, by the names of `dependent_audits`.
-
-    Returns
-    -------
-    list of Check
-        One per dataset law, gamma and estimator.
-    """
+    """Turn the reports of `dependent_audits` into checks, by both estimators."""
     truths = {
         "Markov chain": [chain_truth(gamma) for gamma in CHAIN_GAMMAS],
         "Gaussian process": [process_truth(gamma).on_average_kl for gamma in PROCESS_GAMMAS],

@@ -96,20 +96,7 @@ def audits() -> dict[str, Callable[[], Report]]:
 
 
 def run_audits(say: io.Say, jobs: dict[str, Callable[[], Report]]) -> dict[str, Report]:
-    """Run audits, a few at a time.
-
-    Parameters
-    ----------
-    say
-        Called with a line when an audit is done.
-    jobs
-        Audits by name, such as `audits()`.
-
-    Returns
-    -------
-    dict
-        Reports, by the names of ``jobs``.
-    """
+    """Run audits, a few at a time."""
     reports = {}
     # Each audit runs one program a worker, and one thread of XLA's pool must stay free.
     room = (POOL_SIZE - 1) // num_workers()
@@ -173,18 +160,7 @@ def _ratio(name: str, case: str, left: Report, right: Report, factor: int) -> li
 
 
 def compare(reports: dict[str, Report]) -> list[Check]:
-    """Turn the reports of `run_audits` into checks.
-
-    Parameters
-    ----------
-    reports
-        Reports, by the names of `audits`.
-
-    Returns
-    -------
-    list of Check
-        Each against a closed form or against another estimate.
-    """
+    """Turn the reports of `run_audits` into checks."""
     one, group, structured, flat, private = reports.values()
     sums, groups, wholes, free, mean = reports
 
@@ -216,18 +192,7 @@ def compare(reports: dict[str, Report]) -> list[Check]:
 
 
 def sampled_checks(say: io.Say) -> list[Check]:
-    """Run all audits and compare them.
-
-    Parameters
-    ----------
-    say
-        Called with a line when an audit is done.
-
-    Returns
-    -------
-    list of Check
-        Those of `compare` and of `compare_dependent`.
-    """
+    """Run all audits and compare them."""
     jobs, dependent = audits(), dependent_audits()
     reports = run_audits(say, jobs | dependent)
     return [
@@ -255,24 +220,7 @@ def changes(
     draws: Float[np.ndarray, "chains samples dim"],
     seed: int = 0,
 ) -> list[Change]:
-    """Change of ``gamma E L + KL(law || prior)`` as draws are moved by random affine maps.
-
-    Parameters
-    ----------
-    posterior
-        Over a vector without constraints.
-    data, gamma
-        Examples and inverse temperature of the objective.
-    draws
-        Draws of independent chains, which need not be of this posterior.
-    seed
-        Of the maps: shifts, scales and shears, small and large, in units of the draws' spread.
-
-    Returns
-    -------
-    list of Change
-        One a map; of a Gibbs posterior's own draws none is negative but for errors.
-    """
+    """Change of ``gamma E L + KL(law || prior)`` as draws are moved by random affine maps."""
     rng = np.random.default_rng(seed)
     points = draws.astype(np.float64)
     flat = points.reshape(-1, points.shape[-1])

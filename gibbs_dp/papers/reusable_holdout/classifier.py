@@ -21,9 +21,16 @@ from jaxtyping import Float, Int
 from scipy.optimize import brentq
 
 from gibbs_dp.information import checks
-from gibbs_dp.papers.bayesian_dp import MarkovChain, QuiltProfile, quilt_profile
-from gibbs_dp.papers.reusable_holdout.data import ClassifierData, Gate, Gates
-from gibbs_dp.papers.reusable_holdout.result import Advance, mean_and_se, uncounted
+from gibbs_dp.papers.bayesian_dp import MarkovChain, quilt_profile
+from gibbs_dp.papers.bayesian_dp.bdp import QuiltProfile
+from gibbs_dp.papers.reusable_holdout.data import (
+    Advance,
+    ClassifierData,
+    Gate,
+    Gates,
+    mean_and_se,
+    uncounted,
+)
 from gibbs_dp.papers.tables import Row
 
 PAPER = ClassifierData(10_000, 10_000)
@@ -35,19 +42,7 @@ SETS = ("train", "holdout", "fresh")
 
 
 class Run(NamedTuple):
-    """Results of all repetitions; the second axis is that of `ANALYSTS`.
-
-    Parameters
-    ----------
-    accuracy
-        On training set, holdout (as told to the analyst) and fresh set; NaN where there was no
-        answer, ``[repetitions, analysts, 3, ks]``.
-    truth
-        Of the holdout itself, ``[repetitions, analysts, ks]``.
-    spent
-        Budget units over all queries; where every ``k`` is asked for by an analyst of its own, by
-        the one who spent most, ``[repetitions, analysts]``.
-    """
+    """Results of all repetitions; the second axis is that of `ANALYSTS`."""
 
     accuracy: Float[np.ndarray, "repetitions analysts sets ks"]
     truth: Float[np.ndarray, "repetitions analysts ks"]
@@ -87,34 +82,6 @@ def run_classifier(
 
     Each analyst's own law is exact; the two share their correlations, and what those leave open is
     drawn for each apart.
-
-    Parameters
-    ----------
-    data
-        Law of the data.
-    gate
-        Settings of Thresholdout; by default those of the paper.
-    ks
-        Numbers of attributes that vote, ascending; `default_ks` by default.
-    asks_one
-        Whether an analyst asks for the accuracy of one classifier alone, so that every ``k`` is
-        another analyst's; otherwise one analyst asks for all, one after the other.
-    repetitions
-        Independent repetitions, at least 2.
-    key
-        Integer seed.
-    advance
-        Called with the number of repetitions just done.
-
-    Returns
-    -------
-    Run
-        Accuracies and spent budgets.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     checks.count("repetitions", repetitions, minimum=2)
     numbers = tuple(ks or default_ks(data.n))
@@ -171,19 +138,7 @@ SWEEP = 4  # the sizes around n: n/4, n, 4n
 
 
 class Calibrated(NamedTuple):
-    """A Thresholdout whose whole budget costs ``epsilon``.
-
-    Parameters
-    ----------
-    rows, label, calibration
-        "independent" or "chain"; "no signal" or "signal"; "DP" or "BDP".
-    data
-        Law of the data.
-    gate
-        Settings of Thresholdout.
-    dp_epsilon, bdp_epsilon
-        Cost of the whole budget, replace-one, nats: for independent rows, and for these rows.
-    """
+    """A Thresholdout whose whole budget costs ``epsilon``."""
 
     rows: str
     label: str
@@ -229,22 +184,6 @@ def calibrations(
     ``sigma`` makes ``2 B/(sigma n)`` the DP epsilon: ``epsilon`` itself, as for independent rows,
     or the one at which the Bayesian DP on the rows' chain is ``epsilon``. Attributes show the site,
     so that they are correlated; in "signal" some depend on the label too.
-
-    Parameters
-    ----------
-    n, d
-        Rows and attributes.
-    flip
-        Probability that label or site change from row to row, where rows are dependent.
-    site
-        How strongly attributes show the site.
-    epsilon
-        Target, nats.
-
-    Returns
-    -------
-    list of Calibrated
-        A Thresholdout for every combination.
     """
     profile = quilt_profile(row_chain(flip, n))
     shares = {"DP": epsilon, "BDP": dp_epsilon_for(profile, epsilon)}

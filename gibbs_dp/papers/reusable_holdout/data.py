@@ -8,45 +8,26 @@ for ``n d``. Gates are simulated Thresholdouts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from numpy.typing import ArrayLike
 
 from gibbs_dp.holdout import ThresholdoutState, thresholdout_start, thresholdout_step
 from gibbs_dp.information import checks
+from gibbs_dp.papers.tables import Row
 
 Draws = np.random.Generator
 
 
 @dataclass(frozen=True)
 class ClassifierData:
-    """Labels of +-1 and ``d`` attributes of unit variance.
-
-    Parameters
-    ----------
-    n, d
-        Rows of training set, holdout and fresh set each; attributes.
-    num_signal
-        Attributes that are shifted by ``shift`` times the label.
-    shift
-        In standard deviations.
-    site
-        Share ``c`` of an attribute that is a random sign times the row's site (+-1): attributes
-        are then correlated among themselves (``c^2``), but not with the label.
-    flip
-        Probability that label (and, independently, site) change from one row to the next; 1/2 is
-        independent rows.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
+    """Labels of +-1 and ``d`` attributes of unit variance."""
 
     n: int
     d: int
@@ -88,19 +69,7 @@ class ClassifierData:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Training set, holdout or fresh set.
-
-    Parameters
-    ----------
-    data
-        Its law.
-    label, site
-        Of each row, +-1.
-    own
-        ``(1/n) sum_j y_j g_ji`` of every attribute's own noise ``g``.
-    sign
-        As of `ClassifierData.signs`.
-    """
+    """Training set, holdout or fresh set."""
 
     data: ClassifierData
     label: Float[np.ndarray, " n"]
@@ -125,20 +94,6 @@ class Sample:
         """Share of rows on which the first ``k`` chosen attributes vote right; a tie counts half.
 
         An exact draw, given the set's correlations.
-
-        Parameters
-        ----------
-        rng
-            For what the correlations do not say about the chosen columns.
-        chosen, vote
-            Attributes, strongest first, and what each votes: -1, 0 or 1.
-        ks
-            Numbers of attributes that vote, ascending.
-
-        Returns
-        -------
-        array
-            For every ``k``.
         """
         data = self.data
         last = np.asarray(ks) - 1
@@ -214,17 +169,7 @@ def _answered(
 
 
 class Gates:
-    """Thresholdouts of many repetitions, asked side by side; NaN once a budget is spent.
-
-    Parameters
-    ----------
-    key
-        JAX key.
-    gate
-        Settings of all.
-    repetitions
-        How many.
-    """
+    """Thresholdouts of many repetitions, asked side by side; NaN once a budget is spent."""
 
     def __init__(self, key: PRNGKeyArray, gate: Gate, repetitions: int) -> None:
         self.gate = gate
@@ -261,3 +206,75 @@ class Gates:
         if state is None:
             self.state = end
         return np.asarray(values[:, :count], dtype=np.float64), np.asarray(corrected)
+
+
+# Sizes and results of a holdout experiment.
+
+
+# Told the number of repetitions just done.
+Advance = Callable[[int], None]
+
+
+def uncounted(_: int) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Results of an experiment."""
+
+    name: str
+    rows: list[Row]
+    summary: list[Row]
+    notes: tuple[str, ...] = field(default=())
+    more: Mapping[str, list[Row]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes given by the user; None stands for the experiment's own.
+
+    Parameters
+    ----------
+    n, d
+        Rows and attributes.
+    repetitions
+        Independent repetitions.
+    is_full
+        The published setting instead of the smaller default.
+    key
+        Integer seed.
+    """
+
+    n: int | None = None
+    d: int | None = None
+    repetitions: int | None = None
+    is_full: bool = False
+    key: int = 0
+
+    def refuse(self, experiment: str, *names: str) -> None:
+        """Raise ``ValueError`` if the experiment does not have a given size."""
+        for name in names:
+            if getattr(self, name):
+                flag = "full" if name == "is_full" else name
+                raise ValueError(
+                    f"--{flag}: experiment {experiment!r} has no such size; leave it out."
+                )
+
+
+def mean_and_se(name: str, values: ArrayLike) -> dict[str, float]:
+    """Mean over repetitions that were answered, its standard error, and how many were not.
+
+    >>> mean_and_se("a", np.array([1.0, 3.0]))
+    {'a': 2.0, 'a_se': 1.0}
+    """
+    every = np.asarray(values, dtype=np.float64)
+    kept = every[np.isfinite(every)]
+    found: dict[str, float] = {}
+    if kept.size:
+        found[name] = float(kept.mean())
+    if kept.size > 1:
+        found[f"{name}_se"] = float(kept.std(ddof=1) / kept.size**0.5)
+    if kept.size < every.size:
+        found[f"{name}_unanswered"] = float(every.size - kept.size)
+    return found

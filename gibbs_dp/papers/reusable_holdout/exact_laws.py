@@ -27,21 +27,7 @@ PANEL = 6.0
 
 
 class Noise(NamedTuple):
-    """A law of noise on the line.
-
-    Parameters
-    ----------
-    density
-        Or None for no noise at all.
-    cdf
-        Probability of being below or at a point.
-    kinks
-        Where either is not smooth.
-    span
-        Where to stop integrating.
-    scale
-        Length on which it varies.
-    """
+    """A law of noise on the line."""
 
     density: Curve | None
     cdf: Curve
@@ -100,22 +86,6 @@ def sparse_law(
 ) -> dict[Answers, float]:
     """Law of the answers of sparse vector on a fixed vector.
 
-    Parameters
-    ----------
-    values
-        Answers minus threshold, at least one.
-    num_above
-        Positives after which it stops; None never stops (not private).
-    threshold_noise, query_noise
-        What is added.
-    is_redrawn
-        Whether the threshold noise is drawn anew after each positive.
-
-    Returns
-    -------
-    dict
-        Probability of every sequence of 1 (above) and 0 (below), as long as it was answered.
-
     Examples
     --------
     >>> law = sparse_law([0.0], num_above=1, threshold_noise=laplace_noise(1.0),
@@ -145,20 +115,6 @@ def sparse_probability(
 ) -> float:
     """Probability of one sequence of answers of sparse vector, for vectors too long for its law.
 
-    Parameters
-    ----------
-    values
-        Answers minus threshold; those after the end of ``answers`` are not looked at.
-    answers
-        1 (above) and 0 (below), until it stopped.
-    threshold_noise, query_noise, is_redrawn
-        As in `sparse_law`.
-
-    Returns
-    -------
-    float
-        The probability.
-
     Examples
     --------
     >>> noise = laplace_noise(1.0)
@@ -179,18 +135,6 @@ def sparse_probability(
 
 def noisy_max_law(values: Sequence[float], noise: Noise) -> Float[np.ndarray, " choices"]:
     """Law of the index of the largest value after noise.
-
-    Parameters
-    ----------
-    values
-        At least one.
-    noise
-        Added to each, independently.
-
-    Returns
-    -------
-    array
-        Probability of each index.
 
     Examples
     --------
@@ -216,20 +160,6 @@ def released_value_density(
     """Density of halting at the last value and showing the noisy value that was compared.
 
     Showing it is not private: the threshold noise is then known to lie below.
-
-    Parameters
-    ----------
-    values
-        Answers minus threshold; all but the last are below.
-    released
-        What is shown.
-    threshold_noise, query_noise
-        What is added.
-
-    Returns
-    -------
-    float
-        The density.
 
     Examples
     --------

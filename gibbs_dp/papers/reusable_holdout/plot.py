@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from gibbs_dp.papers.reusable_holdout.result import Found
+from gibbs_dp.papers.reusable_holdout.data import Found
 from gibbs_dp.papers.reusable_holdout.sparse import RELEASED
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.results.plotting import (
@@ -100,18 +100,7 @@ def plot_approximate(found: Found) -> Picture:
 
 
 def plot_maxima(found: Found) -> Picture:
-    """Draw the bias over ``n``, and of the last ``n`` the density and the running mean.
-
-    Parameters
-    ----------
-    found
-        Of the experiment, with its tables "density" and "running".
-
-    Returns
-    -------
-    Picture
-        Three panels.
-    """
+    """Draw the bias over ``n``, and of the last ``n`` the density and the running mean."""
     figure, grid = panels((12.6, 4.6), 1, 3)
     bias, density, running = grid[0]
     for name, color, marker in zip(_choices(found.rows), COLORS, "o^s", strict=False):

@@ -11,10 +11,9 @@ from gibbs_dp.engine.progress import Progress
 from gibbs_dp.holdout import composed_pure_dp
 from gibbs_dp.holdout.composition import RULES
 from gibbs_dp.information import checks
-from gibbs_dp.papers.bayesian_dp import answerable_queries, counting_error
-from gibbs_dp.papers.reusable_holdout import classifier, climb, selection, sparse
-from gibbs_dp.papers.reusable_holdout.data import ClassifierData, Gate
-from gibbs_dp.papers.reusable_holdout.result import Found, Sizes, mean_and_se
+from gibbs_dp.papers.bayesian_dp.markov_chain import answerable_queries, counting_error
+from gibbs_dp.papers.reusable_holdout import classifier, selection, sparse
+from gibbs_dp.papers.reusable_holdout.data import ClassifierData, Found, Gate, Sizes, mean_and_se
 from gibbs_dp.papers.tables import Row
 
 DELTA = 1e-6
@@ -192,17 +191,17 @@ def _selection(sizes: Sizes, progress: Progress) -> Found:
 
 def _climb(sizes: Sizes, progress: Progress) -> Found:
     sizes.refuse("climb", "is_full")
-    d = sizes.d or climb.D
-    n = sizes.n or climb.planned_rows(d)
+    d = sizes.d or selection.D
+    n = sizes.n or selection.planned_rows(d)
     repetitions = sizes.repetitions or 10
     progress.expect(repetitions)
-    run = climb.run_climb(
+    run = selection.run_climb(
         n=n, d=d, repetitions=repetitions, key=sizes.key, advance=progress.advance
     )
-    summary = climb.climb_summary(run)
+    summary = selection.climb_summary(run)
     return Found(
         "climb",
-        climb.climb_rows(run),
+        selection.climb_rows(run),
         summary,
         (
             "promised_tau: proven for independent rows, with probability 1 - beta; kept: share of "

@@ -33,8 +33,8 @@ from gibbs_dp.papers.reusable_holdout import (
     sparse_probability,
     uniform_noise,
 )
+from gibbs_dp.papers.reusable_holdout.data import Found, Sizes
 from gibbs_dp.papers.reusable_holdout.exact_laws import Answers, Noise
-from gibbs_dp.papers.reusable_holdout.result import Found, Sizes
 from gibbs_dp.papers.tables import Row
 
 EPSILON, NUM_ABOVE = 1.0, 3
@@ -52,25 +52,7 @@ BOUNDED = "uniform noise"
 
 
 class Variant(NamedTuple):
-    """A sparse vector, right or wrong, that claims to be ``epsilon``-DP.
-
-    Parameters
-    ----------
-    name
-        What is different.
-    threshold_noise, query_noise
-        What is added.
-    num_above
-        Positives after which it stops; None never stops.
-    proven_epsilon
-        An upper bound for any number of queries; infinite where there is none.
-    levels
-        Values of queries, minus threshold, to look for the worst neighbours at.
-    is_redrawn
-        Whether the threshold noise is drawn anew after each positive.
-    is_released
-        Whether the first noisy value that is above is shown.
-    """
+    """A sparse vector, right or wrong, that claims to be ``epsilon``-DP."""
 
     name: str
     threshold_noise: Noise
@@ -83,17 +65,7 @@ class Variant(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A privacy loss, nats, and the neighbours and answers that attain it.
-
-    Parameters
-    ----------
-    value
-        ``|log P(answers | values) / P(answers | other)|``.
-    values, other
-        Queries on two neighbouring datasets, minus threshold.
-    answers
-        1 above, 0 below; of the queries before the released value where one is released.
-    """
+    """A privacy loss, nats, and the neighbours and answers that attain it."""
 
     value: float
     values: tuple[float, ...]
@@ -105,20 +77,6 @@ def sparse_variants(
     epsilon: float = EPSILON, num_above: int = NUM_ABOVE, *, sensitivity: float = 1.0
 ) -> list[Variant]:
     """List the right sparse vector and its variants, all of them claiming one epsilon.
-
-    Parameters
-    ----------
-    epsilon
-        What is claimed, nats.
-    num_above
-        Positives ``c``.
-    sensitivity
-        Largest move of a query between neighbours.
-
-    Returns
-    -------
-    list of Variant
-        The two private ones first.
 
     Examples
     --------
@@ -163,20 +121,6 @@ def worst_loss(variant: Variant, num_queries: int, *, sensitivity: float = 1.0) 
 
     Queries found below move up and those found above move down, at all pairs of the variant's
     levels.
-
-    Parameters
-    ----------
-    variant
-        Which one.
-    num_queries
-        Queries asked.
-    sensitivity
-        How far a query moves.
-
-    Returns
-    -------
-    Loss
-        Exact for these neighbours.
 
     Examples
     --------
@@ -242,19 +186,6 @@ def variant_rows(
 ) -> list[Row]:
     """Claimed epsilon, losses found and the verdict, one dict per variant and number of queries.
 
-    Parameters
-    ----------
-    epsilon, num_above, sensitivity
-        As in `sparse_variants`.
-    rounds
-        Numbers of queries, in units of ``num_above``.
-
-    Returns
-    -------
-    list of dict
-        ``loss`` is exact for some neighbours, hence a lower bound of epsilon; ``proven`` an upper
-        bound for any number of queries.
-
     Examples
     --------
     >>> [row["verdict"] for row in variant_rows(rounds=(8,))][:3]
@@ -306,20 +237,6 @@ def round_laws(
     outcomes are: above before the last, above at the last, nothing above (after which the attacker
     asks a query that is above for sure, which tells nothing).
 
-    Parameters
-    ----------
-    mechanism
-        Its settings.
-    first, last
-        Values minus threshold, in the unit of the queries.
-    block
-        Queries of a block.
-
-    Returns
-    -------
-    array
-        Probabilities of the three outcomes.
-
     Examples
     --------
     >>> round_laws(Sparse(1.0, 1, 2.0, "replace-one"), 0.0, 0.0, block=2).sum(axis=1).round(12)
@@ -342,18 +259,6 @@ def round_laws(
 
 def measured_epsilon(mechanism: Sparse, delta: float) -> float:
     """Epsilon at ``delta`` that an attacker of `LEVELS` gets from all rounds: a lower bound, nats.
-
-    Parameters
-    ----------
-    mechanism
-        Its settings.
-    delta
-        In ``(0, 1)``.
-
-    Returns
-    -------
-    float
-        Exact for this attacker.
 
     Examples
     --------
@@ -393,20 +298,6 @@ def approximate_rows(
 ) -> list[Row]:
     """Noise of both calibrations, what is proven of it and what was measured.
 
-    Parameters
-    ----------
-    epsilons, delta
-        What is claimed.
-    num_above
-        Positives ``c``.
-
-    Returns
-    -------
-    list of dict
-        One per claim and calibration. ``proven_epsilon`` (at ``delta``) is that of ``c``-fold
-        composition of pure-DP rounds, which no bound that looks at their epsilon alone can
-        improve; ``measured_epsilon`` a lower bound.
-
     Examples
     --------
     >>> printed, accountant = approximate_rows([20.0])
@@ -439,20 +330,7 @@ REFUSED = ("n", "d", "repetitions", "is_full")
 
 
 def run_variants(sizes: Sizes, progress: Progress) -> Found:
-    """Tabulate every variant of sparse vector: claimed epsilon, losses found, verdict.
-
-    Parameters
-    ----------
-    sizes
-        None is taken.
-    progress
-        Told when it is done.
-
-    Returns
-    -------
-    Found
-        The table to read has the largest number of queries.
-    """
+    """Tabulate every variant of sparse vector: claimed epsilon, losses found, verdict."""
     sizes.refuse("sparse", *REFUSED)
     progress.expect(1)
     rows = variant_rows()
@@ -472,20 +350,7 @@ def run_variants(sizes: Sizes, progress: Progress) -> Found:
 
 
 def run_approximate(sizes: Sizes, progress: Progress) -> Found:
-    """Compare the printed noise of approximate sparse vector with the accountant's.
-
-    Parameters
-    ----------
-    sizes
-        None is taken.
-    progress
-        Told when it is done.
-
-    Returns
-    -------
-    Found
-        One row per claim and calibration.
-    """
+    """Compare the printed noise of approximate sparse vector with the accountant's."""
     sizes.refuse("sparse-approximate", *REFUSED)
     progress.expect(1)
     rows = approximate_rows()

@@ -19,7 +19,7 @@ from gibbs_dp.holdout import (
     composed_pure_dp,
     gaussian_for,
 )
-from gibbs_dp.papers.bayesian_dp import counting_sensitivity
+from gibbs_dp.papers.bayesian_dp.markov_chain import counting_sensitivity
 from gibbs_dp.papers.reusable_holdout import (
     laplace_noise,
     noisy_max_law,
@@ -49,18 +49,6 @@ def largest_loss(
     moves: Iterable[Sequence[float]],
 ) -> float:
     """Largest log ratio of a finite law over neighbours, nats.
-
-    Parameters
-    ----------
-    law
-        From a vector of values to probabilities.
-    values, moves
-        Vectors, and what is added to get their neighbours.
-
-    Returns
-    -------
-    float
-        Over all pairs.
 
     Examples
     --------
@@ -184,16 +172,6 @@ def _counting_records() -> list[Record]:
 
 def sparse_records(num_above: int, sensitivity: float) -> list[Record]:
     """Sparse vector and its wrong variants, at the worst neighbours found.
-
-    Parameters
-    ----------
-    num_above, sensitivity
-        ``c``, and how far a query moves.
-
-    Returns
-    -------
-    list of Record
-        What is proven as inequalities, what is wrong as counterexamples.
 
     Examples
     --------

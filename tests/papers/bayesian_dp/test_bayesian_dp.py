@@ -9,13 +9,10 @@ from scipy.special import expit
 
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.papers import bayesian_dp
-from gibbs_dp.papers.bayesian_dp import (
-    BayesianNetwork,
-    ChainInfluence,
-    MarkovChain,
-    MarkovQuiltMechanism,
-)
-from gibbs_dp.papers.bayesian_dp.enumerated import adversaries
+from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovQuiltMechanism
+from gibbs_dp.papers.bayesian_dp.bdp import ChainInfluence, spectral_side
+from gibbs_dp.papers.bayesian_dp.markov_chain import chain_tail, independent_tail
+from gibbs_dp.papers.bayesian_dp.row_law import adversaries, exact_bdp_leakage, max_influence
 
 ROUND = 1e-9
 
@@ -77,7 +74,7 @@ def check(model, rng, lemmas):
     for make in (binary_mechanism, adversarial_mechanism):
         for eps in (0.05, 0.5, 3.0):
             table, dp = make(rng, joint.shape if make is binary_mechanism else joint, eps)
-            exact = bayesian_dp.exact_bdp_leakage(table, joint)
+            exact = exact_bdp_leakage(table, joint)
             found = {lemma: profile.bdp_epsilon(dp) for lemma, profile in profiles.items()}
             for bound in found.values():
                 assert exact <= bound * (1 + ROUND) + 1e-12
@@ -122,8 +119,7 @@ def test_lemma_4_influence_is_what_enumeration_finds():
                     quilt = {i - a - 1, i + b + 1}
                     known = [k for r, k in adversaries(4) if r == i and not k & quilt]
                     best = max(
-                        bayesian_dp.max_influence(joint, i, quilt, k)
-                        for k in (known if knows else [()])
+                        max_influence(joint, i, quilt, k) for k in (known if knows else [()])
                     )
                     assert both[a, b] == pytest.approx(best, abs=1e-12)
 
@@ -143,7 +139,7 @@ def test_unconditional_influence_is_not_enough():
             p = np.where(score > 0, 1 - tail, tail)
             table = np.stack([p, 1 - p], axis=-1)
             if dp_epsilon(table) <= 4.0 + 1e-12:
-                best = max(best, bayesian_dp.exact_bdp_leakage(table, joint))
+                best = max(best, exact_bdp_leakage(table, joint))
     assert known_nothing == pytest.approx(4 + 2 * math.log(9))  # the blanket's two sides
     assert best > known_nothing
     assert best <= bayesian_dp.bdp_epsilon(4.0, chain, lemma=2)
@@ -154,15 +150,15 @@ def test_separation_without_the_moral_graph_would_be_wrong():
     rng = np.random.default_rng(8)
     network = random_network(rng, COLLIDERS[0], [2, 2, 2])
     joint = network.joint()
-    assert bayesian_dp.max_influence(joint, 0, [1], []) == pytest.approx(0, abs=1e-12)
-    assert bayesian_dp.max_influence(joint, 0, [1], [2]) > 0.1
+    assert max_influence(joint, 0, [1], []) == pytest.approx(0, abs=1e-12)
+    assert max_influence(joint, 0, [1], [2]) > 0.1
     assert network.nearby(0, []) == {1, 2}
     assert network.nearby(0, [2]) == {1}
     assert network.blanket(0) == {1, 2}
     for quilt, near in network.quilts(0).items():
         remote = set(range(3)) - quilt - near - {0}
         if remote:
-            assert bayesian_dp.max_influence(joint, 0, remote, quilt) == pytest.approx(0, abs=1e-12)
+            assert max_influence(joint, 0, remote, quilt) == pytest.approx(0, abs=1e-12)
 
 
 def test_spectral_forms_are_above_exact_ones():
@@ -180,9 +176,7 @@ def test_spectral_forms_are_above_exact_ones():
         for knows, found in influence.items():
             for is_past, sides in ((True, found.one_sided(20)[0]), (False, found.one_sided(20)[1])):
                 for lag, side in enumerate(sides, start=1):
-                    limit = bayesian_dp.spectral_side(
-                        chain, lag, knows_others=knows, is_past=is_past
-                    )
+                    limit = spectral_side(chain, lag, knows_others=knows, is_past=is_past)
                     assert side <= limit * (1 + 1e-9)
 
 
@@ -236,11 +230,9 @@ def test_printed_concentration_fails_and_the_chain_form_holds():
     assert exact > bayesian_dp.printed_fixed_tail(200, 0.1)
     for flip, n, tau in ((0.05, 2000, 0.1), (0.3, 500, 0.08), (0.6, 300, 0.05)):
         chain = MarkovChain([[1 - flip, flip], [flip, 1 - flip]], n)
-        assert bayesian_dp.two_state_tail(flip, n, tau) <= bayesian_dp.chain_tail(chain, tau) < 1
+        assert bayesian_dp.two_state_tail(flip, n, tau) <= chain_tail(chain, tau) < 1
     # Flip 1/2 is independent rows.
-    assert bayesian_dp.two_state_tail(0.5, 60, 0.1) == pytest.approx(
-        bayesian_dp.independent_tail(60, 0.1)
-    )
+    assert bayesian_dp.two_state_tail(0.5, 60, 0.1) == pytest.approx(independent_tail(60, 0.1))
 
 
 NO_WAY = [[1.0, 0.0], [0.0, 1.0]]
@@ -281,7 +273,7 @@ NO_WAY = [[1.0, 0.0], [0.0, 1.0]]
             lambda: BayesianNetwork(nx.DiGraph([(0, 1)]), {0: [0.5, 0.5], 1: [[0.5, 0.4]] * 2}),
             "must sum to 1",
         ),
-        (lambda: bayesian_dp.max_influence([[0.5, 0.0], [0.0, 0.5]], 0, [0], []), "disjoint"),
+        (lambda: max_influence([[0.5, 0.0], [0.0, 0.5]], 0, [0], []), "disjoint"),
     ],
 )
 def test_bad_input(call, message):
@@ -290,4 +282,4 @@ def test_bad_input(call, message):
 
 
 def test_a_value_that_excludes_another_is_infinite_influence():
-    assert bayesian_dp.max_influence([[0.5, 0.0], [0.0, 0.5]], 0, [1], []) == math.inf
+    assert max_influence([[0.5, 0.0], [0.0, 0.5]], 0, [1], []) == math.inf

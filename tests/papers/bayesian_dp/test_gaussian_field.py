@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp.papers.bayesian_dp import GaussianField, GaussianFieldMechanism
-from gibbs_dp.papers.bayesian_dp.enumerated import adversaries
+from gibbs_dp.papers.bayesian_dp.row_law import adversaries
 
 ATTRACTIVE = np.array(
     [[2.0, -0.7, 0.0, -0.2], [-0.7, 1.5, -0.5, 0.0], [0.0, -0.5, 1.2, -0.3], [-0.2, 0.0, -0.3, 1.0]]

@@ -9,7 +9,7 @@ import pytest
 from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovNetwork
 from gibbs_dp.papers.bayesian_dp.bdp import contract, sphere_counts, sphere_influences
-from gibbs_dp.papers.bayesian_dp.enumerated import adversaries
+from gibbs_dp.papers.bayesian_dp.row_law import adversaries, exact_bdp_leakage, max_influence
 
 
 def undirected(rng, graph, cliques=(), strength=0.8):
@@ -87,7 +87,7 @@ def test_given_a_quilt_what_is_remote_is_independent(network):
             for v in {row, *near}:
                 remote = set(range(network.length)) - quilt - near - {row}
                 if remote:
-                    told = bayesian_dp.max_influence(joint, v, remote, quilt)
+                    told = max_influence(joint, v, remote, quilt)
                     assert told == pytest.approx(0, abs=1e-12)
 
 
@@ -106,7 +106,7 @@ def test_contraction_is_above_every_influence(network):
                 if not quilt:
                     continue
                 worst = max(
-                    bayesian_dp.max_influence(joint, row, quilt - known, known)
+                    max_influence(joint, row, quilt - known, known)
                     for i, known in adversaries(n)
                     if i == row
                 )
@@ -158,7 +158,7 @@ def test_bounds_of_both_forms_are_above_real_leaks(network):
         table = np.stack([p, 1 - p], axis=-1)
         logs = np.log(table)
         dp = max(float(np.ptp(logs, axis=i).max()) for i in range(n))
-        leak = bayesian_dp.exact_bdp_leakage(table, joint)
+        leak = exact_bdp_leakage(table, joint)
         bounds = {key: profile.bdp_epsilon(dp) for key, profile in forms.items()}
         assert leak <= min(bounds.values()) * (1 + 1e-9)
         for lemma in (2, 3):
@@ -247,7 +247,7 @@ def test_values_that_exclude_each_other():
     hard = MarkovNetwork(graph, {(0, 1): [[1.0, 0.0], [1.0, 1.0]], (1, 2): [[1.0, 2.0]] * 2})
     whole, _ = sphere_influences(hard.factors, 3, 1)
     assert whole[0, 0] == math.inf
-    assert bayesian_dp.max_influence(hard.joint(), 0, [1], []) == math.inf
+    assert max_influence(hard.joint(), 0, [1], []) == math.inf
     assert whole[0, 2] == 0.0  # rows of the table are alike: independent
     # Row 1: the rows next to it are ends, so that its only sphere without them is empty.
     assert bayesian_dp.bdp_epsilon(0.5, hard, form="contraction") == pytest.approx(1.5)

@@ -9,15 +9,15 @@ from gibbs_dp import exact
 from gibbs_dp.exact.finite_pairs import FinitePairs
 from gibbs_dp.exact.gaussian_attacker import GaussianPairs
 from gibbs_dp.papers.on_average_kl import verify_attacker
-from gibbs_dp.papers.on_average_kl.attacker_identities import (
+from gibbs_dp.papers.on_average_kl.verify import fixture
+from gibbs_dp.papers.on_average_kl.verify_attacker import (
     attacker_records,
     conditional_records,
     membership_records,
     privacy_losses,
+    processed_records,
     profile_integral,
 )
-from gibbs_dp.papers.on_average_kl.verify import fixture
-from gibbs_dp.papers.on_average_kl.verify_attacker import processed_records
 
 SEEDS = st.integers(0, 2**32 - 1)
 

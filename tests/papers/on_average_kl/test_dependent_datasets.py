@@ -11,18 +11,18 @@ from gibbs_dp.exact import channels
 from gibbs_dp.exact.closed_form import correlated_mean, gaussian_mean
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.papers.on_average_kl import dependent
+from gibbs_dp.papers.on_average_kl import counterexamples
 
 
 def test_markov_chain_law_by_hand():
     start, move = [0.7, 0.3], [[0.9, 0.1], [0.4, 0.6]]
-    law = dependent.markov_chain_probs(start, move, 3)
+    law = counterexamples.markov_chain_probs(start, move, 3)
     for states, found in zip(ordered_datasets(3, 2), law, strict=True):
         a, b, c = states
         assert found == pytest.approx(start[a] * move[a][b] * move[b][c], abs=1e-15)
     assert law.sum() == pytest.approx(1.0, abs=1e-15)
     # A chain that forgets its state draws independent examples.
-    free = dependent.markov_chain_probs([0.7, 0.3], [[0.7, 0.3], [0.7, 0.3]], 2)
+    free = counterexamples.markov_chain_probs([0.7, 0.3], [[0.7, 0.3], [0.7, 0.3]], 2)
     assert free == pytest.approx(np.kron([0.7, 0.3], [0.7, 0.3]), abs=1e-15)
 
 
@@ -44,7 +44,7 @@ def test_remark_1_and_lemma_9_for_any_joint_law(seed, n, gamma):
     rng = np.random.default_rng(seed)
     law = rng.dirichlet(np.full(2**n, 0.5))  # no structure at all
     loss, prior = rng.normal(size=(2**n, 3)), rng.dirichlet(np.ones(3))
-    records = dependent.dependent_identities(loss, gamma, law, prior)
+    records = counterexamples.dependent_identities(loss, gamma, law, prior)
     kl, gap = brute_force(loss, gamma, law, prior)
     assert records[0].left == pytest.approx(kl, abs=1e-12)
     assert records[0].right == pytest.approx(gap, abs=1e-12)
@@ -55,22 +55,22 @@ def test_remark_1_and_lemma_9_for_any_joint_law(seed, n, gamma):
 def test_independent_examples_are_a_chain_too():
     loss = channels.summed_loss([[0.0, 1.0], [0.4, 0.3], [1.0, 0.1]], 4)
     start, prior = [0.3, 0.7], [0.2, 0.3, 0.5]
-    law = dependent.markov_chain_probs(start, [start, start], 4)
-    whole = dependent.whole_dataset_gibbs(loss, 1.5, law, prior)
+    law = counterexamples.markov_chain_probs(start, [start, start], 4)
+    whole = counterexamples.whole_dataset_gibbs(loss, 1.5, law, prior)
     plain = channels.gibbs(loss, 4, 1.5, start, prior)
     assert whole.on_average_kl() == pytest.approx(4 * plain.on_average_kl(), abs=1e-12)
     information = plain.mutual_information()
     assert whole.mutual_information() == pytest.approx(information, abs=1e-12)
-    kl, gap = dependent.ghost_sides(loss, 1.5, law, prior, 4)
+    kl, gap = counterexamples.ghost_sides(loss, 1.5, law, prior, 4)
     assert (kl, gap) == pytest.approx((plain.on_average_kl(),) * 2, abs=1e-12)
 
 
 def test_independent_ghosts_are_wrong_in_a_chain():
     loss = channels.summed_loss([[0.0, 1.0], [1.0, 0.0]], 3)
-    law = dependent.markov_chain_probs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], 3)
-    kl, gap = dependent.ghost_sides(loss, 2.0, law, [0.5, 0.5], 3)
+    law = counterexamples.markov_chain_probs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], 3)
+    kl, gap = counterexamples.ghost_sides(loss, 2.0, law, [0.5, 0.5], 3)
     assert gap > 5 * kl
-    whole = dependent.whole_dataset_gibbs(loss, 2.0, law, [0.5, 0.5])
+    whole = counterexamples.whole_dataset_gibbs(loss, 2.0, law, [0.5, 0.5])
     # Lemma 6 is lost as well: the whole costs far more than three single ghosts.
     assert whole.on_average_kl() > 10 * kl
 
@@ -108,12 +108,18 @@ def test_correlated_mean_against_the_kl_of_its_posteriors():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: dependent.markov_chain_probs([0.5, 0.5], [[1.0]], 2), "transition must have"),
         (
-            lambda: dependent.markov_chain_probs([0.5, 0.5], [[0.9, 0.2], [0.5, 0.5]], 2),
+            lambda: counterexamples.markov_chain_probs([0.5, 0.5], [[1.0]], 2),
+            "transition must have",
+        ),
+        (
+            lambda: counterexamples.markov_chain_probs([0.5, 0.5], [[0.9, 0.2], [0.5, 0.5]], 2),
             "transition must sum to 1",
         ),
-        (lambda: dependent.markov_chain_probs([0.5, 0.5], np.eye(2), 40), "too large to enumerate"),
+        (
+            lambda: counterexamples.markov_chain_probs([0.5, 0.5], np.eye(2), 40),
+            "too large to enumerate",
+        ),
         (lambda: correlated_mean(1.0, [[1.0, 0.2], [0.3, 1.0]]), "covariance must be a symmetric"),
         (lambda: correlated_mean(1.0, [[1.0, -2.0], [-2.0, 1.0]]), "variance of the mean"),
         (lambda: correlated_mean(1.0, np.eye(2), 1, 0.0), "prior_variance"),

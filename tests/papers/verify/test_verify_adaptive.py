@@ -9,6 +9,7 @@ from gibbs_dp import holdout
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import verify as verify_bayesian
+from gibbs_dp.papers.bayesian_dp.bdp import QuiltProfile
 from gibbs_dp.papers.capacity import verify as verify_capacity
 from gibbs_dp.papers.capacity import verify as verify_table
 from gibbs_dp.papers.reusable_holdout import sparse
@@ -108,10 +109,8 @@ def test_wrong_deltas_and_guarantees_are_caught(monkeypatch):
 
 def test_bounds_of_bayesian_dp_that_are_too_small_are_caught(monkeypatch):
     (chain, *_) = verify_bayesian.chains().values()
-    right = bayesian_dp.QuiltProfile.bdp_epsilon
-    monkeypatch.setattr(
-        bayesian_dp.QuiltProfile, "bdp_epsilon", lambda self, eps: 0.5 * right(self, eps)
-    )
+    right = QuiltProfile.bdp_epsilon
+    monkeypatch.setattr(QuiltProfile, "bdp_epsilon", lambda self, eps: 0.5 * right(self, eps))
     found = failures(verify_bayesian.lemma_records(chain))
     assert {f"Lemma {k}: leakage <= quilts" for k in (2, 3, 4)} <= found
 
