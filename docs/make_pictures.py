@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 
 import gibbs_dp as gdp
-from gibbs_dp.papers.attack.plot import plot_attack_panels
+from gibbs_dp.papers.attack.result import plot_attack_panels
 from gibbs_dp.papers.bayesian_dp.plot import plot_quilts
 from gibbs_dp.papers.on_average_kl.figure2 import figure2
 

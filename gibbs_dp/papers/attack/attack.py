@@ -40,20 +40,7 @@ NUM_CANDIDATES, NUM_CHAINS, NUM_SAMPLES = 64, 4, 32
 
 
 class FixedPair:
-    """Datasets of a population with a chosen example in the first place, and a chosen fresh one.
-
-    Parameters
-    ----------
-    population
-        Where all other examples come from.
-    pair
-        The example and the one that may replace it.
-
-    Raises
-    ------
-    ValueError
-        Unless these are two.
-    """
+    """Datasets of a population with a chosen example in the first place, and a chosen fresh one."""
 
     is_dependent = False
 
@@ -85,20 +72,6 @@ def worst_pair(
 
     ``delta = gamma (loss(theta, z') - loss(theta, z))``, up to a constant the log ratio of the two
     posteriors, varies most between them: half its variance is their KL, to leading order.
-
-    Parameters
-    ----------
-    posterior, population, n
-        As in `gibbs_dp.papers.attack.attack.attack`.
-    gamma
-        Inverse temperature of the posterior.
-    key
-        Of the examples and of the draws.
-
-    Returns
-    -------
-    tuple
-        The two examples.
     """
     train, fresh = population.sample(key, n, NUM_CANDIDATES)
     draws = sample(

@@ -8,13 +8,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from gibbs_dp import io
 from gibbs_dp.auditing.explain import CAUTIONS
-from gibbs_dp.papers.tables import Row
+from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.results import page
 from gibbs_dp.results.page import Page
+from gibbs_dp.results.plotting import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    VERMILION,
+    Picture,
+    legend_of_figure,
+    panels,
+    styled,
+    tidy_logs,
+)
 from gibbs_dp.results.table import Heading, TextTable, counted, with_error
 
 if TYPE_CHECKING:
@@ -73,7 +86,7 @@ class AttackResult:
         Picture
             Two panels, with 95% intervals over trials; points of one gamma are moved sideways.
         """
-        from gibbs_dp.papers.attack.plot import plot_attack
+        from gibbs_dp.papers.attack.result import plot_attack
 
         return plot_attack(self.table, title)
 
@@ -113,18 +126,7 @@ NOTES = (
 
 
 def cells(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Return rows as texts, under the titles that people read.
-
-    Parameters
-    ----------
-    rows
-        Of a result.
-
-    Returns
-    -------
-    list of dict
-        One text a column.
-    """
+    """Return rows as texts, under the titles that people read."""
     return [
         {
             "gamma": f"{row['gamma']:g}",
@@ -159,23 +161,8 @@ def attack_page(
     title: str | None = None,
     about: Iterable[str] = (),
 ) -> Page:
-    """Say on a page what attacks reached.
-
-    Parameters
-    ----------
-    rows, settings, warnings
-        Of the result.
-    title
-        Its heading.
-    about
-        Sentences on what was attacked.
-
-    Returns
-    -------
-    Page
-        To be saved.
-    """
-    from gibbs_dp.papers.attack.plot import plot_attack
+    """Say on a page what attacks reached."""
+    from gibbs_dp.papers.attack.result import plot_attack
     from gibbs_dp.results.page import inline_svg
 
     told = cells(rows)
@@ -202,18 +189,6 @@ def attack_page(
 def verdict(rows: Sequence[Row], num_warnings: int = 0) -> str:
     """Say in one sentence how often the most successful attacker was right.
 
-    Parameters
-    ----------
-    rows
-        Of a result.
-    num_warnings
-        Of the result.
-
-    Returns
-    -------
-    str
-        At the largest gamma.
-
     Examples
     --------
     >>> verdict([{"gamma": 1.0, "attacker": "loss", "success_rate": 0.53, "on_average_tv": 0.08}])
@@ -228,3 +203,101 @@ best possible is 54.0% on average.'
         f"right in {best['success_rate']:.1%} of the trials; the best possible is "
         f"{0.5 + 0.5 * best['on_average_tv']:.1%} on average{mark}."
     )
+
+
+# Pictures of attacks: what was reached, what was computed, what the worst case allows.
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKS = {
+    "optimal": ("optimal attack", BLUE, "o", -1),
+    "loss": ("loss threshold", ORANGE, "s", 0),
+    "lira": ("shadow draws (LiRA)", GREEN, "^", 1),
+}
+# Points of one gamma stand beside each other, this share of the axis' decades apart.
+APART, LEAST_DECADES = 0.025, 1.5
+CHANCE = 0.01
+
+
+@styled()
+def plot_attack(rows: Sequence[Row], title: str | None = None) -> Picture:
+    """Draw advantages and true positive rates at 1% over gamma, with 95% intervals over trials."""
+    figure, grid = panels((8.4, 4.4), 1, 2)
+    left, right = grid[0]
+    draw_advantage(left, rows)
+    draw_rate(right, rows)
+    if title is not None:
+        figure.suptitle(title)
+    legend_of_figure(figure, (left, right), columns=3)
+    return figure
+
+
+@styled()
+def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
+    """Draw several attacks beside each other: advantages above true positive rates at 1%."""
+    figure, grid = panels((4.2 * len(found), 7.0), 2, len(found), sharex="col", sharey="row")
+    for (top, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
+        draw_advantage(top, rows)
+        draw_rate(bottom, rows)
+        exact = column(rows, "on_average_tv_exact")
+        if np.isfinite(exact).any():
+            top.plot(
+                *(column(rows, "gamma"), exact),
+                ls="none",
+                marker="x",
+                ms=6,
+                mew=1.0,
+                color=BLACK,
+                label="best possible, by quadrature",
+                zorder=4,
+            )
+        top.set(title=title, xlabel="")
+    for axes in grid[:, 1:].ravel():
+        axes.set(ylabel="")
+    legend_of_figure(figure, grid.ravel(), columns=3)
+    return figure
+
+
+def draw_advantage(axes: Axes, rows: Sequence[Row]) -> None:
+    """Draw the measured advantages over the computed one."""
+    _draw(axes, rows, "advantage", "on_average_tv", "dp_advantage")
+    axes.set(ylabel="advantage (TPR − FPR)", ylim=(-0.03, 1.03))
+
+
+def draw_rate(axes: Axes, rows: Sequence[Row]) -> None:
+    """Draw true positive rates where the false one is 1%."""
+    _draw(axes, rows, "tpr_1pct", "attack_tpr_1pct", "dp_tpr_1pct")
+    axes.axhline(CHANCE, color="0.6", lw=1, ls=":", label="guessing")
+    axes.set(ylabel="true positive rate at 1% false ones", yscale="log", ylim=(0.006, 1.2))
+
+
+def _draw(axes: Axes, rows: Sequence[Row], measured: str, computed: str, bound: str) -> None:
+    axes.set(xscale="log", xlabel="gamma (inverse temperature)")
+    first = [row for row in rows if row["attacker"] == rows[0]["attacker"]]
+    gamma = column(first, "gamma")
+    value, error = column(first, computed), 1.96 * column(first, f"{computed}_se")
+    # A line of one point is not seen.
+    mark: dict[str, Any] = {"marker": "_", "ms": 22, "mew": 1.8} if len(gamma) == 1 else {}
+    axes.plot(gamma, value, color=BLACK, lw=1.8, label="best possible, computed", **mark)
+    axes.fill_between(gamma, value - error, value + error, color=BLACK, alpha=0.15, lw=0)
+    decades = max(LEAST_DECADES, float(np.log10(gamma.max() / gamma.min())))
+    limit = column(first, bound)
+    if np.isfinite(limit).any():
+        axes.plot(gamma, limit, "--", color=VERMILION, lw=1.5, label="DP epsilon allows", **mark)
+    for name, (label, color, marker, place) in MARKS.items():
+        own = [row for row in rows if row["attacker"] == name]
+        if own:
+            axes.errorbar(
+                column(own, "gamma") * 10 ** (place * APART * decades),
+                column(own, measured),
+                1.96 * column(own, f"{measured}_se"),
+                ls="none",
+                color=color,
+                marker=marker,
+                ms=5,
+                label=label,
+                zorder=3,
+            )
+    tidy_logs(axes)

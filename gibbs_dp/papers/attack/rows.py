@@ -71,21 +71,6 @@ class Measured(NamedTuple):
 def measure(scores: Scores, is_member: Bool[np.ndarray, " trials"], threshold: float) -> Measured:
     """Compare an attacker's guesses with the coins.
 
-    Parameters
-    ----------
-    scores
-        Of every trial; the attacker guesses the dataset where they exceed the threshold.
-    is_member
-        The coins: whether the dataset was trained on, rather than the replaced one.
-    threshold
-        Fixed without these trials.
-
-    Returns
-    -------
-    Measured
-        Standard errors of rates are binomial, with one success and one failure added; that of the
-        AUC is DeLong's (1988), of the rate at 1% its own and the threshold's.
-
     Examples
     --------
     >>> found = measure(np.array([2.0, 1.0, -1.0, 0.5]), np.array([True, True, False, False]), 0.0)
@@ -129,11 +114,6 @@ def threshold_between(scores: Scores, is_member: Bool[np.ndarray, " trials"]) ->
 def roc(inside: Scores, outside: Float[np.ndarray, " others"]) -> Curve:
     """ROC of two samples of scores, from (0, 0) to (1, 1); equal scores are one step.
 
-    Returns
-    -------
-    fpr, tpr
-        Rising together.
-
     Examples
     --------
     >>> fpr, tpr = roc(np.array([1.0, 3.0]), np.array([1.0, 0.0]))
@@ -160,20 +140,7 @@ class Allowed(NamedTuple):
 
 
 def allowed(total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 draws"]) -> Allowed:
-    """Compute what the best attacker reaches, without a coin.
-
-    Parameters
-    ----------
-    total_variation
-        Of every trial's pair of posteriors.
-    log_ratios
-        At draws of either posterior, nats.
-
-    Returns
-    -------
-    Allowed
-        The mean total variation, and the pooled ROC: one threshold for all pairs.
-    """
+    """Compute what the best attacker reaches, without a coin."""
     tv = average(total_variation)
     groups = np.array_split(np.asarray(log_ratios, np.float64), min(NUM_GROUPS, len(log_ratios)))
     whole = _pooled(np.concatenate(groups))
@@ -225,13 +192,7 @@ MOST_Z = 4.0
 
 
 def audited(report: Report | None, gamma: float) -> Row:
-    """Return what a report has computed at a gamma; nothing without a report.
-
-    Raises
-    ------
-    ValueError
-        If the report does not have it.
-    """
+    """Return what a report has computed at a gamma; nothing without a report."""
     if report is None:
         return {}
     names = ("on_average_tv", "attack_auc", "attack_tpr_1pct")
@@ -269,26 +230,7 @@ def worst_case(
 def measured_rows(
     result: Result, separate: int, names: tuple[str, ...], beside: Row, computed: Row
 ) -> list[Row]:
-    """Measure every attacker at one gamma.
-
-    Parameters
-    ----------
-    result
-        All trials; the first ``separate`` ones only find thresholds.
-    separate
-        How many those are.
-    names
-        Of the attackers.
-    beside
-        What the worst case allows.
-    computed
-        What an audit computed; empty: what the same pairs say.
-
-    Returns
-    -------
-    list of dict
-        One an attacker.
-    """
+    """Measure every attacker at one gamma."""
     values, is_good = result.summary.values.attack, result.is_good
     is_reported = np.arange(is_good.size) >= separate
     is_member = np.asarray(values.coin) > 0.5

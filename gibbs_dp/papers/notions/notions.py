@@ -277,23 +277,6 @@ def decide(
     A counterexample ``s`` without ``e`` refutes ``a => b`` whenever ``s => a`` and ``b => e``,
     since the three together would give ``s => e``.
 
-    Parameters
-    ----------
-    names
-        The notions.
-    arrows, missing
-        Pairs with an inequality, and pairs with a counterexample.
-
-    Returns
-    -------
-    dict
-        The verdict of every ordered pair; "open" where neither decides it.
-
-    Raises
-    ------
-    ValueError
-        If a counterexample contradicts the arrows.
-
     Examples
     --------
     >>> verdicts = decide("abc", [("a", "b"), ("b", "c")], [("c", "b")])
@@ -344,23 +327,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Notions:
-    """Everything that the pictures and tables show.
-
-    Parameters
-    ----------
-    gammas, n
-        Grid of inverse temperatures and dataset size of the curves.
-    curves
-        Every notion over gamma, nats (informations per example).
-    order
-        The order among the curves; each record is the closest case over gamma.
-    arrows, missing
-        Implications with their inequalities, and missing ones with their counterexamples.
-    properties
-        Post-processing, composition and groups.
-    verdicts
-        The verdict on every ordered pair of notions.
-    """
+    """Everything that the pictures and tables show."""
 
     gammas: tuple[float, ...]
     n: int
@@ -401,29 +368,7 @@ def compare_notions(
     gammas: Sequence[float] = GAMMAS,
     say: io.Say = io.silent,
 ) -> Notions:
-    """Compute the curves of one problem, and check every arrow and counterexample.
-
-    Parameters
-    ----------
-    problem
-        A finite problem; the reference problem by default.
-    n
-        Dataset size of the curves.
-    gammas
-        Inverse temperatures, positive and increasing.
-    say
-        Called with a line of text at every step.
-
-    Returns
-    -------
-    Notions
-        Curves, records of every check, and the verdict on every pair.
-
-    Raises
-    ------
-    ValueError
-        If a gamma is not positive, or the problem is too large to enumerate.
-    """
+    """Compute the curves of one problem, and check every arrow and counterexample."""
     grid = tuple(float(g) for g in gammas)
     if not grid or not all(a < b for a, b in zip((0.0, *grid), grid, strict=False)):
         raise ValueError(f"gammas: must be positive and increasing, got {list(grid)}.")

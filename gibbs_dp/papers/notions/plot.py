@@ -52,20 +52,7 @@ FURTHER = {
 
 @styled()
 def plot_curves(notions: Notions, all_curves: bool = False) -> Picture:
-    """Draw notions over gamma, log-log, each named at its right end.
-
-    Parameters
-    ----------
-    notions
-        With the curves.
-    all_curves
-        Draw all fifteen, not only the eight that a reader meets first.
-
-    Returns
-    -------
-    Picture
-        One panel.
-    """
+    """Draw notions over gamma, log-log, each named at its right end."""
     title = f"Notions of privacy of one Gibbs posterior, n = {notions.n}, replace-one"
     labels = title, "gamma (inverse temperature)", "privacy or information (nats)"
     figure, axes = one_panel((8.4, 6.2 if all_curves else 4.6), *labels)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gibbs_dp.papers.attack.plot import plot_attack
+from gibbs_dp.papers.attack.result import plot_attack
 from gibbs_dp.papers.attack.rows import allowed, measure, roc, threshold_between
 
 REPEATS, COUNT, MU = 300, 2000, 1.0
