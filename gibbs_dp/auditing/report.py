@@ -33,7 +33,7 @@ from gibbs_dp.auditing.report_data import (
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS, check_own_column
 from gibbs_dp.results import page
-from gibbs_dp.results.base import Remarks, ResultWithPage, damage_told, sentences
+from gibbs_dp.results.base import Remarks, ResultWithPage, damage_named, sentences
 from gibbs_dp.results.table import (
     Column,
     Heading,
@@ -465,7 +465,7 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         if it is damaged or not as :meth:`Report.save` writes it.
     """
     contents = io.load_netcdf(path, "report")
-    with damage_told(path, "is a damaged report"):
+    with damage_named(path, "is a damaged report"):
         settings = io.parse_json(contents.attributes["settings"], dict)
         warnings = sentences(contents.attributes["warnings"])
         notes = sentences(contents.attributes["notes"])

@@ -107,7 +107,7 @@ def _defaults(problem: Problem, guarantee: Guarantee | None) -> dict[str, Any]:
 
 
 def _is_of_guarantee_alone(arguments: Sequence[str]) -> bool:
-    """Whether a guarantee is named and nothing to attack."""
+    """Return whether a guarantee is named and nothing to attack."""
     flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
     if GUARANTEE.flag not in flags or not flags.isdisjoint({"--problem", "--data", "--with"}):
         return False

@@ -26,7 +26,7 @@ from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
 from gibbs_dp.cli.samplers import SAMPLER, SAMPLERS, make_sampler, sampler_options
 from gibbs_dp.cli.session import start_session
-from gibbs_dp.cli.store import DASK, STORE, damage_told, executor_of, make_store, recalled, remember
+from gibbs_dp.cli.store import DASK, STORE, executor_of, log_damage, make_store, recalled, remember
 
 if TYPE_CHECKING:
     from gibbs_dp.auditing.report import Report
@@ -92,7 +92,7 @@ GROUPS = {
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    if idata.is_asked_for(arguments):
+    if idata.is_named(arguments):
         own = (option for options in GROUPS.values() for option in options)
         return idata.run(arguments, {option.flag for option in (*own, *problem_options())})
     parsed, name = parse_with_problem("audit", SUMMARY, arguments, GROUPS)
@@ -143,7 +143,7 @@ def conduct(
     settings: dict[str, Any] = {"n": problem.n, "gammas": problem.gammas} | given(parsed, COUNTS)
     settings["num_datasets"] = _num_datasets(parsed, problem)
     try:
-        with damage_told(parsed.quiet), executor_of(parsed) as executor:
+        with log_damage(parsed.quiet), executor_of(parsed) as executor:
             report = audit(
                 problem.posterior,
                 problem.population,
@@ -283,7 +283,7 @@ def run_merge(arguments: Sequence[str]) -> None:
         raise UsageError("merge: no store is named; give the folder of --store.")
     files = files_of(arguments)
     own = load_extensions(files)
-    groups = own.groups(GROUPS, sampler_options(SAMPLERS | own.sampler_places))
+    groups = own.groups(GROUPS, sampler_options(SAMPLERS | own.sampler_paths))
     options = (option for options in groups.values() for option in options)
     name, asked, num_processes = recalled(path, options, own.all_problems, files)
     if name == PROBLEM.flag and here.problem != asked.get("problem"):

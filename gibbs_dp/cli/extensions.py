@@ -63,7 +63,7 @@ class ExtensionProblem(Entry):
 
 @dataclass(frozen=True)
 class Extensions:
-    """What users' files define, by the names that a command line has for it."""
+    """Definitions of users' files, by the names that a command line has for them."""
 
     modules: tuple[ModuleType, ...] = ()
     samplers: dict[str, type] = field(default_factory=dict)
@@ -73,12 +73,12 @@ class Extensions:
     methods: dict[str, type] = field(default_factory=dict)
 
     @property
-    def sampler_places(self) -> dict[str, str]:
+    def sampler_paths(self) -> dict[str, str]:
         """Modules and names of the samplers, by name."""
         return {name: _where(kind) for name, kind in self.samplers.items()}
 
     @property
-    def method_places(self) -> dict[str, str]:
+    def method_paths(self) -> dict[str, str]:
         """Modules and names of the release methods, by name."""
         return {name: _where(kind) for name, kind in self.methods.items()}
 

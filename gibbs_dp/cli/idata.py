@@ -52,8 +52,8 @@ CHOICES = (
 GROUPS = {"one posterior, from a file": (IDATA, *CHOICES), "output": (*CHECK_OUTPUT, HTML)}
 
 
-def is_asked_for(arguments: Sequence[str]) -> bool:
-    """Whether a command line of ``audit`` is of a file of draws."""
+def is_named(arguments: Sequence[str]) -> bool:
+    """Return whether a command line of ``audit`` names a file of draws."""
     return any(word.partition("=")[0] == IDATA.flag for word in arguments)
 
 

@@ -71,7 +71,7 @@ def _interrupted(told: str, is_debug: bool) -> int:
 
 
 def _came_of_an_interrupt(error: BaseException | None) -> bool:
-    """Whether an error was raised for a Ctrl-C, as compiled modules do while they are imported."""
+    """Return whether an error is of a Ctrl-C: compiled modules raise one while being imported."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

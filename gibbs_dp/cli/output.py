@@ -1,4 +1,4 @@
-"""Where words and files go: results on stdout, log on stderr, files, pages; errors in one line."""
+"""Results on stdout, log on stderr, files and pages; errors in one line; colours of a terminal."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _HEADING = re.compile(r"^(?:usage:|(?=\S)[^\n]*:$)", re.MULTILINE)
 
 @runtime_checkable
 class Stream(Protocol):
-    """What is asked of a stream: whether a terminal is behind it."""
+    """A stream that says whether a terminal is behind it."""
 
     def isatty(self) -> bool:
-        """Whether there is."""
+        """Return whether it is a terminal."""
         ...
 
 

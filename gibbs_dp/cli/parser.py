@@ -31,7 +31,7 @@ LIMIT, LARGEST = 2**63, 2**53
 
 
 def is_number(word: str) -> bool:
-    """Whether Python reads a number."""
+    """Return whether Python reads a number."""
     try:
         float(word)
     except ValueError:
@@ -40,7 +40,7 @@ def is_number(word: str) -> bool:
 
 
 def is_meant_as_number(word: str) -> bool:
-    """Whether a word is a number, or numbers, as some people write them.
+    """Return whether a word is a number, or numbers, as some people write them.
 
     >>> [is_meant_as_number(word) for word in ("0.1,1", "[2", "50%", "10k", "ill", "k-means")]
     [True, True, True, True, False, False]
@@ -208,7 +208,7 @@ def unknown_command(name: str, commands: Collection[str], problems: Collection[s
 
 
 def looks_like_a_path(name: str) -> bool:
-    """Whether a word is a file rather than a name: it is there, or is written as one."""
+    """Return whether a word is a file, not a name: it is there, or is written as one."""
     has_end = re.search(r"\.[A-Za-z]\w{0,8}$", name) is not None
     return has_end or "/" in name or os.sep in name or Path(name).exists()
 

@@ -57,7 +57,7 @@ def parse_with_problem(
     joined = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
     joined.check_use(command, groups)
     problems = joined.all_problems
-    groups = joined.groups(groups, sampler_options(SAMPLERS | joined.sampler_places))
+    groups = joined.groups(groups, sampler_options(SAMPLERS | joined.sampler_paths))
     own = [option for options in groups.values() for option in options]
     name, rest = split_name(arguments, [*own, *problem_options(problems)])
     flags = {word.partition("=")[0] for word in rest}

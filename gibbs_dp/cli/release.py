@@ -295,7 +295,7 @@ def _groups(own: Extensions) -> dict[str, Sequence[Option]]:
     """Options with those of what joined."""
     if not own.modules:
         return dict(GROUPS)
-    method = method_options(METHODS | own.method_places)
+    method = method_options(METHODS | own.method_paths)
     numbers = [name for name, loss in own.losses.items() if loss.labels == "numbers"]
     table = [replace(o, choices=(*o.choices, *numbers)) if o.keyword == LOSS else o for o in TABLE]
     found = {**GROUPS, "private table": table}
@@ -382,11 +382,11 @@ def _about(parsed: Any, model: str) -> list[str]:
 
 
 def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
-    """Whether no prior was given, and the rule can pick one."""
+    """Return whether no prior was given, and the rule can pick one."""
     if not (parsed.theta_ball is None and parsed.prior_scale is None):
         return False
     has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
-    methods = method_options(METHODS | parsed.extensions.method_places)
+    methods = method_options(METHODS | parsed.extensions.method_paths)
     if given(parsed, methods) or not has_target:
         raise UsageError(
             "--theta-ball: give it or --prior-scale; without them a rule picks the prior, for "

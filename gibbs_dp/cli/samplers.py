@@ -96,7 +96,7 @@ SAMPLER = sampler_options()
 
 def make_sampler(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None:
     """Build what ``--sampler`` and the options of kernels describe; None: nothing was said."""
-    samplers = SAMPLERS | parsed.extensions.sampler_places
+    samplers = SAMPLERS | parsed.extensions.sampler_paths
     options = sampler_options(samplers)[1:-1]
     settings, chosen = given(parsed, options), parsed.sampler or DEFAULT_SAMPLER
     for option in options:
@@ -164,7 +164,7 @@ METHOD = method_options(METHODS)
 
 def make_method(parsed: argparse.Namespace) -> ReleaseMethod:
     """Build the method that a parsed command line describes."""
-    methods = METHODS | parsed.extensions.method_places
+    methods = METHODS | parsed.extensions.method_paths
     options, chosen = method_options(methods)[1:], parsed.method or DEFAULT_METHOD
     settings, fields = given(parsed, options), fields_of(chosen, methods[chosen])
     for option in options:

@@ -1,4 +1,4 @@
-"""Where the blocks of an audit run and are kept: ``--dask``, ``--store``, SLURM's variables."""
+"""Blocks of an audit, where they run and are stored: ``--dask``, ``--store``, SLURM's variables."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def recalled(
 
 
 def _fits(value: Any, option: Option) -> bool:
-    """Whether a value of JSON is one that a command line would give."""
+    """Return whether a command line would give a value of JSON."""
     if option.is_repeatable:
         one = replace(option, is_repeatable=False)
         return isinstance(value, list) and all(_fits(item, one) for item in value)
@@ -241,7 +241,7 @@ def _fits(value: Any, option: Option) -> bool:
 
 
 @contextmanager
-def damage_told(quiet: bool) -> Iterator[None]:
+def log_damage(quiet: bool) -> Iterator[None]:
     """Show warnings of damaged files, and of memory that ran out, as lines of the log."""
     import warnings
 

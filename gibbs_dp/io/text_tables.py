@@ -326,7 +326,7 @@ class NumberFormat:
 
     @property
     def is_plain(self) -> bool:
-        """Whether no marks between digits and no units are declared."""
+        """True where neither marks between digits nor units are declared."""
         return self.thousands is None and not self.units
 
     def plain(self, text: str) -> tuple[str, str] | None:

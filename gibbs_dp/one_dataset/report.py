@@ -18,7 +18,7 @@ from gibbs_dp._cautions import Caution
 from gibbs_dp._version import __version__
 from gibbs_dp.io.netcdf import MAX_TEXTS
 from gibbs_dp.results import page
-from gibbs_dp.results.base import Remarks, ResultWithPage, damage_told, sentences
+from gibbs_dp.results.base import Remarks, ResultWithPage, damage_named, sentences
 from gibbs_dp.results.table import Column, Heading, TextTable, counted, plain, warnings_below
 
 if TYPE_CHECKING:
@@ -589,7 +589,7 @@ def load_one_dataset_report(path: str | os.PathLike[str]) -> OneDatasetReport:
         them, if it is damaged or not as :meth:`OneDatasetReport.save` writes it.
     """
     contents = io.load_netcdf(path, KIND)
-    with damage_told(path, "is a damaged report"):
+    with damage_named(path, "is a damaged report"):
         settings = io.parse_json(contents.attributes["settings"], dict)
         warnings = sentences(contents.attributes["warnings"])
         names = _names(contents.coordinates["example"])

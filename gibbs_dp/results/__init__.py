@@ -1,1 +1,1 @@
-"""What every result shares: text, tables, pages, pictures and files."""
+"""The base of all results: text, tables, pages, pictures and files."""

@@ -16,7 +16,7 @@ Remarks = list[tuple[str, str]]
 
 
 class Result:
-    """What all results have in common; a result fills in the methods with an underscore."""
+    """A result: text, table and HTML; each fills in the methods with an underscore."""
 
     def _head(self) -> str:
         """Say in less than a line what it is of."""
@@ -89,7 +89,7 @@ def sentences(text: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def damage_told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+def damage_named(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Turn whatever is wrong with a file's contents into one sentence that names the file."""
     try:
         yield

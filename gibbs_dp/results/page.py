@@ -96,7 +96,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says."""
+    """A page: heading, subject, verdict and sections in order."""
 
     title: str
     what: str

@@ -1,4 +1,4 @@
-"""What all pictures have in common: style, colours, files, marks, ticks, legends and labels.
+"""The base of all pictures: style, colours, files, marks, ticks, legends and labels.
 
 The style is a file, ``gibbs_dp/style.mplstyle``; ``plt.style.use("gibbs_dp.style")`` takes it for
 pictures of one's own. Matplotlib's global settings are left as they are, and pyplot is not needed.
@@ -326,7 +326,7 @@ def tidy_logs(axes: Axes) -> None:
 
 
 def _places(axes: Axes) -> Float[np.ndarray, " places"]:
-    """Where on the horizontal axis lines have points."""
+    """Positions on the horizontal axis at which lines have points."""
     drawn = [
         np.asarray(line.get_xdata(), float)
         for line in axes.lines

@@ -80,7 +80,7 @@ def warnings_below(warnings: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Style:
-    """How a column is drawn.
+    """The look of a column in plots.
 
     Parameters
     ----------

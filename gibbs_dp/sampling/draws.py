@@ -24,7 +24,7 @@ from gibbs_dp.model.check import examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.results import page
-from gibbs_dp.results.base import ResultWithPage, damage_told
+from gibbs_dp.results.base import ResultWithPage, damage_named
 from gibbs_dp.results.table import (
     MOST_LINES,
     Heading,
@@ -572,7 +572,7 @@ def load_draws(path: str | os.PathLike[str]) -> Draws:
         of them, if it is damaged or not as :meth:`Draws.save` writes it.
     """
     contents = io.load_netcdf(path, "draws")
-    with damage_told(path, "holds damaged draws"):
+    with damage_named(path, "holds damaged draws"):
         leaves = contents.groups["posterior"].variables
         stats = contents.groups["sample_stats"].variables
         _check_shapes(leaves, stats)

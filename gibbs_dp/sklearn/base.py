@@ -1,4 +1,4 @@
-"""What all private estimators share: settle everything without values, charge, draw, promise."""
+"""The base of private estimators: settle everything without values, charge, draw, promise."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             For another ending, and before `fit`.
         """
         check_is_fitted(self, "guarantee_")
-        told = [*self._told(), *about]
+        told = [*self._description(), *about]
         self.guarantee_.to_html(path, title or f"A private {type(self).__name__}", told)
 
-    def _told(self) -> list[str]:
+    def _description(self) -> list[str]:
         """Say in sentences what was released."""
         return []
 
@@ -110,20 +110,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         require_accepted(self.accept, {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]})
         return dataset_size(rows, self.adjacency, self.n), EXACT_DRAW not in self.accept
 
-    def _noise(self, kept: list[str]) -> Noise:
+    def _noise(self, leaks: list[str]) -> Noise:
         """Return the source of randomness; a seeded one voids the guarantee, and says so."""
         if self.random_state is None:
             return SecretNoise()
         leak(
             "random_state: the noise can be repeated by whoever knows it, which no guarantee "
             "covers; it is for tests, so leave it out of a release.",
-            kept,
+            leaks,
         )
         state = check_random_state(self.random_state)
         return SeededNoise(state.randint(2**31, size=4))
 
     def _release(
-        self, guarantee: Guarantee, draw: Draw, x: Any, y: Any, noise: Noise, kept: list[str]
+        self, guarantee: Guarantee, draw: Draw, x: Any, y: Any, noise: Noise, leaks: list[str]
     ) -> Float[np.ndarray, "draws dim"]:
         """Charge the ledger, then draw; set ``guarantee_``, ``gamma_`` and ``charge_``."""
         family = self.__dict__.setdefault("_family", Family())
@@ -146,7 +146,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             thetas = None  # the error's message may quote the data
         if thetas is None or not np.isfinite(thetas).all():
             raise ReleaseError(FAILED)
-        voids = tuple(f"NOT COVERED: {sentence}" for sentence in kept)
+        voids = tuple(f"NOT COVERED: {sentence}" for sentence in leaks)
         caveats = guarantee.caveats
         if self.random_state is not None:
             caveats = tuple(text for text in caveats if text != SECRET)

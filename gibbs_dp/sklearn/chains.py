@@ -297,14 +297,14 @@ def _run(
     """Run chains in coordinates scaled by the Cholesky factor of the curvature at the mode."""
     dim = len(mode)
 
-    def place(v: Points) -> Points:
+    def position(v: Points) -> Points:
         return np.asarray(mode + solve_triangular(lower, v.T, lower=True, trans="T").T)
 
     def slope(v: Points) -> Points:
-        return np.asarray(solve_triangular(lower, target.gradient(place(v)).T, lower=True).T)
+        return np.asarray(solve_triangular(lower, target.gradient(position(v)).T, lower=True).T)
 
     v = noise.standard_normal((num_chains, dim))
-    value, gradient = target.value(place(v)), slope(v)
+    value, gradient = target.value(position(v)), slope(v)
     step = min(TRAJECTORY / 2, 1.5 * dim**-0.25)
     warmup, kept = factor * NUM_WARMUP, []
     for i in range(warmup + factor * NUM_SAMPLES):
@@ -317,7 +317,7 @@ def _run(
             w = w + length * momentum
             new_gradient = slope(w)
             momentum = momentum - 0.5 * length * new_gradient
-        new_value = target.value(place(w))
+        new_value = target.value(position(w))
         change = before - new_value - 0.5 * np.sum(momentum**2, axis=1)
         chance = np.exp(np.minimum(0.0, np.where(np.isfinite(change), change, -np.inf)))
         is_taken = noise.random(num_chains) < chance
@@ -332,12 +332,12 @@ def _run(
     if not np.isfinite(value).all():
         return None
     draws = np.stack(kept, axis=1)
-    flat = target.chart.theta(place(draws.reshape(-1, dim)))
+    flat = target.chart.theta(position(draws.reshape(-1, dim)))
     return flat.reshape(draws.shape)
 
 
 def _agree(draws: Float[np.ndarray, "chains draws dim"]) -> bool:
-    """Whether chains are long enough, and agree."""
+    """Return whether chains are long enough, and agree."""
     if not (np.isfinite(draws).all() and (draws.std(axis=(0, 1)) > 0).all()):
         return False
     return bool(

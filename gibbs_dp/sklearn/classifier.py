@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from gibbs_dp.information import checks
 from gibbs_dp.model import losses
 from gibbs_dp.sklearn.features import (
-    places_among,
+    class_indices,
     private_labels,
     private_rows,
     refuse_other_types,
@@ -177,19 +177,19 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         """
         refuse_other_types("X", X)
         checks.refuse_masked("y", y, is_private=True)
-        kept: list[str] = []
+        leaks: list[str] = []
         if self.classes is not None and self._has_domain():
             rows, classes = private_rows(self, X), as_classes(self.classes)
-            place, is_known = places_among(private_labels(y, len(rows), self.adjacency), classes)
+            place, is_known = class_indices(private_labels(y, len(rows), self.adjacency), classes)
             is_read = is_known & ~np.isnan(rows).any(axis=1)
-            self.fit_classes(np.nan_to_num(rows), place, classes, kept, is_read)
+            self.fit_classes(np.nan_to_num(rows), place, classes, leaks, is_read)
             return self
         rows, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         if self.classes is None:
             leak(
                 "classes: taken from the data, which no guarantee covers; declare classes=[...].",
-                kept,
+                leaks,
             )
             classes = np.unique(y)
             if len(classes) < 2:
@@ -201,7 +201,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
                     "y: a label is not among classes; declare all that there may be, or recode it."
                 )
         place = np.searchsorted(classes, y).astype(np.float64)
-        self.fit_classes(rows, place, classes, kept)
+        self.fit_classes(rows, place, classes, leaks)
         return self
 
     def fit_classes(
@@ -209,7 +209,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         rows: Float[np.ndarray, "rows columns"],
         place: Float[np.ndarray, " rows"],
         classes: np.ndarray,
-        kept: list[str],
+        leaks: list[str],
         is_read: Bool[np.ndarray, " rows"] | None = None,
     ) -> None:
         """Fit to checked numbers: what `fit` does after it has looked at their form.
@@ -220,7 +220,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
             Features, and places of labels among the classes, from 0.
         classes
             The labels.
-        kept
+        leaks
             Sentences about what was taken from the data.
         is_read
             Rows that count; all by default.
@@ -231,7 +231,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
                 f"loss: the {loss.name} loss is of two classes, and there are {size}; use 'auto' "
                 "or 'logistic'."
             )
-        self._fit_linear(rows, place, 1 if size == 2 else size, kept, is_read)
+        self._fit_linear(rows, place, 1 if size == 2 else size, leaks, is_read)
         self.classes_ = classes  # a fit that fails leaves the last one whole
 
     def _choose(self, facts: Facts) -> Choice:
@@ -249,7 +249,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
 
     @property
     def _is_free(self) -> bool:
-        """Whether the rule chooses the loss."""
+        """True where the rule chooses the loss."""
         return isinstance(self.loss, str) and self.loss == "auto"
 
     def _given(self) -> losses.LinearLoss:

@@ -110,7 +110,7 @@ def declared_scaling(
     x_bound: float | None,
     fit_intercept: bool,
     norm: float,
-    kept: list[str],
+    leaks: list[str],
     columns: Sequence[str] | None = None,
 ) -> Scaling:
     """Make the scaling that was declared, or with a warning the one that the data suggest."""
@@ -130,7 +130,7 @@ def declared_scaling(
         leak(
             "bounds: taken from the data, which no guarantee covers; declare bounds=(low, high) "
             "of the columns, or x_bound, without looking at these data.",
-            kept,
+            leaks,
         )
     else:
         low, high = declared_pair("bounds", bounds, size, columns)
@@ -266,12 +266,12 @@ def private_numbers(name: str, values: Any) -> Float[np.ndarray, ...]:
         return np.clip(found, -LARGEST, LARGEST)
 
 
-def places_among(
+def class_indices(
     y: np.ndarray, classes: np.ndarray
 ) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
     """Return places of labels among sorted classes, 0 for unknown ones, and which are known.
 
-    >>> places_among(np.array(["b", "?", "a"]), np.array(["a", "b"]))
+    >>> class_indices(np.array(["b", "?", "a"]), np.array(["a", "b"]))
     (array([1., 0., 0.]), array([ True, False,  True]))
     """
     if y.dtype.kind in "biufcMm" and classes.dtype.kind in "US":

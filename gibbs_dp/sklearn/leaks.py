@@ -17,17 +17,17 @@ class RepeatedFitWarning(UserWarning):
     """An estimator or its clones are fitted again: each fit on the same rows spends its target."""
 
 
-def leak(sentence: str, kept: list[str]) -> None:
+def leak(sentence: str, leaks: list[str]) -> None:
     """Warn, and keep the sentence for the guarantee.
 
-    >>> kept = []
+    >>> leaks = []
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
-    ...     leak("bounds: taken from the data.", kept)
-    >>> kept
+    ...     leak("bounds: taken from the data.", leaks)
+    >>> leaks
     ['bounds: taken from the data.']
     """
-    kept.append(sentence)
+    leaks.append(sentence)
     warnings.warn(sentence, PrivacyLeakWarning, stacklevel=5)
 
 

@@ -36,7 +36,7 @@ def linear_loss(given: Any, labels: str) -> LinearLoss:
             f"loss: {type(loss).__name__} is no function of a linear prediction; derive it from "
             "gibbs_dp.losses.LinearLoss."
         )
-    # Plans and programs are kept by the loss: two that differ must not be equal.
+    # Plans and programs are cached by the loss: two that differ must not be equal.
     name = type(loss).__name__
     if hidden := hidden_settings(loss):
         raise ValueError(
@@ -84,7 +84,7 @@ class PrivateLinearModel(PrivateEstimator):
         rows: Float[np.ndarray, "rows columns"],
         y: Float[np.ndarray, " rows"],
         num_outputs: int,
-        kept: list[str],
+        leaks: list[str],
         is_read: Bool[np.ndarray, " rows"] | None = None,
     ) -> None:
         """Plan, charge and draw, and set coefficients."""
@@ -124,10 +124,10 @@ class PrivateLinearModel(PrivateEstimator):
             self.x_bound,
             self.fit_intercept,
             choice.norm,
-            kept,
+            leaks,
             self._columns,
         )
-        noise = self._noise(kept)
+        noise = self._noise(leaks)
         with unobserved():
             y = self._labels(y, y_range)
             features = scaling.features(rows)
@@ -140,7 +140,7 @@ class PrivateLinearModel(PrivateEstimator):
             x, labels = loss.clip((features, y), Domain(x_bound=1.1, y_range=y_range))
             return plan.draw(x, labels, noise)
 
-        thetas = self._release(plan.guarantee, draw, features, y, noise, kept)
+        thetas = self._release(plan.guarantee, draw, features, y, noise, leaks)
         self.mechanism_, self.told_ = plan.mechanism, plan.told
         self.settled_, self.scaling_ = (facts, choice, loss, y_range), scaling
         thetas = self._rescaled(thetas, plan, facts)
@@ -148,10 +148,10 @@ class PrivateLinearModel(PrivateEstimator):
         self.coef_, self.intercept_ = scaling.coefficients(self.draws_.mean(axis=0))
 
     def _has_domain(self) -> bool:
-        """Whether the features' domain is declared: no record may then be told of."""
+        """Return whether the features' domain is declared: nothing may then be told of a record."""
         return self.bounds is not None or self.x_bound is not None
 
-    def _told(self) -> list[str]:
+    def _description(self) -> list[str]:
         names = self._columns or [f"column {i}" for i in range(self.n_features_in_)]
         outputs = np.atleast_2d(self.coef_)
         bases = np.atleast_1d(self.intercept_)

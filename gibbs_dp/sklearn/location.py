@@ -62,7 +62,7 @@ class PrivateLocation(PrivateEstimator):
 
     n = None
 
-    def _mapped(self, X: Any, kept: list[str]) -> tuple[Rows, Columns, Columns]:
+    def _mapped(self, X: Any, leaks: list[str]) -> tuple[Rows, Columns, Columns]:
         """Return rows in the unit cube, and the bounds that map there."""
         if self.adjacency != "replace-one":
             raise ValueError("adjacency: means and medians are for replace-one neighbours; use it.")
@@ -76,7 +76,7 @@ class PrivateLocation(PrivateEstimator):
             leak(
                 "bounds: taken from the data, which no guarantee covers; declare "
                 "bounds=(low, high) of the columns without looking at them.",
-                kept,
+                leaks,
             )
             low, high = rows.min(axis=0), rows.max(axis=0)
             high = np.where(high > low, high, low + 1.0)
@@ -112,12 +112,12 @@ class PrivateLocation(PrivateEstimator):
             If the ledger has less left; nothing is charged.
         """
         del y
-        kept: list[str] = []
-        rows, low, high = self._mapped(X, kept)
+        leaks: list[str] = []
+        rows, low, high = self._mapped(X, leaks)
         facts = Facts(len(rows), rows.shape[1], float(self.epsilon), float(self.delta))
         guarantee, draw = self._plan(facts)
-        noise = self._noise(kept)
-        found = self._release(guarantee, draw, rows, None, noise, kept)[0]
+        noise = self._noise(leaks)
+        found = self._release(guarantee, draw, rows, None, noise, leaks)[0]
         setattr(self, f"{self._name}_", low + (high - low) * np.clip(found, 0.0, 1.0))
         return self
 
@@ -125,7 +125,7 @@ class PrivateLocation(PrivateEstimator):
         """Settle gamma and the noise for columns in [0, 1]."""
         raise NotImplementedError
 
-    def _told(self) -> list[str]:
+    def _description(self) -> list[str]:
         values = getattr(self, f"{self._name}_")
         return [f"{self._name.capitalize()}s: {self._listed(values)}."]
 

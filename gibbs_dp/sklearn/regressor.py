@@ -152,14 +152,14 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         """
         refuse_other_types("X", X)
         refuse_other_types("y", y)
-        kept: list[str] = []
+        leaks: list[str] = []
         if self.y_bounds is not None and self._has_domain():
             rows = private_rows(self, X)
             y = private_numbers("y", private_labels(y, len(rows), self.adjacency))
             ends = declared_pair("y_bounds", self.y_bounds, 1)
             is_read = ~(np.isnan(rows).any(axis=1) | np.isnan(y))
             y_range = float(ends[0][0]), float(ends[1][0])
-            self.fit_numbers(np.nan_to_num(rows), np.nan_to_num(y), y_range, kept, is_read)
+            self.fit_numbers(np.nan_to_num(rows), np.nan_to_num(y), y_range, leaks, is_read)
             return self
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         if self.y_bounds is None:
@@ -168,12 +168,12 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             leak(
                 "y_bounds: taken from the data, which no guarantee covers; declare "
                 "y_bounds=(low, high).",
-                kept,
+                leaks,
             )
         else:
             ends = declared_pair("y_bounds", self.y_bounds, 1)
             low, high = (float(end[0]) for end in ends)
-        self.fit_numbers(rows, np.asarray(y, np.float64), (low, high), kept)
+        self.fit_numbers(rows, np.asarray(y, np.float64), (low, high), leaks)
         return self
 
     def fit_numbers(
@@ -181,7 +181,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         rows: Float[np.ndarray, "rows columns"],
         y: Float[np.ndarray, " rows"],
         y_range: tuple[float, float],
-        kept: list[str],
+        leaks: list[str],
         is_read: Bool[np.ndarray, " rows"] | None = None,
     ) -> None:
         """Fit to checked numbers: what `fit` does after it has looked at their form.
@@ -192,7 +192,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             Features and labels.
         y_range
             Smallest and largest label.
-        kept
+        leaks
             Sentences about what was taken from the data.
         is_read
             Rows that count; all by default.
@@ -201,7 +201,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         low, high = y_range
         middle, half = (low + high) / 2, (high - low) / 2
         unit = np.clip((np.clip(y, low, high) - middle) / half, -1.0, 1.0)
-        self._fit_linear(rows, unit, 1, kept, is_read)
+        self._fit_linear(rows, unit, 1, leaks, is_read)
         self.y_range_ = y_range  # a fit that fails leaves the last one whole
         self.coef_ = half * self.coef_[0]
         self.intercept_: Any = float(half * self.intercept_[0] + middle)
@@ -219,7 +219,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
     @property
     def _is_free(self) -> bool:
-        """Whether the rule chooses the bend of Huber's loss."""
+        """True where the rule chooses the bend of Huber's loss."""
         return isinstance(self.loss, str) and self.loss == "huber"
 
     def _given(self) -> losses.LinearLoss:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from gibbs_dp.sklearn import GibbsClassifier, GibbsMean, GibbsMedian, GibbsRegressor
-from gibbs_dp.sklearn.features import declared_scaling, places_among, private_numbers
+from gibbs_dp.sklearn.features import class_indices, declared_scaling, private_numbers
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.arange(12) % 2
@@ -130,11 +130,11 @@ def test_what_counts_and_where():
     largest = np.finfo(float).max
     np.testing.assert_array_equal(found, [[1.5, np.nan], [largest, -largest], [1.0, np.nan]])
     y = np.array([1, "1", 0.0, 0.5, "no", None, True], dtype=object)
-    places, is_known = places_among(y, np.array([0, 1]))
+    places, is_known = class_indices(y, np.array([0, 1]))
     assert places[is_known].tolist() == [1, 1, 0, 1]
     assert is_known.tolist() == [True, True, True, False, False, False, True]
     single = np.array([0.1, 0.2, 0.3], np.float32)
-    assert places_among(single, np.array([0.1, 0.2]))[1].tolist() == [True, True, False]
+    assert class_indices(single, np.array([0.1, 0.2]))[1].tolist() == [True, True, False]
 
 
 def test_a_record_that_cannot_be_read_counts_for_nothing():

@@ -7,7 +7,7 @@ from html_pages import seen
 
 from gibbs_dp.io import DamagedFileError
 from gibbs_dp.results import page
-from gibbs_dp.results.base import ResultWithPage, damage_told, sentences
+from gibbs_dp.results.base import ResultWithPage, damage_named, sentences
 from gibbs_dp.results.table import MOST_LINES, Column, Heading, Style, TextTable
 
 
@@ -69,7 +69,7 @@ def test_a_page_is_made_of_the_same_table(tmp_path):
 
 def test_whatever_is_wrong_inside_a_file_is_one_sentence_that_names_it():
     def read(found):
-        with damage_told("a.nc", "is a damaged sum"):
+        with damage_named("a.nc", "is a damaged sum"):
             return sentences(found["n"])
 
     assert read({"n": '["fine"]'}) == ("fine",)
