@@ -143,30 +143,18 @@ SECANT = 1.3
 
 
 class Root(NamedTuple):
-    """Where a column reaches its goal.
+    """Where a column reaches its goal."""
 
-    Attributes
-    ----------
-    gamma, gamma_se
-        Inverse temperature and its standard error: that of the estimate over the slope of the
-        curve, to first order.
-    value, value_se
-        The column there.
-    report
-        The last audit, at that gamma.
-    warnings
-        Of every audit on the way.
-    curve
-        The column at every gamma that was looked at.
-    """
-
+    # gamma, gamma_se: inverse temperature and its standard error: that of the estimate over the
+    # slope of the curve, to first order
     gamma: float
     gamma_se: float
+    # value, value_se: the column there
     value: float
     value_se: float
-    report: Report
-    warnings: tuple[str, ...]
-    curve: tuple[CurvePoint, ...]
+    report: Report  # the last audit, at that gamma
+    warnings: tuple[str, ...]  # of every audit on the way
+    curve: tuple[CurvePoint, ...]  # the column at every gamma that was looked at
 
 
 def find_root(

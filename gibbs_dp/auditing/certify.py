@@ -38,28 +38,20 @@ PerGamma = Float[np.ndarray, " gammas"]
 
 
 class Evidence(NamedTuple):
-    """Normalizers and empirical risks of one dataset's posteriors, a number a gamma.
+    """Normalizers and empirical risks of one dataset's posteriors, a number a gamma."""
 
-    Attributes
-    ----------
-    log_normalizer, log_normalizer_se
-        Log of the prior mean of ``exp(-gamma L)``, and its Monte Carlo error; nats. Where it is
-        sampled, its exponential is unbiased.
-    empirical_risk, empirical_risk_se
-        Mean loss on the data, of the posterior or of weighted particles, and how far off the
-        posterior's the latter may be.
-    kl, kl_se
-        Divergence from the prior, and its Monte Carlo error; nats.
-    lowest, highest
-        Of all losses that were met, at all gammas.
-    """
-
+    # log_normalizer, log_normalizer_se: log of the prior mean of ``exp(-gamma L)``, and its Monte
+    # Carlo error; nats. Where it is sampled, its exponential is unbiased.
     log_normalizer: PerGamma
     log_normalizer_se: PerGamma
+    # empirical_risk, empirical_risk_se: mean loss on the data, of the posterior or of weighted
+    # particles, and how far off the posterior's the latter may be
     empirical_risk: PerGamma
     empirical_risk_se: PerGamma
+    # kl, kl_se: divergence from the prior, and its Monte Carlo error; nats
     kl: PerGamma
     kl_se: PerGamma
+    # lowest, highest: of all losses that were met, at all gammas
     lowest: float
     highest: float
 

@@ -18,18 +18,12 @@ DRAWS_FOR_MANY = 100
 
 
 class Pieces(NamedTuple):
-    """Where the pieces begin in the draws of all chains, and the selections of them.
+    """Where the pieces begin in the draws of all chains, and the selections of them."""
 
-    Attributes
-    ----------
-    starts, sizes
-        Of each piece.
-    kept
-        Selections: all pieces, and all but one of them each.
-    """
-
+    # starts, sizes: of each piece
     starts: Int[np.ndarray, " pieces"]
     sizes: Int[np.ndarray, " pieces"]
+    # Selections: all pieces, and all but one of them each.
     kept: Bool[np.ndarray, "selections pieces"]
 
     @property
@@ -126,18 +120,11 @@ LEAST_LOG_WEIGHT = -650.0
 
 
 class Centre(NamedTuple):
-    """What all examples have in common.
+    """What all examples have in common."""
 
-    Attributes
-    ----------
-    means
-        Of ``-gamma`` times the log-likelihood over draws, an example each.
-    mean_excess
-        Mean over examples of what exceeds that, a draw each.
-    """
-
+    # Of ``-gamma`` times the log-likelihood over draws, an example each.
     means: Float[np.ndarray, " examples"]
-    mean_excess: Float[np.ndarray, " draws"]
+    mean_excess: Float[np.ndarray, " draws"]  # mean over examples of what exceeds that, a draw each
 
 
 class Removed(NamedTuple):
@@ -145,48 +132,31 @@ class Removed(NamedTuple):
 
     With ``x`` for an example's ``-gamma log-likelihood`` less its mean, and ``p_-i`` for the
     posterior without example ``i``, whose weights are ``e^x_i``.
-
-    Attributes
-    ----------
-    log_mean
-        ``log E_p e^x_i``.
-    own, common
-        ``E_-i x_i``, and ``E_-i`` of the mean of all examples' ``x``.
-    mean_own
-        ``E_p x_i``.
-    advantage
-        Total variation distance of ``p`` and ``p_-i``.
-    pair_advantage
-        Of ``p_-i`` and ``p_-j``, a mean over partners ``j``.
-    pair_variance
-        Variance of ``x_i`` less the mean of all examples.
     """
 
-    log_mean: Float[np.ndarray, "examples selections"]
+    log_mean: Float[np.ndarray, "examples selections"]  # ``log E_p e^x_i``
+    # own, common: ``E_-i x_i``, and ``E_-i`` of the mean of all examples' ``x``
     own: Float[np.ndarray, "examples selections"]
     common: Float[np.ndarray, "examples selections"]
-    mean_own: Float[np.ndarray, "examples selections"]
+    mean_own: Float[np.ndarray, "examples selections"]  # ``E_p x_i``
+    # Total variation distance of ``p`` and ``p_-i``.
     advantage: Float[np.ndarray, "examples selections"]
+    # Of ``p_-i`` and ``p_-j``, a mean over partners ``j``.
     pair_advantage: Float[np.ndarray, "examples selections"]
+    # Variance of ``x_i`` less the mean of all examples.
     pair_variance: Float[np.ndarray, "examples selections"]
 
 
 class Heavier(NamedTuple):
-    """The posterior without an example, by all draws, if its weights have heavier tails.
+    """The posterior without an example, by all draws, if its weights have heavier tails."""
 
-    Attributes
-    ----------
-    log_mean, own, common, mean_own
-        As of `Removed`. The draws of a tail are moved to where their weights say that they are.
-    sums
-        Over examples, of normalized weights.
-    """
-
+    # log_mean, own, common, mean_own: as of `Removed`. The draws of a tail are moved to where their
+    # weights say that they are.
     log_mean: Float[np.ndarray, "examples 1"]
     own: Float[np.ndarray, "examples 1"]
     common: Float[np.ndarray, "examples 1"]
     mean_own: Float[np.ndarray, "examples 1"]
-    sums: Float[np.ndarray, "1 draws"]
+    sums: Float[np.ndarray, "1 draws"]  # over examples, of normalized weights
 
     def fill(
         self,
@@ -396,70 +366,43 @@ Selected = Float[np.ndarray, "examples _selections"]
 
 
 class Examples(NamedTuple):
-    """What is learnt of every example; divergences in nats, ``_mcse`` Monte Carlo errors.
+    """What is learnt of every example; divergences in nats, ``_mcse`` Monte Carlo errors."""
 
-    Attributes
-    ----------
-    exposure
-        Mean over the others ``i`` of ``KL(p_-i || p_-j)``: what a draw tells of example ``j``
-        against the same dataset with another example in its place.
-    remove_one_kl, add_one_kl
-        ``KL(p || p_-j)`` and ``KL(p_-j || p)``.
-    advantage
-        Mean over partners of the total variation distance of ``p_-i`` and ``p_-j``.
-    remove_one_advantage
-        Total variation distance of ``p`` and ``p_-j``.
-    first_half, second_half
-        The exposure by half of the draws each.
-    contribution
-        To on-average KL, which is the mean of these.
-    """
-
+    # Mean over the others ``i`` of ``KL(p_-i || p_-j)``: what a draw tells of example ``j`` against
+    # the same dataset with another example in its place.
     exposure: PerExample
     exposure_mcse: PerExample
+    # remove_one_kl, add_one_kl: ``KL(p || p_-j)`` and ``KL(p_-j || p)``
     remove_one_kl: PerExample
     remove_one_kl_mcse: PerExample
     add_one_kl: PerExample
     add_one_kl_mcse: PerExample
+    # Mean over partners of the total variation distance of ``p_-i`` and ``p_-j``.
     advantage: PerExample
-    remove_one_advantage: PerExample
+    remove_one_advantage: PerExample  # total variation distance of ``p`` and ``p_-j``
+    # first_half, second_half: the exposure by half of the draws each
     first_half: PerExample
     second_half: PerExample
-    contribution: PerExample
+    contribution: PerExample  # to on-average KL, which is the mean of these
 
 
 class Mean(NamedTuple):
-    """A mean over examples, with its standard error and its Monte Carlo error.
-
-    Attributes
-    ----------
-    se
-        Of the spread over examples and of Monte Carlo together.
-    """
+    """A mean over examples, with its standard error and its Monte Carlo error."""
 
     value: float
-    se: float
+    se: float  # of the spread over examples and of Monte Carlo together
     mcse: float
 
 
 class Estimates(NamedTuple):
-    """Everything that the log-likelihoods of one posterior's draws tell.
-
-    Attributes
-    ----------
-    interval
-        Ends of a 95% interval of on-average KL over examples and Monte Carlo together, which
-        allows for the skewness of the examples.
-    shortcut
-        On-average KL of ``n`` examples to second order in gamma.
-    route_gap
-        Shortcut less on-average KL, both for ``n - 1`` examples.
-    """
+    """Everything that the log-likelihoods of one posterior's draws tell."""
 
     on_average_kl: Mean
+    # Ends of a 95% interval of on-average KL over examples and Monte Carlo together, which allows
+    # for the skewness of the examples.
     interval: tuple[float, float]
-    shortcut: Mean
-    route_gap: Mean
+    shortcut: Mean  # on-average KL of ``n`` examples to second order in gamma
+    route_gap: Mean  # shortcut less on-average KL, both for ``n - 1`` examples
     remove_one_kl: Mean
     add_one_kl: Mean
     advantage: Mean

@@ -133,21 +133,13 @@ LOOKED_AT = 50
 
 
 class LikelihoodMixing(NamedTuple):
-    """Convergence of log-likelihoods.
+    """Convergence of log-likelihoods."""
 
-    Attributes
-    ----------
-    r_hat
-        Largest split R-hat, of their sum over examples and of 50 examples; infinite where a chain
-        never moved.
-    ess_min
-        Fewest effective draws of these.
-    relative_efficiency
-        Mean effective draws over draws, of the examples' likelihoods; at most 1.
-    """
-
+    # Largest split R-hat, of their sum over examples and of 50 examples; infinite where a chain
+    # never moved.
     r_hat: float
-    ess_min: float
+    ess_min: float  # fewest effective draws of these
+    # Mean effective draws over draws, of the examples' likelihoods; at most 1.
     relative_efficiency: float
 
 

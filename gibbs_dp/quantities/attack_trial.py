@@ -45,30 +45,18 @@ ATTACK_ABOVE_DP = Caution(
 
 
 class TrialValues(NamedTuple):
-    """Of each dataset: one trial.
+    """Of each dataset: one trial."""
 
-    Attributes
-    ----------
-    coin
-        1 where the released draw is of the posterior of the dataset, 0 where of the replaced one.
-    optimal
-        Log ratio of the two densities at the draw, nats: guess the dataset where it is positive.
-    loss
-        Loss of the fresh example minus that of the replaced one at the draw (units of the loss).
-    lira
-        Log ratio of two normals fitted to the same difference at draws of both posteriors, nats.
-    total_variation
-        Of the pair of posteriors, from the attacker's draws.
-    log_ratios
-        Log ratios at a few draws of either posterior, nats.
-    """
-
+    # 1 where the released draw is of the posterior of the dataset, 0 where of the replaced one.
     coin: Float[Any, "*b"]
+    # Log ratio of the two densities at the draw, nats: guess the dataset where it is positive.
     optimal: Float[Any, "*b"]
+    # Loss of the fresh example minus that of the replaced one at the draw (units of the loss).
     loss: Float[Any, "*b"]
+    # Log ratio of two normals fitted to the same difference at draws of both posteriors, nats.
     lira: Float[Any, "*b"]
-    total_variation: Float[Any, "*b"]
-    log_ratios: Float[Any, "*b 2 draws"]
+    total_variation: Float[Any, "*b"]  # of the pair of posteriors, from the attacker's draws
+    log_ratios: Float[Any, "*b 2 draws"]  # log ratios at a few draws of either posterior, nats
 
 
 class AttackTrial(LeadingQuantity):

@@ -296,36 +296,19 @@ MIN_INFORMATION = 32
 
 
 class Information(NamedTuple):
-    """Information estimates of one gamma, over the datasets that did not fail.
+    """Information estimates of one gamma, over the datasets that did not fail."""
 
-    Attributes
-    ----------
-    contrast
-        What the posteriors say about each other's draws.
-    gaussian
-        Variational upper bound with a Gaussian marginal; None on a grid.
-    mixture
-        The same with a mixture of Gaussians; None where it was not worth fitting.
-    normalizer_gap
-        Thermodynamic integration minus bridge sampling, mean over datasets; None at the gamma
-        that anchors the integration.
-    normalizer_gap_limit
-        Difference that the spacing of the grid of gammas may cause.
-    normalizer_se
-        Root mean square standard error of a dataset's bridge sampling.
-    poor_overlap
-        Share of datasets on which proposal and posterior hardly overlap.
-    largest_spread
-        Largest standard deviation over examples of the loss at a draw; where it was asked for.
-    """
-
-    contrast: Contrast
-    gaussian: Halves | None
+    contrast: Contrast  # what the posteriors say about each other's draws
+    gaussian: Halves | None  # variational upper bound with a Gaussian marginal; None on a grid
+    # The same with a mixture of Gaussians; None where it was not worth fitting.
     mixture: Halves | None
+    # Thermodynamic integration minus bridge sampling, mean over datasets; None at the gamma that
+    # anchors the integration.
     normalizer_gap: Average | None
-    normalizer_gap_limit: float
-    normalizer_se: float
-    poor_overlap: float
+    normalizer_gap_limit: float  # difference that the spacing of the grid of gammas may cause
+    normalizer_se: float  # root mean square standard error of a dataset's bridge sampling
+    poor_overlap: float  # share of datasets on which proposal and posterior hardly overlap
+    # Largest standard deviation over examples of the loss at a draw; where it was asked for.
     largest_spread: float | None
 
 

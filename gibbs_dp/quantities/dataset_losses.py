@@ -36,24 +36,17 @@ class Kept(NamedTuple):
 
     Losses are relative to those at the sweep's anchor, example by example, so that float32
     resolves their differences.
-
-    Attributes
-    ----------
-    u
-        Draws in flat coordinates.
-    log_density
-        Normalized log density of the draws there (log weights, on a grid).
-    log_normalizer, log_normalizer_se, overlap
-        Of ``exp(-gamma (L(theta, Z) - L(anchor, Z))) prior(theta)``, by bridge sampling.
-    mean_loss, loss_variance
-        Posterior mean and variance of ``L(theta, Z) - L(anchor, Z)``.
     """
 
-    u: Float[Array, "*b chains draws dim"]
+    u: Float[Array, "*b chains draws dim"]  # draws in flat coordinates
+    # Normalized log density of the draws there (log weights, on a grid).
     log_density: Float[Array, "*b chains draws"]
+    # log_normalizer, log_normalizer_se, overlap: of ``exp(-gamma (L(theta, Z) - L(anchor, Z)))
+    # prior(theta)``, by bridge sampling
     log_normalizer: Float[Array, "*b"]
     log_normalizer_se: Float[Array, "*b"]
     overlap: Float[Array, "*b"]
+    # mean_loss, loss_variance: posterior mean and variance of ``L(theta, Z) - L(anchor, Z)``
     mean_loss: Float[Array, "*b"]
     loss_variance: Float[Array, "*b"]
 

@@ -198,27 +198,19 @@ COLUMNS = (*ALPHA, *LEAKAGE, *TV, *CONDITIONAL, *MEMBERSHIP)
 
 
 class Further(NamedTuple):
-    """Information of one gamma, in the order of the names; None for what was not asked for.
+    """Information of one gamma, in the order of the names; None for what was not asked for."""
 
-    Attributes
-    ----------
-    alpha_2_lower, alpha_2_upper, alpha_8_lower, alpha_8_upper
-        Bounds of Sibson's information; an upper one is None where datasets are too few for it.
-    leakage_lower
-        Bound of maximal leakage.
-    t_lower, t_upper
-        Bounds of the T-information.
-    membership
-        Attack from one draw; None where examples are dependent, or no sum.
-    """
-
+    # alpha_2_lower, alpha_2_upper, alpha_8_lower, alpha_8_upper: bounds of Sibson's information; an
+    # upper one is None where datasets are too few for it
     alpha_2_lower: Average | None = None
     alpha_2_upper: Average | None = None
     alpha_8_lower: Average | None = None
     alpha_8_upper: Average | None = None
-    leakage_lower: Average | None = None
+    leakage_lower: Average | None = None  # bound of maximal leakage
+    # t_lower, t_upper: bounds of the T-information
     t_lower: Average | None = None
     t_upper: Average | None = None
+    # Attack from one draw; None where examples are dependent, or no sum.
     membership: Membership | None = None
 
 
@@ -375,18 +367,10 @@ LARGE_KL = 0.5
 
 
 class Scales(NamedTuple):
-    """What is known of the loss.
+    """What is known of the loss."""
 
-    Attributes
-    ----------
-    sigma
-        Subgaussian parameter, of a sum over independent examples; None: unknown.
-    width
-        Length of an interval that holds the loss; None: unknown, or not declared.
-    """
-
-    sigma: float | None
-    width: float | None
+    sigma: float | None  # subgaussian parameter, of a sum over independent examples; None: unknown
+    width: float | None  # length of an interval that holds the loss; None: unknown, or not declared
 
     @property
     def range(self) -> float | None:

@@ -77,24 +77,13 @@ def shares_of_others(
 
 
 class Estimator:
-    """One way to estimate the on-average KL of a dataset; its methods are those of quantities.
+    """One way to estimate the on-average KL of a dataset; its methods are those of quantities."""
 
-    Attributes
-    ----------
-    name
-        What users call it.
-    Values
-        Named tuple of arrays that a dataset leaves behind.
-    column
-        Of its mean, where reports always show it; None: only where it is chosen.
-    note
-        What a reader of rows that use it must know; None: nothing.
-    """
-
-    name: ClassVar[str]
-    Values: ClassVar[type]
+    name: ClassVar[str]  # what users call it
+    Values: ClassVar[type]  # named tuple of arrays that a dataset leaves behind
+    # Of its mean, where reports always show it; None: only where it is chosen.
     column: ClassVar[Column | None] = None
-    note: ClassVar[str | None] = None
+    note: ClassVar[str | None] = None  # what a reader of rows that use it must know; None: nothing
 
     @property
     def field(self) -> str:
@@ -200,21 +189,14 @@ class OneSided(Estimator):
 
 
 class TwoSidedValues(NamedTuple):
-    """What a dataset's pairs add up to.
+    """What a dataset's pairs add up to."""
 
-    Attributes
-    ----------
-    mean
-        Of the pairs' two-sided estimates, each counting by its weight; NaN where none were sampled.
-    control
-        Mean of half the variance of their log ratios, less that of all pairs: of mean zero.
-    spread
-        Between the pairs: variance of the estimates, their covariance with the half variances,
-        and these' variance.
-    """
-
+    # Of the pairs' two-sided estimates, each counting by its weight; NaN where none were sampled.
     mean: Float[Any, "*b"]
+    # Mean of half the variance of their log ratios, less that of all pairs: of mean zero.
     control: Float[Any, "*b"]
+    # Between the pairs: variance of the estimates, their covariance with the half variances, and
+    # these' variance.
     spread: Float[Any, "*b 3"]
 
 

@@ -48,20 +48,11 @@ SEEN = "largest standard deviation seen (no guarantee)"
 
 
 class TailBound(NamedTuple):
-    """``log E exp(s (loss(theta, z) - R(theta))) <= s^2 sigma^2 / 2`` for every theta.
+    """``log E exp(s (loss(theta, z) - R(theta))) <= s^2 sigma^2 / 2`` for every theta."""
 
-    Attributes
-    ----------
-    sigma
-        Subgaussian or, with ``b``, subexponential parameter, in units of the loss.
-    origin
-        Where it comes from.
-    b
-        It holds for ``|s| < 1/b`` only, in units of the loss; None: for every ``s``.
-    """
-
-    sigma: float
-    origin: str
+    sigma: float  # subgaussian or, with ``b``, subexponential parameter, in units of the loss
+    origin: str  # where it comes from
+    # It holds for ``|s| < 1/b`` only, in units of the loss; None: for every ``s``.
     b: float | None = None
 
     def information_upper(self, n: int, gamma: float) -> float:

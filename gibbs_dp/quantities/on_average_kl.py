@@ -92,20 +92,11 @@ RARE_SHARE, RARE_DATASETS = 0.05, 20.0
 
 
 class Unreached(NamedTuple):
-    """What one side's draws do not reach.
+    """What one side's draws do not reach."""
 
-    Attributes
-    ----------
-    shift
-        How far the jackknife moves a pair's KL.
-    lost
-        Share of the KL in pairs beyond reach.
-    num_holding, num_datasets
-        Datasets that hold these, about, and all.
-    """
-
-    shift: float
-    lost: float
+    shift: float  # how far the jackknife moves a pair's KL
+    lost: float  # share of the KL in pairs beyond reach
+    # num_holding, num_datasets: datasets that hold these, about, and all
     num_holding: float
     num_datasets: int
 

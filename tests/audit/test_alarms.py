@@ -1,5 +1,6 @@
 """The engine says so when it is wrong, and stays silent when it is not."""
 
+import math
 from dataclasses import dataclass
 
 import flat
@@ -9,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from problems import (
+    QUICK,
     gaussian_examples,
     gaussian_mean,
     logistic_examples,
@@ -20,6 +22,7 @@ from gibbs_dp.auditing import assemble
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.auditing.assemble import make_report
 from gibbs_dp.engine.view import Block
+from gibbs_dp.quantities.on_average_kl import KLRow, kl_warnings
 from gibbs_dp.sampling.kernels import Kernel
 from gibbs_dp.sampling.kernels.base import evaluate
 
@@ -49,7 +52,7 @@ def test_the_difference_of_two_routes_is_said_with_its_size(direct, ghost, told)
 
 
 def audit(posterior, population, n, gammas, **settings):
-    settings = {"num_datasets": 256, "num_information": 0, "progress": False} | settings
+    settings = {"num_datasets": 256} | QUICK | settings
     return flat.audit(posterior, population, n, gammas, **settings)
 
 
@@ -224,3 +227,27 @@ def test_healthy_problems_raise_no_alarm(kernel):
     for end, sign in (("low", -1), ("high", 1)):
         ends = report["on_average_kl"] + sign * half
         assert report[f"on_average_kl_{end}"] == pytest.approx(ends, abs=0.1 * half.max())
+
+
+@pytest.mark.trust
+def test_cauchy_examples():
+    report = flat.audit(
+        gaussian_mean(1),
+        lambda key, n: jax.random.cauchy(key, (n, 1)),
+        20,
+        [1.0],
+        num_datasets=128,
+        **QUICK,
+    )
+    (row,) = report.rows
+    assert row["on_average_kl"] - 1.96 * row["on_average_kl_se"] < 0 < row["on_average_kl"]
+    assert row["on_average_kl_low"] == 0
+    assert row["on_average_kl_high"] > row["on_average_kl"]
+    assert any("interval is [0, " in w for w in report.warnings)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(2.0, "[0, 3]"), (-1.0, "[-9, 3]")])
+def test_the_warning_compares_the_whole_reach(value, shown):
+    row = KLRow(value, 1.0, -9.0, 3.0, math.nan, math.nan)
+    (warning,) = kl_warnings(row, "one-sided")
+    assert f"interval is {shown}, up to {value + 9:.1f} standard errors" in warning

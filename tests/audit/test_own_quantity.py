@@ -46,7 +46,7 @@ class MedianRisk(gdp.Quantity):
 
 
 def audit(*learn, **more):
-    given = ASKED | {"learn": [*gdp.DEFAULT, gdp.MutualInformation(0), *learn]} | more
+    given = ASKED | {"learn": [gdp.OnAverageKL(), gdp.Risks(), *learn]} | more
     return gdp.audit(gaussian_mean(1), gaussian_examples(1), 20, [1.0, 4.0], **given)
 
 

@@ -1,7 +1,9 @@
-"""A report survives being saved, printed, plotted and turned into other formats."""
+"""A report survives being saved, printed and turned into other formats; notebooks show it."""
 
 import json
 import os
+import re
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -9,6 +11,9 @@ import xarray as xr
 
 import gibbs_dp as gdp
 from gibbs_dp import io
+from gibbs_dp.auditing.calibrate import AverageCalibration
+from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.results.table import MOST_LINES
 
 ROWS = (
     {
@@ -134,3 +139,150 @@ def test_plot_has_labels_logarithmic_axes_and_every_series(report):
         "at the upper edge: infinite",
         "at the lower edge: estimate not above zero",
     ]
+
+
+ROW = {"n": 200, "group_size": 1, "num_datasets": 1024, "failed_datasets": 0}
+
+
+def make_row(gamma, **more):
+    return {"gamma": gamma, **ROW, "on_average_kl": gamma, "on_average_kl_se": 0.01 * gamma, **more}
+
+
+def make_report(gammas, loss="logistic", warnings=(), notes=(), **more):
+    settings = {"loss": loss, "n": 200}
+    return gdp.Report(tuple(make_row(g, **more) for g in gammas), settings, warnings, notes)
+
+
+class Seen(HTMLParser):
+    """Tags, texts of cells and tooltips of a piece of HTML; every tag must be closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.cells, self.tooltips, self.items, self.open = [], [], {}, [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.open.append((tag, dict(attributes)))
+        if tag == "tr":
+            self.cells.append([])
+        if tag == "li":
+            self.items.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        tags = [tag for tag, _ in self.open]
+        if tags[-1] in ("td", "th"):
+            self.cells[-1].append(data)
+            if "title" in self.open[-1][1]:
+                self.tooltips[data] = self.open[-1][1]["title"]
+        if "li" in tags:
+            self.items[-1] += data
+
+
+def test_repr_is_one_short_line():
+    report = make_report([0.1, 1.0, 10.0], warnings=("a", "b"))
+    expected = "Report(logistic, n=200, gammas 0.1 .. 10 (3), 1,024 datasets, 2 warnings)"
+    assert repr(report) == expected
+    assert repr(make_report([2.0])) == "Report(logistic, n=200, gamma 2, 1,024 datasets)"
+    assert repr(gdp.Report((), {})) == "Report(no gammas)"
+    adaptive = gdp.Report((make_row(1.0), make_row(2.0) | {"num_datasets": 4096}), {"n": 200})
+    assert repr(adaptive) == "Report(n=200, gammas 1 .. 2 (2), 1,024 to 4,096 datasets)"
+
+
+def test_repr_of_a_strangers_report_has_no_control_characters_and_an_end():
+    shown = repr(make_report([1.0], loss="\x1b[2J\n" + "x" * 10_000))
+    assert shown.isprintable()
+    assert len(shown) < 120
+
+
+def test_summary_of_a_strangers_report_has_no_control_characters():
+    evil = "\x1b[2J\x07\nWARNING  of a stranger"
+    text = make_report([1.0], evil, (evil,), (evil,), excess_risk=evil).summary()
+    lines = text.splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert [line.split()[0] for line in lines] == ["gamma", "1", "WARNING", "note"]
+    assert "[2J" in lines[1]
+
+
+def test_html_has_the_printed_columns_values_with_errors_and_meanings():
+    report = make_report(
+        [0.5, 1.0], "logistic", ("one failed.",), ("a note.",), dp_epsilon=float("inf")
+    )
+    seen = Seen(report._repr_html_())
+    head, first, _ = seen.cells
+    assert head == ["gamma", "on-average KL", "DP eps", "datasets", "failed"]
+    assert first == ["0.5", "0.5 ± 0.005", "inf", "1024", "0"]
+    assert set(seen.tooltips) == set(head)
+    assert COLUMNS["dp_epsilon"].meaning in seen.tooltips["DP eps"]
+    assert seen.tooltips["on-average KL"].startswith("on_average_kl (nats): ")
+    assert seen.items == ["WARNING one failed.", "note: a note."]
+    assert "<strong>WARNING</strong>" in report._repr_html_()
+
+
+def test_html_takes_the_pages_colours_and_scrolls_by_itself():
+    text = make_report([1.0])._repr_html_()
+    colours = set(re.findall(r"(?<![-\w])(?:color|background)\s*:\s*([^;\"]+)", text))
+    assert colours == {"inherit", "transparent"}
+    assert "overflow-x:auto" in text
+    assert "text-align:right" in text
+
+
+def test_html_of_a_strangers_report_runs_nothing():
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>"
+    seen = Seen(make_report([1.0], evil, (evil,), (evil,), estimator=evil)._repr_html_())
+    assert not {"script", "img"} & set(seen.tags)
+    assert seen.items == [f"WARNING {evil}", f"note: {evil}"]
+    reports = {evil: make_report([1.0]), "b" + evil: make_report([1.0], evil)}
+    seen = Seen(gdp.compare(reports)._repr_html_())
+    assert not {"script", "img"} & set(seen.tags)
+
+
+def test_long_reports_are_cut():
+    gammas = np.geomspace(1e-3, 10.0, 5000).tolist()
+    report = make_report(gammas, warnings=tuple(f"w{i}" for i in range(5000)))
+    text = report._repr_html_()
+    assert len(text) < 60_000
+    assert "… and 4,960 more gammas" in text
+    seen = Seen(text)
+    assert len(seen.cells) == MOST_LINES + 1
+    assert seen.items[-1] == "… and 4,960 more"
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_comparison(count):
+    reports = {f"r{i}": make_report([0.5, 1.0], notes=("n",)) for i in range(count)}
+    found = gdp.compare(reports)
+    differences = 2 * (count - 1)
+    others = "r1" if count == 2 else "r1, r2, r3 and 2 more"
+    assert repr(found) == f"Comparison({others} with r0, 2 gammas, {differences} differences)"
+    seen = Seen(found._repr_html_())
+    assert len(seen.cells) == differences + 1
+    assert seen.cells[1][:3] == ["0.5", "on_average_kl", "r1"]
+    assert seen.cells[0][4] == "of r0"
+    assert "standard error" in seen.tooltips["difference"]
+    assert str(found).count("independent") == differences
+
+
+def test_help_explains_every_column_on_lines_that_a_terminal_shows():
+    told = gdp.Report.__doc__.partition("\nColumns\n-------\n")[2]
+    lines = told.splitlines()
+    assert max(map(len, lines)) <= 96
+    assert [line.partition(" ")[0] for line in lines if line[0] != " "] == list(COLUMNS)
+    words = " ".join(told.split())
+    assert all(column.meaning in words for column in COLUMNS.values())
+    assert "\nParameters\n----------\nrows\n    One dict" in gdp.Report.__doc__
+
+
+def test_the_calibration_of_an_average_is_called_no_guarantee():
+    report = make_report([2.0])
+    found = AverageCalibration(2.0, 0.05, 0.5, 0.01, 3, report, ("<odd>",))
+    head = "gamma=2 ± 0.05, on-average KL of 3 draws 0.5 ± 0.01 nats"
+    assert repr(found) == f"AverageCalibration({head}, 1 warning)"
+    seen = Seen(found._repr_html_())
+    assert seen.items[0] == "WARNING <odd>"
+    assert "no guarantee for any person" in seen.items[1]
+    assert seen.cells[1][0] == "2"
