@@ -23,8 +23,8 @@ from scipy import stats
 
 from gibbs_dp.papers.attack.attack import attack
 from gibbs_dp.papers.on_average_kl.figure2 import NUM_EXAMPLES, THETA_BOUND
-from gibbs_dp.problems.linear_regression import linear_regression
-from gibbs_dp.problems.private_mean import EXAMPLE_BOUND, private_mean
+from gibbs_dp.problems.location import EXAMPLE_BOUND, private_mean
+from gibbs_dp.problems.regression import linear_regression
 
 GAMMAS = {
     "private mean": (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),

@@ -29,11 +29,10 @@ import gibbs_dp as gdp
 from gibbs_dp import io
 from gibbs_dp.model import populations
 from gibbs_dp.privacy import account
-from gibbs_dp.problems.breast_cancer import breast_cancer
-from gibbs_dp.problems.linear_regression import linear_regression
-from gibbs_dp.problems.logistic_regression import LogisticModel
+from gibbs_dp.problems.datasets import breast_cancer
+from gibbs_dp.problems.location import private_mean
 from gibbs_dp.problems.neural_network import neural_network
-from gibbs_dp.problems.private_mean import private_mean
+from gibbs_dp.problems.regression import LogisticModel, linear_regression
 
 DELTA = 1e-6
 UNIT = gdp.Domain(x_bound=1.0)

@@ -62,7 +62,7 @@ class TwoHills:
 
 @dataclass(frozen=True)
 class MixtureOn:
-    """The loss of `gibbs_dp.problems.mixture`, written again in NumPy for means on a line."""
+    """The loss of `gibbs_dp.problems.clusters`, written again in NumPy for means on a line."""
 
     shares: tuple[float, ...]
 

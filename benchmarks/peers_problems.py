@@ -17,7 +17,7 @@ from gibbs_dp.engine.plan import Inputs, Plan, default_ghosts
 from gibbs_dp.engine.view import per_example_losses, structured_losses
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
-from gibbs_dp.problems.random_features import random_features as random_features_problem
+from gibbs_dp.problems.regression import random_features as random_features_problem
 from gibbs_dp.sampling.kernels.base import make_schedule
 
 

@@ -1,6 +1,6 @@
 """Priors for parameters that come as a tree of arrays."""
 
-from gibbs_dp.model.priors import (
+from gibbs_dp.model.prior import (
     normal_in_ball,
     normal_like,
 )

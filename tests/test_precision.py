@@ -20,7 +20,7 @@ from gibbs_dp.engine.program import _block
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.estimators import table_sums
 from gibbs_dp.estimators.table_sums import Swaps, Table
-from gibbs_dp.problems.build import build_problem
+from gibbs_dp.problems.base import build_problem
 from gibbs_dp.quantities import dataset_losses as tables
 from gibbs_dp.sampling.sample import _sample_batch_of
 

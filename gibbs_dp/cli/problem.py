@@ -140,7 +140,7 @@ def _meant(name: str, command: str, problems: Mapping[str, Entry]) -> str:
 
 def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     """Build the problem that a parsed command line names."""
-    from gibbs_dp.problems.build import build_entry, load_problem
+    from gibbs_dp.problems.base import build_entry, load_problem
 
     if name == PROBLEM.flag:
         return load_problem(parsed.problem)

@@ -33,13 +33,7 @@ MOST = 2**31 - 1
 
 
 def as_key(key: Any) -> PRNGKeyArray:
-    """Turn an integer seed into a JAX key; pass keys through.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Turn an integer seed into a JAX key; pass keys through."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:
             raise ValueError(f"key: a seed has 64 bits, and {shown(str(key), 40)} has more.")
@@ -52,13 +46,7 @@ def as_key(key: Any) -> PRNGKeyArray:
 
 
 def positive_count(name: str, value: Any, least: int = 1) -> int:
-    """Check an integer setting.
-
-    Raises
-    ------
-    ValueError
-        If it is not an integer of at least ``least`` that 32 bits hold, as JAX counts.
-    """
+    """Check an integer setting."""
     is_whole = isinstance(value, (int, np.integer)) or (
         isinstance(value, (float, np.floating)) and float(value).is_integer()
     )
@@ -70,13 +58,7 @@ def positive_count(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_gamma(gamma: Any) -> float:
-    """Check one inverse temperature.
-
-    Raises
-    ------
-    ValueError
-        If it is not one finite number >= 0.
-    """
+    """Check one inverse temperature."""
     if isinstance(gamma, str) or np.ndim(gamma) != 0:
         raise ValueError(f"gamma: must be one number, got {gamma!r}; call once for each.")
     try:
@@ -89,13 +71,7 @@ def check_gamma(gamma: Any) -> float:
 
 
 def check_posterior(posterior: Any) -> Any:
-    """Check that a posterior is one.
-
-    Raises
-    ------
-    ValueError
-        If it is something else, such as the loss alone.
-    """
+    """Check that a posterior is one."""
     if not (isinstance(posterior, FlatCoordinates) and hasattr(posterior, "empirical_loss")):
         raise ValueError(
             f"posterior: got {type(posterior).__name__}; give gibbs_dp.GibbsPosterior(loss, prior)."
@@ -107,12 +83,6 @@ def examples_for(posterior: Any, data: PyTree) -> PyTree:
     """Turn one dataset into examples that suit a posterior's loss: the check of every door.
 
     Data inside a JAX transformation were checked outside of it, and pass as they are.
-
-    Raises
-    ------
-    ValueError
-        If they are no arrays of finite numbers of one length (see `as_examples`), if labels or
-        shapes do not suit the loss, or if it is not one number an example.
     """
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
         return data
@@ -145,22 +115,7 @@ def check_loss(
     num_draws: int = 1,
     needs_gradient: bool = False,
 ) -> None:
-    """Check on real data that the loss is a scalar per example and accepts the prior's theta.
-
-    Parameters
-    ----------
-    posterior, data, n
-        Loss and prior; examples, and how many.
-    num_draws
-        Of the prior: one of them must have a finite loss. 0 where the caller looks for one.
-    needs_gradient
-        Whether the loss is to be differentiated.
-
-    Raises
-    ------
-    ValueError
-        With the offending shape, or what JAX cannot follow.
-    """
+    """Check on real data that the loss is a scalar per example and accepts the prior's theta."""
     loss = posterior.total_loss if posterior.structured else posterior.loss
     check_examples(posterior, data)
     first = data

@@ -19,11 +19,6 @@ def as_examples(data: PyTree, name: str = "data") -> PyTree:
 
     Floating leaves take JAX's default float type, so that float64 input works in a float32
     session and vice versa. Arrays spread over several devices stay there.
-
-    Raises
-    ------
-    ValueError
-        If leaves differ in length, are empty, hold NaN or infinity, or are not numeric.
     """
     _check_examples(data, name)
     return jax.tree.map(_to_default_float, data)

@@ -15,8 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
 from gibbs_dp.information.checks import refuse_masked
-from gibbs_dp.model.ball import NormalInBall
-from gibbs_dp.model.charts import BoxChart, SimplexChart, chart_of
+from gibbs_dp.model.charts import BoxChart, NormalInBall, SimplexChart, chart_of
 from gibbs_dp.model.supports import Support, as_shape
 
 _WRAPPERS = (dist.Independent, dist.ExpandedDistribution)
@@ -351,20 +350,7 @@ def is_conditional(leaf: Any) -> bool:
 
 
 def laws_at(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:
-    """Return every entry's law at given values; a function sees the entries before it.
-
-    Parameters
-    ----------
-    tree
-        Distributions, and functions ``earlier -> distribution``.
-    theta
-        Values of at least the entries that functions use.
-
-    Returns
-    -------
-    dict
-        Distributions by name.
-    """
+    """Return every entry's law at given values; a function sees the entries before it."""
     found: dict[str, Any] = {}
     for name, leaf in tree.items():
         earlier = {k: theta[k] for k in found if k in theta}
@@ -373,22 +359,7 @@ def laws_at(tree: dict[str, Any], theta: dict[str, Any]) -> dict[str, Any]:
 
 
 def draw_entries(tree: dict[str, Any], key: PRNGKeyArray, sample: Callable[[Any, Any], Any]) -> Any:
-    """Draw the entries in the order of the dict.
-
-    Parameters
-    ----------
-    tree
-        As in `laws_at`.
-    key
-        JAX key, split among the entries.
-    sample
-        ``sample(law, key)`` of one entry.
-
-    Returns
-    -------
-    dict
-        Values by name.
-    """
+    """Draw the entries in the order of the dict."""
     theta: dict[str, Any] = {}
     for i, (name, leaf) in enumerate(tree.items()):
         law = _law(name, leaf, dict(theta)) if is_conditional(leaf) else leaf
@@ -424,3 +395,102 @@ def _law(name: str, leaf: Conditional, earlier: dict[str, Any]) -> Any:
             "NumPyro distribution."
         )
     return law
+
+
+# Priors for parameters that come as a tree of arrays.
+
+
+def normal_like(params: PyTree, scale: float | PyTree = 1.0) -> PyTree:
+    """Independent normal priors around zero, in the shape of given parameters.
+
+    For the parameters of a network: of Flax (``nnx.split(model, nnx.Param)[1]``), of Equinox
+    (``eqx.partition(model, eqx.is_inexact_array)[0]``), or any other pytree of arrays.
+
+    Parameters
+    ----------
+    params
+        A pytree of floating-point arrays, of which only the shapes count.
+    scale
+        Standard deviation, one for all or a pytree of them like ``params``.
+
+    Returns
+    -------
+    pytree
+        A distribution in place of every array.
+
+    Raises
+    ------
+    ValueError
+        If something else than such arrays is among the parameters, or a scale is not positive.
+
+    Examples
+    --------
+    >>> prior = normal_like({"weights": jnp.ones((3, 2)), "bias": jnp.zeros(2)}, 0.5)
+    >>> prior["weights"].shape()
+    (3, 2)
+    """
+    leaves, _ = jax.tree_util.tree_flatten_with_path(params)
+    tree: Any = jax.tree.structure(params)
+    if not leaves:
+        raise ValueError("params: they hold no array; give the parameters of a model.")
+    scales = [scale] * len(leaves)
+    own: Any = jax.tree.structure(scale)
+    if not jax.tree_util.treedef_is_leaf(own):
+        if own != tree:
+            raise ValueError("scale: give one number, or a tree like params with one for each.")
+        scales = jax.tree.leaves(scale)
+    return tree.unflatten(
+        [_normal(path, leaf, s) for (path, leaf), s in zip(leaves, scales, strict=True)]
+    )
+
+
+def _normal(path: Any, leaf: Any, scale: Any) -> dist.Distribution:
+    name = jax.tree_util.keystr(path) or "params"
+    is_array = isinstance(leaf, (jax.Array, np.ndarray, np.generic, float, jax.ShapeDtypeStruct))
+    if not is_array or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+        what = f"of {jnp.result_type(leaf)}" if is_array else type(leaf).__name__
+        raise ValueError(
+            f"params: {name} is {what}, no array of floating-point numbers; keep "
+            "such parts aside, as in eqx.partition(model, eqx.is_inexact_array) or "
+            "nnx.split(model, nnx.Param, ...)."
+        )
+    width = np.asarray(scale, np.float64)
+    if not (np.isfinite(width) & (width > 0)).all():
+        raise ValueError(f"scale: must be positive and finite, got {scale} for {name}.")
+    shape = jnp.shape(leaf)
+    try:
+        return dist.Normal(0.0, scale).expand(shape).to_event(len(shape))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"scale: shape {width.shape} does not fit {name} of shape {shape}."
+        ) from None
+
+
+def normal_in_ball(dim: int, *, radius: float, scale: float) -> NormalInBall:
+    """Gaussian prior around zero, truncated to a ball: strongly log-concave, and bounded.
+
+    Parameters
+    ----------
+    dim
+        Number of parameters.
+    radius
+        Of the ball.
+    scale
+        Standard deviation before truncation.
+
+    Returns
+    -------
+    distribution
+        A NumPyro distribution of vectors ``[dim]``.
+
+    Raises
+    ------
+    ValueError
+        Unless ``dim`` is at least 1, and radius and scale are positive and finite.
+
+    Examples
+    --------
+    >>> normal_in_ball(3, radius=2.0, scale=0.5).shape()
+    (3,)
+    """
+    return NormalInBall(dim, radius, scale)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-from gibbs_dp.model.ball import L2Ball
+from gibbs_dp.model.charts import L2Ball
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat, Prior
 from gibbs_dp.model.supports import Support, real
@@ -47,18 +47,6 @@ def in_theta(posterior: GibbsPosterior) -> GibbsPosterior:
 
 def project(prior: Prior, theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
     """Nearest point of the support's closure: entry by entry in a box, along the ray in a ball.
-
-    Parameters
-    ----------
-    prior
-        One that `is_projectable`.
-    theta
-        All parts, flat, in theta's own coordinates.
-
-    Returns
-    -------
-    Array
-        Flat; ``theta`` itself where the support is all of Euclidean space.
 
     Examples
     --------

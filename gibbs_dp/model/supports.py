@@ -13,8 +13,7 @@ from jaxtyping import Array, Bool, Float
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 
-from gibbs_dp.model.ball import L2Ball
-from gibbs_dp.model.charts import chart_of
+from gibbs_dp.model.charts import L2Ball, chart_of
 
 # By exact type: a subclass may be a different set.
 CONVEX = frozenset(
@@ -162,13 +161,7 @@ class Support:
 
 
 def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """Turn an integer or a sequence into a shape.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not a positive integer.
-    """
+    """Turn an integer or a sequence into a shape."""
     out = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if not all(isinstance(k, (int, np.integer)) and k > 0 for k in out):
         raise ValueError(f"shape: must be positive integers, got {shape}.")
@@ -214,11 +207,6 @@ def l2_ball(dim: int | Sequence[int], radius: float = 1.0) -> Support:
 
     >>> l2_ball((3, 2), 1.0).l2_bound()                              # of all three vectors together
     1.7320508075688772
-
-    Raises
-    ------
-    ValueError
-        If ``radius`` is not positive and finite.
     """
     if not (np.isfinite(radius) and radius > 0):
         raise ValueError(f"l2_ball(radius) needs a positive finite radius, got {radius}.")

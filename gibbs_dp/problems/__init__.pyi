@@ -1,3 +1,3 @@
 from .base import Problem as Problem
-from .build import build_problem as build_problem
-from .build import load_problem as load_problem
+from .base import build_problem as build_problem
+from .base import load_problem as load_problem

@@ -27,23 +27,7 @@ ROWS_A_LEVEL, MOST_LIKELY = 3, 10
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Numbers ready for a loss, and a sentence for every decision taken.
-
-    Parameters
-    ----------
-    design
-        Intercept and features.
-    y
-        Target.
-    num_classes
-        Levels of a softmax target; 0 for other losses.
-    weights, groups
-        Weight and group number of every row; None unless asked for.
-    notes
-        One sentence each.
-    row_numbers
-        Of the rows in the source; None where these are all of them.
-    """
+    """Numbers ready for a loss, and a sentence for every decision taken."""
 
     design: Float[np.ndarray, "rows columns"]
     y: Float[np.ndarray, " rows"]
@@ -87,37 +71,6 @@ def encode(
     of which are are refused; features with a single value are dropped. A logistic
     or hinge target becomes 0/1 and a softmax target 0, 1, ...; counts are kept; other targets are
     standardized. Only a chunk of rows and the result are in memory.
-
-    Parameters
-    ----------
-    source
-        The table.
-    target
-        Name of the column to predict.
-    loss
-        Loss that the target is for.
-    features
-        Columns to use; by default all but the target, the weights and the groups.
-    missing
-        "refuse" rows with missing values in used columns, or "drop" them.
-    categorical
-        Features whose numbers stand for levels.
-    weights, group
-        Columns of row weights and of groups of rows.
-    numbers
-        Columns that hold numbers, however they look: with zeros in front.
-    spelled
-        How texts spell numbers.
-
-    Returns
-    -------
-    Encoded
-        Design, target, and notes on how they were made.
-
-    Raises
-    ------
-    ValueError
-        If a column is unknown, has missing or infinite values, or cannot be encoded.
     """
     if missing not in get_args(Missing):
         raise ValueError(f"missing: {missing!r} is not 'refuse' or 'drop'.")

@@ -68,24 +68,6 @@ UNDECLARED = Declared()
 def settled(column: pd.Series[Any], use: Use) -> pd.Series[Any]:
     """Return a column as numbers, flags, or texts without blanks around them.
 
-    Parameters
-    ----------
-    column
-        As a frame or file has it. Durations become seconds, decimal fractions and numbers of other
-        types floating-point ones, and empty texts are missing.
-    use
-        What it is declared to be; "level" makes texts of everything.
-
-    Returns
-    -------
-    Series
-        Of a numeric or Boolean type, or of objects: texts, and None where one is missing.
-
-    Raises
-    ------
-    ValueError
-        If it holds something else, by the name of the column.
-
     Examples
     --------
     >>> settled(pd.Series([decimal.Decimal("0.5"), 2, None], dtype=object), "auto").tolist()
@@ -195,13 +177,7 @@ def _refuse(
 
 
 def labels_of(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return labels of groups as they are, None where one is missing or an empty text.
-
-    Raises
-    ------
-    ValueError
-        If one is a list or a record.
-    """
+    """Return labels of groups as they are, None where one is missing or an empty text."""
     held = column.astype(object).tolist()
     if any(isinstance(value, _NESTED) for value in held):
         _refuse(column, "lists or records", "name groups by texts or whole numbers")
@@ -240,19 +216,7 @@ def refuse_moments(name: str, texts: Iterable[str], role: str = "features") -> N
 def refuse_meant(
     name: str, counts: dict[str, int], spelled: NumberFormat, role: str = "features"
 ) -> None:
-    """Raise a ValueError for texts most of which are numbers, or are by another spelling.
-
-    Parameters
-    ----------
-    name
-        Of the column.
-    counts
-        Its values, and how often each is there.
-    spelled
-        What is declared.
-    role
-        What the message begins with.
-    """
+    """Raise a ValueError for texts most of which are numbers, or are by another spelling."""
     guess = _guessed(counts, spelled)
     read = [text for text in counts if _is_read(text, guess)]
     rows = sum(counts[text] for text in read)

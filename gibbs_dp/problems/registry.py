@@ -22,16 +22,17 @@ _HELP: dict[str, str | dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A built-in problem: a module and its function of the same name, with help for options."""
+    """A built-in problem: the function that makes it, and its module, with help for options."""
 
     module: str
+    function: str
     summary: str
     help: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
         """Module and name of the function."""
-        return f"gibbs_dp.problems.{self.module}:{self.module}"
+        return f"gibbs_dp.problems.{self.module}:{self.function}"
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -41,32 +42,44 @@ class Entry:
 
 
 PROBLEMS: dict[str, Entry] = {
-    "private-mean": Entry("private_mean", "Laplace mechanism on a mean"),
-    "linear-regression": Entry("linear_regression", "one weight, uniform noise, squared loss"),
+    "private-mean": Entry("location", "private_mean", "Laplace mechanism on a mean"),
+    "linear-regression": Entry(
+        "regression", "linear_regression", "one weight, uniform noise, squared loss"
+    ),
     "gaussian-mean": Entry(
+        "location",
         "gaussian_mean",
         "mean of a Gaussian; everything has a closed form",
         {"prior_scale": {"help": _SCALE, "shown": "inf"}},
     ),
-    "logistic-regression": Entry("logistic_regression", "simulated features and labels"),
-    "poisson-regression": Entry("poisson_regression", "simulated features and counts"),
+    "logistic-regression": Entry(
+        "regression", "logistic_regression", "simulated features and labels"
+    ),
+    "poisson-regression": Entry(
+        "regression", "poisson_regression", "simulated features and counts"
+    ),
     "random-features": Entry(
+        "regression",
         "random_features",
         "ridge regression on random features, below and above n",
         {"activation": "of a feature", "prior_scale": "standard deviation of the prior"},
     ),
-    "private-median": Entry("private_median", "exponential mechanism on a median"),
-    "k-means": Entry("k_means", "centers of clusters in a square"),
+    "private-median": Entry("location", "private_median", "exponential mechanism on a median"),
+    "k-means": Entry("clusters", "k_means", "centers of clusters in a square"),
     "mixture": Entry(
+        "clusters",
         "mixture",
         "means of a Gaussian mixture",
         {"prior_scale": "standard deviation of the Gaussian prior, finite"},
     ),
-    "diabetes": Entry("diabetes", "scikit-learn's table, squared loss"),
-    "breast-cancer": Entry("breast_cancer", "scikit-learn's table, logistic loss"),
-    "neural-network": Entry("neural_network", "simulated classes that no linear rule separates"),
-    "digits": Entry("digits", "scikit-learn's images, a network with 5,260 weights"),
+    "diabetes": Entry("datasets", "diabetes", "scikit-learn's table, squared loss"),
+    "breast-cancer": Entry("datasets", "breast_cancer", "scikit-learn's table, logistic loss"),
+    "neural-network": Entry(
+        "neural_network", "neural_network", "simulated classes that no linear rule separates"
+    ),
+    "digits": Entry("datasets", "digits", "scikit-learn's images, a network with 5,260 weights"),
     "table": Entry(
+        "table",
         "table",
         "your own CSV or Parquet file",
         {

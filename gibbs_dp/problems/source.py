@@ -28,18 +28,7 @@ PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class Source:
-    """A table that can be read several times, in pieces.
-
-    Parameters
-    ----------
-    columns
-        Names of its columns.
-    chunks
-        ``chunks(columns, text)`` yields frames of those columns in the order of the file, with
-        those in ``text`` as spelled there, not as numbers.
-    index
-        Which of them are row names that pandas wrote, and no features unless named.
-    """
+    """A table that can be read several times, in pieces."""
 
     columns: tuple[str, ...]
     chunks: Callable[[Sequence[str], frozenset[str]], Iterator[pd.DataFrame]]
@@ -57,27 +46,7 @@ class Frame(Protocol):
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a table is written down.
-
-    Parameters
-    ----------
-    sep
-        Separator of a CSV file's cells. None: tab where the name ends in ``.tsv``, else semicolon
-        where the decimal mark is a comma, else comma.
-    decimal
-        Decimal mark of numbers in text, "." or ",".
-    encoding
-        Its encoding.
-    na_values
-        Texts that mean a missing value, beside an empty cell, NA, NaN, null and pandas' others.
-    thousands, units
-        What is between groups of digits, and beside numbers, as in `NumberFormat`.
-
-    Raises
-    ------
-    ValueError
-        If one of them makes no sense.
-    """
+    """How a table is written down."""
 
     sep: str | None = None
     decimal: str = "."
@@ -132,25 +101,7 @@ class Spelling:
 def open_table(
     data: str | os.PathLike[str] | pd.DataFrame | Frame, spelling: Spelling | None = None
 ) -> Source:
-    """Open a CSV or Parquet file, or wrap a data frame.
-
-    Parameters
-    ----------
-    data
-        A path, or a frame of pandas or of a library that converts to it.
-    spelling
-        How it is written down.
-
-    Returns
-    -------
-    Source
-        The table, to be read in chunks.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing, empty, or not a table, or two columns share a name.
-    """
+    """Open a CSV or Parquet file, or wrap a data frame."""
     spelling = spelling or Spelling()
     if not isinstance(data, (str, os.PathLike)):
         spelling.refuse_for("a data frame")
@@ -168,13 +119,7 @@ def open_table(
 
 
 def as_frame(data: Any) -> pd.DataFrame:
-    """Return a frame of pandas.
-
-    Raises
-    ------
-    ValueError
-        If it is something else, and does not convert to one.
-    """
+    """Return a frame of pandas."""
     if isinstance(data, pd.DataFrame):
         return data
     try:

@@ -158,32 +158,6 @@ def survey(
     A column is text unless all its chunks are numeric; if chunks differ, the file is read again
     with those columns as spelled. A column of texts that are all numbers is read again as these,
     unless some have zeros in front, as codes have.
-
-    Parameters
-    ----------
-    source
-        The table.
-    names
-        Columns to use.
-    missing
-        "drop" leaves out rows with a missing value in a used column.
-    declared
-        What is said of columns.
-    classes
-        Columns whose texts are classes, numbers or not.
-    group
-        A column whose values are labels, taken as they are.
-
-    Returns
-    -------
-    Survey
-        Facts about every used column.
-
-    Raises
-    ------
-    ValueError
-        For infinite values, for missing ones unless they are dropped, and for columns that cannot
-        be used.
     """
     # Labels beyond double precision would be the same as numbers.
     text = declared.categorical | ({group} if group else set())

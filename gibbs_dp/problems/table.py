@@ -33,16 +33,6 @@ def as_pairs(
 ) -> dict[str, str]:
     """Check which columns are dates, and from which day on they are counted.
 
-    Returns
-    -------
-    dict
-        Days by column.
-
-    Raises
-    ------
-    ValueError
-        If a column is named twice, or also as categorical, or has no day.
-
     Examples
     --------
     >>> as_pairs([("admitted", "2020-01-01")], [])
@@ -64,27 +54,7 @@ def as_pairs(
 
 
 def with_days(source: Source, days: Mapping[str, str], spelled: DateFormat) -> Source:
-    """Return a table in which columns of dates are numbers.
-
-    Parameters
-    ----------
-    source
-        The table.
-    days
-        The day from which each column's are counted.
-    spelled
-        How the dates are spelled in it.
-
-    Returns
-    -------
-    Source
-        Missing dates stay missing.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, or a day is none; when it is read, if a value is no date.
-    """
+    """Return a table in which columns of dates are numbers."""
     first = {name: spelled.declared(f"date: {name!r}", day) for name, day in days.items()}
     for name in days:
         if name not in source.columns:

@@ -19,7 +19,7 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from gibbs_dp.model.ball import log_stretch, longest_square
+from gibbs_dp.model.charts import log_stretch, longest_square
 from gibbs_dp.model.losses import LinearLoss, SoftmaxCrossEntropy
 from gibbs_dp.privacy.noise import Noise
 
@@ -76,7 +76,7 @@ class GaussianChart:
 class BallChart:
     """``theta = radius F(|u|)^(1/d) u / |u|``: under the flat law of a ball, ``u`` is normal.
 
-    In NumPy and double precision what `gibbs_dp.model.ball.BallChart` is in JAX.
+    In NumPy and double precision what `gibbs_dp.model.charts.BallChart` is in JAX.
 
     >>> chart = BallChart(2.0)
     >>> round(float(chart.theta(np.array([[0.6744897501960817]]))[0, 0]), 9)     # the median length

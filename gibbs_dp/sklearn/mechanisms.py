@@ -14,10 +14,10 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int
 
-from gibbs_dp.model import losses, priors, supports
+from gibbs_dp.model import losses, supports
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.model.prior import Flat
+from gibbs_dp.model.prior import Flat, normal_in_ball
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
 from gibbs_dp.privacy.exact_samplers import euclidean_noise
 from gibbs_dp.privacy.noise import (
@@ -231,7 +231,7 @@ def prior_on(dim: int, radius: float | None, scale: float | None) -> tuple[Any, 
     if scale is None:
         return Flat(supports.l2_ball(dim, radius)), BallChart(radius), f"flat prior {on}"
     return (
-        priors.normal_in_ball(dim, radius=radius, scale=scale),
+        normal_in_ball(dim, radius=radius, scale=scale),
         BallChart(radius, precision=scale**-2),
         f"Gaussian prior of standard deviation {scale:.4g} {on}",
     )

@@ -20,7 +20,7 @@ from gibbs_dp.engine.pilots import first_inputs
 from gibbs_dp.engine.plan import Job, Plan, arranged, each_alone, searching_longer
 from gibbs_dp.engine.program import block_program, sheet_program
 from gibbs_dp.engine.runner import Room, TooLargeError, pack, unpack
-from gibbs_dp.problems.build import build_problem
+from gibbs_dp.problems.base import build_problem
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL

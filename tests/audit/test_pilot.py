@@ -21,7 +21,7 @@ from gibbs_dp.engine import pilots
 from gibbs_dp.engine.plan import default_ghosts
 from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
-from gibbs_dp.problems.random_features import random_features
+from gibbs_dp.problems.regression import random_features
 from gibbs_dp.quantities.kl_estimators import (
     GhostValues,
     OneSidedValues,

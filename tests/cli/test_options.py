@@ -22,7 +22,7 @@ FUNCTIONS = (
     "gibbs_dp.papers.capacity.figures:run_capacity",
     "gibbs_dp.papers.on_average_kl.double_descent:double_descent",
     "gibbs_dp.papers.reusable_holdout.data:Sizes",
-    *(f"gibbs_dp.problems.{entry.module}:{entry.module}" for entry in PROBLEMS.values()),
+    *(entry.where for entry in PROBLEMS.values()),
     *samplers.SAMPLERS.values(),
 )
 TYPES = {int: "int", float: "float", str: "str", bool: "flag"}

@@ -91,7 +91,7 @@ def struck(name, handler, *words):
         ("gibbs_dp.cli.audit", "nothing was saved"),
         ("jaxlib._jax", "nothing was saved"),
         ("numpyro.infer", "nothing was saved"),
-        ("gibbs_dp.problems.gaussian_mean", "nothing more was saved"),
+        ("gibbs_dp.problems.location", "nothing more was saved"),
     ],
 )
 def test_ctrl_c_during_imports_is_one_line(environment, name, saved):

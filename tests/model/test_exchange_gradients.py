@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import gibbs_dp as gdp
-from gibbs_dp.model.losses.exchange import largest_gap
+from gibbs_dp.model.losses.base import largest_gap
 
 SLOPES = {
     "logistic": lambda p, y: 1 / (1 + np.exp(-p)) - y,

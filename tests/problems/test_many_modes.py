@@ -11,7 +11,7 @@ from scipy import special, stats
 from gibbs_dp._options import parameters
 from gibbs_dp.privacy import pure_dp_epsilon
 from gibbs_dp.problems import build_problem
-from gibbs_dp.problems.mixture import MixtureLoss
+from gibbs_dp.problems.clusters import MixtureLoss
 
 
 def exact_loss(theta, z, shares, scale):
@@ -83,7 +83,7 @@ def test_unequal_shares_tell_labels_apart():
 
 
 def test_a_command_line_takes_several_shares():
-    option = parameters("gibbs_dp.problems.mixture:mixture")["shares"]
+    option = parameters("gibbs_dp.problems.clusters:mixture")["shares"]
     assert (option.flag, option.kind, option.is_list) == ("--shares", "float", True)
     assert option.text.endswith("(default equal)")
 

@@ -24,9 +24,9 @@ from gibbs_dp.model.losses.base import (
     Values,
     array_namespace,
     check_labelled,
+    largest_gap,
     smoothed_kink,
 )
-from gibbs_dp.model.losses.exchange import largest_gap
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,10 @@ from gibbs_dp.model.losses.base import (
     LinearLoss,
     Values,
     array_namespace,
-    smoothed_kink,
-)
-from gibbs_dp.model.losses.exchange import (
     largest_gap,
     largest_gap_of_squares,
     range_of_squares_on_a_line,
+    smoothed_kink,
 )
 
 
@@ -54,7 +52,7 @@ class Squared(LinearLoss):
 
         For one example the loss moves by ``(|y| + P)^2 - max(0, |y| - P)^2`` over theta, which
         is ``4 |y| P`` once ``|y| >= P``. The exchange range is twice that from two parameters on,
-        and both exchange constants are attained (`gibbs_dp.model.losses.exchange`).
+        and both exchange constants are attained (`gibbs_dp.model.losses.base`).
         """
         p, y = domain.prediction_bound, domain.y_bound
         low, high = domain.y_range

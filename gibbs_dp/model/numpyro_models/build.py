@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
+from numpyro.distributions.distribution import Unit
+from numpyro.primitives import Messenger
 
 from gibbs_dp._jaxlib.per_example import reached
-from gibbs_dp.model.check import LOOKS_AT_VALUES
-from gibbs_dp.model.numpyro_models.arguments import Arguments, named
-from gibbs_dp.model.numpyro_models.likelihood import Groups, Likelihood, ModelLoss, ModelTotalLoss
+from gibbs_dp.model.check import LOOKS_AT_VALUES, check_gamma
+from gibbs_dp.model.numpyro_models.likelihood import (
+    Arguments,
+    Groups,
+    Likelihood,
+    ModelLoss,
+    ModelTotalLoss,
+    named,
+)
 from gibbs_dp.model.numpyro_models.places import check_places
 from gibbs_dp.model.numpyro_models.priors import make_prior
 from gibbs_dp.model.numpyro_models.sites import Found, Model, Observed, log_prob, look
@@ -31,30 +40,7 @@ SERIES = (
 def find_axes(
     observed: Mapping[str, Observed], plate: str | None, structured: bool, is_told: bool = False
 ) -> tuple[dict[str, int | None], int]:
-    """Find the axis of examples of every observed site, and how many examples there are.
-
-    Parameters
-    ----------
-    observed
-        The sites that gamma tempers.
-    plate
-        The plate whose members are the examples, if it was named.
-    structured
-        Whether one log-likelihood for all examples will do.
-    is_told
-        Whether the user said which arguments hold the examples: rows of different plates may then
-        be parts of one.
-
-    Returns
-    -------
-    tuple
-        Axes, counted from the right (None: no such axis), and the number of examples.
-
-    Raises
-    ------
-    ValueError
-        If there is no such axis, or sites do not agree.
-    """
+    """Find the axis of examples of every observed site, and how many examples there are."""
     axes: dict[str, int | None] = {}
     sizes: dict[str, int] = {}
     for name, site in observed.items():
@@ -125,30 +111,7 @@ def find_examples(
     examples: Sequence[str] | Mapping[str, int] | None,
     observed_axes: Mapping[tuple[int, ...], int],
 ) -> dict[str, tuple[int | None, ...]]:
-    """Find the axis of examples of every array among the arguments.
-
-    Parameters
-    ----------
-    values
-        The arguments.
-    n
-        Number of examples.
-    examples
-        Names of the arguments that hold examples, or their axes by name; None: every array with
-        ``n`` rows.
-    observed_axes
-        By the shape of what is observed: which axis of it is of examples.
-
-    Returns
-    -------
-    dict
-        By argument: the axis, or None, for every leaf.
-
-    Raises
-    ------
-    ValueError
-        For names that do not exist, and arrays of which it is not clear.
-    """
+    """Find the axis of examples of every array among the arguments."""
     if examples is None:
         return {
             name: tuple(_guess(name, leaf, n, observed_axes) for leaf in jax.tree.leaves(value))
@@ -246,13 +209,7 @@ def read(
     structured: bool,
     examples: Sequence[str] | Mapping[str, int] | None,
 ) -> tuple[Likelihood, Found]:
-    """Find a model's sites, and which of its arguments are examples.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be taken apart, in one sentence.
-    """
+    """Find a model's sites, and which of its arguments are examples."""
     if not callable(model):
         raise ValueError(
             f"model: give a NumPyro model, a function of the data; got {type(model).__name__}."
@@ -375,3 +332,83 @@ def _needs_values(error: Exception) -> str:
         "finds there (such as the number of groups) as an argument of its own or, where these are "
         "no examples, name the arguments that are, as in examples=('y',)."
     )
+
+
+# NumPyro models whose likelihood is tempered, for NumPyro's own samplers.
+
+
+class _Tempered(Messenger):  # type: ignore[misc]  # it has no types
+    """Scale observed sites by their names, and remember which were there."""
+
+    def __init__(self, fn: Any, gamma: Any, sites: tuple[str, ...] | None) -> None:
+        super().__init__(fn)
+        self.gamma, self.sites = gamma, sites
+        self.seen: set[str] = set()
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] != "sample" or not msg["is_observed"] or isinstance(msg["fn"], Unit):
+            return
+        if self.sites is None or msg["name"] in self.sites:
+            self.seen.add(msg["name"])
+            msg["scale"] = self.gamma if msg["scale"] is None else self.gamma * msg["scale"]
+
+
+def temper(
+    model: Callable[..., Any],
+    gamma: float | Array,
+    sites: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """Multiply the log-likelihood of a NumPyro model's observed sites by gamma, and nothing else.
+
+    The posterior of the new model is the Gibbs posterior of the old one's negative log-likelihood:
+    for ``numpyro.infer.MCMC`` and everything else that takes a model. ``handlers.scale`` around a
+    whole model would temper its prior too.
+
+    Parameters
+    ----------
+    model
+        A NumPyro model.
+    gamma
+        Inverse temperature, finite and >= 0; may be traced.
+    sites
+        Observed sites to temper; None: all of them.
+
+    Returns
+    -------
+    callable
+        A model with the same arguments.
+
+    Raises
+    ------
+    ValueError
+        For a gamma below 0; and when the new model runs, if it has no such observed site.
+
+    Examples
+    --------
+    >>> import numpyro, numpyro.distributions as dist
+    >>> from numpyro.infer.util import log_density
+    >>> def model(y):
+    ...     numpyro.sample("y", dist.Normal(numpyro.sample("mean", dist.Normal())), obs=y)
+    >>> at = {"mean": 1.0}
+    >>> round(float(log_density(temper(model, 0.0), (0.0,), {}, at)[0]), 4)  # the prior's alone
+    -1.4189
+    >>> round(float(log_density(temper(model, 2.0), (0.0,), {}, at)[0]), 4)
+    -4.2568
+    """
+    scale = check_gamma(gamma) if gamma is None or isinstance(gamma, (int, float, str)) else gamma
+    names = (sites,) if isinstance(sites, str) else None if sites is None else tuple(sites)
+
+    @functools.wraps(model)
+    def tempered(*args: Any, **kwargs: Any) -> Any:
+        program = _Tempered(model, scale, names)
+        result = program(*args, **kwargs)
+        missing = set(names or ()) - program.seen
+        if missing or not program.seen:
+            told = ", ".join(sorted(map(repr, missing))) or "any name"
+            raise ValueError(
+                f"sites: the model has no observed site of {told} (it observes "
+                f"{', '.join(sorted(program.seen)) or 'none of those asked for'})."
+            )
+        return result
+
+    return tempered

@@ -31,19 +31,7 @@ REMEDY = (
 def check_places(
     likelihood: Likelihood, found: Found, prior: Prior, data: dict[str, PyTree], structured: bool
 ) -> Likelihood:
-    """Check that examples have no places, unless the loss is to be that of whole datasets.
-
-    Returns
-    -------
-    Likelihood
-        With what was learnt: integers that are the number of examples, and how many places the
-        model has.
-
-    Raises
-    ------
-    ValueError
-        If an example's log-likelihood depends on the others or on its place among them.
-    """
+    """Check that examples have no places, unless the loss is to be that of whole datasets."""
     n = num_examples(data)
     if structured:
         _check_order(likelihood, prior, data)

@@ -30,19 +30,7 @@ class Depends:
 
 @dataclass(frozen=True, eq=False)
 class ModelPrior(Prior):
-    """A prior whose laws are those of a model's latent sites, found by running it.
-
-    Parameters
-    ----------
-    tree
-        By site: its law, or :class:`Depends`.
-    run
-        ``run(theta) -> trace`` of the model.
-    draw
-        ``draw(key) -> trace`` at a draw from the prior.
-    known
-        Observed sites that are no examples: their log-likelihoods are part of the prior.
-    """
+    """A prior whose laws are those of a model's latent sites, found by running it."""
 
     run: Callable[[Mapping[str, Any]], Trace] | None = None
     draw: Callable[[PRNGKeyArray], Trace] | None = None
@@ -97,22 +85,7 @@ def _jitted(prior: ModelPrior, method: str) -> Any:
 
 
 def make_prior(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) -> Prior:
-    """Make a prior of the latent sites: of their laws, where none depends on another.
-
-    Parameters
-    ----------
-    likelihood
-        Runs the model.
-    found
-        Its sites.
-    data
-        Examples, of which only the shapes count.
-
-    Returns
-    -------
-    Prior
-        A :class:`ModelPrior`, where laws depend on each other.
-    """
+    """Make a prior of the latent sites: of their laws, where none depends on another."""
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), data)
     known = tuple(name for name in found.observed if name not in likelihood.axes)
 

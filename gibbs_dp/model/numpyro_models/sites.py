@@ -146,14 +146,7 @@ class _Refusing(Messenger):  # type: ignore[misc]  # it has no types
 def look(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], observed: Sequence[str] = ()
 ) -> Found:
-    """List the model's sites; nothing is computed.
-
-    Raises
-    ------
-    ValueError
-        For statements that have no place in a Gibbs posterior, and for sites that are not observed
-        although they should be.
-    """
+    """List the model's sites; nothing is computed."""
     found: list[Found] = []
 
     def trace(key: PRNGKeyArray) -> PyTree:

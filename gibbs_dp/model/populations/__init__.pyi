@@ -1,10 +1,10 @@
+from .base import Dependent as Dependent
+from .base import Finite as Finite
 from .base import HasSample as HasSample
 from .base import Population as Population
 from .base import Sampler as Sampler
 from .base import as_population as as_population
-from .laws import Dependent as Dependent
-from .laws import Finite as Finite
-from .laws import pad as pad
+from .base import pad as pad
 from .predictive import Predictive as Predictive
 from .predictive import from_numpyro as from_numpyro
 from .table import Table as Table

@@ -23,21 +23,6 @@ def alias_table(weights: ArrayLike) -> tuple[Float[np.ndarray, " rows"], Int[np.
     Draw a row uniformly; keep it with probability ``share``, else take ``other``. Cumulative sums
     cannot tell a million rows apart in single precision; shares, each rounded alone, can.
 
-    Parameters
-    ----------
-    weights
-        Numbers >= 0 that are not all 0.
-
-    Returns
-    -------
-    share, other
-        For each row, the probability of keeping it, and the row to take instead.
-
-    Raises
-    ------
-    ValueError
-        If one is negative or not finite, or all are 0.
-
     Examples
     --------
     >>> share, other = alias_table([1.0, 3.0])

@@ -37,8 +37,8 @@ from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials
 from gibbs_dp.papers.on_average_kl.figure2 import private_mean_kl
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.logistic_regression import logistic_regression
-from gibbs_dp.problems.private_mean import private_mean
+from gibbs_dp.problems.location import private_mean
+from gibbs_dp.problems.regression import logistic_regression
 from gibbs_dp.results.plotting import (
     BLUE,
     GREEN,

@@ -16,7 +16,7 @@ from gibbs_dp.exact.closed_form import linear_regression_replaced
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.problems.base import Problem
-from gibbs_dp.problems.random_features import Activation, random_features
+from gibbs_dp.problems.regression import Activation, random_features
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.registry import DEFAULT
 from gibbs_dp.results.plotting import (

@@ -17,8 +17,8 @@ from gibbs_dp.auditing.plot import draw_panel
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.information import checks
 from gibbs_dp.papers.tables import Row
-from gibbs_dp.problems.linear_regression import linear_regression
-from gibbs_dp.problems.private_mean import private_mean
+from gibbs_dp.problems.location import private_mean
+from gibbs_dp.problems.regression import linear_regression
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import DEFAULT

@@ -31,9 +31,8 @@ from gibbs_dp.model import Flat, GibbsPosterior, losses, supports
 from gibbs_dp.papers.on_average_kl.verify_closed_forms import compare_dependent, dependent_audits
 from gibbs_dp.papers.verify.check import Z_LIMIT, Check, sampled_equality
 from gibbs_dp.problems.base import normal_prior
-from gibbs_dp.problems.gaussian_mean import Gaussian
-from gibbs_dp.problems.logistic_regression import logistic_regression
-from gibbs_dp.problems.private_mean import private_mean
+from gibbs_dp.problems.location import Gaussian, private_mean
+from gibbs_dp.problems.regression import logistic_regression
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.quantities.registry import DEFAULT

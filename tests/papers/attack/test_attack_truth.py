@@ -17,8 +17,7 @@ import gibbs_dp as gdp
 from gibbs_dp.papers.attack import attack as module
 from gibbs_dp.papers.attack.attack import NUM_CANDIDATES, attack, worst_pair
 from gibbs_dp.papers.attack.rows import measured_rows, warned
-from gibbs_dp.problems.gaussian_mean import gaussian_mean
-from gibbs_dp.problems.private_mean import private_mean
+from gibbs_dp.problems.location import gaussian_mean, private_mean
 
 GAMMAS, N, COUNT = (0.05, 1.0, 20.0), 30, 2048
 FEW = {"num_trials": COUNT, "num_chains": 4, "num_samples": 8, "progress": False}

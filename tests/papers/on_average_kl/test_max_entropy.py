@@ -8,7 +8,7 @@ from gibbs_dp.papers.notions import notions
 from gibbs_dp.papers.on_average_kl import verify
 from gibbs_dp.papers.on_average_kl import verify_sampled as sampled
 from gibbs_dp.papers.verify.check import Z_LIMIT
-from gibbs_dp.problems.logistic_regression import logistic_regression
+from gibbs_dp.problems.regression import logistic_regression
 from gibbs_dp.sampling.sample import sample
 
 
