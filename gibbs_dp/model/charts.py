@@ -42,7 +42,7 @@ class L2Ball(constraints.Constraint):  # type: ignore[misc]
 
 
 class BallChart(ParameterFreeTransform):  # type: ignore[misc]
-    """Radial map ``u -> radius F(|u|)^(1/d) u / |u|``, ``F`` the law of a normal vector's length."""
+    """Radial map ``u -> radius F(|u|)^(1/d) u / |u|``, ``F`` the law of a normal's length."""
 
     domain = constraints.real_vector
 
