@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike
 from gibbs_dp._jaxlib.chacha import is_chacha, word_bits
 from gibbs_dp._jaxlib.precision import horner
 
+__all__ = ["bernoulli", "normal", "truncated_normal", "uniform"]
+
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA
 ROUNDS = 20

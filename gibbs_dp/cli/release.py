@@ -440,7 +440,7 @@ def _posterior(parsed: Any, dim: int) -> Any:
 
 
 def _loss(parsed: Any) -> Any:
-    from gibbs_dp.model.losses.named import as_loss
+    from gibbs_dp.model.losses import as_loss
 
     return parsed.extensions.losses.get(parsed.loss) or as_loss(
         parsed.loss, "two classes", "numbers"

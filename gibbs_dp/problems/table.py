@@ -17,8 +17,7 @@ from jaxtyping import Float
 
 from gibbs_dp.io.text_tables import ISO, UTF_8, DateFormat
 from gibbs_dp.model import GibbsPosterior, losses, populations
-from gibbs_dp.model.losses import Loss
-from gibbs_dp.model.losses.named import as_loss
+from gibbs_dp.model.losses import Loss, as_loss
 from gibbs_dp.problems.base import Problem, normal_prior
 from gibbs_dp.problems.columns import encode
 from gibbs_dp.problems.registry import LABELS

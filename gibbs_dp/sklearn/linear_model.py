@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gibbs_dp.information import checks
 from gibbs_dp.model.domain import Domain
-from gibbs_dp.model.losses import LinearLoss
-from gibbs_dp.model.losses.named import as_loss
+from gibbs_dp.model.losses import LinearLoss, as_loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.releases.arguments import hidden_settings
 from gibbs_dp.privacy.table import unobserved

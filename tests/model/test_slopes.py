@@ -7,7 +7,7 @@ import pytest
 
 from gibbs_dp import losses
 from gibbs_dp._source import losses_of
-from gibbs_dp.model.losses.named import as_loss
+from gibbs_dp.model.losses import as_loss
 
 LINEAR = [
     losses.squared,

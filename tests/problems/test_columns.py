@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gibbs_dp.model.losses.named import as_loss
+from gibbs_dp.model.losses import as_loss
 from gibbs_dp.problems import columns, source
 from gibbs_dp.problems.registry import LABELS
 from gibbs_dp.problems.source import open_table

@@ -1,5 +1,9 @@
 """Losses: callables ``loss(theta, z)`` that know their constants on a declared domain."""
 
+from typing import Any
+
+from gibbs_dp._source import losses_of
+from gibbs_dp.information.checks import shown
 from gibbs_dp.model.domain import LossConstants as LossConstants
 from gibbs_dp.model.losses.base import Declared as Declared
 from gibbs_dp.model.losses.base import LinearLoss as LinearLoss
@@ -28,3 +32,28 @@ hinge = Hinge()
 poisson = Poisson()
 gaussian_nll = GaussianNLL()
 linear = Linear()
+
+
+def as_loss(given: Any, *labels: str) -> Loss:
+    """Return a built-in loss by its name, or a loss as it is, if it takes such labels.
+
+    Examples
+    --------
+    >>> as_loss("huber", "numbers")
+    Huber(delta=1.0)
+    """
+    names = losses_of(*labels)
+    if isinstance(given, str) and given in names:
+        loss: Loss = globals()[names[given]]()
+        return loss
+    if isinstance(given, Loss) and given.labels in labels:
+        return given
+    if isinstance(given, Loss) and given.labels is not None:
+        raise ValueError(
+            f"loss: the {given.name} loss takes {given.labels}, and here labels are "
+            f"{' or '.join(labels)}; use one of {', '.join(names)}."
+        )
+    raise ValueError(
+        f"loss: {shown(given)} is none of {', '.join(names)}; use one, or a loss of your own, of a "
+        "class derived from gibbs_dp.losses.LinearLoss."
+    )
