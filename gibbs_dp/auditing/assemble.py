@@ -30,12 +30,6 @@ from gibbs_dp.sampling.modes import searched_for
 # One verdict for every row of a report: what has been checked, and never more.
 
 
-def _trust(settings: Settings, result: Result, row: Row, told: Sequence[str]) -> str:
-    """Say what speaks for a row and what against it, in plain words."""
-    checks = [*routes(row), *_chains(settings, result, row)]
-    return f"{opening(told)}: {'; '.join(checks)}"
-
-
 def routes(row: Row) -> list[str]:
     """Say by how much two routes to on-average KL differ, with the error of that."""
     estimator = row.get("estimator")
@@ -154,7 +148,8 @@ def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Ro
         told += warnings
     row["failed_datasets"] = total - count
     told += _missed(settings, result, row)
-    row["trust"] = _trust(settings, result, row, told)
+    made = [*routes(row), *_chains(settings, result, row)]
+    row["trust"] = f"{opening(told)}: {'; '.join(made)}"
     return row, told
 
 

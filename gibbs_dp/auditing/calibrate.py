@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp.auditing.audit import audit
-from gibbs_dp.auditing.calibrate_by_audits import AverageCalibration as AverageCalibration
 from gibbs_dp.auditing.calibrate_by_audits import (
+    AverageCalibration,
     CurvePoint,
+    PurposeCalibration,
     calibrate_attack_advantage,
     calibrate_lowest,
+    calibrate_on_average_kl,
 )
-from gibbs_dp.auditing.calibrate_by_audits import PurposeCalibration as PurposeCalibration
-from gibbs_dp.auditing.calibrate_by_audits import calibrate_on_average_kl as calibrate_on_average_kl
 from gibbs_dp.auditing.calibrate_coverage import PredictiveCDF, calibrate_coverage
 from gibbs_dp.auditing.certify import certify, find_range
 from gibbs_dp.information.checks import Adjacency

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -142,25 +142,13 @@ MAX_STEPS = 12
 SECANT = 1.3
 
 
-class Root(NamedTuple):
-    """Where a column reaches its goal."""
-
-    # gamma, gamma_se: inverse temperature and its standard error: that of the estimate over the
-    # slope of the curve, to first order
-    gamma: float
-    gamma_se: float
-    # value, value_se: the column there
-    value: float
-    value_se: float
-    report: Report  # the last audit, at that gamma
-    warnings: tuple[str, ...]  # of every audit on the way
-    curve: tuple[CurvePoint, ...]  # the column at every gamma that was looked at
-
-
 def find_root(
-    sweep: Sweep, column: str, goal: float, argument: str, *, levels_off: bool = False
-) -> Root:
-    """Find gamma by root finding on a sweep."""
+    sweep: Sweep, column: str, goal: float, purpose: str, *, levels_off: bool = False
+) -> PurposeCalibration:
+    """Find the gamma at which a column, which grows with gamma, is at a goal; the last audit there.
+
+    To first order its standard error is that of the estimate over the slope of the curve.
+    """
     known: Known = {}
     warnings: dict[str, None] = {}
 
@@ -170,14 +158,14 @@ def find_root(
         for row in report.rows:
             if column not in row or f"{column}_se" not in row:
                 raise ValueError(
-                    f"{argument}: the audit at gamma={row['gamma']:g} has no column {column}; its "
+                    f"{purpose}: the audit at gamma={row['gamma']:g} has no column {column}; its "
                     "settings must not leave it out."
                 )
             known[row["gamma"]] = (row[column], row[f"{column}_se"])
         return report
 
     look(FIRST_GRID)
-    low, high = _bracket(look, known, goal, argument)
+    low, high = _bracket(look, known, goal, purpose)
     for _ in range(MAX_STEPS):
         gamma = _interpolate(low, high, known, goal)
         report = look([gamma])
@@ -193,14 +181,17 @@ def find_root(
         )
     if levels_off:
         look([gamma / SECANT, gamma * SECANT])
-    return Root(
-        gamma=gamma,
-        gamma_se=gamma * error / (value * _slope(gamma, known)),
-        value=value,
-        value_se=error,
-        report=report,
-        warnings=tuple(warnings),
-        curve=tuple(CurvePoint(g, *known[g]) for g in sorted(known)),
+    gamma_se = gamma * error / (value * _slope(gamma, known))
+    return PurposeCalibration(
+        purpose,
+        gamma,
+        gamma_se,
+        *interval(gamma, gamma_se),
+        value,
+        error,
+        tuple(CurvePoint(g, *known[g]) for g in sorted(known)),
+        tuple(warnings),
+        report,
     )
 
 
@@ -298,7 +289,7 @@ def calibrate_on_average_kl(
         on_average_kl=num_draws * found.value,
         on_average_kl_se=num_draws * found.value_se,
         num_draws=num_draws,
-        report=found.report,
+        report=found.detail,
         warnings=found.warnings,
         curve=found.curve,
     )
@@ -312,20 +303,10 @@ def calibrate_attack_advantage(sweep: Sweep, target: float) -> PurposeCalibratio
     """
     goal = checks.unit_interval("attack_advantage", target, open_left=True)
     found = find_root(sweep, "on_average_tv", goal, "attack_advantage", levels_off=True)
-    told: tuple[str, ...] = ()
-    if 1.0 - found.value < LEAST_DOUBT * found.value_se:
-        told = (NEAR_CERTAINTY(value=found.value, value_se=found.value_se, gamma=found.gamma),)
-    return PurposeCalibration(
-        "attack_advantage",
-        found.gamma,
-        found.gamma_se,
-        *interval(found.gamma, found.gamma_se),
-        found.value,
-        found.value_se,
-        found.curve,
-        (*told, *found.warnings),
-        found.report,
-    )
+    if 1.0 - found.value >= LEAST_DOUBT * found.value_se:
+        return found
+    told = NEAR_CERTAINTY(value=found.value, value_se=found.value_se, gamma=found.gamma)
+    return replace(found, warnings=(told, *found.warnings))
 
 
 # Half decades: between two of them a risk is smooth on a logarithmic scale.

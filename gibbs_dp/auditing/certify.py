@@ -18,8 +18,13 @@ from gibbs_dp.auditing.certificate import BOUNDS, NOISY_NORMALIZER, VACUOUS, Cer
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import pac_bayes
 from gibbs_dp.model.charts import BoxChart, chart_of
-from gibbs_dp.model.check import as_key, examples_for, names_keywords, positive_count
-from gibbs_dp.model.check import check_posterior as check_is_posterior
+from gibbs_dp.model.check import (
+    as_key,
+    check_posterior,
+    examples_for,
+    names_keywords,
+    positive_count,
+)
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -175,22 +180,6 @@ def check_gammas(gamma: ArrayLike | float | Sequence[float]) -> PerGamma:
     if (np.diff(values) == 0).any():
         raise ValueError("gamma: a value is there twice; each costs part of delta, give it once.")
     return values
-
-
-def check_posterior(posterior: GibbsPosterior) -> None:
-    """Refuse a structured loss."""
-    if posterior.structured:
-        raise ValueError(
-            "posterior: a total_loss has no losses of independent examples, which certificates are "
-            "about; use a per-example loss."
-        )
-
-
-def check_bound(bound: str) -> str:
-    """Return the name of a bound."""
-    if bound not in BOUNDS:
-        raise ValueError(f"bound: {bound!r} is none of {', '.join(BOUNDS)}; give one of them.")
-    return bound
 
 
 def find_range(
@@ -463,11 +452,16 @@ def certify(
     >>> found.gamma, round(found.bound, 3), found.is_exact
     (1.0, 0.034, True)
     """
-    check_is_posterior(posterior)
     check_posterior(posterior)
+    if posterior.structured:
+        raise ValueError(
+            "posterior: a total_loss has no losses of independent examples, which certificates are "
+            "about; use a per-example loss."
+        )
     gammas = check_gammas(gamma)
     checks.unit_interval("delta", delta, open_left=True)
-    check_bound(bound)
+    if bound not in BOUNDS:
+        raise ValueError(f"bound: {bound!r} is none of {', '.join(BOUNDS)}; give one of them.")
     examples = examples_for(posterior, data)
     ends = find_range(posterior, data, domain, loss_range)
     sampler = find_sampler(posterior, sampler, num_chains, num_samples)

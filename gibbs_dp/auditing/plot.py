@@ -246,7 +246,7 @@ def overlay_report(
     keep their own style.
     """
     (panel,) = asked_panels(report, [panel])
-    drawn = {gid for gid in map(str, _gids(axes)) if gid.startswith(GID)}
+    drawn = {g for line in axes.lines if (g := str(line.get_gid())).startswith(GID)}
     unit = f" in {PANEL_UNITS[panel]}"
     if any(not gid.endswith(unit) for gid in drawn):
         raise ValueError(
@@ -264,10 +264,6 @@ def overlay_report(
     if title is not None:
         axes.set_title(title)
     return axes.figure.figure  # of a subfigure, the whole one
-
-
-def _gids(axes: Axes) -> set[str | None]:
-    return {line.get_gid() for line in axes.lines}
 
 
 # Numbers that stand for a selection of the datasets, as some of them failed.

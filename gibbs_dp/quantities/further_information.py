@@ -59,8 +59,6 @@ def check_names(names: Sequence[str]) -> tuple[InformationName, ...]:
     return tuple(name for name in NAMES if name in given)
 
 
-# Columns of further information.
-
 # Orders of Sibson's information.
 ORDERS = (2, 8)
 # Probability that tails give away.
@@ -358,9 +356,7 @@ class Supersample(Quantity):
         return True
 
 
-# The quantity of further information: what is asked for, and its columns.
-
-# Further information: columns, and the generalization bounds that go with them.
+# The columns, and the generalization bounds that go with them.
 
 # Of on-average KL, nats: beyond, draws of one posterior say too little of its divergences.
 LARGE_KL = 0.5

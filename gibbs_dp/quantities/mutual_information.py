@@ -287,8 +287,6 @@ def _warnings(
     return out
 
 
-# Mutual information between dataset and draw, and what it says of generalization.
-
 # Columns of mutual information, and how they are drawn.
 
 COLUMNS = (

@@ -11,7 +11,7 @@ import xarray as xr
 
 import gibbs_dp as gdp
 from gibbs_dp import io
-from gibbs_dp.auditing.calibrate import AverageCalibration
+from gibbs_dp.auditing.calibrate_by_audits import AverageCalibration
 from gibbs_dp.quantities.registry import COLUMNS
 from gibbs_dp.results.table import MOST_LINES
 
