@@ -203,7 +203,13 @@ def test_a_table_is_audited_with_it(name):
     problem = gdp.problems.build_problem("table", data=frame, target="y", loss=OWN[name])
     assert problem.posterior.loss == OWN[name]
     report = gdp.audit(
-        problem.posterior, problem.population, n=10, gammas=[0.5], num_datasets=64, progress=False
+        problem.posterior,
+        problem.population,
+        10,
+        [0.5],
+        num_datasets=64,
+        learn=[gdp.OnAverageKL(), gdp.Risks()],
+        progress=False,
     )
     assert 0 < report["on_average_kl"][0] < 1
     notes = " ".join(problem.notes)
