@@ -133,7 +133,7 @@ def check_gammas(gammas: ArrayLike | float | Sequence[float]) -> tuple[float, ..
 # Reports as plain lists and numbers, for a store, and back.
 
 
-def parts_of(report: Report) -> dict[str, Any]:
+def report_to_plain(report: Report) -> dict[str, Any]:
     """Return what a store keeps of a report: all but figures of single rows."""
     curves = [{name: _lists(curve) for name, curve in of_row.items()} for of_row in report.curves]
     names = ("rows", "settings", "warnings", "notes")
@@ -143,7 +143,7 @@ def parts_of(report: Report) -> dict[str, Any]:
     return plain | {"per_dataset": values, "curves": curves, "own_columns": own}
 
 
-def restored(held: dict[str, Any]) -> Report:
+def report_from_plain(held: dict[str, Any]) -> Report:
     """Make the report again."""
     rows, warnings, notes = (tuple(held[name]) for name in ("rows", "warnings", "notes"))
     curves = tuple(
@@ -367,12 +367,12 @@ def audit(
     # Figures of rows are made from the blocks again: no file holds them beside the report's own.
     stored = None if has_rows else archive.report(wanted)
     if stored is not None:
-        return restored(stored)
+        return report_from_plain(stored)
     with identity.known():
         report = _run(settings, progress, archive, workers)
     if has_rows:
         return report
-    archive.save_report(wanted, parts_of(report))
+    archive.save_report(wanted, report_to_plain(report))
     return report
 
 

@@ -104,7 +104,7 @@ class PurposeCalibration:
         named = [("WARNING", text) for text in self.warnings]
         named.append(("note", NOTES[self.purpose]))
         headings = [Heading(name) for name in ("gamma", TITLES[self.purpose])]
-        rows = [[f"{p.gamma:.4g}", _told(p.value, p.se)] for p in self.curve[:MOST_LINES]]
+        rows = [[f"{p.gamma:.4g}", _with_se(p.value, p.se)] for p in self.curve[:MOST_LINES]]
         hidden = len(self.curve) - MOST_LINES
         table = TextTable(headings, rows, hidden, "gammas")
         return block(self._head(), remarks(named), table)
@@ -114,10 +114,10 @@ class PurposeCalibration:
             gamma = with_error(self.gamma, self.gamma_se)
         else:
             gamma = f"{self.gamma:.4g} (between {self.gamma_low:.4g} and {self.gamma_high:.4g})"
-        return f"gamma={gamma}, {TITLES[self.purpose]} {_told(self.value, self.value_se)}"
+        return f"gamma={gamma}, {TITLES[self.purpose]} {_with_se(self.value, self.value_se)}"
 
 
-def _told(value: float, se: float) -> str:
+def _with_se(value: float, se: float) -> str:
     return with_error(value, se) if se > 0 else f"{value:.4g}"
 
 

@@ -226,7 +226,7 @@ def find_range(
     return found
 
 
-def check_met(loss_range: tuple[float, float], lowest: float, highest: float) -> None:
+def check_losses(loss_range: tuple[float, float], lowest: float, highest: float) -> None:
     """Refuse a range that losses of the data left."""
     low, high = loss_range
     margin = MARGIN * (high - low)
@@ -474,7 +474,7 @@ def certify(
     else:
         evidence = follow_path(posterior, examples, gammas, sampler, as_key(key))
         of = f"{sampler.num_particles:,} weighted particles"
-    check_met(ends, evidence.lowest, evidence.highest)
+    check_losses(ends, evidence.lowest, evidence.highest)
     rows = bound_rows(gammas, evidence, n, delta, ends, is_exact)
     settings = {
         "n": n,

@@ -89,7 +89,7 @@ def _has(report: ReportData, name: str) -> bool:
     return name in report.columns and not np.isnan(report[name].astype(float)).all()
 
 
-def asked_panels(report: ReportData, panels: str | Sequence[str]) -> list[str]:
+def check_panels(report: ReportData, panels: str | Sequence[str]) -> list[str]:
     """Check which panels are asked for."""
     if panels == "all":
         return [name for name in PANELS if columns_in(report, name)]
@@ -137,7 +137,7 @@ def draw_panel(
     what = "excess risk" if names == ["excess_risk"] else PANELS[panel].label
     axes.set(xlabel=GAMMA, ylabel=f"{what} ({UNITS[PANEL_UNITS[panel]]})")
     if prefix is None:
-        _say_what_is_absent(axes, report, panel, has_prior=not shown.all())
+        _note_absent_columns(axes, report, panel, has_prior=not shown.all())
         if not styles:
             note(axes, f"nothing to show: {PANELS[panel].why_absent}")
 
@@ -162,7 +162,7 @@ def _is_wide(columns: Iterable[Numbers]) -> bool:
     return bool(values.size and values.min() > 0 and values.max() > WIDE * values.min())
 
 
-def _say_what_is_absent(axes: Axes, report: ReportData, panel: str, has_prior: bool) -> None:
+def _note_absent_columns(axes: Axes, report: ReportData, panel: str, has_prior: bool) -> None:
     """Explain in the legend what the reader would look for in vain."""
     texts = [
         style.absent
@@ -188,7 +188,7 @@ def plot_report(
     report: ReportData, title: str | None = None, shown: str | Sequence[str] = DEFAULT
 ) -> Picture:
     """Draw panels of a report over gamma, two beside each other."""
-    names = asked_panels(report, shown)
+    names = check_panels(report, shown)
     columns = min(2, len(names))
     rows = -(-len(names) // 2)
     width, height = PANEL_SIZE
@@ -207,7 +207,7 @@ def plot_report(
 def plot_panels(report: ReportData) -> dict[str, Picture]:
     """Draw every panel that a report has numbers for as a picture of its own, without a title."""
     found = {}
-    for name in asked_panels(report, "all"):
+    for name in check_panels(report, "all"):
         figure, grid = panels(PANEL_SIZE)
         _draw(grid[0, 0], report, name)
         legend = grid[0, 0].get_legend()
@@ -245,7 +245,7 @@ def overlay_report(
     Each report has a colour, the next one that these axes have not used for a report. The axes
     keep their own style.
     """
-    (panel,) = asked_panels(report, [panel])
+    (panel,) = check_panels(report, [panel])
     drawn = {g for line in axes.lines if (g := str(line.get_gid())).startswith(GID)}
     unit = f" in {PANEL_UNITS[panel]}"
     if any(not gid.endswith(unit) for gid in drawn):

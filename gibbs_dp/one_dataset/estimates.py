@@ -262,7 +262,7 @@ def remove_each(
     return found, scores, sums * pieces.is_kept, heavier
 
 
-def seen_by_all(
+def sums_over_removed(
     table: LogLikelihoods,
     gamma: float,
     about: Centre,
@@ -427,8 +427,8 @@ def estimate(
     about = centre(table, gamma)
     removed, scores, sums, heavier = remove_each(table, gamma, about, pieces, relative_efficiency)
     shortcut = removed.pair_variance.sum(axis=0) / (n - 1)
-    by_draws = _divergences(removed, seen_by_all(table, gamma, about, sums))
-    tails = _divergences(heavier, seen_by_all(table, gamma, about, heavier.sums))
+    by_draws = _divergences(removed, sums_over_removed(table, gamma, about, sums))
+    tails = _divergences(heavier, sums_over_removed(table, gamma, about, heavier.sums))
     # What heavier tails would change, which no jackknife sees.
     missed = Divergences(*(b - a[:, :1] for a, b in zip(by_draws, tails, strict=True)))
     contribution = by_draws.contribution
@@ -494,7 +494,7 @@ def _exposure_alone(table: LogLikelihoods, gamma: float, relative_efficiency: fl
     """Exposure by some of the draws, of which the others know nothing."""
     about, every = centre(table, gamma), whole(len(table))
     removed, _, sums, _ = remove_each(table, gamma, about, every, relative_efficiency, 1)
-    return _divergences(removed, seen_by_all(table, gamma, about, sums)).exposure[:, 0]
+    return _divergences(removed, sums_over_removed(table, gamma, about, sums)).exposure[:, 0]
 
 
 class Divergences(NamedTuple):

@@ -129,7 +129,7 @@ def add_groups(
 # How well the log-likelihoods of draws mix.
 
 # Examples that are looked at, evenly spaced.
-LOOKED_AT = 50
+NUM_EXAMPLES = 50
 
 
 class LikelihoodMixing(NamedTuple):
@@ -146,7 +146,7 @@ class LikelihoodMixing(NamedTuple):
 def mixing(log_likelihood: Float[np.ndarray, "chain draw example"]) -> LikelihoodMixing:
     """Look at the sum over examples, and at some examples."""
     chains, draws, examples = log_likelihood.shape
-    places = np.unique(np.linspace(0, examples - 1, LOOKED_AT).round().astype(int))
+    places = np.unique(np.linspace(0, examples - 1, NUM_EXAMPLES).round().astype(int))
     some = np.asarray(log_likelihood[:, :, places], np.float64)
     total = log_likelihood.sum(axis=2, dtype=np.float64)[:, :, None]
     if (np.ptp(total, axis=1) == 0).any() and np.ptp(total) > 0:

@@ -41,14 +41,14 @@ from gibbs_dp.estimators.table_sums import (
 )
 from gibbs_dp.quantities.dataset_losses import (
     Kept,
-    Look,
+    Summaries,
     SwapSums,
     is_resolved,
     log_priors,
-    look_at,
     pair_losses,
     point_losses,
     quadratic_losses,
+    summarize,
     swap_terms,
 )
 
@@ -86,23 +86,23 @@ class Shared:
         self.settings, self.anchor, self.count = settings, anchor, count
         self.plan = settings.plan
         self._lock = threading.Lock()
-        self._found: Look | None = None
+        self._found: Summaries | None = None
 
     @property
     def root(self) -> Any:
         """Key that datasets come from."""
         return roots(self.settings.key, Stream.MAIN)[0]
 
-    def look(self) -> Look:
+    def summaries(self) -> Summaries:
         """First example and statistics of every dataset."""
         with self._lock:
             if self._found is None:
-                self._found = look_at(*self._source(), jnp.arange(self.count), self.anchor)
+                self._found = summarize(*self._source(), jnp.arange(self.count), self.anchor)
             return self._found
 
     def losses(self, points: Points, datasets: Int[np.ndarray, " columns"]) -> Losses:
         """Total loss of datasets at every point, less that at the anchor; left on the device."""
-        known, posterior = self.look().statistics, self.settings.posterior
+        known, posterior = self.summaries().statistics, self.settings.posterior
         if known is None or not is_resolved(posterior, known, self.anchor, points):
             return self._all_losses(points)[:, datasets]
         return jnp.asarray(quadratic_losses(posterior, known, self.anchor, points, datasets))
@@ -172,7 +172,7 @@ class DatasetComparison:
             return None
         spreads = []
         for block in self.blocks():
-            firsts, everyone = self.shared.look().first, np.arange(self.count)
+            firsts, everyone = self.shared.summaries().first, np.arange(self.count)
             losses = point_losses(self.settings.posterior, firsts, everyone, block.points)
             good = self._only_good(np.asarray(losses, np.float64), block.is_used)
             spreads.append(good.std(axis=1))
@@ -234,7 +234,7 @@ class DatasetComparison:
     def swaps(self, block: Block) -> Swaps:
         """Log density gained when ``Z_k``'s first example becomes that of a draw's own dataset."""
         posterior, datasets = self.settings.posterior, self.layout.datasets
-        firsts = self.shared.look().first
+        firsts = self.shared.summaries().first
         losses = point_losses(posterior, firsts, datasets, block.points)
         points = self.settings.sampler.points(posterior)
         if points is not None and points.shape[0] * self.count**2 <= MAX_TERMS:
@@ -250,7 +250,7 @@ class DatasetComparison:
     ) -> Float[np.ndarray, "owners columns"]:
         """Take sums over all points: draws miss the few that a swapped example likes."""
         posterior, datasets = self.settings.posterior, self.layout.datasets
-        firsts = self.shared.look().first
+        firsts = self.shared.summaries().first
         sums, gamma = SwapSums(owners.size, datasets.size), self.result.gamma
         rows = max(1, CACHED_ENTRIES // datasets.size)
         for start in range(0, points.shape[0], rows):

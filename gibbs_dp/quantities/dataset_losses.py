@@ -141,25 +141,25 @@ class Statistics(NamedTuple):
     curvature: Float[Array, "datasets size size"]
 
 
-class Look(NamedTuple):
+class Summaries(NamedTuple):
     """What comparisons at all gammas need of every dataset."""
 
     first: PyTree  # its first example
     statistics: Statistics | None  # where they say all about its loss
 
 
-def _look_at(
+def _summarize(
     posterior: GibbsPosterior,
     plan: Plan,
     population: Any,
     root: Key[Array, ""],
     indices: Int[Array, " datasets"],
     anchor: Float[Array, " dim"],
-) -> Look:
-    """Make every dataset again and keep what :class:`Look` names."""
+) -> Summaries:
+    """Make every dataset again and keep what :class:`Summaries` names."""
     flat, unravel = ravel_pytree(posterior.constrain(anchor))
 
-    def one(index: Array) -> Look:
+    def one(index: Array) -> Summaries:
         data = _training_set(posterior, population, plan, root, index)
         first = jax.tree.map(lambda a: a[0], data)
 
@@ -167,8 +167,8 @@ def _look_at(
             return posterior.empirical_loss(unravel(vector), data)
 
         if not has_statistics(posterior):
-            return Look(first, None)
-        return Look(first, Statistics(jax.grad(total)(flat), jax.hessian(total)(flat)))
+            return Summaries(first, None)
+        return Summaries(first, Statistics(jax.grad(total)(flat), jax.hessian(total)(flat)))
 
     return jax.lax.map(one, indices, batch_size=DATASETS_AT_ONCE)
 
@@ -276,7 +276,7 @@ def _chosen(firsts: PyTree, datasets: Int[Array, " datasets"]) -> PyTree:
     return jax.tree.map(lambda a: a[datasets], firsts)
 
 
-look_at = on_default_backend(_look_at, "posterior", "plan")
+summarize = on_default_backend(_summarize, "posterior", "plan")
 quadratic_losses = on_default_backend(_quadratic_losses, "posterior")
 pair_losses = on_default_backend(_pair_losses, "posterior", "plan")
 swap_terms = on_default_backend(_swap_terms, "posterior")

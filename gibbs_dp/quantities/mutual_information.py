@@ -368,7 +368,7 @@ def rehearse(settings: Asked, count: int) -> None:
     points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
     datasets = layout_of(np.ones(count, bool)).datasets
     shared.losses(points, datasets)
-    firsts, owners = shared.look().first, np.arange(size) % count
+    firsts, owners = shared.summaries().first, np.arange(size) % count
     losses = point_losses(posterior, firsts, datasets, points)
     draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
     gain = swap_terms(posterior, firsts, owners, datasets, thinned(draws), jnp.ones((), dtype))

@@ -315,13 +315,13 @@ def test_blocks_and_statistics_change_nothing(monkeypatch):
     whole = gdp.audit(*problem, num_datasets=100, progress=False)
     monkeypatch.setattr(comparison, "MAX_ENTRIES", 4096)
     monkeypatch.setattr(tables, "has_statistics", lambda posterior: False)
-    look_at = program(tables._look_at, ("posterior", "plan"), "cpu")
-    look_at.jitted.clear_cache()  # traced again, without statistics
+    summarize = program(tables._summarize, ("posterior", "plan"), "cpu")
+    summarize.jitted.clear_cache()  # traced again, without statistics
     parts = gdp.audit(*problem, num_datasets=100, progress=False)
     for name in whole.columns:
         if "information" in name and not name.endswith("from"):
             np.testing.assert_allclose(parts[name], whole[name], rtol=2e-3, atol=1e-5)
-    look_at.jitted.clear_cache()
+    summarize.jitted.clear_cache()
 
 
 @pytest.mark.trust
@@ -385,7 +385,7 @@ def test_double_precision(dtype):
 
 
 PROGRAMS = {
-    tables._look_at: ("posterior", "plan"),
+    tables._summarize: ("posterior", "plan"),
     tables._quadratic_losses: ("posterior",),
     tables._point_losses: ("posterior",),
     tables._swap_terms: ("posterior",),
@@ -407,7 +407,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
     monkeypatch,
 ):
     counts, looks = [], []
-    compare, look_at = comparison.DatasetComparison.run, comparison.look_at
+    compare, summarize = comparison.DatasetComparison.run, comparison.summarize
 
     def counted(self):
         counts.append(compiled())
@@ -416,7 +416,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
         return found
 
     monkeypatch.setattr(comparison.DatasetComparison, "run", counted)
-    monkeypatch.setattr(comparison, "look_at", lambda *a: looks.append(1) or look_at(*a))
+    monkeypatch.setattr(comparison, "summarize", lambda *a: looks.append(1) or summarize(*a))
     posterior = gaussian_mean(1)
     for key, expected in ((0, 2), (1, 3)):  # the rehearsal's and the comparison's; the latter's
         report = gdp.audit(
