@@ -10,9 +10,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import betainc, log_ndtr, ndtr, ndtri
 
-from gibbs_dp.exact.attacker import Attacker
-from gibbs_dp.exact.membership import Membership
-from gibbs_dp.exact.pair_laws import PairLaws
+from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences.gaussian import quadratic_tail
 

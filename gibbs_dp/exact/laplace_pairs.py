@@ -11,8 +11,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
-from gibbs_dp.exact.attacker import Attacker
-from gibbs_dp.exact.pair_laws import PairLaws
+from gibbs_dp.exact.attacker import Attacker, PairLaws
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences.laplace import laplace_renyi
 

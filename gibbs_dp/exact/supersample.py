@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
-from gibbs_dp.exact.channel_table import ChannelTable
 from gibbs_dp.exact.types import (
     TypeTable,
     enumerate_types,
@@ -97,39 +96,25 @@ def of_types(table: TypeTable, loss: Float[np.ndarray, "outputs values"]) -> Sup
 
 
 def of_channel(
-    channel: ChannelTable, loss: Float[np.ndarray, "outputs values"]
+    log_laws: Float[np.ndarray, "datasets outputs"],
+    data_probs: Float[np.ndarray, " values"],
+    n: int,
+    loss: Float[np.ndarray, "outputs values"],
 ) -> SupersampleInformation:
     """Figures of any algorithm on ordered datasets; means over the places ``i``.
 
-    Parameters
-    ----------
-    channel
-        Output laws of ordered datasets.
-    loss
-        Loss of every output on every value, ``[outputs, values]``.
-
-    Returns
-    -------
-    SupersampleInformation
-        Exact.
-
-    Raises
-    ------
-    ValueError
-        If there are too many supersamples and selections.
-
     Examples
     --------
-    >>> channel = ChannelTable([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5], n=1)
-    >>> found = of_channel(channel, np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> laws = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    >>> found = of_channel(laws, np.array([0.5, 0.5]), 1, np.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> round(found.evaluated / math.log(2), 6)
     0.5
     """
-    pairs, probs = _pairs(channel.data_probs)
-    n, size = channel.n, channel.data_probs.size
+    pairs, probs = _pairs(data_probs)
+    size = data_probs.size
     require_cells(
         "supersamples x selections x outputs",
-        probs.size**n * 2**n * channel.num_outputs,
+        probs.size**n * 2**n * log_laws.shape[1],
         MAX_SELECTION_CELLS,
     )
     kinds = ordered_datasets(n, probs.size)
@@ -139,7 +124,7 @@ def of_channel(
         return np.asarray(values @ place)
 
     weight = np.asarray(np.log(probs)[kinds].sum(axis=1))
-    return _average(channel.log_laws, loss, pairs[kinds], weight, rows)
+    return _average(log_laws, loss, pairs[kinds], weight, rows)
 
 
 def _pairs(

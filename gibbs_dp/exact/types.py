@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from scipy.special import gammaln, logsumexp, xlogy
 
 from gibbs_dp.exact import laws
-from gibbs_dp.exact.weighted_laws import WeightedLaws
+from gibbs_dp.exact.laws import WeightedLaws
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences import batched
 

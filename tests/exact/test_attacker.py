@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from gibbs_dp import exact
-from gibbs_dp.exact.finite_pairs import FinitePairs
+from gibbs_dp.exact.attacker import FinitePairs
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information.divergences import testing
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp.exact import channels
-from gibbs_dp.exact.composition import (
+from gibbs_dp.exact.channels import (
     composed_privacy_curve,
     conditional_on_average_kl,
     fixed_output_on_average_kl,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gibbs_dp.exact.composition import composed_privacy_curve
+from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds

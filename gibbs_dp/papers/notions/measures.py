@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.exact import FiniteChannel, FiniteProblem, ladder
+from gibbs_dp.exact import FiniteChannel, FiniteProblem, notions
 from gibbs_dp.papers.verify.check import Record, inequality
 
 Measure = Callable[[FiniteChannel], float]
@@ -60,7 +60,7 @@ def approximate_dp(channel: FiniteChannel) -> float:
     0.3832
     """
     pairs = [pair for i in range(channel.n) for pair in channel.replacements([i])]
-    return smallest_crossing(lambda c: float(ladder.privacy_curve(pairs, [c])[0]))
+    return smallest_crossing(lambda c: float(notions.privacy_curve(pairs, [c])[0]))
 
 
 def _mass_beyond(
@@ -79,7 +79,7 @@ def random_dp(channel: FiniteChannel) -> float:
     """
     worst = 0.0
     for i in range(channel.n):
-        loss, mass = ladder.random_dp_law(channel.replacements([i]))
+        loss, mass = notions.random_dp_law(channel.replacements([i]))
         worst = max(worst, smallest_crossing(partial(_mass_beyond, loss, mass)))
     return round(worst, 12)
 
@@ -100,7 +100,7 @@ def mean_personalized_epsilon(channel: FiniteChannel) -> float:
     for i in range(channel.n):
         for pair in channel.replacements([i]):
             if pair.other == 0:
-                eps[pair.value] = max(eps[pair.value], float(ladder.privacy_loss(pair).max()))
+                eps[pair.value] = max(eps[pair.value], float(notions.privacy_loss(pair).max()))
     seen = channel.data_probs > 0
     return float(channel.data_probs[seen] @ eps[seen])
 
@@ -290,11 +290,11 @@ def _epsilon_at_delta(problem: FiniteProblem, gamma: float, n: int, high: float)
     """Least ``eps`` with ``delta(eps) <= DELTA``, by bisection below the pure ``eps``."""
     pairs = list(problem.neighbours(gamma, n, adjacency="replace-one"))
     low = 0.0
-    if float(ladder.privacy_curve(pairs, [0.0])[0]) <= DELTA:
+    if float(notions.privacy_curve(pairs, [0.0])[0]) <= DELTA:
         return 0.0
     for _ in range(40):
         middle = (low + high) / 2
-        if float(ladder.privacy_curve(pairs, [middle])[0]) <= DELTA:
+        if float(notions.privacy_curve(pairs, [middle])[0]) <= DELTA:
             high = middle
         else:
             low = middle

@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 
 from gibbs_dp import io
-from gibbs_dp.exact import FiniteChannel, FiniteProblem, ladder, ordered_datasets
-from gibbs_dp.exact.groups import worst_group_divergence
+from gibbs_dp.exact import FiniteChannel, FiniteProblem, ordered_datasets
+from gibbs_dp.exact import notions as finite
+from gibbs_dp.exact.notions import worst_group_divergence
 from gibbs_dp.information import bounds
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.papers.notions.implications import (
@@ -156,10 +157,10 @@ def group_records() -> list[Record]:
         channel = FiniteChannel(_random_law(rng, 8, 3), rng.dirichlet(np.ones(2)), 3)
         pairs = list(channel.replacements([0, 1]))
         c = NOTIONS["random"].measure(channel)
-        loss, mass = ladder.random_dp_law(pairs)
-        cases["dp"].append((ladder.worst(pairs, batched.max_divergence), 2 * channel.dp_epsilon()))
-        cases["tv"].append((ladder.worst(pairs, batched.total_variation), 2 * channel.tv_privacy()))
-        cases["zcdp"].append((ladder.zcdp(pairs), 4 * channel.zcdp()))
+        loss, mass = finite.random_dp_law(pairs)
+        cases["dp"].append((finite.worst(pairs, batched.max_divergence), 2 * channel.dp_epsilon()))
+        cases["tv"].append((finite.worst(pairs, batched.total_variation), 2 * channel.tv_privacy()))
+        cases["zcdp"].append((finite.zcdp(pairs), 4 * channel.zcdp()))
         cases["random"].append((float(mass[loss > 2 * c].sum()), 2 * c))
     factor = {"dp": "2 eps", "tv": "2 TV", "zcdp": "4 rho", "random": "2 eps for all but 2 omega"}
     records = [
@@ -168,7 +169,7 @@ def group_records() -> list[Record]:
     ]
     token = np.array([1e-7, 1e-3, 1e-2])[ordered_datasets(2, 2).sum(axis=1)]
     rare = FiniteChannel(np.column_stack([token, 1 - token]), [0.5, 0.5], 2)
-    two = ladder.worst(rare.replacements([0, 1]), batched.kl)
+    two = finite.worst(rare.replacements([0, 1]), batched.kl)
     name = "groups of two cost at most 2 KL-privacy"
     records.append(counterexample(name, "a rare token", two, 2 * rare.kl_privacy()))
     return records + approximate_group_records()
@@ -211,7 +212,7 @@ def approximate_group_records() -> list[Record]:
             for k, found in cases.items():
                 one, group = (
                     max(
-                        ladder.worst(channel.replacements(who), _stick(c))
+                        finite.worst(channel.replacements(who), _stick(c))
                         for who in itertools.combinations(range(3), size)
                     )
                     for size, c in ((1, epsilon), (k, k * epsilon))

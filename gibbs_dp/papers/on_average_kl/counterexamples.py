@@ -14,11 +14,12 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gibbs_dp.exact import channels
-from gibbs_dp.exact.channels import summed_loss, uniform_noise
-from gibbs_dp.exact.composition import (
+from gibbs_dp.exact.channels import (
     composed_privacy_curve,
     conditional_on_average_kl,
     fixed_output_on_average_kl,
+    summed_loss,
+    uniform_noise,
 )
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem, StructuredProblem

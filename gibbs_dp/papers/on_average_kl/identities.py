@@ -10,8 +10,7 @@ import math
 
 import numpy as np
 
-from gibbs_dp.exact.finite_problem import FiniteProblem
-from gibbs_dp.exact.problem import TypeProblem
+from gibbs_dp.exact.finite_problem import FiniteProblem, TypeProblem
 from gibbs_dp.information import bounds, checks
 from gibbs_dp.papers.verify.check import Record, equality, inequality
 

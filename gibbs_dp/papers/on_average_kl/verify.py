@@ -23,7 +23,7 @@ from gibbs_dp.exact import (
     laws,
     ordered_datasets,
 )
-from gibbs_dp.exact.composition import conditional_on_average_kl
+from gibbs_dp.exact.channels import conditional_on_average_kl
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.papers.on_average_kl import counterexamples, identities
 from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality

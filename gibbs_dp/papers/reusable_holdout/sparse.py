@@ -23,7 +23,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.exact.composition import composed_privacy_curve
+from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.holdout import Sparse, sparse_approximate, sparse_printed, sparse_pure
 from gibbs_dp.information import checks
 from gibbs_dp.papers.reusable_holdout import (

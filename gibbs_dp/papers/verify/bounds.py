@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from gibbs_dp.exact import FiniteChannel, FiniteProblem
-from gibbs_dp.exact.composition import composed_privacy_curve
+from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched

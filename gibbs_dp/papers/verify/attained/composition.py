@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from gibbs_dp.exact.composition import composed_privacy_curve
+from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.papers.verify.attained.cases import Case, equal, hidden, response, single

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gibbs_dp.exact.composition import conditional_on_average_kl
+from gibbs_dp.exact.channels import conditional_on_average_kl
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
