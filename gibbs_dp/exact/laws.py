@@ -15,8 +15,8 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from gibbs_dp.information import checks
+from gibbs_dp.information.dependence import alpha_information_of_laws
 from gibbs_dp.information.divergences import approximate_max_divergence_of_logs, batched
-from gibbs_dp.information.leakage import alpha_information_of_laws
 
 LogWeight = Float[np.ndarray, " datasets"]
 LogLaws = Float[np.ndarray, "datasets outputs"]
@@ -135,7 +135,7 @@ class WeightedLaws(abc.ABC):
         return approximate_max_divergence_of_logs(joint, product, beta) / math.log(2)
 
     def alpha_mutual_information(self, alpha: float) -> float:
-        """Sibson's alpha-mutual information in nats; see `information.leakage`."""
+        """Sibson's alpha-mutual information in nats; see `information.dependence`."""
         if alpha == 1:
             return self.mutual_information()
         return alpha_information_of_laws(self.log_weight, self.log_laws, alpha)

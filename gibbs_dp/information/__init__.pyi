@@ -1,4 +1,3 @@
 from . import bounds as bounds
 from . import dependence as dependence
 from . import divergences as divergences
-from . import leakage as leakage

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from gibbs_dp import exact
-from gibbs_dp.information import bounds, leakage
+from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
 
@@ -46,7 +46,7 @@ def test_the_definition_and_the_best_law(seed, alpha):
     laws = joint / weight
     inner = (weight * laws**alpha).sum(1) ** (1 / alpha)
     printed = alpha / (alpha - 1) * math.log(inner.sum())
-    found = leakage.alpha_mutual_information(joint, alpha)
+    found = dep.alpha_mutual_information(joint, alpha)
     assert found == pytest.approx(printed, abs=1e-10)
 
     def divergence(log_odds):
@@ -64,20 +64,20 @@ def test_orders_grow_and_processing_loses(seed):
     joint = rng.dirichlet(np.full(12, 0.5)).reshape(4, 3)
     kernel = rng.dirichlet(np.ones(2), size=4).T
     orders = [0.3, 0.9, 1.0, 1.1, 3.0, 30.0, math.inf]
-    values = [leakage.alpha_mutual_information(joint, a) for a in orders]
+    values = [dep.alpha_mutual_information(joint, a) for a in orders]
     assert np.all(np.diff(values) > -1e-9)
     assert values[2] == pytest.approx(dep.mutual_information(joint))
     assert values[-1] <= dep.max_information_bits(joint) * math.log(2) + 1e-12
     for a, value in zip(orders, values, strict=True):
-        assert leakage.alpha_mutual_information(kernel @ joint, a) <= value + 1e-12
+        assert dep.alpha_mutual_information(kernel @ joint, a) <= value + 1e-12
 
 
 def test_leakage_by_support_alone():
     joint = np.array([[0.4, 0.1, 0.0], [0.1, 0.4, 0.0]])
-    assert leakage.maximal_leakage(joint) == pytest.approx(math.log(1.6))
-    assert leakage.maximal_leakage(joint * [1.0, 0.2, 1] / 0.6) == pytest.approx(math.log(1.6))
+    assert dep.maximal_leakage(joint) == pytest.approx(math.log(1.6))
+    assert dep.maximal_leakage(joint * [1.0, 0.2, 1] / 0.6) == pytest.approx(math.log(1.6))
     independent = np.outer([0.3, 0.7], [0.2, 0.8])
-    assert leakage.maximal_leakage(independent) == pytest.approx(0.0, abs=1e-12)
+    assert dep.maximal_leakage(independent) == pytest.approx(0.0, abs=1e-12)
 
 
 @settings(max_examples=15, deadline=None)
@@ -166,10 +166,13 @@ def test_relations_of_two_laws(seed):
     ("call", "message"),
     [
         (
-            lambda: leakage.alpha_mutual_information([0.5, 0.5], 2.0),
+            lambda: dep.alpha_mutual_information([0.5, 0.5], 2.0),
             r"joint must have axes \[W, S\]",
         ),
-        (lambda: leakage.alpha_mutual_information(np.eye(2) / 2, -1.0), "alpha must be positive"),
+        (
+            lambda: dep.alpha_mutual_information(np.eye(2) / 2, -1.0),
+            "alpha must be positive",
+        ),
         (
             lambda: bounds.generalization_tail_from_alpha_information(
                 0.1, 1.0, 5, alpha=1.0, sigma=0.5

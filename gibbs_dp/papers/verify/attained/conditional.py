@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.supersample import SupersampleInformation
-from gibbs_dp.information import bounds, leakage
+from gibbs_dp.information import bounds, dependence
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched, testing
 from gibbs_dp.papers.verify.attained.cases import (
@@ -89,7 +89,7 @@ def nearly_alike() -> tuple[float, float]:
 
 def weak_alpha() -> tuple[float, float]:
     """Guess slightly right, at an order just above 1."""
-    information = leakage.alpha_mutual_information(weak_sign(), 1.001)
+    information = dependence.alpha_mutual_information(weak_sign(), 1.001)
     return weak_gap(), bounds.generalization_from_alpha_information(information, 1, sigma=0.5)
 
 
