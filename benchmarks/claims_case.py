@@ -11,8 +11,7 @@ from unittest import mock
 
 from lower_bounds import LEVEL, Runs, Scores, lower_bound
 
-from gibbs_dp.privacy.inverse import epsilon_at
-from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 
 # A copy of the library: what is patched while it runs.
 Copy = Callable[[], AbstractContextManager[Any]]

@@ -18,7 +18,7 @@ from lower_bounds import Runs
 import gibbs_dp as gdp
 from gibbs_dp import privacy
 from gibbs_dp.privacy import chain as guarantees
-from gibbs_dp.privacy.releases import langevin_chain
+from gibbs_dp.privacy.releases import methods
 
 PAIR = np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]])
 UNIT = gdp.Domain(x_bound=1.0)
@@ -35,8 +35,8 @@ def hotter(module: Any, factor: float) -> AbstractContextManager[Any]:
     return patched((module, "run_langevin", run))()
 
 
-WARMER: dict[str, Any] = {"weaker": partial(hotter, langevin_chain)}
-GAMMA = {"gamma x 8": partial(hotter, langevin_chain, TOO_LARGE)}
+WARMER: dict[str, Any] = {"weaker": partial(hotter, methods)}
+GAMMA = {"gamma x 8": partial(hotter, methods, TOO_LARGE)}
 
 
 def chains(

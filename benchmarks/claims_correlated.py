@@ -15,10 +15,10 @@ import numpy as np
 from claims_case import Case, quieter
 from lower_bounds import Runs
 
-from gibbs_dp import holdout
-from gibbs_dp.holdout import mechanisms
 from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.papers.bayesian_dp import gaussian_sum, networks
+from gibbs_dp.privacy import mechanisms
+from gibbs_dp.privacy.mechanisms import LaplaceMechanism
 
 QUARTER = 4.0
 
@@ -80,7 +80,7 @@ def cases() -> Iterator[Case]:
         **quiet,
     )
     short = bayesian_dp.MarkovChain([[0.7, 0.3], [0.3, 0.7]], 4)
-    laplace = holdout.LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
+    laplace = LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "Laplace on a chain, Bayesian DP",
         "LaplaceMechanism.release, bdp_epsilon",

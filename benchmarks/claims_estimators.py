@@ -16,7 +16,7 @@ import private_attacks
 from claims_case import Case, patched
 from lower_bounds import Runs, known
 
-from gibbs_dp.privacy.inverse import gdp_at
+from gibbs_dp.privacy.routes import gdp_at
 from gibbs_dp.sklearn import (
     GibbsClassifier,
     GibbsMean,

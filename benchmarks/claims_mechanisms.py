@@ -9,9 +9,14 @@ import numpy as np
 from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, counted, known, straight
 
-from gibbs_dp import holdout
-from gibbs_dp.holdout import mechanisms
 from gibbs_dp.papers import capacity
+from gibbs_dp.privacy import mechanisms
+from gibbs_dp.privacy.mechanisms import (
+    ExponentialMechanism,
+    LaplaceMechanism,
+    ReportNoisyMax,
+    gaussian_for,
+)
 
 DELTA = 1e-5
 QUARTER = 4.0
@@ -39,7 +44,7 @@ def one_by_one(
 
 def cases() -> Iterator[Case]:
     """All of them."""
-    laplace = holdout.LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
+    laplace = LaplaceMechanism(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "Laplace",
         "LaplaceMechanism.release",
@@ -49,7 +54,7 @@ def cases() -> Iterator[Case]:
         {"noise / 4": partial(quieter, mechanisms, QUARTER)},
         partial(quieter, mechanisms),
     )
-    gaussian = holdout.gaussian_for(1.0, DELTA, sensitivity=1.0, adjacency="replace-one")
+    gaussian = gaussian_for(1.0, DELTA, sensitivity=1.0, adjacency="replace-one")
     promise = gaussian.guarantee(DELTA)
     yield Case(
         "Gaussian",
@@ -64,7 +69,7 @@ def cases() -> Iterator[Case]:
     )
     # One choice goes up while eight go down: a probability of 0.17 against 0.07.
     up, down = np.eye(9)[0], 1.0 - np.eye(9)[0]
-    exponential = holdout.ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
+    exponential = ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "exponential mechanism",
         "ExponentialMechanism.release",
@@ -75,7 +80,7 @@ def cases() -> Iterator[Case]:
         partial(quieter, mechanisms),
         scores=counted,
     )
-    general = holdout.ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
+    general = ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
     yield Case(
         "noisy max",
         "ReportNoisyMax.release",
@@ -86,7 +91,7 @@ def cases() -> Iterator[Case]:
         partial(quieter, mechanisms),
         scores=counted,
     )
-    counts = holdout.ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
+    counts = ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
     yield Case(
         "noisy max of counts",
         "ReportNoisyMax.release, monotone",

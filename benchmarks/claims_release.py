@@ -26,8 +26,8 @@ from scipy.optimize import brentq
 import gibbs_dp as gdp
 from gibbs_dp import privacy
 from gibbs_dp.papers import bayesian_dp
-from gibbs_dp.privacy.releases import method, proven_draws
-from gibbs_dp.privacy.releases.proven_draws import plan_proven
+from gibbs_dp.privacy.releases import method, methods
+from gibbs_dp.privacy.releases.methods import plan_proven
 
 DELTA = 1e-5
 TOO_LARGE = 8.0
@@ -227,7 +227,7 @@ def proven() -> Iterator[Case]:
             many, _ = plan_proven(posterior, epsilon=epsilon, num_draws=BLOCK, **options)
             return float(np.log(many.gamma / single.gamma))
 
-        with patched((proven_draws, "calibrate_gamma", privacy.calibrate_gamma))():
+        with patched((methods, "calibrate_gamma", privacy.calibrate_gamma))():
             total = brentq(excess, 1.0, MOST_EPSILON, rtol=1e-9)
 
         def many(data: np.ndarray) -> Runs:
@@ -254,8 +254,8 @@ def proven() -> Iterator[Case]:
         "one of two rows against its opposite",
         1.0,
         run,
-        {"gamma x 8": partial(hotter, proven_draws, TOO_LARGE)},
-        partial(hotter, proven_draws),
+        {"gamma x 8": partial(hotter, methods, TOO_LARGE)},
+        partial(hotter, methods),
         delta=DELTA,
         mu=mu,
     )

@@ -12,9 +12,10 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp import estimators
 from gibbs_dp.exact.closed_form import linear_regression_posterior
-from gibbs_dp.holdout import GaussianMechanism, Ladder, LaplaceMechanism, Thresholdout
+from gibbs_dp.holdout import Ladder, Thresholdout
 from gibbs_dp.information import checks
 from gibbs_dp.privacy import ChainDraw
+from gibbs_dp.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
 
 N = 20
 VALUES = np.r_[np.random.default_rng(0).normal(size=N - 4), [-999.0] * 4]

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gibbs_dp.holdout.composition import composed_pure_dp, per_release_epsilon
-from gibbs_dp.holdout.state import Held, Stateful, declared, run_guarantee
+from gibbs_dp.holdout.state import Held, Stateful
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
+from gibbs_dp.privacy.composition import composed_pure_dp, per_release_epsilon
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.mechanisms import declared, run_guarantee
 from gibbs_dp.privacy.noise import add_laplace
 
 ABOVE, BELOW, UNANSWERED = 1, 0, -1

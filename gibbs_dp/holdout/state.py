@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from typing import Any
-
-from gibbs_dp.information import checks
-from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.privacy.guarantee import Guarantee
 
 
 class _Process:
@@ -100,71 +95,3 @@ class Stateful:
                 f"{name}: the settings of a running {type(self).__name__} are fixed; make another."
             )
         super().__setattr__(name, value)
-
-
-# What a run of a mechanism promises: proven figures, for the adjacency that they hold for.
-
-EXACT_NOISE = "for noise that is drawn exactly, from secret random bits"
-
-
-def run_guarantee(
-    mechanism: str,
-    adjacency: Adjacency,
-    epsilon: float,
-    delta: float = 0.0,
-    *,
-    assumption: str,
-    zcdp: float | None = None,
-    gdp: float | None = None,
-) -> Guarantee:
-    """Make the guarantee of one run of a mechanism.
-
-    >>> print(run_guarantee("coin", "replace-one", 0.5, assumption="sensitivity 1 (declared)"))
-    (0.5, 0)-DP, replace-one neighbours
-    also pure epsilon 0.5
-    holds    for noise that is drawn exactly, from secret random bits
-    assumes  sensitivity 1 (declared)
-    """
-    return Guarantee(
-        adjacency,
-        mechanism,
-        1,
-        None,
-        epsilon,
-        delta,
-        pure_epsilon=None if delta else epsilon,
-        zcdp=zcdp,
-        gdp=gdp,
-        assumptions=(assumption,),
-        caveats=(),
-        holds=EXACT_NOISE,
-    )
-
-
-def declared(sensitivity: float) -> str:
-    """Word the assumption that every mechanism here makes.
-
-    >>> declared(1.0)
-    'sensitivity 1 (declared)'
-    """
-    return f"sensitivity {sensitivity:g} (declared)"
-
-
-@dataclass(frozen=True)
-class PureMechanism:
-    """What mechanisms with a pure-DP target are told; their docstrings describe the fields."""
-
-    sensitivity: float
-    epsilon: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        checks.positive("sensitivity", self.sensitivity)
-        checks.positive("epsilon", self.epsilon)
-        checks.adjacency(self.adjacency)
-
-    def _promise(self, mechanism: str, *, zcdp: float, more: str = "") -> Guarantee:
-        assumption = declared(self.sensitivity) + more
-        return run_guarantee(
-            mechanism, self.adjacency, self.epsilon, zcdp=zcdp, assumption=assumption
-        )

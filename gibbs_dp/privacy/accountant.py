@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import methodcaller
-from typing import Any
+from typing import Any, NamedTuple
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import bounded_convex_gdp, strongly_convex_gdp
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import PosteriorConstants, derive_constants
 from gibbs_dp.privacy.dependent_rows import (
@@ -24,9 +25,14 @@ from gibbs_dp.privacy.dependent_rows import (
     in_words,
 )
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
-from gibbs_dp.privacy.inverse import epsilon_at
-from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP, Route
-from gibbs_dp.privacy.routes.gaussian import BOUNDED_CONVEX
+from gibbs_dp.privacy.routes import (
+    BOUNDED_CONVEX,
+    BoundedRange,
+    BoundedRatio,
+    GaussianDP,
+    Route,
+    epsilon_at,
+)
 from gibbs_dp.results.table import Heading, TextTable, block, counted, remarks
 
 RENYI_ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0, 256.0)
@@ -299,3 +305,162 @@ def _convex(constants: PosteriorConstants, gamma: float) -> GaussianDP | None:
     return GaussianDP(
         strongly_convex_gdp(gamma, lipschitz=constants.lipschitz, strong_convexity=convexity)
     )
+
+
+# Why each guarantee applies, or does not, as a table.
+
+
+class Row(NamedTuple):
+    """One guarantee: its value, and the assumption it rests on or what it lacks."""
+
+    guarantee: str
+    value: float
+    because: str
+
+
+def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
+    """List every guarantee with its value and its reason.
+
+    Parameters
+    ----------
+    accountant
+        From `gibbs_dp.privacy.account`.
+    delta
+        At which ``epsilon`` of ``(epsilon, delta)``-DP is shown.
+
+    Returns
+    -------
+    list of Row
+        One per guarantee; ``inf`` where it does not hold. Bayesian DP is among them where a law of
+        dependent rows was declared; the others are then of DP alone.
+
+    Examples
+    --------
+    >>> import gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.real(1)))
+    >>> found = gdp.privacy.account(p, gamma=1.0, n=10, adjacency="replace-one",
+    ...                             domain=gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0)))
+    >>> print(rows(found)[0].because.split(";")[0])
+    no: the range of the loss is infinite
+    """
+    m = accountant.num_draws
+    figures = {
+        "pure DP, eps": lambda r: r.pure(m),
+        "zCDP, rho": lambda r: r.zcdp(m),
+        "Renyi DP of order 2": lambda r: r.renyi(2.0, m),
+        "Renyi DP of order 8": lambda r: r.renyi(8.0, m),
+        "Gaussian DP, mu": lambda r: r.gdp(m),
+        f"(eps, {delta:g})-DP, eps": lambda r: epsilon_at(r, delta, m),
+        "KL": lambda r: r.kl(m),
+        "total variation": lambda r: r.tv(m),
+    }
+    table = []
+    for name, figure in figures.items():
+        value, route = accountant.best(figure)
+        if route is None:
+            table.append(Row(name, math.inf, f"no: {accountant.why_none(name.startswith('pure'))}"))
+        else:
+            table.append(Row(name, value, f"{route.name}: {route.assumption}"))
+    if accountant.rows is not None:
+        value, why = accountant.bayesian(), accountant.of_dependent_rows()[0]
+        reason = f"no: {why}." if math.isinf(value) else f"influence of rows: {why}"
+        table.append(Row("Bayesian DP, eps", value, reason))
+    return table
+
+
+def explain(accountant: Accountant, *, delta: float = 1e-5) -> str:
+    """Print-ready account of every guarantee: value, assumption, or what is missing.
+
+    Parameters are those of `rows`.
+
+    Examples
+    --------
+    >>> import gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0)))
+    >>> found = gdp.privacy.account(p, gamma=0.25, n=10, adjacency="add-remove",
+    ...                             domain=gdp.Domain(x_bound=1.0))
+    >>> print(explain(found).splitlines()[1])
+      pure DP, eps             0.25         bounded range
+    """
+    c = accountant.constants
+    draws = "1 exact draw" if accountant.num_draws == 1 else f"{accountant.num_draws} exact draws"
+    lines = [f"{draws} at gamma = {accountant.gamma:g}, {c.adjacency} neighbours, n = {c.n}:"]
+    for row in rows(accountant, delta=delta):
+        shown = "-" if math.isinf(row.value) else f"{row.value:.9g}"
+        lines.append(f"  {row.guarantee:<24} {shown:<12} {row.because.partition(':')[0]}")
+    lines.append("constants of the posterior on the domain:")
+    constants = {
+        "range R between neighbours": c.loss_range,
+        "Lipschitz G between neighbours": c.lipschitz,
+        "strong convexity m": c.strong_convexity(accountant.gamma),
+        "smoothness M": c.smoothness(accountant.gamma),
+    }
+    lines += [f"  {name:<31} {value:.9g}" for name, value in constants.items()]
+    lines += [f"{r.name} assumes: {r.assumption}." for r in accountant.routes]
+    lines += [f"{name} does not apply: {reason}." for name, reason in accountant.missing]
+    lines += [f"{text}." for text in accountant.of_dependent_rows()]
+    lines.append(
+        "All of it is for exact draws in exact arithmetic; a Markov chain's draws are approximate."
+    )
+    return "\n".join(lines)
+
+
+# Pure differential privacy of one exact draw, from a declared domain.
+
+
+def pure_dp_epsilon(
+    posterior: GibbsPosterior,
+    gamma: float,
+    n: int,
+    domain: Domain | None = None,
+    *,
+    adjacency: Adjacency,
+) -> float | None:
+    """Pure-DP epsilon (nats) of one **exact** draw, or None where nothing was declared.
+
+    Per-example losses: the log ratio of neighbouring Gibbs posteriors has range at most
+    ``gamma R`` on the domain, and normalizing keeps it within ``[-gamma R, gamma R]``:
+    ``gamma R``-DP (McSherry & Talwar 2007, the exponential mechanism). ``inf`` when the loss is
+    unbounded there.
+
+    Structured losses: ``gamma sensitivity(n)`` when the normalizer is free of the data (Dwork et
+    al. 2006, the Laplace mechanism), twice that otherwise; replace-one only.
+
+    Parameters
+    ----------
+    posterior
+        The posterior. A bounded prior support supplies the parameter's norm where the domain
+        leaves it open.
+    gamma
+        Inverse temperature.
+    n
+        Dataset size.
+    domain
+        Declared bounds on examples.
+    adjacency
+        Which datasets count as neighbours.
+
+    Returns
+    -------
+    float or None
+        Nats.
+
+    Raises
+    ------
+    ValueError
+        For a structured loss under add/remove, whose declared sensitivity is replace-one, and
+        when the domain bounds theta more tightly than the prior's support does.
+
+    Examples
+    --------
+    >>> import gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+    >>> pure_dp_epsilon(p, 0.5, 100, gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)),
+    ...                 adjacency="replace-one")
+    16.0
+    """
+    if posterior.structured and posterior.sensitivity is None:
+        return None
+    if not posterior.structured and (domain is None or not isinstance(posterior.loss, Loss)):
+        return None
+    return account(posterior, gamma=gamma, n=n, adjacency=adjacency, domain=domain).pure()

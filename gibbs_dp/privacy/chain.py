@@ -18,8 +18,7 @@ from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import derive_constants, on_support
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
-from gibbs_dp.privacy.inverse import epsilon_at
-from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.kernels.langevin import PlainForm
 from gibbs_dp.sampling.unadjusted import require_langevin

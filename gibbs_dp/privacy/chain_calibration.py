@@ -26,8 +26,7 @@ from gibbs_dp.privacy.chain import (
 )
 from gibbs_dp.privacy.constants import gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.privacy.inverse import epsilon_at, meaningful_epsilon
-from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at, meaningful_epsilon
 from gibbs_dp.results.table import block
 from gibbs_dp.sampling.kernels import ULA
 from gibbs_dp.sampling.unadjusted import require_langevin, theta_prior_gradient

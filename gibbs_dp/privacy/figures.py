@@ -14,8 +14,7 @@ import numpy as np
 from scipy.special import ndtri_exp
 
 from gibbs_dp.information import checks
-from gibbs_dp.privacy.inverse import LARGEST, epsilon_at
-from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.routes import LARGEST, GaussianDP, epsilon_at
 
 # Begins a caveat that voids a guarantee.
 NOT_COVERED = "NOT COVERED"

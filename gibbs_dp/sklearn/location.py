@@ -17,10 +17,17 @@ from gibbs_dp.model import losses, supports
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat
-from gibbs_dp.privacy.exact_samplers import cube_noise, weighted_choice
 from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.privacy.inverse import gdp_at
-from gibbs_dp.privacy.noise import FINENESS, ROOM, Noise, gaussian_release, on_lattice
+from gibbs_dp.privacy.noise import (
+    FINENESS,
+    ROOM,
+    Noise,
+    cube_noise,
+    gaussian_release,
+    on_lattice,
+    weighted_choice,
+)
+from gibbs_dp.privacy.routes import gdp_at
 from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_pair, private_rows, refuse_other_types

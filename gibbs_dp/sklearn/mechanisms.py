@@ -19,18 +19,18 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat, normal_in_ball
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
-from gibbs_dp.privacy.exact_samplers import euclidean_noise
 from gibbs_dp.privacy.noise import (
     FINENESS,
     ROOM,
     Noise,
     SecretNoise,
+    euclidean_noise,
     gaussian_release,
     on_lattice,
     secret_key,
 )
 from gibbs_dp.privacy.releases.arguments import without_checks
-from gibbs_dp.privacy.releases.proven_draws import plan_proven
+from gibbs_dp.privacy.releases.methods import plan_proven
 from gibbs_dp.sampling.rejection import draw_by_rejection
 from gibbs_dp.sampling.unadjusted import run_langevin
 from gibbs_dp.sklearn.chains import (

@@ -23,7 +23,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from gibbs_dp.privacy.inverse import gdp_at
+from gibbs_dp.privacy.routes import gdp_at
 from gibbs_dp.sklearn.plan import Facts, Mechanism
 
 # r and t from which a loss with curvature is worth its noise, and from which noise is small.

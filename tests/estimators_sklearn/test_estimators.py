@@ -342,7 +342,7 @@ def test_theta_bound_is_in_log_odds():
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 700.0])
 def test_worth_in_gaussian_dp_is_exact(epsilon, delta):
     from gibbs_dp.information.bounds import delta_from_gdp
-    from gibbs_dp.privacy.inverse import gdp_at
+    from gibbs_dp.privacy.routes import gdp_at
 
     assert delta_from_gdp(gdp_at(epsilon, delta), epsilon) == pytest.approx(delta, rel=1e-6)
 

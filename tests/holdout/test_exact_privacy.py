@@ -21,6 +21,7 @@ from gibbs_dp.papers.reusable_holdout import (
     sparse_law,
     uniform_noise,
 )
+from gibbs_dp.privacy.mechanisms import ReportNoisyMax
 
 EPS = 1.0
 # Answers minus threshold, in units of the sensitivity, and all moves of neighbours.
@@ -125,8 +126,8 @@ def test_releasing_the_compared_value_is_caught(one):
 
 
 def test_noisy_max_needs_twice_the_noise_under_replace_one():
-    replaced = holdout.ReportNoisyMax(1.0, EPS, adjacency="replace-one")
-    added = holdout.ReportNoisyMax(1.0, EPS, adjacency="add-remove", is_monotone=True)
+    replaced = ReportNoisyMax(1.0, EPS, adjacency="replace-one")
+    added = ReportNoisyMax(1.0, EPS, adjacency="add-remove", is_monotone=True)
     grid = (0.0, 4.0)
     more = [((0.0, 1.0, 4.0), (1.0, 2.0, 3.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, -1.0))]
     both_ways = [*neighbours(2, grid=grid), *more, ((0.0, 30.0), (1.0, 29.0))]
@@ -153,7 +154,7 @@ def test_simulations_have_the_exact_laws(two):
         share = (said == padded).all(axis=1).mean()
         # 4.5 standard errors of 7 cells: false alarm 5e-5.
         assert abs(share - p) < 4.5 * math.sqrt(p * (1 - p) / runs)
-    top = holdout.ReportNoisyMax(1.0, EPS, adjacency="replace-one")
+    top = ReportNoisyMax(1.0, EPS, adjacency="replace-one")
     share = np.mean(np.asarray(jax.vmap(lambda k: top.simulate(k, values))(keys)) == 2)
     p = noisy_max_law(values.tolist(), laplace_noise(top.scale))[2]
     assert abs(share - p) < 4.5 * math.sqrt(p * (1 - p) / runs)

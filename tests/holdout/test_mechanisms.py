@@ -11,8 +11,15 @@ from scipy import stats
 
 from gibbs_dp import holdout
 from gibbs_dp._extras import require
-from gibbs_dp.holdout.composition import RULES
 from gibbs_dp.papers.bayesian_dp.markov_chain import answerable_queries, counting_error
+from gibbs_dp.privacy.composition import RULES, composed_pure_dp, per_release_epsilon
+from gibbs_dp.privacy.mechanisms import (
+    ExponentialMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+    ReportNoisyMax,
+    gaussian_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,22 +33,22 @@ def test_composition_agrees_with_dp_accounting(k, eps, delta):
         common.DifferentialPrivacyParameters(eps, 0.0), value_discretization_interval=eps
     )
     reference = one.self_compose(k).get_epsilon_for_delta(delta)
-    found = holdout.composed_pure_dp(k, float(eps), delta=delta)
+    found = composed_pure_dp(k, float(eps), delta=delta)
     assert found == pytest.approx(reference, rel=1e-6)
-    assert found <= holdout.composed_pure_dp(k, float(eps), delta=delta, rule="advanced")
+    assert found <= composed_pure_dp(k, float(eps), delta=delta, rule="advanced")
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_inverse_keeps_the_total_and_wastes_nothing(rule):
-    each = holdout.per_release_epsilon(300, 2.0, delta=1e-5, rule=rule)
-    total = holdout.composed_pure_dp(300, each, delta=1e-5, rule=rule)
+    each = per_release_epsilon(300, 2.0, delta=1e-5, rule=rule)
+    total = composed_pure_dp(300, each, delta=1e-5, rule=rule)
     assert 2.0 * (1 - 1e-6) <= total <= 2.0 * (1 + 1e-12)
 
 
 def test_noise_has_its_law_in_both_forms():
     runs = 4000
-    laplace = holdout.LaplaceMechanism(3.0, 1.5, adjacency="replace-one")
-    gauss = holdout.GaussianMechanism(1.0, 2.0, adjacency="add-remove")
+    laplace = LaplaceMechanism(3.0, 1.5, adjacency="replace-one")
+    gauss = GaussianMechanism(1.0, 2.0, adjacency="add-remove")
     for mechanism, law in (
         (laplace, stats.laplace(scale=2.0)),
         (gauss, stats.norm(scale=2.0)),
@@ -53,7 +60,7 @@ def test_noise_has_its_law_in_both_forms():
 
 
 def test_the_exponential_mechanism_has_its_law_and_its_epsilon():
-    mechanism = holdout.ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
+    mechanism = ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
     utilities = np.array([0.0, 1.0, 3.0])
     p = mechanism.probabilities(utilities)
     assert p == pytest.approx(np.exp(utilities / 2) / np.exp(utilities / 2).sum())
@@ -73,7 +80,7 @@ def test_the_exponential_mechanism_has_its_law_and_its_epsilon():
 
 
 def test_gaussian_guarantees_agree_with_dp_accounting():
-    found = holdout.gaussian_for(1.0, 1e-5, sensitivity=2.0, adjacency="replace-one")
+    found = gaussian_for(1.0, 1e-5, sensitivity=2.0, adjacency="replace-one")
     pld = require("dp_accounting.pld.privacy_loss_distribution")
     reference = pld.from_gaussian_mechanism(
         found.sigma, sensitivity=2.0, value_discretization_interval=1e-4
@@ -85,7 +92,7 @@ def test_gaussian_guarantees_agree_with_dp_accounting():
 def test_counting_errors_against_simulation():
     runs, m, n = 20_000, 20, 500
     budget = {"epsilon": 1.0, "delta": 1e-6, "rule": "advanced"}
-    each = holdout.per_release_epsilon(m, 1.0, delta=1e-6, rule="advanced")
+    each = per_release_epsilon(m, 1.0, delta=1e-6, rule="advanced")
     noise = np.abs(np.random.default_rng(0).laplace(0, 1 / (n * each), (runs, m)))
     for worst, found in ((False, noise.mean(axis=1)), (True, noise.max(axis=1))):
         exact = counting_error(m, n, worst=worst, **budget)
@@ -102,17 +109,17 @@ def test_counting_errors_against_simulation():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: holdout.LaplaceMechanism(0.0, 1.0, adjacency="replace-one"), "sensitivity must"),
+        (lambda: LaplaceMechanism(0.0, 1.0, adjacency="replace-one"), "sensitivity must"),
         (
-            lambda: holdout.ReportNoisyMax(1.0, 1.0, adjacency="replace-one", is_monotone=True),
+            lambda: ReportNoisyMax(1.0, 1.0, adjacency="replace-one", is_monotone=True),
             "moves values both ways",
         ),
         (lambda: holdout.Sparse(1.0, 0, 1.0, adjacency="replace-one"), "num_above must"),
         (lambda: holdout.Sparse(1.0, 1, 0.0, adjacency="replace-one"), "sigma must"),
-        (lambda: holdout.composed_pure_dp(0, 0.1, delta=0.0), "num_releases must"),
-        (lambda: holdout.per_release_epsilon(3, 0.0, delta=0.1), "total_epsilon must"),
+        (lambda: composed_pure_dp(0, 0.1, delta=0.0), "num_releases must"),
+        (lambda: per_release_epsilon(3, 0.0, delta=0.1), "total_epsilon must"),
         (
-            lambda: holdout.LaplaceMechanism(1.0, 1.0, adjacency="replace-one").release(
+            lambda: LaplaceMechanism(1.0, 1.0, adjacency="replace-one").release(
                 np.array([math.nan])
             ),
             "values must be finite",

@@ -13,11 +13,11 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.holdout import mechanisms, sparse_vector, thresholdout
+from gibbs_dp.holdout import sparse_vector, thresholdout
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import networks
 from gibbs_dp.papers.reusable_holdout import laplace_noise, noisy_max_law, sparse_law
-from gibbs_dp.privacy import noise
+from gibbs_dp.privacy import mechanisms, noise
 
 LIMIT, REAL_LIMIT = 1e-6, 1e-7
 CLIENTS = (mechanisms, networks, sparse_vector, thresholdout)
@@ -83,11 +83,11 @@ def p_of_counts(found, law):
 # -- what is released, many times, and its law's p-value -----------------------------------------
 
 VALUES = np.array([0.0, 1.0, 3.0])
-LAPLACE = gdp.holdout.LaplaceMechanism(3.0, 1.5, adjacency="replace-one")
-GAUSS = gdp.holdout.GaussianMechanism(1.0, 2.0, adjacency="add-remove")
-SELECT = gdp.holdout.ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
-TOP = gdp.holdout.ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
-TOP_OF_COUNTS = gdp.holdout.ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
+LAPLACE = gdp.privacy.LaplaceMechanism(3.0, 1.5, adjacency="replace-one")
+GAUSS = gdp.privacy.GaussianMechanism(1.0, 2.0, adjacency="add-remove")
+SELECT = gdp.privacy.ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
+TOP = gdp.privacy.ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
+TOP_OF_COUNTS = gdp.privacy.ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
 CHAIN = bayesian_dp.MarkovQuiltMechanism(
     bayesian_dp.MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100), 1.0
 )

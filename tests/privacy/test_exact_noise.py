@@ -16,8 +16,14 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp import holdout
 from gibbs_dp.papers import capacity
-from gibbs_dp.privacy import exact_samplers as exact
 from gibbs_dp.privacy import noise
+from gibbs_dp.privacy import noise as exact
+from gibbs_dp.privacy.mechanisms import (
+    ExponentialMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+    ReportNoisyMax,
+)
 from gibbs_dp.privacy.noise import FINENESS, SeededNoise
 from gibbs_dp.sklearn.location import draw_median
 from gibbs_dp.sklearn.mechanisms import plan_direction
@@ -294,10 +300,10 @@ def test_privacy_loss_of_sums_by_exact_chances(epsilon):
 @pytest.mark.parametrize(
     "mechanism",
     [
-        holdout.LaplaceMechanism(1.0, 0.1, adjacency="replace-one"),
-        holdout.LaplaceMechanism(0.3, 0.7, adjacency="replace-one"),
-        holdout.LaplaceMechanism(1e-9, 3.0, adjacency="add-remove"),
-        holdout.LaplaceMechanism(1e-200, 1e-3, adjacency="add-remove"),
+        LaplaceMechanism(1.0, 0.1, adjacency="replace-one"),
+        LaplaceMechanism(0.3, 0.7, adjacency="replace-one"),
+        LaplaceMechanism(1e-9, 3.0, adjacency="add-remove"),
+        LaplaceMechanism(1e-200, 1e-3, adjacency="add-remove"),
     ],
 )
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e300, 5e-324])
@@ -407,10 +413,10 @@ def test_no_other_file_makes_noise_for_releases():
 @pytest.mark.parametrize(
     "release",
     [
-        lambda: holdout.LaplaceMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
-        lambda: holdout.GaussianMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
-        lambda: holdout.ExponentialMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
-        lambda: holdout.ReportNoisyMax(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: LaplaceMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: GaussianMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: ExponentialMechanism(1, 1, adjacency="replace-one").release(np.zeros(3)),
+        lambda: ReportNoisyMax(1, 1, adjacency="replace-one").release(np.zeros(3)),
         lambda: holdout.Sparse(1.0, 1, 1.0, adjacency="replace-one").start(0.0).is_above(0.0),
         lambda: gdp.Thresholdout(np.zeros(4), np.ones(4), threshold=0.1, sigma=1.0, budget=1).query(
             lambda rows: rows

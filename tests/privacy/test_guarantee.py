@@ -14,7 +14,6 @@ from scipy.stats import norm
 
 import gibbs_dp as gdp
 from gibbs_dp import holdout
-from gibbs_dp.holdout.state import run_guarantee
 from gibbs_dp.privacy import (
     account,
     as_replace_one,
@@ -25,6 +24,12 @@ from gibbs_dp.privacy import (
     load_guarantee,
 )
 from gibbs_dp.privacy.figures import sum_up
+from gibbs_dp.privacy.mechanisms import (
+    ExponentialMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+    run_guarantee,
+)
 
 WHOLE = {
     "adjacency": "replace-one",
@@ -124,8 +129,8 @@ def test_guarantees_of_mechanisms_are_checked_alike(case):
 
 def test_runs_of_mechanisms_are_charged_saved_and_composed_like_releases(tmp_path):
     """In one class: pure DP of a Laplace mechanism, Gaussian DP, and a holdout's budget."""
-    laplace = holdout.LaplaceMechanism(1.0, 0.5, adjacency="replace-one").guarantee
-    normal = holdout.GaussianMechanism(1.0, 2.0, adjacency="replace-one").guarantee(1e-6)
+    laplace = LaplaceMechanism(1.0, 0.5, adjacency="replace-one").guarantee
+    normal = GaussianMechanism(1.0, 2.0, adjacency="replace-one").guarantee(1e-6)
     gate = gdp.Thresholdout(np.zeros(50), np.zeros(50), threshold=0.1, sigma=0.1, budget=1)
     found = [laplace, normal, gate.guarantee()]
     budget = {"epsilon": 10.0, "delta": 1e-5}
@@ -203,12 +208,12 @@ def test_what_the_library_makes_is_no_contradiction(adjacency):
         assert guarantee_from_dict(guarantee.to_dict()) == _without_curve(guarantee)
         assert as_replace_one(guarantee).adjacency == "replace-one"
     for epsilon in (1e-200, 1e-8, 0.5, 30.0, 500.0):
-        for kind in (holdout.LaplaceMechanism, holdout.ExponentialMechanism):
+        for kind in (LaplaceMechanism, ExponentialMechanism):
             kind(1.0, epsilon, adjacency=adjacency).guarantee  # noqa: B018
         holdout.sparse_pure(epsilon, 3, sensitivity=1.0, adjacency=adjacency).guarantee(1e-6)
     for sigma in (0.05, 1.0, 1e3, 1e9):
         for delta in (1e-15, 1e-6, 0.3):
-            holdout.GaussianMechanism(1.0, sigma, adjacency=adjacency).guarantee(delta)
+            GaussianMechanism(1.0, sigma, adjacency=adjacency).guarantee(delta)
 
 
 def _without_curve(guarantee):

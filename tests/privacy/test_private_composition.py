@@ -1,4 +1,4 @@
-"""Composition and privacy-loss distributions against dp-accounting and enumeration."""
+"""Composition against dp-accounting."""
 
 import builtins
 import math
@@ -7,18 +7,12 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import gibbs_dp as gdp
-from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.information.bounds import delta_from_gdp
 from gibbs_dp.privacy import (
     account,
     compose,
-    dominating_pair_pld,
-    enumerated_pld,
-    location_family_pld,
 )
 
 
@@ -94,64 +88,3 @@ def test_without_the_extra_one_line_names_it(monkeypatch):
     with pytest.raises(ValueError, match=r"pip install dp-accounting, .* 'privacy'"):
         compose([pure(1.0)], delta=1e-5)
     assert compose([pure(1.0)], delta=0.0).epsilon == 1.0  # adding needs no library
-
-
-# -- privacy-loss distributions ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("m", [1, 5])
-def test_laplace_location_family(m):
-    """The private mean at gamma = 10: dp-accounting's own Laplace mechanism."""
-    ours = location_family_pld(lambda x: -10.0 * np.abs(x), shift=0.04).repeated(m)
-    theirs = pld.privacy_loss_distribution.from_laplace_mechanism(
-        parameter=0.1, sensitivity=0.04
-    ).self_compose(m)
-    for eps in (0.0, 0.2, 0.35):
-        exact = theirs.get_delta_for_epsilon(eps)
-        assert exact * (1 - 1e-4) <= ours.delta(eps) <= exact * 1.01 + m * 2e-4
-
-
-def test_gaussian_location_family_is_pessimistic_and_close():
-    sd, shift = 2.0, 1.0
-    ours = location_family_pld(lambda x: -(x**2) / (2 * sd**2), shift=shift)
-    for eps in (0.1, 0.5, 1.5):
-        exact = delta_from_gdp(shift / sd, eps)
-        assert exact <= ours.delta(eps) <= exact * 1.01 + 1e-6
-
-
-def test_densities_that_have_no_dominating_shift_are_refused():
-    with pytest.raises(ValueError, match="not log-concave"):
-        location_family_pld(lambda x: -np.sqrt(np.abs(x)), shift=1.0)
-    with pytest.raises(ValueError, match="does not decay"):
-        location_family_pld(lambda x: 0.0 * x, shift=1.0)
-    with pytest.raises(ValueError, match="shift must be positive"):
-        location_family_pld(lambda x: -np.abs(x), shift=0.0)
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 2**31), gamma=st.floats(0.2, 3.0))
-def test_an_enumerated_pld_bounds_the_exact_curve_or_is_refused(seed, gamma):
-    rng = np.random.default_rng(seed)
-    problem = FiniteProblem(rng.uniform(0, 1, (3, 2)), [0.5, 0.5], rng.dirichlet(np.ones(3)))
-    try:
-        found = enumerated_pld(problem, gamma=gamma, n=2, adjacency="replace-one")
-    except ValueError:  # no pair dominates: the case is tested below
-        return
-    epsilons = [0.0, 0.1, 0.4]
-    exact = problem.privacy_curve(gamma, 2, epsilons, adjacency="replace-one")
-    for eps, delta in zip(epsilons, exact, strict=True):
-        assert delta <= found.delta(eps) + 1e-12
-        assert found.delta(eps) <= delta + 3e-4
-
-
-def test_a_single_pair_is_refused_and_would_have_been_wrong():
-    """Two pairs, neither worst everywhere: the curve of either is below the other's somewhere."""
-    first = np.log([0.6, 0.4]), np.log([0.4, 0.6])
-    second = np.log([0.02, 0.98]), np.log([0.001, 0.999])
-    with pytest.raises(ValueError, match="picked is no differential-privacy guarantee"):
-        dominating_pair_pld([first], are_all_neighbours=False)
-    alone = dominating_pair_pld([first, first[::-1]], are_all_neighbours=True)
-    assert alone.delta(1.0) == 0.0
-    assert 0.02 - math.e * 0.001 > 0.0  # what the second pair loses at eps = 1
-    with pytest.raises(ValueError, match="no pair of datasets dominates"):
-        dominating_pair_pld([first, first[::-1], second, second[::-1]], are_all_neighbours=True)

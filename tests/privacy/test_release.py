@@ -13,7 +13,7 @@ from scipy import stats
 import gibbs_dp as gdp
 from gibbs_dp.privacy import BudgetExceededError, ChainDraw, ExactDraw, ReleaseError
 from gibbs_dp.privacy import release as release_function
-from gibbs_dp.privacy.releases import exact_draws
+from gibbs_dp.privacy.releases import methods
 
 BOTH = ["exact-draw", "float-arithmetic"]
 UNIT = gdp.Domain(x_bound=1.0)
@@ -85,7 +85,7 @@ def test_labels_are_clipped_and_never_complained_about(ledger, monkeypatch):
         seen.append((posterior, data, settings["gamma"]))
         raise RuntimeError
 
-    monkeypatch.setattr(exact_draws, "sample", spy)
+    monkeypatch.setattr(methods, "sample", spy)
     x, y = np.random.default_rng(0).normal(size=(30, 2)), np.full(30, 7.0)
     with pytest.raises(ReleaseError):
         go(ledger, LOGISTIC, (x, y), pure_epsilon=1.0)
@@ -176,7 +176,7 @@ def test_refusals_charge_nothing_and_quote_nothing(ledger, case):
 def test_a_release_over_budget_draws_nothing(tmp_path, monkeypatch):
     small = gdp.Ledger.create(tmp_path / "small", adjacency="replace-one", epsilon=1.0)
     go(small, pure_epsilon=0.75)
-    monkeypatch.setattr(exact_draws, "sample", None)  # would fail if it were called
+    monkeypatch.setattr(methods, "sample", None)  # would fail if it were called
     with pytest.raises(BudgetExceededError, match=r"0\.25 of 1\.0 is left"):
         go(small, pure_epsilon=0.75)
     assert len(small.charges()) == 1
@@ -201,7 +201,7 @@ def test_what_fails_after_the_charge_says_one_fixed_sentence(ledger, monkeypatch
         )
 
     for broken in (leak, disagreeing):
-        monkeypatch.setattr(exact_draws, "sample", broken)
+        monkeypatch.setattr(methods, "sample", broken)
         with pytest.raises(ReleaseError) as error:
             go(ledger, pure_epsilon=1.0)
         messages.add(str(error.value))
@@ -219,7 +219,7 @@ def test_the_charge_is_on_disk_before_anything_is_drawn(ledger, monkeypatch):
         seen.append(gdp.Ledger(ledger.path).spent()["epsilon"])
         raise RuntimeError
 
-    monkeypatch.setattr(exact_draws, "sample", spy)
+    monkeypatch.setattr(methods, "sample", spy)
     with pytest.raises(ReleaseError):
         go(ledger, pure_epsilon=1.0)
     assert seen == [1.0]
@@ -292,14 +292,14 @@ def test_chains_that_fail_the_check_are_tried_longer(ledger, monkeypatch):
         found.append(found[0] if found else gdp.sample(posterior, data, **settings))
         return found[-1]
 
-    monkeypatch.setattr(exact_draws, "sample", spy)
-    monkeypatch.setattr(exact_draws, "has_converged", lambda draws: len(lengths) >= 3)
+    monkeypatch.setattr(methods, "sample", spy)
+    monkeypatch.setattr(methods, "has_converged", lambda draws: len(lengths) >= 3)
     out = go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
     assert lengths == [(10, 50), (40, 200), (160, 800)]
     assert len({str(key) for key in keys}) == 3
     assert all(jax.random.key_data(key).size == 8 for key in keys)  # 256 bits
     assert out.charge == 1
-    monkeypatch.setattr(exact_draws, "has_converged", lambda draws: False)
+    monkeypatch.setattr(methods, "has_converged", lambda draws: False)
     with pytest.raises(ReleaseError, match=r"up to 16 times longer; nothing is released"):
         go(ledger, pure_epsilon=5.0, num_warmup=10, num_samples=50)
     assert ledger.spent()["epsilon"] == 10.0

@@ -18,7 +18,7 @@ from gibbs_dp.privacy import (
     account,
     chain_guarantee,
 )
-from gibbs_dp.privacy.releases import exact_draws, release
+from gibbs_dp.privacy.releases import methods, release
 
 NAN = math.nan
 UNIT = gdp.Domain(x_bound=1.0)
@@ -172,7 +172,7 @@ def test_a_mistake_costs_nothing(ledger, as_users_call, way, case):
 def test_a_chain_without_acceptance_may_be_vouched_for(ledger, monkeypatch):
     seen = []
     monkeypatch.setattr(release, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
-    monkeypatch.setattr(exact_draws, "sample", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr(methods, "sample", lambda *args, **kwargs: 1 / 0)
     given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger}
     with pytest.raises(gdp.privacy.ReleaseError):
         gdp.release(

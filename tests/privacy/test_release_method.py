@@ -36,7 +36,7 @@ class NoisyMean(ReleaseMethod):
         epsilon = request.target.pure_epsilon / request.num_draws
         if self.break_at == "promise":
             epsilon *= 1.01
-        noise = gdp.holdout.LaplaceMechanism(2 / request.n, epsilon, adjacency=request.adjacency)
+        noise = gdp.privacy.LaplaceMechanism(2 / request.n, epsilon, adjacency=request.adjacency)
 
         def draw(posterior, data, key):
             if self.break_at == "zeros" or (self.break_at == "data" and data.any()):

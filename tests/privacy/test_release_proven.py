@@ -11,7 +11,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import ProvenDraw
-from gibbs_dp.privacy.releases.proven_draws import plan_proven, plan_rejection
+from gibbs_dp.privacy.releases.methods import plan_proven, plan_rejection
 from gibbs_dp.sampling import rejection
 from gibbs_dp.sampling.rejection import draw_by_rejection
 

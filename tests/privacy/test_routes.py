@@ -14,8 +14,7 @@ from gibbs_dp.information.divergences import (
     kl_divergence,
     renyi_divergence,
 )
-from gibbs_dp.privacy.inverse import epsilon_at
-from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP
+from gibbs_dp.privacy.routes import BoundedRange, BoundedRatio, GaussianDP, epsilon_at
 
 CHECKS = {  # eta: KL, Renyi(2), Renyi(8) or None, TV, as printed in the theory
     1.0: (0.123301561, 0.240229014, 0.635459399, 0.244918662),

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp.model import Domain
-from gibbs_dp.privacy import Levels, Number, Positive, Range, Schema, cells, read_table
+from gibbs_dp.privacy import Levels, Number, Positive, Range, Schema, columns, read_table
 
 SCHEMA = Schema(
     {"age": Range(0.0, 100.0), "dose": Number(), "smoker": Levels(["no", "yes"])},
@@ -113,8 +113,8 @@ ATTACKS = {
     "infinite": b"7,50,1e999,yes,True",
     "empty cell": b"7,,2,yes,True",
     "Arabic digits": "7,٥٠,2,yes,True".encode(),
-    "huge": GOOD + b" " * cells.MAX_LINE,
-    "many cells": b"," * cells.MAX_LINE,
+    "huge": GOOD + b" " * columns.MAX_LINE,
+    "many cells": b"," * columns.MAX_LINE,
 }
 
 
@@ -164,10 +164,10 @@ def test_cells_are_those_that_a_csv_writer_wrote(texts, separator):
     csv.writer(written, delimiter=separator, lineterminator="", quoting=csv.QUOTE_ALL).writerow(
         texts
     )
-    found = cells.split_cells(written.getvalue().encode(), separator.encode())
+    found = columns.split_cells(written.getvalue().encode(), separator.encode())
     assert found == [text.encode() for text in texts]
     plain = [text.replace(separator, "").lstrip(' "') for text in texts]
-    assert cells.split_cells(separator.join(plain).encode(), separator.encode()) == [
+    assert columns.split_cells(separator.join(plain).encode(), separator.encode()) == [
         text.encode() for text in plain
     ]
 
@@ -188,12 +188,12 @@ def test_numbers_are_those_of_the_documented_grammar(text):
     wanted = None if found is None else float(Decimal(found.group(1)))
     if wanted is not None and math.isinf(wanted):
         wanted = None
-    assert cells.to_number(text.encode()) == wanted
+    assert columns.to_number(text.encode()) == wanted
     if not {".", ","} & set(text):
-        assert cells.to_number(text.encode(), b",") == wanted
+        assert columns.to_number(text.encode(), b",") == wanted
     else:
         swapped = text.translate(str.maketrans(".,", ",."))
-        assert cells.to_number(swapped.encode(), b",") == wanted
+        assert columns.to_number(swapped.encode(), b",") == wanted
 
 
 def test_every_row_is_within_the_domain_that_follows_and_one_is_on_its_border(file):
@@ -266,7 +266,7 @@ REFUSALS = {
     "old line ends": (b"age,dose,smoker,ill\r1,2,no,True\r", "has a carriage return inside"),
     "empty": (b"", "the header has no column 'age'"),
     "broken header": (b'age,dose,smoker,ill,"comment\n', "the header has no column 'age'"),
-    "huge header": (b"age,dose,smoker,ill" + b"," * cells.MAX_LINE, "has no column 'age'"),
+    "huge header": (b"age,dose,smoker,ill" + b"," * columns.MAX_LINE, "has no column 'age'"),
 }
 
 

@@ -16,8 +16,7 @@ from gibbs_dp.privacy import (
     largest_tpr,
     load_guarantee,
 )
-from gibbs_dp.privacy.inverse import epsilon_at
-from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 
 RATES = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1.0])
 

@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from gibbs_dp.holdout.composition import Rule, composed_pure_dp, per_release_epsilon
-from gibbs_dp.holdout.rows import ReversibleChainRows
+from gibbs_dp.holdout.promise import ReversibleChainRows
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import adaptive_event_tail
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltProfile, quilt_profile
 from gibbs_dp.papers.bayesian_dp.row_law import ChainLaw, NodeSet
 from gibbs_dp.papers.on_average_kl.counterexamples import markov_chain_probs
+from gibbs_dp.privacy.composition import Rule, composed_pure_dp, per_release_epsilon
 
 # Detailed balance and stationarity hold to this.
 TOLERANCE = 1e-10

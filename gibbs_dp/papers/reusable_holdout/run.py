@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.holdout import composed_pure_dp
-from gibbs_dp.holdout.composition import RULES
 from gibbs_dp.information import checks
 from gibbs_dp.papers.bayesian_dp.markov_chain import answerable_queries, counting_error
 from gibbs_dp.papers.reusable_holdout import classifier, selection, sparse
 from gibbs_dp.papers.reusable_holdout.data import ClassifierData, Found, Gate, Sizes, mean_and_se
 from gibbs_dp.papers.tables import Row
+from gibbs_dp.privacy.composition import RULES, composed_pure_dp
 
 DELTA = 1e-6
 TOTAL_EPSILON = 1.0

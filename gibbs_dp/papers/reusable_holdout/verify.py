@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from gibbs_dp.holdout import (
-    ExponentialMechanism,
-    GaussianMechanism,
-    LaplaceMechanism,
-    ReportNoisyMax,
-    Thresholdout,
-    composed_pure_dp,
-    gaussian_for,
-)
+from gibbs_dp.holdout import Thresholdout
 from gibbs_dp.papers.bayesian_dp.markov_chain import counting_sensitivity
 from gibbs_dp.papers.reusable_holdout import (
     laplace_noise,
@@ -34,6 +26,14 @@ from gibbs_dp.papers.verify.check import (
     equality,
     exact_checks,
     inequality,
+)
+from gibbs_dp.privacy.composition import composed_pure_dp
+from gibbs_dp.privacy.mechanisms import (
+    ExponentialMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+    ReportNoisyMax,
+    gaussian_for,
 )
 
 BOOK = "Dwork & Roth 2014"

@@ -65,7 +65,7 @@ def check_kernel(kernel: Any, posterior: GibbsPosterior, is_exact: bool) -> None
     if isinstance(kernel, Grid):
         raise ValueError(
             "kernel: a Grid draws lattice points, which are not draws of this posterior; release "
-            "from a finite class with gibbs_dp.holdout.ExponentialMechanism."
+            "from a finite class with gibbs_dp.privacy.ExponentialMechanism."
         )
     sampler = as_sampler(kernel, argument="kernel")
     if sampler.traits.is_path:

@@ -166,7 +166,7 @@ class ReleaseMethod(ABC):
     ...             raise ValueError("method: it is for one draw, replace-one; ask for that.")
     ...         epsilon, dim = request.target.pure_epsilon, request.posterior.dim
     ...         move = 2 * request.domain.x_bound * dim**0.5 / request.n  # in the 1-norm
-    ...         noise = gdp.holdout.LaplaceMechanism(move, epsilon, adjacency="replace-one")
+    ...         noise = gdp.privacy.LaplaceMechanism(move, epsilon, adjacency="replace-one")
     ...
     ...         def draw(posterior, data, key):
     ...             return noise.release(data.mean(axis=0))[None]

@@ -15,6 +15,12 @@ from gibbs_dp.papers.capacity import verify as verify_table
 from gibbs_dp.papers.reusable_holdout import sparse
 from gibbs_dp.papers.reusable_holdout import verify as verify_mechanisms
 from gibbs_dp.papers.verify import verify
+from gibbs_dp.privacy.mechanisms import (
+    ExponentialMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+    ReportNoisyMax,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -76,9 +82,9 @@ def test_too_little_noise_is_caught(monkeypatch):
 @pytest.mark.parametrize(
     ("owner", "name", "factor", "statement"),
     [
-        (holdout.LaplaceMechanism, "scale", 0.99, "Laplace mechanism: loss = epsilon"),
-        (holdout.ReportNoisyMax, "scale", 0.8, "report noisy max, Lap(2/epsilon), replace-one"),
-        (holdout.ExponentialMechanism, "temperature", 0.9, "exponential mechanism: attained"),
+        (LaplaceMechanism, "scale", 0.99, "Laplace mechanism: loss = epsilon"),
+        (ReportNoisyMax, "scale", 0.8, "report noisy max, Lap(2/epsilon), replace-one"),
+        (ExponentialMechanism, "temperature", 0.9, "exponential mechanism: attained"),
     ],
 )
 def test_smaller_noise_of_a_mechanism_is_caught(monkeypatch, owner, name, factor, statement):
@@ -89,10 +95,8 @@ def test_smaller_noise_of_a_mechanism_is_caught(monkeypatch, owner, name, factor
 
 
 def test_wrong_deltas_and_guarantees_are_caught(monkeypatch):
-    right = holdout.GaussianMechanism.delta
-    monkeypatch.setattr(
-        holdout.GaussianMechanism, "delta", lambda self, eps: 0.999 * right(self, eps)
-    )
+    right = GaussianMechanism.delta
+    monkeypatch.setattr(GaussianMechanism, "delta", lambda self, eps: 0.999 * right(self, eps))
     assert "Gaussian mechanism: delta(1)" in failures(verify_mechanisms.additive_records())
     monkeypatch.setattr(verify_mechanisms, "composed_pure_dp", lambda k, eps, delta: 10.0)
     assert len(failures(verify_mechanisms.thresholdout_records())) == 2
