@@ -26,6 +26,7 @@ from scipy.optimize import brentq
 import gibbs_dp as gdp
 from gibbs_dp import privacy
 from gibbs_dp.papers import bayesian_dp
+from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 from gibbs_dp.privacy.releases import method, methods
 from gibbs_dp.privacy.releases.methods import plan_proven
 
@@ -168,8 +169,8 @@ def more_routes() -> Iterator[Case]:
     )
 
     normal = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(WHOLE, 0.5))
-    mu = privacy.calibrate_gamma(
-        normal, privacy.Target(epsilon=1.0, delta=DELTA), n=2, adjacency="replace-one", domain=unit
+    mu = calibrate_gamma(
+        normal, Target(epsilon=1.0, delta=DELTA), n=2, adjacency="replace-one", domain=unit
     ).guarantee.gdp
     yield Case(
         "release, strongly convex",
@@ -227,7 +228,7 @@ def proven() -> Iterator[Case]:
             many, _ = plan_proven(posterior, epsilon=epsilon, num_draws=BLOCK, **options)
             return float(np.log(many.gamma / single.gamma))
 
-        with patched((methods, "calibrate_gamma", privacy.calibrate_gamma))():
+        with patched((methods, "calibrate_gamma", calibrate_gamma))():
             total = brentq(excess, 1.0, MOST_EPSILON, rtol=1e-9)
 
         def many(data: np.ndarray) -> Runs:
@@ -265,9 +266,9 @@ def dependent() -> Case:
     """Release from two rows of a Markov chain; the second is drawn given the first."""
     chain = bayesian_dp.MarkovChain([[0.8, 0.2], [0.2, 0.8]], 2)
     unit = gdp.Domain(x_bound=1.0)
-    found = privacy.calibrate_gamma(
+    found = calibrate_gamma(
         FAMILY,
-        privacy.Target(bayesian_epsilon=2.0),
+        Target(bayesian_epsilon=2.0),
         n=2,
         adjacency="replace-one",
         domain=unit,

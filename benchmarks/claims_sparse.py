@@ -13,7 +13,8 @@ from claims_case import Case, patched, quieter
 from lower_bounds import Runs, Score, all_of, counted, known, straight
 
 from gibbs_dp import holdout
-from gibbs_dp.holdout import SparseRun, sparse_vector
+from gibbs_dp.holdout import sparse_vector
+from gibbs_dp.holdout.sparse_vector import SparseRun, above_threshold
 from gibbs_dp.papers import reusable_holdout
 
 QUARTER = 4.0
@@ -131,7 +132,7 @@ def case(
 
 def cases() -> Iterator[Case]:
     """Levels of the queries, in units of sigma, are those where the attack has most power."""
-    one = holdout.above_threshold(4.0, sensitivity=1.0, adjacency="replace-one")
+    one = above_threshold(4.0, sensitivity=1.0, adjacency="replace-one")
     yield case(
         "above threshold",
         "above_threshold, SparseRun.is_above",

@@ -121,18 +121,6 @@ def simulate_ladder(
 ) -> Float[Array, " submissions"]:
     """Score after each submission, in JAX; `jax.vmap` runs many boards at once.
 
-    Parameters
-    ----------
-    losses
-        In [0, 1].
-    step
-        As in `Ladder`.
-
-    Returns
-    -------
-    Array
-        Score shown after each submission.
-
     Examples
     --------
     >>> simulate_ladder(jnp.array([[1.0, 0, 0, 0], [0.9, 0, 0, 0], [0, 0, 0, 0]]), 0.1)
@@ -160,20 +148,6 @@ def ladder_tail(n: int, num_submissions: int, epsilon: float, *, step: float) ->
 
     ``exp(-2 epsilon^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum &
     Hardt 2015, Theorem 3.1), independent rows.
-
-    Parameters
-    ----------
-    n, num_submissions
-        Rows and ``k``.
-    epsilon
-        Beyond the step.
-    step
-        ``eta``.
-
-    Returns
-    -------
-    float
-        Bound on the probability, at most 1.
 
     Examples
     --------

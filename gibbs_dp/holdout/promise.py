@@ -170,22 +170,7 @@ INDEPENDENT = IndependentRows()
 
 
 class Promise(NamedTuple):
-    """Accuracy of all answers that Thresholdout gives, proven for the declared rows.
-
-    Parameters
-    ----------
-    tau
-        With probability ``1 - beta`` no answer is further from the population; above 1, it says
-        nothing.
-    beta
-        Failure probability.
-    deviation
-        Part of ``tau`` that is the holdout's own error.
-    slack
-        Part that is the threshold and its noise.
-    epsilon
-        Bayesian DP of the whole transcript on these rows (DP where they are independent), nats.
-    """
+    """Accuracy of all answers that Thresholdout gives, proven for the declared rows."""
 
     tau: float
     beta: float

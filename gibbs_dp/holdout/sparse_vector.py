@@ -122,13 +122,6 @@ class SparseRun(Stateful):
     A copy of it, by ``copy``, ``pickle`` or in a forked process, has no positive answers left: they
     are covered once. Threads that share a run wait for each other.
 
-    Parameters
-    ----------
-    mechanism
-        What is run.
-    threshold
-        Public.
-
     Examples
     --------
     >>> run = sparse_pure(50.0, 1, sensitivity=1.0, adjacency="replace-one").start(100.0)
@@ -150,15 +143,7 @@ class SparseRun(Stateful):
         return 0 if self._held.is_lost else len(self._held.open)
 
     def is_above(self, value: float) -> bool:
-        """Answer one query; nothing else about its value is shown.
-
-        Raises
-        ------
-        SparseHaltedError
-            If all positives have been given, and of a copy.
-        ValueError
-            If the value is not finite.
-        """
+        """Answer one query; nothing else about its value is shown."""
         held = self._held
         if held.is_lost:  # before the lock, which a fork may have copied while it was held
             raise SparseHaltedError(COPIED)
@@ -184,18 +169,6 @@ class SparseRun(Stateful):
 
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:
     """AboveThreshold: noise ``Lap(2 s/epsilon)`` on the threshold, ``Lap(4 s/epsilon)`` on queries.
-
-    Parameters
-    ----------
-    epsilon
-        Pure DP, nats, for any number of queries.
-    sensitivity, adjacency
-        As in `Sparse`.
-
-    Returns
-    -------
-    Sparse
-        Its settings.
 
     Examples
     --------

@@ -546,32 +546,14 @@ Setting = float | Float[Array, ""]
 
 
 class ThresholdoutState(NamedTuple):
-    """What a simulated holdout remembers between queries.
-
-    Parameters
-    ----------
-    noisy_threshold
-        ``T + Lap(2 sigma)`` of the current round.
-    left
-        Rounds that are left, the current one included.
-    """
+    """What a simulated holdout remembers between queries."""
 
     noisy_threshold: Float[Array, ""]
     left: Int[Array, ""]
 
 
 class ThresholdoutAnswers(NamedTuple):
-    """Simulated answers, all leaves ``[queries]``.
-
-    Parameters
-    ----------
-    values
-        Answers; NaN once the budget is spent.
-    from_holdout
-        Whether train and holdout were found to differ, which spends a unit of the budget.
-    left
-        Units left after each query.
-    """
+    """Simulated answers, all leaves ``[queries]``."""
 
     values: Float[Array, " queries"]
     from_holdout: Bool[Array, " queries"]
@@ -581,20 +563,7 @@ class ThresholdoutAnswers(NamedTuple):
 def thresholdout_start(
     key: PRNGKeyArray, *, threshold: Setting, sigma: Setting, budget: int | Int[Array, ""]
 ) -> ThresholdoutState:
-    """Draw the first noisy threshold.
-
-    Parameters
-    ----------
-    key
-        JAX key.
-    threshold, sigma, budget
-        ``T``, the noise rate, and ``B``, as in `Thresholdout`; may be traced.
-
-    Returns
-    -------
-    ThresholdoutState
-        State before the first query.
-    """
+    """Draw the first noisy threshold."""
     noisy = threshold + 2 * sigma * jax.random.laplace(key)
     return ThresholdoutState(noisy, jnp.asarray(budget, jnp.int32))
 
@@ -608,24 +577,7 @@ def thresholdout_step(
     threshold: Setting,
     sigma: Setting,
 ) -> tuple[ThresholdoutState, tuple[Float[Array, ""], Bool[Array, ""]]]:
-    """Answer one query; ``NaN`` once the budget is spent.
-
-    Parameters
-    ----------
-    state
-        Of `thresholdout_start` or the step before.
-    key
-        Fresh for each query.
-    train_mean, holdout_mean
-        Means of the query.
-    threshold, sigma
-        As at the start; may be traced.
-
-    Returns
-    -------
-    state, (answer, from_holdout)
-        State for the next query, and what the analyst sees.
-    """
+    """Answer one query; ``NaN`` once the budget is spent."""
     # One call for all four: the noises of the query, the answer and the next threshold.
     noise = sigma * jax.random.laplace(key, (3,))
     gap = jnp.abs(holdout_mean - train_mean)
@@ -646,24 +598,7 @@ def thresholdout_scan(
     threshold: Setting,
     sigma: Setting,
 ) -> tuple[ThresholdoutState, ThresholdoutAnswers]:
-    """Answer a list of queries from a given state, so that later lists may depend on the answers.
-
-    Parameters
-    ----------
-    state
-        Of `thresholdout_start`, or of the list before.
-    key
-        Fresh for each list.
-    train_means, holdout_means
-        Means of each query on the two sets.
-    threshold, sigma
-        As at the start; may be traced.
-
-    Returns
-    -------
-    state, answers
-        State for the next list, and the answers to this one.
-    """
+    """Answer queries from a given state, so that later lists may depend on the answers."""
 
     def step(
         current: ThresholdoutState, query: tuple[PRNGKeyArray, Array, Array]
@@ -690,20 +625,6 @@ def simulate_thresholdout(
     """Answer a fixed list of queries with JAX's generator; `jax.vmap` runs many at once.
 
     No release: noise of a floating-point generator is not hardened.
-
-    Parameters
-    ----------
-    key
-        JAX key.
-    train_means, holdout_means
-        Means of each query on the two sets.
-    threshold, sigma, budget
-        As in `Thresholdout`.
-
-    Returns
-    -------
-    ThresholdoutAnswers
-        Answers, one per query.
 
     Examples
     --------

@@ -321,19 +321,6 @@ class Row(NamedTuple):
 def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
     """List every guarantee with its value and its reason.
 
-    Parameters
-    ----------
-    accountant
-        From `gibbs_dp.privacy.account`.
-    delta
-        At which ``epsilon`` of ``(epsilon, delta)``-DP is shown.
-
-    Returns
-    -------
-    list of Row
-        One per guarantee; ``inf`` where it does not hold. Bayesian DP is among them where a law of
-        dependent rows was declared; the others are then of DP alone.
-
     Examples
     --------
     >>> import gibbs_dp as gdp

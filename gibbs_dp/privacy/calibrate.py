@@ -28,24 +28,6 @@ CURRENCIES = ("pure_epsilon", "epsilon", "zcdp", "gdp", "bayesian_epsilon")
 class Target:
     """One privacy target: exactly one of the five currencies.
 
-    Parameters
-    ----------
-    pure_epsilon
-        Pure DP, nats.
-    epsilon, delta
-        ``(epsilon, delta)``-DP.
-    zcdp
-        ``rho`` of zero-concentrated DP.
-    gdp
-        ``mu`` of Gaussian DP.
-    bayesian_epsilon
-        Bayesian DP under a declared law of dependent rows, nats.
-
-    Raises
-    ------
-    ValueError
-        Unless exactly one target is given, positive and finite, and ``delta`` with ``epsilon``.
-
     Examples
     --------
     >>> Target(epsilon=1.0, delta=1e-6).name
@@ -102,15 +84,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The largest ``gamma`` that meets a target, and the guarantee it gives.
-
-    Parameters
-    ----------
-    gamma
-        Inverse temperature.
-    guarantee
-        Of exact draws at that gamma.
-    """
+    """The largest ``gamma`` that meets a target, and the guarantee it gives."""
 
     gamma: float
     guarantee: Guarantee
@@ -136,25 +110,6 @@ def calibrate_gamma(
 
     Pure DP is linear in ``gamma`` and inverted in closed form; the others are increasing and found
     by bisection, from below.
-
-    Parameters
-    ----------
-    posterior, n, adjacency, domain, num_draws, rows
-        As in `gibbs_dp.privacy.account`; ``rows`` with a target ``bayesian_epsilon``, and with any
-        other to be told the Bayesian DP that comes with it.
-    target
-        What is allowed.
-
-    Returns
-    -------
-    Calibration
-        ``gamma``, and the guarantee of the draws.
-
-    Raises
-    ------
-    ValueError
-        If the posterior has no such guarantee (the sentence names the missing constant), or the
-        target is met by every gamma.
 
     Examples
     --------

@@ -31,27 +31,6 @@ def subsampled_epsilon(
 ) -> float:
     """``epsilon`` of ``num_steps`` Poisson-subsampled Gaussian mechanisms, add/remove, pessimistic.
 
-    Parameters
-    ----------
-    noise_multiplier
-        Standard deviation over the sensitivity of one step.
-    sampling_rate
-        Probability with which each example takes part in a step.
-    num_steps
-        Steps, composed adaptively.
-    delta
-        In ``(0, 1)``.
-
-    Returns
-    -------
-    float
-        Nats, rounded up.
-
-    Raises
-    ------
-    ValueError
-        For numbers out of range, and where dp-accounting is missing.
-
     Examples
     --------
     >>> round(subsampled_epsilon(2.0, 1.0, num_steps=10, delta=1e-5), 4)
@@ -239,22 +218,7 @@ def set_of(posterior: GibbsPosterior) -> float | None:
 def last_iterate_gdp(
     found: ChainConstants, num_steps: int, step_size: float, gamma: float, diameter: float | None
 ) -> float:
-    """``mu`` of the last iterate; infinite where no theorem covers it.
-
-    Parameters
-    ----------
-    found
-        Constants at this gamma.
-    num_steps, step_size, gamma
-        The run.
-    diameter
-        As `set_of` gives it.
-
-    Returns
-    -------
-    float
-        ``mu`` of Gaussian DP.
-    """
+    """``mu`` of the last iterate; infinite where no theorem covers it."""
     is_covered = found.strong_convexity > 0 and step_size * found.smoothness < 2
     if diameter is not None:
         is_covered = found.strong_convexity >= 0 and step_size * found.smoothness <= 2

@@ -74,18 +74,6 @@ def excess_loss_bound(
     / (1 - c^2)`` from a start at zero, ``D = |grad U(0)| / m``; smoothness turns that into a loss,
     and the prior's pull away from the other parameter costs ``precision (radius + offset)^2 / 2``.
     A worst case over data: rarely near the truth, but free of the data and explicit.
-
-    Parameters
-    ----------
-    found, kernel, gamma
-        The run, at that gamma; gradients must not be cut by the clip.
-    accounts
-        The rest.
-
-    Returns
-    -------
-    float
-        Bound on the excess loss of one example.
     """
     form = kernel.plain_form()
     h, m, a = form.step_size, found.strong_convexity, accounts
@@ -115,23 +103,6 @@ def projected_excess_loss_bound(
     against the iterate before them; added up with weights ``1 / k (k + 1)`` (Shamir & Zhang 2013),
     ``E U(theta_K) - U(u) <= radius^2 / (2 h K) + v (1 + 1/2 + .. + 1/K)``, of which the prior gives
     back at most ``prior_cost``.
-
-    Parameters
-    ----------
-    found, kernel, gamma
-        The run, at that gamma, from the point of the set nearest to zero; gradients must not be cut
-        by the clip.
-    n, dim
-        Examples and parameters.
-    radius
-        Norm of the parameters that the run is compared with.
-    prior_cost
-        How much more of ``-log prior`` such a parameter may have than the least in the set.
-
-    Returns
-    -------
-    float
-        Bound on the excess loss of one example; infinite from ``h = 1 / M``.
     """
     form = kernel.plain_form()
     slack = 1 - form.step_size * found.smoothness
@@ -166,19 +137,7 @@ Accuracy = Callable[[ULA, float], float]
 
 @dataclass(frozen=True)
 class ChainCalibration:
-    """Settings of a private ULA run.
-
-    Parameters
-    ----------
-    kernel
-        Step size, steps and clip.
-    gamma
-        Inverse temperature.
-    inaccuracy
-        What was minimized, at these settings: by default a bound on the mean excess loss.
-    guarantee
-        Of one run.
-    """
+    """Settings of a private ULA run."""
 
     kernel: ULA
     gamma: float

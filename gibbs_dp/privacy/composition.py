@@ -167,22 +167,6 @@ def composed_pure_dp(
     smaller. "optimal" is the exact answer, attained by randomized response (Kairouz, Oh &
     Viswanath 2015), never above the other two.
 
-    Parameters
-    ----------
-    num_releases
-        ``k``.
-    epsilon
-        Pure DP of each release.
-    delta
-        Of the whole, in ``[0, 1)``; at 0 every rule adds.
-    rule
-        "basic", "advanced" or "optimal".
-
-    Returns
-    -------
-    float
-        ``epsilon`` of the whole.
-
     Examples
     --------
     >>> [round(composed_pure_dp(400, 0.01, delta=1e-6, rule=rule), 4) for rule in RULES]
@@ -212,20 +196,6 @@ def per_release_epsilon(
     num_releases: int, total_epsilon: float, *, delta: float, rule: Rule = "optimal"
 ) -> float:
     """Largest ``epsilon`` of each of ``k`` releases that keeps the total, the inverse of the above.
-
-    Parameters
-    ----------
-    num_releases
-        ``k``.
-    total_epsilon, delta
-        Of the whole.
-    rule
-        As in `composed_pure_dp`.
-
-    Returns
-    -------
-    float
-        Pure DP of each release.
 
     Examples
     --------

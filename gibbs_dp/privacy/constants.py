@@ -74,28 +74,6 @@ def derive_constants(
 ) -> PosteriorConstants:
     """Derive what holds for all neighbouring datasets on the domain.
 
-    Parameters
-    ----------
-    posterior
-        Loss and prior. A bounded prior support supplies the parameter's norm.
-    n
-        Number of examples; under add/remove, the most that a dataset may have.
-    adjacency
-        Which datasets count as neighbours.
-    domain
-        Declared bounds on examples, or None where nothing is promised.
-
-    Returns
-    -------
-    PosteriorConstants
-        Infinite where nothing finite is known, with the reasons.
-
-    Raises
-    ------
-    ValueError
-        For a structured loss under add/remove, whose declared sensitivity is replace-one, and
-        when the domain bounds theta more tightly than the prior's support does.
-
     Examples
     --------
     >>> import gibbs_dp as gdp
@@ -148,13 +126,7 @@ def derive_constants(
 
 
 def on_support(posterior: GibbsPosterior, domain: Domain) -> Domain:
-    """Take the parameter's norm from the prior's support where the domain leaves it open.
-
-    Raises
-    ------
-    ValueError
-        When the domain bounds theta more tightly than the support does.
-    """
+    """Take the parameter's norm from the prior's support where the domain leaves it open."""
     bound = posterior.prior.l2_bound()
     domain = replace(domain, num_parameters=posterior.dim)
     if domain.theta_bound is None:

@@ -37,20 +37,6 @@ def check_figures(
 ) -> None:
     """Refuse figures out of range, and figures that contradict each other.
 
-    Parameters
-    ----------
-    epsilon, delta
-        ``(epsilon, delta)``-DP.
-    pure_epsilon, zcdp, gdp
-        The same release in other currencies, where it has them.
-    has_more
-        Whether epsilon may follow from something else, such as a Rényi curve.
-
-    Raises
-    ------
-    ValueError
-        Naming the figure that is wrong, or the two that cannot hold for one release.
-
     Examples
     --------
     >>> check_figures(1.0, 0.0, pure_epsilon=1.0)

@@ -333,35 +333,20 @@ NO_PROMISE = (
 
 
 def guarantee_page(promise: Guarantee, title: str | None = None, about: Iterable[str] = ()) -> Page:
-    """Say a guarantee on a page.
-
-    Parameters
-    ----------
-    promise
-        The guarantee.
-    title
-        Its heading.
-    about
-        Sentences on what it is of.
-
-    Returns
-    -------
-    Page
-        To be saved.
-    """
+    """Say a guarantee on a page."""
     before = page.section("What it is of", page.bullets(about))
     sections = (before, *promise_sections(promise), page.settings({}))
     is_void = any(text.startswith(NOT_COVERED) for text in promise.caveats)
-    said = verdict(promise)
+    said = promise_in_words(promise)
     if is_void:
         said += " It does NOT cover what was taken from the data: see the caveats."
     return Page(title or TITLE, _what(promise), said, sections, is_warned=is_void)
 
 
-def verdict(promise: Guarantee) -> str:
+def promise_in_words(promise: Guarantee) -> str:
     """Say in one sentence what is promised, for people who do not know epsilon.
 
-    >>> verdict(Guarantee("replace-one", "chain", 1, 0.5, epsilon=1.0, delta=1e-6))
+    >>> promise_in_words(Guarantee("replace-one", "chain", 1, 0.5, epsilon=1.0, delta=1e-6))
     'Replacing any one record changes the chance of whatever is released by a factor of at most \
 2.72 (epsilon = 1), but for a probability of 1e-06 (delta); this holds for the chain that was run, \
 converged or not.'
@@ -452,21 +437,6 @@ def load_guarantee(path: str | os.PathLike[str]) -> Guarantee:
 
 def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
     """Make a guarantee of what `Guarantee.to_dict` returned; other entries are left alone.
-
-    Parameters
-    ----------
-    found
-        Plain numbers and strings.
-
-    Returns
-    -------
-    Guarantee
-        The same, without its Rényi curve.
-
-    Raises
-    ------
-    ValueError
-        If something is missing or is no number, and for figures that contradict each other.
 
     Examples
     --------

@@ -23,15 +23,7 @@ class BudgetExceededError(ValueError):
 
 @dataclass(frozen=True)
 class Charge:
-    """One line of a ledger; amounts in the ledger's currency, nats.
-
-    Parameters
-    ----------
-    number, time, purpose
-        Counted from 1; UTC; what for.
-    amounts
-        ``epsilon`` and ``delta``, or ``zcdp``.
-    """
+    """One line of a ledger; amounts in the ledger's currency, nats."""
 
     number: int
     time: str
@@ -190,6 +182,8 @@ nothing was recorded.
         ------
         BudgetExceededError
             If less is left; nothing was recorded.
+        FullDiskError
+            If the disk is full; nothing was recorded.
         ValueError
             If the cost is in another currency, negative or not finite.
         """

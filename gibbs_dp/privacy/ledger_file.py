@@ -11,6 +11,7 @@ the file can also seal what they write.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -50,6 +51,10 @@ REMEDY = (
 )
 
 Amounts = dict[str, Decimal]
+
+
+class FullDiskError(ValueError):
+    """A charge that the disk has no room for: nothing was recorded, and nothing was drawn."""
 
 
 class DamagedLedgerError(ValueError):
@@ -95,13 +100,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def created(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect to a new database, which gets its name when it is whole and on disk.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a file of that name, which stays as it is.
-    """
+    """Connect to a new database, which gets its name when it is whole and on disk."""
     if path.exists():
         raise FileExistsError(path)
     # Its name is random: what a process that was killed has left is in nobody's way.
@@ -182,9 +181,17 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
                 raise DamagedLedgerError(f"ledger: {str(path)!r} is not a ledger of gibbs_dp.")
             yield connection
     except (sqlite3.Error, OverflowError, UnicodeError) as error:  # the module's own, of odd bytes
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            # SQLite undoes what it could not write, and the file stays as it was.
+            full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            full.__cause__ = error
+            raise FullDiskError(
+                f"ledger: the disk of {str(path)!r} is full, so nothing was charged, and nothing "
+                "was drawn; make room on it, and try again."
+            ) from full
         words = str(error)[:200] or type(error).__name__
         reason = "".join(c if c.isprintable() else "?" for c in words)
-        # What SQLite calls operational (locked, full, not permitted) says nothing against the file.
+        # What SQLite calls operational (locked, not permitted) says nothing against the file.
         is_damage = not isinstance(error, sqlite3.OperationalError)
         then = f"; {REMEDY}" if is_damage else ""
         raise DamagedLedgerError(

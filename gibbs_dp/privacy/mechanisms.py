@@ -266,23 +266,6 @@ class ReportNoisyMax(PureMechanism):
     Noise of scale ``sensitivity/epsilon`` where a neighbour moves all values in one direction, as
     adding a row moves counts; twice that in general, and so for counts under replace-one.
 
-    Parameters
-    ----------
-    sensitivity
-        Largest move of any one value between neighbours.
-    epsilon
-        Pure DP, nats.
-    adjacency
-        Neighbours that the sensitivity is for; there is no default.
-    is_monotone
-        Whether all values move in one direction (declared); refused under replace-one, where
-        exchanging a row adds one and removes one.
-
-    Raises
-    ------
-    ValueError
-        If a number is not positive, and for ``is_monotone`` under replace-one.
-
     Examples
     --------
     >>> ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True).scale

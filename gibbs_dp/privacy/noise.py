@@ -71,20 +71,7 @@ class Bits:
 
 
 def is_exp(a: int, b: int, source: Bits) -> bool:
-    """Return True with probability ``exp(-a / b)``, for whole numbers.
-
-    Parameters
-    ----------
-    a, b
-        Not negative, and positive.
-    source
-        Of random bits.
-
-    Returns
-    -------
-    bool
-        An exact coin.
-    """
+    """Return True with probability ``exp(-a / b)``, for whole numbers."""
     while a > b:
         if not _is_exp_below_one(1, 1, source):
             return False
@@ -101,20 +88,7 @@ def _is_exp_below_one(a: int, b: int, source: Bits) -> bool:
 
 
 def discrete_laplace(numerator: int, denominator: int, source: Bits) -> int:
-    """Draw a whole number ``k`` with probability proportional to ``exp(-|k| / scale)``.
-
-    Parameters
-    ----------
-    numerator, denominator
-        The scale, positive.
-    source
-        Of random bits.
-
-    Returns
-    -------
-    int
-        Exact (Canonne, Kamath & Steinke 2020, algorithm 2).
-    """
+    """Draw a whole number ``k`` with probability proportional to ``exp(-|k| / scale)``."""
     while True:
         start = source.below(numerator)
         if not _is_exp_below_one(start, numerator, source):
@@ -129,20 +103,7 @@ def discrete_laplace(numerator: int, denominator: int, source: Bits) -> int:
 
 
 def discrete_gaussian(numerator: int, denominator: int, source: Bits) -> int:
-    """Draw a whole number ``k`` with probability proportional to ``exp(-k^2 / (2 variance))``.
-
-    Parameters
-    ----------
-    numerator, denominator
-        The variance, positive.
-    source
-        Of random bits.
-
-    Returns
-    -------
-    int
-        Exact (Canonne, Kamath & Steinke 2020, algorithm 3).
-    """
+    """Draw a whole number ``k`` with probability proportional to ``exp(-k^2 / (2 variance))``."""
     scale = isqrt(numerator // denominator) + 1
     most = 2 * numerator * denominator * scale**2
     while True:
@@ -232,20 +193,6 @@ def euclidean_noise(dim: int, scale: Fraction, source: Bits) -> list[int]:
 
     Length times direction, both real numbers, of which as many digits are drawn as the rounding
     needs. Added to whole numbers it is the rounding of the ideal mechanism, hence as private.
-
-    Parameters
-    ----------
-    dim
-        Number of coordinates.
-    scale
-        Positive.
-    source
-        Of random bits.
-
-    Returns
-    -------
-    list
-        ``dim`` whole numbers.
     """
     length = [_exponential(source) for _ in range(dim)]
     return _rounded(length, [_half_normal(source) for _ in range(dim)], True, scale, source)
@@ -299,22 +246,6 @@ def weighted_choice(
 
     Doubles propose with weights a little too large; a coin, whose chance is known to as many
     digits as it needs, makes up for it. Every index with a size above 0 can be drawn.
-
-    Parameters
-    ----------
-    sizes
-        Not negative, one of them positive.
-    costs
-        Finite numbers, taken as they are.
-    rate
-        Not negative.
-    source
-        Of random bits.
-
-    Returns
-    -------
-    int
-        An index.
     """
     inside = np.flatnonzero(sizes > 0)
     least = float(costs[inside].min())
@@ -476,21 +407,6 @@ def add_laplace(value: Number, scale: float, source: Noise = SECRET) -> Fraction
     computed from it. Compare what this returns, not its rounding: sums and differences of rounded
     numbers may tell what the exact ones do not.
 
-    Parameters
-    ----------
-    value
-        A finite number; a fraction is rounded to the lattice.
-    scale
-        Of the noise, in the unit of the value; raised by a share of ``2^-50``, so that rounding in
-        ``sensitivity / epsilon`` costs nothing.
-    source
-        Of random bits.
-
-    Returns
-    -------
-    Fraction
-        The noisy number.
-
     Examples
     --------
     >>> abs(add_laplace(100.0, 0.1) - 100) < 10
@@ -521,23 +437,6 @@ def laplace_release(
     values: Float[np.ndarray, " values"] | Sequence[Fraction], scale: float
 ) -> Float[np.ndarray, " values"]:
     """Add independent ``Lap(scale)`` noise to every value, and round to doubles.
-
-    Parameters
-    ----------
-    values
-        Finite numbers.
-    scale
-        Of the noise, in the unit of the values.
-
-    Returns
-    -------
-    array
-        The noisy values.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is not positive, or a value is not finite.
 
     Examples
     --------

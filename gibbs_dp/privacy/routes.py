@@ -125,11 +125,6 @@ class BoundedRange:
 
     The position ``t`` is not known, so every figure is a maximum over ``0 <= t <= eta``.
 
-    Parameters
-    ----------
-    eta
-        ``gamma R``, in nats.
-
     Examples
     --------
     >>> route = BoundedRange(1.0)
@@ -228,11 +223,6 @@ def _bound(
 class BoundedRatio:
     """Log-ratios of neighbours within ``[-epsilon, epsilon]``; randomized response is the worst.
 
-    Parameters
-    ----------
-    epsilon
-        ``gamma sup |L(theta, Z) - L(theta, Z')|``, in nats.
-
     Examples
     --------
     >>> BoundedRatio(0.4).pure(2)
@@ -297,13 +287,6 @@ BOUNDED_CONVEX = "sqrt(2 gamma G D - m D^2) = {} (Bok, Su & Altschuler 2024, in 
 @dataclass(frozen=True)
 class GaussianDP:
     """Neighbours are no easier to tell apart than ``N(0, 1)`` and ``N(mu, 1)``.
-
-    Parameters
-    ----------
-    mu
-        Of one draw.
-    source
-        The theorem that gives it.
 
     Examples
     --------
@@ -376,25 +359,6 @@ def meaningful_epsilon(epsilon: float) -> float:
 def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
     """Smallest ``epsilon`` with ``delta(epsilon) <= delta``; the pure one at ``delta = 0``.
 
-    Parameters
-    ----------
-    route
-        What is known about neighbours.
-    delta
-        In ``[0, 1)``.
-    num_draws
-        Independent draws.
-
-    Returns
-    -------
-    float
-        ``inf`` where no ``epsilon`` below 600 will do and there is no pure one.
-
-    Raises
-    ------
-    ValueError
-        If ``delta`` is not in ``[0, 1)``.
-
     Examples
     --------
     >>> from gibbs_dp.privacy.routes import GaussianDP
@@ -427,21 +391,6 @@ def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
 @lru_cache(maxsize=256)
 def gdp_at(epsilon: float, delta: float) -> float:
     """``mu`` of the Gaussian DP that is worth ``(epsilon, delta)``-DP.
-
-    Parameters
-    ----------
-    epsilon, delta
-        Both above 0.
-
-    Returns
-    -------
-    float
-        To a relative 1e-13, from either side.
-
-    Raises
-    ------
-    ValueError
-        If it is not between 1e-9 and 1000.
 
     Examples
     --------

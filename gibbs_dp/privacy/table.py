@@ -296,13 +296,7 @@ def unobserved() -> Iterator[None]:
 
 
 def num_rows(data: PyTree) -> int:
-    """Count the examples, from shapes alone.
-
-    Raises
-    ------
-    ValueError
-        If the leaves have no common leading axis, or are masked arrays.
-    """
+    """Count the examples, from shapes alone."""
     checks.refuse_masked("data", data, is_private=True)
     lengths = {len(leaf) for leaf in jax.tree.leaves(data) if getattr(leaf, "ndim", 1)}
     if len(lengths) != 1 or lengths == {0}:
@@ -311,13 +305,7 @@ def num_rows(data: PyTree) -> int:
 
 
 def dataset_size(rows: int, adjacency: Adjacency, n: int | None) -> int:
-    """Size that the guarantee is for: public under replace-one, a public bound under add/remove.
-
-    Raises
-    ------
-    ValueError
-        If it is missing, superfluous, or below the data's.
-    """
+    """Size that the guarantee is for: public under replace-one, a public bound under add/remove."""
     checks.adjacency(adjacency)
     if n is not None:
         n = checks.count("n", n)
@@ -348,16 +336,6 @@ def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree
 def transcoder(encoding: str) -> Callable[[bytes], bytes]:
     r"""Return what turns a line into UTF-8; bytes that are no character stay, and equal no text.
 
-    Parameters
-    ----------
-    encoding
-        From `gibbs_dp.io.text_tables.byte_encoding`.
-
-    Returns
-    -------
-    callable
-        From bytes to bytes.
-
     Examples
     --------
     >>> transcoder("cp1252")(b"K\xf6ln,\x81").decode(errors="replace")
@@ -372,27 +350,7 @@ def transcoder(encoding: str) -> Callable[[bytes], bytes]:
 def missing_cells(
     na_values: Sequence[str], schema: Schema, decimal: str
 ) -> Callable[[bytes], bool] | None:
-    """Return what tells whether a cell means a missing value; None if no text does.
-
-    Parameters
-    ----------
-    na_values
-        Texts, compared as levels are.
-    schema
-        Declared columns.
-    decimal
-        Decimal mark of the table.
-
-    Returns
-    -------
-    callable or None
-        Of a cell.
-
-    Raises
-    ------
-    ValueError
-        If it is one text instead of several, or a declared level is among them.
-    """
+    """Return what tells whether a cell means a missing value; None if no text does."""
     if isinstance(na_values, str):
         raise ValueError(f"na_values: give a list of texts, got {na_values!r}.")
     absent = {key for text in na_values for key in text_keys(text)}
@@ -416,16 +374,6 @@ def missing_cells(
 
 def plain_cell(spelled: NumberFormat) -> Callable[[bytes], bytes]:
     """Return what writes the number of a cell with a decimal point alone; no number stays none.
-
-    Parameters
-    ----------
-    spelled
-        How numbers are spelled.
-
-    Returns
-    -------
-    callable
-        From bytes to bytes.
 
     Examples
     --------

@@ -126,16 +126,6 @@ def as_replace_one(guarantee: Guarantee) -> Guarantee:
     Dong, Roth & Su 2022), or what the others imply at that delta where it is less. A Rényi curve
     and Bayesian DP are lost.
 
-    Parameters
-    ----------
-    guarantee
-        Of either adjacency.
-
-    Returns
-    -------
-    Guarantee
-        The same where it is for replaced examples already.
-
     Examples
     --------
     >>> g = Guarantee("add-remove", "exact draw", 1, 1.0, epsilon=1.0, delta=0.0, pure_epsilon=1.0)

@@ -15,14 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gibbs_dp.information import checks
-from gibbs_dp.privacy.charge import charge_guarantee
+from gibbs_dp.privacy.charge import charge_and_draw
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
 from gibbs_dp.privacy.releases.arguments import require_accepted
 from gibbs_dp.privacy.releases.method import EXACT_DRAW, FLOAT_ARITHMETIC, IDEALIZATIONS
-from gibbs_dp.privacy.releases.release import ReleaseError
-from gibbs_dp.privacy.table import dataset_size, unobserved
+from gibbs_dp.privacy.table import dataset_size
 from gibbs_dp.sklearn.leaks import Family, leak, warn_again
 from gibbs_dp.sklearn.plan import SECRET, Draw
 
@@ -128,24 +127,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Charge the ledger, then draw; set ``guarantee_``, ``gamma_`` and ``charge_``."""
         family = self.__dict__.setdefault("_family", Family())
         warn_again(family.fitted(), guarantee.epsilon, self.ledger is not None)
-        charge = None
         if not isinstance(self.ledger, (Ledger, str, os.PathLike, type(None))):
             raise ValueError(
                 "ledger: give a gibbs_dp.Ledger or the path of one, got "
                 f"{checks.shown(self.ledger)}."
             )
-        if self.ledger is not None:
-            ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
-            charge = charge_guarantee(
-                ledger, guarantee, purpose=self.purpose or f"fit of {type(self).__name__}"
-            )
-        try:
-            with unobserved():
-                thetas = draw(x, y, noise)
-        except Exception:
-            thetas = None  # the error's message may quote the data
-        if thetas is None or not np.isfinite(thetas).all():
-            raise ReleaseError(FAILED)
+        ledger = self.ledger
+        if not isinstance(ledger, Ledger | None):
+            ledger = Ledger(ledger)
+
+        def thetas_or_none() -> Float[np.ndarray, "draws dim"] | None:
+            thetas = draw(x, y, noise)
+            return None if thetas is None or not np.isfinite(thetas).all() else thetas
+
+        charge, thetas = charge_and_draw(
+            ledger,
+            guarantee,
+            thetas_or_none,
+            purpose=self.purpose or f"fit of {type(self).__name__}",
+            failed=FAILED,
+        )
         voids = tuple(f"NOT COVERED: {sentence}" for sentence in leaks)
         caveats = guarantee.caveats
         if self.random_state is not None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 
 REPLACE = ("--adjacency", "replace-one")
 WORDS = (
@@ -183,9 +184,9 @@ def test_how_to_apply_a_draw_is_told(seen, run, monkeypatch):
     """Words for people, and a schema for `read_table`."""
 
     def fake(posterior, data, **given):
-        found = gdp.privacy.calibrate_gamma(
+        found = calibrate_gamma(
             posterior,
-            gdp.privacy.Target(pure_epsilon=1.0),
+            Target(pure_epsilon=1.0),
             n=len(data[1]),
             adjacency="replace-one",
             domain=given["domain"],

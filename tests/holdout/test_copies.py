@@ -15,6 +15,7 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp import holdout
 from gibbs_dp.holdout import sparse_vector, thresholdout
+from gibbs_dp.holdout.sparse_vector import above_threshold
 from gibbs_dp.privacy import noise
 
 ROWS = np.arange(100)
@@ -312,9 +313,9 @@ def test_an_interrupted_run_gives_no_more_positives(monkeypatch):
         (opened, "name", "other"),
         (lambda: holdout.Ladder(0.1), "step", 1e-9),
         (lambda: holdout.Ladder(0.1), "score", 1.0),
-        (lambda: holdout.above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),
+        (lambda: above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),
          "num_left", 100),
-        (lambda: holdout.above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),
+        (lambda: above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),
          "mechanism", None),
     ],
 )  # fmt: skip

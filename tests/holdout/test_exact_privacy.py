@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gibbs_dp import holdout
+from gibbs_dp.holdout.sparse_vector import above_threshold
 from gibbs_dp.papers import reusable_holdout
 from gibbs_dp.papers.reusable_holdout import (
     laplace_noise,
@@ -66,7 +67,7 @@ def sparse(mechanism, **changes):
 
 @pytest.fixture(scope="module")
 def one():
-    return holdout.above_threshold(EPS, sensitivity=1.0, adjacency="replace-one")
+    return above_threshold(EPS, sensitivity=1.0, adjacency="replace-one")
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,12 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.holdout import sparse_vector, thresholdout
+from gibbs_dp.holdout.sparse_vector import SparseRun
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import networks
 from gibbs_dp.papers.reusable_holdout import laplace_noise, noisy_max_law, sparse_law
 from gibbs_dp.privacy import mechanisms, noise
+from gibbs_dp.privacy.mechanisms import ReportNoisyMax
 
 LIMIT, REAL_LIMIT = 1e-6, 1e-7
 CLIENTS = (mechanisms, networks, sparse_vector, thresholdout)
@@ -86,8 +88,8 @@ VALUES = np.array([0.0, 1.0, 3.0])
 LAPLACE = gdp.privacy.LaplaceMechanism(3.0, 1.5, adjacency="replace-one")
 GAUSS = gdp.privacy.GaussianMechanism(1.0, 2.0, adjacency="add-remove")
 SELECT = gdp.privacy.ExponentialMechanism(1.0, 1.0, adjacency="replace-one")
-TOP = gdp.privacy.ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
-TOP_OF_COUNTS = gdp.privacy.ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
+TOP = ReportNoisyMax(1.0, 1.0, adjacency="replace-one")
+TOP_OF_COUNTS = ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True)
 CHAIN = bayesian_dp.MarkovQuiltMechanism(
     bayesian_dp.MarkovChain([[0.7, 0.3], [0.3, 0.7]], 100), 1.0
 )
@@ -251,13 +253,13 @@ def test_less_noise_is_caught(path, index, monkeypatch):
 
 
 def test_a_threshold_that_is_not_redrawn_is_caught(monkeypatch):
-    real = gdp.holdout.SparseRun._noisy_threshold
+    real = SparseRun._noisy_threshold
 
     def stale(self):
         return self.__dict__.setdefault("first", real(self))
 
     use_numpy(monkeypatch, 13)
-    monkeypatch.setattr(gdp.holdout.SparseRun, "_noisy_threshold", stale)
+    monkeypatch.setattr(SparseRun, "_noisy_threshold", stale)
     assert sparse(8000) < LIMIT
 
 

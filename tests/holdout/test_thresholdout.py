@@ -15,6 +15,8 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp.holdout import thresholdout
+from gibbs_dp.holdout.promise import IndependentRows
+from gibbs_dp.holdout.thresholdout import simulate_thresholdout
 from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.privacy import BudgetExceededError
 from gibbs_dp.privacy.composition import composed_pure_dp
@@ -43,9 +45,7 @@ def test_both_forms_have_one_law():
     train, holdout = np.array([0.5, 0.5, 0.5]), np.array([0.4, 0.75, 0.75])
     keys = jax.random.split(jax.random.key(0), runs)
     simulated = jax.vmap(
-        lambda k: gdp.holdout.simulate_thresholdout(
-            k, jnp.asarray(train), jnp.asarray(holdout), **settings
-        )
+        lambda k: simulate_thresholdout(k, jnp.asarray(train), jnp.asarray(holdout), **settings)
     )(keys)
 
     def phi(rows):  # the first row of either set says which it is
@@ -362,7 +362,7 @@ def test_plans_keep_their_promise_and_say_what_is_impossible():
     # Queries that do not overfit cost nothing: with probability 1 - beta none of 1000.
     gap = jnp.full(1000, plan.overfit)
     spent = jax.vmap(
-        lambda k: gdp.holdout.simulate_thresholdout(
+        lambda k: simulate_thresholdout(
             k, jnp.zeros(1000), gap, budget=plan.budget, **settings
         ).from_holdout.any()
     )(jax.random.split(jax.random.key(2), 200))
@@ -376,7 +376,7 @@ def test_dependent_rows_need_more_of_them():
     settings = {"threshold": 0.05, "sigma": 2e-3, "budget": 1}
     independent, dependent = (
         gdp.holdout.thresholdout_promise(100_000, 100, rows=r, **settings)
-        for r in (gdp.holdout.IndependentRows(), rows)
+        for r in (IndependentRows(), rows)
     )
     assert independent.tau < dependent.tau < 0.5
     assert dependent.epsilon == pytest.approx(

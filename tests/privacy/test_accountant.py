@@ -13,7 +13,8 @@ from numpyro.distributions import constraints
 import gibbs_dp as gdp
 from gibbs_dp.exact import FiniteProblem, StructuredProblem
 from gibbs_dp.information.divergences import gaussian_hockey_stick
-from gibbs_dp.privacy import account, explain, pure_dp_epsilon, rows
+from gibbs_dp.privacy import account, explain, pure_dp_epsilon
+from gibbs_dp.privacy.accountant import rows
 
 ANY = gdp.Domain()
 REAL, BOX = gdp.Flat(gdp.supports.real(1)), gdp.Flat(gdp.supports.box(-2.0, 2.0, 1))

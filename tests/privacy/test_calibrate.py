@@ -8,7 +8,8 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import Target, account, calibrate_chain, chain_guarantee
+from gibbs_dp.privacy import account, calibrate_chain, chain_guarantee
+from gibbs_dp.privacy.calibrate import Target
 from gibbs_dp.sampling.unadjusted import run_langevin
 
 UNIT = gdp.Domain(x_bound=1.0)

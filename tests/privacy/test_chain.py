@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import gibbs_dp as gdp
 from gibbs_dp.information.divergences import gaussian_hockey_stick
-from gibbs_dp.privacy import ChainDraw, chain_constants, chain_guarantee
-from gibbs_dp.privacy.chain import subsampled_epsilon
+from gibbs_dp.privacy import ChainDraw, chain_guarantee
+from gibbs_dp.privacy.chain import chain_constants, subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
 from gibbs_dp.sampling.kernels.langevin import example_gradients
 from gibbs_dp.sampling.unadjusted import run_langevin

@@ -13,7 +13,9 @@ import gibbs_dp as gdp
 from gibbs_dp.holdout import DeclaredRows
 from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovNetwork, quilt_profile
 from gibbs_dp.papers.bayesian_dp.row_law import exact_bdp_leakage
-from gibbs_dp.privacy import Target, account, calibrate_gamma, explain
+from gibbs_dp.privacy import account, explain
+from gibbs_dp.privacy.accountant import rows
+from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.linear, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
 DOMAIN = gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0))
@@ -157,7 +159,7 @@ def test_without_pure_dp_there_is_none_and_the_reason():
     assert told.to_dict()["bayesian_epsilon"] == "inf"
     assert any("follows from pure DP, which this release does not have" in c for c in told.caveats)
     assert not any(a.startswith("Bayesian") for a in told.assumptions)
-    assert "no: Bayesian DP: none" in gdp.privacy.rows(found)[-1].because
+    assert "no: Bayesian DP: none" in rows(found)[-1].because
     with pytest.raises(ValueError, match="no guarantee of bayesian_epsilon"):
         calibrate_gamma(posterior, Target(bayesian_epsilon=0.5), n=5, rows=STICKY, **GIVEN)
     near = account(POSTERIOR, gamma=0.2, n=5, rows=STICKY, **GIVEN).guarantee()

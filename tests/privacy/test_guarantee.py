@@ -14,22 +14,17 @@ from scipy.stats import norm
 
 import gibbs_dp as gdp
 from gibbs_dp import holdout
-from gibbs_dp.privacy import (
-    account,
-    as_replace_one,
-    chain_guarantee,
-    charge_guarantee,
-    compose,
-    guarantee_from_dict,
-    load_guarantee,
-)
+from gibbs_dp.privacy import account, chain_guarantee, compose, load_guarantee
+from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.figures import sum_up
+from gibbs_dp.privacy.guarantee import guarantee_from_dict
 from gibbs_dp.privacy.mechanisms import (
     ExponentialMechanism,
     GaussianMechanism,
     LaplaceMechanism,
     run_guarantee,
 )
+from gibbs_dp.privacy.tradeoff import as_replace_one
 
 WHOLE = {
     "adjacency": "replace-one",

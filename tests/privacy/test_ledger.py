@@ -20,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import charge_guarantee, ledger_file
 from gibbs_dp.privacy import ledger as module
+from gibbs_dp.privacy import ledger_file
+from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.ledger import BudgetExceededError
 
 HELPER = Path(__file__).with_name("ledger_process.py")

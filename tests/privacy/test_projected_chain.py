@@ -13,12 +13,8 @@ from scipy.special import ndtr
 import gibbs_dp as gdp
 from gibbs_dp.information import bounds
 from gibbs_dp.model.projection import in_theta, project
-from gibbs_dp.privacy import (
-    ChainDraw,
-    calibrate_chain,
-    chain_constants,
-    chain_guarantee,
-)
+from gibbs_dp.privacy import ChainDraw, calibrate_chain, chain_guarantee
+from gibbs_dp.privacy.chain import chain_constants
 from gibbs_dp.sampling.unadjusted import run_langevin
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(500)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.privacy.chain_calibration import ChainCalibration
 from gibbs_dp.privacy.releases.release import Release
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
@@ -66,7 +67,7 @@ def test_calibrations_show_gamma_and_guarantee():
 
 def test_a_calibrated_chain_shows_its_run(guarantee):
     kernel = gdp.ULA(step_size=0.125, num_steps=77)
-    found = gdp.privacy.ChainCalibration(kernel, 0.5, 0.25, guarantee)
+    found = ChainCalibration(kernel, 0.5, 0.25, guarantee)
     assert repr(found).startswith("ChainCalibration(gamma=0.5, ULA(step_size=0.125, num_steps=77")
     assert "inaccuracy 0.25" in found._repr_html_()
     assert guarantee._repr_html_() in found._repr_html_()

@@ -1,6 +1,7 @@
 """Releases: what is asked, charged, drawn and said, and what never leaves."""
 
 import dataclasses
+import errno
 import math
 
 import jax
@@ -11,9 +12,18 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import BudgetExceededError, ChainDraw, ExactDraw, ReleaseError
+from gibbs_dp.privacy import (
+    BudgetExceededError,
+    ChainDraw,
+    ExactDraw,
+    FullDiskError,
+    ReleaseError,
+    ledger_file,
+)
 from gibbs_dp.privacy import release as release_function
+from gibbs_dp.privacy.noise import SecretNoise
 from gibbs_dp.privacy.releases import methods
+from gibbs_dp.sklearn import GibbsRegressor
 
 BOTH = ["exact-draw", "float-arithmetic"]
 UNIT = gdp.Domain(x_bound=1.0)
@@ -68,8 +78,22 @@ def test_data_outside_the_domain_are_clipped_and_keys_are_fresh(ledger):
     assert np.abs(first).max() <= 1.0
 
 
-def test_nothing_else_leaves(ledger):
+def test_nothing_else_leaves(ledger, monkeypatch):
     """Fields of the release are the draws, the guarantee and a number free of the data."""
+
+    def independent(posterior, data, *, gamma, num_chains, num_samples, **settings):
+        """Draw without a chain, which would be compiled for each release."""
+        shape = (num_chains, num_samples)
+        return gdp.Draws(
+            theta=np.random.default_rng(0).normal(np.mean(data), 1e-3, (*shape, 1)),
+            log_density=np.zeros(shape),
+            accept_rate=np.zeros(num_chains),
+            is_stuck=np.zeros(num_chains, bool),
+            gamma=gamma,
+            settings={},
+        )
+
+    monkeypatch.setattr(methods, "sample", independent)
     given = {"pure_epsilon": 5.0, "num_draws": 2}
     outs = [go(ledger, data=d, **given) for d in (DATA, np.full((40, 1), 1e9))]
     assert [f.name for f in dataclasses.fields(outs[0])] == ["theta", "guarantee", "charge"]
@@ -223,6 +247,51 @@ def test_the_charge_is_on_disk_before_anything_is_drawn(ledger, monkeypatch):
     with pytest.raises(ReleaseError):
         go(ledger, pure_epsilon=1.0)
     assert seen == [1.0]
+
+
+@pytest.mark.parametrize("route", ["release", "estimator", "thresholdout"])
+def test_on_a_full_disk_nothing_is_charged_or_drawn(ledger, monkeypatch, route):
+    """SQLite gets no further page, as on a full disk; the purpose needs several."""
+    connect, drawn = ledger_file.connect, []
+
+    def connect_to_full_disk(path):
+        connection = connect(path)
+        connection.execute("PRAGMA max_page_count = 1")  # as many as there are
+        return connection
+
+    before = ledger.path.read_bytes()
+    long = "p" * 50_000
+
+    def fit():
+        monkeypatch.setattr(SecretNoise, "bytes", lambda self, count: drawn.append(True) or b"")
+        estimator = GibbsRegressor(1.0, 1e-6, x_bound=1.0, y_bounds=(0.0, 1.0), ledger=ledger)
+        estimator.purpose = long
+        estimator.fit(np.ones((20, 1)), np.ones(20))
+
+    def ask():
+        rows = np.arange(100.0) / 100
+        gate = gdp.Thresholdout(
+            rows, rows[:50], threshold=0.1, sigma=0.1, budget=1, ledger=ledger, name=long
+        )
+        gate.query(lambda x: drawn.append(len(x) == 50) or x)
+
+    def draw():
+        monkeypatch.setattr(methods, "sample", lambda *args, **kwargs: drawn.append(True))
+        go(ledger, pure_epsilon=0.5, purpose=long)
+
+    run = {"release": draw, "estimator": fit, "thresholdout": ask}[route]
+    monkeypatch.setattr(ledger_file, "connect", connect_to_full_disk)
+    with pytest.raises(FullDiskError, match=r"is full, so nothing was charged, and nothing was dr"):
+        run()
+    with pytest.raises(FullDiskError) as error:
+        ledger.charge(purpose=long, epsilon=0.5)
+    assert isinstance(error.value.__cause__, OSError)
+    assert error.value.__cause__.errno == errno.ENOSPC
+    assert not any(drawn)
+    assert ledger.path.read_bytes() == before
+    monkeypatch.undo()
+    assert ledger.charges() == gdp.Ledger(ledger.path).charges() == ()
+    assert ledger.charge(purpose="room again", epsilon=0.5) == 1
 
 
 # -- chains -----------------------------------------------------------------------------------

@@ -10,15 +10,9 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import (
-    ChainDraw,
-    ExactDraw,
-    ProvenDraw,
-    Target,
-    account,
-    chain_guarantee,
-)
-from gibbs_dp.privacy.releases import methods, release
+from gibbs_dp.privacy import ChainDraw, ExactDraw, ProvenDraw, account, chain_guarantee, charge
+from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
+from gibbs_dp.privacy.releases import methods
 
 NAN = math.nan
 UNIT = gdp.Domain(x_bound=1.0)
@@ -171,7 +165,7 @@ def test_a_mistake_costs_nothing(ledger, as_users_call, way, case):
 
 def test_a_chain_without_acceptance_may_be_vouched_for(ledger, monkeypatch):
     seen = []
-    monkeypatch.setattr(release, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
+    monkeypatch.setattr(charge, "charge_guarantee", lambda *args, **kwargs: seen.append(1) or 1)
     monkeypatch.setattr(methods, "sample", lambda *args, **kwargs: 1 / 0)
     given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger}
     with pytest.raises(gdp.privacy.ReleaseError):
@@ -208,4 +202,4 @@ def test_an_endless_gamma_gets_a_sentence():
     with pytest.raises(ValueError, match="gamma must be at most"):
         chain_guarantee(RIDGE, ULA, gamma=1e300, delta=1e-6, **given)
     with pytest.raises(ValueError, match="meets it"):
-        gdp.privacy.calibrate_gamma(MEAN, Target(zcdp=1e300), **given)
+        calibrate_gamma(MEAN, Target(zcdp=1e300), **given)

@@ -1,6 +1,7 @@
 """A release method of one's own: one class in a user's file, and it is charged, shown and saved."""
 
 import json
+import re
 import traceback
 from dataclasses import dataclass
 
@@ -296,5 +297,6 @@ def test_what_is_wrong_with_a_loss_tells_no_private_number_of_rows(tmp_path, fun
             posterior, DATA[:37], domain=UNIT, adjacency="add-remove", n=50, ledger=ledger,
             pure_epsilon=1.0, accept=["exact-draw", "float-arithmetic"],
         )  # fmt: skip
-    assert "37" not in "".join(traceback.format_exception(told.value))
+    text = "".join(traceback.format_exception(told.value))
+    assert "37" not in re.sub(r"line \d+", "line", text)
     assert not ledger.charges()

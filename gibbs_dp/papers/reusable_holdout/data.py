@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from gibbs_dp.holdout import ThresholdoutState, thresholdout_start, thresholdout_step
+from gibbs_dp.holdout.thresholdout import ThresholdoutState, thresholdout_start, thresholdout_step
 from gibbs_dp.information import checks
 from gibbs_dp.papers.tables import Row
 

@@ -24,7 +24,8 @@ from scipy.optimize import brentq
 
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.exact.channels import composed_privacy_curve
-from gibbs_dp.holdout import Sparse, sparse_approximate, sparse_printed, sparse_pure
+from gibbs_dp.holdout import Sparse, sparse_approximate, sparse_pure
+from gibbs_dp.holdout.sparse_vector import sparse_printed
 from gibbs_dp.information import checks
 from gibbs_dp.papers.reusable_holdout import (
     laplace_noise,

@@ -130,13 +130,7 @@ def check_proper(posterior: GibbsPosterior, domain: Domain) -> None:
 
 
 def check_program(run: Callable[[PyTree], Any], blank: PyTree, adjacency: str) -> None:
-    """Trace what will run on data of these shapes, without values, so that it cannot fail later.
-
-    Raises
-    ------
-    ValueError
-        If JAX cannot trace or differentiate the loss.
-    """
+    """Trace what will run on data of these shapes, without values, so that it cannot fail later."""
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(jnp.shape(a), jnp.result_type(a)), blank)
     with one_sentence(adjacency):
         jax.eval_shape(run, shapes)

@@ -301,21 +301,7 @@ CENTRING = 0.1
 
 @dataclass(frozen=True)
 class RejectionPlan:
-    """How many steps and tries prove a total variation; free of the data.
-
-    Parameters
-    ----------
-    strong_convexity, smoothness
-        ``m`` and ``M`` of the potential.
-    num_steps
-        Gradient steps towards the mode.
-    acceptance
-        Least probability with which a proposal is accepted.
-    num_tries
-        Proposals, all of which are made: the running time tells nothing.
-    total_variation
-        Proven bound for one draw: all tries rejected, or the noise too coarse.
-    """
+    """How many steps and tries prove a total variation; free of the data."""
 
     strong_convexity: float
     smoothness: float
@@ -337,27 +323,6 @@ def plan_rejection(
 
     Gradient descent with step ``2 / (m + M)`` shrinks the distance to the mode by
     ``(M - m) / (M + m)``, so after ``k`` steps from zero ``|g| <= (M/m) |g_0| q^k``.
-
-    Parameters
-    ----------
-    strong_convexity, smoothness
-        ``m`` and ``M``.
-    first_gradient
-        Bound on the gradient at zero, for all datasets of the domain.
-    dim
-        Number of parameters.
-    total_variation
-        Target for one draw, in ``(0, 1)``.
-
-    Returns
-    -------
-    RejectionPlan
-        Steps, tries and the total variation that they prove.
-
-    Raises
-    ------
-    ValueError
-        If it would take more than two million tries per draw, or finer noise.
 
     Examples
     --------
@@ -494,11 +459,6 @@ def plan_proven(
     """Split ``delta``, calibrate gamma to the larger part and the tries to the smaller.
 
     Parameters are those of `gibbs_dp.release`.
-
-    Raises
-    ------
-    ValueError
-        If a constant is missing, or too many tries would be needed.
     """
     target = Target(epsilon=epsilon, delta=delta)
     checks.count("num_draws", num_draws)

@@ -18,9 +18,9 @@ from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.privacy.charge import charge_guarantee
+from gibbs_dp.privacy.charge import charge_and_draw
 from gibbs_dp.privacy.dependent_rows import DependentRows
-from gibbs_dp.privacy.guarantee import Guarantee, promise_sections, verdict
+from gibbs_dp.privacy.guarantee import Guarantee, promise_in_words, promise_sections
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import secret_key
 from gibbs_dp.privacy.releases.arguments import (
@@ -49,10 +49,6 @@ from gibbs_dp.results.table import Heading, TextTable, block, counted, remarks
 from gibbs_dp.sampling.diagnostics import label, named_leaves
 
 DEFAULT = ExactDraw()
-
-
-class ReleaseError(ValueError):
-    """A release that failed after its charge: nothing is handed out, and the charge stands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +176,8 @@ def release(
         For bad input, before anything is charged.
     BudgetExceededError
         If the budget does not suffice; nothing is charged.
+    FullDiskError
+        If the ledger's disk is full; nothing is charged, and nothing drawn.
     ReleaseError
         If the draws fail, or do not pass the method's checks; the charge stands.
 
@@ -237,18 +235,16 @@ def release(
         check_structure(unchecked, as_traced(blank), adjacency)
         _rehearse(request, plan, unchecked, blank)
     key = secret_key()
-    charge = charge_guarantee(ledger, plan.guarantee, purpose=purpose)
-    theta = None
-    try:
-        with unobserved():
-            theta = plan.draw(unchecked, clip_data(posterior, data, domain), key)
-            theta = None if theta is None else jax.tree.map(np.asarray, theta)
-            if theta is not None and mistake_in(theta, request):
-                theta = None
-    except Exception:
-        theta = None  # the error's message may quote the data
-    if theta is None:
-        raise ReleaseError(method.failed)
+
+    def draw() -> PyTree | None:
+        theta = plan.draw(unchecked, clip_data(posterior, data, domain), key)
+        theta = None if theta is None else jax.tree.map(np.asarray, theta)
+        return None if theta is None or mistake_in(theta, request) else theta
+
+    charge, theta = charge_and_draw(
+        ledger, plan.guarantee, draw, purpose=purpose, failed=method.failed
+    )
+    assert charge is not None
     return Release(theta, plan.guarantee, charge)
 
 
@@ -303,16 +299,6 @@ NO_PROMISE_OF_DRAWS = (
 def draws_in_words(theta: PyTree) -> str:
     """Count draws and their numbers.
 
-    Parameters
-    ----------
-    theta
-        Leaves ``[draws, ...]``.
-
-    Returns
-    -------
-    str
-        A few words.
-
     Examples
     --------
     >>> draws_in_words(np.zeros((2, 3)))
@@ -325,18 +311,7 @@ def draws_in_words(theta: PyTree) -> str:
 
 
 def draws_as_html(theta: PyTree) -> str:
-    """Show the first draws, a column each.
-
-    Parameters
-    ----------
-    theta
-        Leaves ``[draws, ...]``.
-
-    Returns
-    -------
-    str
-        A table.
-    """
+    """Show the first draws, a column each."""
     leaves = [(name, np.asarray(leaf)) for name, leaf in named_leaves(theta)]
     every = ((name, leaf, index) for name, leaf in leaves for index in np.ndindex(leaf.shape[1:]))
     rows = [_row(*found) for found in islice(every, FEW_NUMBERS)]
@@ -361,32 +336,11 @@ def release_page(
     title: str | None = None,
     about: Iterable[str] = (),
 ) -> Page:
-    """Say on a page what was released, and nothing else about the data.
-
-    Parameters
-    ----------
-    theta
-        Leaves ``[draws, ...]``.
-    promise
-        What holds for them.
-    charge
-        Number of the charge in the ledger.
-    schema
-        Names the numbers of a draw, and says how they follow from a record.
-    title
-        Its heading.
-    about
-        Sentences on what was released, which are public.
-
-    Returns
-    -------
-    Page
-        To be saved.
-    """
+    """Say on a page what was released, and nothing else about the data."""
     return Page(
         title or TITLE,
         f"{draws_in_words(theta)}, charge {charge} of the ledger",
-        verdict(promise),
+        promise_in_words(promise),
         (
             page.section("What is released", _draws(theta, schema), page.bullets(about)),
             page.section("How its numbers follow from a record", _rules(schema)),
