@@ -358,7 +358,17 @@ def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
 def explain(accountant: Accountant, *, delta: float = 1e-5) -> str:
     """Print-ready account of every guarantee: value, assumption, or what is missing.
 
-    Parameters are those of `rows`.
+    Parameters
+    ----------
+    accountant
+        From `gibbs_dp.privacy.account`.
+    delta
+        At which ``epsilon`` of ``(epsilon, delta)``-DP is shown.
+
+    Returns
+    -------
+    str
+        Lines of text.
 
     Examples
     --------
