@@ -413,7 +413,7 @@ def plan_num_rows(
     budget
         Answers that the holdout may have to correct.
     rows
-        What is known about the holdout's rows, such as `ReversibleChainRows`; independent by default.
+        Known of the holdout's rows, such as `ReversibleChainRows`; independent by default.
 
     Returns
     -------
