@@ -121,8 +121,6 @@ def simulate_ladder(
 ) -> Float[Array, " submissions"]:
     """Score after each submission, in JAX; `jax.vmap` runs many boards at once.
 
-    Examples
-    --------
     >>> simulate_ladder(jnp.array([[1.0, 0, 0, 0], [0.9, 0, 0, 0], [0, 0, 0, 0]]), 0.1)
     Array([0.2, 0.2, 0. ], dtype=float32)
     """
@@ -149,8 +147,6 @@ def ladder_tail(n: int, num_submissions: int, epsilon: float, *, step: float) ->
     ``exp(-2 epsilon^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum &
     Hardt 2015, Theorem 3.1), independent rows.
 
-    Examples
-    --------
     >>> round(ladder_tail(100_000, 100, 0.05, step=0.05), 6)
     0.0
     """

@@ -37,8 +37,6 @@ class Rows(Protocol):
 class IndependentRows:
     """Independent rows: Hoeffding's ``2 exp(-2 n tau^2)``, and Bayesian DP is DP.
 
-    Examples
-    --------
     >>> round(IndependentRows().deviation(1000, math.log(0.05)), 6)
     0.042947
     """
@@ -243,24 +241,6 @@ def adaptive_deviation(
 
     ``2^k m tail(tau) + beta/2 <= beta`` at ``k`` bits of ``beta/2``-approximate max-information.
 
-    Parameters
-    ----------
-    n, num_queries
-        Rows, and queries ``m``.
-    epsilon
-        Bayesian DP of everything the analyst saw of the rows.
-    beta
-        Failure probability.
-    rows
-        What is known about the rows.
-
-    Returns
-    -------
-    float
-        ``inf`` where no ``tau`` keeps the promise.
-
-    Examples
-    --------
     >>> round(adaptive_deviation(10_000, 1000, epsilon=0.01, beta=0.05), 6)
     0.025271
     """
@@ -275,8 +255,6 @@ def noise_slack(num_queries: int, *, sigma: float, budget: int, beta: float) -> 
 
     Also covers the ``B`` answers' own ``|Lap(sigma)|``. The split between the two is optimal.
 
-    Examples
-    --------
     >>> round(noise_slack(1000, sigma=0.001, budget=2, beta=0.05), 6)
     0.046658
     """

@@ -122,8 +122,6 @@ class SparseRun(Stateful):
     A copy of it, by ``copy``, ``pickle`` or in a forked process, has no positive answers left: they
     are covered once. Threads that share a run wait for each other.
 
-    Examples
-    --------
     >>> run = sparse_pure(50.0, 1, sensitivity=1.0, adjacency="replace-one").start(100.0)
     >>> run.is_above(0.0), run.is_above(200.0), run.num_left
     (False, True, 0)
@@ -170,8 +168,6 @@ class SparseRun(Stateful):
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:
     """AboveThreshold: noise ``Lap(2 s/epsilon)`` on the threshold, ``Lap(4 s/epsilon)`` on queries.
 
-    Examples
-    --------
     >>> above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").sigma
     2.0
     """
@@ -243,8 +239,6 @@ def sparse_printed(
 
     Parameters are those of `sparse_approximate`.
 
-    Examples
-    --------
     >>> printed = sparse_printed(20.0, 0.1, 100, sensitivity=1.0, adjacency="replace-one")
     >>> printed.guarantee(0.1).epsilon > 20.0
     True

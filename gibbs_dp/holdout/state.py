@@ -31,8 +31,6 @@ class Held:
     A round is *taken* before it answers and put back if it stays open. Whoever comes in between, a
     thread, a signal or a query that asks the mechanism itself, finds none and pays for another.
 
-    Examples
-    --------
     >>> import copy
     >>> held = Held()
     >>> held.open.append(0.5)
@@ -76,8 +74,6 @@ class Stateful:
     ``copy``, ``deepcopy`` and ``pickle`` return an object with the same settings whose ``_held`` is
     lost; in a forked process it is lost as well. What that means is said by each class.
 
-    Examples
-    --------
     >>> import pickle
     >>> from gibbs_dp.holdout import Ladder
     >>> pickle.loads(pickle.dumps(Ladder(0.1)))._held.is_lost

@@ -626,8 +626,6 @@ def simulate_thresholdout(
 
     No release: noise of a floating-point generator is not hardened.
 
-    Examples
-    --------
     >>> answers = simulate_thresholdout(
     ...     jax.random.key(0), jnp.array([0.5, 0.9, 0.9]), jnp.array([0.5, 0.5, 0.5]),
     ...     threshold=0.2, sigma=1e-4, budget=1)

@@ -321,8 +321,6 @@ class Row(NamedTuple):
 def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
     """List every guarantee with its value and its reason.
 
-    Examples
-    --------
     >>> import gibbs_dp as gdp
     >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.real(1)))
     >>> found = gdp.privacy.account(p, gamma=1.0, n=10, adjacency="replace-one",

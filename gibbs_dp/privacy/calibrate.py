@@ -28,8 +28,6 @@ CURRENCIES = ("pure_epsilon", "epsilon", "zcdp", "gdp", "bayesian_epsilon")
 class Target:
     """One privacy target: exactly one of the five currencies.
 
-    Examples
-    --------
     >>> Target(epsilon=1.0, delta=1e-6).name
     '(epsilon, delta)'
     """
@@ -111,8 +109,6 @@ def calibrate_gamma(
     Pure DP is linear in ``gamma`` and inverted in closed form; the others are increasing and found
     by bisection, from below.
 
-    Examples
-    --------
     >>> import gibbs_dp as gdp
     >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
     >>> found = calibrate_gamma(p, Target(pure_epsilon=1.0), n=100, adjacency="replace-one",

@@ -37,23 +37,7 @@ EULER = 0.5772156649015329
 
 
 class Accounts(NamedTuple):
-    """What the default inaccuracy needs besides the chain's constants.
-
-    Attributes
-    ----------
-    n, dim
-        Examples and parameters.
-    lipschitz
-        Largest gradient of one example at zero.
-    prior_pull
-        Norm of the gradient of ``-log prior`` at zero.
-    prior_precision
-        Largest curvature of ``-log prior``.
-    prior_offset
-        Largest distance of the prior's mode from zero.
-    radius
-        Norm of the parameters that the run is compared with.
-    """
+    """What the default inaccuracy needs besides the chain's constants."""
 
     n: int
     dim: int

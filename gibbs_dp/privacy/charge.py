@@ -43,8 +43,6 @@ def charge_and_draw(
 def charge_guarantee(ledger: Ledger, guarantee: Guarantee, *, purpose: str) -> int:
     """Charge a release to a ledger, before anything of it is computed or handed out.
 
-    Examples
-    --------
     >>> import tempfile, pathlib
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.create(pathlib.Path(folder.name) / "l", adjacency="replace-one", zcdp=0.1)

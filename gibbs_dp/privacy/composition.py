@@ -26,13 +26,7 @@ DISCRETIZATION = 1e-4
 
 
 class ComposedDP(ApproximateDP):
-    """A pair ``(epsilon, delta)`` of several releases, with what they rest on.
-
-    Attributes
-    ----------
-    assumptions, caveats
-        Those of all releases, each once; what one of them does not cover is not covered by the sum.
-    """
+    """A pair ``(epsilon, delta)`` of several releases, with what they rest on."""
 
     assumptions: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
@@ -167,8 +161,6 @@ def composed_pure_dp(
     smaller. "optimal" is the exact answer, attained by randomized response (Kairouz, Oh &
     Viswanath 2015), never above the other two.
 
-    Examples
-    --------
     >>> [round(composed_pure_dp(400, 0.01, delta=1e-6, rule=rule), 4) for rule in RULES]
     [4.0, 1.0915, 0.8314]
     """
@@ -197,8 +189,6 @@ def per_release_epsilon(
 ) -> float:
     """Largest ``epsilon`` of each of ``k`` releases that keeps the total, the inverse of the above.
 
-    Examples
-    --------
     >>> [round(per_release_epsilon(400, 1.0, delta=1e-6, rule=rule), 6) for rule in RULES]
     [0.0025, 0.009189, 0.011883]
     """

@@ -37,8 +37,6 @@ def check_figures(
 ) -> None:
     """Refuse figures out of range, and figures that contradict each other.
 
-    Examples
-    --------
     >>> check_figures(1.0, 0.0, pure_epsilon=1.0)
     >>> check_figures(5.0, 0.0, gdp=0.0)
     Traceback (most recent call last):

@@ -199,8 +199,6 @@ def gaussian_for(
 ) -> GaussianMechanism:
     """Find the least noise that is ``(epsilon, delta)``-DP.
 
-    Examples
-    --------
     >>> found = gaussian_for(1.0, 1e-5, sensitivity=1.0, adjacency="replace-one")
     >>> round(found.sigma, 4)
     3.7306
@@ -266,8 +264,6 @@ class ReportNoisyMax(PureMechanism):
     Noise of scale ``sensitivity/epsilon`` where a neighbour moves all values in one direction, as
     adding a row moves counts; twice that in general, and so for counts under replace-one.
 
-    Examples
-    --------
     >>> ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True).scale
     1.0
     >>> ReportNoisyMax(1.0, 1.0, adjacency="replace-one").scale

@@ -318,8 +318,6 @@ class Noise(Bits):
 class SecretNoise(Noise):
     """From ``os.urandom``; there is no state and no seed.
 
-    Examples
-    --------
     >>> SecretNoise().standard_normal((2, 3)).shape
     (2, 3)
     """
@@ -352,8 +350,6 @@ def secret_key() -> PRNGKeyArray:
 
     Chains that are released draw from it by ``jax.random``, as from any other key.
 
-    Examples
-    --------
     >>> secret_key().shape
     ()
     """
@@ -407,8 +403,6 @@ def add_laplace(value: Number, scale: float, source: Noise = SECRET) -> Fraction
     computed from it. Compare what this returns, not its rounding: sums and differences of rounded
     numbers may tell what the exact ones do not.
 
-    Examples
-    --------
     >>> abs(add_laplace(100.0, 0.1) - 100) < 10
     True
     """
@@ -424,8 +418,6 @@ def add_gaussian(value: Number, sigma: float, source: Noise = SECRET) -> Fractio
     rounding it differs by a total variation below ``(step / sigma)^2 < 2^-140``. Parameters are
     those of `add_laplace`.
 
-    Examples
-    --------
     >>> abs(add_gaussian(100.0, 0.1) - 100) < 10
     True
     """
@@ -438,8 +430,6 @@ def laplace_release(
 ) -> Float[np.ndarray, " values"]:
     """Add independent ``Lap(scale)`` noise to every value, and round to doubles.
 
-    Examples
-    --------
     >>> laplace_release(np.zeros(3), 1.0).shape
     (3,)
     """
@@ -452,8 +442,6 @@ def gaussian_release(
 ) -> Float[np.ndarray, " values"]:
     """Add independent ``N(0, sigma^2)`` noise to every value; parameters as `laplace_release`.
 
-    Examples
-    --------
     >>> gaussian_release(np.zeros(3), 1.0).shape
     (3,)
     """
@@ -466,8 +454,6 @@ def argmax_release(values: Float[np.ndarray, " values"], scale: float) -> int:
 
     Parameters are those of `laplace_release`.
 
-    Examples
-    --------
     >>> argmax_release(np.array([0.0, 1000.0]), 1.0)
     1
     """
@@ -479,8 +465,6 @@ def argmax_release(values: Float[np.ndarray, " values"], scale: float) -> int:
 def exponential_release(utilities: Float[np.ndarray, " values"], temperature: float) -> int:
     """Draw an index ``∝ exp(utility / temperature)``; parameters as `laplace_release`.
 
-    Examples
-    --------
     >>> exponential_release(np.array([0.0, 1000.0]), 1.0)
     1
     """

@@ -72,8 +72,6 @@ Row = Float[np.ndarray, " pairs"]
 def log_laws(low: Row, high: Row) -> tuple[Row, Row, Row, Row]:
     """``log P(high), log P(low), log Q(high), log Q(low)`` of the pairs, ``low <= 0 <= high``.
 
-    Examples
-    --------
     >>> p, _, q, _ = log_laws(np.array([-1.0]), np.array([1.0]))
     >>> float(p[0] - q[0])
     1.0
@@ -88,8 +86,6 @@ def log_laws(low: Row, high: Row) -> tuple[Row, Row, Row, Row]:
 def two_point_delta(low: Row, high: Row, epsilon: float, num_draws: int) -> Row:
     """``delta(epsilon)`` of ``num_draws`` independent draws of each pair, exactly: a binomial sum.
 
-    Examples
-    --------
     >>> round(float(two_point_delta(np.array([-1.0]), np.array([1.0]), 0.0, 1)[0]), 12)  # tanh(1/2)
     0.46211715726
     """
@@ -125,8 +121,6 @@ class BoundedRange:
 
     The position ``t`` is not known, so every figure is a maximum over ``0 <= t <= eta``.
 
-    Examples
-    --------
     >>> route = BoundedRange(1.0)
     >>> round(route.kl(1), 9), round(route.tv(1), 9)
     (0.123301561, 0.244918662)
@@ -223,8 +217,6 @@ def _bound(
 class BoundedRatio:
     """Log-ratios of neighbours within ``[-epsilon, epsilon]``; randomized response is the worst.
 
-    Examples
-    --------
     >>> BoundedRatio(0.4).pure(2)
     0.8
     """
@@ -288,8 +280,6 @@ BOUNDED_CONVEX = "sqrt(2 gamma G D - m D^2) = {} (Bok, Su & Altschuler 2024, in 
 class GaussianDP:
     """Neighbours are no easier to tell apart than ``N(0, 1)`` and ``N(mu, 1)``.
 
-    Examples
-    --------
     >>> GaussianDP(0.5).zcdp(10)
     1.25
     """
@@ -359,8 +349,6 @@ def meaningful_epsilon(epsilon: float) -> float:
 def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
     """Smallest ``epsilon`` with ``delta(epsilon) <= delta``; the pure one at ``delta = 0``.
 
-    Examples
-    --------
     >>> from gibbs_dp.privacy.routes import GaussianDP
     >>> round(epsilon_at(GaussianDP(0.5), 1e-5, 10), 4)
     7.5113
@@ -392,8 +380,6 @@ def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
 def gdp_at(epsilon: float, delta: float) -> float:
     """``mu`` of the Gaussian DP that is worth ``(epsilon, delta)``-DP.
 
-    Examples
-    --------
     >>> round(gdp_at(1.0, 1e-5), 4)
     0.2681
     """

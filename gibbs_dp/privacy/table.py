@@ -336,8 +336,6 @@ def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree
 def transcoder(encoding: str) -> Callable[[bytes], bytes]:
     r"""Return what turns a line into UTF-8; bytes that are no character stay, and equal no text.
 
-    Examples
-    --------
     >>> transcoder("cp1252")(b"K\xf6ln,\x81").decode(errors="replace")
     'Köln,\ufffd'
     """
@@ -375,8 +373,6 @@ def missing_cells(
 def plain_cell(spelled: NumberFormat) -> Callable[[bytes], bytes]:
     """Return what writes the number of a cell with a decimal point alone; no number stays none.
 
-    Examples
-    --------
     >>> plain = plain_cell(NumberFormat(thousands=",", units=("$",)))
     >>> plain(b"$1,250"), plain(b"$12,50"), plain(b"nan")
     (b'1250', b'', b'')

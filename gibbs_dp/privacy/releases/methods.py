@@ -324,8 +324,6 @@ def plan_rejection(
     Gradient descent with step ``2 / (m + M)`` shrinks the distance to the mode by
     ``(M - m) / (M + m)``, so after ``k`` steps from zero ``|g| <= (M/m) |g_0| q^k``.
 
-    Examples
-    --------
     >>> plan = plan_rejection(strong_convexity=1.0, smoothness=4.0, first_gradient=10.0, dim=2,
     ...                       total_variation=1e-9)
     >>> plan.num_tries, plan.total_variation <= 1e-9

@@ -299,8 +299,6 @@ NO_PROMISE_OF_DRAWS = (
 def draws_in_words(theta: PyTree) -> str:
     """Count draws and their numbers.
 
-    Examples
-    --------
     >>> draws_in_words(np.zeros((2, 3)))
     '2 draws of 3 numbers'
     """
