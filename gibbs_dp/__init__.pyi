@@ -60,6 +60,7 @@ from .sampling.kernels import ULA as ULA
 from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
 from .sampling.sample import sample as sample
+from .sampling.sampler import ChainDraws as ChainDraws
 from .sampling.sampler import Sampler as Sampler
 from .sampling.smc import SMC as SMC
 from .sampling.target import ImproperPosteriorError as ImproperPosteriorError

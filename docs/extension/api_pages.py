@@ -61,6 +61,7 @@ DOOR = {
         "Grid",
         "Kernel",
         "Sampler",
+        "ChainDraws",
         "Chains",
     ),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),

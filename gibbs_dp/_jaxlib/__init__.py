@@ -1,4 +1,4 @@
-"""What JAX and XLA make necessary: workarounds, with the versions that need them.
+"""Workarounds that JAX and XLA make necessary, with the versions that need them.
 
 =============  ===============================  ==================================================
 file           versions that need it            what notices when one does not

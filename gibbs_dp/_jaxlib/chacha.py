@@ -27,20 +27,6 @@ def blocks(
 ) -> UInt32[Array, "16 blocks"]:
     """Return the key stream of ChaCha20, a column a block.
 
-    Parameters
-    ----------
-    key
-        Eight words.
-    counts
-        Numbers of the blocks.
-    nonce
-        Three words.
-
-    Returns
-    -------
-    array
-        Sixteen words of each block.
-
     Examples
     --------
     >>> zero = jnp.zeros(8, jnp.uint32)
@@ -132,7 +118,7 @@ def chacha_key(words: UInt32[np.ndarray, 8]) -> PRNGKeyArray:
 
 
 def is_chacha(key: Any) -> bool:
-    """Whether a key, or an array of them, is of this generator; words are not.
+    """Return True if a key, or an array of them, is of this generator; words are not.
 
     >>> is_chacha(jax.random.key(0))
     False

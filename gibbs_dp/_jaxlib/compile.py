@@ -39,19 +39,7 @@ class _Kept(NamedTuple):
 
 
 class Program:
-    """A jitted function of one platform, kept in the cache folder where it can be.
-
-    Parameters
-    ----------
-    function
-        What to compile.
-    static
-        Names of its arguments that are not traced.
-    backend
-        The platform.
-    is_quick
-        See :func:`compiler_options`.
-    """
+    """A jitted function of one platform, kept in the cache folder where it can be."""
 
     def __init__(
         self, function: Callable[..., Any], static: tuple[str, ...], backend: str, is_quick: bool
@@ -84,15 +72,7 @@ class Program:
     def compiled(
         self, *arguments: Any, kinds: Sequence[type] = ()
     ) -> tuple[Any, Callable[..., Any]]:
-        """Compile it ahead.
-
-        Returns
-        -------
-        compiled
-            What tells of its memory.
-        run
-            Takes the arguments that are traced.
-        """
+        """Compile it ahead."""
         leaves, found = self._kept(arguments, kinds)
         if found is None:
             plain = self.jitted.lower(*arguments).compile()
@@ -204,13 +184,6 @@ def in_memory(is_so: Bool[Array, ""], compute: Callable[[], Result]) -> Result:
     """Compute once what XLA for CPUs would compute again in every fusion that reads it.
 
     What a loop carries is in memory; this one has one round.
-
-    Parameters
-    ----------
-    is_so
-        True, traced: XLA must not know. Where it is false the result is zeros.
-    compute
-        What to compute.
     """
     if is_accelerator(target_platform()):
         return compute()
@@ -221,15 +194,7 @@ def in_memory(is_so: Bool[Array, ""], compute: Callable[[], Result]) -> Result:
 
 @cache
 def compiler_options(backend: str, is_quick: bool = False) -> dict[str, int | bool] | None:
-    """Options for ``jax.jit(compiler_options=...)``; what the user's ``XLA_FLAGS`` name is left.
-
-    Parameters
-    ----------
-    backend
-        Platform of the devices; only "cpu" has options.
-    is_quick
-        Whether the program has few exponentials and logarithms, or runs for a moment only.
-    """
+    """Options for ``jax.jit(compiler_options=...)``; what the user's ``XLA_FLAGS`` name is left."""
     if backend != "cpu":
         return None
     given = os.environ.get("XLA_FLAGS", "")
@@ -239,7 +204,7 @@ def compiler_options(backend: str, is_quick: bool = False) -> dict[str, int | bo
 
 @cache
 def is_known(name: str, value: int | bool) -> bool:
-    """Whether this XLA has the option: they come and go between versions."""
+    """Return True if this XLA has the option: they come and go between versions."""
     try:
         jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
     except jax.errors.JaxRuntimeError as error:

@@ -1,4 +1,4 @@
-"""Which devices compute: those that JAX sees, or the one that the user made the default."""
+"""The devices that compute: those that JAX sees, or the one that the user made the default."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def target_platform() -> str:
 
 
 def is_accelerator(name: str) -> bool:
-    """Whether a platform's devices work on thousands of posteriors at once.
+    """Return True if a platform's devices work on thousands of posteriors at once.
 
     There a program asks its host how often a loop goes round unless that was known when it was
     compiled.

@@ -37,23 +37,14 @@ def cholesky(matrix: Matrix) -> Matrix:
 
 def solve_lower(factor: Matrix, right: Float[Array, "dim ..."]) -> Float[Array, "dim ..."]:
     """Solve ``factor x = right`` for a lower-triangular ``factor``."""
-    return _solved(_solve_lower, factor, right)
-
-
-def cholesky_solve(factor: Matrix, right: Column) -> Column:
-    """Solve ``factor factor^T x = right`` for a lower-triangular ``factor``."""
-    return _solved(_solve_upper, factor, _solved(_solve_lower, factor, right))
+    columns = right.reshape(right.shape[0], -1)
+    return _solve_lower(factor[None], columns[None])[0].reshape(right.shape)
 
 
 def eigh(matrix: Matrix) -> tuple[Column, Matrix]:
     """Eigenvalues of a symmetric matrix, smallest first, and eigenvectors as columns."""
     values, vectors = _eigh(matrix[None])
     return values[0], vectors[0]
-
-
-def _solved(solve: Any, factor: Array, right: Array) -> Array:
-    columns = right.reshape(right.shape[0], -1)
-    return solve(factor[None], columns[None])[0].reshape(right.shape)
 
 
 def _in_pieces(
@@ -92,37 +83,33 @@ def _merged(array: Array, is_batched: bool, size: int) -> Array:
     return array.reshape(-1, *array.shape[2:])
 
 
-def _solver(is_transposed: bool) -> Any:
+def _solved_alone(factors: Array, right: Array) -> Array:
+    return jax.lax.linalg.triangular_solve(factors, right, left_side=True, lower=True)
+
+
+_solve_factors = _over_batches(_solved_alone, lambda _, right: right[0].size * right.shape[1])
+
+
+@custom_vmap
+def _solve_lower(factors: Array, right: Array) -> Array:
     """Triangular solves; right-hand sides of one factor are its columns."""
+    return _solve_factors(factors, right)
 
-    def call(factors: Array, right: Array) -> Array:
-        return jax.lax.linalg.triangular_solve(
-            factors, right, left_side=True, lower=True, transpose_a=is_transposed
-        )
 
-    over_factors = _over_batches(call, lambda factors, right: right[0].size * right.shape[1])
-
-    @custom_vmap
-    def solve(factors: Array, right: Array) -> Array:
-        return over_factors(factors, right)
-
-    @solve.def_vmap
-    def _(axis_size: int, is_batched: list[bool], factors: Array, right: Array) -> Any:
-        if is_batched[0]:
-            merged = map(_merged, (factors, right), is_batched, [axis_size] * 2)
-            found = solve(*merged)
-            return found.reshape(axis_size, -1, *found.shape[1:]), True
-        batch, dim, width = right.shape[1:]
-        columns = jnp.moveaxis(right, 0, 2).reshape(batch, dim, axis_size * width)
-        found = solve(factors, columns).reshape(batch, dim, axis_size, width)
-        return jnp.moveaxis(found, 2, 0), True
-
-    return solve
+@_solve_lower.def_vmap
+def _(axis_size: int, is_batched: list[bool], factors: Array, right: Array) -> Any:
+    if is_batched[0]:
+        merged = map(_merged, (factors, right), is_batched, [axis_size] * 2)
+        found = _solve_lower(*merged)
+        return found.reshape(axis_size, -1, *found.shape[1:]), True
+    batch, dim, width = right.shape[1:]
+    columns = jnp.moveaxis(right, 0, 2).reshape(batch, dim, axis_size * width)
+    found = _solve_lower(factors, columns).reshape(batch, dim, axis_size, width)
+    return jnp.moveaxis(found, 2, 0), True
 
 
 _cholesky = _over_batches(jnp.linalg.cholesky, lambda m: m[0].size * m.shape[1] // 3)
 _eigh = _over_batches(lambda m: tuple(jnp.linalg.eigh(m)), lambda m: 5 * m[0].size * m.shape[1])
-_solve_lower, _solve_upper = _solver(is_transposed=False), _solver(is_transposed=True)
 
 
 # Losses and priors of users factor matrices as they please: the finished program of all draws and
@@ -150,25 +137,12 @@ LOOPS = ("scan", "while", "cond")
 
 
 def is_affected() -> bool:
-    """Whether the installed jaxlib may hang."""
+    """Return True if the installed jaxlib may hang."""
     return FIRST <= jaxlib.version.__version_info__ <= LAST
 
 
 def in_pieces(function: Callable[..., PyTree], is_static: Sequence[bool]) -> Callable[..., PyTree]:
-    """Trace a function so that no batch of matrices in it is large; for the outermost jit.
-
-    Parameters
-    ----------
-    function
-        What is traced, with all its derivatives and batches.
-    is_static
-        Of its arguments: which are not traced.
-
-    Returns
-    -------
-    callable
-        The same function where it factors no large batch.
-    """
+    """Trace a function so that no batch of matrices in it is large; for the outermost jit."""
     static = tuple(i for i, is_so in enumerate(is_static) if is_so)
     traced = jax.make_jaxpr(function, static_argnums=static, return_shape=True)
 

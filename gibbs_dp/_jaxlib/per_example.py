@@ -28,18 +28,10 @@ ELEMENTWISE = frozenset(
 
 
 class Value(NamedTuple):
-    """What a variable stands for.
+    """The value of a variable."""
 
-    Attributes
-    ----------
-    array
-        Its value; where ``is_mapped``, with one more axis, the last, of examples.
-    is_mapped
-        Whether examples have values of their own.
-    """
-
-    array: Any
-    is_mapped: bool
+    array: Any  # its value; where ``is_mapped``, with one more axis, the last, of examples
+    is_mapped: bool  # whether examples have values of their own
 
 
 # Gives the value of a variable, and the equation that a variable comes from, if there is one.
@@ -50,21 +42,7 @@ Origin = Callable[[Any], JaxprEqn | None]
 def apply(
     equation: JaxprEqn, values: list[Value], size: int, within: Jaxpr, read: Read, origin: Origin
 ) -> list[Value]:
-    """Evaluate an equation for all examples.
-
-    Parameters
-    ----------
-    equation
-        An equation of one example.
-    values
-        Of its inputs.
-    size
-        Number of examples.
-    within
-        The program that has the equation.
-    read, origin
-        Value of any earlier variable of that program, and the equation that it comes from.
-    """
+    """Evaluate an equation for all examples."""
     name = equation.primitive.name
     is_mapped = any(v.is_mapped for v in values)
     if _is_logaddexp(equation):
@@ -190,7 +168,7 @@ def _vmapped(equation: JaxprEqn, values: list[Value], within: Jaxpr) -> list[Any
 
 
 def _is_logaddexp(equation: JaxprEqn) -> bool:
-    """Whether it is JAX's own ``logaddexp``, also behind softplus, of real numbers."""
+    """Return True if it is JAX's own ``logaddexp``, also behind softplus, of real numbers."""
     if equation.primitive.name != "custom_jvp_call":
         return False
     source = _source(equation)
@@ -223,20 +201,6 @@ def over_examples(
     In programs for CPUs the function's equations are evaluated with the examples as the last axis
     of every array. A vmap puts them where the function's operands happen to stand, often before
     axes of length 3 or 8, which vector units cannot fill.
-
-    Parameters
-    ----------
-    function
-        Returns a number.
-    parameters
-        A pytree of arrays.
-    examples
-        A pytree whose leaves have leading axis ``n``.
-
-    Returns
-    -------
-    [n]
-        Equal to ``jax.vmap`` up to rounding, derivatives too.
 
     Examples
     --------
@@ -304,18 +268,6 @@ def reached(program: Jaxpr, is_marked: Sequence[bool]) -> list[bool]:
 
     Calls of jitted functions are followed inside; of any other equation, every output counts as
     depending on every input.
-
-    Parameters
-    ----------
-    program
-        What ``jax.make_jaxpr(function)(*arguments).jaxpr`` is.
-    is_marked
-        For every input.
-
-    Returns
-    -------
-    list[bool]
-        For every output.
 
     Examples
     --------

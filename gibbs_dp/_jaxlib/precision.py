@@ -1,4 +1,4 @@
-"""How JAX computes in one thread: precision, exactness of products and of functions, device.
+"""The settings of JAX in one thread: precision, exactness of products and of functions, device.
 
 These settings are local to a thread, so that workers have to be given their caller's. Products of
 float32 numbers are rounded to 10 bits (TF32) by default on NVIDIA GPUs, and to 8 on TPUs: enough to
@@ -26,21 +26,11 @@ EXACT = "highest"
 
 
 class Mode(NamedTuple):
-    """JAX's settings in one thread.
+    """JAX's settings in one thread."""
 
-    Attributes
-    ----------
-    is_double
-        Whether it computes in double precision.
-    matmul_precision
-        What the user set for products; None: nothing.
-    device
-        Where it computes by default; None: JAX's first.
-    """
-
-    is_double: bool
-    matmul_precision: str | None
-    device: Any
+    is_double: bool  # whether it computes in double precision
+    matmul_precision: str | None  # what the user set for products; None: nothing
+    device: Any  # where it computes by default; None: JAX's first
 
 
 def current_mode() -> Mode:
@@ -91,7 +81,7 @@ def precision(is_double: bool) -> AbstractContextManager[None]:
 
 
 def is_double() -> bool:
-    """Whether this thread's JAX computes in double precision."""
+    """Return True if this thread's JAX computes in double precision."""
     return bool(jnp.zeros(()).dtype == jnp.dtype("float64"))
 
 

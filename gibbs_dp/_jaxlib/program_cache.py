@@ -47,15 +47,7 @@ _known: ContextVar[_Known | None] = ContextVar("known", default=None)
 
 @contextmanager
 def identified(objects: Sequence[Any], digest: str) -> Iterator[None]:
-    """Say what users' objects are: programs for them may be kept.
-
-    Parameters
-    ----------
-    objects
-        Static arguments of programs, compared by identity.
-    digest
-        Changes with everything that the programs compute with them.
-    """
+    """Say what users' objects are: programs for them may be kept."""
     token = _known.set(_Known(tuple(objects), digest))
     try:
         yield
@@ -79,17 +71,7 @@ def program_name(
     others: Sequence[Any],
     leaves: Sequence[Any],
 ) -> str | None:
-    """Digest of all that a program depends on; None where that cannot be told.
-
-    Parameters
-    ----------
-    function
-        What is compiled, a function of this package.
-    options
-        How, as JSON.
-    statics, others, leaves
-        Its static arguments, all others, and the arrays in these.
-    """
+    """Digest of all that a program depends on; None where that cannot be told."""
     known = _known.get() or _Known((), "")
     is_plain = all(isinstance(other, jax.Array) for other in others)
     if any(_is_spread(leaf) for leaf in leaves) or not (known.objects or is_plain):
@@ -155,7 +137,7 @@ def save(name: str, exported: Any, description: Any) -> None:
 
 
 def is_noted(name: str) -> bool:
-    """Whether something was noted before."""
+    """Return True if something was noted before."""
     place = folder()
     return place is not None and (place / (name + NOTE)).exists()
 
@@ -181,13 +163,7 @@ def _remove_oldest(place: Path) -> None:
 
 
 def _told(value: Any, known: _Known) -> Any:
-    """Describe a static argument in JSON.
-
-    Raises
-    ------
-    TypeError
-        If it holds anything whose code is a user's.
-    """
+    """Describe a static argument in JSON."""
     if any(value is other for other in known.objects):
         return "known"
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -216,7 +192,7 @@ def _surroundings() -> list[Any]:
 
 @cache
 def _is_aside(setting: str) -> bool:
-    """Whether a setting of JAX's is about files, logs or messages."""
+    """Return True if a setting of JAX's is about files, logs or messages."""
     return any(word in setting for word in ("cache", "log", "dump", "debug_info", "traceback"))
 
 
@@ -238,20 +214,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def describe(value: Any, kinds: Sequence[type] = ()) -> Any:
-    """Describe a nest; whatever is no tuple, list, dict or None is a leaf.
-
-    Parameters
-    ----------
-    value
-        The nest. A text in it stands for random keys of that kind, which come as their data.
-    kinds
-        Named tuples that no module has, known by their names.
-
-    Raises
-    ------
-    TypeError
-        If it has a named tuple that is neither this package's nor one of ``kinds``.
-    """
+    """Describe a nest; whatever is no tuple, list, dict or None is a leaf."""
     if value is None:
         return None
     if isinstance(value, dict):
@@ -265,15 +228,7 @@ def describe(value: Any, kinds: Sequence[type] = ()) -> Any:
 
 
 def rebuild(description: Any, kinds: Sequence[type] = ()) -> Callable[[Sequence[Any]], Any]:
-    """Return what puts leaves together as described.
-
-    Raises
-    ------
-    LookupError
-        If a named tuple is not there any more.
-    ValueError
-        If it is no description.
-    """
+    """Return what puts leaves together as described."""
     build = _builder(description, kinds)
 
     def put_together(leaves: Sequence[Any]) -> Any:
@@ -353,7 +308,7 @@ def nothing_kept() -> Iterator[None]:
 
 
 def is_kept() -> bool:
-    """Whether programs may be kept now."""
+    """Return True if programs may be kept now."""
     return _keeps.get()
 
 

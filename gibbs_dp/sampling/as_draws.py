@@ -119,23 +119,6 @@ def as_draws(
 def chains_of(argument: str, given: Any) -> Any:
     """Make one array of chains that come as a list.
 
-    Parameters
-    ----------
-    argument
-        That holds them.
-    given
-        An array, or a list of one for each chain.
-
-    Returns
-    -------
-    array
-        What was given, or its chains under each other.
-
-    Raises
-    ------
-    ValueError
-        If chains differ in shape.
-
     Examples
     --------
     >>> chains_of("samples", [np.zeros(3), np.ones(3)]).shape
@@ -158,7 +141,7 @@ def chains_of(argument: str, given: Any) -> Any:
 
 
 def _is_array(tree: Any, name: str) -> bool:
-    """Whether the prior has a single law of this name."""
+    """Return True if the prior has a single law of this name."""
     return isinstance(tree, dict) and name in tree and not isinstance(tree[name], (list, tuple))
 
 

@@ -15,7 +15,7 @@ from gibbs_dp.sampling.sampler import GammaSampler, PathSampler, Sampler
 
 @dataclass(frozen=True)
 class Chains:
-    """How many chains of a kernel an audit runs for each dataset, and how long.
+    """The chains of a kernel that an audit runs for each dataset: how many, and how long.
 
     A few draws a dataset are enough: the datasets are the sample.
 
@@ -61,26 +61,6 @@ class Chains:
 
 def as_sampler(kernel: Any, also: str = "", argument: str = "sampler") -> Sampler:
     """Return the sampler of a kernel; pass samplers through.
-
-    Parameters
-    ----------
-    kernel
-        What the user gave; None: ``gibbs_dp.HMC()``.
-    also
-        What else the caller takes, for the message; "": nothing but kernels of Markov chains.
-    argument
-        What the caller calls it.
-
-    Returns
-    -------
-    Sampler
-        Chains of the kernel, or the sampler itself.
-
-    Raises
-    ------
-    ValueError
-        If it is a name, a class instead of an object of it, no kernel, or one's own that lacks
-        something.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the draws of one posterior may be warned of, and one verdict on them."""
+"""Warnings about the draws of one posterior, and one verdict on them."""
 
 from __future__ import annotations
 
@@ -130,32 +130,7 @@ def judge(
     rounding: float = 0.0,
     at_ends: float = 0.0,
 ) -> tuple[Warned, ...]:
-    """Warn of chains, and of what describes their coordinates.
-
-    Parameters
-    ----------
-    is_stuck
-        Chains that never moved.
-    log_density
-        Of every draw.
-    inflation
-        Estimated relative excess of the variance, if known.
-    rows
-        Effective draws ``ess`` and ``r_hat`` of coordinates.
-    modes
-        What a search for other modes found.
-    is_path
-        Whether they are particles of SMC, whose chains are islands of independent ones.
-    rounding
-        Nats by which rounding changes the log density.
-    at_ends
-        Largest share of a coordinate's draws that are at an end of its support.
-
-    Returns
-    -------
-    tuple
-        Sentences; empty if there is nothing to say.
-    """
+    """Warn of chains, and of what describes their coordinates."""
     found = []
     if is_stuck.any():
         found.append(STUCK_CHAINS(stuck=int(is_stuck.sum()), total=is_stuck.size))
@@ -211,24 +186,7 @@ def opening(warnings: Sequence[str]) -> str:
 def verdict_on_draws(
     warnings: Sequence[str], modes: Modes, num_particles: int | None, r_hat: float, ess: float
 ) -> str:
-    """Say what speaks for draws and what against them.
-
-    Parameters
-    ----------
-    warnings
-        Of the draws.
-    modes
-        What a search for other modes found.
-    num_particles
-        Of SMC; None: chains.
-    r_hat, ess
-        Of the worst coordinate.
-
-    Returns
-    -------
-    str
-        ``"checked: ..."`` or ``"doubtful (names): ..."``.
-    """
+    """Say what speaks for draws and what against them."""
     tried = searched_for(modes)
     if num_particles is not None:
         tried = f"{num_particles} particles from the prior or a wide normal, weighed and moved"

@@ -31,27 +31,13 @@ MAX_STEPS = 2**20  # in one round; the last number is for the start
 
 
 class Walk(NamedTuple):
-    """Draws in the whitened coordinates they were made in.
+    """Draws in the whitened coordinates they were made in."""
 
-    Attributes
-    ----------
-    v
-        Draws, ``[chains, draws, dim]``.
-    potential
-        Their potential energy, ``[chains, draws]``.
-    whitening
-        The coordinates.
-    accept_prob
-        Mean acceptance probability per chain while drawing.
-    is_stuck
-        Per chain: no proposal was accepted in the whole last round.
-    """
-
-    v: Float[Array, "chains draws dim"]
-    potential: Float[Array, "chains draws"]
-    whitening: Whitening
-    accept_prob: Float[Array, " chains"]
-    is_stuck: Bool[Array, " chains"]
+    v: Float[Array, "chains draws dim"]  # draws, ``[chains, draws, dim]``
+    potential: Float[Array, "chains draws"]  # their potential energy, ``[chains, draws]``
+    whitening: Whitening  # the coordinates
+    accept_prob: Float[Array, " chains"]  # mean acceptance probability per chain while drawing
+    is_stuck: Bool[Array, " chains"]  # per chain: no proposal was accepted in the whole last round
 
 
 # Runs the last round instead of evolve: (streams, positions, whitening, step size, schedule, number
@@ -70,7 +56,7 @@ def _movers(has_moved: Bool[Array, " chains"]) -> Int[Array, " chains"]:
 
 
 class _Memory(NamedTuple):
-    """What the loop writes: the last ``num_samples`` draws, as a ring."""
+    """The memory of the loop: the last ``num_samples`` draws, as a ring."""
 
     v: Float[Array, "draws chains dim"]
     potential: Float[Array, "draws chains"]
@@ -250,13 +236,7 @@ K = TypeVar("K", Kernel, Unadjusted)
 
 @dataclass(frozen=True, repr=False)
 class ChainSampler(Sampler, Generic[K]):
-    """Chains of a kernel; a :class:`~gibbs_dp.sampling.sampler.Sampler` once :meth:`move` is given.
-
-    Parameters
-    ----------
-    kernel
-        How a chain moves.
-    """
+    """Chains of a kernel; a sampler once :meth:`move` is given."""
 
     kernel: K
 

@@ -1,4 +1,4 @@
-"""What one dataset's chains tell of their mixing, and chains that are copies."""
+"""Mixing of one dataset's chains, and chains that are copies."""
 
 from __future__ import annotations
 
@@ -17,26 +17,16 @@ from gibbs_dp.sampling.sampler import ChainDraws
 
 
 class Spread(NamedTuple):
-    """Variances of one dataset's draws, per whitened coordinate and (last) the potential.
+    """Variances of one dataset's draws, per whitened coordinate and (last) the potential."""
 
-    Attributes
-    ----------
-    within
-        Variance within a chain, once what all chains do at the same draw is taken out: chains
-        may share their noise. For independent chains that is the variance within a chain.
-    between
-        Variance of the chains' means.
-    drift
-        Mean of the first half of the draws minus the second, of: potential energy, squared
-        radius in whitened coordinates.
-    drift_scale
-        Standard deviations of the same two.
-    """
-
+    # Variance within a chain, once what all chains do at the same draw is taken out: chains may
+    # share their noise. For independent chains that is the variance within a chain.
     within: Float[Array, "*batch coordinates"]
-    between: Float[Array, "*batch coordinates"]
+    between: Float[Array, "*batch coordinates"]  # variance of the chains' means
+    # Mean of the first half of the draws minus the second, of: potential energy, squared radius in
+    # whitened coordinates.
     drift: Float[Array, "*batch 2"]
-    drift_scale: Float[Array, "*batch 2"]
+    drift_scale: Float[Array, "*batch 2"]  # standard deviations of the same two
 
 
 def spread(draws: ChainDraws) -> Spread:
@@ -65,30 +55,18 @@ def _within(x: Float[Array, "chains draws coordinates"]) -> Float[Array, " coord
 
 
 class Pooled(NamedTuple):
-    """Convergence diagnostics over all datasets of one gamma.
+    """Convergence diagnostics over all datasets of one gamma."""
 
-    Attributes
-    ----------
-    r_hat
-        Largest over coordinates of R-hat with variances averaged over datasets. Pooling makes it
-        sharp: for chains that agree it is 1 within about ``1 / sqrt(datasets)`` of a percent.
-    r_hat_exceed
-        Fraction of (dataset, coordinate) cells whose own between/within ratio lies beyond the
-        99% quantile for independent draws, after scaling by the pooled ratio: about 0.01 when
-        all datasets mix alike.
-    ess_min
-        Effective draws per dataset in the worst coordinate.
-    drift_z
-        Largest absolute z-score of first-half minus second-half means.
-    drift_size
-        The same drift in posterior standard deviations.
-    """
-
+    # Largest over coordinates of R-hat with variances averaged over datasets. Pooling makes it
+    # sharp: for chains that agree it is 1 within about ``1 / sqrt(datasets)`` of a percent.
     r_hat: float
+    # Fraction of (dataset, coordinate) cells whose own between/within ratio lies beyond the 99%
+    # quantile for independent draws, after scaling by the pooled ratio: about 0.01 when all
+    # datasets mix alike.
     r_hat_exceed: float
-    ess_min: float
-    drift_z: float
-    drift_size: float
+    ess_min: float  # effective draws per dataset in the worst coordinate
+    drift_z: float  # largest absolute z-score of first-half minus second-half means
+    drift_size: float  # the same drift in posterior standard deviations
 
 
 def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
@@ -139,18 +117,6 @@ def refuse_copies(argument: str, values: Float[np.ndarray, "chain draw column"])
 
     Chains that never move are none: they are told of elsewhere. Draws of a discrete law meet by
     chance, within a chain as well, and are copies only if they come in one order.
-
-    Parameters
-    ----------
-    argument
-        That holds the draws.
-    values
-        Parameters, or log-likelihoods, of each draw.
-
-    Raises
-    ------
-    ValueError
-        If two chains, or two parts of one, are so.
 
     Examples
     --------

@@ -50,24 +50,7 @@ def as_xarray(
     attributes: dict[str, Any],
     log_likelihood: Float[np.ndarray, "*batch chain draw n"] | None = None,
 ) -> xr.DataTree:
-    """Make a tree with groups ``posterior``, ``sample_stats`` and, if given, ``log_likelihood``.
-
-    Parameters
-    ----------
-    leaves
-        Parameters by name, ``[chain, draw, ...]``, with a leading axis of datasets for a batch.
-    stats
-        ``lp [chain, draw]``, and numbers for every chain.
-    attributes
-        Of the file.
-    log_likelihood
-        Of every example.
-
-    Returns
-    -------
-    xarray.DataTree
-        With dims ``(chain, draw, ...)``.
-    """
+    """Make a tree with groups ``posterior``, ``sample_stats`` and, if given, ``log_likelihood``."""
     import xarray as xr  # slow to import
 
     sizes = stats["lp"].shape
@@ -95,23 +78,7 @@ def as_xarray(
 
 
 def as_arviz(tree: xr.DataTree) -> Any:
-    """Return ArviZ's own container: InferenceData before 1.0, the same tree from 1.0 on.
-
-    Parameters
-    ----------
-    tree
-        What `as_xarray` made.
-
-    Returns
-    -------
-    InferenceData or DataTree
-        By the version of ArviZ that is installed.
-
-    Raises
-    ------
-    ValueError
-        If none is.
-    """
+    """Return ArviZ's own container: InferenceData before 1.0, the same tree from 1.0 on."""
     arviz = require("arviz")
     if arviz.__version__.startswith("0."):
         return arviz.InferenceData.from_datatree(tree)
@@ -134,27 +101,7 @@ _losses = on_default_backend(_of_draws, "posterior", "size")
 def log_likelihoods(
     posterior: GibbsPosterior, data: PyTree, theta: PyTree, gamma: float, is_batch: bool
 ) -> Float[np.ndarray, "*batch chain draw n"]:
-    """Return minus gamma times the loss of every example at every draw.
-
-    Parameters
-    ----------
-    posterior, data, gamma
-        What was sampled.
-    theta
-        Draws: leaves ``[chain, draw, ...]``, with a leading axis of datasets for a batch.
-    is_batch
-        Whether the data are a batch of datasets.
-
-    Returns
-    -------
-    array
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        For a structured loss that examples have no share of.
-    """
+    """Return minus gamma times the loss of every example at every draw."""
     if is_batch:
         parts = [
             log_likelihoods(posterior, _row(data, i), _row(theta, i), gamma, False)
@@ -239,7 +186,7 @@ class Draws(ResultWithPage):
 
     @property
     def is_batch(self) -> bool:
-        """Whether the draws are of several datasets."""
+        """True if the draws are of several datasets."""
         return self.log_density.ndim == 3
 
     @property
@@ -290,7 +237,7 @@ class Draws(ResultWithPage):
 
     @property
     def modes(self) -> Modes:
-        """What was tried to find other modes, and what was found."""
+        """A search for other modes: what was tried, and what was found."""
         found = self.settings.get("modes")
         return NOT_LOOKED_FOR if found is None else Modes.of_plain(found)
 

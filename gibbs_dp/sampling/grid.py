@@ -87,7 +87,7 @@ class Grid(Sampler):
 
     @property
     def is_lattice(self) -> bool:
-        """Whether the points stand for a continuum."""
+        """True if the points stand for a continuum."""
         return self.candidates is None
 
     def points_of_shape(self, shape: tuple[int, ...]) -> Float[np.ndarray, points * shape]:
@@ -159,7 +159,7 @@ class Grid(Sampler):
         return None if self.is_lattice else self.points(posterior)
 
     def _edge(self, posterior: GibbsPosterior) -> Bool[np.ndarray, " points"]:
-        """Which points lie on the rim of the lattice (none for candidates)."""
+        """Mark the points on the rim of the lattice (none for candidates)."""
         shape = posterior.prior.supports[0].shape
         size = int(np.prod(shape))
         count = self.num_points

@@ -27,31 +27,17 @@ TOLERANCE = 0.01
 
 
 class LaplaceFit(NamedTuple):
-    """A Gaussian approximation of one posterior in flat coordinates.
+    """A Gaussian approximation of one posterior in flat coordinates."""
 
-    Attributes
-    ----------
-    mode
-        Where the search stopped.
-    reference
-        Energy terms at the mode.
-    hessian
-        Hessian of the potential there.
-    scale
-        Lower-triangular ``S`` with ``S S^T`` the fitted covariance; a diagonal guess from the
-        gradient where the Hessian is of no use.
-    is_curved
-        Whether the Hessian is positive definite, so that ``scale`` comes from it.
-    is_converged
-        Whether the predicted decrease fell below the tolerance.
-    """
-
-    mode: Float[Array, " dim"]
-    reference: Terms
-    hessian: Float[Array, "dim dim"]
+    mode: Float[Array, " dim"]  # where the search stopped
+    reference: Terms  # energy terms at the mode
+    hessian: Float[Array, "dim dim"]  # Hessian of the potential there
+    # Lower-triangular ``S`` with ``S S^T`` the fitted covariance; a diagonal guess from the
+    # gradient where the Hessian is of no use.
     scale: Float[Array, "dim dim"]
+    # whether the Hessian is positive definite, so that ``scale`` comes from it.
     is_curved: Bool[Array, ""]
-    is_converged: Bool[Array, ""]
+    is_converged: Bool[Array, ""]  # whether the predicted decrease fell below the tolerance
 
 
 class _Search(NamedTuple):
@@ -210,7 +196,7 @@ def is_improper(
     scale: Float[Array, "dim dim"],
     is_curved: Bool[Array, ""],
 ) -> Bool[Array, ""]:
-    """Whether the potential fails to rise along some ray from the mode.
+    """Return True if the potential fails to rise along some ray from the mode.
 
     For priors flat on an unbounded support, rays both ways along: every eigenvector of the Hessian
     in units of each coordinate's own curvature; the direction of the mode itself (where a search
@@ -218,20 +204,6 @@ def is_improper(
     direction that the examples' gradients see least (more coefficients than examples under a loss
     without curvature). A density that decays no faster than ``1 / t`` has no finite integral along
     the ray. For priors flat on a bounded support: see :func:`_is_pinned`.
-
-    Parameters
-    ----------
-    target
-        The posterior.
-    mode, reference, hessian
-        Where the search ended, its energy terms, and the Hessian of the potential there.
-    scale, is_curved
-        Of the Gaussian fitted there, whether there is one.
-
-    Returns
-    -------
-    Bool[Array, ""]
-        Whether such a ray was found.
     """
     potential = target.relative_to(reference)
     found = jnp.zeros((), bool)
@@ -306,7 +278,7 @@ AT_ANY_END, AT_ZERO = (2.5, 5.0), (6.0, 12.0)
 def _is_pinned(
     potential: Potential, mode: Float[Array, " dim"], is_bounded: Bool[Array, " dim"]
 ) -> Bool[Array, ""]:
-    """Whether a density grows so fast towards an end of a bounded support that it has no integral.
+    """Return True if a density grows too fast towards an end of a bounded support to be integrable.
 
     Flat coordinates are a standard normal's there (`gibbs_dp.model.charts`): the potential of what
     is integrable, however singular, rises quadratically in them, and ``1 / (theta - end)`` falls.
@@ -323,7 +295,7 @@ def _is_pinned(
 
 
 def _is_low(x: Float[Array, "*b"], least: Float[Array, "*b"] | float) -> Bool[Array, "*b"]:
-    """Below ``least``; what is no number, where a loss overflowed, proves nothing."""
+    """Return True if below ``least``; NaN and infinity, where a loss overflowed, prove nothing."""
     return jnp.isfinite(x) & (x < least)
 
 
@@ -335,35 +307,21 @@ NUM_PROBES = 16
 
 
 class Location(NamedTuple):
-    """What is known of a posterior before it is sampled.
+    """Mode and scale of a posterior, before it is sampled."""
 
-    Attributes
-    ----------
-    centers
-        Where each start's mode search ended; the best mode where that is no point of finite
-        density, from which no chain could move.
-    whitening
-        The best mode, and a Gaussian's scale there: the Laplace fit's, or (above
-        ``MAX_LAPLACE_DIM`` coordinates) one over the root of ``curvature``.
-    curvature
-        Diagonal of the Hessian at the mode; estimated above ``MAX_LAPLACE_DIM`` coordinates.
-    reference
-        Energy terms at the mode.
-    gaps
-        Potential of the best mode minus that of each start's, at most 0.
-    is_curved
-        Whether the scale is that of a positive definite Hessian at a mode.
-    is_improper
-        Whether the posterior was found to have no normalizer.
-    """
-
+    # Where each start's mode search ended; the best mode where that is no point of finite density,
+    # from which no chain could move.
     centers: Float[Array, "starts dim"]
+    # The best mode, and a Gaussian's scale there: the Laplace fit's, or (above ``MAX_LAPLACE_DIM``
+    # coordinates) one over the root of ``curvature``.
     whitening: Whitening
+    # Diagonal of the Hessian at the mode; estimated above ``MAX_LAPLACE_DIM`` coordinates.
     curvature: Float[Array, " dim"]
-    reference: Terms
+    reference: Terms  # energy terms at the mode
+    # Potential of the best mode minus that of each start's, at most 0.
     gaps: Float[Array, " starts"]
-    is_curved: Bool[Array, ""]
-    is_improper: Bool[Array, ""]
+    is_curved: Bool[Array, ""]  # whether the scale is that of a positive definite Hessian at a mode
+    is_improper: Bool[Array, ""]  # whether the posterior was found to have no normalizer
 
 
 def locate(

@@ -1,4 +1,4 @@
-"""Whether runs of one posterior found different modes, and what a search for them tried.
+"""Other modes of a posterior: a search for them, and what it found.
 
 Chains stay in the mode that they start in, and all their diagnostics look well there. Starts far
 away find modes that lie apart; a ladder of wider Gaussians finds a broad hill around a narrow peak.
@@ -60,41 +60,28 @@ NESTED_SCALES = Caution(
 
 
 class Modes(NamedTuple):
-    """What was tried to find other modes, and what was found.
+    """A search for other modes: what was tried, and what was found."""
 
-    Attributes
-    ----------
-    num_searched
-        Posteriors that were searched; 0: other modes were not looked for.
-    num_starts
-        Runs, each of a mode search and chains from where it ended, of all of them together.
-    num_rungs
-        Gaussians of the ladder; 0: no ladder.
-    share_of_datasets
-        Datasets with another mode that matters, over those that were searched.
-    distance
-        Of the other mode, in posterior standard deviations; median over those datasets (NaN: no
-        other mode was found).
-    log_mass_gap
-        Log mass of the other mode minus that of the one that is sampled, nats; median (NaN: as
-        before).
-    ladder_excess, ladder_excess_se
-        Mass that the ladder finds outside of where the chains are, over the mass inside; mean over
-        datasets (NaN: no ladder).
-    """
-
-    num_searched: int = 0
+    num_searched: int = 0  # posteriors that were searched; 0: other modes were not looked for
+    # Runs, each of a mode search and chains from where it ended, of all of them together.
     num_starts: int = 0
-    num_rungs: int = 0
+    num_rungs: int = 0  # Gaussians of the ladder; 0: no ladder
+    # Datasets with another mode that matters, over those that were searched.
     share_of_datasets: float = math.nan
+    # Of the other mode, in posterior standard deviations; median over those datasets (NaN: no other
+    # mode was found).
     distance: float = math.nan
+    # Log mass of the other mode minus that of the one that is sampled, nats; median (NaN: as
+    # before).
     log_mass_gap: float = math.nan
+    # Mass that the ladder finds outside of where the chains are, over the mass inside; mean over
+    # datasets (NaN: no ladder).
     ladder_excess: float = math.nan
     ladder_excess_se: float = math.nan
 
     @property
     def has_ladder(self) -> bool:
-        """Whether a ladder was tried."""
+        """True if a ladder was tried."""
         return self.num_rungs > 0
 
     @property
@@ -104,13 +91,7 @@ class Modes(NamedTuple):
 
     @classmethod
     def of_plain(cls, found: Mapping[str, Any]) -> Modes:
-        """Read what :attr:`plain` gave.
-
-        Raises
-        ------
-        ValueError
-            If a field is missing or no number, or there are others.
-        """
+        """Read what :attr:`plain` gave."""
         numbers: dict[str, Any] = {k: math.nan if v is None else v for k, v in found.items()}
         is_number = all(type(v) in (int, float) for v in numbers.values())
         if set(numbers) != set(cls._fields) or not is_number:
@@ -137,25 +118,15 @@ NOT_LOOKED_FOR = Modes()
 
 
 class Ended(NamedTuple):
-    """Where runs of the same posteriors ended (axes: runs, posteriors).
+    """Ends of runs of the same posteriors (axes: runs, posteriors)."""
 
-    Attributes
-    ----------
-    mean, variance
-        Of the draws.
-    log_mass
-        Of the mode that they are in, from the same zero for all runs of a posterior.
-    ess
-        Effective draws of a run.
-    is_good
-        Whether it can be believed.
-    """
-
+    # Of the draws.
     mean: Float[np.ndarray, "runs posteriors dim"]
     variance: Float[np.ndarray, "runs posteriors dim"]
+    # Of the mode that they are in, from the same zero for all runs of a posterior.
     log_mass: Float[np.ndarray, "runs posteriors"]
-    ess: float
-    is_good: Bool[np.ndarray, "runs posteriors"]
+    ess: float  # effective draws of a run
+    is_good: Bool[np.ndarray, "runs posteriors"]  # whether it can be believed
 
 
 def distances(
@@ -178,7 +149,7 @@ def least_distance(dim: int, ess: float) -> float:
 
 
 def is_apart(ended: Ended) -> bool:
-    """Whether any two runs of a posterior ended in different modes, whatever their masses."""
+    """Return True if two runs of a posterior ended in different modes, whatever their masses."""
     limit = least_distance(ended.mean.shape[-1], ended.ess)
     num_runs, num = ended.log_mass.shape
     with np.errstate(invalid="ignore"):
@@ -280,24 +251,7 @@ def heights(
     sd: Float[Array, " dim"],
     points: Float[Array, "points dim"],
 ) -> Heights:
-    """Potential at points around the center, relative to it.
-
-    Parameters
-    ----------
-    target
-        The posterior.
-    center, sd
-        Mean and standard deviations of draws. Their correlations are taken from the Hessian at the
-        center, and from nowhere where it is not positive definite.
-    points
-        In units of the draws' scale.
-
-    Returns
-    -------
-    Heights
-        The point ``z`` is at ``center + sd * (correlate @ z)``; the potential is NaN where a ridge
-        is narrower than the Hessian resolves.
-    """
+    """Potential at points around the center, relative to it."""
     potential = target.relative_to(target.terms(center))
     hessian = jax.hessian(potential)(center)
     # In units of the draws' standard deviations its entries are near 1.
@@ -368,7 +322,7 @@ Run = Callable[[Float[Array, "datasets chains dim"], int], ChainDraws]
 
 
 class _Chains(NamedTuple):
-    """What chains look like (axes: chains, posteriors)."""
+    """Summaries of chains (axes: chains, posteriors)."""
 
     mean: Float[np.ndarray, "chains posteriors dim"]
     variance: Float[np.ndarray, "chains posteriors dim"]
@@ -384,24 +338,7 @@ def look_around(
     gamma: float,
     key: PRNGKeyArray,
 ) -> Modes:
-    """Look for modes beside those that chains are in.
-
-    Parameters
-    ----------
-    draws
-        Of the posteriors, with a leading axis of these.
-    run
-        Runs chains from other starts.
-    posterior, batch, gamma
-        What was sampled.
-    key
-        Of the random starts.
-
-    Returns
-    -------
-    Modes
-        What was tried, and what was found.
-    """
+    """Look for modes beside those that chains are in."""
     u = np.asarray(draws.u, np.float64)
     num_last = min(NUM_LAST, u.shape[2])
     center, sd = u.mean(axis=(1, 2)), u.std(axis=(1, 2))
@@ -434,7 +371,7 @@ def look_around(
 def _far_away(
     key: PRNGKeyArray, num: int, count: int, dim: int
 ) -> Float[np.ndarray, "posteriors starts dim"]:
-    """Where searches begin, in standard deviations: Gaussians of all widths, both ways along.
+    """Draw starts of searches, in standard deviations: Gaussians of all widths, both ways along.
 
     The second half of the starts mirrors the first, and widths are spread evenly.
     """

@@ -100,20 +100,6 @@ def spread_radii(
     Every vector is still standard normal by itself, and its direction independent of all others;
     the lengths are a stratified sample of their law (one from each of ``chains`` intervals of
     equal probability), which vector has which being a cyclic shift by chance.
-
-    Parameters
-    ----------
-    normals
-        Independent standard normals: their directions are kept.
-    uniforms
-        Uniform numbers: where in its shell each length is.
-    turn
-        A uniform number: how far shells are shifted.
-
-    Returns
-    -------
-    Float[Array, "chains dim"]
-        The vectors with their new lengths.
     """
     num_chains, dim = normals.shape
     u = in_shell(jnp.arange(num_chains, dtype=normals.dtype), uniforms, turn, num_chains)

@@ -71,24 +71,6 @@ def draw_by_rejection(
     """Make one draw: descend, propose, keep the first accepted proposal.
 
     All proposals are made, in chunks, whatever was accepted before.
-
-    Parameters
-    ----------
-    posterior, data, gamma
-        The target: a per-example loss and a prior on all of Euclidean space.
-    convexity, smoothness
-        ``m`` and ``M`` of its potential.
-    key
-        Random key.
-    num_steps
-        Gradient steps from zero to the proposals' centre.
-    num_tries
-        Proposals, at least.
-
-    Returns
-    -------
-    Float[Array, " dim"]
-        The draw; the first proposal of the last chunk where none was accepted.
     """
     m = convexity
 

@@ -80,31 +80,6 @@ def sample_path(
 
     Posteriors of a batch may be as far apart as their data are, and a path that served all of them
     would go at the pace of the narrowest.
-
-    Parameters
-    ----------
-    posterior
-        Loss and prior.
-    batch
-        Datasets (leading axis).
-    gamma
-        Where the path ends.
-    sampler
-        Goes along it.
-    key
-        Random key.
-
-    Returns
-    -------
-    draws, theta
-        With a leading axis of datasets; in flat coordinates, and on the prior's support.
-
-    Raises
-    ------
-    ValueError
-        If gamma is out of reach.
-    ImproperPosteriorError
-        If there is nothing to begin with.
     """
     count = num_examples(batch)
     path_key, draw_key = jax.random.split(key)
@@ -131,18 +106,6 @@ def share_at_ends(
     """Largest share of a coordinate's draws within four roundings of an end of its support.
 
     An end at zero is none: there numbers are as close as a density may ask for.
-
-    Parameters
-    ----------
-    supports
-        Of the parameter's parts.
-    leaves
-        Draws of these parts.
-
-    Returns
-    -------
-    float
-        The share, of the coordinate and dataset that has most.
 
     Examples
     --------
@@ -401,13 +364,7 @@ def _begin_inside(
     keys: Key[Array, " datasets"],
     starts: Float[Array, "datasets chains dim"],
 ) -> Float[Array, "datasets chains dim"]:
-    """Look for starts of finite density, in the prior and then ever farther around it.
-
-    Raises
-    ------
-    ValueError
-        If a dataset has none.
-    """
+    """Look for starts of finite density, in the prior and then ever farther around it."""
     found, is_found = _search(posterior, starts.shape[1], batch, keys)
     if not bool(is_found.any(axis=1).all()):
         raise ValueError(
@@ -456,7 +413,7 @@ _search = on_default_backend(_search_of, "posterior", "num_chains")
 
 
 def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:
-    """Whether chains moved, and in coordinates in which every posterior has about unit scale.
+    """Return True if chains moved, in coordinates in which every posterior has about unit scale.
 
     Around a narrow peak with wide shoulders proposals are accepted and too short: acceptance alone
     does not show that a fitted Gaussian is of no use. Scale is measured around the draws' mean:

@@ -14,11 +14,19 @@ from gibbs_dp._source import own_code
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Schedule, Traits
 from gibbs_dp.sampling.smc_particles import Segment
-from gibbs_dp.sampling.target import Target, Terms, Whitening
+from gibbs_dp.sampling.target import (
+    MAX_DENSE_DIM,
+    Target,
+    Terms,
+    Whitening,
+    fit_whitening,
+)
 
 
 class ChainDraws(NamedTuple):
     """Weighted draws of one dataset's posterior, and what is needed to judge them.
+
+    A sampler of one's own makes them with :meth:`of`, from its draws alone.
 
     Attributes
     ----------
@@ -89,6 +97,69 @@ class ChainDraws(NamedTuple):
     kl_inflation: Float[Array, ""]
     island_log_normalizer: Float[Array, " chains"] | None = None
 
+    @classmethod
+    def of(
+        cls,
+        target: Target,
+        u: Float[Array, "chains draws dim"],
+        weight: Float[Array, "chains draws"] | None = None,
+        accept_prob: Float[Array, " chains"] | None = None,
+        log_normalizer: Float[Array, ""] | None = None,
+    ) -> ChainDraws:
+        """Pack draws of a sampler of one's own; everything else is computed from them.
+
+        Parameters
+        ----------
+        target
+            The posterior, its data and gamma.
+        u
+            Draws in flat coordinates.
+        weight
+            Weights of the draws, summing to one within each chain; equal by default. An audit
+            weighs by them, `gibbs_dp.sample` does not.
+        accept_prob
+            Mean acceptance probability per chain; 1 by default.
+        log_normalizer
+            Of the posterior's density relative to that at the best draw, where it is known.
+
+        Returns
+        -------
+        ChainDraws
+            With the best draw as mode and whitened by the draws' own covariance.
+        """
+        num_chains, num_draws, dim = u.shape
+        flat, dtype = u.reshape(-1, dim), u.dtype
+        relative = target.relative_to(target.terms(flat[0]))
+        energy = jax.vmap(relative)(flat)
+        best = jnp.argmin(jnp.where(jnp.isnan(energy), jnp.inf, energy))
+        mode, zeros, false = flat[best], jnp.zeros((num_chains,), dtype), jnp.zeros((), bool)
+        scale = jnp.ones((dim,), dtype)
+        like = Whitening(mode, jnp.diag(scale) if dim <= MAX_DENSE_DIM else scale)
+        whitening = fit_whitening(flat, like)
+        v = jax.vmap(jax.vmap(whitening.whiten))(u)
+        pulled = whitening.pull_back(relative)
+        return cls(
+            u=u,
+            v=v,
+            weight=jnp.full(u.shape[:2], 1.0 / num_draws, dtype) if weight is None else weight,
+            potential=(energy - energy[best]).reshape(u.shape[:2]),
+            log_normalizer=log_normalizer,
+            log_normalizer_se=None,
+            worst_ess=jnp.ones((), dtype),
+            accept_prob=zeros + 1.0 if accept_prob is None else accept_prob,
+            virial=jax.vmap(lambda at: jax.jvp(pulled, (at,), (at,))[1])(v[:, -1]),
+            is_stuck=jnp.all(u == u[:, :1], axis=(1, 2)),
+            whitening=whitening,
+            reference=target.terms(mode),
+            mode=mode,
+            mode_potential_gap=zeros[:1],
+            is_curved=~false,
+            is_improper=false,
+            edge_weight=zeros[0],
+            inflation=zeros,
+            kl_inflation=zeros[0],
+        )
+
 
 def described(value: object) -> str:
     """Describe a sampler or kernel by its settings, and by its code where it is a user's own.
@@ -106,15 +177,16 @@ class Sampler(Protocol):
 
     For a Markov kernel with an acceptance step, subclass `gibbs_dp.Kernel`, which takes less. A
     sampler of another kind subclasses this, as a frozen dataclass of its settings, and gives
-    ``draw`` (:class:`~gibbs_dp.sampling.sampler.GammaSampler`), or ``find_path`` and ``draw_path``
-    where one run serves all gammas (:class:`~gibbs_dp.sampling.sampler.PathSampler`). What else is
+    ``draw(key, target, starts, schedule, num_chains, num_samples, scale=None, is_joint=False)``,
+    which returns `gibbs_dp.ChainDraws`, or ``find_path`` and ``draw_path`` where one run serves all
+    gammas, as of `gibbs_dp.SMC`. What else is
     asked of it has a default, that of draws without a tuning. It is hashable, as what it is
     decides what is compiled.
     """
 
     @property
     def traits(self) -> Traits:
-        """What it is able to do, and what it needs; by default chains of the posterior's law."""
+        """Abilities and needs; by default those of chains of the posterior's law."""
         return Traits()
 
     @property
@@ -215,24 +287,7 @@ class PathSampler(Sampler, Protocol):
         gammas: Sequence[float],
         on_gamma: Callable[[], None] = lambda: None,
     ) -> Segment:
-        """Find what is frozen: a segment for each gamma (leading axis), on pilot datasets.
-
-        Parameters
-        ----------
-        key
-            Random key of the pilots.
-        posterior, data
-            Loss and prior; datasets (leading axis).
-        gammas
-            The grid, increasing.
-        on_gamma
-            Called when a gamma is reached.
-
-        Returns
-        -------
-        Segment
-            The path.
-        """
+        """Find what is frozen: a segment for each gamma (leading axis), on pilot datasets."""
         ...
 
     def draw_path(
@@ -248,24 +303,7 @@ def log_ratios(
     proposals: Float[np.ndarray, "proposals dim"],
     scale: Float[Array, " dim"],
 ) -> tuple[Float[Array, "chains draws"], Float[Array, " proposals"]]:
-    """Log of the unnormalized density over a Gaussian's, at the draws and at the Gaussian's own.
-
-    Parameters
-    ----------
-    draws
-        Of chains.
-    target
-        Their posterior.
-    proposals
-        Standard normal points: scaled, draws of the Gaussian in whitened coordinates.
-    scale
-        Its standard deviations.
-
-    Returns
-    -------
-    at_draws, at_proposals
-        The log ratios, nats.
-    """
+    """Log of the unnormalized density over a Gaussian's, at the draws and at the Gaussian's own."""
     whitening = draws.whitening
     assert whitening is not None
     pulled = whitening.pull_back(target.around(draws.mode, draws.reference, whitening))

@@ -39,27 +39,13 @@ from gibbs_dp.sampling.target import ImproperPosteriorError, Target, Whitening, 
 
 
 class PathState(NamedTuple):
-    """What goes from step to step.
+    """The state of a run between steps."""
 
-    Attributes
-    ----------
-    particles
-        Equally weighted, of the law at ``point``.
-    point
-        Where on the path.
-    worst_ess
-        Smallest share of particles that were effective after weighing.
-    last
-        The last step's moves.
-    number
-        Of the step.
-    """
-
-    particles: Particles
-    point: Point
-    worst_ess: Float[Array, ""]
-    last: MovedParticles
-    number: Any
+    particles: Particles  # equally weighted, of the law at ``point``
+    point: Point  # where on the path
+    worst_ess: Float[Array, ""]  # smallest share of particles that were effective after weighing
+    last: MovedParticles  # the last step's moves
+    number: Any  # of the step
 
 
 def run_path(
@@ -70,26 +56,7 @@ def run_path(
     num_islands: int,
     num_each: int,
 ) -> ChainDraws:
-    """Draws of one dataset's posteriors at every gamma of a grid, in one go.
-
-    Parameters
-    ----------
-    key
-        Random key of the dataset.
-    landscape
-        Posterior, data and where the path begins.
-    segments
-        The frozen path, a segment for each gamma (leading axis: gammas, increasing).
-    kernel
-        What moves particles.
-    num_islands, num_each
-        Independent groups of particles, and particles in each.
-
-    Returns
-    -------
-    ChainDraws
-        With a leading axis of gammas; islands are chains.
-    """
+    """Draws of one dataset's posteriors at every gamma of a grid, in one go."""
     begin_key, walk_key, resample_key = jax.random.split(key, 3)
     particles = landscape.begin(begin_key, num_islands, num_each)
     u, dtype = particles.u, particles.u.dtype
@@ -237,27 +204,7 @@ _ends = on_default_backend(_ends_of, "posterior")
 def wide_origin(
     key: PRNGKeyArray, posterior: GibbsPosterior, data: PyTree, gamma: float
 ) -> Whitening:
-    """Return the normal that paths begin at; a standard one, unused, where the prior has draws.
-
-    Parameters
-    ----------
-    key
-        Random key.
-    posterior, data
-        Loss and prior; pilot datasets (leading axis).
-    gamma
-        The smallest of the path: its posteriors are widest.
-
-    Returns
-    -------
-    Whitening
-        Its mean, and its standard deviations.
-
-    Raises
-    ------
-    ImproperPosteriorError
-        If pilots' posteriors are improper or have no mode with curvature.
-    """
+    """Return the normal that paths begin at; a standard one, unused, where the prior has draws."""
     dim, dtype = posterior.dim, jnp.zeros(()).dtype
     if posterior.prior.has_draws:
         return Whitening(jnp.zeros(dim, dtype), jnp.ones(dim, dtype))

@@ -16,9 +16,6 @@ from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 # The path of an SMC sampler, and what is frozen of it before it runs.
 
-# A dense scale of more coordinates costs more than it saves.
-MAX_DENSE_DIM = 128
-
 
 class Point(NamedTuple):
     """A law on the path: ``exp(-gamma L) prior^share origin^(1 - share)``.
@@ -35,30 +32,16 @@ class Segment(NamedTuple):
 
     Nothing of it may come from the particles that it is used on: normalizers would be biased
     upwards, unseen by islands.
-
-    Attributes
-    ----------
-    points
-        Laws after each step; the last one that counts is at the grid's gamma.
-    scale
-        What coordinates are whitened with at each step: lower-triangular matrices, or vectors of
-        standard deviations above ``MAX_DENSE_DIM`` coordinates.
-    step_size
-        Of the kernel, at each step.
-    num_moves
-        Transitions of every particle, at each step.
-    num_steps
-        Steps that count; beyond them is padding.
-    origin
-        The wide normal that paths start from; not used where the prior is proper.
     """
 
-    points: Point
+    points: Point  # laws after each step; the last one that counts is at the grid's gamma
+    # What coordinates are whitened with at each step: lower-triangular matrices, or vectors of
+    # standard deviations above ``MAX_DENSE_DIM`` coordinates.
     scale: Float[Array, "*shape"]
-    step_size: Float[Array, "*b steps"]
-    num_moves: Int[Array, "*b steps"]
-    num_steps: Int[Array, "*b"]
-    origin: Whitening
+    step_size: Float[Array, "*b steps"]  # of the kernel, at each step
+    num_moves: Int[Array, "*b steps"]  # transitions of every particle, at each step
+    num_steps: Int[Array, "*b"]  # steps that count; beyond them is padding
+    origin: Whitening  # the wide normal that paths start from; not used where the prior is proper
 
     @property
     def length(self) -> int:
@@ -82,7 +65,7 @@ class Segment(NamedTuple):
 
 
 def begin_point(is_proper: bool, dtype: jnp.dtype) -> Point:
-    """Where paths begin."""
+    """Return the beginning of paths."""
     return Point(jnp.zeros((), dtype), jnp.asarray(1.0 if is_proper else 0.0, dtype))
 
 
@@ -102,7 +85,7 @@ POWER_STEPS = 6
 
 
 class Energies(NamedTuple):
-    """What the path is made of, at every particle, relative to a reference."""
+    """Energies that the path is made of, at every particle, relative to a reference."""
 
     loss: Float[Array, "islands each"]
     log_prior: Float[Array, "islands each"]
@@ -110,27 +93,15 @@ class Energies(NamedTuple):
 
 
 class Particles(NamedTuple):
-    """Equally weighted particles of a law on the path.
+    """Equally weighted particles of a law on the path."""
 
-    Attributes
-    ----------
-    u
-        Where they are, in flat coordinates.
-    energies
-        There, relative to ``reference``.
-    best
-        The particle of largest density.
-    reference
-        Energy terms at it: what losses, the prior and normalizers are relative to, so that
-        single precision resolves their differences.
-    log_normalizer
-        Of each island, of the law over its density at ``best`` (without the origin's).
-    """
-
-    u: Float[Array, "islands each dim"]
-    energies: Energies
-    best: Float[Array, " dim"]
+    u: Float[Array, "islands each dim"]  # where they are, in flat coordinates
+    energies: Energies  # there, relative to ``reference``
+    best: Float[Array, " dim"]  # the particle of largest density
+    # Energy terms at it: what losses, the prior and normalizers are relative to, so that single
+    # precision resolves their differences.
     reference: Terms
+    # Of each island, of the law over its density at ``best`` (without the origin's).
     log_normalizer: Float[Array, " islands"]
 
 
@@ -143,7 +114,7 @@ class Landscape(NamedTuple):
 
     @property
     def is_proper(self) -> bool:
-        """Whether paths begin at the prior."""
+        """True if paths begin at the prior."""
         return self.posterior.prior.has_draws
 
     def _loss(self, reference: Terms, whitening: Whitening) -> Potential:
@@ -229,18 +200,11 @@ def cess(log_weight: Float[Array, "islands each"]) -> Float[Array, ""]:
 
 
 class Weighed(NamedTuple):
-    """Particles weighed for the next law, resampled, and not yet moved.
+    """Particles weighed for the next law, resampled, and not yet moved."""
 
-    Attributes
-    ----------
-    particles
-        With the best of all as their reference; energies are still relative to the one before.
-    log_weight
-        Before resampling.
-    """
-
+    # With the best of all as their reference; energies are still relative to the one before.
     particles: Particles
-    log_weight: Float[Array, "islands each"]
+    log_weight: Float[Array, "islands each"]  # before resampling
 
 
 def reweigh(
@@ -326,25 +290,14 @@ def evenly(
 
 
 class MovedParticles(NamedTuple):
-    """Particles after some transitions of a kernel.
+    """Particles after some transitions of a kernel."""
 
-    Attributes
-    ----------
-    u, v
-        In flat, and in whitened coordinates.
-    potential
-        There.
-    accept_prob
-        Mean over transitions, of every particle.
-    has_moved
-        Whether any proposal was accepted.
-    """
-
+    # In flat, and in whitened coordinates.
     u: Float[Array, "islands each dim"]
     v: Float[Array, "islands each dim"]
-    potential: Float[Array, "islands each"]
-    accept_prob: Float[Array, "islands each"]
-    has_moved: Any
+    potential: Float[Array, "islands each"]  # there
+    accept_prob: Float[Array, "islands each"]  # mean over transitions, of every particle
+    has_moved: Any  # whether any proposal was accepted
 
 
 def move(

@@ -17,7 +17,6 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Kernel, Tuning
 from gibbs_dp.sampling.noise import chain_keys
 from gibbs_dp.sampling.smc_particles import (
-    MAX_DENSE_DIM,
     MOST_MOVES,
     Landscape,
     Particles,
@@ -29,7 +28,7 @@ from gibbs_dp.sampling.smc_particles import (
     move,
     reweigh,
 )
-from gibbs_dp.sampling.target import Whitening
+from gibbs_dp.sampling.target import MAX_DENSE_DIM, Whitening
 
 # A path found on pilot datasets: how far each step goes, in what coordinates, with what moves.
 #
@@ -254,39 +253,7 @@ def find_path(
     at_once: int,
     on_gamma: Callable[[], None] = lambda: None,
 ) -> Segment:
-    """Find a path that serves all pilots, from where paths begin through all gammas.
-
-    Parameters
-    ----------
-    key
-        Random key of the pilots.
-    posterior, data
-        Loss and prior; pilot datasets (leading axis).
-    gammas
-        The grid, increasing.
-    origin
-        Wide normal to begin with where the prior is not proper.
-    kernel
-        What moves particles.
-    num_islands, num_each
-        Groups of particles, and particles in each.
-    least_ess
-        Share of particles that are to be effective after weighing, on average over pilots.
-    at_once
-        Pilots that are worked on at a time.
-    on_gamma
-        Called when a gamma is reached.
-
-    Returns
-    -------
-    Segment
-        One for each gamma (leading axis).
-
-    Raises
-    ------
-    ValueError
-        If a gamma is out of reach in ``MOST_STEPS`` steps.
-    """
+    """Find a path that serves all pilots, from where paths begin through all gammas."""
     dtype = jnp.zeros(()).dtype
     num_pilots = jax.tree.leaves(data)[0].shape[0]
     begin_key, walk_key = jax.random.split(key)

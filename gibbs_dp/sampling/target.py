@@ -16,6 +16,9 @@ from gibbs_dp.model.posterior import GibbsPosterior
 
 # Affine changes of coordinates that make a posterior look like a standard Gaussian.
 
+# A dense scale of more coordinates, fitted to draws, costs more than it saves.
+MAX_DENSE_DIM = 128
+
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 
@@ -123,7 +126,7 @@ class Target(NamedTuple):
         return potential
 
     def _has_statistics(self, size: int) -> bool:
-        """Whether ``d^2`` numbers say what the examples say, and are fewer."""
+        """Return True if ``d^2`` numbers say what the examples say, and are fewer."""
         num_examples = jax.tree.leaves(self.data)[0].shape[0]
         return self.posterior.is_quadratic and size <= num_examples
 

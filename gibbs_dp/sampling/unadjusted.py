@@ -151,21 +151,13 @@ POWER_ITERATIONS = 16
 
 
 class LangevinWalk(NamedTuple):
-    """Draws, and what theory says is wrong with them.
+    """Draws, and what theory says is wrong with them."""
 
-    Attributes
-    ----------
-    u
-        Draws in flat coordinates, ``[chains, draws, dim]``.
-    inflation
-        Per chain: estimated relative excess of the draws' variance over the posterior's, a mean
-        over preconditioned coordinates.
-    kl_inflation
-        The same of on-average KL, to second order in the losses' differences.
-    """
-
-    u: Float[Array, "chains draws dim"]
+    u: Float[Array, "chains draws dim"]  # draws in flat coordinates, ``[chains, draws, dim]``
+    # Per chain: estimated relative excess of the draws' variance over the posterior's, a mean over
+    # preconditioned coordinates.
     inflation: Float[Array, " chains"]
+    # The same of on-average KL, to second order in the losses' differences.
     kl_inflation: Float[Array, ""]
 
 
@@ -218,32 +210,7 @@ def walk_langevin(
     schedule: Schedule,
     num_samples: int,
 ) -> LangevinWalk:
-    """Run unadjusted chains; every recorded draw is ``num_steps`` steps after the one before.
-
-    Parameters
-    ----------
-    key
-        Of this dataset's chains.
-    target, potential
-        The posterior, and its potential relative to the mode.
-    positions
-        Starts, in flat coordinates.
-    center
-        The mode: where the step rule and the control variate look.
-    coordinates
-        The preconditioner.
-    kernel
-        ULA or SGLD.
-    schedule
-        Recorded draws that are discarded first, steps per draw and size, all traced.
-    num_samples
-        Draws kept per chain.
-
-    Returns
-    -------
-    LangevinWalk
-        Draws, and what theory says is wrong with them.
-    """
+    """Run unadjusted chains; every recorded draw is ``num_steps`` steps after the one before."""
     pulled = coordinates.pull_back(potential)
     curvature = largest_curvature(pulled, coordinates.whiten(center))
     factor, num_steps = schedule.tuning.step_size, schedule.tuning.num_inner
@@ -400,36 +367,6 @@ def run_langevin(
     Nothing but the gradients sees the data: start, step, length, gamma and clip are the caller's,
     there is no preconditioner, no adaptation and no acceptance step. On a box or a ball each step
     ends at the nearest point of it, in theta's own coordinates: draws may lie on the boundary.
-
-    Parameters
-    ----------
-    posterior
-        A per-example loss and a prior on all of Euclidean space, a box or a ball.
-    data
-        Examples, a pytree whose leaves have leading axis ``n``.
-    gamma
-        Inverse temperature.
-    kernel
-        `gibbs_dp.ULA` (full batch) or `gibbs_dp.SGLD` (Poisson minibatches), with a fixed step and
-        no preconditioner.
-    start
-        Where all chains begin; zeros by default, or the nearest point to them. For a guarantee it
-        must be free of the data.
-    num_draws
-        Independent chains.
-    key
-        Integer seed or JAX key.
-
-    Returns
-    -------
-    Array
-        Last iterates, flat, ``[draws, dim]``, in theta's own coordinates.
-
-    Raises
-    ------
-    ValueError
-        For a structured loss, a prior on another support, or a kernel outside the form that the
-        theorems cover.
 
     Examples
     --------

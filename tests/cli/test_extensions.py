@@ -24,29 +24,6 @@ FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, flags=re.S))
 FEW = ("--num-datasets", 64, "--num-information", 0, "--gammas", 1)
 LEARN = [*gdp.DEFAULT, gdp.MutualInformation(0)]
 
-SAMPLER = """
-from dataclasses import dataclass
-
-import gibbs_dp as gdp
-from gibbs_dp.sampling.as_sampler import as_sampler
-
-INNER = as_sampler(gdp.HMC())
-
-
-@dataclass(frozen=True)
-class Halved(gdp.Sampler):
-    '''HMC with steps of a share of the length.'''
-
-    share: float = 0.5
-
-    def default_tuning(self, dim):
-        step, count = INNER.default_tuning(dim)
-        return self.share * step, count
-
-    def draw(self, key, target, starts, schedule, num_chains, num_samples, *more):
-        return INNER.draw(key, target, starts, schedule, num_chains, num_samples, *more)
-"""
-
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled_once(tmp_path_factory):
@@ -67,7 +44,6 @@ def folder(tmp_path, monkeypatch):
     """The page's files in the current directory, from which they can be imported."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "halved.py").write_text(SAMPLER)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
@@ -97,7 +73,14 @@ def asked(problem, learn=(), **more):
 
 
 def test_the_page_has_one_file_of_each_kind():
-    assert set(FILES) == {"walk.py", "median_risk.py", "log_cosh.py", "ring.py", "noisy_mean.py"}
+    assert set(FILES) == {
+        "walk.py",
+        "importance.py",
+        "median_risk.py",
+        "log_cosh.py",
+        "ring.py",
+        "noisy_mean.py",
+    }
 
 
 def test_a_kernel_and_a_quantity_join_an_audit(run, folder):
@@ -120,17 +103,16 @@ def test_a_kernel_and_a_quantity_join_an_audit(run, folder):
 
 def test_a_sampler_of_another_kind(run, folder):
     words = ("sample", "gaussian-mean", "--n", 50, "--gamma", 2, "--num-samples", 500)
-    ran = run(*words, "--with", "halved.py", "--sampler", "halved", "--share", 0.7, "--json")
+    ran = run(*words, "--with", "importance.py", "--sampler", "importance",
+              "--num-proposals", 3000, "--json")  # fmt: skip
     assert ran.status == 0, ran.err
     (row,) = ran.rows
     assert row["sd"] == pytest.approx(100**-0.5, rel=0.1)
-    problem = build_problem("gaussian-mean")
+    problem, own_sampler = build_problem("gaussian-mean"), in_python("importance").Importance()
     data = np.asarray(problem.population.sample(jax.random.key(3), 50, 1)[0])
-    draws = gdp.sample(
-        problem.posterior, data, gamma=2.0, sampler=in_python("halved").Halved(), num_samples=500
-    )
+    draws = gdp.sample(problem.posterior, data, gamma=2.0, sampler=own_sampler)
     assert abs(draws.theta.mean() - data.mean()) < 6 * 100**-0.5 / 1000**0.5
-    assert "Halved(share=0.5) " in in_python("halved").Halved().identity
+    assert "Importance(num_proposals=4096) " in own_sampler.identity
 
 
 def test_a_loss_joins_the_audit_of_a_table(run, folder):

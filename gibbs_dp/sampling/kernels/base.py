@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,23 +52,8 @@ class Traits(NamedTuple):
 Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 
-@runtime_checkable
-class State(Protocol):
-    """What every kernel's state has; a NamedTuple with any further fields."""
-
-    @property
-    def position(self) -> Float[Array, " dim"]:
-        """Where the chain is."""
-        ...
-
-    @property
-    def potential(self) -> Float[Array, ""]:
-        """Potential there."""
-        ...
-
-
 class ChainState(NamedTuple):
-    """Where a chain is, with the potential and gradient that its next step reuses."""
+    """The position of a chain, with the potential and gradient that its next step reuses."""
 
     position: Float[Array, " dim"]
     potential: Float[Array, ""]
@@ -76,18 +61,10 @@ class ChainState(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What one step did.
+    """The outcome of one step."""
 
-    Attributes
-    ----------
-    accept_prob
-        Metropolis acceptance probability of the proposal.
-    is_accepted
-        Whether the chain moved.
-    """
-
-    accept_prob: Float[Array, ""]
-    is_accepted: Bool[Array, ""]
+    accept_prob: Float[Array, ""]  # Metropolis acceptance probability of the proposal
+    is_accepted: Bool[Array, ""]  # whether the chain moved
 
 
 class Tuning(NamedTuple):
@@ -188,13 +165,7 @@ def evaluate(position: Float[Array, " dim"], potential: Potential) -> ChainState
 
 
 def check_own(kernel: Kernel, argument: str = "kernel") -> None:
-    """Refuse a kernel of the user's that cannot be compiled for; ``argument`` is its name there.
-
-    Raises
-    ------
-    ValueError
-        If it lacks a method or cannot be hashed.
-    """
+    """Refuse a kernel of the user's that cannot be compiled for; ``argument`` is its name there."""
     name = type(kernel).__name__
     for method in ("default_tuning", "step"):
         if getattr(type(kernel), method) is getattr(Kernel, method):
@@ -215,7 +186,7 @@ def check_own(kernel: Kernel, argument: str = "kernel") -> None:
 
 
 class Counts(NamedTuple):
-    """How often loops go round, where a program is compiled for that."""
+    """Static numbers of rounds of loops, where a program is compiled for them."""
 
     num_inner: int
     num_burn_in: int
@@ -224,23 +195,13 @@ class Counts(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Settings of a run.
+    """Settings of a run."""
 
-    Attributes
-    ----------
-    tuning
-        Step size and inner steps of the kernel, in whitened coordinates.
-    num_burn_in
-        Steps discarded before the draws.
-    num_adapt_rounds
-        Rounds of pooled adaptation; 0 trusts the Laplace whitening.
-    num_newton
-        Steps of every mode search, static. None: until all searches of a batch have ended.
-    """
-
-    tuning: Tuning
-    num_burn_in: Int[Array, ""] | int
+    tuning: Tuning  # step size and inner steps of the kernel, in whitened coordinates
+    num_burn_in: Int[Array, ""] | int  # steps discarded before the draws
+    # Rounds of pooled adaptation; 0 trusts the Laplace whitening.
     num_adapt_rounds: Int[Array, ""] | int
+    # Steps of every mode search, static. None: until all searches of a batch have ended.
     num_newton: int | None = None
 
     def fixed(self, counts: Counts) -> Schedule:
@@ -250,7 +211,7 @@ class Schedule(NamedTuple):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether counts are static."""
+        """True if counts are static."""
         return self.num_newton is not None
 
     @property

@@ -40,14 +40,7 @@ def leapfrog(
     size: Float[Array, ""],
     num_leapfrog: Int[Array, ""] | int,
 ) -> tuple[ChainState, Vector, Vector]:
-    """Kicks by the gradient, and straight drifts between.
-
-    Returns
-    -------
-    end, last, first
-        Where the trajectory ends, with what momentum, and the momentum it began with, read back
-        from the loop's start, which is in memory: XLA would compute the noise again.
-    """
+    """Kicks by the gradient, and straight drifts between."""
     kick = 0.5 * size * state.gradient
     half = momentum - kick
     gradient_of = jax.grad(potential)

@@ -114,7 +114,7 @@ class MALA(Kernel):
 
 
 class UnderdampedState(NamedTuple):
-    """Where a chain is and how fast it moves."""
+    """The position of a chain, and its momentum."""
 
     position: Float[Array, " dim"]
     potential: Float[Array, ""]
@@ -247,24 +247,7 @@ def fixed_batch(key: PRNGKeyArray, data: PyTree, n: int, size: int, dtype: jnp.d
 def example_gradients(
     posterior: GibbsPosterior, theta: Float[Array, " dim"], data: PyTree, clip: float | None
 ) -> Float[Array, "n dim"]:
-    """Gradient of each example's loss at ``theta``, shortened to norm ``clip``.
-
-    Parameters
-    ----------
-    posterior
-        With a per-example loss.
-    theta
-        Flat unconstrained parameter.
-    data
-        Examples, leaves with leading axis ``n``.
-    clip
-        Largest norm; None leaves gradients as they are.
-
-    Returns
-    -------
-    Float[Array, "n dim"]
-        A row an example.
-    """
+    """Gradient of each example's loss at ``theta``, shortened to norm ``clip``."""
 
     def one(z: PyTree) -> Float[Array, " dim"]:
         def value(u: Float[Array, " dim"]) -> Float[Array, ""]:
@@ -311,22 +294,14 @@ DEFAULT_NUM_STEPS = 20
 
 
 class PlainForm(NamedTuple):
-    """The chain that privacy theorems cover: a fixed step, in theta's own coordinates.
+    """The chain that privacy theorems cover: a fixed step, in theta's own coordinates."""
 
-    Attributes
-    ----------
-    step_size, num_steps
-        ``h`` and ``K``.
-    clip
-        Norm to which per-example gradients are shortened; None leaves them as they are.
-    sampling_rate
-        Of Poisson minibatches; None: every step sees all examples.
-    """
-
+    # ``h`` and ``K``.
     step_size: float
     num_steps: int
+    # Norm to which per-example gradients are shortened; None leaves them as they are.
     clip: float | None
-    sampling_rate: float | None
+    sampling_rate: float | None  # of Poisson minibatches; None: every step sees all examples
 
 
 @dataclass(frozen=True)
@@ -372,7 +347,7 @@ class Unadjusted:
 
     @property
     def traits(self) -> Traits:
-        """What the kernel is able to do, and what it needs."""
+        """Abilities and needs of the kernel."""
         return Traits(
             is_adjusted=False,
             needs_examples=self.clip is not None,
@@ -401,13 +376,7 @@ class Unadjusted:
         return DEFAULT_RELATIVE_STEP if self.relative_step is None else self.relative_step
 
     def plain_form(self) -> PlainForm:
-        """Return the settings of a private run.
-
-        Raises
-        ------
-        ValueError
-            If the chain is more than the theorems cover.
-        """
+        """Return the settings of a private run."""
         name, size, steps = type(self).__name__, self.step_size, self.num_steps
         if size is None or callable(size):
             raise ValueError(
@@ -432,7 +401,7 @@ Gradient = Callable[[Float[Array, " dim"]], Float[Array, " dim"]]
 
 
 class ULAState(NamedTuple):
-    """Where the chain is."""
+    """The position of the chain."""
 
     position: Float[Array, " dim"]
 
@@ -563,7 +532,7 @@ class SGLD(Unadjusted):
 
     @property
     def traits(self) -> Traits:
-        """What the kernel is able to do, and what it needs: minibatches are of examples."""
+        """Abilities and needs of the kernel: minibatches are of examples."""
         return super().traits._replace(needs_examples=True)
 
     def size_of_batch(self, n: int) -> int:
