@@ -47,13 +47,12 @@ JOINS = (
 class ExtensionProblem(Entry):
     """A user's problem: a function, or an object if ``made`` is one."""
 
-    name: str = ""
     made: Problem | None = None
 
     @property
     def where(self) -> str:
         """Module and name of the function."""
-        return f"{self.module}:{self.name}"
+        return f"{self.module}:{self.function}"
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -301,10 +300,10 @@ def _collect(own: Extensions, module: ModuleType) -> int:
         elif isinstance(value, Loss):
             join(own.losses, dashed, value, loss_option.choices)
         elif isinstance(value, Problem):
-            entry = ExtensionProblem(module.__name__, value.description, name=name, made=value)
+            entry = ExtensionProblem(module.__name__, name, value.description, made=value)
             join(own.problems, dashed, entry, PROBLEMS)
         elif isinstance(value, FunctionType) and _returns(value) is Problem:
-            entry = ExtensionProblem(module.__name__, _first(value), name=name)
+            entry = ExtensionProblem(module.__name__, name, _first(value))
             join(own.problems, dashed, entry, PROBLEMS)
     return count
 

@@ -203,7 +203,7 @@ def from_numpyro(
     kwargs: Mapping[str, Any] | None = None,
     group: str | None = None,
     examples: Sequence[str] | Mapping[str, int] | None = None,
-    design: Literal[resampled, fixed] | None = None,
+    design: Literal["resampled", "fixed"] | None = None,
 ) -> Predictive:
     """Simulate the population by a NumPyro model: prior or posterior predictive.
 
