@@ -25,9 +25,14 @@ from .mechanisms import LaplaceMechanism as LaplaceMechanism
 from .releases.method import ReleaseMethod as ReleaseMethod
 from .releases.method import ReleasePlan as ReleasePlan
 from .releases.method import ReleaseRequest as ReleaseRequest
-from .releases.methods import ChainDraw as ChainDraw
+
+# The order of the command line.
+# isort: off
 from .releases.methods import ExactDraw as ExactDraw
+from .releases.methods import ChainDraw as ChainDraw
 from .releases.methods import ProvenDraw as ProvenDraw
+
+# isort: on
 from .releases.release import Release as Release
 from .releases.release import release as release
 from .schema import Schema as Schema
