@@ -16,6 +16,7 @@ from gibbs_dp import estimators
 from gibbs_dp.engine.plan import Inputs, Plan, default_ghosts
 from gibbs_dp.engine.view import per_example_losses, structured_losses
 from gibbs_dp.exact import closed_form
+from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.regression import random_features as random_features_problem
 from gibbs_dp.sampling.kernels.base import make_schedule
@@ -120,7 +121,7 @@ def _gaussian_truth(population, n, gamma, prior_precision, num_datasets=20_000):
     """Average the exact KL of Gaussian posteriors over datasets; value and standard error."""
     keys = jax.random.split(jax.random.key(7), num_datasets)
     (x, y), (ghost_x, ghost_y) = jax.jit(jax.vmap(lambda k: population.sample(k, n, 16)))(keys)
-    found = closed_form.linear_regression_replaced(x, y, ghost_x, ghost_y, gamma, prior_precision)
+    found = linear_regression_replaced(x, y, ghost_x, ghost_y, gamma, prior_precision)
     values = found.on_average_kl
     return float(np.mean(values)), float(np.std(values) / np.sqrt(num_datasets))
 

@@ -50,7 +50,7 @@ def test_nothing_heavy_is_loaded(code):
 @pytest.mark.parametrize("name", ["", *LAZY])
 def test_every_promised_name_is_there(name):
     module = importlib.import_module(f"gibbs_dp.{name}".rstrip("."))
-    assert len(module.__all__) == len(set(module.__all__)) > 2
+    assert len(module.__all__) == len(set(module.__all__)) >= 1
     for promised in module.__all__:
         assert getattr(module, promised) is not None
     with pytest.raises(AttributeError, match="nonsense"):

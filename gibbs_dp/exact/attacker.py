@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gibbs_dp.exact import laws
 from gibbs_dp.exact.types import Neighbours, require_cells
 from gibbs_dp.information import checks
-from gibbs_dp.information.divergences import batched, testing
+from gibbs_dp.information.divergences import batched
 
 
 class PairLaws(abc.ABC):
@@ -114,18 +114,18 @@ class FinitePairs(PairLaws):
             np.append((self.log_weight[:, None] + law).ravel(), same)
             for law in (self.log_p, self.log_q)
         )
-        order = np.argsort(-testing.log_likelihood_ratio(p, q), kind="stable")
+        order = np.argsort(-batched.log_likelihood_ratio(p, q), kind="stable")
         return p[order], q[order]
 
     @cached_property
     def log_ratio(self) -> Float[np.ndarray, " cells"]:
         """``L`` of every cell of `joint`, falling, ``[cells]``."""
-        return testing.log_likelihood_ratio(*self.joint)
+        return batched.log_likelihood_ratio(*self.joint)
 
     @cached_property
     def corners(self) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
         """Corners of the pooled ROC: false and true positive rates, ``[points]``."""
-        return testing.roc(*self.joint)
+        return batched.roc(*self.joint)
 
     def _average(self, values: Float[np.ndarray, " pairs"]) -> float:
         return laws.average(self.log_weight, values)
@@ -144,11 +144,11 @@ class FinitePairs(PairLaws):
 
     def auc(self) -> float:
         """Area under the pooled ROC."""
-        return float(testing.auc(*self.joint))
+        return float(batched.auc(*self.joint))
 
     def auc_per_pair(self) -> float:
         """Mean area under the ROC of a pair."""
-        return self._average(testing.auc(self.log_p, self.log_q)) + self.same / 2
+        return self._average(batched.auc(self.log_p, self.log_q)) + self.same / 2
 
     def renyi(self, order: float) -> float:
         """``E D_order(p || p')`` in nats."""
@@ -172,7 +172,7 @@ class FinitePairs(PairLaws):
 
     def vertical_true_positive_rate(self, false_positive_rate: float) -> float:
         """Vertical ROC at one false positive rate."""
-        rates = testing.true_positive_rate(self.log_p, self.log_q, false_positive_rate)
+        rates = batched.true_positive_rate(self.log_p, self.log_q, false_positive_rate)
         return self._average(rates) + self.same * false_positive_rate
 
 

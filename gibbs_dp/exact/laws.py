@@ -16,7 +16,8 @@ from scipy.special import logsumexp
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.dependence import alpha_information_of_laws
-from gibbs_dp.information.divergences import approximate_max_divergence_of_logs, batched
+from gibbs_dp.information.divergences import batched
+from gibbs_dp.information.divergences.finite import approximate_max_divergence_of_logs
 
 LogWeight = Float[np.ndarray, " datasets"]
 LogLaws = Float[np.ndarray, "datasets outputs"]

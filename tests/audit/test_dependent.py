@@ -8,7 +8,8 @@ import pytest
 from problems import QUICK, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.exact import channels, closed_form
+from gibbs_dp.exact import channels
+from gibbs_dp.exact.closed_form.linear_regression import correlated_mean
 from gibbs_dp.papers.on_average_kl import counterexamples
 
 N, RHO, GAMMA = 10, 0.8, 0.1
@@ -89,7 +90,7 @@ def test_a_gaussian_process_matches_its_closed_form():
     )  # fmt: skip
     assert report.warnings == ()
     for row in report.rows:
-        exact = closed_form.correlated_mean(row["gamma"], covariance, 2, 0.7**2)
+        exact = correlated_mean(row["gamma"], covariance, 2, 0.7**2)
         for name in ("on_average_kl", "on_average_kl_ghost"):
             assert abs(row[name] - exact.on_average_kl) < 4 * row[f"{name}_se"]
             assert row[f"{name}_se"] < 0.04 * exact.on_average_kl

@@ -19,7 +19,7 @@ import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import pilots
 from gibbs_dp.engine.plan import default_ghosts
-from gibbs_dp.exact import closed_form
+from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.problems.regression import random_features
 from gibbs_dp.quantities.kl_estimators import (
@@ -208,7 +208,7 @@ def gaussian_truth(population, n, gamma, prior_precision, num_datasets=4096):
     keys = jax.random.split(jax.random.key(77), num_datasets)
     draw = jax.jit(jax.vmap(lambda k: as_population(population).sample(k, n, 16)))
     (x, y), (ghost_x, ghost_y) = draw(keys)
-    found = closed_form.linear_regression_replaced(x, y, ghost_x, ghost_y, gamma, prior_precision)
+    found = linear_regression_replaced(x, y, ghost_x, ghost_y, gamma, prior_precision)
     values = np.asarray(found.on_average_kl, float)
     return values.mean(), values.std() / np.sqrt(num_datasets)
 

@@ -11,8 +11,9 @@ from scipy.optimize import minimize_scalar
 
 from gibbs_dp import exact
 from gibbs_dp.exact.attacker import FinitePairs
+from gibbs_dp.exact.closed_form.laplace_mechanism import truncated_normal_mean_law
 from gibbs_dp.exact.types import ordered_datasets
-from gibbs_dp.information.divergences import testing
+from gibbs_dp.information.divergences import batched
 
 THETA, VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
 FIXTURE = exact.FiniteProblem((THETA[:, None] - VALUES) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
@@ -209,7 +210,7 @@ def test_laplace_pair_by_quadrature(distance):
 
 
 def test_private_mean_by_a_lattice_of_examples():
-    values, probs = exact.closed_form.truncated_normal_mean_law(1, 2.0, 400)
+    values, probs = truncated_normal_mean_law(1, 2.0, 400)
     found = exact.private_mean_attacker(100.0, 100)
     levels, inverse = np.unique(np.abs(values[:, None] - values).round(9), return_inverse=True)
     mass = np.bincount(inverse.ravel(), np.outer(probs, probs).ravel())
@@ -274,10 +275,10 @@ def test_roc_of_laws_is_the_best_event(seed, rate):
         for i, j in itertools.permutations(range(16), 2)
         if x[i] <= rate <= x[j] and x[j] > x[i]
     )
-    assert float(testing.true_positive_rate(*logs, rate)) == pytest.approx(best, abs=1e-12)
+    assert float(batched.true_positive_rate(*logs, rate)) == pytest.approx(best, abs=1e-12)
     share = np.round(p / (p + q), 12)
     wins = np.sign(share[:, None] - share)
-    assert float(testing.auc(*logs)) == pytest.approx(p @ (wins / 2 + 0.5) @ q, abs=1e-9)
+    assert float(batched.auc(*logs)) == pytest.approx(p @ (wins / 2 + 0.5) @ q, abs=1e-9)
 
 
 @pytest.mark.parametrize(

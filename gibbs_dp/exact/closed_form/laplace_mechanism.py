@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import erf, ndtr
 
-from gibbs_dp.exact.closed_form.gaussian import ClosedForm
+from gibbs_dp.exact.closed_form.linear_regression import ClosedForm
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
 

@@ -86,8 +86,6 @@ class AttackResult:
         Picture
             Two panels, with 95% intervals over trials; points of one gamma are moved sideways.
         """
-        from gibbs_dp.papers.attack.result import plot_attack
-
         return plot_attack(self.table, title)
 
     def to_html(
@@ -162,7 +160,6 @@ def attack_page(
     about: Iterable[str] = (),
 ) -> Page:
     """Say on a page what attacks reached."""
-    from gibbs_dp.papers.attack.result import plot_attack
     from gibbs_dp.results.page import inline_svg
 
     told = cells(rows)

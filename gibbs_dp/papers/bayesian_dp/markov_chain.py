@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp.holdout.promise import ReversibleChainRows
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds import adaptive_event_tail
+from gibbs_dp.information.bounds.max_information import adaptive_event_tail
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltProfile, quilt_profile
 from gibbs_dp.papers.bayesian_dp.row_law import ChainLaw, NodeSet

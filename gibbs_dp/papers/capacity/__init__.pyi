@@ -1,6 +1,7 @@
 from .adversaries import KernelBall as KernelBall
 from .adversaries import LinearFeatures as LinearFeatures
 from .adversaries import Polynomial as Polynomial
+from .adversaries import PolynomialMap as PolynomialMap
 from .adversaries import TwoLayerReLU as TwoLayerReLU
 from .adversaries import Unrestricted as Unrestricted
 from .bound import CapacityBound as CapacityBound

@@ -22,18 +22,20 @@ from gibbs_dp.exact import FiniteProblem, channels
 from gibbs_dp.exact.closed_form import (
     ClosedForm,
     beta_bernoulli,
-    correlated_mean,
     gaussian_mean,
-    linear_regression_averaged,
-    linear_regression_fixed_design,
     linear_regression_kl,
     private_mean,
     private_mean_dp_epsilon,
     private_mean_on_average_kl,
-    truncated_normal_mean_law,
+)
+from gibbs_dp.exact.closed_form.laplace_mechanism import truncated_normal_mean_law
+from gibbs_dp.exact.closed_form.linear_regression import (
+    correlated_mean,
+    linear_regression_averaged,
+    linear_regression_fixed_design,
 )
 from gibbs_dp.exact.types import ordered_datasets
-from gibbs_dp.information import divergences as dv
+from gibbs_dp.information.divergences.laplace import laplace_max_divergence
 from gibbs_dp.model import Flat, GibbsPosterior, losses, populations, supports
 from gibbs_dp.papers.on_average_kl.counterexamples import (
     dependent_identities,
@@ -139,7 +141,7 @@ def private_mean_records() -> list[Record]:
         found = private_mean_on_average_kl(gamma, 100)
         name = f"Figure 2a: eps_KL at gamma = {gamma:g}"
         records.append(equality(name, WANG, found, value, 1e-5 if value > 1e-3 else 1e-7))
-        largest = dv.laplace_max_divergence(0.0, 4 / 100, scale=1 / gamma)
+        largest = laplace_max_divergence(0.0, 4 / 100, scale=1 / gamma)
         eps = private_mean_dp_epsilon(gamma, 100)
         name = f"Figure 2a: DP eps at gamma = {gamma:g}"
         records.append(equality(name, "Dwork et al. 2006", eps, largest))

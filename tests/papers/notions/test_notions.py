@@ -11,7 +11,6 @@ from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteChannel, channels
 from gibbs_dp.information import bounds
 from gibbs_dp.papers.notions import implications, notions
-from gibbs_dp.papers.notions import implications as notions_missing
 from gibbs_dp.papers.notions.measures import NOTIONS, curves, order_records, smallest_crossing
 from gibbs_dp.papers.notions.notions import compare_notions, implication_rows
 from gibbs_dp.papers.on_average_kl.verify import fixture
@@ -77,13 +76,13 @@ def test_a_perturbed_arrow_is_caught(monkeypatch):
 
 def test_a_search_may_fail():
     # Randomized response is pure DP, so no member separates DP from anything.
-    missing = notions_missing.Missing("zcdp", "dp", "small noise")
+    missing = implications.Missing("zcdp", "dp", "small noise")
     families = {
         "small noise": (lambda eps: channels.randomized_response(1, eps, [0.5, 0.5]), (0.1,), "")
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(notions_missing, "FAMILIES", families)
-        assert not notions_missing.find_counterexample(missing).holds
+        patch.setattr(implications, "FAMILIES", families)
+        assert not implications.find_counterexample(missing).holds
 
 
 def test_a_wrong_order_is_caught():

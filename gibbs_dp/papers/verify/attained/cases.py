@@ -14,8 +14,9 @@ from scipy.stats import binom
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import dependence as dep
-from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
+from gibbs_dp.information.divergences.finite import approximate_max_divergence_of_logs
+from gibbs_dp.information.divergences.quadrature import quadrature_law
 
 Sides = Callable[[], tuple[float, float]]
 
@@ -140,7 +141,7 @@ def worst_two_point(divergence: batched.Divergence, eta: float, num: int = 2000)
 
 def fit_sign(h: float) -> tuple[float, float]:
     """Take a Gaussian statistic and its negative, with a slight preference for the larger."""
-    x, log_mass = dv.quadrature_law(lambda x: -x * x / 2, -math.inf, math.inf)
+    x, log_mass = quadrature_law(lambda x: -x * x / 2, -math.inf, math.inf)
     mass = np.exp(log_mass)
     plus = 1 / (1 + np.exp(-2 * h * x))
     joint = np.stack([mass * plus, mass * (1 - plus)])
@@ -161,7 +162,7 @@ def agreement_bits(n: int, kept: float, by_chance: float, beta: float) -> float:
     """Approximate max-information of n reports that agree with their examples above chance."""
     k = np.arange(n + 1)
     law = binom.logpmf(k, n, kept), binom.logpmf(k, n, by_chance)
-    return dv.approximate_max_divergence_of_logs(*law, beta) / math.log(2)
+    return approximate_max_divergence_of_logs(*law, beta) / math.log(2)
 
 
 def response_bits(n: int, eps: float, beta: float) -> float:
