@@ -17,7 +17,6 @@ from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
-from gibbs_dp.information.bounds.max_information import composed_max_information
 
 
 def random_channel(rng, n=2, m=2, outputs=3):
@@ -178,7 +177,7 @@ def test_exact_composition(seed, beta_a, beta_b):
     # Max-information: betas add, worst fixed output of the second.
     fixed = [FiniteChannel(kernel[:, w], first.data_probs, 2) for w in range(3)]
     bits = max(c.approx_max_information_bits(beta_b) for c in fixed)
-    k, beta = composed_max_information(
+    k, beta = bounds.composed_max_information(
         first.approx_max_information_bits(beta_a), beta_a, bits, beta_b
     )
     assert both.approx_max_information_bits(beta) <= k + 1e-10

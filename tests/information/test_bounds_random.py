@@ -12,17 +12,6 @@ from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.bounds.bounded_range import dp_erasure_information
-from gibbs_dp.information.bounds.gaussian_dp import delta_from_zcdp
-from gibbs_dp.information.bounds.generalization import generalization_from_dp
-from gibbs_dp.information.bounds.max_information import (
-    adaptive_event_tail,
-    event_probability,
-    general_event_tail,
-    statistical_query_tail,
-    statistical_query_tail_root,
-)
-from gibbs_dp.information.bounds.on_average_kl import kl_from_max_divergence
 from gibbs_dp.information.divergences.finite import approximate_max_divergence
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -51,7 +40,7 @@ def test_relations_of_two_laws(seed, eps, delta):
     p, q = random_pair(np.random.default_rng(seed))
     kl, tv = dv.kl_divergence(p, q), dv.total_variation(p, q)
     assert tv <= bounds.total_variation_from_kl(kl) + ROUNDING
-    assert kl <= kl_from_max_divergence(dv.max_divergence(p, q)) + ROUNDING
+    assert kl <= bounds.kl_from_max_divergence(dv.max_divergence(p, q)) + ROUNDING
     g = math.exp(eps)
     lower = bounds.hockey_stick_lower_from_total_variation(tv, g)
     assert lower <= dv.hockey_stick(p, q, g) + ROUNDING
@@ -94,7 +83,7 @@ def test_advanced_composition(seed, releases, slack, each):
 @given(SEEDS, EPS)
 def test_zcdp_gives_approximate_dp(seed, eps):
     channel = FiniteChannel(random_pair(np.random.default_rng(seed)), [0.5, 0.5], 1)
-    limit = delta_from_zcdp(channel.zcdp(), eps)
+    limit = bounds.delta_from_zcdp(channel.zcdp(), eps)
     assert channel.privacy_curve([eps])[0] <= limit + 1e-7  # zcdp by search over orders
 
 
@@ -106,7 +95,7 @@ def test_generalization_and_selection(seed, eps, n):
     loss = rng.uniform(size=(3, 2))
     gap = abs(channel.generalization_error(loss))
     delta = min(1.0, float(channel.privacy_curve([eps])[0]))
-    assert gap <= generalization_from_dp(eps, delta) + ROUNDING
+    assert gap <= bounds.generalization_from_dp(eps, delta) + ROUNDING
     information = channel.mutual_information()
     # A loss in [0, 1] has sub-exponential moments for every b.
     for b in (0.01, 1.0, 100.0):
@@ -131,21 +120,21 @@ def test_events_chosen_after_looking(seed, n, beta, tau):
     event = rng.uniform(size=(3, 2**n)) < rng.uniform(0.05, 0.6)
     truth, chance = float(joint[event].sum()), float(np.outer(output, law)[event].sum())
     bits = channel.approx_max_information_bits(beta)
-    assert truth <= event_probability(min(1.0, chance), bits=bits, beta=beta) + ROUNDING
+    assert truth <= bounds.event_probability(min(1.0, chance), bits=bits, beta=beta) + ROUNDING
     fixed = float((event @ law).max())
     if 1e-9 < fixed < 1:
-        assert truth <= adaptive_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
+        assert truth <= bounds.adaptive_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
         if eps <= math.sqrt(math.log(1 / fixed) / (2 * n)):
-            assert truth <= general_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
+            assert truth <= bounds.general_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
     # A query for each output: its mean on the data is off by at least tau.
     query = rng.uniform(size=(3, 2))
     states = ordered_datasets(n, 2)
     off = np.abs(query[:, states].mean(axis=2) - (query @ channel.data_probs)[:, None]) >= tau
     tail = float(joint[off].sum())
     if eps <= tau**2:
-        assert tail <= statistical_query_tail(n, tau, epsilon=eps) + ROUNDING
+        assert tail <= bounds.statistical_query_tail(n, tau, epsilon=eps) + ROUNDING
     if eps <= math.sqrt(max(0.0, tau**2 - math.log(2) / (2 * n))):
-        assert tail <= statistical_query_tail_root(n, tau, epsilon=eps) + ROUNDING
+        assert tail <= bounds.statistical_query_tail_root(n, tau, epsilon=eps) + ROUNDING
 
 
 @settings(max_examples=40, deadline=None)
@@ -163,7 +152,7 @@ def test_subgaussian_parameter(count, width, s, share):
 def test_pure_dp_bounds_what_the_output_tells(seed, beta):
     channel = random_channel(np.random.default_rng(seed), 3)
     eps = channel.dp_epsilon()
-    assert channel.erasure_mutual_information() <= dp_erasure_information(3, eps) + ROUNDING
+    assert channel.erasure_mutual_information() <= bounds.dp_erasure_information(3, eps) + ROUNDING
     found = dep.approx_max_information_bits(channel.joint().reshape(3, -1), beta)
     for bound in (
         bounds.dp_approx_max_information_bits_published,

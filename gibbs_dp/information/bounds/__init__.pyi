@@ -1,4 +1,9 @@
+from .bounded_range import dp_erasure_information as dp_erasure_information
+from .bounded_range import gibbs_erasure_information as gibbs_erasure_information
+from .bounded_range import gibbs_generalization as gibbs_generalization
+from .bounded_range import gibbs_kl_stability as gibbs_kl_stability
 from .bounded_range import kl_from_range as kl_from_range
+from .bounded_range import loss_difference_range as loss_difference_range
 from .bounded_range import pure_dp_fixed_normalizer as pure_dp_fixed_normalizer
 from .bounded_range import pure_dp_from_log_density as pure_dp_from_log_density
 from .bounded_range import pure_dp_from_range as pure_dp_from_range
@@ -32,8 +37,10 @@ from .conditional_information import (
 from .conditional_information import (
     generalization_tail_from_alpha_information as generalization_tail_from_alpha_information,
 )
+from .conditional_information import interpolating_risk_from_cmi as interpolating_risk_from_cmi
 from .gaussian_dp import bounded_convex_gdp as bounded_convex_gdp
 from .gaussian_dp import delta_from_gdp as delta_from_gdp
+from .gaussian_dp import delta_from_zcdp as delta_from_zcdp
 from .gaussian_dp import gdp_composition as gdp_composition
 from .gaussian_dp import langevin_last_iterate_gdp as langevin_last_iterate_gdp
 from .gaussian_dp import langevin_trajectory_gdp as langevin_trajectory_gdp
@@ -52,6 +59,7 @@ from .generalization import (
 from .generalization import (
     erasure_t_information_from_tv_stability as erasure_t_information_from_tv_stability,
 )
+from .generalization import generalization_from_dp as generalization_from_dp
 from .generalization import (
     generalization_from_erasure_t_information as generalization_from_erasure_t_information,
 )
@@ -63,6 +71,7 @@ from .generalization import (
 )
 from .generalization import generalization_subexponential as generalization_subexponential
 from .generalization import selection_bias as selection_bias
+from .max_information import adaptive_event_tail as adaptive_event_tail
 from .max_information import (
     approximate_dp_max_information_bits as approximate_dp_max_information_bits,
 )
@@ -72,6 +81,7 @@ from .max_information import (
 from .max_information import (
     approximate_dp_max_information_rate as approximate_dp_max_information_rate,
 )
+from .max_information import composed_max_information as composed_max_information
 from .max_information import dp_approx_max_information_bits as dp_approx_max_information_bits
 from .max_information import (
     dp_approx_max_information_bits_kappa as dp_approx_max_information_bits_kappa,
@@ -79,14 +89,22 @@ from .max_information import (
 from .max_information import (
     dp_approx_max_information_bits_published as dp_approx_max_information_bits_published,
 )
+from .max_information import event_probability as event_probability
+from .max_information import general_event_tail as general_event_tail
+from .max_information import low_sensitivity_tail as low_sensitivity_tail
 from .max_information import (
     mutual_information_from_max_information as mutual_information_from_max_information,
 )
 from .max_information import pure_dp_max_information_bits as pure_dp_max_information_bits
+from .max_information import statistical_query_tail as statistical_query_tail
+from .max_information import statistical_query_tail_root as statistical_query_tail_root
+from .on_average_kl import auc_from_total_variation as auc_from_total_variation
+from .on_average_kl import auc_lower_from_total_variation as auc_lower_from_total_variation
 from .on_average_kl import composed_on_average_kl as composed_on_average_kl
 from .on_average_kl import (
     epsilon_from_approximate_max_divergence as epsilon_from_approximate_max_divergence,
 )
+from .on_average_kl import generalization_from_on_average_kl as generalization_from_on_average_kl
 from .on_average_kl import (
     generalization_lower_from_mutual_information as generalization_lower_from_mutual_information,
 )
@@ -96,6 +114,8 @@ from .on_average_kl import group_on_average_kl as group_on_average_kl
 from .on_average_kl import (
     hockey_stick_lower_from_total_variation as hockey_stick_lower_from_total_variation,
 )
+from .on_average_kl import jensen_shannon_from_kl as jensen_shannon_from_kl
+from .on_average_kl import kl_from_max_divergence as kl_from_max_divergence
 from .on_average_kl import (
     mutual_information_from_on_average_kl as mutual_information_from_on_average_kl,
 )
@@ -104,3 +124,4 @@ from .on_average_kl import post_processed_on_average_kl as post_processed_on_ave
 from .on_average_kl import repeated_draws_on_average_kl as repeated_draws_on_average_kl
 from .on_average_kl import subgaussian_parameter as subgaussian_parameter
 from .on_average_kl import total_variation_from_kl as total_variation_from_kl
+from .on_average_kl import total_variation_from_kl_large as total_variation_from_kl_large

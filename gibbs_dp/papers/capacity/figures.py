@@ -16,7 +16,6 @@ from scipy import stats
 from gibbs_dp import io
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.information import bounds
-from gibbs_dp.information.bounds.bounded_range import gibbs_generalization
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound
 from gibbs_dp.papers.capacity.adversaries import QueryHull
@@ -255,7 +254,7 @@ def selection_rows(
                 "mutual_information": bounds.generalization_from_mutual_information(
                     information, n, sigma=1.0
                 ),
-                "bounded_range": gibbs_generalization(gamma, loss_range=2.0),
+                "bounded_range": bounds.gibbs_generalization(gamma, loss_range=2.0),
             }
         )
     return rows

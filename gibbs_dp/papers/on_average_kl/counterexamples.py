@@ -25,7 +25,6 @@ from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem, StructuredProblem
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds, checks, dependence
-from gibbs_dp.information.bounds.max_information import composed_max_information
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.papers.verify.check import Record, counterexample, equality
 
@@ -237,8 +236,8 @@ def max_information_of_one_law() -> list[Record]:
     both = answer.then(answer.probabilities).max_information_bits()
     given = FiniteChannel(answer.probabilities, [0.5, 0.5, 0.0], 1).max_information_bits()
     bits, source = answer.max_information_bits(), "Dwork et al. 2015, Lemma 18"
-    naive, _ = composed_max_information(bits, 0.0, bits, 0.0)
-    honest, _ = composed_max_information(bits, 0.0, given, 0.0)
+    naive, _ = bounds.composed_max_information(bits, 0.0, bits, 0.0)
+    honest, _ = bounds.composed_max_information(bits, 0.0, given, 0.0)
     return [
         counterexample("max-information adds for a fixed law of the data", source, both, naive),
         equality("max-information adds for the law given the output", source, both, honest),

@@ -12,13 +12,6 @@ import numpy as np
 
 from gibbs_dp.exact.finite_problem import FiniteProblem, TypeProblem
 from gibbs_dp.information import bounds, checks
-from gibbs_dp.information.bounds.bounded_range import (
-    dp_erasure_information,
-    gibbs_erasure_information,
-    gibbs_generalization,
-    gibbs_kl_stability,
-)
-from gibbs_dp.information.bounds.generalization import generalization_from_dp
 from gibbs_dp.papers.verify.check import Record, equality, inequality
 
 WANG = "Wang, Lei & Fienberg 2016"
@@ -137,7 +130,7 @@ def dependence_inequalities(
         inequality("T^- <= n sup TV", RAKHLIN, q["erasure_t_information"], n * q["tv_privacy"]),
         inequality("T(W; S) <= sqrt(I / 2)", "Pinsker", t, kl_t),
         inequality("I <= I_inf", DWORK, information, nats),
-        inequality("I^- <= n kappa(eps)", RANGE, erasure, dp_erasure_information(n, eps)),
+        inequality("I^- <= n kappa(eps)", RANGE, erasure, bounds.dp_erasure_information(n, eps)),
         inequality("I_inf <= log2(e) eps n", DWORK, bits, pure),
         inequality("I_inf^beta, published constants", f"{DWORK}, Thm 20", approximate, published),
         inequality("I_inf^beta, sharper constants", DWORK, approximate, sharper),
@@ -214,12 +207,12 @@ def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) ->
     erasure_t = bounds.generalization_from_erasure_t_information(
         q["erasure_t_information"], n, loss_range=width
     )
-    dp = generalization_from_dp(q["dp_epsilon"], loss_range=total_range)
+    dp = bounds.generalization_from_dp(q["dp_epsilon"], loss_range=total_range)
     two_sided = bounds.gibbs_generalization_subgaussian(gamma, sigma=sigma)
     ceiling = bounds.gibbs_mutual_information(n, gamma, sigma=sigma)
-    by_range = gibbs_generalization(gamma, loss_range=total_range)
-    stability = gibbs_kl_stability(gamma, loss_range=total_range)
-    erasure = gibbs_erasure_information(n, gamma, loss_range=total_range)
+    by_range = bounds.gibbs_generalization(gamma, loss_range=total_range)
+    stability = bounds.gibbs_kl_stability(gamma, loss_range=total_range)
+    erasure = bounds.gibbs_erasure_information(n, gamma, loss_range=total_range)
     russo, xu = "Russo & Zou 2016", "Xu & Raginsky 2017"
     return [
         inequality("Corollary 10: I / (n gamma) <= gen", WANG, lower, gen),

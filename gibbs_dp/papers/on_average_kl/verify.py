@@ -25,7 +25,6 @@ from gibbs_dp.exact import (
 )
 from gibbs_dp.exact.channels import conditional_on_average_kl
 from gibbs_dp.information import bounds, dependence
-from gibbs_dp.information.bounds.max_information import composed_max_information
 from gibbs_dp.papers.on_average_kl import counterexamples, identities
 from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
 
@@ -180,7 +179,9 @@ def channel_checks() -> list[Check]:
         second_bits = max(
             laws.max_information_bits(posterior[:, w], np.log(kernel[:, w])) for w in range(3)
         )
-        bits, _ = composed_max_information(first.max_information_bits(), 0.0, second_bits, 0.0)
+        bits, _ = bounds.composed_max_information(
+            first.max_information_bits(), 0.0, second_bits, 0.0
+        )
         eps_2 = max(FiniteChannel(kernel[:, w], probs, n).dp_epsilon() for w in range(3))
         coarse = first.post_process(rng.dirichlet(np.ones(2), size=3))
         eps_1 = first.on_average_kl([0])

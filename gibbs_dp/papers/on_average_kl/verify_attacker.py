@@ -18,12 +18,6 @@ from gibbs_dp.exact import (
 )
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds, checks
-from gibbs_dp.information.bounds.on_average_kl import (
-    auc_from_total_variation,
-    auc_lower_from_total_variation,
-    jensen_shannon_from_kl,
-    total_variation_from_kl_large,
-)
 from gibbs_dp.papers.on_average_kl.verify import FIXTURE_GAMMAS, FIXTURE_N, fixture, random_problem
 from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
 
@@ -71,7 +65,7 @@ def attacker_records(
     True
     """
     kl, tv = attacker.on_average_kl, attacker.on_average_tv
-    low, high = auc_lower_from_total_variation(tv), auc_from_total_variation(tv)
+    low, high = bounds.auc_lower_from_total_variation(tv), bounds.auc_from_total_variation(tv)
     pooled, each = attacker.attack_auc, attacker.attack_auc_per_pair
     second = attacker.on_average_renyi_2
     records = [
@@ -87,7 +81,7 @@ def attacker_records(
             "E TV <= sqrt(1 - e^-eps_KL)",
             "Bretagnolle & Huber 1979",
             tv,
-            total_variation_from_kl_large(kl),
+            bounds.total_variation_from_kl_large(kl),
         ),
         inequality("1/2 + TV/2 <= pooled AUC", OWN, low, pooled),
         inequality("pooled AUC <= 1/2 + TV - TV^2/2", OWN, pooled, high),
@@ -199,8 +193,8 @@ def membership_records(problem: FiniteProblem, gamma: float, n: int) -> list[Rec
     width = max(float(np.ptp(problem.loss_matrix[problem.kept], axis=1).max()), 1e-12)
     limit = bounds.generalization_from_t_information([advantage], loss_range=width)
     low, high = (
-        auc_lower_from_total_variation(advantage),
-        auc_from_total_variation(advantage),
+        bounds.auc_lower_from_total_variation(advantage),
+        bounds.auc_from_total_variation(advantage),
     )
     eps = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
     worst = problem.privacy_curve(gamma, n, eps.tolist(), adjacency="replace-one")
@@ -260,7 +254,7 @@ def conditional_records(problem: FiniteProblem, gamma: float, n: int) -> list[Re
         inequality("CMI <= n E JS", STEINKE, cmi, n * js),
         inequality("CMI <= I(W; S)", STEINKE, cmi, information),
         inequality("CMI <= n log 2", STEINKE, cmi, n * math.log(2)),
-        inequality("E JS <= eps_KL / 4", OWN, js, jensen_shannon_from_kl(kl, kl)),
+        inequality("E JS <= eps_KL / 4", OWN, js, bounds.jensen_shannon_from_kl(kl, kl)),
         inequality("gen <= range sqrt(2 I(W; U_i | Zt))", HAGHIFAM, gen, one),
         inequality("individual CMI bound <= CMI bound", HAGHIFAM, one, all_bits),
         inequality("gen <= range sqrt(2 CMI / n)", STEINKE, gen, all_bits),

@@ -14,20 +14,6 @@ from gibbs_dp.exact import FiniteChannel, FiniteProblem
 from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.information import bounds, dependence
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.bounds.bounded_range import loss_difference_range
-from gibbs_dp.information.bounds.gaussian_dp import delta_from_zcdp
-from gibbs_dp.information.bounds.max_information import (
-    adaptive_event_tail,
-    event_probability,
-    general_event_tail,
-    low_sensitivity_tail,
-    statistical_query_tail,
-    statistical_query_tail_root,
-)
-from gibbs_dp.information.bounds.on_average_kl import (
-    generalization_from_on_average_kl,
-    kl_from_max_divergence,
-)
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.information.divergences.finite import approximate_max_divergence
 from gibbs_dp.information.divergences.laplace import laplace_max_divergence
@@ -80,7 +66,7 @@ def range_records() -> list[Record]:
             records.append(equality(name, RANGE, worst, bounds.renyi_from_range(eta, alpha), 1e-5))
     extreme = FiniteProblem([[-0.5, 0.5], [0.5, -0.5]], [0.5, 0.5], [1 - 1e-7, 1e-7])
     eps = extreme.dp_epsilon(1.0, 1, adjacency="replace-one")
-    eta = loss_difference_range(1.0, adjacency="replace-one")
+    eta = bounds.loss_difference_range(1.0, adjacency="replace-one")
     fixed = bounds.pure_dp_fixed_normalizer(10.0, sensitivity=0.04)
     shifted = laplace_max_divergence(0.0, 0.04, scale=0.1)
     log_bound = bounds.pure_dp_from_log_density(1.0, log_density_bound=0.5)
@@ -136,7 +122,7 @@ def gaussian_records() -> list[Record]:
         equality("delta(eps) of mu-GDP", "Balle & Wang 2018", truth, delta),
         equality("GDP composes as sqrt(sum mu^2)", GDP, pair, both),
         equality("mu-GDP is mu^2/2-zCDP", GDP, renyi, rho),
-        inequality("delta(eps) of rho-zCDP", bun, tail, delta_from_zcdp(rho, 2.0)),
+        inequality("delta(eps) of rho-zCDP", bun, tail, bounds.delta_from_zcdp(rho, 2.0)),
         equality("strongly convex: mu = gamma G / sqrt m", gopi, convex, convex_delta),
         inequality(
             "convex on a bounded set: mu = sqrt(2 gamma G D)", bok, steep_pair(40.0), steep_mu
@@ -159,7 +145,7 @@ def relation_records() -> list[Record]:
     rng = np.random.default_rng(7)
     p, q = rng.dirichlet(np.ones(4), size=2)
     kl, tv = dv.kl_divergence(p, q), dv.total_variation(p, q)
-    worst = kl_from_max_divergence(dv.max_divergence(p, q))
+    worst = bounds.kl_from_max_divergence(dv.max_divergence(p, q))
     lower = bounds.hockey_stick_lower_from_total_variation(tv, 1.5)
     delta = 0.05
     eps = bounds.epsilon_from_approximate_max_divergence(
@@ -200,17 +186,17 @@ def selection_records() -> list[Record]:
     rooted = matched_guess(7, root, lambda k: np.abs(k / 7 - 0.5) >= 0.5)
     low = matched_guess(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= far)
     agreed = matched_guess(4, event, lambda k: k == 4)
-    low_limit = low_sensitivity_tail(1000, far, sensitivity=1.0, epsilon=0.1 * (1 - 1e-12))
+    low_limit = bounds.low_sensitivity_tail(1000, far, sensitivity=1.0, epsilon=0.1 * (1 - 1e-12))
     total = bounds.advanced_composition(200, 0.1, delta_slack=1e-9)
     inverse = bounds.advanced_composition_inverse(200, total.epsilon, delta_slack=1e-9)
     one, zero = response(0.1)
     curve = composed_privacy_curve(one, zero, 200, [total.epsilon])
     moved = moved_response(0.01)
     draw = bounds.approximate_draw(0.5, 0.0, total_variation=0.01).delta
-    adaptive = adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
-    general = general_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
-    event_limit = event_probability(0.5, bits=k_bits, beta=0.1)
-    root_limit = statistical_query_tail_root(7, 0.5, epsilon=root)
+    adaptive = bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
+    general = bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=event)
+    event_limit = bounds.event_probability(0.5, bits=k_bits, beta=0.1)
+    root_limit = bounds.statistical_query_tail_root(7, 0.5, epsilon=root)
     return [
         inequality("I_inf^beta of eps-DP, n = 2000", f"{DWORK}, Thm 20", bits, published),
         inequality("I_inf^beta of (eps, delta)-DP", "after Rogers et al. 2016", bits, approximate),
@@ -219,7 +205,7 @@ def selection_records() -> list[Record]:
             "statistical query, tau^2-DP",
             DWORK,
             query,
-            statistical_query_tail(3, 0.5, epsilon=0.25),
+            bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
         ),
         inequality("statistical query, root form", DWORK, rooted, root_limit),
         inequality("low-sensitivity query", DWORK, low, low_limit),
@@ -259,7 +245,7 @@ def implication_records() -> list[Record]:
     both = q["mutual_information"] + q["lautum_information"]
     wang, rakhlin = "Wang, Lei & Fienberg 2016", "Rakhlin, lecture 20"
     theorem_4 = bounds.on_average_kl_from_generalization(gamma, gen)
-    inverse = generalization_from_on_average_kl(gamma, kl)
+    inverse = bounds.generalization_from_on_average_kl(gamma, kl)
     return [
         equality("Theorem 4: eps_KL from gen", wang, kl, theorem_4),
         equality("Theorem 4: gen from eps_KL", wang, gen, inverse),

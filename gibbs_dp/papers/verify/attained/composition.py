@@ -11,7 +11,6 @@ from scipy.special import log_ndtr, ndtri_exp
 from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.bounds.gaussian_dp import delta_from_zcdp
 from gibbs_dp.papers.verify.attained.cases import Case, equal, hidden, response, single
 
 TAIL, RELEASES, EACH = 1e-200, 1_000_000, 1e-4
@@ -91,7 +90,7 @@ CASES: dict[str, list[Case]] = {
     "delta_from_zcdp": single(
         lambda: (
             dv.gaussian_hockey_stick(20.0, 1.0, 0.0, 1.0, math.exp(200.0)),
-            delta_from_zcdp(bounds.zcdp_from_gdp(20.0), 200.0),
+            bounds.delta_from_zcdp(bounds.zcdp_from_gdp(20.0), 200.0),
         ),
         0.47,
         loose="Chernoff's bound of a Gaussian tail: half at eps = rho, less beyond",

@@ -12,8 +12,6 @@ from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.bounds.generalization import generalization_from_dp
-from gibbs_dp.information.bounds.on_average_kl import generalization_from_on_average_kl
 from gibbs_dp.papers.verify.attained.cases import (
     AGREE,
     CENTERED,
@@ -69,7 +67,7 @@ def leak() -> tuple[float, float]:
     channel = revealing(50, 0.1)
     # Silence, the last output, loses nothing.
     gap = channel.generalization_error(np.vstack([1 - np.eye(50), np.zeros(50)]))
-    return gap, generalization_from_dp(0.0, float(channel.privacy_curve([0.0])[0]))
+    return gap, bounds.generalization_from_dp(0.0, float(channel.privacy_curve([0.0])[0]))
 
 
 TWO_EDGES = (
@@ -87,7 +85,7 @@ CASES: dict[str, list[Case]] = {
     "generalization_from_on_average_kl": equal(
         lambda: (
             SKEWED.generalization_error(2.0, 3),
-            generalization_from_on_average_kl(2.0, SKEWED.on_average_kl(2.0, 3)),
+            bounds.generalization_from_on_average_kl(2.0, SKEWED.on_average_kl(2.0, 3)),
         )
     ),
     "post_processed_on_average_kl": single(  # renaming the outputs loses nothing
@@ -186,7 +184,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             lambda: (
                 FiniteChannel(response(0.01), [0.5, 0.5], 1).generalization_error(AGREE),
-                generalization_from_dp(0.01),
+                bounds.generalization_from_dp(0.01),
             ),
             0.248,
             loose="the likelihood of one example has range eps and mean 1, so its T-information "

@@ -11,15 +11,6 @@ from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.bounds.max_information import (
-    adaptive_event_tail,
-    composed_max_information,
-    event_probability,
-    general_event_tail,
-    low_sensitivity_tail,
-    statistical_query_tail,
-    statistical_query_tail_root,
-)
 from gibbs_dp.papers.verify.attained.cases import (
     Case,
     Sides,
@@ -58,7 +49,7 @@ def two_leaks() -> tuple[float, float]:
     delta, num = 1e-3, 10**6
     joint, product = revealed(num, delta)
     needed = dv.hockey_stick(joint, product, 1.0)
-    bits, beta = composed_max_information(0.0, needed, 0.0, needed)
+    bits, beta = bounds.composed_max_information(0.0, needed, 0.0, needed)
     return dv.hockey_stick(np.kron(joint, joint), np.kron(product, product), 2**bits), beta
 
 
@@ -66,7 +57,7 @@ def two_bits() -> tuple[float, float]:
     """Release two fair bits of the data, one after the other."""
     first = FiniteChannel(np.repeat(np.eye(2), 2, axis=0), [0.5, 0.5], 2)
     second = FiniteChannel(np.tile(np.eye(2), (2, 1)), [0.5, 0.5], 2)
-    bits, beta = composed_max_information(
+    bits, beta = bounds.composed_max_information(
         first.max_information_bits(), 0.0, second.max_information_bits(), 0.0
     )
     return first.then(second.probabilities).approx_max_information_bits(beta), bits
@@ -151,7 +142,7 @@ CASES: dict[str, list[Case]] = {
     "event_probability": equal(
         lambda: (
             0.8,  # a bit equals its randomized response at odds 4, against 1/2 for a fresh bit
-            event_probability(
+            bounds.event_probability(
                 0.5, bits=dep.approx_max_information_bits([[0.4, 0.1], [0.1, 0.4]], 0.1), beta=0.1
             ),
         )
@@ -159,7 +150,7 @@ CASES: dict[str, list[Case]] = {
     "statistical_query_tail": single(
         lambda: (
             matched_guess(3, 0.25, lambda k: np.abs(k / 3 - 0.5) >= 0.5),
-            statistical_query_tail(3, 0.5, epsilon=0.25),
+            bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
         ),
         0.27,
         loose=UNION,
@@ -167,7 +158,7 @@ CASES: dict[str, list[Case]] = {
     "statistical_query_tail_root": single(
         lambda: (
             matched_guess(7, ROOT_EPS, lambda k: np.abs(k / 7 - 0.5) >= 0.5),
-            statistical_query_tail_root(7, 0.5, epsilon=ROOT_EPS),
+            bounds.statistical_query_tail_root(7, 0.5, epsilon=ROOT_EPS),
         ),
         0.04,
         loose=UNION,
@@ -175,7 +166,7 @@ CASES: dict[str, list[Case]] = {
     "low_sensitivity_tail": single(
         lambda: (
             matched_guess(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= LOW_TAU),
-            low_sensitivity_tail(
+            bounds.low_sensitivity_tail(
                 1000, LOW_TAU * (1 + 1e-12), sensitivity=1.0, epsilon=0.1 * (1 - 1e-12)
             ),
         ),
@@ -185,7 +176,7 @@ CASES: dict[str, list[Case]] = {
     "general_event_tail": single(
         lambda: (
             matched_guess(4, EVENT_EPS, lambda k: k == 4),
-            general_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
+            bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
         ),
         0.22,
         loose=UNION,
@@ -193,7 +184,7 @@ CASES: dict[str, list[Case]] = {
     "adaptive_event_tail": single(
         lambda: (
             matched_guess(4, EVENT_EPS, lambda k: k == 4),
-            adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
+            bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
         ),
         0.47,
         loose="the best beta still adds the mass given away to the event's own",

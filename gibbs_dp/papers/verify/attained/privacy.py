@@ -10,14 +10,6 @@ from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.bounds.bounded_range import (
-    dp_erasure_information,
-    gibbs_erasure_information,
-    gibbs_generalization,
-    gibbs_kl_stability,
-    loss_difference_range,
-)
-from gibbs_dp.information.bounds.on_average_kl import kl_from_max_divergence
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.information.divergences.finite import approximate_max_divergence
 from gibbs_dp.information.divergences.laplace import laplace_max_divergence
@@ -78,7 +70,7 @@ CASES: dict[str, list[Case]] = {
     "kl_from_max_divergence": single(
         lambda: (
             dv.kl_divergence([1.0, 0.0], [0.3, 0.7]),
-            kl_from_max_divergence(dv.max_divergence([1.0, 0.0], [0.3, 0.7])),
+            bounds.kl_from_max_divergence(dv.max_divergence([1.0, 0.0], [0.3, 0.7])),
         )
     ),
     "hockey_stick_lower_from_total_variation": single(
@@ -93,13 +85,13 @@ CASES: dict[str, list[Case]] = {
     "epsilon_from_approximate_max_divergence": single(max_divergence_pair),
     "loss_difference_range": [
         Case(
-            lambda: (loss_range(COIN), loss_difference_range(1.0, adjacency="replace-one")),
+            lambda: (loss_range(COIN), bounds.loss_difference_range(1.0, adjacency="replace-one")),
             0.999,
         ),
         Case(
             lambda: (
                 float(np.ptp(COIN.loss_matrix, axis=0).max()),
-                loss_difference_range(1.0, adjacency="add-remove"),
+                bounds.loss_difference_range(1.0, adjacency="add-remove"),
             ),
             0.999,
         ),
@@ -138,13 +130,13 @@ CASES: dict[str, list[Case]] = {
     "gibbs_kl_stability": single(
         lambda: (
             COIN.kl_privacy(1e-3, 1, **REPLACE),
-            gibbs_kl_stability(1e-3, loss_range=1.0),
+            bounds.gibbs_kl_stability(1e-3, loss_range=1.0),
         )
     ),
     "gibbs_erasure_information": single(
         lambda: (
             COIN.table(1e-3, 1).erasure_mutual_information(),
-            gibbs_erasure_information(1, 1e-3, loss_range=1.0),
+            bounds.gibbs_erasure_information(1, 1e-3, loss_range=1.0),
         ),
         0.249,
         loose=QUARTER,
@@ -152,7 +144,7 @@ CASES: dict[str, list[Case]] = {
     "gibbs_generalization": single(
         lambda: (
             COIN.generalization_error(1e-3, 1),
-            gibbs_generalization(1e-3, loss_range=1.0),
+            bounds.gibbs_generalization(1e-3, loss_range=1.0),
         ),
         0.499,
         loose=HALF,
@@ -160,7 +152,7 @@ CASES: dict[str, list[Case]] = {
     "dp_erasure_information": single(
         lambda: (
             dep.mutual_information(subset_mechanism(11, 4, 1.0)),
-            dp_erasure_information(1, 1.0),
+            bounds.dp_erasure_information(1, 1.0),
         ),
         0.99,
     ),
