@@ -1,6 +1,6 @@
 from .classifier import GibbsClassifier as GibbsClassifier
-from .leaks import PrivacyLeakWarning as PrivacyLeakWarning
-from .leaks import RepeatedFitWarning as RepeatedFitWarning
 from .location import GibbsMean as GibbsMean
 from .location import GibbsMedian as GibbsMedian
+from .plan import PrivacyLeakWarning as PrivacyLeakWarning
+from .plan import RepeatedFitWarning as RepeatedFitWarning
 from .regressor import GibbsRegressor as GibbsRegressor

@@ -22,8 +22,7 @@ from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
 from gibbs_dp.privacy.releases.arguments import require_accepted
 from gibbs_dp.privacy.releases.method import EXACT_DRAW, FLOAT_ARITHMETIC, IDEALIZATIONS
 from gibbs_dp.privacy.table import dataset_size
-from gibbs_dp.sklearn.leaks import Family, leak, warn_again
-from gibbs_dp.sklearn.plan import SECRET, Draw
+from gibbs_dp.sklearn.plan import SECRET, Draw, Family, leak, warn_again
 
 FAILED = (
     "fit: the chains failed or did not agree, run as planned and up to 64 times longer; nothing is "

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.table import unobserved
-from gibbs_dp.sklearn.leaks import leak
+from gibbs_dp.sklearn.plan import leak
 
 Rows = Float[np.ndarray, "rows columns"]
 # A declared range of a column counts as this many standard deviations to either side of its middle.

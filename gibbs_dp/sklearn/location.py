@@ -31,8 +31,7 @@ from gibbs_dp.privacy.routes import gdp_at
 from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_pair, private_rows, refuse_other_types
-from gibbs_dp.sklearn.leaks import leak
-from gibbs_dp.sklearn.plan import EXACT, SECRET, Draw, Facts, direct
+from gibbs_dp.sklearn.plan import EXACT, SECRET, Draw, Facts, direct, leak
 
 # What private means and medians share.
 

@@ -88,20 +88,7 @@ def norm_of_a_row(num_outputs: int, y_bound: float) -> float:
 
 
 def plan_gaussian(facts: Facts, y_range: tuple[float, float]) -> Plan:
-    """Gaussian noise on the sum: ``(epsilon, delta)``, exactly drawn.
-
-    Parameters
-    ----------
-    facts
-        What is public.
-    y_range
-        Smallest and largest label; the middle is subtracted where there is one output.
-
-    Returns
-    -------
-    Plan
-        The Gaussian mechanism as a Gibbs posterior.
-    """
+    """Gaussian noise on the sum: ``(epsilon, delta)``, exactly drawn."""
     middle, y_bound = 0.5 * (y_range[0] + y_range[1]), 0.5 * (y_range[1] - y_range[0])
     reach = norm_of_a_row(facts.num_outputs, y_bound)
     prior = dist.Normal(jnp.zeros(facts.dim), SCALE).to_event(1)
@@ -144,16 +131,6 @@ def plan_direction(facts: Facts, y_range: tuple[float, float]) -> Plan:
 
     The density is proportional to ``exp(-gamma |theta - sum|)`` (Hardt & Talwar 2010 with the
     Euclidean norm; Chaudhuri, Monteleoni & Sarwate 2011 perturb outputs by it).
-
-    Parameters
-    ----------
-    facts, y_range
-        As in `plan_gaussian`; replace-one only.
-
-    Returns
-    -------
-    Plan
-        The location family as a Gibbs posterior of a structured loss.
     """
     middle, y_bound = 0.5 * (y_range[0] + y_range[1]), 0.5 * (y_range[1] - y_range[0])
     reach, num_outputs = norm_of_a_row(facts.num_outputs, y_bound), facts.num_outputs
@@ -204,22 +181,6 @@ Thetas = Float[np.ndarray, "draws dim"]
 def prior_on(dim: int, radius: float | None, scale: float | None) -> tuple[Any, Chart, str]:
     """Make a prior, the coordinates that fit it, and its name in words.
 
-    Parameters
-    ----------
-    dim
-        Number of parameters.
-    radius
-        Of the ball that it is confined to; None for all of space.
-    scale
-        Standard deviation of a Gaussian; None for a flat law.
-
-    Returns
-    -------
-    tuple
-        For `gibbs_dp.GibbsPosterior`, for chains, and for people.
-
-    Examples
-    --------
     >>> prior_on(2, 3.0, None)[2]
     'flat prior on a ball of radius 3'
     """
@@ -240,22 +201,7 @@ def prior_on(dim: int, radius: float | None, scale: float | None) -> tuple[Any, 
 def plan_posterior(
     facts: Facts, loss: ModelLoss, domain: Domain, radius: float | None, scale: float | None
 ) -> Plan:
-    """Draw from the posterior by chains that count as exact.
-
-    Parameters
-    ----------
-    facts
-        What is public.
-    loss, domain
-        Of the model, with features of norm at most 1.
-    radius, scale
-        The prior, as in `prior_on`.
-
-    Returns
-    -------
-    Plan
-        For any number of rows and features; its draws are a Markov chain's.
-    """
+    """Draw from the posterior by chains that count as exact."""
     prior, chart, words = prior_on(facts.dim, radius, scale)
     posterior = GibbsPosterior(loss, prior)
     found = facts.calibrate(posterior, domain)
@@ -278,20 +224,7 @@ def plan_posterior(
 
 
 def plan_chain(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) -> Plan:
-    """Run one Langevin chain whose own guarantee holds, converged or not.
-
-    Parameters
-    ----------
-    facts, loss, domain
-        As in `plan_posterior`; one draw, and ``delta`` above 0.
-    scale
-        Standard deviation of the Gaussian prior.
-
-    Returns
-    -------
-    Plan
-        With nothing idealized but the arithmetic.
-    """
+    """Run one Langevin chain whose own guarantee holds, converged or not."""
     prior, _, words = prior_on(facts.dim, None, scale)
     posterior = GibbsPosterior(loss, prior)
     found = calibrate_chain(
@@ -328,16 +261,6 @@ def plan_rejection(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) 
     """Draw by rejection, within a proven total variation of the posterior.
 
     Parameters are those of `plan_chain`; several draws are possible.
-
-    Returns
-    -------
-    Plan
-        With nothing idealized but the arithmetic.
-
-    Raises
-    ------
-    ValueError
-        If it would take too many tries: for few parameters and moderate epsilon only.
     """
     prior, _, words = prior_on(facts.dim, None, scale)
     posterior = GibbsPosterior(loss, prior)
@@ -388,25 +311,6 @@ def _key(noise: Noise) -> Any:
 def make_plan(facts: Facts, choice: Choice, loss: ModelLoss, y_range: tuple[float, float]) -> Plan:
     """Make the plan of a choice; plans of equal facts are one.
 
-    Parameters
-    ----------
-    facts, choice
-        What is public, and what the rule makes of it.
-    loss, y_range
-        Of the model.
-
-    Returns
-    -------
-    Plan
-        What the fit is to do.
-
-    Raises
-    ------
-    ValueError
-        If the mechanism cannot give this guarantee.
-
-    Examples
-    --------
     >>> from gibbs_dp import losses
     >>> facts, choice = Facts(50, 3, 1.0, 1e-5), Choice("gaussian", 2.0)
     >>> make_plan(facts, choice, losses.logistic, (0.0, 1.0)).guarantee.epsilon

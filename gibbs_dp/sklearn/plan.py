@@ -1,7 +1,8 @@
-"""What a fit is to do, settled before it looks at a value: mechanism, guarantee, how to draw."""
+"""A fit settled before it looks at a value: mechanism, guarantee, draw, and what is not covered."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -32,24 +33,10 @@ UNPROTECTED = (
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about a fit, and all that its plan may depend on.
+    """Public facts of a fit, on which alone its plan may depend.
 
-    Parameters
-    ----------
-    n
-        Number of rows; under add/remove a public upper bound.
-    num_features
-        Numbers of a row that the model weighs, the intercept included.
-    num_outputs
-        Columns of parameters: 1, or the number of classes where there are more than two.
-    epsilon, delta
-        The target; pure DP where ``delta`` is 0.
-    adjacency
-        Which tables count as neighbours.
-    num_draws
-        Draws released together.
-    needs_proof
-        Whether draws of a Markov chain may not pass for exact ones.
+    ``n`` is a public upper bound under add-remove; ``num_features`` counts the intercept;
+    ``num_outputs`` is 1, or the number of classes where there are more than two.
     """
 
     n: int
@@ -87,24 +74,7 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A mechanism with its settings, its guarantee, and the function that draws.
-
-    Parameters
-    ----------
-    mechanism
-        Its name.
-    told
-        What it is, in words, with its settings.
-    posterior, domain
-        The Gibbs posterior that it draws from, and bounds that rows are clipped to.
-    guarantee
-        Of all draws together.
-    draw
-        From clipped features ``[rows, features]`` and labels to parameters ``[draws, dim]``; None
-        where a chain fails.
-    noise_square
-        Mean square of the noise on a draw that is a noisy sum; 0 for other draws.
-    """
+    """A mechanism with its settings, its guarantee, and the function that draws."""
 
     mechanism: Mechanism
     told: str
@@ -138,3 +108,56 @@ def repeated(one: Callable[..., Any], num_draws: int) -> Callable[..., Any]:
            [3]])
     """
     return lambda *args: np.stack([one(*args) for _ in range(num_draws)])
+
+
+# Warnings of what a guarantee does not cover; importable without scikit-learn.
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something was taken from the data that the guarantee takes for public."""
+
+
+class RepeatedFitWarning(UserWarning):
+    """An estimator or its clones are fitted again: each fit on the same rows spends its target."""
+
+
+def leak(sentence: str, leaks: list[str]) -> None:
+    """Warn, and keep the sentence for the guarantee.
+
+    >>> leaks = []
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     leak("bounds: taken from the data.", leaks)
+    >>> leaks
+    ['bounds: taken from the data.']
+    """
+    leaks.append(sentence)
+    warnings.warn(sentence, PrivacyLeakWarning, stacklevel=5)
+
+
+class Family:
+    """Counts the fits of one estimator and of its clones, in this process."""
+
+    def __init__(self) -> None:
+        self.num_fits = 0
+
+    def fitted(self) -> int:
+        """Count one more fit."""
+        self.num_fits += 1
+        return self.num_fits
+
+    def __deepcopy__(self, memo: Any) -> Family:
+        return self
+
+
+def warn_again(num_fits: int, epsilon: float, has_ledger: bool) -> None:
+    """Say what fits beyond the first cost, unless a ledger counts them."""
+    if num_fits < 2 or has_ledger:
+        return
+    warnings.warn(
+        f"this is fit {num_fits} of one estimator and its clones: if all saw the same rows, they "
+        f"spent {num_fits * epsilon:.6g} in epsilon together, not {epsilon:.6g} (cross-validation "
+        "and grid searches fit many times). Choose settings on public data, or give a ledger.",
+        RepeatedFitWarning,
+        stacklevel=4,
+    )

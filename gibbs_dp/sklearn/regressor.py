@@ -19,10 +19,9 @@ from gibbs_dp.sklearn.features import (
     private_rows,
     refuse_other_types,
 )
-from gibbs_dp.sklearn.leaks import leak
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel, linear_loss
 from gibbs_dp.sklearn.mechanisms import ModelLoss
-from gibbs_dp.sklearn.plan import Facts, Plan
+from gibbs_dp.sklearn.plan import Facts, Plan, leak
 from gibbs_dp.sklearn.rule import Choice, choose_for_numbers
 
 
