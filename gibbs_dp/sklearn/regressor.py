@@ -202,8 +202,9 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         unit = np.clip((np.clip(y, low, high) - middle) / half, -1.0, 1.0)
         self._fit_linear(rows, unit, 1, leaks, is_read)
         self.y_range_ = y_range  # a fit that fails leaves the last one whole
-        self.coef_ = half * self.coef_[0]
-        self.intercept_: Any = float(half * self.intercept_[0] + middle)
+        with np.errstate(over="ignore", invalid="ignore"):  # a chance warning, of the draw
+            self.coef_ = half * self.coef_[0]
+            self.intercept_: Any = float(half * self.intercept_[0] + middle)
 
     def _choose(self, facts: Facts) -> Choice:
         found = self._given().constants(Domain(x_bound=1.0, y_range=(-1.0, 1.0)))

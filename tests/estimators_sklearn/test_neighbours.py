@@ -80,6 +80,14 @@ def test_a_cell_of_any_kind_is_not_told_of(name):
         assert said(FITS[name], forms[i % 3], Y) == NOTHING, cell
 
 
+def test_a_draw_that_leaves_all_doubles_is_not_told_of(monkeypatch):
+    def draw(self, *_):
+        self.coef_, self.intercept_ = np.full((1, 2), 4.0), np.array([-4.0])
+
+    monkeypatch.setattr(GibbsRegressor, "_fit_linear", draw)
+    assert said(FITS["huge numbers"], X, Y) == NOTHING
+
+
 @pytest.mark.parametrize("name", [*(name for name in EXACT if "me" not in name), CHAINS])
 def test_a_label_of_any_kind_is_not_told_of(name):
     for i, label in enumerate(LABELS):
