@@ -43,7 +43,7 @@ def run(phases, seconds, quick, save):
             save(rows)
             continue
         end = min(end, begin + share * seconds)
-        asked = gpu_phases.Asked(lambda end=end: end - time.perf_counter(), quick, found)
+        asked = gpu_phases.AuditSpec(lambda end=end: end - time.perf_counter(), quick, found)
         try:
             found[name] = phase(asked)
         except Exception:

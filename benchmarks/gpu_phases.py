@@ -20,7 +20,7 @@ GOALS = {"10^6 posteriors, s": 2.0, "times two cores": 60.0, "cold compilation, 
 T4_BYTES = 16e9
 
 
-class Asked(NamedTuple):
+class AuditSpec(NamedTuple):
     """How large a phase may be: the seconds it has left, and whether it is only tried out."""
 
     left: object

@@ -19,7 +19,7 @@ from gibbs_dp.auditing.report_data import (
 )
 from gibbs_dp.engine.quantity import Means, Row, RowTable, Settings
 from gibbs_dp.engine.track import Track
-from gibbs_dp.engine.view import Result, why_failed
+from gibbs_dp.engine.view import GammaResult, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
 from gibbs_dp.quantities.on_average_kl import DISAGREEMENT_Z
@@ -51,7 +51,7 @@ def routes(row: Row) -> list[str]:
     ]
 
 
-def _chains(settings: Settings, result: Result, row: Row) -> list[str]:
+def _chains(settings: Settings, result: GammaResult, row: Row) -> list[str]:
     if settings.is_exact:
         return ["posteriors are sums over given points"]
     traits, pooled = settings.sampler.traits, result.pooled
@@ -81,7 +81,7 @@ def _percent(share: float) -> str:
 
 
 def make_report(
-    settings: Settings, results: Sequence[Result], extra: tuple[Warned, ...] = ()
+    settings: Settings, results: Sequence[GammaResult], extra: tuple[Warned, ...] = ()
 ) -> Report:
     """Turn the result of every gamma into a row."""
     rows, values, curves = [], [], []
@@ -118,7 +118,9 @@ def partial_report(
     return make_report(settings, [track.result() for track in usable], (INTERRUPTED(), *extra))
 
 
-def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Row, list[Warned]]:
+def make_row(
+    settings: Settings, result: GammaResult, of_datasets: Means
+) -> tuple[Row, list[Warned]]:
     """One gamma's row, and one sentence for everything about it that a reader must know.
 
     ``of_datasets`` are the :func:`dataset_values` that its means are of.
@@ -153,7 +155,9 @@ def make_row(settings: Settings, result: Result, of_datasets: Means) -> tuple[Ro
     return row, told
 
 
-def dataset_values(settings: Settings, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+def dataset_values(
+    settings: Settings, result: GammaResult
+) -> dict[str, Float[np.ndarray, " datasets"]]:
     """Return what the row's means are means of, in the datasets' order; NaN for failed ones."""
     found: dict[str, Any] = {}
     for quantity in settings.quantities:
@@ -161,7 +165,7 @@ def dataset_values(settings: Settings, result: Result) -> dict[str, Float[np.nda
     return {name: result.only_believed(values) for name, values in found.items()}
 
 
-def _failures(result: Result) -> list[Warned]:
+def _failures(result: GammaResult) -> list[Warned]:
     total, count = result.is_good.size, int(result.is_good.sum())
     if count == total:
         return []
@@ -169,7 +173,7 @@ def _failures(result: Result) -> list[Warned]:
     return [FAILED_DATASETS(failed=total - count, total=total, why=why)]
 
 
-def _missed(settings: Settings, result: Result, row: Row) -> list[Warned]:
+def _missed(settings: Settings, result: GammaResult, row: Row) -> list[Warned]:
     if not result.missed_rel_error:
         return []
     error = row[f"{settings.leading.name}_se"]
@@ -178,7 +182,7 @@ def _missed(settings: Settings, result: Result, row: Row) -> list[Warned]:
 
 
 def _row_tables(
-    settings: Settings, results: Sequence[Result]
+    settings: Settings, results: Sequence[GammaResult]
 ) -> tuple[tuple[RowTable, ...], list[str]]:
     """Figures of single rows of the population's table, where they were asked for."""
     for quantity in settings.quantities:

@@ -20,7 +20,7 @@ from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import CHANGED_TO_SMC
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
-from gibbs_dp.engine.plan import Asked, default_block_size, default_ghosts, power_of_two
+from gibbs_dp.engine.plan import AuditSpec, default_block_size, default_ghosts, power_of_two
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Quantity, Settings
 from gibbs_dp.engine.store import Store
@@ -335,7 +335,7 @@ def audit(
             is_stored=place is not None,
             num_gammas=len(checked),
         )
-    asked = Asked(
+    spec = AuditSpec(
         posterior=posterior,
         population=source,
         n=counts.n,
@@ -353,7 +353,7 @@ def audit(
         block_size=positive_count("block_size", block_size),
         domain=domain,
     )
-    settings = Settings(**vars(asked), leading=leading, others=others(learn, asked))
+    settings = Settings(**vars(spec), leading=leading, others=others(learn, spec))
     has_rows = any(isinstance(q, Exposure) for q in settings.others)
     identity = CacheKey(settings)
     if held is None:  # what a store holds has been checked

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 from gibbs_dp._jaxlib.compile import on_default_backend, program
 from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp._jaxlib.per_example import reached
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.charts import is_spread
 from gibbs_dp.model.check import check_examples as check_each
@@ -141,18 +141,18 @@ def check_examples(
     return train
 
 
-def reported_examples(asked: Asked) -> Iterator[PyTree]:
+def reported_examples(spec: AuditSpec) -> Iterator[PyTree]:
     """Yield some thousand examples of the datasets that are reported on; a table's rows."""
-    population = asked.population
+    population = spec.population
     if isinstance(population, Table) and _is_whole(population):
         yield jax.tree.map(np.asarray, population.data)
         return
-    num_fresh_examples = num_fresh(asked.posterior, asked.n, asked.num_ghosts)
-    root = roots(asked.key, Stream.MAIN)[0]
-    count = min(asked.num_datasets, 1 + MOST_EXAMPLES // (asked.n + num_fresh_examples))
+    num_fresh_examples = num_fresh(spec.posterior, spec.n, spec.num_ghosts)
+    root = roots(spec.key, Stream.MAIN)[0]
+    count = min(spec.num_datasets, 1 + MOST_EXAMPLES // (spec.n + num_fresh_examples))
     for number in range(min(count, MOST_DATASETS)):
         key = jax.random.fold_in(root, number)
-        for part in _drawn(population, key, asked.n, num_fresh_examples):
+        for part in _drawn(population, key, spec.n, num_fresh_examples):
             yield jax.tree.map(np.asarray, part)
 
 

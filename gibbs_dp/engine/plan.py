@@ -336,8 +336,8 @@ def along(path: Sequence[Inputs], jobs: Iterable[Job]) -> list[Sheet]:
     """
     sheets = []
     for plan, found in _on_same_datasets((job, job.plan) for job in jobs):
-        asked = {float(job.inputs.gamma): job.inputs for job in found}
-        whole = tuple(asked.get(float(inputs.gamma), inputs) for inputs in path)
+        spec = {float(job.inputs.gamma): job.inputs for job in found}
+        whole = tuple(spec.get(float(inputs.gamma), inputs) for inputs in path)
         sheets.append(Sheet(found, plan, len(path), whole))
     return sheets
 
@@ -376,7 +376,7 @@ MANY_DATASETS = 65_536
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditSpec:
     """What to sample, how much of it, and how; validated."""
 
     posterior: GibbsPosterior

@@ -2,7 +2,7 @@
 
 A quantity is a frozen, hashable object: part of what a block program is compiled for. Traced
 methods see one dataset (:class:`~gibbs_dp.engine.view.View`); host methods see all datasets of a
-gamma (:class:`~gibbs_dp.engine.view.Result`). Every method has a default that does nothing.
+gamma (:class:`~gibbs_dp.engine.view.GammaResult`). Every method has a default that does nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp._source import own_code
-from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.view import Explored, Health, PairView, Result, Summary, View, is_believed
+from gibbs_dp.engine.plan import AuditSpec
+from gibbs_dp.engine.view import Explored, GammaResult, Health, PairView, Summary, View, is_believed
 from gibbs_dp.results.table import Column
 
 Row = dict[str, Any]
@@ -82,7 +82,7 @@ class Quantity:
 
     # -- what is asked for ------------------------------------------------------------------
 
-    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+    def resolved(self, spec: AuditSpec, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
         """Fill in what was left to the audit; refuse what cannot be had.
 
         Parameters
@@ -102,7 +102,7 @@ class Quantity:
         ValueError
             If the quantity does not exist for such a posterior, population or sampler.
         """
-        del asked, learnt
+        del spec, learnt
         return (self,)
 
     @property
@@ -124,7 +124,7 @@ class Quantity:
         """Return what a block of values depends on, as plain JSON."""
         return None
 
-    def request(self, settings: Asked) -> Any:
+    def request(self, settings: AuditSpec) -> Any:
         """Return what the columns depend on beside the blocks, as plain JSON."""
         del settings
 
@@ -139,17 +139,17 @@ class Quantity:
         del is_kept
         return values
 
-    def means(self, result: Result) -> Means:
+    def means(self, result: GammaResult) -> Means:
         """Columns that are means over datasets: one number for each dataset."""
         del result
         return {}
 
-    def curves(self, result: Result) -> Curves:
+    def curves(self, result: GammaResult) -> Curves:
         """Return functions of something else than gamma, such as a profile over epsilon."""
         del result
         return {}
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Further columns, and a caution for everything that a reader must be warned of.
 
         ``row`` holds every mean, and what quantities before this one found.
@@ -157,29 +157,29 @@ class Quantity:
         del result, row
         return {}, []
 
-    def by_row(self, results: Sequence[Result]) -> tuple[RowTable, ...]:
+    def by_row(self, results: Sequence[GammaResult]) -> tuple[RowTable, ...]:
         """Return what it finds of single rows of a table, for each gamma; () for nothing."""
         del results
         return ()
 
-    def of_rows(self, result: Result, table: RowTable) -> list[Warned]:
+    def of_rows(self, result: GammaResult, table: RowTable) -> list[Warned]:
         """Say what is wrong with what :meth:`by_row` found at one gamma."""
         del result, table
         return []
 
-    def cautions(self, settings: Asked) -> list[Warned]:
+    def cautions(self, settings: AuditSpec) -> list[Warned]:
         """Say what is wrong with the report as a whole, whatever gamma."""
         del settings
         return []
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say what a finished report is conditional on, a sentence each."""
         del settings, rows
         return []
 
     # -- beyond a single dataset or gamma -------------------------------------------------
 
-    def rehearse(self, settings: Asked) -> None:
+    def rehearse(self, settings: AuditSpec) -> None:
         """Compile what will be needed after the sweep, beside its first program."""
 
     def explore(self, sweep: Explored) -> Sequence[Any]:
@@ -193,11 +193,11 @@ class LeadingQuantity(Quantity):
     It may have several estimators; pilots choose one for every gamma.
     """
 
-    def choose(self, pilots: Any, settings: Asked) -> str:
+    def choose(self, pilots: Any, settings: AuditSpec) -> str:
         """Name of the estimator to take, by ``Values`` of pilot datasets."""
         raise NotImplementedError
 
-    def reconsider(self, values: Any, choice: str, settings: Asked) -> str | None:
+    def reconsider(self, values: Any, choice: str, settings: AuditSpec) -> str | None:
         """Name of another estimator that finished datasets ask for; None: stay."""
         raise NotImplementedError
 
@@ -205,7 +205,7 @@ class LeadingQuantity(Quantity):
         """Every dataset's estimate."""
         raise NotImplementedError
 
-    def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
+    def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """Decide how many replaced posteriors to sample for each dataset."""
         raise NotImplementedError
 
@@ -251,7 +251,7 @@ def _made(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Asked):
+class Settings(AuditSpec):
     """What is asked for, and the quantities that are learnt.
 
     ``leading`` is the quantity that steers the sweep; ``others`` are learnt beside it.
@@ -268,8 +268,8 @@ class Settings(Asked):
     @property
     def traced(self) -> tuple[Quantity, ...]:
         """What of the quantities a program is compiled for."""
-        asked = (q for q in self.quantities if q.Values or q.num_kept)
-        return tuple(q.traced() for q in asked)
+        spec = (q for q in self.quantities if q.Values or q.num_kept)
+        return tuple(q.traced() for q in spec)
 
     @property
     def num_kept(self) -> int:

@@ -32,7 +32,7 @@ from gibbs_dp.engine.view import Block
 
 # How many datasets are worked on at once, and what happens where memory does not hold them.
 
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 
 # Of a device's memory, what two programs in flight may take together.
 SHARE_OF_MEMORY = 0.9
@@ -53,7 +53,7 @@ class Room:
         self._fitting: dict[Any, int] = {}
         self._lock = threading.Lock()
 
-    def fit(self, name: Any, size: int, run: Callable[[int], Result]) -> Result:
+    def fit(self, name: Any, size: int, run: Callable[[int], Outcome]) -> Outcome:
         """Call ``run`` with ``size`` datasets at once; with half of them where memory runs out."""
         while True:
             with self._lock:

@@ -21,7 +21,7 @@ from gibbs_dp.engine.store.archive import Archive
 from gibbs_dp.engine.store.share import collect, find_all, recall, save
 from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.tuning import OriginSearch, tune_all, with_pairs
-from gibbs_dp.engine.view import Explored, Result, believed, is_drifting
+from gibbs_dp.engine.view import Explored, GammaResult, believed, is_drifting
 from gibbs_dp.estimators import Average
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.modes import Modes, warn_of
@@ -158,18 +158,18 @@ def run_sweep(
 
 def explore(
     settings: Settings, tracks: Sequence[Track], progress: Progress, archive: Archive | None = None
-) -> list[Result]:
+) -> list[GammaResult]:
     """Collect a result for every gamma, with what quantities find in all of them together."""
 
     def find(
         kind: type, name: str, wanted: Sequence[bool], make: Callable[[int], Any]
     ) -> list[Any]:
-        asked = [
+        spec = [
             track if is_wanted else None for track, is_wanted in zip(tracks, wanted, strict=True)
         ]
         progress.stage(title)
         progress.expect(len(tracks))
-        return find_all(archive, kind, name, asked, make, progress)
+        return find_all(archive, kind, name, spec, make, progress)
 
     results = [track.result() for track in tracks]
     sweep = Explored(settings, results, find)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp.engine.plan import Tuned
 from gibbs_dp.engine.quantity import Settings
-from gibbs_dp.engine.view import Block, Result, Summary, concatenate, is_believed
+from gibbs_dp.engine.view import Block, GammaResult, Summary, concatenate, is_believed
 from gibbs_dp.estimators import Average, average
 
 
@@ -76,10 +76,10 @@ class Track:
         assert summary is not None
         return summary, is_believed(summary) & np.isfinite(self.leading_values(summary))
 
-    def result(self) -> Result:
+    def result(self) -> GammaResult:
         """Collect what is known of the gamma, for quantities."""
         summary, is_good = self.reported()
-        return Result(
+        return GammaResult(
             settings=self.settings,
             gamma=self.gamma,
             tuned=self.tuned,

@@ -49,7 +49,7 @@ from gibbs_dp.sampling.sampler import PathSampler
 # by side, each in a thread of its own that waits most of the time.
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 
 
 class Together:
@@ -101,22 +101,22 @@ class Together:
         with self._lock:
             if self._num_waiting < self._count or not self._asked:
                 return
-            asked, self._asked, self._num_waiting = self._asked, [], 0
+            spec, self._asked, self._num_waiting = self._asked, [], 0
         # Tags are the speakers' own, and may be the same ones.
-        numbered = [job._replace(tag=i) for i, (job, _) in enumerate(asked)]
+        numbered = [job._replace(tag=i) for i, (job, _) in enumerate(spec)]
         try:
             with closing(self._runner.run(numbered, num_beside=1)) as finished:
                 for job, block in finished:
-                    asked[job.tag][1].set_result(block)
+                    spec[job.tag][1].set_result(block)
         except BaseException as error:  # whoever waits has to be told
-            for _, future in asked:
+            for _, future in spec:
                 if not future.done():
                     future.set_exception(error)
 
 
 def side_by_side(
-    runner: Runs, items: Sequence[Item], talk: Callable[[Runs, Item], Result]
-) -> list[Result]:
+    runner: Runs, items: Sequence[Item], talk: Callable[[Runs, Item], Outcome]
+) -> list[Outcome]:
     """Call ``talk`` on every item, each in a thread; what they run is run together."""
     together = Together(runner, len(items))
 
@@ -435,8 +435,8 @@ def with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
     inputs, settings = tuned.inputs, runner.settings
 
     def pilots(num_pairs: int) -> Any:
-        asked = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
-        found = believed(run_pilots(runner, plan, asked, num_pilots(settings)))
+        spec = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
+        found = believed(run_pilots(runner, plan, spec, num_pilots(settings)))
         return getattr(found.values, settings.leading.name)
 
     num_pairs = settings.leading.num_pairs(tuned.estimator, settings, pilots)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.precision import total
-from gibbs_dp.engine.plan import Asked, Inputs, Plan, Tuned
+from gibbs_dp.engine.plan import AuditSpec, Inputs, Plan, Tuned
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import Pooled, Spread, pool
 from gibbs_dp.sampling.sampler import ChainDraws
@@ -380,7 +380,7 @@ _NO_CHAINS = Pooled(r_hat=1.0, r_hat_exceed=0.0, ess_min=np.inf, drift_z=0.0, dr
 
 
 @dataclass(frozen=True)
-class Result:
+class GammaResult:
     """One gamma of a finished (or interrupted) sweep.
 
     Attributes
@@ -405,7 +405,7 @@ class Result:
         What :meth:`~gibbs_dp.engine.quantity.Quantity.explore` found, by quantity.
     """
 
-    settings: Asked
+    settings: AuditSpec
     gamma: float
     tuned: Tuned
     missed_rel_error: bool
@@ -458,6 +458,6 @@ class Explored:
         processes that share the store share the work.
     """
 
-    settings: Asked
-    results: Sequence[Result]
+    settings: AuditSpec
+    results: Sequence[GammaResult]
     find: Find

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import LeadingQuantity
 from gibbs_dp.engine.view import PairView, View
 
@@ -98,14 +98,14 @@ class AttackTrial(LeadingQuantity):
         delta = view.inputs.gamma * (view.losses.ghost[0, :, 0] - view.losses.train[0, :, 0])
         return _on_points(view.key, delta, view.draws.weight[0], view.inputs.gamma)
 
-    def choose(self, pilots: Any, settings: Asked) -> str:
+    def choose(self, pilots: Any, settings: AuditSpec) -> str:
         """Name the only estimator."""
         return "attack"
 
-    def reconsider(self, values: Any, choice: str, settings: Asked) -> None:
+    def reconsider(self, values: Any, choice: str, settings: AuditSpec) -> None:
         """Return None: there is no other."""
 
-    def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
+    def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """One pair a dataset; none where one posterior's weights give the other's."""
         return 0 if settings.is_exact else 1
 

@@ -13,9 +13,9 @@ from jaxtyping import Array, Bool, Float
 from scipy import special
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.plan import MOST_PAIRS, Asked
+from gibbs_dp.engine.plan import MOST_PAIRS, AuditSpec
 from gibbs_dp.engine.quantity import Curves, Quantity, Row
-from gibbs_dp.engine.view import PairView, Result, View
+from gibbs_dp.engine.view import GammaResult, PairView, View
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.estimators.direct import group_sums
 from gibbs_dp.estimators.privacy_loss import (
@@ -222,9 +222,9 @@ class Attacker(Quantity):
     Values = AttackerValues
     columns = COLUMNS
 
-    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+    def resolved(self, spec: AuditSpec, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
         """Check that there are as many independent draws."""
-        releases = check_releases(self.num_releases, asked.num_chains, asked.is_exact)
+        releases = check_releases(self.num_releases, spec.num_chains, spec.is_exact)
         return (Attacker(releases),)
 
     # -- of one dataset -------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Attacker(Quantity):
 
     # -- of all datasets ------------------------------------------------------------------
 
-    def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+    def means(self, result: GammaResult) -> dict[str, Float[np.ndarray, " datasets"]]:
         """Advantage, ROC and divergences; of pooled numbers, linearized over datasets."""
         loss, is_good = _chosen(result)
         found: dict[str, Any] = {
@@ -254,7 +254,7 @@ class Attacker(Quantity):
             found[name] = _at_rate(loss, is_good, fpr)
         return found | {name: loss.renyi[:, k] for k, name in enumerate(RENYI)}
 
-    def curves(self, result: Result) -> Curves:
+    def curves(self, result: GammaResult) -> Curves:
         """Return the profile at the thresholds, and what its ROC is made of."""
         loss, is_good = _chosen(result)
         above, excess = loss.above[is_good], loss.excess[is_good]
@@ -270,7 +270,7 @@ class Attacker(Quantity):
             }
         }
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Where the numbers come from, and what they cannot be."""
         is_exact = result.settings.is_exact
         both = _uses_pairs(result)
@@ -297,7 +297,7 @@ class Attacker(Quantity):
         """How many draws are seen together."""
         return self.num_releases
 
-    def request(self, settings: Asked) -> int:
+    def request(self, settings: AuditSpec) -> int:
         """Return the same."""
         del settings
         return self.num_releases
@@ -306,7 +306,7 @@ class Attacker(Quantity):
         """Return the same."""
         return {"num_releases": self.num_releases}
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say how many draws the attacker sees, where that is not one."""
         del settings, rows
         if self.num_releases == 1:
@@ -345,7 +345,7 @@ def _mean_of_pairs(view: View, like: LossTails) -> LossTails:
     return LossTails(*(mean(a) for a in view.pairs))
 
 
-def _is_one_sided_right(result: Result) -> bool:
+def _is_one_sided_right(result: GammaResult) -> bool:
     """Whether the jackknife copes: the law of the one-sided on-average KL."""
     settings, values = result.settings, result.good.values.on_average_kl.one_sided
     if settings.is_exact:
@@ -356,17 +356,17 @@ def _is_one_sided_right(result: Result) -> bool:
     return is_small(values) and jackknife_shift(values, settings.num_draws) <= limit
 
 
-def _uses_pairs(result: Result) -> bool:
+def _uses_pairs(result: GammaResult) -> bool:
     return int(result.tuned.inputs.num_pairs) > 0 and not _is_one_sided_right(result)
 
 
-def _of(result: Result, both: bool) -> LossTails:
+def _of(result: GammaResult, both: bool) -> LossTails:
     values: AttackerValues = result.summary.values.attacker
     chosen = values.two_sided if both else values.one_sided
     return LossTails(*(np.asarray(a, np.float64) for a in chosen))
 
 
-def _chosen(result: Result) -> tuple[LossTails, Bool[np.ndarray, " datasets"]]:
+def _chosen(result: GammaResult) -> tuple[LossTails, Bool[np.ndarray, " datasets"]]:
     """Every dataset's values by the route that is right, and which of them count."""
     loss = _of(result, _uses_pairs(result))
     finite = [np.isfinite(a.reshape(a.shape[0], -1)).all(axis=1) for a in (loss.above, loss.excess)]

@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import run_jobs
-from gibbs_dp.engine.plan import Asked
-from gibbs_dp.engine.view import Explored, Result, is_believed
+from gibbs_dp.engine.plan import AuditSpec
+from gibbs_dp.engine.view import Explored, GammaResult, is_believed
 from gibbs_dp.estimators import (
     Average,
     Baseline,
@@ -82,7 +82,7 @@ class Block(NamedTuple):
 class Shared:
     """The datasets, as far as the comparisons of all gammas look at them; each part found once."""
 
-    def __init__(self, settings: Asked, anchor: Float[Array, " dim"], count: int) -> None:
+    def __init__(self, settings: AuditSpec, anchor: Float[Array, " dim"], count: int) -> None:
         self.settings, self.anchor, self.count = settings, anchor, count
         self.plan = settings.plan
         self._lock = threading.Lock()
@@ -128,8 +128,8 @@ class Shared:
 class DatasetComparison:
     """Compares the datasets that did not fail, a block of draws at a time."""
 
-    settings: Asked
-    result: Result
+    settings: AuditSpec
+    result: GammaResult
     kept: Kept
     good: Bool[np.ndarray, " datasets"]
     shared: Shared
@@ -341,21 +341,21 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
     ]
 
 
-def _stored_name(settings: Asked, count: int, with_spread: bool) -> str:
+def _stored_name(settings: AuditSpec, count: int, with_spread: bool) -> str:
     """Name of a finding in a store: another one for estimates that are made in another way."""
     route = "-exact-swaps" if settings.is_exact else ""
     return f"information-in-halves-{count}{route}{'-with-spread' if with_spread else ''}"
 
 
-def usable(result: Result, kept: Kept) -> Bool[np.ndarray, " datasets"]:
+def usable(result: GammaResult, kept: Kept) -> Bool[np.ndarray, " datasets"]:
     """Datasets that did not fail and whose normalizer is known."""
     good = is_believed(result.summary)[: kept.u.shape[0]]
     return good & np.isfinite(kept.log_normalizer) & np.isfinite(kept.u).all(axis=(1, 2, 3))
 
 
 def _information(
-    settings: Asked,
-    result: Result,
+    settings: AuditSpec,
+    result: GammaResult,
     kept: Kept,
     good: Bool[np.ndarray, " datasets"],
     shared: Shared,

@@ -14,9 +14,9 @@ from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.engine.datasets import Stream, num_fresh, roots
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, RowTable
-from gibbs_dp.engine.view import Result, View
+from gibbs_dp.engine.view import GammaResult, View
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.kl_estimators import LARGE_KL, SMALL_KL, shift_limit
@@ -124,9 +124,9 @@ class Exposure(Quantity):
     name = "exposure"
     Values = ExposureValues
 
-    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+    def resolved(self, spec: AuditSpec, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
         """Check that there are rows, replaced one by one."""
-        check_exposure(asked.posterior, asked.population, asked.group_size)
+        check_exposure(spec.posterior, spec.population, spec.group_size)
         return (self,)
 
     def per_dataset(self, view: View) -> ExposureValues:
@@ -141,7 +141,7 @@ class Exposure(Quantity):
         """Blocks without the examples' values are others."""
         return "by example"
 
-    def request(self, settings: Asked) -> bool:
+    def request(self, settings: AuditSpec) -> bool:
         """Say that reports without it are others."""
         del settings
         return True
@@ -150,17 +150,17 @@ class Exposure(Quantity):
         """Say that it was asked for."""
         return {"exposure": True}
 
-    def cautions(self, settings: Asked) -> list[Warned]:
+    def cautions(self, settings: AuditSpec) -> list[Warned]:
         """Whatever the numbers are, the list is sensitive."""
         del settings
         return [SENSITIVE()]
 
-    def by_row(self, results: Sequence[Result]) -> tuple[RowTable, ...]:
+    def by_row(self, results: Sequence[GammaResult]) -> tuple[RowTable, ...]:
         """Return figures of every row of the table, for each gamma."""
         rows = training_rows(results)
         return tuple(table_of_rows(result, rows[: result.is_good.size]) for result in results)
 
-    def of_rows(self, result: Result, table: RowTable) -> list[Warned]:
+    def of_rows(self, result: GammaResult, table: RowTable) -> list[Warned]:
         """Say where rows are in too few datasets, or cost more than draws can tell."""
         told = []
         count = float(np.median(table["num_datasets"]))
@@ -192,7 +192,7 @@ def check_exposure(posterior: GibbsPosterior, population: Population, group_size
         )
 
 
-def table_of_rows(result: Result, rows: Int[np.ndarray, "datasets n"]) -> RowTable:
+def table_of_rows(result: GammaResult, rows: Int[np.ndarray, "datasets n"]) -> RowTable:
     """Figures of every row at one gamma; ``rows`` are those that its datasets hold."""
     table = result.settings.population
     assert isinstance(table, Table)
@@ -224,7 +224,7 @@ def table_of_rows(result: Result, rows: Int[np.ndarray, "datasets n"]) -> RowTab
 
 
 def _is_heavy(
-    kl: estimators.RowAverages, tail: Float[np.ndarray, " rows"], settings: Asked
+    kl: estimators.RowAverages, tail: Float[np.ndarray, " rows"], settings: AuditSpec
 ) -> Bool[np.ndarray, " rows"]:
     """Where the jackknife moves a row's KL as far as it may not move on-average KL."""
     if settings.is_exact:
@@ -236,7 +236,7 @@ def _is_heavy(
     return np.asarray(is_known & (is_far | (kl.value > LARGE_KL)))
 
 
-def training_rows(results: Sequence[Result]) -> Int[np.ndarray, "datasets n"]:
+def training_rows(results: Sequence[GammaResult]) -> Int[np.ndarray, "datasets n"]:
     """Draw again which rows of the table the datasets of a sweep hold."""
     s = results[0].settings
     root = roots(s.key, Stream.MAIN)[0]

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.view import Explored, Result, View
+from gibbs_dp.engine.view import Explored, GammaResult, View
 from gibbs_dp.estimators.average import Average
 from gibbs_dp.estimators.further_information import (
     Membership,
@@ -239,14 +239,14 @@ def find_further(sweep: Explored, count: int, names: Sequence[str]) -> list[Furt
     )
 
 
-def has_members(settings: Asked) -> bool:
+def has_members(settings: AuditSpec) -> bool:
     """Whether membership of one example makes sense: they are independent, the loss is a sum."""
     population = settings.population
     is_iid = not (population.is_dependent or population.is_conditional)
     return is_iid and not settings.posterior.structured
 
 
-def is_precise(result: Result) -> bool:
+def is_precise(result: GammaResult) -> bool:
     """Whether draws of a posterior tell what swapping an example does to its normalizer."""
     return result.settings.is_exact or result.tuned.estimator == "one-sided"
 
@@ -347,7 +347,7 @@ class Supersample(Quantity):
             mean_jensen_shannon(losses.train, losses.ghost, weight, inputs.gamma)
         )
 
-    def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+    def means(self, result: GammaResult) -> dict[str, Float[np.ndarray, " datasets"]]:
         """Return the divergence."""
         return {JENSEN_SHANNON.name: result.summary.values.supersample.value}
 
@@ -375,7 +375,7 @@ class Scales(NamedTuple):
 
 
 def further_row(
-    result: Result, row: Row, found: Further | None, names: tuple[str, ...], scales: Scales
+    result: GammaResult, row: Row, found: Further | None, names: tuple[str, ...], scales: Scales
 ) -> Row:
     """Columns of what was asked for."""
     settings = result.settings
@@ -411,7 +411,7 @@ def _number(name: str, value: Average | None) -> Row:
     return {} if value is None else {name: value.value, f"{name}_se": value.se}
 
 
-def _of_range(name: str, t: Average | None, settings: Asked, width: float | None) -> Row:
+def _of_range(name: str, t: Average | None, settings: AuditSpec, width: float | None) -> Row:
     if t is None or width is None or settings.population.is_dependent:
         return {}
     share = min(max(t.value, 0.0), 1.0)
@@ -460,7 +460,7 @@ def _root(name: str, information: Average, bound: Callable[[float], float]) -> R
     return {name: value, f"{name}_se": bound(nats + information.se) - value}
 
 
-def _leakage(result: Result, found: Further | None, scales: Scales) -> Row:
+def _leakage(result: GammaResult, found: Further | None, scales: Scales) -> Row:
     settings = result.settings
     out: Row = {}
     if found is not None:
@@ -480,7 +480,7 @@ def _leakage(result: Result, found: Further | None, scales: Scales) -> Row:
     return out | {key: value for key, value in bounded.items() if not key.endswith("_se")}
 
 
-def _conditional(result: Result, row: Row, found: Further | None, width: float | None) -> Row:
+def _conditional(result: GammaResult, row: Row, found: Further | None, width: float | None) -> Row:
     settings = result.settings
     out: Row = {}
     n = settings.n
@@ -539,11 +539,11 @@ class FurtherInformation(Quantity):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_names(self.names))
 
-    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+    def resolved(self, spec: AuditSpec, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
         """Find who keeps the draws; take supersamples along where they are needed."""
         shown = learnt.get(MutualInformation.name)
         held = shown if isinstance(shown, MutualInformation) else MutualInformation(is_shown=False)
-        held = held.complete(asked)
+        held = held.complete(spec)
         beside = (Supersample(),) if "conditional" in self.names else ()
         return (held, *beside, replace(self, mutual=held))
 
@@ -562,13 +562,13 @@ class FurtherInformation(Quantity):
             return [None] * len(sweep.results)
         return find_further(sweep, self.kept_by.count, self.names)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Bounds, and what they say of the generalization error."""
         found: Further | None = result.found.get(self.name)
         scales = self._scales(result)
         return further_row(result, row, found, tuple(self.names), scales), []
 
-    def _scales(self, result: Result) -> Scales:
+    def _scales(self, result: GammaResult) -> Scales:
         settings = result.settings
         information = result.found.get(MutualInformation.name)
         sigma = None
@@ -580,7 +580,7 @@ class FurtherInformation(Quantity):
         limits = declared_range(settings.posterior, settings.domain)
         return Scales(sigma, None if limits is None else limits[1] - limits[0])
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say why a column is absent."""
         found = []
         for a in ORDERS:
@@ -604,7 +604,7 @@ class FurtherInformation(Quantity):
             )
         return found
 
-    def request(self, settings: Asked) -> list[str]:
+    def request(self, settings: AuditSpec) -> list[str]:
         """Return the names."""
         del settings
         return list(self.names)

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, Result, View, is_drifting
+from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, View, is_drifting
 from gibbs_dp.estimators import average
 from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.modes import warn_of
@@ -142,7 +142,7 @@ class Mixing(Quantity):
         """Average over the chains of one dataset."""
         return MixingValues(jnp.mean(view.draws.virial) / view.posterior.dim)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Diagnostics, and what they say."""
         if result.settings.is_exact:
             return {}, []
@@ -160,7 +160,7 @@ class Mixing(Quantity):
         return more, _warnings(result, more)
 
 
-def _warnings(result: Result, row: Row) -> list[Warned]:
+def _warnings(result: GammaResult, row: Row) -> list[Warned]:
     found: list[Warned] = []
     pooled, tuned = result.pooled, result.tuned
     is_off = abs(row["virial"] - 1.0) > max(VIRIAL_SIZE, VIRIAL_Z * row["virial_se"])
@@ -183,7 +183,7 @@ def _warnings(result: Result, row: Row) -> list[Warned]:
     return found
 
 
-def _path_warnings(result: Result) -> list[Warned]:
+def _path_warnings(result: GammaResult) -> list[Warned]:
     """Warn of particles, which no burn-in or step size of a user's is to blame for."""
     found: list[Warned] = []
     if result.tuned.r_hat_starts > R_HAT_STARTS_LIMIT:
@@ -238,7 +238,7 @@ class Lattice(Quantity):
         effective = 1.0 / jnp.mean(jnp.sum(weight**2, axis=1))
         return LatticeValues(effective, view.draws.edge_weight)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Say where the lattice is too narrow or too coarse."""
         traits, values = result.settings.sampler.traits, result.good.values.lattice
         if not traits.is_exact:
@@ -286,7 +286,7 @@ class Discretization(Quantity):
         """Take what the sampler says of its draws."""
         return DiscretizationValues(jnp.mean(view.draws.inflation), view.draws.kl_inflation)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Both columns."""
         if result.settings.sampler.traits.is_adjusted:
             return {}, []
@@ -297,7 +297,7 @@ class Discretization(Quantity):
             more |= {f"{name}_inflation": excess.value, f"{name}_inflation_se": excess.se}
         return more, []
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say what the draws are not."""
         if settings.sampler.traits.is_adjusted:
             return []

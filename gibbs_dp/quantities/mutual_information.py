@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.view import Explored, Result, View
+from gibbs_dp.engine.view import Explored, GammaResult, View
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
 from gibbs_dp.estimators.table_sums import Swaps, Table, consistency_sums, contrast_sums, layout_of
 from gibbs_dp.information import bounds
@@ -151,7 +151,7 @@ INDIVIDUAL_TOO_LARGE = Caution(
 
 
 def information_row(
-    settings: Asked,
+    settings: AuditSpec,
     row: Row,
     kl: Float[np.ndarray, " datasets"],
     found: Information,
@@ -197,7 +197,7 @@ def information_row(
     return columns, warnings
 
 
-def _all_replaced(settings: Asked, kl: Float[np.ndarray, " datasets"]) -> Halves | None:
+def _all_replaced(settings: AuditSpec, kl: Float[np.ndarray, " datasets"]) -> Halves | None:
     """``I + lautum`` from the report's on-average KL (Lemmas 6 and 9), where they apply."""
     if settings.posterior.structured and settings.group_size != settings.n:
         return None
@@ -216,7 +216,7 @@ def _lautum(found: Information, symmetrized: Average | None, lower: Average, upp
 
 
 def _generalization(
-    settings: Asked,
+    settings: AuditSpec,
     found: Information,
     lower: Average,
     upper: Average,
@@ -244,7 +244,7 @@ def _generalization(
     return out | {"sigma": tails.sigma, "sigma_from": tails.origin}
 
 
-def _is_too_large(settings: Asked, individual: Average, upper: Average) -> bool:
+def _is_too_large(settings: AuditSpec, individual: Average, upper: Average) -> bool:
     """Whether one example's information is above an ``n``-th of all, by more than errors allow.
 
     Rows of a table drawn without replacement are not independent, and nothing is known of them.
@@ -349,7 +349,7 @@ COLUMNS = (
 # What comparisons of datasets run, compiled ahead of them.
 
 
-def rehearse(settings: Asked, count: int) -> None:
+def rehearse(settings: AuditSpec, count: int) -> None:
     """Run what comparisons of quadratic losses run on blank numbers: it is compiled then.
 
     Meant for a core that would wait for the first block's compilation; once for a posterior and
@@ -451,17 +451,17 @@ class MutualInformation(Quantity):
                 f"{self.sigma!r}."
             )
 
-    def complete(self, asked: Asked) -> MutualInformation:
+    def complete(self, spec: AuditSpec) -> MutualInformation:
         """Say how many datasets are compared."""
-        is_mixture = getattr(asked.population, "is_mixture", False)
+        is_mixture = getattr(spec.population, "is_mixture", False)
         count = check_information(
-            self.num_information, asked.num_datasets, asked.posterior.dim, is_mixture
+            self.num_information, spec.num_datasets, spec.posterior.dim, is_mixture
         )
         return replace(self, num_information=count)
 
-    def resolved(self, asked: Asked, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
+    def resolved(self, spec: AuditSpec, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
         """Say how many datasets are compared."""
-        return (self.complete(asked),)
+        return (self.complete(spec),)
 
     @property
     def count(self) -> int:
@@ -491,7 +491,7 @@ class MutualInformation(Quantity):
 
     # -- of all datasets ------------------------------------------------------------------
 
-    def rehearse(self, settings: Asked) -> None:
+    def rehearse(self, settings: AuditSpec) -> None:
         """Compile the comparison."""
         rehearse(settings, self.count)
 
@@ -499,7 +499,7 @@ class MutualInformation(Quantity):
         """Compare the datasets at every gamma."""
         return compare_all(sweep, self.count, with_spread=self.sigma == EMPIRICAL)
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Bounds of information and of the generalization error."""
         found: Information | None = result.found.get(self.name)
         if found is None or not self.is_shown:
@@ -508,7 +508,7 @@ class MutualInformation(Quantity):
         sigma = self.subgaussian_sigma(result.settings, found)
         return information_row(result.settings, row, kl, found, sigma)
 
-    def subgaussian_sigma(self, settings: Asked, information: Information) -> TailBound | None:
+    def subgaussian_sigma(self, settings: AuditSpec, information: Information) -> TailBound | None:
         """Say what is known of the loss's tails, and from where; None where nothing is."""
         if self.sigma == EMPIRICAL:
             spread = information.largest_spread
@@ -521,7 +521,7 @@ class MutualInformation(Quantity):
             return None
         return TailBound(bounds.subgaussian_parameter(*limits), "declared range")
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say why there is no upper bound of generalization, or what it rests on."""
         found = []
         estimated = any("mutual_information_lower" in row for row in rows)
@@ -541,7 +541,7 @@ class MutualInformation(Quantity):
         """Whether draws are kept."""
         return self.count > 0
 
-    def request(self, settings: Asked) -> list[Any]:
+    def request(self, settings: AuditSpec) -> list[Any]:
         """How many datasets are compared, and what is known of the loss's tails."""
         del settings
         return [self.num_information, self.sigma, *(() if self.b is None else (self.b,))]

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, Asked
+from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, AuditSpec
 from gibbs_dp.engine.quantity import LeadingQuantity, Row
-from gibbs_dp.engine.view import PairView, Result, View
+from gibbs_dp.engine.view import GammaResult, PairView, View
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.quantities.kl_estimators import (
@@ -293,7 +293,7 @@ class OnAverageKL(LeadingQuantity):
 
     # -- which estimator --------------------------------------------------------------------
 
-    def choose(self, pilots: Any, settings: Asked) -> str:
+    def choose(self, pilots: Any, settings: AuditSpec) -> str:
         """Name of the estimator that was asked for, or that pilots speak for."""
         if settings.is_exact:
             return OneSided.name
@@ -301,13 +301,13 @@ class OnAverageKL(LeadingQuantity):
             return self.estimator
         return self._choice(pilots, settings)
 
-    def _choice(self, values: Any, settings: Asked) -> str:
+    def _choice(self, values: Any, settings: AuditSpec) -> str:
         # How noisy masses of modes are says nothing of the KL, and pairs of paths have it twice.
         if settings.sampler.traits.is_path and is_small(values.one_sided):
             return OneSided.name
         return choose_estimator(values, settings.num_draws)
 
-    def reconsider(self, values: Any, choice: str, settings: Asked) -> str | None:
+    def reconsider(self, values: Any, choice: str, settings: AuditSpec) -> str | None:
         """Leave the pilots' choice where finished datasets show that it fails on them.
 
         Where none of them holds a pair whose KL one side cannot tell, it says these datasets' KL
@@ -320,7 +320,7 @@ class OnAverageKL(LeadingQuantity):
         is_better = chosen == TwoSided.name if choice == Ghost.name else chosen != choice
         return chosen if is_better else None
 
-    def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
+    def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """Pairs that the two-sided estimate is worth; none for the others."""
         if choice != TwoSided.name:
             return 0
@@ -340,7 +340,7 @@ class OnAverageKL(LeadingQuantity):
             *(e.fitted(v, is_kept) for e, v in zip(ESTIMATORS, values, strict=True))
         )
 
-    def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+    def means(self, result: GammaResult) -> dict[str, Float[np.ndarray, " datasets"]]:
         """Return the chosen estimate, and those that have a column of their own."""
         values = getattr(result.summary.values, self.name)
         found = {self.name: self.values_of(values, result.tuned.estimator)}
@@ -349,7 +349,7 @@ class OnAverageKL(LeadingQuantity):
                 found[e.column.name] = e.value_of(getattr(values, e.field))
         return found
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Interval, estimator and tails; where the two routes to the number disagree."""
         settings, estimator = result.settings, result.tuned.estimator
         values = result.only_believed(result.leading)
@@ -375,7 +375,7 @@ class OnAverageKL(LeadingQuantity):
         tails = Unreached(shift, lost, num_holding(one_side), one_side.lost.shape[0])
         return more, kl_warnings(seen, estimator, tails, is_heavy)
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say what must be known of the estimators that rows use."""
         used = {row["estimator"] for row in rows}
         return [e.note for e in ESTIMATORS if e.note is not None and e.name in used]

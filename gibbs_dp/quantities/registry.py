@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.exposure import Exposure
@@ -68,11 +68,11 @@ def leading_of(learn: Sequence[Quantity]) -> OnAverageKL:
     return found
 
 
-def others(learn: Sequence[Quantity], asked: Asked) -> tuple[Quantity, ...]:
+def others(learn: Sequence[Quantity], spec: AuditSpec) -> tuple[Quantity, ...]:
     """Return what an audit learns beside on-average KL, complete, in the order of a report."""
     given = _by_name(learn) | {q.name: q for q in DIAGNOSTICS}
     given.pop(OnAverageKL.name, None)
-    found = {q.name: q for one in given.values() for q in one.resolved(asked, given)}
+    found = {q.name: q for one in given.values() for q in one.resolved(spec, given)}
     first, last = ([q.name for q in some] for some in (_BUILT_IN, DIAGNOSTICS))
     own = [name for name in found if name not in (*first, *last)]
     return tuple(found[name] for name in (*first, *own, *last) if name in found)

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp import estimators
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.view import Result, View
+from gibbs_dp.engine.view import GammaResult, View
 from gibbs_dp.quantities.kl_estimators import fitted_gap
 from gibbs_dp.results.table import Column, Style
 
@@ -109,7 +109,7 @@ class Risks(Quantity):
         gap = fitted_gap(values.generalization, values.control, is_kept)
         return values._replace(generalization=gap)
 
-    def means(self, result: Result) -> dict[str, Float[np.ndarray, " datasets"]]:
+    def means(self, result: GammaResult) -> dict[str, Float[np.ndarray, " datasets"]]:
         """All four."""
         values: RiskValues = result.summary.values.risks
         return {
@@ -119,14 +119,14 @@ class Risks(Quantity):
             "excess_risk": values.excess,
         }
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Say where one dataset carries the gap's variance."""
         share = _dominant_share(result.good.values.risks.generalization)
         if share <= DOMINANT_SHARE:
             return {}, []
         return {}, [DOMINANT_DATASET(share=share)]
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say why a risk is absent."""
         if all("excess_risk" in row for row in rows):
             return []

@@ -9,9 +9,9 @@ from typing import Any
 
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.datasets import reported_examples
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
-from gibbs_dp.engine.view import Result
+from gibbs_dp.engine.view import GammaResult
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.information.checks import adjacency as check_adjacency
 from gibbs_dp.privacy import pure_dp_epsilon
@@ -68,7 +68,7 @@ class WorstCase(Quantity):
         ),
     )
 
-    def finish(self, result: Result, row: Row) -> tuple[Row, list[Warned]]:
+    def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
         """Epsilon, where the loss has constants on the domain."""
         s = result.settings
         epsilon = pure_dp_epsilon(
@@ -79,7 +79,7 @@ class WorstCase(Quantity):
         whole = s.group_size * epsilon
         return {"dp_epsilon": whole if math.isfinite(whole) else math.inf}, []
 
-    def cautions(self, settings: Asked) -> list[Warned]:
+    def cautions(self, settings: AuditSpec) -> list[Warned]:
         """Compare the population with the declared domain; with some examples of it."""
         if settings.domain is None:
             return []
@@ -94,7 +94,7 @@ class WorstCase(Quantity):
             return []
         return [OUTSIDE_DOMAIN(outside=outside, count=count, share=outside / count)]
 
-    def notes(self, settings: Asked, rows: Sequence[Row]) -> list[str]:
+    def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say what the epsilon is for, where there is a finite one."""
         if not any(math.isfinite(row.get("dp_epsilon", math.inf)) for row in rows):
             return []
@@ -103,7 +103,7 @@ class WorstCase(Quantity):
             "domain; the chains' draws are approximate."
         ]
 
-    def request(self, settings: Asked) -> list[Any]:
+    def request(self, settings: AuditSpec) -> list[Any]:
         """Return the domain, and what losses and posteriors promise on it."""
         s, sensitivity = settings, settings.posterior.sensitivity
         epsilon = pure_dp_epsilon(s.posterior, 1.0, s.n, s.domain, adjacency=self.adjacency)

@@ -169,9 +169,9 @@ def configuration(settings: Settings) -> dict[str, Any]:
 def request(settings: Settings) -> str:
     """Digest of what is asked of a configuration: which rows, how many datasets, which bounds."""
     s = settings
-    asked = [list(s.gammas), s.num_datasets, s.rel_error, s.max_datasets]
-    asked += [[q.name, q.request(s)] for q in s.quantities]
-    return digest_text(json.dumps(asked))
+    spec = [list(s.gammas), s.num_datasets, s.rel_error, s.max_datasets]
+    spec += [[q.name, q.request(s)] for q in s.quantities]
+    return digest_text(json.dumps(spec))
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import FAILED_DATASETS
 from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
-from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, Result, is_drifting, why_failed
+from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, is_drifting, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -223,7 +223,7 @@ def worst_case(
 
 
 def measured_rows(
-    result: Result, separate: int, names: tuple[str, ...], beside: Row, computed: Row
+    result: GammaResult, separate: int, names: tuple[str, ...], beside: Row, computed: Row
 ) -> list[Row]:
     """Measure every attacker at one gamma."""
     values, is_good = result.summary.values.attack, result.is_good
@@ -259,12 +259,12 @@ def measured_rows(
     return rows
 
 
-def warned(result: Result, rows: list[Row]) -> list[Warned]:
+def warned(result: GammaResult, rows: list[Row]) -> list[Warned]:
     """Say where chains failed, and where measured and computed numbers cannot both be right."""
     return [*_health(result), *_refuted(rows)]
 
 
-def _health(result: Result) -> list[Warned]:
+def _health(result: GammaResult) -> list[Warned]:
     kept, found = result.is_good, []
     if not kept.all():
         why = why_failed(result.summary, kept)

@@ -16,11 +16,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from gibbs_dp import estimators, io
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
-from gibbs_dp.engine.plan import Asked
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import LeadingQuantity, Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
-from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, PairView, Result, View, is_drifting
+from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, PairView, View, is_drifting
 from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import HasSample, as_population
@@ -91,14 +91,14 @@ class SeenByCritics(LeadingQuantity):
         """Take those of the first pair, the only one."""
         return SeenValues(view.pairs["critics"][0], view.pairs["full"][0])
 
-    def choose(self, pilots: Any, settings: Asked) -> str:
+    def choose(self, pilots: Any, settings: AuditSpec) -> str:
         """Name the only estimator."""
         return "two-sided"
 
-    def reconsider(self, values: Any, choice: str, settings: Asked) -> None:
+    def reconsider(self, values: Any, choice: str, settings: AuditSpec) -> None:
         """Return None: there is no other."""
 
-    def num_pairs(self, choice: str, settings: Asked, pilots: Callable[[int], Any]) -> int:
+    def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """One pair a dataset."""
         return 1
 
@@ -347,7 +347,7 @@ def on_average_capacity_kl(
     )
 
 
-def _warnings(result: Result) -> list[Warned]:
+def _warnings(result: GammaResult) -> list[Warned]:
     kept, found = result.is_good, []
     pooled, health = result.pooled, result.good.health
     if not kept.all():
