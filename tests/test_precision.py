@@ -19,7 +19,7 @@ from gibbs_dp.engine.executor import background, run_jobs
 from gibbs_dp.engine.program import _block
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.estimators import table_sums
-from gibbs_dp.estimators.table_sums import Swaps, Table
+from gibbs_dp.estimators.table_sums import DensityTable, Swaps
 from gibbs_dp.problems.base import build_problem
 from gibbs_dp.quantities import dataset_losses as tables
 from gibbs_dp.sampling.sample import _sample_batch_of
@@ -119,7 +119,7 @@ def test_every_product_of_the_comparison_of_datasets_is_exact():
     points, gamma, own = jnp.ones((8, 2)), jnp.ones(()), jnp.arange(8)
     known = tables.Statistics(jnp.ones((32, 2)), jnp.ones((32, 2, 2)))
     ones = jnp.ones((8, 32))
-    table = Table(ones, own, own >= 0, jnp.ones(32), columns >= 0, gamma)
+    table = DensityTable(ones, own, own >= 0, jnp.ones(32), columns >= 0, gamma)
     draws = jnp.ones((32, 4, 4, 2))
     traced = [
         (

@@ -16,10 +16,10 @@ from gibbs_dp.estimators.cross_fitting import Halves, crossed, fold_of, halves
 from gibbs_dp.estimators.table_sums import (
     LARGEST_LOG_RATIO,
     ContrastParts,
+    DensityTable,
     Layout,
     Normalized,
     Swaps,
-    Table,
     contrast_sums,
 )
 
@@ -98,7 +98,7 @@ class ContrastSums:
         self._dataset = np.zeros(layout.datasets.size, int)  # of a column, among the good ones
         self._dataset[layout.position] = np.arange(self._count)
 
-    def add(self, table: Table, swaps: Swaps | None = None) -> None:
+    def add(self, table: DensityTable, swaps: Swaps | None = None) -> None:
         """Add a block of draws."""
         parts = jax.tree.map(
             lambda a: np.asarray(a).astype(np.float64), contrast_sums(table, swaps)

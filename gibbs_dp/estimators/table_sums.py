@@ -84,7 +84,7 @@ LARGEST_LOG_RATIO = 50.0
 _NOWHERE = -1e30
 
 
-class Table(NamedTuple):
+class DensityTable(NamedTuple):
     """``log p(theta_p | Z_k) = -gamma L(theta_p, Z_k) - level_k``, up to a term of ``theta_p``.
 
     Columns are laid out as :class:`~gibbs_dp.estimators.table_sums.Layout` says.
@@ -160,7 +160,7 @@ class ContrastParts(NamedTuple):
     columns: Float[Array, "parts sums columns"]
 
 
-def _relative(table: Table) -> tuple[Float[Array, "rows columns"], Float[Array, " rows"]]:
+def _relative(table: DensityTable) -> tuple[Float[Array, "rows columns"], Float[Array, " rows"]]:
     """Log density under every dataset less that under the draw's own, and the latter's loss."""
     own = jnp.take_along_axis(table.losses, table.own[:, None], axis=1)
     # Differences of like numbers first: they are exact.
@@ -172,7 +172,7 @@ def _largest(rows: Float[Array, "rows columns"]) -> Float[Array, " rows"]:
     return jnp.max(jnp.max(rows.reshape(rows.shape[0], -1, LANES), axis=1), axis=1)
 
 
-def _consistency(table: Table) -> Float[Array, "4 columns"]:
+def _consistency(table: DensityTable) -> Float[Array, "4 columns"]:
     """Sum ``p_k / q - 1`` over draws, and its square, and ``p_k / q``, and its square."""
     is_there = table.is_used[None] & table.is_draw[:, None]
     x = jnp.where(is_there, _relative(table)[0], _NOWHERE)
@@ -199,7 +199,7 @@ class _Half(NamedTuple):
         return jnp.log1p(self.mean) + jnp.log(self.size)
 
 
-def _halves(table: Table, x: Float[Array, "rows columns"]) -> list[_Half]:
+def _halves(table: DensityTable, x: Float[Array, "rows columns"]) -> list[_Half]:
     """Halves of log densities that are relative to the draw's own."""
     width = x.shape[1] // 2
     found = []
@@ -209,7 +209,7 @@ def _halves(table: Table, x: Float[Array, "rows columns"]) -> list[_Half]:
     return found
 
 
-def _is_other(table: Table) -> Bool[Array, "rows columns"]:
+def _is_other(table: DensityTable) -> Bool[Array, "rows columns"]:
     is_there = table.is_used[None] & table.is_draw[:, None]
     return is_there & (jnp.arange(table.is_used.shape[0]) != table.own[:, None])
 
@@ -239,7 +239,7 @@ def _ratio(log_ratio: Float[Array, " rows"]) -> Float[Array, " rows"]:
     return jnp.exp(jnp.minimum(log_ratio, LARGEST_LOG_RATIO))
 
 
-def _contrast(table: Table, swaps: Swaps | None) -> ContrastParts:
+def _contrast(table: DensityTable, swaps: Swaps | None) -> ContrastParts:
     width = table.is_used.shape[0] // 2
     x, own_loss = _relative(table)
     x = jnp.where(_is_other(table), x, 0.0)
@@ -289,7 +289,7 @@ def _normalized(halves: list[_Half]) -> Normalized:
     )
 
 
-def _change(table: Table, swaps: Swaps) -> Float[Array, "rows columns"]:
+def _change(table: DensityTable, swaps: Swaps) -> Float[Array, "rows columns"]:
     """Find what the swap adds to log densities."""
     own = jnp.take_along_axis(swaps.losses, table.own[:, None], axis=1)
     gain = jnp.repeat(swaps.gain, swaps.losses.shape[0] // swaps.gain.shape[0], axis=0)
@@ -324,7 +324,9 @@ def rows_at_once(num_columns: int) -> int:
     return max(2, CACHED_ENTRIES // num_columns // 2 * 2)
 
 
-def _in_chunks(work: Callable[..., Any], table: Table, swaps: Swaps | None) -> tuple[Any, bool]:
+def _in_chunks(
+    work: Callable[..., Any], table: DensityTable, swaps: Swaps | None
+) -> tuple[Any, bool]:
     """Run on a chunk of rows at a time on CPUs; whether results have an axis of chunks."""
     num_rows, num_columns = table.losses.shape
     size = rows_at_once(num_columns)
@@ -343,13 +345,13 @@ def _in_chunks(work: Callable[..., Any], table: Table, swaps: Swaps | None) -> t
     return jax.lax.map(one, (rows, jax.tree.map(cut, swaps))), True
 
 
-def _consistency_sums(table: Table) -> Float[Array, "parts 4 columns"]:
+def _consistency_sums(table: DensityTable) -> Float[Array, "parts 4 columns"]:
     found, is_cut = _in_chunks(lambda part, _: _consistency(part), table, None)
     sums: Float[Array, "parts 4 columns"] = found if is_cut else found[None]
     return sums
 
 
-def _contrast_sums(table: Table, swaps: Swaps | None) -> ContrastParts:
+def _contrast_sums(table: DensityTable, swaps: Swaps | None) -> ContrastParts:
     found, is_cut = _in_chunks(_contrast, table, swaps)
     if not is_cut:
         return ContrastParts(*found)
@@ -381,7 +383,7 @@ class ConsistencySums:
         self._layout, self._draws = layout, 0
         self._sums = np.zeros((4, layout.position.size))
 
-    def add(self, table: Table) -> None:
+    def add(self, table: DensityTable) -> None:
         """Add a block of draws: their log density (over any one of the draw) per dataset."""
         self._draws += int(np.sum(table.is_draw))
         found = np.asarray(consistency_sums(table)).astype(np.float64).sum(axis=0)

@@ -17,7 +17,7 @@ from gibbs_dp.io.text_tables import PLAIN, NumberFormat
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.problems.kinds import Declared, refuse_meant, refuse_moments, remedies
 from gibbs_dp.problems.source import Source
-from gibbs_dp.problems.survey import MAX_LEVELS, Column, Missing, Survey, few, survey
+from gibbs_dp.problems.survey import MAX_LEVELS, ColumnFacts, Missing, Survey, few, survey
 
 # What losses that know their degree are measured in.
 UNITS = {1: "standard deviations", 2: "variances"}
@@ -154,8 +154,8 @@ def _chosen_columns(
 
 
 def _varying(
-    columns: Sequence[Column], categorical: Sequence[str], spelled: NumberFormat
-) -> tuple[list[Column], list[str]]:
+    columns: Sequence[ColumnFacts], categorical: Sequence[str], spelled: NumberFormat
+) -> tuple[list[ColumnFacts], list[str]]:
     """Find features with more than one value; return notes on the others, and on odd ones."""
     kept = [column for column in columns if len(column.levels) > 1]
     constant = [column.name for column in columns if len(column.levels) < 2]
@@ -181,7 +181,7 @@ def _varying(
     return kept, notes
 
 
-def _check_levels(column: Column, is_declared: bool, spelled: NumberFormat) -> None:
+def _check_levels(column: ColumnFacts, is_declared: bool, spelled: NumberFormat) -> None:
     """Refuse a feature of texts that are no levels."""
     name, size, count = column.name, len(column.levels), column.count
     if not is_declared:
@@ -204,7 +204,7 @@ def _has_classes(loss: Loss) -> bool:
     return loss.labels in ("two classes", "classes")
 
 
-def _target(column: Column, loss: Loss, spelled: NumberFormat) -> tuple[Any, int, str]:
+def _target(column: ColumnFacts, loss: Loss, spelled: NumberFormat) -> tuple[Any, int, str]:
     """Decide how to encode the target, into how many classes, and say so in a sentence."""
     name, levels = column.name, sorted(column.levels)
     if _has_classes(loss):
@@ -242,7 +242,7 @@ def _target(column: Column, loss: Loss, spelled: NumberFormat) -> tuple[Any, int
     )
 
 
-def _check_classes(column: Column, loss: Loss) -> None:
+def _check_classes(column: ColumnFacts, loss: Loss) -> None:
     name, count = column.name, len(column.levels)
     most = MAX_LEVELS if loss.labels == "classes" else 2
     wanted = "two classes" if most == 2 else f"2 to {most} classes"
@@ -260,7 +260,11 @@ def _check_classes(column: Column, loss: Loss) -> None:
 
 
 def _write(
-    found: Survey, kept: Sequence[Column], target: str, to_target: Any, extra: Sequence[str | None]
+    found: Survey,
+    kept: Sequence[ColumnFacts],
+    target: str,
+    to_target: Any,
+    extra: Sequence[str | None],
 ) -> tuple[
     Float[np.ndarray, "rows columns"],
     Float[np.ndarray, " rows"],

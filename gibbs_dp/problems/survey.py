@@ -33,7 +33,7 @@ LEAST_SPREAD, LARGEST_SPREAD = 1e-150, 1e150
 
 
 @dataclass
-class Column:
+class ColumnFacts:
     """Running facts about one column, over the used rows.
 
     ``levels`` are its distinct values and how often each is there, as text where ``is_text``, not
@@ -139,7 +139,7 @@ class Survey:
     The index of ``chunks`` is the numbers of the rows in the whole table.
     """
 
-    columns: dict[str, Column]
+    columns: dict[str, ColumnFacts]
     num_rows: int
     num_dropped: int
     chunks: Callable[[], Any]
@@ -202,7 +202,7 @@ def survey(
     return found
 
 
-def _is_number(column: Column, declared: Declared) -> bool:
+def _is_number(column: ColumnFacts, declared: Declared) -> bool:
     """Whether a column of texts is one of numbers; a ValueError where that was declared wrongly."""
     name, is_declared = column.name, column.name in declared.numbers
     if is_declared and not column.is_spelled:
@@ -236,7 +236,7 @@ def _read(
 ) -> tuple[frozenset[str], Survey]:
     """Read once; return columns whose chunks disagree about their type, and the survey."""
     kinds: dict[str, str] = {}
-    columns: dict[str, Column] = {}
+    columns: dict[str, ColumnFacts] = {}
     absent = dict.fromkeys(names, 0)
     seen = used = 0
 
@@ -259,13 +259,13 @@ def _read(
             kind = _kind(frame[name])
             if kinds.setdefault(name, kind) != kind:
                 return frozenset({name}), Survey({}, 0, 0, list)
-            column = columns.setdefault(name, Column(name, kind == "text"))
+            column = columns.setdefault(name, ColumnFacts(name, kind == "text"))
             column.was_text = name in as_numbers
             column.is_category |= isinstance(frame[name].dtype, pd.CategoricalDtype)
             if name != group:
                 column.add(complete[name], declared.spelled)
     for name in names:
-        columns.setdefault(name, Column(name, is_text=False)).missing = absent[name]
+        columns.setdefault(name, ColumnFacts(name, is_text=False)).missing = absent[name]
 
     def used_chunks() -> Iterator[pd.DataFrame]:
         return (frame.dropna() if missing == "drop" else frame for frame in chunks())

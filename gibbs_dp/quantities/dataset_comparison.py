@@ -33,9 +33,9 @@ from gibbs_dp.estimators import (
 )
 from gibbs_dp.estimators.table_sums import (
     CACHED_ENTRIES,
+    DensityTable,
     Layout,
     Swaps,
-    Table,
     layout_of,
     rows_at_once,
 )
@@ -153,7 +153,7 @@ class DatasetComparison:
 
     def consistent(
         self, blocks: list[Block]
-    ) -> tuple[Float[np.ndarray, " datasets"], Table | None]:
+    ) -> tuple[Float[np.ndarray, " datasets"], DensityTable | None]:
         """Find what to add to log normalizers; with the table where there is but one block."""
         level = np.asarray(self.kept.log_normalizer, np.float64)
         checks = ConsistencySums(self.layout)
@@ -212,12 +212,12 @@ class DatasetComparison:
         """Columns of the tables."""
         return layout_of(self.good)
 
-    def table(self, block: Block, level: Float[np.ndarray, " datasets"]) -> Table:
+    def table(self, block: Block, level: Float[np.ndarray, " datasets"]) -> DensityTable:
         """Log posterior density over prior density of every draw under every dataset."""
         column = np.zeros(self.count, np.int32)
         column[self.good] = self.layout.position
         losses = self.shared.losses(block.points, self.layout.datasets)
-        return Table(
+        return DensityTable(
             losses,
             jnp.asarray(column[block.owner]),
             jnp.asarray(block.is_used),

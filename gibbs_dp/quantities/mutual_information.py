@@ -18,7 +18,13 @@ from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, GammaResult, View
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
-from gibbs_dp.estimators.table_sums import Swaps, Table, consistency_sums, contrast_sums, layout_of
+from gibbs_dp.estimators.table_sums import (
+    DensityTable,
+    Swaps,
+    consistency_sums,
+    contrast_sums,
+    layout_of,
+)
 from gibbs_dp.information import bounds
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -374,7 +380,9 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     gain = swap_terms(posterior, firsts, owners, datasets, thinned(draws), jnp.ones((), dtype))
     own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
     is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
-    table = Table(losses, *map(jnp.asarray, (own, is_draw, level, is_used, np.ones((), dtype))))
+    table = DensityTable(
+        losses, *map(jnp.asarray, (own, is_draw, level, is_used, np.ones((), dtype)))
+    )
     consistency_sums(table)
     contrast_sums(table, Swaps(losses, gain))
 

@@ -15,7 +15,7 @@ NORMAL = dist.Normal(0.0, 1.0)
 
 def of(loss=None, prior=NORMAL, population=None, **structured):
     posterior = gdp.GibbsPosterior(loss, prior, **structured)
-    source = population or gdp.populations.Sampler(lambda key, n: jax.random.normal(key, (n,)))
+    source = population or gdp.populations.Independent(lambda key, n: jax.random.normal(key, (n,)))
     return fingerprints(posterior, source, 5, 2)
 
 
@@ -77,7 +77,7 @@ def test_a_structured_loss_and_a_built_in_one_are_seen():
         for c in (1.0, 2.0)
     )
     assert a != b
-    vectors = gdp.populations.Sampler(gaussian_examples(1))
+    vectors = gdp.populations.Independent(gaussian_examples(1))
     one = of(gdp.losses.half_squared_distance, NORMAL.expand([1]), vectors)
     assert one == of(gdp.losses.half_squared_distance, NORMAL.expand([1]), vectors)
 

@@ -260,7 +260,7 @@ def _log_density(posterior, population, n, root, anchor, gamma, index, points):
 def _normalizer_errors(track, posterior, population, n, count):
     """Bridge sampling minus quadrature over theta, for the first datasets (key 0)."""
     root = jax.random.split(jax.random.fold_in(jax.random.key(0), 0), 2)[0]
-    population = gdp.populations.Sampler(population)
+    population = gdp.populations.Independent(population)
     dim = posterior.dim
     axis = np.linspace(-6, 6, 161)
     grid = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), -1).reshape(-1, dim)

@@ -54,7 +54,7 @@ def test_wrong_calls_are_one_sentence():
     ],
 )
 def test_populations_that_use_their_key_are_let_through(draw):
-    check_key_is_used(gdp.populations.Sampler(draw), jax.random.key(0), 5, 5)
+    check_key_is_used(gdp.populations.Independent(draw), jax.random.key(0), 5, 5)
 
 
 GOOD = {"posterior": gaussian_mean(1), "population": gaussian_examples(1), "n": 5, "gammas": [1.0]}

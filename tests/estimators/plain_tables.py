@@ -4,14 +4,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbs_dp.estimators import ConsistencySums, ContrastSums
-from gibbs_dp.estimators.table_sums import Swaps, Table, layout_of
+from gibbs_dp.estimators.table_sums import DensityTable, Swaps, layout_of
 
 
 def table_of(layout, log_density, owner, is_draw=None):
     """A table of log densities, a column per dataset that did not fail, as draws' losses."""
     wide = np.zeros((log_density.shape[0], layout.datasets.size))
     wide[:, layout.position] = -log_density
-    return Table(
+    return DensityTable(
         jnp.asarray(wide, jnp.float32),
         jnp.asarray(layout.position[owner]),
         jnp.asarray(np.ones(owner.size, bool) if is_draw is None else is_draw),

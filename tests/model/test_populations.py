@@ -144,7 +144,7 @@ def test_an_audit_of_own_objects_heeds_what_they_declare():
 @pytest.mark.parametrize(
     ("population", "is_dependent", "is_conditional"),
     [
-        (populations.Sampler(lambda key, n: jax.random.normal(key, (n,))), False, False),
+        (populations.Independent(lambda key, n: jax.random.normal(key, (n,))), False, False),
         (populations.Finite(np.arange(2.0), [0.5, 0.5]), False, False),
         (populations.Dependent(lambda key, n: jax.random.normal(key, (n,))), True, False),
         (populations.Table(np.arange(4.0)), False, False),
@@ -164,7 +164,7 @@ def test_same_key_same_examples():
     for population in (
         populations.Table(jnp.arange(9.0)),
         populations.Finite(jnp.arange(3.0), [0.2, 0.3, 0.5]),
-        populations.Sampler(lambda key, n: jax.random.normal(key, (n,))),
+        populations.Independent(lambda key, n: jax.random.normal(key, (n,))),
     ):
         one, two = (population.sample(jax.random.key(5), 4, 2) for _ in range(2))
         jax.tree.map(np.testing.assert_array_equal, one, two)

@@ -59,7 +59,7 @@ def fingerprints(
     --------
     >>> import jax, gibbs_dp as gdp
     >>> flat = gdp.Flat(gdp.supports.real())
-    >>> source = gdp.populations.Sampler(lambda key, n: jax.random.normal(key, (n,)))
+    >>> source = gdp.populations.Independent(lambda key, n: jax.random.normal(key, (n,)))
     >>> def digest(scale):
     ...     posterior = gdp.GibbsPosterior(lambda theta, z: scale * (theta - z) ** 2, flat)
     ...     return fingerprints(posterior, source, 5, 1)["loss"]

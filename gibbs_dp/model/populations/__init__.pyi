@@ -1,8 +1,8 @@
 from .base import Dependent as Dependent
 from .base import Finite as Finite
 from .base import HasSample as HasSample
+from .base import Independent as Independent
 from .base import Population as Population
-from .base import Sampler as Sampler
 from .base import as_population as as_population
 from .base import pad as pad
 from .predictive import Predictive as Predictive

@@ -19,11 +19,11 @@ from gibbs_dp.model.examples import as_examples, num_examples
 
 
 @dataclass(frozen=True)
-class Sampler:
+class Independent:
     """Independent examples from ``function(key, n) -> examples`` (leaves with leading axis n).
 
     >>> import jax
-    >>> train, ghosts = Sampler(lambda key, n: jax.random.normal(key, (n,))).sample(
+    >>> train, ghosts = Independent(lambda key, n: jax.random.normal(key, (n,))).sample(
     ...     jax.random.key(0), 5, 2)
     >>> train.shape, ghosts.shape
     ((5,), (2,))
@@ -39,7 +39,7 @@ class Sampler:
         return self.function(train_key, n), self.function(ghost_key, num_ghosts)
 
 
-jax.tree_util.register_dataclass(Sampler, data_fields=[], meta_fields=["function"])
+jax.tree_util.register_dataclass(Independent, data_fields=[], meta_fields=["function"])
 
 
 # Populations around users' own objects, which need not have all of the contract.
@@ -150,7 +150,7 @@ def as_population(population: Any) -> Population:
             return population
         return own_population(population, is_pytree)
     if callable(population):
-        return Sampler(population)
+        return Independent(population)
     raise ValueError(
         "population: give a callable (key, n) -> examples or an object with "
         f"sample(key, n, num_ghosts); got {type(population).__name__}."
