@@ -110,8 +110,6 @@ def public_names(module=gibbs_dp):
         where = "gibbs_dp" if hasattr(module, "__path__") else module.__name__
         own = {n: getattr(v, "__module__", "") for n, v in vars(module).items()}
         names = [n for n, home in own.items() if home.startswith(where)]
-            n for n, v in vars(module).items() if getattr(v, "__module__", "").startswith(where)
-        ]
     found = set()
     for name in names:
         value = getattr(module, name)
