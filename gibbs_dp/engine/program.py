@@ -42,6 +42,10 @@ from gibbs_dp.sampling.target import Target
 
 # A dataset's posterior, and those of the dataset with examples replaced, one after another.
 
+# Folded into the chains' key for quantities' own random numbers: samplers split theirs, and JAX's
+# split(key)[i] is fold_in(key, i).
+OWN_NUMBERS = 0x6F776E73
+
 
 def no_choice() -> Chosen:
     """Return the first training group with the first ghosts: nothing is known of the pairs."""
@@ -172,7 +176,8 @@ def sample_with_pairs(
     def look_at(
         inputs: Inputs, pair: Array, chosen: Chosen, base: ChainDraws, replaced: ChainDraws
     ) -> dict[str, Any]:
-        own, old, new = jax.random.fold_in(key, pair), chosen.old[pair], chosen.new[pair]
+        own = jax.random.fold_in(jax.random.fold_in(key, OWN_NUMBERS), pair)
+        old, new = chosen.old[pair], chosen.new[pair]
         view = PairView(posterior, plan, inputs, train, ghosts, own, old, new, base, replaced)
         found = {q.name: q.of_pair(view) for q in quantities}
         return {name: value for name, value in found.items() if value is not None}

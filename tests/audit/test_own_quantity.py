@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -142,3 +143,51 @@ def test_two_with_the_same_column_are_refused():
 
     with pytest.raises(ValueError, match="two of your quantities have a column 'median_risk'"):
         audit(MedianRisk(), Other())
+
+
+class KeyValues(NamedTuple):
+    apart: Any
+
+
+def low_bits(key):
+    """The lower halves of a key's words, as numbers that a float holds exactly."""
+    return (jax.random.key_data(key) & 0xFFFF).astype(float)
+
+
+@dataclass(frozen=True)
+class SplitKeys(gdp.Sampler):
+    """Normal draws, of which the first is what the chains' key splits into."""
+
+    def draw(
+        self, key, target, starts, schedule, num_chains, num_samples, scale=None, is_joint=False
+    ):
+        u = jax.vmap(low_bits)(jax.random.split(key)).ravel() / 2**16
+        draws = jax.random.normal(key, (num_chains, num_samples, 4))
+        return gdp.ChainDraws.of(target, draws.at[0, 0].set(u))
+
+
+@dataclass(frozen=True)
+class OwnKey(gdp.Quantity):
+    """How far a pair's own key is from those that its chains were drawn with."""
+
+    name = "own_key"
+    Values = KeyValues
+
+    def of_pair(self, pair):
+        own = low_bits(pair.key) / 2**16
+        return jnp.abs(pair.base.u[0, 0].reshape(2, 2) - own).sum(axis=1).min()
+
+    def per_dataset(self, view):
+        return KeyValues(view.pairs)
+
+    def means(self, result):
+        apart = result.summary.values.own_key.apart
+        assert (apart > 0)[:, :2].all()
+        return {}
+
+
+def test_a_pair_s_own_key_is_none_of_its_chains():
+    """JAX's split of a key holds what folding in 0 and 1 gives."""
+    learn = [gdp.OnAverageKL("two-sided"), OwnKey()]
+    audit_of = gaussian_mean(4), gaussian_examples(4), 20, [1.0]
+    gdp.audit(*audit_of, sampler=SplitKeys(), **ASKED | {"learn": learn})
