@@ -48,11 +48,11 @@ def regression(key, n):
 
 
 def labels(key, n):
-    """Three normal features and a label of -1 or 1."""
+    """Three normal features and a label of 0 or 1."""
     x_key, y_key = jax.random.split(key)
     x = jax.random.normal(x_key, (n, 3))
     p = jax.nn.sigmoid(x @ jnp.array([1.5, -1.0, 0.0]))
-    return x, 2.0 * jax.random.bernoulli(y_key, p) - 1.0
+    return x, jax.random.bernoulli(y_key, p).astype(x.dtype)
 
 
 def walk(key, n):
