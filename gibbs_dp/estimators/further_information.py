@@ -131,7 +131,6 @@ def t_information_lower(sums: Grouped) -> Average:
 NON_MEMBERS = 64
 # Of sums of products that underflow: less than any that decides something.
 _LEAST = 1e-290
-_LARGEST_LOG = 300.0
 
 
 class Membership(NamedTuple):

@@ -157,9 +157,6 @@ def mutual_information_from_max_information(max_information_bits: float) -> floa
 # `approximate_dp_max_information_bits_at`.
 
 
-BITS_PER_NAT = 1 / math.log(2)
-
-
 def approximate_dp_max_information_rate(
     n: int, epsilon: float, delta: float
 ) -> tuple[float, float]:
