@@ -254,7 +254,7 @@ def _line(error: Exception, path: Path) -> int | None:
 
 def _collect(own: Extensions, module: ModuleType) -> int:
     """Put what a module defines with the rest; return how many things."""
-    from gibbs_dp.cli.samplers import METHODS, SAMPLERS
+    from gibbs_dp.cli.samplers import SAMPLERS, release_methods
     from gibbs_dp.engine.quantity import Quantity
     from gibbs_dp.model import losses
     from gibbs_dp.model.losses import Loss
@@ -296,7 +296,7 @@ def _collect(own: Extensions, module: ModuleType) -> int:
             elif Loss in bases:
                 join(own.losses, dashed, _made(value), loss_option.choices)
             elif ReleaseMethod in bases:
-                join(own.methods, dashed, value, METHODS)
+                join(own.methods, dashed, value, release_methods())
         elif isinstance(value, Loss):
             join(own.losses, dashed, value, loss_option.choices)
         elif isinstance(value, Problem):

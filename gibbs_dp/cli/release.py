@@ -22,7 +22,7 @@ from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64, TARGETS, requ
 from gibbs_dp.cli.options import RELEASE as OF_LEDGER
 from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_page
 from gibbs_dp.cli.parser import given, is_number, number_remedy, parse
-from gibbs_dp.cli.samplers import METHOD, METHODS, make_method, method_options
+from gibbs_dp.cli.samplers import make_method, method_options, release_methods
 from gibbs_dp.cli.session import start_session
 from gibbs_dp.io.text_tables import ISO
 from gibbs_dp.privacy.columns import Column, Date, Levels, Number, Positive, Range
@@ -258,7 +258,7 @@ GROUPS = {
     "what its columns are, declared without looking at it": (*FEATURES, *LABELS),
     "posterior": PUBLIC,
     "target": TARGETS,
-    OF_LEDGER: (*LEDGER, *METHOD, PURPOSE, FLOAT64, WITH),
+    OF_LEDGER: (*LEDGER, *method_options(release_methods()), PURPOSE, FLOAT64, WITH),
     "output": (*CHECK_OUTPUT, HTML),
 }
 
@@ -295,7 +295,7 @@ def _groups(own: Extensions) -> dict[str, Sequence[Option]]:
     """Options with those of what joined."""
     if not own.modules:
         return dict(GROUPS)
-    method = method_options(METHODS | own.method_paths)
+    method = method_options(release_methods() | own.method_paths)
     numbers = [name for name, loss in own.losses.items() if loss.labels == "numbers"]
     table = [replace(o, choices=(*o.choices, *numbers)) if o.keyword == LOSS else o for o in TABLE]
     found = {**GROUPS, "private table": table}
@@ -386,7 +386,7 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
     if not (parsed.theta_ball is None and parsed.prior_scale is None):
         return False
     has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
-    methods = method_options(METHODS | parsed.extensions.method_paths)
+    methods = method_options(release_methods() | parsed.extensions.method_paths)
     if given(parsed, methods) or not has_target:
         raise UsageError(
             "--theta-ball: give it or --prior-scale; without them a rule picks the prior, for "

@@ -7,6 +7,7 @@ import ast
 import importlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gibbs_dp._options import Option, parameters
@@ -114,7 +115,8 @@ def make_sampler(parsed: argparse.Namespace) -> Kernel | Unadjusted | SMC | None
 # Release methods: names and settings, and the one described.
 
 
-def methods() -> dict[str, str]:
+@cache  # other commands read no code of releases
+def release_methods() -> dict[str, str]:
     """Find the methods that `gibbs_dp.privacy` exports, by their names on a command line."""
     found = {}
     for name, module in exports("gibbs_dp.privacy").items():
@@ -125,14 +127,15 @@ def methods() -> dict[str, str]:
     return found
 
 
-METHODS = methods()
 DEFAULT_METHOD = "exact-draw"
 
 
 def fields_of(name: str, where: str) -> dict[str, Option]:
     """Options of a method, by keyword."""
     found = parameters(where)
-    if name in METHODS:  # a chain's goes with its kernel, which a command line cannot give
+    if (
+        name in release_methods()
+    ):  # a chain's goes with its kernel, which a command line cannot give
         found.pop("gamma", None)
     return found
 
@@ -159,12 +162,9 @@ def method_options(methods: Mapping[str, str]) -> tuple[Option, ...]:
     )
 
 
-METHOD = method_options(METHODS)
-
-
 def make_method(parsed: argparse.Namespace) -> ReleaseMethod:
     """Build the method that a parsed command line describes."""
-    methods = METHODS | parsed.extensions.method_paths
+    methods = release_methods() | parsed.extensions.method_paths
     options, chosen = method_options(methods)[1:], parsed.method or DEFAULT_METHOD
     settings, fields = given(parsed, options), fields_of(chosen, methods[chosen])
     for option in options:
