@@ -8,6 +8,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 
@@ -209,3 +210,23 @@ def test_init_is_refused():
     posterior = gdp.GibbsPosterior(two_hills, dist.Normal(1.0, 3.0))
     with pytest.raises(ValueError, match="init"):
         gdp.sample(posterior, jnp.zeros(3), sampler=gdp.SMC(), init=jnp.zeros(()))
+
+
+def test_an_observed_site_of_the_prior_is_part_of_the_path():
+    """The model draws as if it had not been seen; particles that begin there know nothing of it."""
+
+    def model(x, y=None):
+        slope = numpyro.sample("slope", dist.Normal(0.0, 3.0))
+        numpyro.sample("pilot", dist.Normal(slope, 0.2), obs=jnp.array(2.0))
+        with numpyro.plate("rows", x.shape[0]):
+            numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
+
+    x, y = np.array([0.1, 0.2, 0.3]), np.array([0.0, 0.1, 0.2])
+    posterior = gdp.GibbsPosterior.from_numpyro(model, observed="y", args=(x, y))
+    assert not posterior.prior.has_draws
+    draws = gdp.sample(posterior, posterior.data, sampler=gdp.SMC(num_particles=1024))
+    precision = 1.0 / 9.0 + 25.0 + np.sum(x**2)
+    mean, sd = (50.0 + np.sum(x * y)) / precision, precision**-0.5
+    # 200 effective particles at the least: 4 standard errors.
+    assert abs(draws.theta["slope"].mean() - mean) < 4.0 * sd / 200**0.5
+    assert abs(draws.theta["slope"].std() / sd - 1.0) < 4.0 / 400**0.5

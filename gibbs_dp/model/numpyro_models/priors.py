@@ -67,8 +67,11 @@ class ModelPrior(Prior):
 
     @property
     def has_draws(self) -> bool:
-        """Whether no site is flat."""
-        return not any(isinstance(leaf, Flat) for leaf in self.leaves)
+        """Whether no site is flat, and no observed one is part of the prior.
+
+        The model draws its latent sites as if it knew nothing of what such a site has shown.
+        """
+        return not self.known and not any(isinstance(leaf, Flat) for leaf in self.leaves)
 
     def sample(self, key: PRNGKeyArray) -> PyTree:
         """Draw from the model's prior; needs :attr:`has_draws`."""
