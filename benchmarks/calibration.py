@@ -33,7 +33,8 @@ from gibbs_dp.engine.quantity import Quantity
 
 NUM_DATASETS, NUM_RANKED, OFF = 512, 63, 1e-3
 KERNELS = {
-    "HMC": None,
+    "default": None,
+    "HMC": gdp.HMC(),
     "MALA": gdp.MALA(),
     "underdamped Langevin": gdp.UnderdampedLangevin(),
     "SMC": gdp.SMC(),

@@ -114,17 +114,27 @@ def look(name: str, columns: dict, reference: dict[str, np.ndarray], key: int) -
     draws = gdp.sample(posterior, posterior.data, key=key)
     seconds = time.perf_counter() - begin
     found = case.read(draws.named, *args)
-    ours = {_theirs(k): describe(values) for k, values in coordinates(found)}
+    ours = {_theirs(k): numbers for k, numbers in described(found).items()}
     if set(ours) != set(reference):
         raise RuntimeError(f"{name}: the model has {sorted(ours)}, the reference another choice.")
     z, share = {}, {}
     for k, mine in ours.items():
-        truth = describe(reference[k])
+        truth = {name: float(value) for name, value in describe(reference[k]).items()}
         error = np.hypot(mine["sd"] / mine["ess"] ** 0.5, truth["sd"] / truth["ess"] ** 0.5)
         z[k] = float((mine["mean"] - truth["mean"]) / error)
         share[k] = mine["sd"] / truth["sd"] - 1
     ess = min(mine["ess"] for mine in ours.values())
     return Look(z, share, ess, seconds, tuple(str(w) for w in draws.warnings))
+
+
+def described(tree: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Describe every number of a tree, ``[chain, draw, ...]``."""
+    found = {}
+    for name, leaf in tree.items():
+        numbers = describe(np.reshape(leaf, (*leaf.shape[:2], -1)))
+        for i, label in enumerate(coordinates({name: leaf}, 2)):
+            found[label] = {k: float(values[i]) for k, values in numbers.items()}
+    return found
 
 
 def _theirs(name: str) -> str:

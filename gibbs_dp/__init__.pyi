@@ -48,8 +48,11 @@ from .quantities.risks import Risks as Risks
 from .quantities.worst_case import WorstCase as WorstCase
 from .results.table import Column as Column
 from .results.table import Style as Style
+from .sampling.adaptive_hmc import AdaptiveHMC as AdaptiveHMC
 from .sampling.as_draws import as_draws as as_draws
 from .sampling.as_sampler import Chains as Chains
+from .sampling.calibration import Calibration as Calibration
+from .sampling.calibration import check_calibration as check_calibration
 from .sampling.draws import Draws as Draws
 from .sampling.draws import load_draws as load_draws
 from .sampling.grid import Grid as Grid

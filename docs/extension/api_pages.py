@@ -51,8 +51,10 @@ DOOR = {
     ),
     "Certificates of one posterior": ("certify", "Certificate"),
     "Draws": ("sample", "Draws", "load_draws", "as_draws", "shard_examples"),
+    "Calibration by simulation": ("check_calibration", "Calibration"),
     "Samplers": (
         "HMC",
+        "AdaptiveHMC",
         "SMC",
         "MALA",
         "UnderdampedLangevin",

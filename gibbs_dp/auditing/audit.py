@@ -46,6 +46,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
 from gibbs_dp.results.table import Column
+from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import Chains, as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.modes import summary_of
@@ -309,7 +310,10 @@ def audit(
     chains, kernel = (
         (sampler, sampler.kernel) if isinstance(sampler, Chains) else (Chains(), sampler)
     )
-    drawn_by = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
+    if kernel is None and is_hierarchy(posterior):
+        drawn_by: Sampler = AdaptiveHMC()
+    else:
+        drawn_by = as_sampler(kernel, also=", or gibbs_dp.Grid(...)")
     drawn_by.check(posterior)
     leading, source = leading_of(learn), as_population(population)
     counts = check_counts(n, leading.group_size, num_datasets, rel_error)

@@ -11,8 +11,8 @@ from gibbs_dp.quantities import attack_trial as attack
 from gibbs_dp.quantities import attacker, exposure, mixing, risks, worst_case
 from gibbs_dp.quantities import mutual_information as information
 from gibbs_dp.quantities import on_average_kl as kl
+from gibbs_dp.sampling import calibration, modes
 from gibbs_dp.sampling import cautions as draws
-from gibbs_dp.sampling import modes
 
 CAUTIONS: dict[str, tuple[Caution, ...]] = {
     "Of an audit": (
@@ -65,6 +65,10 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         draws.BIASED_STEPS,
         draws.ROUNDED_LOSSES,
         draws.DRAWS_AT_AN_END,
+    ),
+    "Of a model that is checked by simulation": (
+        calibration.RANKS_NOT_UNIFORM,
+        calibration.DEPENDENT_RANKS,
     ),
     "Of the audit of one posterior": (
         one_dataset.HIGH_K_HAT,

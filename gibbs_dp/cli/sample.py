@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "Draws from the Gibbs posterior of one dataset."
 
-SETTINGS = options_of("gibbs_dp:sample", gamma=None, **CHAINS)
+SETTINGS = options_of("gibbs_dp:sample", gamma=None, **CHAINS, max_seconds=None)
 NUM_EXAMPLES = Option(
     "n", "int", "examples to draw", shown="all rows of a table, else the problem's number"
 )

@@ -27,9 +27,13 @@ SAMPLERS = {
     for name, module in exports("gibbs_dp.sampling.kernels").items()
     if name not in ("Kernel", "Unadjusted")  # bases of the others
 }
+SAMPLERS["adaptive-hmc"] = "gibbs_dp.sampling.adaptive_hmc:AdaptiveHMC"
 SAMPLERS["smc"] = "gibbs_dp.sampling.smc:SMC"
 DEFAULT_SAMPLER = "hmc"
-SHOWN = "hmc; an audit without --store goes on with smc where it finds several modes"
+SHOWN = (
+    "hmc, or adaptive-hmc for hierarchical priors; sample goes on with others where draws cannot "
+    "be trusted, an audit without --store with smc where it finds several modes"
+)
 # Help where that of the fields does not suit a terminal.
 HELP = {
     "step_size": "step in posterior standard deviations; for ula and sgld, h (default: tuned)",
@@ -44,6 +48,9 @@ HELP = {
     "sampling_rate": "probability that an example enters a minibatch",
     "batch_size": "examples per minibatch, drawn with replacement",
     "control_variate": "gradients relative to those at the mode",
+    "num_parallel": "chains side by side, which learn from each other",
+    "recentre": "keep nested parts of a prior as they are written",
+    "patience": "times as long adaptation",
     "num_particles": "particles of a dataset",
     "num_islands": "groups of particles that never meet",
     "least_ess": "share of the particles that count after a step",

@@ -123,11 +123,12 @@ def is_searched(traits: Traits, dim: int) -> bool:
     """Whether other modes are looked for.
 
     A sum over a grid has them all, and particles that come from the prior start from no mode.
+    Chains that adapt to every dataset have come from dispersed starts.
     Chains without an acceptance step are as wide as their steps make them, and distances and masses
     would be measured in that. Where modes are not found by Newton's method they are found so
     roughly that two searches never agree.
     """
-    is_elsewhere = traits.is_exact or traits.is_path or not traits.is_adjusted
+    is_elsewhere = traits.is_exact or traits.is_path or traits.is_tuned or not traits.is_adjusted
     return not is_elsewhere and dim <= MAX_LAPLACE_DIM
 
 
@@ -294,7 +295,7 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
     zeros = jnp.zeros((dim,), dtype)
     if s.is_exact:
         return _tune_grid(runner, plan, first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
-    can_adapt = s.sampler.traits.is_adjusted
+    can_adapt = s.sampler.traits.is_adjusted and not s.sampler.traits.is_tuned
     for _ in range(MAX_ATTEMPTS):
         inputs = first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
         if guess is not None:
@@ -305,8 +306,10 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
         if can_adapt and rounds == 0 and first.health.is_stuck.any():
             rounds = ADAPT_ROUNDS
             continue
-        if good.size < 4:
-            break  # the main run counts and reports the failures
+        if good.size < 4:  # the main run counts and reports the failures
+            break
+        if s.sampler.traits.is_tuned:
+            break
         pooled = pool(good.health.spread, s.num_chains, s.num_samples)
         accept = float(np.mean(good.health.accept_prob))
         is_poor = accept < s.sampler.least_accept or float(np.mean(good.health.is_curved)) < 0.9

@@ -56,12 +56,13 @@ BIASED_STEPS = Caution(
 )
 R_HAT = Caution(
     "r-hat",
-    "R-hat reaches {worst:.3f}: the chains disagree (several modes, a funnel, or too short); raise "
-    "num_warmup and num_samples, or use sampler=gibbs_dp.SMC().",
+    "R-hat reaches {worst:.3f}: the chains disagree (several modes, a funnel, or too short); "
+    "{remedy}.",
     "Chains of one posterior have not mixed with each other. Above 1.01 ArviZ and Stan warn too.",
-    "Raise num_warmup and num_samples. Where R-hat stays above 1.1, chains sit in different modes, "
-    "or in parts of a funnel (a horseshoe prior): longer ones do not help. sampler=gdp.SMC() does, "
-    "where the prior can be drawn from.",
+    "Leave sampler= out: AdaptiveHMC, which is right on most funnels and heavy tails, and SMC, for "
+    "several modes under a prior that can be drawn from, are then tried in turn. Where they were, "
+    "raise num_samples if R-hat is below 1.05; else chains sit in different modes or in a part "
+    "that is hard to leave, and a tighter prior or another form of the model is what is left.",
 )
 ISLANDS_DISAGREE = Caution(
     "islands-disagree",
@@ -75,13 +76,15 @@ FEW_EFFECTIVE_DRAWS = Caution(
     "few-effective-draws",
     "only {fewest:.0f} effective draws in some coordinate; {remedy}.",
     "Means and quantiles of that coordinate are as noisy as those of so few independent draws.",
-    "Raise num_samples; where R-hat is large too, use sampler=gdp.SMC(). Of SMC itself: raise its "
-    "num_particles.",
+    "Raise num_samples; where R-hat is large too, leave sampler= out, so that others are tried. Of "
+    "SMC: raise its num_particles.",
 )
 
 # What helps, by what was run.
 MORE_PARTICLES = "raise SMC's num_particles"
-MORE_DRAWS = "raise num_samples or, where R-hat is large too, use sampler=gibbs_dp.SMC()"
+MORE_DRAWS = "raise num_samples or, where R-hat is large too, leave sampler= out"
+LEFT_OUT = "leave sampler= out, and AdaptiveHMC() and SMC() are tried in turn"
+ALL_TRIED = "no other sampler did better (see notes): raise num_samples, or change prior or model"
 
 ROUNDED_LOSSES = Caution(
     "rounded-losses",
@@ -129,8 +132,12 @@ def judge(
     is_path: bool = False,
     rounding: float = 0.0,
     at_ends: float = 0.0,
+    has_tried: bool = False,
 ) -> tuple[Warned, ...]:
-    """Warn of chains, and of what describes their coordinates."""
+    """Warn of chains, and of what describes their coordinates.
+
+    ``has_tried``: they are the best of several samplers' draws, so that no other one is advised.
+    """
     found = []
     if is_stuck.any():
         found.append(STUCK_CHAINS(stuck=int(is_stuck.sum()), total=is_stuck.size))
@@ -150,10 +157,11 @@ def judge(
         if not worst <= limit:
             found.append(ISLANDS_DISAGREE(worst=worst, limit=limit))
     elif not worst <= RHAT_LIMIT:
-        found.append(R_HAT(worst=worst))
+        found.append(R_HAT(worst=worst, remedy=ALL_TRIED if has_tried else LEFT_OUT))
     fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
     if not fewest >= (ISLANDS_ESS if is_path else ESS_LIMIT):
-        remedy = MORE_PARTICLES if is_path else MORE_DRAWS
+        more = ALL_TRIED if has_tried else MORE_DRAWS
+        remedy = MORE_PARTICLES if is_path else more
         found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest, remedy=remedy))
     return tuple(found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -292,39 +292,44 @@ def label(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{','.join(map(str, index))}]" if index else name
 
 
-def coordinates(
-    tree: dict[str, np.ndarray],
-) -> Iterator[tuple[str, Float[np.ndarray, "chain draw"]]]:
-    """Go through all numbers of a tree, ``[chain, draw]`` each."""
+def coordinates(tree: Mapping[str, np.ndarray], num_axes: int) -> Iterator[str]:
+    """Names of all numbers of a tree, behind so many axes of datasets, chains and draws."""
     for name, leaf in tree.items():
-        for index in np.ndindex(leaf.shape[2:]):
-            yield (
-                label(name, index),
-                np.asarray(leaf[(slice(None), slice(None), *index)], np.float64),
-            )
+        for index in np.ndindex(leaf.shape[num_axes:]):
+            yield label(name, index)
 
 
-def describe(values: Float[np.ndarray, "chain draw"], is_path: bool = False) -> dict[str, float]:
-    """Moments, quantiles and diagnostics of one coordinate.
+def describe(
+    values: Float[np.ndarray, "chain draw *batch"], is_path: bool = False
+) -> dict[str, Float[np.ndarray, " *batch"]]:
+    """Moments, quantiles and diagnostics of every coordinate.
 
     Particles of SMC (``is_path``) have no order in time: how many draws they are worth is what
     their islands' means say.
     """
-    low, high = np.quantile(values, [0.05, 0.95])
-    moving = values.std() > 0
+    values = np.asarray(values, np.float64)
+    low, high = np.quantile(values, [0.05, 0.95], axis=(0, 1))
+    sd = values.std(axis=(0, 1), ddof=1)
+    moving = values.std(axis=(0, 1)) > 0
     worth = _island_worth if is_path else diagnostics.effective_sample_size
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ess, r_hat = worth(values), diagnostics.split_gelman_rubin(values)
     return {
-        "mean": float(values.mean()),
-        "sd": float(values.std(ddof=1)),
-        "5%": float(low),
-        "95%": float(high),
-        "ess": float(worth(values)) if moving else float("nan"),
-        "r_hat": float(diagnostics.split_gelman_rubin(values)) if moving else float("nan"),
+        "mean": values.mean(axis=(0, 1)),
+        "sd": sd,
+        "5%": low,
+        "95%": high,
+        "ess": np.where(moving, ess, np.nan),
+        "r_hat": np.where(moving, r_hat, np.nan),
     }
 
 
-def _island_worth(values: Float[np.ndarray, "island particle"]) -> float:
+def _island_worth(
+    values: Float[np.ndarray, "island particle *batch"],
+) -> Float[np.ndarray, " *batch"]:
     """Independent draws whose mean is as noisy as the islands' means are; at most all particles."""
-    within = values.var(axis=1, ddof=1).mean()
-    between = values.mean(axis=1).var(ddof=1)
-    return values.size * min(1.0, within / max(values.shape[1] * between, np.finfo(float).tiny))
+    within = values.var(axis=1, ddof=1).mean(axis=0)
+    between = values.mean(axis=1).var(axis=0, ddof=1)
+    count = values.shape[0] * values.shape[1]
+    least = np.maximum(values.shape[1] * between, np.finfo(float).tiny)
+    return count * np.minimum(1.0, within / least)

@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -127,6 +126,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MOST_LIKELIHOODS = 2**27
+# Draws that are described at a time.
+NUMBERS_AT_ONCE = 2**22
 TITLE = "Draws from a Gibbs posterior"
 MEANINGS = {
     "mean": "Mean of the draws.",
@@ -207,23 +208,47 @@ class Draws(ResultWithPage):
 
     def _rows(self, most: int | None) -> list[dict[str, Any]]:
         """Describe the first coordinates, or all of them."""
-        is_path = self.num_particles is not None
-        every = (
-            (i, name, values)
-            for i, tree in enumerate(self._datasets())
-            for name, values in coordinates(tree)
-        )
-        return [
-            {"dataset": i, "parameter": name, **describe(values, is_path)}
-            for i, name, values in islice(every, most)
-        ]
+        rows: list[dict[str, Any]] = []
+        names = list(coordinates(self.named, self.log_density.ndim))
+        for first, found in self._described(most):
+            for i in range(first, first + found["mean"].shape[0]):
+                told = {key: values[i - first] for key, values in found.items()}
+                rows += [
+                    {"dataset": i, "parameter": name, **{k: float(v[j]) for k, v in told.items()}}
+                    for j, name in enumerate(names[: found["mean"].shape[1]])
+                ]
+        return rows[:most]
 
-    def _datasets(self) -> Iterator[dict[str, np.ndarray]]:
-        if not self.is_batch:
-            yield self.named
-            return
-        for i in range(self.log_density.shape[0]):
-            yield {name: leaf[i] for name, leaf in self.named.items()}
+    def _described(
+        self, most: int | None = None
+    ) -> Iterator[tuple[int, dict[str, Float[np.ndarray, "datasets coordinates"]]]]:
+        """Describe some datasets at a time, the first of each time named."""
+        is_path, lead = self.num_particles is not None, self.log_density.shape
+        num_datasets = lead[0] if self.is_batch else 1
+        flat = [
+            np.reshape(leaf, (num_datasets, *lead[-2:], -1))[..., :most]
+            for leaf in self.named.values()
+        ]
+        width = max(1, sum(leaf.shape[-1] for leaf in flat))
+        size = max(1, NUMBERS_AT_ONCE // (math.prod(lead[-2:]) * width))
+        for first in range(0, num_datasets, size):
+            if most is not None and first * width >= most:
+                return
+            part = np.concatenate([leaf[first : first + size] for leaf in flat], axis=-1)
+            part = part[..., :most]
+            yield first, describe(np.moveaxis(part, 0, 2), is_path)
+
+    @property
+    def mixing(self) -> tuple[Float[np.ndarray, " datasets"], Float[np.ndarray, " datasets"]]:
+        """Largest R-hat, and fewest effective draws, of any coordinate of each dataset."""
+        found = [told for _, told in self._described()]
+        r_hat = np.concatenate([np.fmax.reduce(told["r_hat"], axis=1) for told in found])
+        return r_hat, np.concatenate([np.fmin.reduce(told["ess"], axis=1) for told in found])
+
+    @property
+    def worst_r_hat(self) -> float:
+        """Largest R-hat of any coordinate."""
+        return float(np.fmax.reduce(self.mixing[0]))
 
     @property
     def variance_inflation(self) -> float | None:
@@ -250,7 +275,16 @@ class Draws(ResultWithPage):
         """Warn of the chains, and of what these rows say of them."""
         found = {name: float(self.settings.get(name, 0.0)) for name in ("rounding", "at_ends")}
         inflation, is_path = self.variance_inflation, self.num_particles is not None
-        return judge(self.is_stuck, self.log_density, inflation, rows, self.modes, is_path, **found)
+        return judge(
+            self.is_stuck,
+            self.log_density,
+            inflation,
+            rows,
+            self.modes,
+            is_path,
+            **found,
+            has_tried=self.settings.get("has_tried") is True,
+        )
 
     @property
     def num_particles(self) -> int | None:
@@ -266,12 +300,18 @@ class Draws(ResultWithPage):
         ess = float(np.fmin.reduce([row["ess"] for row in rows]))
         return verdict_on_draws(self._warnings(rows), self.modes, self.num_particles, r_hat, ess)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Samplers that were tried, where it took several, and coordinates that were moved."""
+        return tuple(self.settings.get("notes", ()))
+
     # -- views ----------------------------------------------------------------------------
 
     def summary(self) -> str:
         """Return the diagnostics table as text, then the warnings."""
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
-        marks = remark_lines(("WARNING", text) for text in self.warnings)
+        told = [("WARNING", str(text)) for text in self.warnings]
+        marks = remark_lines(told + [("note", text) for text in self.notes])
         return "\n".join([visible(f"{self._at()}, {self._how()}\n{table}"), *marks])
 
     def _at(self) -> str:
@@ -312,6 +352,7 @@ class Draws(ResultWithPage):
         rows = self._rows(MOST_LINES // 2)
         table = self._table_of(rows)
         marks = [("WARNING", str(text)) for text in self._warnings(rows)]
+        marks += [("note", text) for text in self.notes]
         marks += [("note", ONLY_SHOWN)] * (table.num_hidden > 0)
         return block(f"{repr(self)[:-1]}, {self._how()})", table, remarks(marks))
 
@@ -326,7 +367,7 @@ class Draws(ResultWithPage):
             verdict(rows, warnings),
             (
                 page.warned(warnings, CAUTIONS),
-                page.section("What was sampled", page.bullets(about)),
+                page.section("What was sampled", page.bullets([*about, *self.notes])),
                 page.section(
                     "Draws",
                     page.paragraphs([f"{what}, {self._how()}."]),
@@ -529,6 +570,8 @@ def load_draws(path: str | os.PathLike[str]) -> Draws:
         numbers = (gamma,) if inflation is None else (gamma, inflation)
         if not all(isinstance(x, (int, float)) for x in numbers):
             raise ValueError("gamma or variance_inflation is no number")
+        if not all(isinstance(x, str) for x in settings.get("notes", [])):
+            raise ValueError("its notes are no texts")
         if "modes" in settings:
             _check_modes(settings["modes"])
     return Draws(

@@ -1,4 +1,4 @@
-"""Draws of one posterior with gibbs_dp.sample: chains, grids, or a path of SMC."""
+"""Draws of one posterior with gibbs_dp.sample: chains, an ensemble, a path of SMC, in turn."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ from gibbs_dp.model.check import (
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior, check_mask, masked
 from gibbs_dp.model.supports import Support
+from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, draw_ensemble, recentring_of
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.kernels.base import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
-from gibbs_dp.sampling.modes import look_around
+from gibbs_dp.sampling.modes import Modes, look_around
+from gibbs_dp.sampling.remedies import Task, remedied
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.smc_particles import Segment, evenly
 from gibbs_dp.sampling.target import ImproperPosteriorError, Target
@@ -101,7 +103,8 @@ NEAR = 4.0
 
 
 def share_at_ends(
-    supports: Sequence[Support], leaves: Sequence[Float[Array, "dataset chain draw ..."]]
+    supports: Sequence[Support],
+    leaves: Sequence[Float[Array | np.ndarray, "dataset chain draw ..."]],
 ) -> float:
     """Largest share of a coordinate's draws within four roundings of an end of its support.
 
@@ -110,27 +113,32 @@ def share_at_ends(
     Examples
     --------
     >>> import gibbs_dp as gdp
-    >>> draws = jnp.array([0.0, 0.5, 0.9, 1.0]).reshape(1, 1, 4)
+    >>> draws = np.array([0.0, 0.5, 0.9, 1.0], np.float32).reshape(1, 1, 4)
     >>> share_at_ends([gdp.supports.box(0.0, 1.0)], [draws])
     0.25
     """
     shares = [0.0]
     for support, leaf in zip(supports, leaves, strict=True):
-        shares += [_share(leaf, end) for end in support.ends()]
+        shares += [_share(np.asarray(leaf), end) for end in support.ends()]
     return max(shares)
 
 
-def _share(leaf: Float[Array, "dataset chain draw ..."], end: Any) -> float:
-    end = jnp.asarray(end, leaf.dtype)
-    gap = NEAR * jnp.finfo(leaf.dtype).eps * jnp.abs(end)
-    is_near = (jnp.abs(leaf - end) <= gap) & (end != 0) & jnp.isfinite(end)
-    return float(jnp.mean(is_near, axis=(1, 2)).max(initial=0.0))
+def _share(leaf: Float[np.ndarray, "dataset chain draw ..."], end: Any) -> float:
+    end = np.asarray(end, leaf.dtype)
+    gap = NEAR * np.finfo(leaf.dtype).eps * np.abs(end)
+    with np.errstate(invalid="ignore"):
+        is_near = (np.abs(leaf - end) <= gap) & (end != 0) & np.isfinite(end)
+    return float(np.mean(is_near, axis=(1, 2)).max(initial=0.0))
 
 
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
 # Standard deviation of a whitened coordinate, or its inverse, above which adaptation pays.
 UNIT_SCALE = 1.4
+NO_DENSITY_AT_INIT = (
+    "init: the posterior has no density there (the loss is NaN or infinite); give a point where "
+    "all examples have a finite loss."
+)
 # Points that a chain tries to begin at, where the loss is infinite at most.
 MOST_TRIES = 500
 
@@ -192,13 +200,17 @@ def sample(
     init: PyTree | None = None,
     is_batch: bool = False,
     mask: ArrayLike | None = None,
+    max_seconds: float | None = None,
 ) -> Draws:
     """Draw from the Gibbs posterior of one dataset, or of each dataset of a batch.
 
-    Every chain searches for a mode from an overdispersed start of its own and is whitened by the
-    Laplace fit at the best one; where that fit is of no use (chains hardly move, or the draws are
-    not of its scale), whitening and step size are learned from draws pooled over the chains. The
-    draws are those of a Markov chain: no privacy guarantee of an exact draw applies to them.
+    Where no sampler is given, several are tried until one's diagnostics have nothing against its
+    draws; ``notes`` says which were. First HMC from a mode: every chain searches for one from an
+    overdispersed start of its own and is whitened by the Laplace fit at the best; where that fit is
+    of no use (chains hardly move, or the draws are not of its scale), whitening and step size are
+    learned from draws pooled over the chains. Then `gibbs_dp.AdaptiveHMC`, which knows no mode and
+    comes first for hierarchical priors; then `gibbs_dp.SMC`, with more particles where its islands
+    disagree. The draws are not exact: no privacy guarantee of an exact draw applies to them.
 
     Parameters
     ----------
@@ -212,7 +224,8 @@ def sample(
     key
         Integer seed or JAX key.
     sampler
-        ``gibbs_dp.HMC()`` by default, or ``gibbs_dp.MALA()``; ``gibbs_dp.SMC()`` for posteriors
+        None: HMC, and others where that fails. ``gibbs_dp.HMC()`` alone, or ``gibbs_dp.MALA()``;
+        ``gibbs_dp.AdaptiveHMC()`` for hierarchies; ``gibbs_dp.SMC()`` for posteriors
         with several modes, whose islands are the chains and whose particles the draws, however
         many chains and samples are asked for; ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` for long
         or large-``n`` chains without an acceptance step, whose draws are biased: the summary
@@ -229,6 +242,8 @@ def sample(
     mask
         Which examples count, ``[n]`` or ``[datasets, n]`` of 0 and 1: datasets of different
         length under one compiled shape. `gibbs_dp.populations.pad` makes data and mask.
+    max_seconds
+        No other sampler is begun after so long; None: all are tried that may help.
 
     Returns
     -------
@@ -258,7 +273,9 @@ def sample(
     num_warmup = positive_count("num_warmup", num_warmup, least=0)
     check_posterior(posterior)
     gamma = check_gamma(gamma)
-    sampler = as_sampler(sampler)
+    if max_seconds is not None and not max_seconds >= 0:
+        raise ValueError(f"max_seconds: must be a number >= 0 or None, got {max_seconds}.")
+    chosen = None if sampler is None else as_sampler(sampler)
     make_room()
     examples = as_examples(data)
     batch = examples if is_batch else jax.tree.map(lambda a: a[None], examples)
@@ -267,7 +284,7 @@ def sample(
     if keep is not None:
         kept = keep if is_batch else keep[None]
         first = jax.tree.map(lambda a: a[kept[0]], first)
-    num_draws = NUM_DRAWS if isinstance(sampler, PathSampler) else 0  # chains look below
+    num_draws = NUM_DRAWS if isinstance(chosen, PathSampler) else 0  # chains look below
     check_dataset(posterior, first, num_draws, needs_gradient=True)
     if is_batch:
         every = np.ones(num_examples(batch), bool) if keep is None else keep
@@ -276,18 +293,100 @@ def sample(
     if keep is not None:
         posterior, batch = masked(posterior), (batch, jnp.asarray(kept))
 
-    sampler.check(posterior)
+    if chosen is not None:
+        chosen.check(posterior)
+    task = Task(
+        posterior,
+        batch,
+        gamma,
+        as_key(key),
+        num_chains,
+        num_warmup,
+        num_samples,
+        init,
+        is_batch,
+        num_examples(examples),
+        source,
+    )
+    return remedied(task, _run, max_seconds) if chosen is None else _run(task, chosen)
+
+
+def _run(task: Task, sampler: Sampler) -> Draws:
     if isinstance(sampler, PathSampler):
-        if init is not None:
-            raise ValueError("init: SMC begins at draws of the prior; leave it out.")
-        found = sample_path(posterior, batch, gamma, sampler, as_key(key))
-        settings = _describe(sampler, 0, examples) | {
-            "num_particles": found[0].u[0, ..., 0].size,
-            "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(found[1])),
-        }
-        return _pack(*found, gamma, is_batch, settings, source)
+        return _by_path(task, sampler)
+    if isinstance(sampler, AdaptiveHMC):
+        return _by_ensemble(task, sampler)
     assert isinstance(sampler, GammaSampler)
-    keys, starts = _begin(posterior, num_examples(batch), num_chains, as_key(key))
+    return _by_chains(task, sampler)
+
+
+def _by_path(task: Task, sampler: PathSampler) -> Draws:
+    if task.init is not None:
+        raise ValueError("init: SMC begins at draws of the prior; leave it out.")
+    found = sample_path(task.posterior, task.batch, task.gamma, sampler, task.key)
+    settings = _describe(sampler, 0, task.rows) | {
+        "num_particles": found[0].u[0, ..., 0].size,
+        "at_ends": share_at_ends(task.posterior.prior.supports, jax.tree.leaves(found[1])),
+    }
+    return _pack(*found, task, settings)
+
+
+def _by_ensemble(task: Task, sampler: AdaptiveHMC) -> Draws:
+    posterior, batch = task.posterior, task.batch
+    count = num_examples(batch)
+    keys, is_given = jax.random.split(task.key, count), task.init is not None
+    # Where chains begin that have no density around the origin; and where they are asked to.
+    point = _point(posterior, task.init) if is_given else jnp.zeros(posterior.dim)
+    starts = jnp.broadcast_to(point, (count, task.num_chains, posterior.dim))
+    temperature = jnp.asarray(task.gamma, jnp.zeros(()).dtype)
+
+    def run(starts: Array) -> Any:
+        sizes = task.num_chains, task.num_samples, is_given
+        traced = batch, temperature, keys, starts
+        return on_every_device(draw_ensemble(posterior, sampler, *sizes, *traced), batch)
+
+    found = run(starts)
+    lost = ~jnp.isfinite(found.potential).all(axis=(1, 2))
+    if bool(lost.any()):
+        if is_given:
+            raise ValueError(NO_DENSITY_AT_INIT)
+        inside = _begin_inside(posterior, batch, keys, starts)
+        found = run(jnp.where(lost[:, None, None], inside, starts))
+    adapted = found.adapted
+    searched = Modes(num_searched=count, num_starts=sampler.chains_for(task.num_chains))
+    settings = _describe(sampler, 0, task.rows) | {
+        "num_leapfrog": int(adapted.num_leapfrog.max()),
+        "num_gradients": int(adapted.num_gradients.max()),
+        "num_replaced": int(adapted.num_replaced.sum()),
+        "rounding": float(found.rounding.max()),
+        "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(found.theta)),
+        "modes": searched.plain,
+        "notes": _recentred(posterior, sampler, np.asarray(adapted.share)),
+    }
+    return _pack(found, found.theta, task, settings)
+
+
+def _recentred(
+    posterior: GibbsPosterior, sampler: AdaptiveHMC, share: Float[np.ndarray, "datasets dim"]
+) -> list[str]:
+    recentring = recentring_of(posterior) if sampler.recentre else None
+    if recentring is None:
+        return []
+    told = [
+        f"{name} {share[:, at].min():.2f} to {share[:, at].max():.2f}"
+        for name, at in recentring.places.items()
+    ]
+    return [
+        f"sampled in coordinates between non-centred (0) and centred (1): {', '.join(told)}; the "
+        "draws are of theta as it is written."
+    ]
+
+
+def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
+    """Run chains from modes, whitened by a Laplace fit or by what they learned."""
+    posterior, batch, gamma, init = task.posterior, task.batch, task.gamma, task.init
+    num_chains, num_warmup, num_samples = task.num_chains, task.num_warmup, task.num_samples
+    keys, starts = _begin(posterior, num_examples(batch), num_chains, task.key)
     if init is not None:
         starts = jnp.broadcast_to(_point(posterior, init), starts.shape)
 
@@ -306,10 +405,7 @@ def sample(
     lost = ~(jnp.isfinite(draws.reference.losses).all(1) & jnp.isfinite(draws.reference.log_prior))
     if bool(lost.any()):  # no start leads to a point of finite density
         if init is not None:
-            raise ValueError(
-                "init: the posterior has no density there (the loss is NaN or infinite); give a "
-                "point where all examples have a finite loss."
-            )
+            raise ValueError(NO_DENSITY_AT_INIT)
         starts = jnp.where(
             lost[:, None, None], _begin_inside(posterior, batch, keys, starts), starts
         )
@@ -324,15 +420,15 @@ def sample(
         )
     if not sampler.traits.is_adjusted:
         draws = draws._replace(accept_prob=jnp.full_like(draws.accept_prob, jnp.nan))
-        settings = _describe(sampler, num_warmup, examples)
+        settings = _describe(sampler, num_warmup, task.rows)
         settings["variance_inflation"] = float(draws.inflation.mean())
-        return _pack(draws, theta, gamma, is_batch, settings, source)
+        return _pack(draws, theta, task, settings)
     is_adapted = not _is_whitened(draws, sampler.least_accept)
     if is_adapted:
         draws, theta, rounding = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
         )
-    settings = _describe(sampler, num_warmup, examples) | {
+    settings = _describe(sampler, num_warmup, task.rows) | {
         "is_adapted": is_adapted,
         "rounding": float(rounding.max()),
         "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(theta)),
@@ -348,9 +444,9 @@ def sample(
         return run(temperature, keys, starts, schedule)[0]
 
     if posterior.dim <= MAX_LAPLACE_DIM:
-        modes = look_around(draws, run_far, posterior, batch, gamma, as_key(key))
+        modes = look_around(draws, run_far, posterior, batch, gamma, task.key)
         settings["modes"] = modes.plain
-    return _pack(draws, theta, gamma, is_batch, settings, source)
+    return _pack(draws, theta, task, settings)
 
 
 def _joined(leaf: Array, keep: Bool[np.ndarray, datasets * n]) -> Array:
@@ -439,27 +535,22 @@ def _point(posterior: GibbsPosterior, init: PyTree) -> Float[Array, " dim"]:
     return point
 
 
-def _describe(sampler: Sampler, num_warmup: int, examples: PyTree) -> dict[str, Any]:
-    return {"kernel": repr(sampler), "num_warmup": num_warmup, "rows": num_examples(examples)}
+def _describe(sampler: Sampler, num_warmup: int, rows: int) -> dict[str, Any]:
+    return {"kernel": repr(sampler), "num_warmup": num_warmup, "rows": rows}
 
 
-def _pack(
-    draws: ChainDraws,
-    theta: PyTree,
-    gamma: float,
-    is_batch: bool,
-    settings: dict[str, Any],
-    source: tuple[GibbsPosterior, PyTree] | None,
-) -> Draws:
+def _pack(draws: Any, theta: PyTree, task: Task, settings: dict[str, Any]) -> Draws:
+    """Draws of chains or of an ensemble, without the axis of a single dataset."""
+
     def trim(leaf: Array) -> np.ndarray:
-        return np.asarray(leaf if is_batch else leaf[0])
+        return np.asarray(leaf if task.is_batch else leaf[0])
 
     return Draws(
         theta=jax.tree.map(trim, theta),
         log_density=-trim(draws.potential),
         accept_rate=trim(draws.accept_prob),
         is_stuck=trim(draws.is_stuck),
-        gamma=float(gamma),
+        gamma=float(task.gamma),
         settings=settings,
-        source=source,
+        source=task.source,
     )

@@ -66,7 +66,7 @@ def test_options_are_those_of_the_problem(offered):
 
 
 def test_choices_and_files(offered):
-    kernels = {"hmc", "mala", "sgld", "smc", "ula", "underdamped-langevin"}
+    kernels = {"adaptive-hmc", "hmc", "mala", "sgld", "smc", "ula", "underdamped-langevin"}
     assert offered("audit", "--sampler", "") == kernels
     assert offered("audit", "digits", "--n", "50", "--sampler", "u") == {
         "ula",

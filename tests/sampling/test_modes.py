@@ -49,7 +49,6 @@ FAR = (25.0**2 - 15.0**2) / 202.0
         (FLAT[1], (1, 15.0, 25.0, 0.5), 0.0),
         (FLAT[5], (5, 0.0, 12.0, 0.6), math.log(0.4 / 0.6)),
         (FLAT[5], (5, 15.0, 25.0, 0.5), 0.0),
-        (NORMAL, (5, 15.0, 25.0, 0.5), -FAR),
     ],
 )
 @pytest.mark.parametrize("key", [1, 2])
@@ -62,6 +61,17 @@ def test_two_modes_are_found_with_their_masses(posterior, places, gap, key):
     # A mean of 50 energies, each with variance dim / 2, and of log variances: 4 standard errors.
     # Chains start in either mode.
     assert abs(abs(draws.modes.log_mass_gap) - abs(gap)) < 4.0 * math.sqrt(2 * 2.5 / 20)
+
+
+def test_a_prior_that_can_be_drawn_from_settles_two_modes():
+    """SMC goes on where chains cannot pass; the second mode has 12% of the mass."""
+    draws = gdp.sample(NORMAL, one(5, 15.0, 25.0, 0.5), key=1, **COUNTS)
+    assert not names(draws)
+    assert "several-modes" in draws.notes[0]
+    second = float(np.mean(np.asarray(draws.theta)[..., 0] > 20.0))
+    share = 1.0 / (1.0 + math.exp(FAR))
+    # 2,048 particles, worth 100 independent ones at the least: 4 standard errors.
+    assert abs(second - share) < 4.0 * math.sqrt(share * (1 - share) / 100)
 
 
 @pytest.mark.parametrize("dim", [1, 5])

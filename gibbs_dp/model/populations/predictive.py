@@ -19,7 +19,7 @@ from gibbs_dp.model.numpyro_models.build import read
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.places import has_places
 from gibbs_dp.model.numpyro_models.priors import make_prior
-from gibbs_dp.model.numpyro_models.sites import Found, Model, draw, latent_values, traced
+from gibbs_dp.model.numpyro_models.sites import Model, draw, latent_values, traced
 
 
 class _Simulating(Messenger):  # type: ignore[misc]  # it has no types
@@ -40,9 +40,8 @@ class _Simulating(Messenger):  # type: ignore[misc]  # it has no types
         msg["intermediates"] = []
 
 
-def find_sources(likelihood: Likelihood, data: PyTree, found: Found) -> dict[str, int]:
-    """Find which leaf of the rows each observed site's values are."""
-    theta = found.zeros()
+def find_sources(likelihood: Likelihood, data: PyTree, theta: dict[str, Array]) -> dict[str, int]:
+    """Find which leaf of the rows each observed site's values are; ``theta`` is any value."""
     rows = likelihood.rows(data)
 
     def values(rows: PyTree, theta: dict[str, Array]) -> dict[str, Any]:
@@ -255,7 +254,7 @@ def from_numpyro(
         raise ValueError("design: the model has places for the examples given; use 'fixed'.")
     is_fixed = is_bound if design is None else design == "fixed"
     values, has_draws = _params(params, found.latent)
-    sources = find_sources(likelihood, data, found)
+    sources = find_sources(likelihood, data, found.zeros())
     return Predictive(likelihood, sources, data, values, is_fixed, has_draws)
 
 

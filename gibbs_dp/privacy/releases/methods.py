@@ -40,7 +40,7 @@ from gibbs_dp.privacy.releases.method import (
     ReleaseRequest,
 )
 from gibbs_dp.privacy.routes import meaningful_epsilon
-from gibbs_dp.sampling.kernels import SGLD, ULA, Kernel
+from gibbs_dp.sampling.kernels import HMC, SGLD, ULA, Kernel
 from gibbs_dp.sampling.rejection import RESOLUTION, draw_by_rejection
 from gibbs_dp.sampling.sample import sample
 from gibbs_dp.sampling.unadjusted import require_langevin, run_form, run_langevin
@@ -67,7 +67,8 @@ class ExactDraw(ReleaseMethod):
         the target must be ``epsilon`` and ``delta``, it is met with it, and "exact-draw" need not
         be accepted.
     kernel
-        What moves the chains, as ``sampler`` of `gibbs_dp.sample`. One without an acceptance step
+        What moves the chains, as ``sampler`` of `gibbs_dp.sample`; None: ``gibbs_dp.HMC()``, and no
+        other in its place, whatever the record. One without an acceptance step
         (ULA, SGLD) needs ``total_variation``: its draws are biased and do not count as exact.
     num_warmup
         Steps of each chain before those that count.
@@ -117,7 +118,7 @@ class ExactDraw(ReleaseMethod):
                     examples,
                     gamma=gamma,
                     key=fresh,
-                    sampler=self.kernel,
+                    sampler=HMC() if self.kernel is None else self.kernel,
                     num_chains=num_chains,
                     num_warmup=factor * num_warmup,
                     num_samples=factor * num_samples,

@@ -27,6 +27,9 @@ class Traits(NamedTuple):
         no burn-in, tuning or convergence to diagnose.
     is_discretized
         It is exact for points that stand for a continuum, which may be too few or too narrow.
+    is_tuned
+        It adapts to every dataset from dispersed starts: pilots have nothing to tune, and no other
+        modes to look for.
     is_path
         One run gives draws and normalizers at all gammas of a grid: a
         :class:`~gibbs_dp.sampling.sampler.PathSampler`.
@@ -41,6 +44,7 @@ class Traits(NamedTuple):
     is_adjusted: bool = True
     is_exact: bool = False
     is_discretized: bool = False
+    is_tuned: bool = False
     is_path: bool = False
     has_joint_noise: bool = False
     needs_examples: bool = False

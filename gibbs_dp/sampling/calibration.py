@@ -1,0 +1,511 @@
+"""Whether prior, simulator, loss and draws belong together: simulation-based calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+
+from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp.model.check import (
+    LOOKS_AT_VALUES,
+    as_key,
+    check_gamma,
+    check_posterior,
+    names_keywords,
+    positive_count,
+)
+from gibbs_dp.model.examples import as_examples, num_examples
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.results import page
+from gibbs_dp.results.base import Remarks, ResultWithPage
+from gibbs_dp.results.table import Heading, TextTable, counted, warnings_below
+from gibbs_dp.sampling import cautions
+from gibbs_dp.sampling.diagnostics import label, named_leaves
+from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.ranks import band, p_value, steps, way_off
+from gibbs_dp.sampling.sample import DEFAULT_WARMUP, sample
+from gibbs_dp.sampling.sampler import Sampler
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Simulator = Callable[[PRNGKeyArray, Any, int], Any]
+# One correct call in a hundred has a quantity below it.
+LEVEL = 0.01
+LOSS = "total loss"
+TITLE = "Calibration by simulation"
+# Panels of a picture, beside each other in a figure and on a page, and inches of each.
+MOST_PANELS, ACROSS, ACROSS_PAGE, SIZE = 12, 4, 2, (2.9, 2.4)
+# Names in a warning.
+NAMED = 5
+
+RANKS_NOT_UNIFORM = Caution(
+    "ranks-not-uniform",
+    "ranks of {count} of {total} quantities are not uniform ({which}; p at most {p:.2g} for all "
+    "together): prior, simulate, loss and sampler do not belong together.",
+    "A parameter that made the data is as likely to have any rank among draws of its posterior. "
+    "Here it has not: the draws are of another law than the one that prior and simulate imply.",
+    "Where the draws are warned of, first help the sampler. Otherwise compare simulate with the "
+    "loss, term by term: a scale that is a variance in one of them, a factor or a log-determinant "
+    "that the loss leaves out, a prior that simulate does not know of.",
+)
+DEPENDENT_RANKS = Caution(
+    "dependent-ranks",
+    "the draws of a dataset are worth {ess:.0f} independent ones in the worst coordinate ({which}; "
+    "a mean over datasets), and {ranked} of them are ranked: ranks may pile up at both ends where "
+    "nothing is wrong.",
+    "The test takes the draws that are ranked for independent ones. Chains that move slowly give "
+    "draws that are close together, and the parameter lies outside of them too often.",
+    "Raise num_samples, lower num_ranked, or take a sampler that mixes.",
+)
+CAUTIONS = (RANKS_NOT_UNIFORM, DEPENDENT_RANKS)
+"""Beside those of draws."""
+
+HEADINGS = {
+    "p": Heading("p", "Of uniform ranks, for this quantity alone."),
+    "p_all": Heading("p (all)", "The same, times the number of quantities; at most 1."),
+    "mean_rank": Heading("mean rank", "As a share of the largest: 0.5 where draws are right."),
+    "covered": Heading("90% covers", "How often the middle 90% of ranks: 0.9 where right."),
+    "draws_are": Heading("draws are", "Which way ranks are off, where they are.", is_text=True),
+}
+NO_PROMISE = (
+    "It is of datasets that the prior makes. Where your data are like none of those, it says "
+    "nothing of them; nor whether the model fits your data.",
+    "A loss that leaves out some of what simulate makes passes: draws given part of the data have "
+    "uniform ranks too.",
+    "A departure that is small beside the band passes: raise num_datasets to see it.",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(ResultWithPage):
+    """Ranks of parameters that made data among draws given these data.
+
+    Made by :func:`gibbs_dp.check_calibration`. Draws are right where all ranks are uniform on
+    0 to ``num_ranked``.
+
+    Parameters
+    ----------
+    ranks
+        How many of the ranked draws of a dataset are below the truth, ``[datasets, quantities]``.
+    names
+        The quantities: every coordinate of the parameter, and the total loss.
+    num_ranked
+        Draws of a dataset that were ranked.
+    settings
+        How, as plain numbers and strings.
+    draws_warnings
+        Warnings of the draws of all datasets together.
+    notes
+        Samplers that were tried, where it took several.
+    """
+
+    ranks: Int[np.ndarray, "datasets quantities"]
+    names: tuple[str, ...]
+    num_ranked: int
+    settings: dict[str, Any]
+    draws_warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def p_values(self) -> Float[np.ndarray, " quantities"]:
+        """P-value of uniform ranks, of each quantity alone; none is below 1e-12."""
+        return np.array([p_value(column, self.num_ranked) for column in self.ranks.T])
+
+    @property
+    def p(self) -> float:
+        """P-value of all together: the smallest, times their number (Bonferroni), at most 1."""
+        return float(min(1.0, self.p_values.min() * len(self.names)))
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether ranks are uniform at level 0.01, so that one right call in 100 is not."""
+        return self.p >= LEVEL
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for everything that speaks against model or draws."""
+        off = [row["quantity"] for row in self._rows() if row["p_all"] < LEVEL]
+        if not off:
+            return self.draws_warnings
+        which = ", ".join(off[:NAMED]) + (", ..." if len(off) > NAMED else "")
+        told = RANKS_NOT_UNIFORM(count=len(off), total=len(self.names), which=which, p=self.p)
+        return (told, *self.draws_warnings)
+
+    # -- views ----------------------------------------------------------------------------
+
+    def _rows(self) -> list[dict[str, Any]]:
+        found = []
+        num_ranks = self.num_ranked + 1
+        for name, ranks, p in zip(self.names, self.ranks.T, self.p_values.tolist(), strict=True):
+            # A rank stands for an interval of that length: what of it is inside counts.
+            inside = np.minimum(ranks + 1, 0.95 * num_ranks) - np.maximum(ranks, 0.05 * num_ranks)
+            p_all = min(1.0, p * len(self.names))
+            row = {"quantity": name, "p": p, "p_all": p_all}
+            row |= {"mean_rank": float(ranks.mean() / self.num_ranked)}
+            row |= {"covered": float(np.clip(inside, 0.0, 1.0).mean())}
+            found.append(row | {"draws_are": way_off(ranks, num_ranks) if p_all < LEVEL else ""})
+        return found
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """P-values, mean rank, coverage of 90% intervals and which way off, a row a quantity."""
+        import pandas as pd  # slow to import
+
+        return pd.DataFrame(self._rows()).set_index("quantity")
+
+    def _head(self) -> str:
+        of = f"{counted(len(self.ranks), 'dataset')}, {len(self.names):,} quantities"
+        return f"{of}, {self.num_ranked} draws ranked, p {self.p:.2g}"
+
+    def _table(self, most: int | None = None) -> TextTable:
+        rows = sorted(self._rows(), key=lambda row: row["p"]) if most else self._rows()
+        cells = [[row["quantity"], *(_cell(row[name]) for name in HEADINGS)] for row in rows[:most]]
+        headings = [Heading("quantity", is_text=True), *HEADINGS.values()]
+        return TextTable(headings, cells, len(rows) - len(cells), "quantities")
+
+    def _remarks(self) -> Remarks:
+        marks = [("WARNING", text) for text in self.warnings]
+        return marks + [("note", text) for text in self.notes]
+
+    def plot(self, title: str | None = None) -> Figure:
+        """Draw how far the distribution of ranks is from uniform, a panel a quantity.
+
+        Each line is the share of datasets whose rank is at most so large, less the share expected.
+        If all is right, all lines of all quantities stay in their bands in 99 of 100 calls. Of more
+        than 12 quantities the 12 with the smallest p-values are drawn.
+
+        Parameters
+        ----------
+        title
+            Of the figure.
+
+        Returns
+        -------
+        Figure
+            The figure; it needs no pyplot, and notebooks show it.
+        """
+        return self._picture(title, ACROSS)
+
+    def _picture(self, title: str | None, across: int) -> Figure:
+        from gibbs_dp.results import plotting  # slow to import
+
+        shown = np.sort(np.argsort(self.p_values, kind="stable")[:MOST_PANELS])
+        rows = -(-len(shown) // across)
+        columns = -(-len(shown) // rows)
+        size = SIZE[0] * columns, SIZE[1] * rows + 0.6
+        figure, grid = plotting.panels(size, rows, columns, sharex=True, sharey=True)
+        num_datasets, level = len(self.ranks), LEVEL / len(self.names)
+        expected = np.arange(self.num_ranked + 2) / (self.num_ranked + 1)
+        low, high = (
+            np.concatenate([[0], ends, [num_datasets]]) / num_datasets - expected
+            for ends in band(num_datasets, self.num_ranked, level)
+        )
+        with plotting.styled():
+            for axes, at in zip(grid.flat, shown.tolist(), strict=False):
+                p_all = min(1.0, self.p_values[at] * len(self.names))
+                counts = np.concatenate([[0], steps(self.ranks[:, at], self.num_ranked)])
+                found = np.concatenate([counts, [num_datasets]]) / num_datasets - expected
+                name = plotting.literal(self.names[at])
+                axes.set_title(f"{name}: p {p_all:.2g}")
+                axes.fill_between(expected, low, high, color="0.85", lw=0)
+                axes.axhline(0.0, color="0.5", lw=0.8)
+                color = plotting.VERMILION if p_all < LEVEL else plotting.BLUE
+                axes.plot(expected, found, color=color, lw=1.3)
+            for axes in list(grid.flat)[len(shown) :]:
+                axes.set_axis_off()
+            for axes in list(grid.flat)[max(0, len(shown) - columns) : len(shown)]:
+                axes.tick_params(labelbottom=True)
+            figure.supxlabel(
+                "rank, as a share of the largest; grey: all lines of 99 in 100 right calls",
+                fontsize=10,
+            )
+            figure.supylabel("share of datasets up to it, less expected", fontsize=10)
+            hidden = len(self.names) - len(shown)
+            told = f"the {len(shown)} smallest p of {len(self.names)} quantities" if hidden else ""
+            if title is not None or told:
+                figure.suptitle(title or told)
+        return figure
+
+    def _page(self, title: str | None, about: Iterable[str]) -> page.Page:
+        warnings, picture = self.warnings, self._picture(None, ACROSS_PAGE)
+        caption = (
+            "Distribution of ranks less the uniform one. Grey: where all lines of all quantities "
+            "stay in 99 of 100 calls if all is right."
+        )
+        meanings = ((heading.text, heading.meaning) for heading in HEADINGS.values())
+        verdict = "Ranks are uniform" if self.is_uniform else "Ranks are not uniform"
+        return page.Page(
+            title or TITLE,
+            self._head(),
+            f"{verdict}{warnings_below(warnings)}: p is {self.p:.2g} for "
+            f"{len(self.names):,} quantities together.",
+            (
+                page.warned(warnings, (*CAUTIONS, *cautions.CAUTIONS)),
+                page.section("What was checked", page.bullets([*about, *self.notes])),
+                page.section(
+                    "Ranks",
+                    page.pictures([(page.inline_svg(picture, TITLE, "ranks-"), caption)]),
+                    self._table(page.MOST_ROWS),
+                    page.meanings(meanings),
+                ),
+                page.section("What it does not promise", page.bullets(NO_PROMISE)),
+                page.settings(self.settings),
+            ),
+            is_warned=bool(warnings),
+        )
+
+
+def _cell(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+@names_keywords
+def check_calibration(
+    posterior: GibbsPosterior,
+    simulate: Simulator | None = None,
+    n: int | None = None,
+    *,
+    num_datasets: int = 256,
+    num_ranked: int = 63,
+    gamma: float = 1.0,
+    sampler: Kernel | Unadjusted | Sampler | None = None,
+    num_warmup: int = DEFAULT_WARMUP,
+    num_samples: int = 1000,
+    key: int | PRNGKeyArray = 0,
+) -> Calibration:
+    """Check by simulation that prior, likelihood and draws belong together.
+
+    A parameter is drawn from the prior, data given it, then draws of the posterior given these
+    data; all datasets in one call of :func:`gibbs_dp.sample`. The rank of the parameter among the
+    draws is uniform where everything is right, for every coordinate and for the total loss (Talts,
+    Betancourt, Simpson, Vehtari & Gelman 2018; Modrák et al. 2023 on quantities that depend on the
+    data, of which one is needed: draws of the prior have uniform ranks as well). P-values are exact
+    for the largest departure of the ranks' distribution at any rank (Säilynoja, Bürkner & Vehtari
+    2022), and multiplied by the number of quantities. It has nothing to do with
+    :func:`gibbs_dp.calibrate`, which chooses gamma.
+
+    It holds for Bayesian posteriors only: the loss must be minus the log-likelihood, up to what
+    does not depend on the parameter, of the law that ``simulate`` draws from. With any other loss
+    or gamma a Gibbs posterior is no conditional law, and ranks are not uniform however good the
+    draws.
+
+    Parameters
+    ----------
+    posterior
+        Loss and a prior that can be drawn from.
+    simulate
+        ``simulate(key, theta, n) -> data``: ``n`` examples of the law at ``theta``, with the
+        posterior's structure. Written in JAX it is called once for all datasets, otherwise once
+        for each. None: the NumPyro model that the posterior was made of, run forwards.
+    n
+        Examples in a dataset. None: as many as the posterior's own data have, whose arguments that
+        are not observed stay as they are; with another number their rows are drawn at random.
+    num_datasets
+        How many; where the ranks' distribution is off by ``2 / sqrt(num_datasets)`` it is mostly
+        seen.
+    num_ranked
+        Draws of each that are ranked, evenly spaced over all chains (of 4 times 1000 draws every
+        63rd), so that they are nearly independent; that they are is checked by effective draws.
+    gamma
+        1, and nothing else.
+    sampler, num_warmup, num_samples
+        As in :func:`gibbs_dp.sample`: take those of your own draws.
+    key
+        Integer seed or JAX key.
+
+    Returns
+    -------
+    Calibration
+        Ranks and p-values, with ``warnings``, ``summary()``, ``plot()`` and ``to_html()``.
+
+    Raises
+    ------
+    ValueError
+        For a prior that cannot be drawn from, a gamma other than 1, data that do not fit, or where
+        there is no model to simulate from.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+    >>> posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
+    ...                                dist.Normal(jnp.zeros(1), 1.0))
+    >>> def simulate(key, theta, n):
+    ...     return theta + jax.random.normal(key, (n, 1))
+    >>> found = gdp.check_calibration(posterior, simulate, 5, num_datasets=128)
+    >>> found.is_uniform, found.names
+    (True, ('theta[0]', 'total loss'))
+    """
+    num_datasets = positive_count("num_datasets", num_datasets, least=10)
+    num_ranked = positive_count("num_ranked", num_ranked, least=3)
+    num_samples = positive_count("num_samples", num_samples, least=4)
+    check_posterior(posterior)
+    if check_gamma(gamma) != 1.0:
+        raise ValueError(
+            f"gamma: ranks are uniform for the Bayesian posterior alone, gamma=1; got {gamma:g}. "
+            "Put the factor into the loss where that is the likelihood."
+        )
+    _check_prior(posterior)
+    if n is None and posterior.data is None:
+        raise ValueError("n: give the number of examples in a dataset.")
+    n = num_examples(posterior.data) if n is None else positive_count("n", n)
+
+    theta_key, data_key, draw_key, tie_key = jax.random.split(as_key(key), 4)
+    truth = jax.jit(jax.vmap(posterior.prior.sample))(jax.random.split(theta_key, num_datasets))
+    keys = jax.random.split(data_key, num_datasets)
+    if simulate is None:
+        make = _forwards(posterior, n)
+        data = jax.jit(jax.vmap(lambda k, t: make(k, t, n)))(keys, truth)
+    else:
+        data = _simulated(simulate, keys, truth, n)
+    draws = sample(
+        posterior,
+        data,
+        key=draw_key,
+        sampler=sampler,
+        num_warmup=num_warmup,
+        num_samples=num_samples,
+        is_batch=True,
+    )
+    total = draws.log_density[0].size
+    if num_ranked > total:
+        raise ValueError(f"num_ranked: there are {total} draws of a dataset, not {num_ranked}.")
+    chosen = np.linspace(0, total - 1, num_ranked).round().astype(int)
+    values = _values(posterior, data, truth, draws.theta, chosen)
+    lost = int((~np.isfinite(values[:, 0])).any(axis=1).sum())
+    if lost:
+        raise ValueError(
+            f"simulate: in {lost} of {num_datasets} datasets the loss is not finite at the "
+            "parameter that made them; simulate data that the likelihood can have."
+        )
+    names = [
+        label(name, index)
+        for name, leaf in named_leaves(truth)
+        for index in np.ndindex(leaf.shape[1:])
+    ]
+    seed = np.asarray(jax.random.key_data(tie_key)).tolist()
+    rows = draws._rows(None)
+    warnings = (*_dependent(rows, names, num_ranked), *draws._warnings(rows))
+    settings = {
+        "num_datasets": num_datasets,
+        "n": n,
+        "num_chains": draws.log_density.shape[1],
+        "num_samples": draws.log_density.shape[2],
+        **{k: v for k, v in draws.settings.items() if k in ("kernel", "num_warmup")},
+    }
+    ranks = _ranks(values, np.random.default_rng(seed))
+    return Calibration(ranks, (*names, LOSS), num_ranked, settings, warnings, draws.notes)
+
+
+def _check_prior(posterior: GibbsPosterior) -> None:
+    prior = posterior.prior
+    known = getattr(prior, "known", ())
+    if known:
+        raise ValueError(
+            f"posterior: its prior is conditional on what {', '.join(known)} observed, and cannot "
+            "be drawn from; name these sites in observed= too."
+        )
+    if not prior.has_draws:
+        raise ValueError(
+            "posterior: its prior is flat and cannot be drawn from; give a proper prior, or a flat "
+            "one on a box, simplex or ball."
+        )
+
+
+def _forwards(posterior: GibbsPosterior, n: int) -> Simulator:
+    """Run the model that a posterior was made of."""
+    from gibbs_dp.model.populations import predictive  # of NumPyro models alone
+
+    loss: Any = posterior.total_loss if posterior.structured else posterior.loss
+    likelihood, data = getattr(loss, "likelihood", None), posterior.data
+    if likelihood is None or data is None:
+        raise ValueError(
+            "simulate: give a function (key, theta, n) -> data; only posteriors of "
+            "GibbsPosterior.from_numpyro know how to make data."
+        )
+    size = num_examples(data)
+    if posterior.structured and n != size:
+        raise ValueError(f"n: the model has places for {size} examples, not {n}; leave n out.")
+    sources = predictive.find_sources(likelihood, data, loss.latent)
+
+    def simulate(key: PRNGKeyArray, theta: dict[str, Array], n: int) -> PyTree:
+        row_key, own_key = jax.random.split(key)
+        rows = jnp.arange(n) if n == size else jax.random.randint(row_key, (n,), 0, size)
+        others = jax.tree.map(lambda a: a[rows], data)
+        return predictive.simulate(likelihood, sources, own_key, theta, others)
+
+    return simulate
+
+
+def _simulated(simulate: Simulator, keys: Key[Array, " datasets"], truth: PyTree, n: int) -> PyTree:
+    """Make a dataset for each parameter, in one program where the function allows it."""
+
+    def row(i: int) -> Any:
+        return simulate(keys[i], jax.tree.map(lambda a: a[i], truth), n)
+
+    first, again = as_examples(row(0), "simulate"), row(0)
+    pairs = zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True)
+    if not all(np.array_equal(a, np.asarray(b, a.dtype)) for a, b in pairs):
+        raise ValueError(
+            "simulate: it gives other data for the same key; draw with jax.random and the key."
+        )
+    if num_examples(first) != n:
+        raise ValueError(f"simulate: it made {num_examples(first)} examples, not n={n}.")
+    try:
+        return jax.jit(jax.vmap(lambda key, theta: simulate(key, theta, n)))(keys, truth)
+    except LOOKS_AT_VALUES:
+        found = [as_examples(row(i), "simulate") for i in range(len(keys))]
+        return jax.tree.map(lambda *a: jnp.stack(a), *found)
+
+
+def _values(
+    posterior: GibbsPosterior, data: PyTree, truth: PyTree, drawn: PyTree, chosen: np.ndarray
+) -> Float[np.ndarray, "datasets draws quantities"]:
+    """Return coordinates and loss of the truth and, behind it, of the chosen draws.
+
+    What is computed of both is computed alike.
+    """
+
+    def joined(true: Array, leaf: np.ndarray) -> Array:
+        flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:])[:, chosen]
+        return jnp.concatenate([true[:, None], jnp.asarray(flat, true.dtype)], axis=1)
+
+    every = jax.tree.map(joined, truth, drawn)
+    losses = np.asarray(_losses(posterior, every, data))
+    flat = [np.asarray(a).reshape(*losses.shape, -1) for a in jax.tree.leaves(every)]
+    return np.concatenate([*flat, losses[:, :, None]], axis=2)
+
+
+def _losses_of(posterior: GibbsPosterior, theta: PyTree, data: PyTree) -> Array:
+    def of_dataset(pair: tuple[PyTree, PyTree]) -> Array:
+        return jax.vmap(lambda t: posterior.empirical_loss(t, pair[1]))(pair[0])
+
+    return jax.lax.map(of_dataset, (theta, data))
+
+
+_losses = on_default_backend(_losses_of, "posterior")
+
+
+def _ranks(
+    values: Float[np.ndarray, "datasets draws quantities"], rng: np.random.Generator
+) -> Int[np.ndarray, "datasets quantities"]:
+    """Rank the first of each dataset among the others; ties are broken by chance."""
+    true, drawn = values[:, :1], values[:, 1:]
+    return (drawn < true).sum(axis=1) + rng.integers(0, (drawn == true).sum(axis=1), endpoint=True)
+
+
+def _dependent(rows: list[dict[str, Any]], names: list[str], num_ranked: int) -> list[Warned]:
+    """Warn where chains are worth fewer draws than are ranked."""
+    ess = np.nan_to_num([row["ess"] for row in rows]).reshape(-1, len(names)).mean(axis=0)
+    worst = int(np.argmin(ess))
+    if ess[worst] >= num_ranked:
+        return []
+    return [DEPENDENT_RANKS(ess=ess[worst], which=names[worst], ranked=num_ranked)]

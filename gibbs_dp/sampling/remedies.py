@@ -1,0 +1,226 @@
+"""Samplers that gibbs_dp.sample tries in turn, until nothing speaks against the draws."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree
+from scipy import special
+
+from gibbs_dp.model.examples import num_examples
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
+from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT, names_of
+from gibbs_dp.sampling.draws import Draws
+from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.sampler import Sampler
+from gibbs_dp.sampling.smc import SMC
+
+
+class Task(NamedTuple):
+    """What is to be drawn, checked."""
+
+    posterior: GibbsPosterior
+    batch: PyTree
+    gamma: float
+    key: PRNGKeyArray
+    num_chains: int
+    num_warmup: int
+    num_samples: int
+    init: PyTree | None
+    is_batch: bool
+    rows: int  # of what the user gave
+    source: tuple[GibbsPosterior, PyTree] | None
+
+
+Run = Callable[[Task, Sampler], Draws]
+
+# Warnings that another sampler may have no reason for.
+REMEDIABLE = {
+    "r-hat",
+    "few-effective-draws",
+    "stuck-chains",
+    "several-modes",
+    "islands-disagree",
+}
+# What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
+# in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
+OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
+# Draws in all, below which that they are few is no reason. Of chains that mix, an R-hat is taken
+# for more than chance once in so many coordinates.
+ENOUGH_DRAWS, ONCE_IN = 400, 1000
+MOST_BY_CHANCE = 1.1
+# Of chains that did not mix: times as long.
+PATIENCE = 4
+# Of SMC: fewest, most, and times as many where too few were effective.
+FEWEST_PARTICLES, MOST_PARTICLES, MORE_PARTICLES = 1024, 2048, 4
+
+
+def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
+    """Draw, and go on with other samplers where the draws cannot be trusted."""
+    begin = time.monotonic()
+
+    def is_late() -> bool:
+        return max_seconds is not None and time.monotonic() - begin > max_seconds
+
+    return _of_batch(task, run, is_late) if task.is_batch else _of_one(task, run, is_late)
+
+
+def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
+    tried: list[str] = []
+    names: list[str] = []
+    best: tuple[tuple[int, float], Draws, str] | None = None
+    for sampler in _remedies(task, names):
+        label = _label(sampler)
+        try:
+            sampler.check(task.posterior)
+            draws = run(task, sampler)
+        except ValueError as error:
+            if best is None:  # the first one's errors are the task's
+                raise
+            tried.append(f"{label} refused ({error})")
+            continue
+        names[:] = _reasons(draws)
+        tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
+        rank = len(names), draws.worst_r_hat if names else 0.0
+        if best is None or rank <= best[0]:
+            best = rank, draws, label
+        if not names or is_late():
+            break
+    assert best is not None
+    _, draws, label = best
+    if len(tried) == 1:
+        return draws
+    told = f"tried in turn: {'; '.join(tried)}. These are the draws of {label}."
+    return replace(
+        draws, settings=draws.settings | {"has_tried": True, "notes": [told, *draws.notes]}
+    )
+
+
+def _remedies(task: Task, names: list[str]) -> Iterator[Sampler]:
+    """Samplers in turn; ``names`` are those of the last one's warnings."""
+    posterior = task.posterior
+    yield _first(task)
+    found = OF_THE_SEARCH & set(names)
+    if not found:
+        yield from _of_chains(task)
+    elif "nested-scales" in found or posterior.dim > MAX_MODES_DIM:
+        return
+    if posterior.prior.has_draws and task.init is None:
+        wanted = 8 * -(-task.num_chains * task.num_samples // 8)
+        count = min(max(FEWEST_PARTICLES, wanted), MOST_PARTICLES)
+        yield SMC(num_particles=count)
+        if {"islands-disagree", "few-effective-draws"} & set(names):
+            yield SMC(num_particles=MORE_PARTICLES * count)
+
+
+def _first(task: Task) -> Sampler:
+    is_given = task.init is not None
+    return AdaptiveHMC() if is_hierarchy(task.posterior) and not is_given else as_sampler(None)
+
+
+def _of_chains(task: Task) -> Iterator[Sampler]:
+    """Chains that go on after the first ones."""
+    if task.posterior.dim > MAX_LAPLACE_DIM:
+        return
+    if not isinstance(_first(task), AdaptiveHMC):
+        yield AdaptiveHMC()
+    yield AdaptiveHMC(patience=PATIENCE)
+
+
+def _reasons(draws: Draws) -> list[str]:
+    """Names of warnings that another sampler may help with.
+
+    Few draws are none if no more were asked for, nor is an R-hat that as few have by chance.
+    """
+    names = {name for name in names_of(draws.warnings) if name in REMEDIABLE | OF_THE_SEARCH}
+    if math.prod(draws.log_density.shape[-2:]) < ENOUGH_DRAWS:
+        names -= {"few-effective-draws"}
+    if not _is_apart(draws).any():
+        names -= {"r-hat"}
+    return sorted(names)
+
+
+def _is_apart(draws: Draws) -> Bool[np.ndarray, " datasets"]:
+    """Whether chains differ by more than independent draws, as many as are effective, would."""
+    r_hat, ess = draws.mixing
+    halves = 2 * draws.log_density.shape[-2]
+    ratio = special.chdtri(halves - 1, 1.0 / ONCE_IN) / (halves - 1)
+    by_chance = np.sqrt(1.0 + ratio * halves / np.maximum(ess, 1.0))
+    return ~(r_hat <= np.maximum(RHAT_LIMIT, np.minimum(by_chance, MOST_BY_CHANCE)))
+
+
+def _label(sampler: Sampler) -> str:
+    """Name a sampler, with the settings that are not the default.
+
+    >>> _label(AdaptiveHMC(patience=3)), _label(as_sampler(None))
+    ('AdaptiveHMC(patience=3)', 'HMC()')
+    """
+    what: Any = getattr(sampler, "kernel", None) or sampler
+    pairs = ((f.name, getattr(what, f.name), f.default) for f in fields(what))
+    return f"{type(what).__name__}({', '.join(f'{k}={v!r}' for k, v, d in pairs if v != d)})"
+
+
+# Of a batch, only the datasets whose chains did not mix go on, with chains again.
+
+
+def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
+    draws = run(task, _first(task))
+    count, notes = num_examples(task.batch), list(draws.notes)
+    has_tried = False
+    for attempt, sampler in enumerate(_of_chains(task), 1):
+        worst, is_bad = _doubts(draws)
+        places = np.flatnonzero(is_bad)
+        if not places.size or is_late():
+            break
+        # One program for counts of about one size.
+        padded = np.resize(places, 2 ** (places.size - 1).bit_length())
+        part = task._replace(
+            batch=jax.tree.map(lambda a, at=padded: a[at], task.batch),
+            key=jax.random.fold_in(task.key, attempt),
+        )
+        again = run(part, sampler)
+        better, _ = _doubts(again)
+        wins = better[: places.size] < worst[places]
+        draws = _spliced(draws, again, places[wins], np.flatnonzero(wins))
+        notes.append(f"{places.size:,} of {count:,} posteriors went on with {_label(sampler)}.")
+        has_tried = True
+    if not has_tried:
+        return draws
+    return replace(draws, settings=draws.settings | {"has_tried": True, "notes": notes})
+
+
+def _doubts(
+    draws: Draws,
+) -> tuple[Float[np.ndarray, " datasets"], Bool[np.ndarray, " datasets"]]:
+    """Worst R-hat of every dataset, infinite where a chain is stuck, and who is to go on."""
+    r_hat, ess = draws.mixing
+    is_stuck = draws.is_stuck.any(axis=-1)
+    is_few = (math.prod(draws.log_density.shape[-2:]) >= ENOUGH_DRAWS) & ~(ess >= ESS_LIMIT)
+    return np.where(is_stuck, np.inf, r_hat), is_stuck | is_few | _is_apart(draws)
+
+
+def _spliced(
+    draws: Draws, other: Draws, to: Int[np.ndarray, " some"], of: Int[np.ndarray, " some"]
+) -> Draws:
+    """Put rows of another batch in place of some."""
+
+    def put(a: Any, b: Any) -> np.ndarray:
+        new = np.array(a)
+        new[to] = np.asarray(b)[of]
+        return new
+
+    return replace(
+        draws,
+        theta=jax.tree.map(put, draws.theta, other.theta),
+        log_density=put(draws.log_density, other.log_density),
+        accept_rate=put(draws.accept_rate, other.accept_rate),
+        is_stuck=put(draws.is_stuck, other.is_stuck),
+    )

@@ -1,0 +1,195 @@
+"""Chains that learn from each other: right on hierarchies, by quadrature; and gone on to."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+import gibbs_dp as gdp
+
+# Rubin's eight schools.
+Y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+SD = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+PRIOR = {
+    "mu": dist.Normal(0.0, 5.0),
+    "tau": dist.HalfCauchy(5.0),
+    "theta": lambda earlier: dist.Normal(earlier["mu"], earlier["tau"]).expand([8]),
+}
+
+
+def school_loss(theta, z):
+    return -dist.Normal(theta["theta"][z["at"]], z["sd"]).log_prob(z["y"])
+
+
+SCHOOLS = gdp.GibbsPosterior(school_loss, PRIOR)
+
+
+def school_data(y=Y):
+    return {"at": jnp.arange(8), "sd": jnp.asarray(SD), "y": jnp.asarray(y)}
+
+
+def by_quadrature(y=Y, gamma=1.0):
+    """Mean and sd of log tau and of every theta: all but tau is Gaussian, given tau."""
+    grid = np.linspace(-9.0, 7.0, 4001)
+    tau, variance = np.exp(grid)[:, None], SD**2 / gamma
+    weight = 1.0 / (variance + tau**2)
+    precision = 1.0 / 25.0 + weight.sum(axis=1)
+    mean_mu = (weight * y).sum(axis=1) / precision
+    log_p = stats.halfcauchy.logpdf(tau[:, 0], scale=5.0) + grid - 0.5 * np.log(precision)
+    log_p += 0.5 * np.log(weight).sum(axis=1) - 0.5 * (weight * y**2).sum(axis=1)
+    log_p += 0.5 * precision * mean_mu**2
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    pull = tau**2 * weight  # of theta, to its own y
+    theta = pull * y + (1.0 - pull) * mean_mu[:, None]
+    square = theta**2 + pull * variance + (1.0 - pull) ** 2 / precision[:, None]
+    mean = p @ theta
+    log_tau = p @ grid
+    return mean, np.sqrt(p @ square - mean**2), log_tau, np.sqrt(p @ grid**2 - log_tau**2)
+
+
+def compare(draws, y=Y, gamma=1.0, least=400):
+    """Means within 4.5 errors by the effective draws, sds within 12%; ten numbers."""
+    mean, sd, log_tau, log_sd = by_quadrature(y, gamma)
+    theta = np.asarray(draws["theta"], np.float64).reshape(-1, 8)
+    own = np.log(np.asarray(draws["tau"], np.float64)).ravel()
+    error = 4.5 / np.sqrt(least)
+    assert np.abs((theta.mean(axis=0) - mean) / sd).max() < error
+    assert np.abs(np.log(theta.std(axis=0) / sd)).max() < 0.12
+    assert abs(own.mean() - log_tau) < error * log_sd
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 20.0])
+def test_a_centred_hierarchy_by_default(gamma):
+    """NUTS is wrong on it; with gamma 20 the data decide theta, with 0.3 next to nothing does."""
+    draws = gdp.sample(SCHOOLS, school_data(), gamma=gamma, key=1)
+    assert not draws.warnings
+    assert draws.theta["theta"].shape == (4, 1000, 8)
+    assert "theta" in draws.notes[0]
+    assert draws.to_dataframe()["ess"].min() > 400
+    compare(draws.theta, gamma=gamma)
+
+
+def test_of_a_batch_every_dataset_is_right():
+    ys = [Y, 3.0 * Y, Y[::-1]]
+    batch = jax.tree.map(lambda *a: jnp.stack(a), *map(school_data, ys))
+    draws = gdp.sample(SCHOOLS, batch, is_batch=True, num_samples=500)
+    for i, y in enumerate(ys):
+        compare(jax.tree.map(lambda a, i=i: a[i], draws.theta), y, least=300)
+
+
+@pytest.mark.parametrize("recentre", [True, False])
+def test_a_correlated_gaussian(recentre):
+    """Exact mean and covariance of a linear model with 30 rows and a normal prior."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(30, 5)) @ np.array(np.eye(5) + 0.9 * np.eye(5, k=1))
+    y = x @ np.arange(5.0) + rng.normal(size=30)
+    prior = dist.Normal(jnp.zeros(5), 2.0)
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, prior)
+    sampler = gdp.AdaptiveHMC(recentre=recentre)
+    draws = gdp.sample(posterior, (x, y), gamma=0.5, sampler=sampler, key=2)
+    precision = x.T @ x + np.eye(5) / 4.0
+    cov = np.linalg.inv(precision)
+    mean = cov @ (x.T @ y)
+    theta = np.asarray(draws.theta, np.float64).reshape(-1, 5)
+    least = draws.to_dataframe()["ess"].min()
+    assert least > 1000
+    assert np.abs((theta.mean(axis=0) - mean) / np.sqrt(np.diag(cov))).max() < 4.5 / least**0.5
+    white = np.linalg.solve(np.linalg.cholesky(cov), (theta - mean).T)
+    assert np.abs(np.cov(white) - np.eye(5)).max() < 0.15
+
+
+def test_nothing_is_compiled_for_other_data_or_another_gamma(monkeypatch):
+    traces = []
+
+    def counted(theta, z):
+        traces.append(1)
+        return school_loss(theta, z)
+
+    posterior = gdp.GibbsPosterior(counted, PRIOR)
+    gdp.sample(posterior, school_data(), num_samples=40)
+    seen = len(traces)
+    assert seen > 0
+    gdp.sample(posterior, school_data(2.0 * Y), gamma=0.5, key=3, num_samples=40)
+    # The examples are looked at again; the program of the chains is not traced again.
+    assert len(traces) - seen <= 3
+
+
+def test_a_far_start_is_brought_back():
+    """From a start in the neck: all chains begin where tau is e-20 and theta all alike."""
+    init = {"mu": jnp.zeros(()), "tau": jnp.asarray(1e-8), "theta": jnp.zeros(8)}
+    draws = gdp.sample(SCHOOLS, school_data(), init=init, sampler=gdp.AdaptiveHMC())
+    assert not draws.warnings
+    compare(draws.theta)
+
+
+def ring(theta, z):
+    """A thin curved ridge, which no Gaussian fits and no coordinate is the scale of."""
+    return 0.5 * ((jnp.sqrt(jnp.sum(theta**2) + 1e-9) - z) / 0.05) ** 2
+
+
+def test_what_was_tried_is_said():
+    posterior = gdp.GibbsPosterior(ring, dist.Normal(jnp.zeros(2), 1.0))
+    data = jnp.full(1, 1.0)
+    draws = gdp.sample(posterior, data, num_samples=500)
+    assert draws.notes[0].startswith("tried in turn: HMC() (")
+    first = gdp.sample(posterior, data, num_samples=500, max_seconds=0.0)
+    assert not first.notes
+    assert first.warnings
+    alone = gdp.sample(posterior, data, num_samples=500, sampler=gdp.HMC())
+    assert not alone.notes
+    np.testing.assert_array_equal(first.theta, alone.theta)
+    angle = np.arctan2(*np.moveaxis(np.asarray(draws.theta), -1, 0))
+    # Uniform: the mean of cos and sin of the angle, with 100 effective draws at the least.
+    assert not draws.warnings
+    assert np.abs([np.cos(angle).mean(), np.sin(angle).mean()]).max() < 4.0 / np.sqrt(200)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"num_parallel": 4}, "num_parallel: must be at least 8"),
+        ({"target_accept": 1.0}, "target_accept: must be in"),
+        ({"patience": 0}, "patience: must be at least 1"),
+    ],
+)
+def test_refused_settings(changed, message):
+    with pytest.raises(ValueError, match=message):
+        gdp.AdaptiveHMC(**changed)
+
+
+def test_refused_seconds():
+    with pytest.raises(ValueError, match="max_seconds"):
+        gdp.sample(SCHOOLS, school_data(), max_seconds=-1.0)
+
+
+@pytest.mark.trust
+def test_an_audit_of_a_hierarchy_needs_no_smc():
+    """Both routes to on-average KL agree, within 4 errors; nothing is flagged."""
+    effects = jnp.array([0.3, 0.1, 0.2, 0.4, 0.25])
+    prior = {
+        "mu": dist.Normal(0.0, 1.0),
+        "tau": dist.HalfNormal(1.0),
+        "a": lambda earlier: dist.Normal(earlier["mu"], earlier["tau"]).expand([5]),
+    }
+
+    def loss(theta, z):
+        return -dist.Normal(theta["a"][z["group"]], 1.0).log_prob(z["y"])
+
+    def draw(key, n):
+        first, second = jax.random.split(key)
+        group = jax.random.randint(first, (n,), 0, 5)
+        return {"group": group, "y": effects[group] + jax.random.normal(second, (n,))}
+
+    posterior = gdp.GibbsPosterior(loss, prior)
+    learn = [gdp.OnAverageKL(), gdp.Risks()]
+    report = gdp.audit(
+        posterior, draw, n=30, gammas=[1.0], num_datasets=128, learn=learn, progress=False
+    )
+    assert not report.warnings
+    assert report["r_hat"][0] < 1.05
+    row = {name: float(report[name][0]) for name in ("on_average_kl", "generalization_error")}
+    se = float(np.hypot(report["on_average_kl_se"][0], report["generalization_error_se"][0]))
+    assert abs(row["on_average_kl"] - row["generalization_error"]) < 4.0 * se
