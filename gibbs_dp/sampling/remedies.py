@@ -140,12 +140,13 @@ def _reasons(draws: Draws) -> list[str]:
 
     Few draws are none if no more were asked for, nor is an R-hat that as few have by chance.
     """
-    names = {name for name in names_of(draws.warnings) if name in REMEDIABLE | OF_THE_SEARCH}
+    names = [name for name in names_of(draws.warnings) if name in REMEDIABLE | OF_THE_SEARCH]
+    few: set[str] = set()
     if math.prod(draws.log_density.shape[-2:]) < ENOUGH_DRAWS:
-        names -= {"few-effective-draws"}
+        few |= {"few-effective-draws"}
     if not _is_apart(draws).any():
-        names -= {"r-hat"}
-    return sorted(names)
+        few |= {"r-hat"}
+    return [name for name in names if name not in few]
 
 
 def _is_apart(draws: Draws) -> Bool[np.ndarray, " datasets"]:
