@@ -30,6 +30,7 @@ HELPERS |= {
         "sparse",
     )
 }
+HELPERS |= {f"any_model_{part}" for part in ("hierarchies", "others", "truth")}
 HELPERS |= {f"faults_{part}" for part in ("files", "runs", "shared", "signals")}
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
 

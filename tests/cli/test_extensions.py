@@ -192,7 +192,7 @@ def test_help_shows_what_joined(run, folder):
     words = [word for name in FILES for word in ("--with", name)]
     helped = run("audit", *words, "--help").out
     assert "median_risk  Median over draws and fresh examples of the loss." in helped
-    assert "ula,smc,random-walk,importance}" in helped
+    assert "ula,adaptive-hmc,smc,random-walk,importance}" in helped
     assert "--scale SCALE         random-walk (default 1.2)" in helped
     assert "ring          " in helped.partition("problems (")[2]
     assert "random-walk" not in run("audit", "--help").out

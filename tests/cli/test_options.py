@@ -157,8 +157,9 @@ def test_every_plain_field_of_every_kernel_is_an_option():
         # What moves SMC's particles is its own choice here.
         assert {f.name for f in dataclasses.fields(imported(where))} - {"kernel"} <= flags
     (accept,) = (o for o in samplers.SAMPLER if o.keyword == "target_accept")
-    assert accept.text.startswith("hmc, mala, underdamped-langevin: ")
-    assert accept.text.endswith("(default: hmc 0.8, mala 0.6, underdamped-langevin 0.9)")
+    assert accept.text.startswith("hmc, mala, underdamped-langevin, adaptive-hmc: ")
+    shown = "(default: hmc 0.8, mala 0.6, underdamped-langevin 0.9, adaptive-hmc 0.85)"
+    assert accept.text.endswith(shown)
 
 
 def test_a_new_kernel_is_one_line_of_the_table(monkeypatch):
