@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -210,7 +211,7 @@ class Draws(ResultWithPage):
         """Describe the first coordinates, or all of them."""
         rows: list[dict[str, Any]] = []
         names = list(coordinates(self.named, self.log_density.ndim))
-        for first, found in self._described(most):
+        for first, found in self._every if most is None else self._described(most):
             for i in range(first, first + found["mean"].shape[0]):
                 told = {key: values[i - first] for key, values in found.items()}
                 rows += [
@@ -238,10 +239,15 @@ class Draws(ResultWithPage):
             part = part[..., :most]
             yield first, describe(np.moveaxis(part, 0, 2), is_path)
 
+    @cached_property
+    def _every(self) -> list[tuple[int, dict[str, Float[np.ndarray, "datasets coordinates"]]]]:
+        """All datasets described, once for table, warnings and verdict."""
+        return list(self._described())
+
     @property
     def mixing(self) -> tuple[Float[np.ndarray, " datasets"], Float[np.ndarray, " datasets"]]:
         """Largest R-hat, and fewest effective draws, of any coordinate of each dataset."""
-        found = [told for _, told in self._described()]
+        found = [told for _, told in self._every]
         r_hat = np.concatenate([np.fmax.reduce(told["r_hat"], axis=1) for told in found])
         return r_hat, np.concatenate([np.fmin.reduce(told["ess"], axis=1) for told in found])
 

@@ -44,7 +44,6 @@ class Adapted(NamedTuple):
     """What the chains have learned."""
 
     share: Float[Array, " dim"]  # how far each coordinate is centred; 1 where it cannot be moved
-    step_size: Float[Array, ""]
     num_leapfrog: Int[Array, ""]
     num_replaced: Int[Array, ""]  # chains that went on from where another was
     num_gradients: Int[Array, ""]  # of every chain
@@ -532,7 +531,6 @@ def run_ensemble(
         state.reference,
         Adapted(
             share=state.share,
-            step_size=jnp.exp(state.averaging.average),
             num_leapfrog=state.trials.num_leapfrog,
             num_replaced=state.num_replaced,
             num_gradients=state.num_gradients,

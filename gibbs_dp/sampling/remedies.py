@@ -64,7 +64,13 @@ FEWEST_PARTICLES, MOST_PARTICLES, MORE_PARTICLES = 1024, 2048, 4
 
 
 def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
-    """Draw, and go on with other samplers where the draws cannot be trusted."""
+    """Draw, and go on with other samplers where the draws cannot be trusted.
+
+    In so many coordinates that there is no other, nor are the draws looked at before they are
+    asked for their diagnostics.
+    """
+    if task.posterior.dim > MAX_LAPLACE_DIM:
+        return run(task, _first(task))
     begin = time.monotonic()
 
     def is_late() -> bool:
@@ -128,8 +134,6 @@ def _first(task: Task) -> Sampler:
 
 def _of_chains(task: Task) -> Iterator[Sampler]:
     """Chains that go on after the first ones."""
-    if task.posterior.dim > MAX_LAPLACE_DIM:
-        return
     if not isinstance(_first(task), AdaptiveHMC):
         yield AdaptiveHMC()
     yield AdaptiveHMC(patience=PATIENCE)

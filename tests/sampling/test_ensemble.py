@@ -147,6 +147,15 @@ def test_what_was_tried_is_said():
     assert np.abs([np.cos(angle).mean(), np.sin(angle).mean()]).max() < 4.0 / np.sqrt(200)
 
 
+def test_of_many_coordinates_nothing_else_is_tried(monkeypatch):
+    """SMC is none for 600; chains that are too short there are told of when they are asked."""
+    monkeypatch.setattr(gdp.Draws, "warnings", property(lambda self: pytest.fail("looked at")))
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(600)))
+    draws = gdp.sample(posterior, jnp.ones((2, 600)), num_samples=100, num_warmup=0)
+    assert draws.theta.shape == (4, 100, 600)
+    assert not draws.notes
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
