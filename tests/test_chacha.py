@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from gibbs_dp._jaxlib.chacha import CHACHA20, blocks, chacha_key, is_chacha, key_kind, wrap_key
+from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.privacy.noise import secret_key
 from gibbs_dp.random import normal
 
@@ -84,7 +85,7 @@ def draw(key):
 
 @pytest.mark.parametrize("is_double", [False, True])
 def test_transformations_change_no_number(is_double):
-    with jax.enable_x64(is_double):
+    with precision(is_double):
         keys = jax.random.split(KEY, 4)
         plain = [draw(key) for key in keys]
         assert plain[0][0].dtype == (jnp.float64 if is_double else jnp.float32)
@@ -104,7 +105,7 @@ def test_transformations_change_no_number(is_double):
 @pytest.mark.parametrize("is_double", [False, True])
 def test_numbers_have_their_laws(is_double):
     """Kolmogorov-Smirnov on 50,000 numbers, and bits: a false alarm of 1e-5 each."""
-    with jax.enable_x64(is_double):
+    with precision(is_double):
         a, b, c = jax.random.split(KEY, 3)
         normals, uniforms = jax.random.normal(a, (50_000,)), jax.random.uniform(b, (50_000,))
         own = normal(c, (50_000,))

@@ -30,17 +30,22 @@ from gibbs_dp.sampling.modes import searched_for
 # One verdict for every row of a report: what has been checked, and never more.
 
 
-def routes(row: Row) -> list[str]:
-    """Say by how much two routes to on-average KL differ, with the error of that."""
+def routes(row: Row, of_datasets: Means) -> list[str]:
+    """Say by how much two routes to on-average KL differ, with the error of that.
+
+    Both are of the same datasets, so that the error is that of their differences.
+    """
     estimator = row.get("estimator")
     if estimator == "ghost":
         return ["one route to on_average_kl only, gamma times the generalization error"]
-    pair = [row.get(f"on_average_kl{end}", math.nan) for end in ("", "_ghost")]
-    errors = [row.get(f"on_average_kl{end}_se", math.nan) for end in ("", "_ghost")]
-    error = math.hypot(*errors)
-    if not (math.isfinite(pair[0] - pair[1]) and error > 0):
+    names = ("on_average_kl", "on_average_kl_ghost")
+    if not all(name in of_datasets for name in names):
         return []
-    gap = abs(pair[0] - pair[1])
+    pair = [row.get(name, math.nan) for name in names]
+    apart = of_datasets[names[0]] - of_datasets[names[1]]
+    gap, error = abs(pair[0] - pair[1]), average(apart, np.isfinite(apart)).se
+    if not (math.isfinite(gap) and error > 0):
+        return []
     kind = "two routes that rest on one symmetry" if estimator == "two-sided" else "two routes"
     size = f"{gap:.2g} ± {error:.2g} nats"
     if pair[0]:
@@ -150,7 +155,7 @@ def make_row(
         told += warnings
     row["failed_datasets"] = total - count
     told += _missed(settings, result, row)
-    made = [*routes(row), *_chains(settings, result, row)]
+    made = [*routes(row, of_datasets), *_chains(settings, result, row)]
     row["trust"] = f"{opening(told)}: {'; '.join(made)}"
     return row, told
 

@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.model.recentring import find_recentring
 
 
@@ -72,7 +73,7 @@ def test_the_way_back_and_the_volume(prior, share):
     """Against the Jacobian by forward differentiation."""
     made = posterior(prior) if prior else gdp.GibbsPosterior.from_numpyro(grouped, args=ROWS)
     found = find_recentring(made)
-    with jax.enable_x64(True):
+    with precision(is_double=True):
         rng = np.random.default_rng(0)
         w = jnp.asarray(rng.normal(size=made.dim))
         mixed = jnp.where(found.is_free, share, 1.0)
