@@ -147,8 +147,10 @@ def make_row(
         estimate = average(values, np.isfinite(values))
         if estimate.num_datasets >= 2:
             row[name], row[f"{name}_se"] = estimate.value, estimate.se
-            if estimate.num_datasets < count:
-                told.append(PARTLY_UNDEFINED(name=name, count=estimate.num_datasets, total=total))
+            if estimate.num_datasets < int(result.is_good[: values.size].sum()):
+                told.append(
+                    PARTLY_UNDEFINED(name=name, count=estimate.num_datasets, total=values.size)
+                )
     for quantity in settings.quantities:
         more, warnings = quantity.finish(result, row)
         row |= more
@@ -163,7 +165,10 @@ def make_row(
 def dataset_values(
     settings: Settings, result: GammaResult
 ) -> dict[str, Float[np.ndarray, " datasets"]]:
-    """Return what the row's means are means of, in the datasets' order; NaN for failed ones."""
+    """Return what the row's means are means of, in the datasets' order; NaN for failed ones.
+
+    Some are of the first datasets only.
+    """
     found: dict[str, Any] = {}
     for quantity in settings.quantities:
         found |= quantity.means(result)

@@ -26,6 +26,7 @@ from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Calibration, Target, calibrate_gamma
 from gibbs_dp.privacy.dependent_rows import DependentRows
+from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.registry import DEFAULT
 from gibbs_dp.sampling.as_sampler import Chains
@@ -194,7 +195,10 @@ def calibrate(
     if lowest is not None and lowest not in LOWEST:
         raise ValueError(f"lowest: {lowest!r} is none of {', '.join(LOWEST)}; give one of them.")
     gammas = settings.pop("gammas", None) if lowest else None
-    found = {"learn": [*DEFAULT, MutualInformation(0)], "domain": domain} | settings
+    learn = [*DEFAULT, MutualInformation(0)]
+    if attack_advantage is not None:
+        learn.append(Attacker(num_datasets=None))
+    found = {"learn": learn, "domain": domain} | settings
     # One sampler for the whole curve, whatever pilots find.
     sampler = found.get("sampler") or HMC()
     if isinstance(sampler, Chains) and sampler.kernel is None:

@@ -279,16 +279,11 @@ def selected_rows(report: ReportData, name: str) -> Bool[np.ndarray, " gammas"]:
     found = np.array([row.get("failed_datasets", 0) > 0 for row in report.rows])
     for i, values in enumerate(report.per_dataset):
         if name in values:  # estimates fail one by one
-            found[i] = bool(np.isnan(values[name][: _drawn(report, i)]).any())
+            missing = np.isnan(values[name])
+            # What was saved is padded, and some columns are of the first datasets only.
+            looked_at = missing.size - int(np.argmin(missing[::-1])) if not missing.all() else 0
+            found[i] = bool(missing[:looked_at].any())
     return found
-
-
-def _drawn(report: ReportData, i: int) -> int | None:
-    """Datasets of one row: what was saved is padded to the longest."""
-    row = report.rows[i]
-    if "num_datasets" not in row or "failed_datasets" not in row:
-        return None
-    return int(row["num_datasets"] + row["failed_datasets"])
 
 
 # A comparison: reports over each other, and their differences.

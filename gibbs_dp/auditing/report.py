@@ -118,9 +118,10 @@ class Report(ReportData, ResultWithPage):
             if values.dtype == object:
                 values = values.astype(str)
             variables[name] = ("gamma", values, _attributes(name, known))
+        width = max((len(values) for row in self.per_dataset for values in row.values()), default=0)
         for name in self.per_dataset[0] if self.per_dataset else ():
             columns = [found[name] for found in self.per_dataset]
-            padded = np.full((len(self), max(map(len, columns))), np.nan)
+            padded = np.full((len(self), width), np.nan)
             for line, column in zip(padded, columns, strict=True):
                 line[: len(column)] = column
             variables[name + PER_DATASET] = (("gamma", "dataset"), padded, {})

@@ -41,6 +41,7 @@ from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import (
     MAX_LADDER_DIM,
     NOT_LOOKED_FOR,
+    ONE_BY_CONVEXITY,
     SCALES,
     Ended,
     Heights,
@@ -135,6 +136,8 @@ def is_searched(traits: Traits, dim: int) -> bool:
 def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second: Summary) -> Modes:
     """Look for modes beside the one that a main run with these inputs would sample."""
     s = runner.settings
+    if is_searched(s.sampler.traits, s.posterior.dim) and s.posterior.is_log_concave:
+        return ONE_BY_CONVEXITY
     good = believed(first)
     if not is_searched(s.sampler.traits, s.posterior.dim) or good.size < 4:
         return NOT_LOOKED_FOR

@@ -266,6 +266,8 @@ class Job(NamedTuple):
         What to run.
     period
         After how many posteriors the datasets begin again, sampled with new chains; 0: never.
+    keeps
+        Quantities, by their names, that keep something of these datasets.
     """
 
     tag: Any
@@ -275,6 +277,7 @@ class Job(NamedTuple):
     plan: Plan
     inputs: Inputs
     period: int = 0
+    keeps: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> Int[np.ndarray, "2 block"]:

@@ -449,6 +449,32 @@ def _over_datasets(one: Callable[[Any], Any], size: int, num_at_once: int) -> Ca
 STATIC = ("posterior", "sampler", "plan", "quantities", "num_at_once")
 
 
+# What only the first datasets keep is made of what the block left, in a program of its own.
+
+
+def _settle(quantities: tuple[Quantity, ...], num_at_once: int, kept: Any) -> Any:
+    def one(of_dataset: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(q.settle(k) for q, k in zip(quantities, of_dataset, strict=True))
+
+    size = jax.tree.leaves(kept)[0].shape[0]
+    return _over_datasets(one, size, num_at_once)(kept)
+
+
+def settle(
+    quantities: tuple[Quantity, ...], num_at_once: int, backend: str, kept: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Let quantities settle what they kept of a block, ``num_at_once`` datasets at a time."""
+    own = [type(q).settle is not Quantity.settle for q in quantities]
+    asked = tuple(q for q, is_own in zip(quantities, own, strict=True) if is_own)
+    if not asked:
+        return kept
+    given = tuple(k for k, is_own in zip(kept, own, strict=True) if is_own)
+    found = iter(
+        program(_settle, ("quantities", "num_at_once"), backend)(asked, num_at_once, given)
+    )
+    return tuple(next(found) if is_own else k for k, is_own in zip(kept, own, strict=True))
+
+
 def block_program(backend: str, is_quick: bool = False) -> Any:
     """Return the jitted block program of a backend; its arguments are those of ``_block``."""
     return program(_block, STATIC, backend, is_quick)

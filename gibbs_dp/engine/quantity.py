@@ -40,7 +40,8 @@ class Quantity:
         What it adds to a report, in order.
     Values, Kept
         Named tuples of arrays: what a dataset leaves behind, and what only the first
-        :attr:`num_kept` datasets do; None for nothing.
+        :attr:`num_kept` datasets do; None for nothing. What takes long, and needs no more
+        datasets for its error, belongs into the second: see :meth:`settle`.
     needs_independent_chains
         Whether chains of one dataset may not share random numbers.
     needs_optimum
@@ -78,7 +79,15 @@ class Quantity:
         """Reduce the draws of one dataset to ``Values``."""
 
     def keep(self, view: View) -> Any:
-        """Reduce the draws of one dataset to ``Kept``."""
+        """Reduce the draws of one dataset to ``Kept``, or to what :meth:`settle` takes."""
+
+    def settle(self, kept: Any) -> Any:
+        """Make ``Kept`` of what :meth:`keep` left, in a program of its own.
+
+        That runs for the first :attr:`num_kept` datasets alone, neither for pilots nor for others,
+        which pay for :meth:`keep` only.
+        """
+        return kept
 
     # -- what is asked for ------------------------------------------------------------------
 
@@ -222,8 +231,8 @@ def values_kind(quantities: tuple[Quantity, ...]) -> Any:
 
 @cache
 def kept_kind(quantities: tuple[Quantity, ...]) -> Any:
-    """Named tuple of the quantities' ``Kept``, by name."""
-    fields = [(q.name, q.Kept) for q in quantities if q.Kept and q.num_kept]
+    """Named tuple of the quantities' ``Kept``, by name; None where a dataset is not kept."""
+    fields = [(q.name, q.Kept | None) for q in quantities if q.Kept and q.num_kept]
     return _picklable(NamedTuple("Kept", fields), kept_kind, quantities)
 
 
@@ -272,14 +281,14 @@ class Settings(AuditSpec):
         return tuple(q.traced() for q in spec)
 
     @property
-    def num_kept(self) -> int:
-        """Datasets of which quantities want what only the first ones keep."""
-        return max(q.num_kept for q in self.quantities)
+    def num_kept(self) -> dict[str, int]:
+        """First datasets that quantities want ``Kept`` of, by their names."""
+        return {q.name: q.num_kept for q in self.quantities if q.Kept and q.num_kept}
 
     @property
-    def num_stored(self) -> int:
-        """Datasets of which that is worth storing."""
-        return max(q.num_stored for q in self.quantities)
+    def num_stored(self) -> dict[str, int]:
+        """Those of which it is worth storing."""
+        return {q.name: q.num_stored for q in self.quantities if q.Kept and q.num_kept}
 
     def fitted(self, summary: Summary) -> Summary:
         """Fit over the datasets what quantities fit, such as shares of control variates."""

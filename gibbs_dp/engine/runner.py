@@ -23,10 +23,11 @@ from gibbs_dp.engine.executor import (
     IN_FLIGHT,
     Threads,
     Workers,
+    background,
     raise_lost_interrupt,
 )
 from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, arranged, each_alone, searching_longer
-from gibbs_dp.engine.program import block_program, sheet_program
+from gibbs_dp.engine.program import block_program, settle, sheet_program
 from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
 from gibbs_dp.engine.view import Block
 
@@ -215,6 +216,7 @@ class Runner:
     is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
     path: tuple[Inputs, ...] = ()
     _room: Room = field(default_factory=Room)
+    _is_rehearsed: bool = False
     _ready: set[Any] = field(default_factory=set)
     _in_vain: set[Any] = field(default_factory=set)
     _placed: dict[tuple[int, int, jax.Device], tuple[Job, Any]] = field(default_factory=dict)
@@ -270,7 +272,7 @@ class Runner:
         if sheet.path and not is_accelerator(device.platform):
             size = min(size, self.settings.num_at_once)
         found = self._room.fit(sheet.name, size, partial(self._sheets.begin, sheet, device))
-        return home(sheet, found)
+        return home(sheet, self._settled(found, sheet.jobs[0].keeps, device, is_sheet=True))
 
     def _run_job(self, job: Job, device: jax.Device, at_once: int) -> Block:
         s = self.settings
@@ -280,7 +282,43 @@ class Runner:
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         kinds = values_kind(s.traced), kept_kind(s.traced)
         with self._compiling((job.plan, job.size, device, at_once)):
-            return run(*static, population, roots, numbers, inputs, kinds=kinds)
+            found = run(*static, population, roots, numbers, inputs, kinds=kinds)
+        return self._settled(found, job.keeps, device)
+
+    def _settled(
+        self, found: Block, keeps: tuple[str, ...], device: jax.Device, is_sheet: bool = False
+    ) -> Block:
+        """Let quantities settle what these datasets keep; drop what others have left."""
+        if found.kept is None:
+            return found
+        names = [name for name in found.kept._fields if name in keeps]
+        if not names:
+            self._rehearse(found.kept, device, is_sheet)
+            return found._replace(kept=None)
+        dropped: dict[str, Any] = dict.fromkeys(found.kept._fields)
+        given = {name: getattr(found.kept, name) for name in names}
+        kept = found.kept._replace(**dropped | self._settle(given, device, is_sheet))
+        return found._replace(kept=kept)
+
+    def _settle(self, given: dict[str, Any], device: jax.Device, is_sheet: bool) -> dict[str, Any]:
+        named = {q.name: q for q in self.settings.traced}
+        quantities, kept = tuple(named[name] for name in given), tuple(given.values())
+        lead = jax.tree.leaves(kept)[0].shape[: 2 if is_sheet else 1]
+        kept = jax.tree.map(lambda a: a.reshape(-1, *a.shape[len(lead) :]), kept)
+        is_device = is_accelerator(device.platform)
+        at_once = math.prod(lead) if is_device else self.settings.num_at_once
+        shapes = tuple((a.shape, a.dtype) for a in jax.tree.leaves(kept))
+        with self._compiling((quantities, shapes, device)):
+            settled = settle(quantities, at_once, device.platform, kept)
+        settled = jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), settled)
+        return dict(zip(given, settled, strict=True))
+
+    def _rehearse(self, kept: Any, device: jax.Device, is_sheet: bool) -> None:
+        """Compile beside the pilots what settles the first datasets that follow."""
+        if self._is_rehearsed:
+            return
+        self._is_rehearsed = True
+        background(lambda: self._settle(kept._asdict(), device, is_sheet))
 
     @contextmanager
     def _compiling(self, name: Any) -> Iterator[None]:

@@ -215,8 +215,17 @@ def _run_missing(
     progress.stage("sampling", len(blocks), "block")
     wanted = recall(archive, blocks, progress) if archive else blocks
     numbered = {id(track): i for i, track in enumerate(tracks)}
+    stored = settings.num_stored if archive is not None else settings.num_kept
     jobs = [
-        Job((numbered[id(track)], first), keys, first, size, plan, track.tuned.inputs)
+        Job(
+            (numbered[id(track)], first),
+            keys,
+            first,
+            size,
+            plan,
+            track.tuned.inputs,
+            keeps=tuple(name for name, count in stored.items() if first < count),
+        )
         for track, first in wanted
     ]
     with closing(runner.run(jobs)) as finished:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp.engine.plan import Tuned
-from gibbs_dp.engine.quantity import Settings
+from gibbs_dp.engine.quantity import Settings, kept_kind
 from gibbs_dp.engine.view import Block, GammaResult, Summary, concatenate, is_believed
 from gibbs_dp.estimators import Average, average
 
@@ -24,7 +24,7 @@ class Track:
     tuned: Tuned
     target: int
     blocks: dict[int, Summary] = field(default_factory=dict)
-    kept: dict[int, Any] = field(default_factory=dict)
+    kept: dict[str, dict[int, Any]] = field(default_factory=dict)  # by quantity
     num_reruns: int = 0
     missed_rel_error: bool = False
     _whole: Summary | None = None  # of the completed datasets, until a block is added
@@ -33,15 +33,22 @@ class Track:
         """Take in one block."""
         self.blocks[first] = block.summary
         self._whole = None
-        if block.kept is not None and first < self.settings.num_kept:
-            self.kept[first] = block.kept
+        for name, count in self.settings.num_kept.items():
+            found = getattr(block.kept, name, None)
+            if found is not None and first < count:
+                self.kept.setdefault(name, {})[first] = found
 
-    def summary(self) -> Summary | None:
-        """Completed datasets, in order, up to the first block that is missing."""
+    def _completed(self) -> tuple[list[int], int]:
+        """Blocks up to the first that is missing, and how many datasets these are."""
         firsts, size = [], 0
         while size in self.blocks:
             firsts.append(size)
             size += self.blocks[size].size
+        return firsts, size
+
+    def summary(self) -> Summary | None:
+        """Completed datasets, in order, up to the first block that is missing."""
+        firsts, size = self._completed()
         if not firsts:
             return None
         if self._whole is None:
@@ -60,9 +67,14 @@ class Track:
         self._whole = None
 
     def first_kept(self) -> Any:
-        """Collect what the first datasets keep; None where nothing is kept."""
-        parts = [self.kept[first] for first in sorted(self.kept)]
-        return concatenate(parts, self.settings.num_kept) if parts else None
+        """Collect what the first completed datasets keep; None where nothing is kept."""
+        firsts, size = self._completed()
+        kind, found = kept_kind(self.settings.traced), {}
+        for name in kind._fields:
+            parts = [self.kept[name][first] for first in firsts if first in self.kept.get(name, {})]
+            count = min(self.settings.num_kept[name], size, self.target)
+            found[name] = concatenate(parts, count) if parts else None
+        return kind(**found) if any(part is not None for part in found.values()) else None
 
     def leading_values(self, summary: Summary) -> Float[np.ndarray, " datasets"]:
         """Estimate of the leading quantity of every dataset, finite or not."""

@@ -415,6 +415,10 @@ class GammaResult:
     kept: Any
     found: dict[str, Any] = field(default_factory=dict)
 
+    def kept_of(self, name: str) -> Any:
+        """Return what a quantity keeps of the first datasets; None for nothing."""
+        return getattr(self.kept, name, None)
+
     @cached_property
     def good(self) -> Summary:
         """Only the datasets that count."""
@@ -431,9 +435,9 @@ class GammaResult:
     def only_believed(
         self, values: Float[np.ndarray, " datasets"]
     ) -> Float[np.ndarray, " datasets"]:
-        """Values of single datasets in double precision; NaN for failed ones."""
+        """Values of the first datasets, or of all, in double precision; NaN for failed ones."""
         found = np.asarray(values, np.float64)
-        return np.where(is_believed(self.summary) & np.isfinite(found), found, np.nan)
+        return np.where(is_believed(self.summary)[: found.size] & np.isfinite(found), found, np.nan)
 
 
 # All gammas of a finished sweep, for quantities that look at them together.

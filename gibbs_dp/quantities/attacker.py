@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 from scipy import special
 
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.plan import MOST_PAIRS, AuditSpec
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Curves, Quantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
 from gibbs_dp.estimators import average, mean_interval
@@ -199,6 +201,27 @@ class AttackerValues(NamedTuple):
     two_sided: LossTails
 
 
+class _Pairs(NamedTuple):
+    """``log p/p'`` up to a constant at draws of both posteriors of every pair, and their weights.
+
+    Zeros where a pair was not sampled.
+    """
+
+    here: Float[Array, "pairs chains draws"]
+    there: Float[Array, "pairs chains draws"]
+    weight_there: Float[Array, "pairs chains draws"]
+
+
+class _Deltas(NamedTuple):
+    """``log p/p'`` up to constants: all that the attacker's columns are made of."""
+
+    one_sided: Float[Array, "losses chains draws"]
+    weight: Float[Array, "chains draws"]
+    two_sided: _Pairs | None
+    num_pairs: Int[Array, ""]
+    pair_weight: Float[Array, " pairs"]
+
+
 @dataclass(frozen=True)
 class Attacker(Quantity):
     """What whoever knows all but one example makes of a draw, on average.
@@ -208,6 +231,10 @@ class Attacker(Quantity):
     num_releases
         Independent draws of one posterior that the attacker sees together; at most as many as
         chains.
+    num_datasets
+        These columns are means over so many of the datasets, the first ones, or over all if there
+        are fewer, or for None. They take as long as all others together, or longer, and their
+        errors are rarely what one waits for.
 
     Notes
     -----
@@ -217,28 +244,61 @@ class Attacker(Quantity):
     """
 
     num_releases: int = 1
+    num_datasets: int | None = 512
 
     name = "attacker"
-    Values = AttackerValues
+    Kept = AttackerValues
     columns = COLUMNS
 
     def resolved(self, spec: AuditSpec, learnt: Mapping[str, Quantity]) -> Sequence[Quantity]:
         """Check that there are as many independent draws."""
         releases = check_releases(self.num_releases, spec.num_chains, spec.is_exact)
-        return (Attacker(releases),)
+        count = self.num_datasets
+        if count is not None:
+            count = positive_count("num_datasets", count, least=2)
+        return (Attacker(releases, count),)
 
     # -- of one dataset -------------------------------------------------------------------
 
-    def of_pair(self, pair: PairView) -> LossTails:
-        """Let draws of both posteriors speak."""
-        base, replaced = pair.base, pair.replaced
-        here, there = (pair.delta(draws.u)[..., 0] for draws in (base, replaced))
-        return two_sided_loss(here, there, base.weight, replaced.weight, self.num_releases)
+    def traced(self) -> Attacker:
+        """How many datasets there are compiles nothing."""
+        return Attacker(self.num_releases)
 
-    def per_dataset(self, view: View) -> AttackerValues:
+    def of_pair(self, pair: PairView) -> _Pairs:
+        """Let draws of both posteriors speak."""
+        here, there = (pair.delta(draws.u)[..., 0] for draws in (pair.base, pair.replaced))
+        return _Pairs(here, there, pair.replaced.weight)
+
+    def keep(self, view: View) -> _Deltas:
+        """Take what each draw says of pairs; the tails of that take longer than the draws."""
+        pairs = None if view.plan.num_pairs == 0 else view.pairs
+        count = jnp.asarray(view.inputs.num_pairs, jnp.int32)
+        return _Deltas(_deltas(view), view.draws.weight, pairs, count, view.chosen.weight)
+
+    def settle(self, kept: _Deltas) -> AttackerValues:
         """Take tails of the privacy loss by both routes."""
-        found = one_sided_loss(_deltas(view), view.draws.weight, self.num_releases)
-        return AttackerValues(found, _mean_of_pairs(view, found))
+        found = one_sided_loss(kept.one_sided, kept.weight, self.num_releases)
+        return AttackerValues(found, self._two_sided(kept, like=found))
+
+    def _two_sided(self, kept: _Deltas, like: LossTails) -> LossTails:
+        """Mean over the pairs that were sampled, each counting by its weight; NaN for none."""
+        if kept.two_sided is None:
+            return LossTails(*(jnp.full_like(a, jnp.nan) for a in like))
+        share = kept.pair_weight / jnp.maximum(kept.num_pairs, 1)
+
+        def add(pair: Array, so_far: LossTails) -> LossTails:
+            here, there, weight = (a[pair] for a in kept.two_sided or ())
+            found = two_sided_loss(here, there, kept.weight, weight, self.num_releases)
+            return LossTails(*(s + share[pair] * f for s, f in zip(so_far, found, strict=True)))
+
+        nought = LossTails(*(jnp.zeros_like(a) for a in like))
+        total = jax.lax.fori_loop(0, kept.num_pairs, add, nought)
+        return LossTails(*(jnp.where(kept.num_pairs > 0, a, jnp.nan) for a in total))
+
+    @property
+    def num_kept(self) -> int:
+        """The first datasets."""
+        return sys.maxsize if self.num_datasets is None else self.num_datasets
 
     # -- of all datasets ------------------------------------------------------------------
 
@@ -274,7 +334,9 @@ class Attacker(Quantity):
         """Where the numbers come from, and what they cannot be."""
         is_exact = result.settings.is_exact
         both = _uses_pairs(result)
-        orders = doubtful_orders(_of(result, both), result.is_good, is_exact)
+        loss = _of(result, both)
+        is_good = _is_good(result, loss)
+        orders = doubtful_orders(loss, is_good, is_exact)
         more: Row = {"renyi_tail_flag": " and ".join(orders) or "none"}
         more["attack_estimator"] = "exact sum" if is_exact else "two-sided" if both else "one-sided"
         epsilon = row.get("dp_epsilon")
@@ -282,9 +344,8 @@ class Attacker(Quantity):
             more["attack_advantage_limit"] = math.tanh(0.5 * self.num_releases * epsilon)
         is_weak = not is_exact and not both and not _is_one_sided_right(result)
         told = [ATTACK_TOO_WEAK(kl=row["on_average_kl"])] if is_weak else []
-        loss = _of(result, both)
-        if "2" in endless_orders(loss, result.is_good, ENDLESS_TAIL):
-            told.append(RENYI_LOWER_BOUND(tail=float(np.nanmax(loss.tail[result.is_good]))))
+        if "2" in endless_orders(loss, is_good, ENDLESS_TAIL):
+            told.append(RENYI_LOWER_BOUND(tail=float(np.nanmax(loss.tail[is_good]))))
         return more, told
 
     # -- what was asked for -----------------------------------------------------------------
@@ -297,24 +358,31 @@ class Attacker(Quantity):
         """How many draws are seen together."""
         return self.num_releases
 
-    def request(self, settings: AuditSpec) -> int:
-        """Return the same."""
+    def request(self, settings: AuditSpec) -> list[Any]:
+        """And over how many datasets the means are."""
         del settings
-        return self.num_releases
+        return [self.num_releases, self.num_datasets]
 
     def settings(self) -> dict[str, Any]:
         """Return the same."""
-        return {"num_releases": self.num_releases}
+        datasets = "all" if self.num_datasets is None else self.num_datasets
+        return {"num_releases": self.num_releases, "num_attacked": datasets}
 
     def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
-        """Say how many draws the attacker sees, where that is not one."""
-        del settings, rows
-        if self.num_releases == 1:
-            return []
-        return [
-            f"the attacker's columns are for {self.num_releases} independent draws seen together; "
-            "on_average_kl is that of one, and theirs is so many times as large."
-        ]
+        """Say how many draws the attacker sees, and how many datasets, where that is not all."""
+        del settings
+        found = []
+        if self.num_releases > 1:
+            found.append(
+                f"the attacker's columns are for {self.num_releases} independent draws seen "
+                "together; on_average_kl is that of one, and theirs is so many times as large."
+            )
+        if any(row["num_datasets"] + row.get("failed_datasets", 0) > self.num_kept for row in rows):
+            found.append(
+                f"the attacker's columns are of the first {self.num_datasets} datasets "
+                "(gibbs_dp.Attacker(num_datasets=...))."
+            )
+        return found
 
 
 def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
@@ -329,20 +397,6 @@ def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
     # Different ones of both as long as there are any.
     other = (pair + pair // math.lcm(a, b)) % b
     return jnp.moveaxis(gamma * (ghost[..., other] - train[..., pair % a]), -1, 0)
-
-
-def _mean_of_pairs(view: View, like: LossTails) -> LossTails:
-    """Mean over the pairs that were sampled, each counting by its weight; NaN for none."""
-    if view.pairs is None:
-        return LossTails(*(jnp.full_like(a, jnp.nan) for a in like))
-    num_pairs = view.inputs.num_pairs
-    weight = jnp.where(jnp.arange(MOST_PAIRS) < num_pairs, view.chosen.weight, 0.0)
-
-    def mean(values: Float[Array, all * shape]) -> Float[Array, "*shape"]:
-        total = jnp.tensordot(weight.astype(values.dtype), values, axes=1, precision="highest")
-        return jnp.where(num_pairs > 0, total / jnp.maximum(num_pairs, 1), jnp.nan)
-
-    return LossTails(*(mean(a) for a in view.pairs))
 
 
 def _is_one_sided_right(result: GammaResult) -> bool:
@@ -360,8 +414,13 @@ def _uses_pairs(result: GammaResult) -> bool:
     return int(result.tuned.inputs.num_pairs) > 0 and not _is_one_sided_right(result)
 
 
+def _is_good(result: GammaResult, loss: LossTails) -> Bool[np.ndarray, " first"]:
+    """Which of the datasets that were attacked count."""
+    return result.is_good[: loss.auc.shape[0]]
+
+
 def _of(result: GammaResult, both: bool) -> LossTails:
-    values: AttackerValues = result.summary.values.attacker
+    values: AttackerValues = result.kept_of("attacker")
     chosen = values.two_sided if both else values.one_sided
     return LossTails(*(np.asarray(a, np.float64) for a in chosen))
 
@@ -370,7 +429,7 @@ def _chosen(result: GammaResult) -> tuple[LossTails, Bool[np.ndarray, " datasets
     """Every dataset's values by the route that is right, and which of them count."""
     loss = _of(result, _uses_pairs(result))
     finite = [np.isfinite(a.reshape(a.shape[0], -1)).all(axis=1) for a in (loss.above, loss.excess)]
-    return loss, result.is_good & finite[0] & finite[1]
+    return loss, _is_good(result, loss) & finite[0] & finite[1]
 
 
 def _pooled(

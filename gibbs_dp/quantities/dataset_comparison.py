@@ -321,7 +321,7 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
     With an archive, estimates are kept in it, and each process makes those of its own gammas.
     """
     settings, results = sweep.settings, sweep.results
-    draws = [None if r.kept is None else r.kept.mutual_information for r in results]
+    draws = [r.kept_of("mutual_information") for r in results]
     present = [d for d in draws if d is not None and d.u.shape[0] == count]
     if len(present) < len(results) or count < MIN_INFORMATION:
         return [None] * len(results)

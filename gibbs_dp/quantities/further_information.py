@@ -223,7 +223,7 @@ class _Rows(NamedTuple):
 def find_further(sweep: Explored, count: int, names: Sequence[str]) -> list[Further | None]:
     """Compare the datasets of every gamma; None where draws are missing or too few."""
     settings, results = sweep.settings, sweep.results
-    draws = [None if r.kept is None else r.kept.mutual_information for r in results]
+    draws = [r.kept_of("mutual_information") for r in results]
     present = [d for d in draws if d is not None and d.u.shape[0] == count]
     if len(present) < len(results) or count < MIN_INFORMATION:
         return [None] * len(results)

@@ -78,6 +78,7 @@ class Modes(NamedTuple):
     # datasets (NaN: no ladder).
     ladder_excess: float = math.nan
     ladder_excess_se: float = math.nan
+    is_convex: bool = False  # loss and prior are declared so: there is one mode
 
     @property
     def has_ladder(self) -> bool:
@@ -93,7 +94,10 @@ class Modes(NamedTuple):
     def of_plain(cls, found: Mapping[str, Any]) -> Modes:
         """Read what :attr:`plain` gave."""
         numbers: dict[str, Any] = {k: math.nan if v is None else v for k, v in found.items()}
-        is_number = all(type(v) in (int, float) for v in numbers.values())
+        is_number = all(
+            type(v) is bool if k == "is_convex" else type(v) in (int, float)
+            for k, v in numbers.items()
+        )
         if set(numbers) != set(cls._fields) or not is_number:
             raise ValueError("what it says of other modes is not numbers by their names")
         return cls(**numbers)
@@ -114,7 +118,7 @@ class Modes(NamedTuple):
         )
 
 
-NOT_LOOKED_FOR = Modes()
+NOT_LOOKED_FOR, ONE_BY_CONVEXITY = Modes(), Modes(is_convex=True)
 
 
 class Ended(NamedTuple):
@@ -193,6 +197,8 @@ def _where(modes: Modes) -> str:
 
 def searched_for(modes: Modes) -> str:
     """Describe what was tried, and what it showed; never that there is no other mode."""
+    if modes.is_convex:
+        return "loss and prior are convex, so that there is one mode"
     if not modes.num_searched:
         return "other modes were not looked for"
     tried = f"{modes.num_starts} dispersed starts"
@@ -339,6 +345,8 @@ def look_around(
     key: PRNGKeyArray,
 ) -> Modes:
     """Look for modes beside those that chains are in."""
+    if posterior.is_log_concave:
+        return ONE_BY_CONVEXITY
     u = np.asarray(draws.u, np.float64)
     num_last = min(NUM_LAST, u.shape[2])
     center, sd = u.mean(axis=(1, 2)), u.std(axis=(1, 2))

@@ -8,7 +8,7 @@ from problems import gaussian_examples, gaussian_mean, private_mean, truncated_n
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.plot import _allowed
+from gibbs_dp.auditing.plot import _allowed, selected_rows
 from gibbs_dp.quantities.attacker import is_lopsided
 
 GAMMAS, N = [0.05, 1.0, 20.0], 30
@@ -352,3 +352,49 @@ def test_wrong_rates(report, fpr):
 def test_reports_without_a_profile():
     with pytest.raises(ValueError, match="no privacy profile"):
         gdp.Report(({"gamma": 1.0},), {}).privacy_profile(0.1)
+
+
+def test_the_first_datasets_are_attacked(tmp_path):
+    """Their columns are those of an audit of these alone; the others are of all datasets."""
+
+    def audit(num_datasets, attacked, **settings):
+        learn = [*gdp.DEFAULT, gdp.MutualInformation(0), gdp.Attacker(num_datasets=attacked)]
+        return gdp.audit(
+            gaussian_mean(1),
+            gaussian_examples(1),
+            N,
+            [1.0, 20.0],  # from one side, and from both
+            num_datasets=num_datasets,
+            learn=learn,
+            progress=False,
+            **settings,
+        )
+
+    part, few = audit(160, 64, store=tmp_path / "store"), audit(64, None)
+    assert few["attack_estimator"].tolist() == ["one-sided", "two-sided"]
+    own = [c.name for c in gdp.Attacker.columns if c.name in few.columns]
+    for name in (*own, *(f"{name}_se" for name in own if f"{name}_se" in few.columns)):
+        if few[name].dtype.kind in "OUT":
+            assert part[name].tolist() == few[name].tolist()
+        else:  # in blocks of another size
+            np.testing.assert_allclose(part[name], few[name], rtol=1e-4, err_msg=name)
+    assert len(part.per_dataset[0]["on_average_tv"]) == 64
+    assert len(part.per_dataset[0]["on_average_kl"]) == 160
+    assert part["num_datasets"].tolist() == [160, 160]
+    assert any("first 64 datasets" in note for note in part.notes)
+    assert not any("datasets" in note and "attacker" in note for note in few.notes)
+    assert part.warnings == ()
+    assert not selected_rows(part, "on_average_tv").any()
+
+    part.save(tmp_path / "part.nc")
+    again = gdp.load_report(tmp_path / "part.nc")
+    assert not selected_rows(again, "on_average_tv").any()
+    rows = gdp.compare([part, again]).table
+    assert (rows["difference"] == 0).all()
+
+    whole = audit(160, None)
+    more = audit(160, 128, store=tmp_path / "store")  # whose store has 64
+    seen, known = (r.per_dataset[0]["on_average_tv"] for r in (more, whole))
+    np.testing.assert_allclose(seen, known[:128], rtol=1e-4)
+    with pytest.raises(ValueError, match=r"num_datasets: .*at least 2"):
+        audit(64, 1)

@@ -6,6 +6,7 @@ import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from hills import FLAT, hills, two_hills
 
@@ -16,7 +17,7 @@ from gibbs_dp.engine.plan import NUM_PILOTS
 from gibbs_dp.engine.program import far_away
 from gibbs_dp.engine.symmetry import Symmetry
 from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
+from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, ONE_BY_CONVEXITY
 
 COUNTS = {"num_datasets": 32, "num_information": 0, "progress": False}
 
@@ -131,3 +132,49 @@ def test_starts_are_far_away_at_all_scales():
 )
 def test_where_it_makes_no_sense_nothing_is_looked_for(sampler, dim, is_so):
     assert is_searched(sampler.traits, dim) == is_so
+
+
+@pytest.mark.parametrize(
+    ("loss", "prior", "is_one"),
+    [
+        (gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0).to_event(1), True),
+        (gdp.losses.huber, gdp.Flat(gdp.supports.real(2)), True),
+        (
+            gdp.losses.Declared(lambda theta, z: jnp.sum(theta**2)),
+            gdp.Flat(gdp.supports.real(2)),
+            False,
+        ),
+        (gdp.losses.KMeans(num_clusters=2), dist.Normal(jnp.zeros((2, 1)), 1.0).to_event(2), False),
+        (lambda theta, z: jnp.sum(theta**2), dist.Normal(jnp.zeros(2), 1.0).to_event(1), False),
+        (gdp.losses.logistic, dist.StudentT(2.0, jnp.zeros(2), 1.0).to_event(1), False),
+        (gdp.losses.logistic, gdp.Flat(gdp.supports.box(-1.0, 1.0, 2)), False),
+    ],
+)
+def test_what_is_declared_convex(loss, prior, is_one):
+    """In flat coordinates, where the search would be: a box has others than theta."""
+    assert gdp.GibbsPosterior(loss, prior).is_log_concave == is_one
+
+
+def test_one_mode_is_not_looked_for_twice(monkeypatch):
+    """Neither pilots nor chains search where loss and prior say that there is one."""
+    posterior = gdp.GibbsPosterior(
+        gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0).to_event(1)
+    )
+
+    def fail(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(pilots, "_climb", fail)
+    report = gdp.audit(
+        posterior,
+        lambda key, n: jax.random.normal(key, (n, 1)),
+        10,
+        [1.0],
+        num_datasets=32,
+        learn=[gdp.OnAverageKL()],
+        progress=False,
+    )
+    assert "loss and prior are convex, so that there is one mode" in report.trust[0]
+    draws = gdp.sample(posterior, np.zeros((4, 1)), num_samples=50)
+    assert draws.modes == ONE_BY_CONVEXITY
+    assert "there is one mode" in draws.trust

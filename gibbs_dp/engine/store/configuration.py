@@ -121,7 +121,7 @@ def _as_numpy(value: Any) -> np.ndarray:
 
 # What determines the numbers of a sweep, as readable JSON, and how two of them differ.
 
-FORMAT = 8
+FORMAT = 9
 _TRACED = ("loss", "prior", "population")
 # Settings that traces depend on: where one of them differs, other traces say nothing new.
 _SHAPING = ("format", "versions", "random", "dtype", "n", "num_ghosts")

@@ -29,8 +29,10 @@ def recall(archive: Archive, blocks: Blocks, progress: Progress) -> Blocks:
 
 def save(archive: Archive, track: Track, first: int, block: Block) -> None:
     """Write a block, with what quantities may want of the first datasets, now or later."""
-    if first >= track.settings.num_stored:
-        block = block._replace(kept=None)
+    if block.kept is not None:
+        stored = track.settings.num_stored
+        past = {name: None for name in block.kept._fields if first >= stored[name]}
+        block = block._replace(kept=block.kept._replace(**past))
     pilot = pilot_digest(track.tuned)
     archive.save_block(track.gamma, track.num_reruns, first, pilot, block)
 
@@ -71,12 +73,18 @@ def _absorb(archive: Archive, blocks: Blocks, progress: Progress) -> list[int]:
         if first in there[key]:
             given = track.gamma, track.num_reruns, first, pilots[key], track.settings.traced
             found = archive.block(*given)
-        if found is None or (found.kept is None and first < track.settings.num_kept):
+        if found is None or _lacks(found, track, first):
             missing.append(rank)
             continue
         track.add(first, found)
         progress.skip(1)
     return missing
+
+
+def _lacks(block: Block, track: Track, first: int) -> bool:
+    """Whether a quantity wants something of these datasets that was not kept."""
+    wanted = [name for name, count in track.settings.num_kept.items() if first < count]
+    return any(getattr(block.kept, name, None) is None for name in wanted)
 
 
 def _incomplete(store: Store, blocks: Blocks, missing: list[int]) -> AuditIncomplete:
