@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -85,6 +85,37 @@ def training_set(
     return draw_dataset(posterior, population, key, n, num_ghosts)[0]
 
 
+# What was found for the same objects in this process: another audit of them does not ask again.
+
+Found = TypeVar("Found")
+MOST_REMEMBERED = 64
+_remembered: dict[Any, tuple[list[Any], Any]] = {}
+
+
+def remembered(
+    find: Callable[[], Found], name: str, posterior: GibbsPosterior, population: Any, *others: Any
+) -> Found:
+    """Return what ``find`` found for these objects, or call it; the same in any key and gamma.
+
+    ``others`` are what else it depends on. Arrays that may change in place are asked again.
+    """
+    leaves, structure = jax.tree.flatten(population)
+    key = (name, posterior, structure, tuple(map(id, leaves)), others, jnp.zeros(()).dtype)
+    if not all(isinstance(leaf, jax.Array) for leaf in leaves):
+        return find()
+    try:
+        held = _remembered.get(key)
+    except TypeError:  # what cannot be hashed
+        return find()
+    if held is None:
+        held = leaves, find()  # with the leaves, whose ids must not be used again
+        while len(_remembered) >= MOST_REMEMBERED:
+            _remembered.pop(next(iter(_remembered)), None)
+        _remembered[key] = held
+    found: Found = held[1]
+    return found
+
+
 # Whether a population draws with the key that it is given.
 
 # Examples that population, loss, prior and domain are checked with.
@@ -136,7 +167,10 @@ def check_examples(
         for leaf in jax.tree.leaves(examples):
             if not np.isfinite(np.asarray(leaf)).all():  # NumPy: nothing to compile
                 raise ValueError("population: it produced NaN or infinite examples.")
-    check_key_is_used(population, key, n, num_ghosts)
+    sizes = n, num_ghosts
+    remembered(
+        lambda: check_key_is_used(population, key, *sizes), "key", posterior, population, *sizes
+    )
     check_loss(posterior, train, n)
     return train
 

@@ -267,7 +267,7 @@ class Job(NamedTuple):
     period
         After how many posteriors the datasets begin again, sampled with new chains; 0: never.
     keeps
-        Quantities, by their names, that keep something of these datasets.
+        Whether quantities keep something of these datasets.
     """
 
     tag: Any
@@ -277,7 +277,7 @@ class Job(NamedTuple):
     plan: Plan
     inputs: Inputs
     period: int = 0
-    keeps: tuple[str, ...] = ()
+    keeps: bool = False
 
     @property
     def numbers(self) -> Int[np.ndarray, "2 block"]:

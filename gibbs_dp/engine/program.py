@@ -26,6 +26,7 @@ from gibbs_dp.engine.quantity import Quantity, kept_kind, values_kind
 from gibbs_dp.engine.view import (
     Block,
     Chosen,
+    Draws,
     Health,
     PairView,
     View,
@@ -352,29 +353,38 @@ def _reduced(
     inputs: Inputs,
 ) -> Block:
     """Let quantities reduce the draws of one dataset at one gamma."""
-    losses_of = structured_losses if posterior.structured else per_example_losses
-    losses = losses_of(posterior, draws.u, train, ghosts, inputs, plan)
-    views = {
-        q.name: View(
-            posterior,
-            plan,
-            inputs,
-            chain_key,
-            train,
-            draws,
-            losses,
-            pairs.chosen,
-            pairs.found.get(q.name),
-        )
-        for q in quantities
-    }
     values, kept = values_kind(quantities), kept_kind(quantities)
-    named = {q.name: q for q in quantities}
+    found = {k: v for k, v in pairs.found.items() if k in kept._fields}
+    left = Draws(draws, pairs.chosen, found)
+    views = _views(
+        values, posterior, plan, quantities, inputs, chain_key, train, ghosts, pairs, draws
+    )
     return Block(
         _health(draws, pairs, log_mass(draws, Target(posterior, train, inputs.gamma), inputs)),
-        values(*(named[name].per_dataset(views[name]) for name in values._fields)),
-        kept(*(named[name].keep(views[name]) for name in kept._fields)) if kept._fields else None,
+        values(*(q.per_dataset(view) for q, view in views)),
+        left if kept._fields else None,
     )
+
+
+def _views(
+    kind: Any,
+    posterior: GibbsPosterior,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+    inputs: Inputs,
+    key: PRNGKeyArray,
+    train: PyTree,
+    ghosts: PyTree,
+    pairs: Pairs | Draws,
+    draws: ChainDraws,
+) -> list[tuple[Quantity, View]]:
+    """Quantities that are fields of a named tuple, in its order, and what they see."""
+    losses_of = structured_losses if posterior.structured else per_example_losses
+    losses = losses_of(posterior, draws.u, train, ghosts, inputs, plan)
+    of_pairs = pairs.pairs if isinstance(pairs, Draws) else pairs.found
+    view = View(posterior, plan, inputs, key, train, draws, losses, pairs.chosen)
+    named = {q.name: q for q in quantities}
+    return [(named[name], view.with_pairs(of_pairs.get(name))) for name in kind._fields]
 
 
 def _health(draws: ChainDraws, pairs: Pairs, mass: Float[Array, ""]) -> Health:
@@ -449,30 +459,50 @@ def _over_datasets(one: Callable[[Any], Any], size: int, num_at_once: int) -> Ca
 STATIC = ("posterior", "sampler", "plan", "quantities", "num_at_once")
 
 
-# What only the first datasets keep is made of what the block left, in a program of its own.
+# What only the first datasets keep is made of the draws that a block or sheet left, in a program of
+# its own: pilots and later datasets do not pay for it.
 
 
-def _settle(quantities: tuple[Quantity, ...], num_at_once: int, kept: Any) -> Any:
-    def one(of_dataset: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(q.settle(k) for q, k in zip(quantities, of_dataset, strict=True))
+def _keep(
+    posterior: GibbsPosterior,
+    sampler: Sampler,
+    plan: Plan,
+    quantities: tuple[Quantity, ...],
+    num_at_once: int,
+    population: Any,
+    roots: Key[Array, 2],
+    numbers: Int[Array, "2 block"],
+    inputs: Inputs,
+    left: Draws,
+) -> Any:
+    """Let quantities reduce the draws again; ``inputs`` and draws of a sheet: at all gammas."""
+    kind, is_path = kept_kind(quantities), sampler.traits.is_path
+    is_sheet = jnp.ndim(inputs.gamma) > 0
 
-    size = jax.tree.leaves(kept)[0].shape[0]
-    return _over_datasets(one, size, num_at_once)(kept)
+    def one(given: tuple[tuple[PRNGKeyArray, PRNGKeyArray], Draws]) -> Any:
+        (data_key, chain_key), left = given
+        train, ghosts = draw_dataset(posterior, population, data_key, plan.n, plan.num_ghosts)
+        key = chain_key if is_path else jax.random.split(chain_key)[0]  # as the draws were made
+
+        def at(given: tuple[Inputs, Draws]) -> Any:
+            inputs, left = given[0].fixed(plan), given[1]
+            views = _views(
+                kind, posterior, plan, quantities, inputs, key, train, ghosts, left, left.draws
+            )
+            return kind(*(q.keep(view) for q, view in views))
+
+        if not is_sheet:
+            return at((inputs, left))
+        at_once = inputs.gamma.shape[0] if is_accelerator(target_platform()) else None
+        return jax.lax.map(at, (inputs, left), batch_size=at_once)
+
+    keys = keys_of(roots, numbers)
+    return _over_datasets(one, numbers.shape[1], num_at_once)((keys, left))
 
 
-def settle(
-    quantities: tuple[Quantity, ...], num_at_once: int, backend: str, kept: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """Let quantities settle what they kept of a block, ``num_at_once`` datasets at a time."""
-    own = [type(q).settle is not Quantity.settle for q in quantities]
-    asked = tuple(q for q, is_own in zip(quantities, own, strict=True) if is_own)
-    if not asked:
-        return kept
-    given = tuple(k for k, is_own in zip(kept, own, strict=True) if is_own)
-    found = iter(
-        program(_settle, ("quantities", "num_at_once"), backend)(asked, num_at_once, given)
-    )
-    return tuple(next(found) if is_own else k for k, is_own in zip(kept, own, strict=True))
+def keep_program(backend: str, is_quick: bool = False) -> Any:
+    """Return the jitted program of what is kept; its arguments are those of ``_keep``."""
+    return program(_keep, STATIC, backend, is_quick)
 
 
 def block_program(backend: str, is_quick: bool = False) -> Any:

@@ -41,7 +41,7 @@ class Quantity:
     Values, Kept
         Named tuples of arrays: what a dataset leaves behind, and what only the first
         :attr:`num_kept` datasets do; None for nothing. What takes long, and needs no more
-        datasets for its error, belongs into the second: see :meth:`settle`.
+        datasets for its error, belongs into the second.
     needs_independent_chains
         Whether chains of one dataset may not share random numbers.
     needs_optimum
@@ -79,15 +79,11 @@ class Quantity:
         """Reduce the draws of one dataset to ``Values``."""
 
     def keep(self, view: View) -> Any:
-        """Reduce the draws of one dataset to ``Kept``, or to what :meth:`settle` takes."""
+        """Reduce the draws of one dataset to ``Kept``.
 
-    def settle(self, kept: Any) -> Any:
-        """Make ``Kept`` of what :meth:`keep` left, in a program of its own.
-
-        That runs for the first :attr:`num_kept` datasets alone, neither for pilots nor for others,
-        which pay for :meth:`keep` only.
+        In a program of its own, which runs for the first datasets alone: neither pilots nor later
+        ones pay for it.
         """
-        return kept
 
     # -- what is asked for ------------------------------------------------------------------
 

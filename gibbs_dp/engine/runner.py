@@ -27,7 +27,7 @@ from gibbs_dp.engine.executor import (
     raise_lost_interrupt,
 )
 from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, arranged, each_alone, searching_longer
-from gibbs_dp.engine.program import block_program, settle, sheet_program
+from gibbs_dp.engine.program import block_program, keep_program, sheet_program
 from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
 from gibbs_dp.engine.view import Block
 
@@ -35,6 +35,8 @@ from gibbs_dp.engine.view import Block
 
 Outcome = TypeVar("Outcome")
 
+# Gammas from where what is kept is worth a program that takes twice as long to compile.
+MANY_GAMMAS = 8
 # Of a device's memory, what two programs in flight may take together.
 SHARE_OF_MEMORY = 0.9
 
@@ -143,7 +145,7 @@ class Sheets:
     def begin(self, sheet: Sheet, device: jax.Device, at_once: int) -> Block:
         """Start a sheet, ``at_once`` datasets at a time."""
         s, first = self.settings, sheet.jobs[0]
-        kinds = values_kind(s.traced), kept_kind(s.traced)
+        kinds = (values_kind(s.traced),)
         static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
         program = sheet_program(device.platform)
         arguments = jax.device_put(
@@ -271,8 +273,14 @@ class Runner:
         size = sheet.jobs[0].size
         if sheet.path and not is_accelerator(device.platform):
             size = min(size, self.settings.num_at_once)
-        found = self._room.fit(sheet.name, size, partial(self._sheets.begin, sheet, device))
-        return home(sheet, self._settled(found, sheet.jobs[0].keeps, device, is_sheet=True))
+
+        def run(at_once: int) -> Block:
+            found = self._sheets.begin(sheet, device, at_once)
+            inputs = jax.device_put(stacked(sheet), device)
+            job = sheet.jobs[0]._replace(plan=sheet.plan)
+            return self._kept(found, job, device, at_once, inputs)
+
+        return home(sheet, self._room.fit(sheet.name, size, run))
 
     def _run_job(self, job: Job, device: jax.Device, at_once: int) -> Block:
         s = self.settings
@@ -280,45 +288,41 @@ class Runner:
         run = block_program(device.platform, is_quick=s.is_brief)
         numbers = jax.device_put(job.numbers, device)
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
-        kinds = values_kind(s.traced), kept_kind(s.traced)
+        kinds = (values_kind(s.traced),)
         with self._compiling((job.plan, job.size, device, at_once)):
             found = run(*static, population, roots, numbers, inputs, kinds=kinds)
-        return self._settled(found, job.keeps, device)
+        return self._kept(found, job, device, at_once, inputs)
 
-    def _settled(
-        self, found: Block, keeps: tuple[str, ...], device: jax.Device, is_sheet: bool = False
+    def _kept(
+        self, found: Block, job: Job, device: jax.Device, at_once: int, inputs: Inputs
     ) -> Block:
-        """Let quantities settle what these datasets keep; drop what others have left."""
+        """Let quantities keep what they want of the first datasets; drop the draws of others.
+
+        Beside the first pilots, whose draws serve to compile it, the program is made ready.
+        """
         if found.kept is None:
             return found
-        names = [name for name in found.kept._fields if name in keeps]
-        if not names:
-            self._rehearse(found.kept, device, is_sheet)
-            return found._replace(kept=None)
-        dropped: dict[str, Any] = dict.fromkeys(found.kept._fields)
-        given = {name: getattr(found.kept, name) for name in names}
-        kept = found.kept._replace(**dropped | self._settle(given, device, is_sheet))
-        return found._replace(kept=kept)
+        left = found.kept
 
-    def _settle(self, given: dict[str, Any], device: jax.Device, is_sheet: bool) -> dict[str, Any]:
-        named = {q.name: q for q in self.settings.traced}
-        quantities, kept = tuple(named[name] for name in given), tuple(given.values())
-        lead = jax.tree.leaves(kept)[0].shape[: 2 if is_sheet else 1]
-        kept = jax.tree.map(lambda a: a.reshape(-1, *a.shape[len(lead) :]), kept)
-        is_device = is_accelerator(device.platform)
-        at_once = math.prod(lead) if is_device else self.settings.num_at_once
-        shapes = tuple((a.shape, a.dtype) for a in jax.tree.leaves(kept))
-        with self._compiling((quantities, shapes, device)):
-            settled = settle(quantities, at_once, device.platform, kept)
-        settled = jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), settled)
-        return dict(zip(given, settled, strict=True))
+        def run() -> Any:
+            s, plan = self.settings, job.plan._replace(counts=None)
+            static = (s.posterior, s.sampler, plan, s.traced, at_once)
+            population, roots, _ = self._place(job, device)
+            numbers = jax.device_put(job.numbers, device)
+            program, kinds = (
+                keep_program(device.platform, is_quick=len(s.gammas) < MANY_GAMMAS),
+                (kept_kind(s.traced),),
+            )
+            name = ("kept", plan, job.size, jnp.shape(inputs.gamma), device, at_once)
+            with self._compiling(name):
+                return program(*static, population, roots, numbers, inputs, left, kinds=kinds)
 
-    def _rehearse(self, kept: Any, device: jax.Device, is_sheet: bool) -> None:
-        """Compile beside the pilots what settles the first datasets that follow."""
-        if self._is_rehearsed:
-            return
-        self._is_rehearsed = True
-        background(lambda: self._settle(kept._asdict(), device, is_sheet))
+        if job.keeps:
+            return found._replace(kept=run())
+        if not self._is_rehearsed:
+            self._is_rehearsed = True
+            background(run)
+        return found._replace(kept=None)
 
     @contextmanager
     def _compiling(self, name: Any) -> Iterator[None]:

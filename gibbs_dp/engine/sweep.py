@@ -224,7 +224,7 @@ def _run_missing(
             size,
             plan,
             track.tuned.inputs,
-            keeps=tuple(name for name, count in stored.items() if first < count),
+            keeps=first < max(stored.values(), default=0),
         )
         for track, first in wanted
     ]

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.precision import traced_exactly
-from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots, stream_key
+from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots, stream_key
 from gibbs_dp.engine.executor import background, in_room, in_threads
 from gibbs_dp.engine.pilots import (
     Runs,
@@ -228,7 +228,8 @@ class OriginSearch:
     """The search for the population's best parameter, beside the first pilots where it can be.
 
     From any start it ends at the same point where the loss is convex; else it starts where the
-    pilots have been.
+    pilots have been. The examples that it minimizes over are the same whatever an audit's key, so
+    that what was found for the same objects is remembered where the start is the same too.
     """
 
     def __init__(self, settings: Settings, known: Origin | None) -> None:
@@ -237,9 +238,18 @@ class OriginSearch:
         if not any(quantity.needs_optimum for quantity in settings.quantities):
             unknown = jnp.full((settings.posterior.dim,), jnp.nan)
             self.known = known = Origin(unknown, jnp.zeros_like(unknown))
-        if known is None and isinstance(settings.posterior.loss, LinearLoss):
-            zeros = jnp.zeros((settings.posterior.dim,))
-            self._found = background(lambda: _find_origin(settings, zeros))
+        s, zeros = settings, jnp.zeros((settings.posterior.dim,))
+        if known is None and isinstance(s.posterior.loss, LinearLoss):
+            self._found = background(
+                lambda: remembered(
+                    lambda: _find_origin(s, zeros),
+                    "origin",
+                    s.posterior,
+                    s.population,
+                    s.n,
+                    s.sampler,
+                )
+            )
 
     def result(self, start: Float[Array, " dim"]) -> Origin:
         """Wait for what was begun, or search from ``start``."""
@@ -247,7 +257,7 @@ class OriginSearch:
 
 
 def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:
-    key = stream_key(settings.key, Stream.OPTIMUM)
+    key = stream_key(jax.random.key(0), Stream.OPTIMUM)
     found = population_optimum(
         settings.posterior,
         settings.population,

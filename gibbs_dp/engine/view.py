@@ -311,12 +311,20 @@ class Summary(NamedTuple):
         return self if chosen.all() else jax.tree.map(lambda a: a[chosen], self)
 
 
+class Draws(NamedTuple):
+    """What a program leaves for quantities that keep something: draws, and what pairs gave."""
+
+    draws: ChainDraws
+    chosen: Chosen
+    pairs: dict[str, Any]
+
+
 class Block(NamedTuple):
     """A block of datasets, as the program returns it and a store keeps it."""
 
     health: Health
     values: Any
-    kept: Any  # a named tuple: the ``Kept`` of quantities that have it
+    kept: Any  # a named tuple: the ``Kept`` of quantities that have it; None beyond the first
 
     @property
     def summary(self) -> Summary:

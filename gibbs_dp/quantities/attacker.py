@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 from scipy import special
 
 from gibbs_dp._cautions import Caution, Warned
@@ -201,25 +201,12 @@ class AttackerValues(NamedTuple):
     two_sided: LossTails
 
 
-class _Pairs(NamedTuple):
-    """``log p/p'`` up to a constant at draws of both posteriors of every pair, and their weights.
+class _Pair(NamedTuple):
+    """``log p/p'`` up to a constant at draws of both posteriors, and the weights of the latter."""
 
-    Zeros where a pair was not sampled.
-    """
-
-    here: Float[Array, "pairs chains draws"]
-    there: Float[Array, "pairs chains draws"]
-    weight_there: Float[Array, "pairs chains draws"]
-
-
-class _Deltas(NamedTuple):
-    """``log p/p'`` up to constants: all that the attacker's columns are made of."""
-
-    one_sided: Float[Array, "losses chains draws"]
-    weight: Float[Array, "chains draws"]
-    two_sided: _Pairs | None
-    num_pairs: Int[Array, ""]
-    pair_weight: Float[Array, " pairs"]
+    here: Float[Array, "chains draws"]
+    there: Float[Array, "chains draws"]
+    weight_there: Float[Array, "chains draws"]
 
 
 @dataclass(frozen=True)
@@ -264,36 +251,32 @@ class Attacker(Quantity):
         """How many datasets there are compiles nothing."""
         return Attacker(self.num_releases)
 
-    def of_pair(self, pair: PairView) -> _Pairs:
-        """Let draws of both posteriors speak."""
+    def of_pair(self, pair: PairView) -> _Pair:
+        """Let draws of both posteriors speak; what they say is made of it for few datasets."""
         here, there = (pair.delta(draws.u)[..., 0] for draws in (pair.base, pair.replaced))
-        return _Pairs(here, there, pair.replaced.weight)
+        return _Pair(here, there, pair.replaced.weight)
 
-    def keep(self, view: View) -> _Deltas:
-        """Take what each draw says of pairs; the tails of that take longer than the draws."""
-        pairs = None if view.plan.num_pairs == 0 else view.pairs
-        count = jnp.asarray(view.inputs.num_pairs, jnp.int32)
-        return _Deltas(_deltas(view), view.draws.weight, pairs, count, view.chosen.weight)
-
-    def settle(self, kept: _Deltas) -> AttackerValues:
+    def keep(self, view: View) -> AttackerValues:
         """Take tails of the privacy loss by both routes."""
-        found = one_sided_loss(kept.one_sided, kept.weight, self.num_releases)
-        return AttackerValues(found, self._two_sided(kept, like=found))
+        found = one_sided_loss(_deltas(view), view.draws.weight, self.num_releases)
+        return AttackerValues(found, self._two_sided(view, like=found))
 
-    def _two_sided(self, kept: _Deltas, like: LossTails) -> LossTails:
+    def _two_sided(self, view: View, like: LossTails) -> LossTails:
         """Mean over the pairs that were sampled, each counting by its weight; NaN for none."""
-        if kept.two_sided is None:
+        num_pairs = view.inputs.num_pairs
+        if view.pairs is None or view.plan.num_pairs == 0:
             return LossTails(*(jnp.full_like(a, jnp.nan) for a in like))
-        share = kept.pair_weight / jnp.maximum(kept.num_pairs, 1)
+        share = view.chosen.weight / jnp.maximum(num_pairs, 1)
 
-        def add(pair: Array, so_far: LossTails) -> LossTails:
-            here, there, weight = (a[pair] for a in kept.two_sided or ())
-            found = two_sided_loss(here, there, kept.weight, weight, self.num_releases)
-            return LossTails(*(s + share[pair] * f for s, f in zip(so_far, found, strict=True)))
+        def add(index: Array, so_far: LossTails) -> LossTails:
+            pair = _Pair(*(a[index] for a in view.pairs))
+            weights = view.draws.weight, pair.weight_there
+            found = two_sided_loss(pair.here, pair.there, *weights, self.num_releases)
+            return LossTails(*(s + share[index] * f for s, f in zip(so_far, found, strict=True)))
 
         nought = LossTails(*(jnp.zeros_like(a) for a in like))
-        total = jax.lax.fori_loop(0, kept.num_pairs, add, nought)
-        return LossTails(*(jnp.where(kept.num_pairs > 0, a, jnp.nan) for a in total))
+        total = jax.lax.fori_loop(0, num_pairs, add, nought)
+        return LossTails(*(jnp.where(num_pairs > 0, a, jnp.nan) for a in total))
 
     @property
     def num_kept(self) -> int:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from gibbs_dp._jaxlib.devices import devices
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import AuditSpec
@@ -43,6 +44,7 @@ from gibbs_dp.quantities.dataset_losses import (
     Kept,
     Summaries,
     SwapSums,
+    has_statistics,
     is_resolved,
     log_priors,
     pair_losses,
@@ -65,6 +67,8 @@ MAX_TERMS = 2e10
 # Entries of the comparison held at once, however many datasets there are.
 MAX_ENTRIES = 2**22
 DATASETS_PER_CALL = 64
+# Losses that a rehearsal of the comparison may compute: some tenths of a second.
+MOST_REHEARSED = 2**25
 
 Points = Float[np.ndarray, "points dim"]
 Losses = Float[Array, "points columns"]
@@ -107,16 +111,33 @@ class Shared:
             return self._all_losses(points)[:, datasets]
         return jnp.asarray(quadratic_losses(posterior, known, self.anchor, points, datasets))
 
+    def rehearse(self, points: Points, datasets: Int[np.ndarray, " columns"]) -> Losses | None:
+        """Run what :meth:`losses` runs, once, in this thread; None where even that takes long."""
+        posterior = self.settings.posterior
+        if has_statistics(posterior):
+            return self.losses(points, datasets)
+        indices = next(_calls(self.count))
+        if indices.size * points.shape[0] * self.plan.n > MOST_REHEARSED:
+            return None
+        self._some_losses(points, indices, devices()[0])
+        return jnp.zeros((points.shape[0], datasets.size), points.dtype)
+
     def _source(self) -> tuple[Any, ...]:
         return self.settings.posterior, self.plan, self.settings.population, self.root
 
-    def _all_losses(self, points: Points) -> Losses:
+    def _some_losses(
+        self, points: Points, indices: Int[np.ndarray, " datasets"], device: jax.Device
+    ) -> Losses:
         posterior, plan, *source = self._source()
+        arguments = (*source, jnp.asarray(indices), self.anchor, points)
+        found: Losses = pair_losses(posterior, plan, *jax.device_put(arguments, device))
+        return found
+
+    def _all_losses(self, points: Points) -> Losses:
         out = np.empty((points.shape[0], self.count), points.dtype)
 
         def work(indices: Int[np.ndarray, " datasets"], device: jax.Device) -> Any:
-            arguments = (*source, jnp.asarray(indices), self.anchor, points)
-            return pair_losses(posterior, plan, *jax.device_put(arguments, device))
+            return self._some_losses(points, indices, device)
 
         for indices, losses in run_jobs(_calls(self.count), work):
             wanted = indices[indices < self.count]

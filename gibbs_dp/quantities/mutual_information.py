@@ -40,7 +40,6 @@ from gibbs_dp.quantities.dataset_comparison import (
 )
 from gibbs_dp.quantities.dataset_losses import Kept as DrawsKept
 from gibbs_dp.quantities.dataset_losses import (
-    has_statistics,
     keep_draws,
     point_losses,
     swap_terms,
@@ -356,13 +355,13 @@ COLUMNS = (
 
 
 def rehearse(settings: AuditSpec, count: int) -> None:
-    """Run what comparisons of quadratic losses run on blank numbers: it is compiled then.
+    """Run what comparisons of losses of examples run on blank numbers: it is compiled then.
 
     Meant for a core that would wait for the first block's compilation; once for a posterior and
     a shape.
     """
     posterior, dim = settings.posterior, settings.posterior.dim
-    if count == 0 or settings.is_exact or not has_statistics(posterior):
+    if count == 0 or settings.is_exact or posterior.structured:
         return
     dtype = jnp.zeros(()).dtype
     shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
@@ -373,7 +372,8 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     size = block_size(count)
     points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
     datasets = layout_of(np.ones(count, bool)).datasets
-    shared.losses(points, datasets)
+    if shared.rehearse(points, datasets) is None:
+        return
     firsts, owners = shared.summaries().first, np.arange(size) % count
     losses = point_losses(posterior, firsts, datasets, points)
     draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
@@ -391,7 +391,7 @@ _rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
 
 
 # Datasets compared by default.
-DEFAULT_INFORMATION = 1024
+DEFAULT_INFORMATION = 512
 EMPIRICAL: Final = "empirical"
 
 
@@ -403,7 +403,7 @@ class MutualInformation(Quantity):
     ----------
     num_information
         Datasets compared with each other, ``M``: the lower bound cannot exceed ``log M``, and the
-        cost grows like ``M^2 n``. None: the audit's ``num_datasets``, at most 1,024, or none where
+        cost grows like ``M^2 n``. None: the audit's ``num_datasets``, at most 512, or none where
         that is below 32 or theta has more than 512 coordinates; 0: none.
     sigma
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
