@@ -83,6 +83,7 @@ def draw(key):
     )
 
 
+@pytest.mark.trust(but="False")
 @pytest.mark.parametrize("is_double", [False, True])
 def test_transformations_change_no_number(is_double):
     with precision(is_double):

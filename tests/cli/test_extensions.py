@@ -177,6 +177,7 @@ def test_a_release_method_draws_for_a_table_and_is_charged(run, folder):
     assert "has no use" in run("audit", "gaussian-mean", "--n", 9, "--with", "noisy_mean.py").err
 
 
+@pytest.mark.trust
 def test_a_problem_is_a_name(run, folder):
     ran = run("audit", "ring", "--radius", 0.5, *FEW, "--with", "ring.py", "--json")
     assert ran.status == 0, ran.err

@@ -137,6 +137,7 @@ def moments_agree(ours, posterior, data, gamma):
         assert np.all(error < 0.1)
 
 
+@pytest.mark.trust
 def test_a_regression_draws_what_the_other_sampler_draws():
     x, y = numbers(columns=2)
     model = fit(regressor(epsilon=3000.0, num_draws=1500), x, y)

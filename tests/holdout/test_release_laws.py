@@ -263,6 +263,7 @@ def test_a_threshold_that_is_not_redrawn_is_caught(monkeypatch):
     assert sparse(8000) < LIMIT
 
 
+@pytest.mark.trust
 def test_a_holdout_threshold_that_is_not_redrawn_is_caught(monkeypatch):
     real = gdp.Thresholdout._paid_round
 

@@ -63,6 +63,7 @@ def test_two_modes_are_found_with_their_masses(posterior, places, gap, key):
     assert abs(abs(draws.modes.log_mass_gap) - abs(gap)) < 4.0 * math.sqrt(2 * 2.5 / 20)
 
 
+@pytest.mark.trust
 def test_a_prior_that_can_be_drawn_from_settles_two_modes():
     """SMC goes on where chains cannot pass; the second mode has 12% of the mass."""
     draws = gdp.sample(NORMAL, one(5, 15.0, 25.0, 0.5), key=1, **COUNTS)

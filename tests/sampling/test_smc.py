@@ -158,6 +158,7 @@ def test_systematic_takes_each_as_often_as_its_weight_says():
     assert np.asarray(lost).tolist() == list(range(6))
 
 
+@pytest.mark.trust
 def test_each_dataset_of_a_batch_goes_a_path_of_its_own():
     """Posteriors of widths from 0.7 to 0.001: one scale for all would leave the widest behind."""
     precision = jnp.geomspace(1.0, 1e6, 12)
@@ -224,7 +225,7 @@ def test_an_observed_site_of_the_prior_is_part_of_the_path():
     x, y = np.array([0.1, 0.2, 0.3]), np.array([0.0, 0.1, 0.2])
     posterior = gdp.GibbsPosterior.from_numpyro(model, observed="y", args=(x, y))
     assert not posterior.prior.has_draws
-    draws = gdp.sample(posterior, posterior.data, sampler=gdp.SMC(num_particles=1024))
+    draws = gdp.sample(posterior, posterior.data, sampler=gdp.SMC(num_particles=512))
     precision = 1.0 / 9.0 + 25.0 + np.sum(x**2)
     mean, sd = (50.0 + np.sum(x * y)) / precision, precision**-0.5
     # 200 effective particles at the least: 4 standard errors.
