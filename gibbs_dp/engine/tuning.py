@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.compile import on_default_backend, program
+from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots, stream_key
 from gibbs_dp.engine.executor import background, in_room, in_threads
@@ -191,7 +192,7 @@ def _reference_data(
     posterior: GibbsPosterior, population: Any, n: int, key: PRNGKeyArray
 ) -> PyTree:
     """Return a large sample of the population: rows, or (structured loss) whole datasets."""
-    shapes = jax.eval_shape(lambda k: _draw(population, k, n, None), key)
+    shapes = jax.eval_shape(lambda k: _draw_of(population, k, n, None), key)
     numbers = sum(leaf.size for leaf in jax.tree.leaves(shapes))
     num_datasets = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(numbers, 1)))
     if posterior.structured:
@@ -205,9 +206,13 @@ def _reference_data(
     return _draw(population, key, count, None)
 
 
-@partial(jax.jit, static_argnames=("n", "num_datasets"))
-@traced_exactly
 def _draw(population: Any, key: PRNGKeyArray, n: int, num_datasets: int | None) -> PyTree:
+    return program(_draw_of, ("n", "num_datasets"), platform(), is_quick=True)(
+        population, key, n, num_datasets
+    )
+
+
+def _draw_of(population: Any, key: PRNGKeyArray, n: int, num_datasets: int | None) -> PyTree:
     if num_datasets is None:
         return population.sample(key, n, 1)[0]
     keys = jax.random.split(key, num_datasets)

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from gibbs_dp.io.files import shown
 from gibbs_dp.model.charts import FlatCoordinates
@@ -130,12 +130,14 @@ def check_loss(
     def value(theta: PyTree, some: PyTree) -> Any:
         return jnp.asarray(evaluate(theta, some))
 
-    theta = posterior.prior.initial(jax.random.key(0))
+    def at_a_draw(key: PRNGKeyArray, some: PyTree) -> Array:
+        return jnp.all(jnp.isfinite(value(posterior.prior.initial(key), some)))
+
+    theta = jax.eval_shape(posterior.prior.initial, jax.random.key(0))
     try:
-        found = value(theta, first)
-        if found.shape == wanted:  # once more, as JAX will see it
-            traced = jax.grad(lambda t, z: jnp.sum(value(t, z))) if needs_gradient else value
-            jax.eval_shape(traced, theta, first)
+        found = jax.eval_shape(value, theta, first)
+        if needs_gradient and found.shape == wanted:
+            jax.eval_shape(jax.grad(lambda t, z: jnp.sum(value(t, z))), theta, first)
     except LOOKS_AT_VALUES as error:
         raise ValueError(
             "loss: it looks at the value of theta or of an example, as 'if', float() and NumPy's "
@@ -156,12 +158,10 @@ def check_loss(
         raise ValueError(
             f"loss: {what} must return a scalar, got shape {found.shape}; sum or average inside it."
         )
-    for seed in range(num_draws):
-        if seed:
-            found = value(posterior.prior.initial(jax.random.key(seed)), first)
-        if bool(jnp.all(jnp.isfinite(found))):
-            return
     if not num_draws:
+        return
+    is_finite = jax.jit(at_a_draw)  # one program: operation by operation, some twenty are compiled
+    if any(bool(is_finite(jax.random.key(seed), first)) for seed in range(num_draws)):
         return
     which = "a draw" if num_draws == 1 else f"each of {num_draws} draws"
     raise ValueError(

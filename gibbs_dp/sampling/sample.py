@@ -402,8 +402,10 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
     tuning = sampler.default_tuning(posterior.dim)
     temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
     draws, theta, rounding = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
-    lost = ~(jnp.isfinite(draws.reference.losses).all(1) & jnp.isfinite(draws.reference.log_prior))
-    if bool(lost.any()):  # no start leads to a point of finite density
+    # NumPy here and below: of JAX's functions each would be compiled.
+    losses, log_prior = map(np.asarray, (draws.reference.losses, draws.reference.log_prior))
+    lost = ~(np.isfinite(losses).all(1) & np.isfinite(log_prior))
+    if lost.any():  # no start leads to a point of finite density
         if init is not None:
             raise ValueError(NO_DENSITY_AT_INIT)
         starts = jnp.where(
@@ -412,7 +414,7 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         draws, theta, rounding = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, 0)
         )
-    if bool(draws.is_improper.any()):
+    if np.asarray(draws.is_improper).any():
         raise ImproperPosteriorError(
             f"posterior: improper at gamma={gamma:g} (it does not decay along some direction); "
             "use a proper prior, a bounded support, more data or a larger gamma, or double "
@@ -430,7 +432,7 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         )
     settings = _describe(sampler, num_warmup, task.rows) | {
         "is_adapted": is_adapted,
-        "rounding": float(rounding.max()),
+        "rounding": float(np.asarray(rounding).max()),
         "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(theta)),
     }
 
@@ -516,10 +518,13 @@ def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:
     that a skewed posterior's mode lies beside it makes no step too long or too short.
     """
     scale = np.std(np.asarray(draws.v, np.float64), axis=(1, 2))
+    is_curved, accept, is_stuck = map(
+        np.asarray, (draws.is_curved, draws.accept_prob, draws.is_stuck)
+    )
     return bool(
-        draws.is_curved.all()
-        and draws.accept_prob.mean() >= least_accept
-        and not draws.is_stuck.any()
+        is_curved.all()
+        and accept.mean() >= least_accept
+        and not is_stuck.any()
         and scale.max() <= UNIT_SCALE
         and scale.min() >= 1.0 / UNIT_SCALE
     )
@@ -543,7 +548,8 @@ def _pack(draws: Any, theta: PyTree, task: Task, settings: dict[str, Any]) -> Dr
     """Draws of chains or of an ensemble, without the axis of a single dataset."""
 
     def trim(leaf: Array) -> np.ndarray:
-        return np.asarray(leaf if task.is_batch else leaf[0])
+        whole = np.asarray(leaf)
+        return whole if task.is_batch else whole[0]
 
     return Draws(
         theta=jax.tree.map(trim, theta),
