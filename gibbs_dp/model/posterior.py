@@ -16,7 +16,6 @@ from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.charts import FlatCoordinates, UnconstrainedTarget
 from gibbs_dp.model.check import check_gamma, examples_for
-from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.losses.base import Loss
 from gibbs_dp.model.prior import Prior
@@ -255,13 +254,8 @@ class GibbsPosterior(FlatCoordinates):
 
         Then the density has one mode in flat coordinates, whatever the data.
         """
-        if not (isinstance(self.loss, Loss) and self.prior.is_euclidean):
-            return False
-        try:
-            constants = self.loss.constants(Domain())
-        except ValueError:  # of a loss that knows nothing without bounds
-            return False
-        return constants.strong_convexity >= 0 and self.prior.curvature()[0] >= 0
+        is_convex = getattr(self.loss, "is_convex", False) is True
+        return is_convex and self.prior.is_euclidean and self.prior.curvature()[0] >= 0
 
     @property
     def has_example_losses(self) -> bool:

@@ -81,6 +81,14 @@ class Loss(abc.ABC):
         del domain
         return LossConstants.of((-np.inf, np.inf), np.inf, np.inf, np.inf, -np.inf)
 
+    @property
+    def is_convex(self) -> bool:
+        """Whether it is convex in theta for every example, as its constants say of no bounds."""
+        try:
+            return bool(self.constants(Domain()).strong_convexity >= 0)
+        except ValueError:  # of a loss that knows nothing without bounds
+            return False
+
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project examples onto the domain where the constants hold; see `Domain.clip`."""
         return domain.clip(data)

@@ -283,6 +283,10 @@ class _Plain:
 
     loss: Any
 
+    @property
+    def is_convex(self) -> bool:
+        return getattr(self.loss, "is_convex", False) is True
+
     def __call__(self, theta: PyTree, z: PyTree) -> Any:
         return self.loss(theta, z)
 
