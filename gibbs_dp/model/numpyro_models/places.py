@@ -63,7 +63,8 @@ def _follow_length(
     likelihood: Likelihood, found: Found, data: PyTree, n: int
 ) -> tuple[Likelihood, str]:
     """Try one more example, also with integers equal to ``n`` as the number of examples."""
-    wider = jax.tree.map(lambda a: jnp.concatenate([a, a[:1]]), data)
+    whole = jax.tree.map(np.asarray, data)  # of JAX's functions each would be compiled
+    wider = jax.tree.map(lambda a: jnp.asarray(np.concatenate([a, a[:1]])), whole)
     values = likelihood.arguments.values
     counts = [k for k, v in values.items() if type(v) in (int, np.int64) and v == n]
     trouble = _trouble(likelihood, found, wider)
@@ -113,6 +114,7 @@ def _values(likelihood: Likelihood, prior: Prior, data: PyTree, n: int) -> str:
     """Evaluate examples in another order, and a part of them by itself; the prior too."""
     rng = np.random.default_rng(0)
     mixed = rng.permutation(n)
+    data = jax.tree.map(np.asarray, data)  # of JAX's functions each would be compiled
     each, log_prior = likelihood.each, jax.jit(partial(_log_prior, likelihood))
     for theta in _points(prior):
         whole = np.asarray(each(theta, data), np.float64)
@@ -154,11 +156,10 @@ def _points(prior: Prior) -> list[Any]:
     """Draw from the prior, and where no prior is vague: within (-2, 2) of unconstrained space."""
     flat = FlatCoordinates()
     flat.prior = prior
-    found, initial = [], jax.jit(prior.initial)
+    found, initial, constrain = [], jax.jit(prior.initial), jax.jit(flat.constrain)
     for seed in range(NUM_POINTS):
-        key = jax.random.key(seed)
-        u = jax.random.uniform(key, (flat.dim,), minval=-2.0, maxval=2.0)
-        found += [initial(key), flat.constrain(u)]
+        u = jnp.asarray(np.random.default_rng(seed).uniform(-2.0, 2.0, flat.dim))
+        found += [initial(jax.random.key(seed)), constrain(u)]
     return found
 
 
