@@ -31,6 +31,23 @@ def platform() -> str:
     return str(devices()[0].platform)
 
 
+# Of a device's memory, what programs in flight may take together, and how many these are: the next
+# one waits on the device, not on its host.
+SHARE_OF_MEMORY, IN_FLIGHT = 0.9, 2
+
+
+def memory_limit(device: jax.Device) -> int | None:
+    """Bytes that a device gives to programs; None where it does not tell."""
+    found: int | None = (device.memory_stats() or {}).get("bytes_limit")
+    return found
+
+
+def memory_of_a_program() -> float:
+    """Bytes that one program may take, of the smallest device; infinite where none tells."""
+    known = [limit for limit in map(memory_limit, devices()) if limit is not None]
+    return SHARE_OF_MEMORY * min(known) / IN_FLIGHT if known else float("inf")
+
+
 @contextmanager
 def compiled_for(name: str) -> Iterator[None]:
     """Trace for a platform: what code suits it is decided by :func:`target_platform`."""

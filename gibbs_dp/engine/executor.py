@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import jax
 import numpy as np
 
-from gibbs_dp._jaxlib.devices import devices, is_accelerator, platform
+from gibbs_dp._jaxlib.devices import IN_FLIGHT, devices, is_accelerator, platform
 from gibbs_dp._jaxlib.precision import current_mode, in_mode
 from gibbs_dp._jaxlib.threads import POOL_SIZE, num_cores
 
@@ -23,9 +23,6 @@ from gibbs_dp._jaxlib.threads import POOL_SIZE, num_cores
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-
-# Programs that an accelerator is given at once: the next one waits on the device, not on its host.
-IN_FLIGHT = 2
 
 # Audits that run at once in one process share the room in XLA's pool.
 _permits = threading.BoundedSemaphore(max(1, POOL_SIZE - 1))

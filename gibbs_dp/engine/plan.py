@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp._jaxlib.devices import is_accelerator, memory_of_a_program, platform
 from gibbs_dp._version import __version__
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, Table
@@ -44,6 +44,9 @@ BLOCK_NUMBERS = 2**23
 # Posteriors that keep a GPU busy, and numbers they may need (4 GB; a program that turns out to be
 # larger than its device is halved); datasets of a file of a store.
 POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE, STORED_HEIGHT = 2**15, 2**30, 1024
+# Bytes that a posterior takes there at least, as compiled for an H100: fused or not, chains, their
+# noise and what leaves the program.
+BYTES_OF_A_POSTERIOR = 200_000
 # Datasets at one gamma from where larger blocks are worth waiting for.
 LONG_AUDIT = 4096
 
@@ -79,14 +82,19 @@ def default_block_size(
 
     A short audit waits for its first blocks; of a long one, a call's overhead would be a fifth.
     A store keeps to one size, however many datasets are added to it. A GPU samples a block at all
-    gammas in one call, and no more datasets than were asked for.
+    gammas in one call, no more datasets than were asked for, and no more than its memory holds: a
+    program that turns out to be larger is compiled again.
     """
     numbers = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
     if is_accelerator(platform()):
         width = power_of_two(num_gammas)
         wanted = STORED_HEIGHT if is_stored else power_of_two(num_datasets)
         each = numbers[1] + _hessian_numbers(posterior.dim, n)
-        fitting = min(POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE // each) // width
+        fitting = min(POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE // each)
+        if not is_stored:  # whose size is part of the store, on whatever device
+            bytes_of_one = max(BYTES_OF_A_POSTERIOR, 4 * each)
+            fitting = int(min(fitting, memory_of_a_program() // bytes_of_one))
+        fitting //= width
         return min(wanted, power_of_two(fitting + 1) // 2 or 1)
     is_long = num_datasets >= LONG_AUDIT
     largest = 64 if is_stored else 128 if is_long else 32

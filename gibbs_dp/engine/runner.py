@@ -17,10 +17,15 @@ import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp._jaxlib.devices import (
+    IN_FLIGHT,
+    SHARE_OF_MEMORY,
+    is_accelerator,
+    memory_limit,
+    platform,
+)
 from gibbs_dp.engine.cautions import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.executor import (
-    IN_FLIGHT,
     Threads,
     Workers,
     background,
@@ -37,8 +42,6 @@ Outcome = TypeVar("Outcome")
 
 # Gammas from where what is kept is worth a program that takes twice as long to compile.
 MANY_GAMMAS = 8
-# Of a device's memory, what two programs in flight may take together.
-SHARE_OF_MEMORY = 0.9
 
 
 class TooLargeError(Exception):
@@ -83,13 +86,13 @@ class Room:
         warnings.warn(text, SmallerBlocksWarning, stacklevel=3)
 
 
-def check_memory(compiled: Any, device: jax.Device, num_in_flight: int) -> None:
+def check_memory(compiled: Any, device: jax.Device) -> None:
     """Refuse a compiled program that is larger than its device, where both tell their sizes."""
-    limit = (device.memory_stats() or {}).get("bytes_limit")
+    limit = memory_limit(device)
     found = compiled.memory_analysis()
     if limit is None or found is None:
         return
-    needed = num_in_flight * (found.temp_size_in_bytes + found.output_size_in_bytes)
+    needed = IN_FLIGHT * (found.temp_size_in_bytes + found.output_size_in_bytes)
     needed += found.argument_size_in_bytes
     if needed > SHARE_OF_MEMORY * limit:
         raise TooLargeError(f"a program needs {needed:,} bytes of the device's {limit:,}.")
@@ -168,7 +171,7 @@ class Sheets:
                 if name not in self._compiled:
                     with self._on_compile():
                         compiled, run = program.compiled(*static, *arguments, kinds=kinds)
-                    check_memory(compiled, device, IN_FLIGHT)
+                    check_memory(compiled, device)
                     self._compiled[name] = run
         return self._compiled[name](*arguments)
 

@@ -300,3 +300,9 @@ def test_blocks_of_accelerators_are_what_was_asked_for_up_to_what_fills_them(mon
     assert size(10**6, 16) == 2_048
     assert size(10**6, 16, is_stored=True) == 1_024
     assert size(10**6, n=100_000) == 128
+
+    # A T4's 15 GB, a smaller card's 4, and a device that holds not even one.
+    for gigabytes, wanted in ((80, 32_768), (15, 32_768), (4, 8_192), (1e-4, 1)):
+        monkeypatch.setattr(sizes, "memory_of_a_program", lambda gb=gigabytes: 0.45e9 * gb)
+        assert size(10**6) == wanted
+    assert size(10**6, 16, is_stored=True) == 1_024
