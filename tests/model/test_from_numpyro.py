@@ -688,3 +688,30 @@ def test_other_data_have_the_shapes_and_values_of_the_models():
         ):
             with pytest.raises(ValueError, match=match):
                 door(y)
+
+
+def test_one_example_is_a_dataset_where_losses_are_of_whole_ones():
+    def model(y):
+        v = numpyro.sample("v", dist.Normal(0.0, 3.0))
+        numpyro.sample("y", dist.Normal(v, 5.0), obs=y)
+
+    with pytest.raises(ValueError, match=r"one example; .* structured=True"):
+        gdp.GibbsPosterior.from_numpyro(model, args=(np.array([0.3]),))
+    posterior = gdp.GibbsPosterior.from_numpyro(model, args=(np.array([0.3]),), structured=True)
+    loss = posterior.empirical_loss({"v": jnp.asarray(1.0)}, posterior.data)
+    assert float(loss) == pytest.approx(-stats.norm.logpdf(0.3, 1.0, 5.0), rel=1e-6)
+
+
+def test_what_the_points_of_a_latent_function_need_is_said():
+    def model(x, y):
+        inside = jnp.exp(-0.5 * (x[:, None] - x) ** 2) + 1e-3 * jnp.eye(x.shape[0])
+        f = numpyro.sample("f", dist.MultivariateNormal(jnp.zeros(x.shape[0]), inside))
+        numpyro.sample("y", dist.Normal(f, 0.1), obs=y)
+
+    x = np.linspace(0.0, 1.0, 6)
+    with pytest.raises(ValueError, match=r"latent function.*structured=True, examples=\['y'\]"):
+        gdp.GibbsPosterior.from_numpyro(model, args=(x, np.sin(x)), structured=True)
+    posterior = gdp.GibbsPosterior.from_numpyro(
+        model, args=(x, np.sin(x)), structured=True, examples=["y"]
+    )
+    assert posterior.dim == 6

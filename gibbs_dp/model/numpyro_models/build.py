@@ -78,8 +78,11 @@ def find_axes(
             "each belongs to one example (or say so by examples=(...) naming the arguments of all)."
         )
     n = next(iter(sizes.values()))
-    if n < 2:
-        raise ValueError(f"model: {next(iter(sizes))!r} observes one example; give at least 2.")
+    if n < 2 and not structured:  # of which nothing tells how a loss follows more of them
+        raise ValueError(
+            f"model: {next(iter(sizes))!r} observes one example; give at least 2, or pass "
+            "structured=True where it is the whole dataset."
+        )
     return axes, n
 
 
@@ -307,8 +310,10 @@ def _check_dependence(likelihood: Likelihood, found: Found, data: dict[str, PyTr
         if any(parts):
             raise ValueError(
                 f"model: the prior of {name!r} depends on the examples, so that it is no prior of "
-                "a Gibbs posterior; pass what it needs as numbers of its own, or write the site as "
-                "a function of one with a fixed law (non-centred)."
+                "a Gibbs posterior; where it needs what is no example (the points of a latent "
+                "function), name the arguments that are, as in structured=True, examples=['y']; "
+                "else pass what it needs as numbers of its own, or write the site as a function of "
+                "one with a fixed law (non-centred)."
             )
     for name, is_reached in depends["known"].items():
         if is_reached:
