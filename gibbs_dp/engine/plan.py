@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -468,4 +469,9 @@ class AuditSpec:
 def versions() -> dict[str, str]:
     """Versions of what computed the numbers."""
     names = ("jax", "jaxlib", "numpyro", "numpy", "scipy")
-    return {"gibbs_dp": __version__} | {n: importlib.metadata.version(n) for n in names}
+    return {"gibbs_dp": __version__} | {n: _version_of(n) for n in names}
+
+
+@cache
+def _version_of(name: str) -> str:
+    return importlib.metadata.version(name)  # some milliseconds each

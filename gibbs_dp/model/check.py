@@ -6,13 +6,13 @@ import difflib
 import inspect
 import math
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from gibbs_dp.io.files import shown
 from gibbs_dp.model.charts import FlatCoordinates
@@ -120,18 +120,11 @@ def check_loss(
     check_examples(posterior, data)
     first = data
     wanted: tuple[int, ...] = () if posterior.structured else (n,)
-    if posterior.structured:
-        evaluate = posterior.empirical_loss
-    elif hasattr(loss, "batch"):
-        evaluate = posterior.losses
-    else:
-        first, evaluate, wanted = jax.tree.map(lambda a: a[0], data), loss, ()
+    if not posterior.structured and not hasattr(loss, "batch"):
+        first, wanted = jax.tree.map(lambda a: a[0], data), ()
 
     def value(theta: PyTree, some: PyTree) -> Any:
-        return jnp.asarray(evaluate(theta, some))
-
-    def at_a_draw(key: PRNGKeyArray, some: PyTree) -> Array:
-        return jnp.all(jnp.isfinite(value(posterior.prior.initial(key), some)))
+        return _value(posterior, theta, some)
 
     theta = jax.eval_shape(posterior.prior.initial, jax.random.key(0))
     try:
@@ -160,14 +153,28 @@ def check_loss(
         )
     if not num_draws:
         return
-    is_finite = jax.jit(at_a_draw)  # one program: operation by operation, some twenty are compiled
-    if any(bool(is_finite(jax.random.key(seed), first)) for seed in range(num_draws)):
+    keys = map(jax.random.key, range(num_draws))
+    if any(bool(_is_finite_at_a_draw(posterior, key, first)) for key in keys):
         return
     which = "a draw" if num_draws == 1 else f"each of {num_draws} draws"
     raise ValueError(
         f"loss: it is NaN or infinite at {which} from the prior; give data (labels, counts) that "
         "the likelihood can have, or a prior on parameters where the loss is finite."
     )
+
+
+def _value(posterior: Any, theta: PyTree, some: PyTree) -> Array:
+    """Loss of a dataset, losses of its examples, or, of a plain function, that of one example."""
+    if posterior.structured:
+        return jnp.asarray(posterior.empirical_loss(theta, some))
+    is_batch = hasattr(posterior.loss, "batch")
+    return jnp.asarray((posterior.losses if is_batch else posterior.loss)(theta, some))
+
+
+@partial(jax.jit, static_argnames=("posterior",))
+def _is_finite_at_a_draw(posterior: Any, key: PRNGKeyArray, some: PyTree) -> Bool[Array, ""]:
+    # One program for a posterior: operation by operation, some twenty would be compiled.
+    return jnp.all(jnp.isfinite(_value(posterior, posterior.prior.initial(key), some)))
 
 
 # Suggestions for misspelt keywords.

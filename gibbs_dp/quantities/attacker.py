@@ -231,7 +231,7 @@ class Attacker(Quantity):
     """
 
     num_releases: int = 1
-    num_datasets: int | None = 512
+    num_datasets: int | None = 256
 
     name = "attacker"
     Kept = AttackerValues
