@@ -36,7 +36,7 @@ def report():
         N,
         GAMMAS,
         num_datasets=1024,
-        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0), gdp.Attacker(num_datasets=None)],
         progress=False,
     )
 
@@ -206,7 +206,7 @@ def test_laplace_mechanism():
         100,
         [10.0, 100.0],
         num_datasets=1024,
-        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0), gdp.Attacker(num_datasets=None)],
         progress=False,
     )
     for name, truth in (
