@@ -40,6 +40,7 @@ from gibbs_dp.quantities.dataset_comparison import (
 )
 from gibbs_dp.quantities.dataset_losses import Kept as DrawsKept
 from gibbs_dp.quantities.dataset_losses import (
+    has_statistics,
     keep_draws,
     point_losses,
     swap_terms,
@@ -390,8 +391,8 @@ def rehearse(settings: AuditSpec, count: int) -> None:
 _rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
 
 
-# Datasets compared by default.
-DEFAULT_INFORMATION = 512
+# Datasets compared by default, and of losses whose comparison is two matrix products.
+DEFAULT_INFORMATION, DEFAULT_OF_STATISTICS = 512, 1024
 EMPIRICAL: Final = "empirical"
 
 
@@ -403,8 +404,9 @@ class MutualInformation(Quantity):
     ----------
     num_information
         Datasets compared with each other, ``M``: the lower bound cannot exceed ``log M``, and the
-        cost grows like ``M^2 n``. None: the audit's ``num_datasets``, at most 512, or none where
-        that is below 32 or theta has more than 512 coordinates; 0: none.
+        cost grows like ``M^2 n``. None: the audit's ``num_datasets``, at most 512 (1,024 of
+        quadratic losses, of which only statistics are compared), or none where that is below 32 or
+        theta has more than 512 coordinates; 0: none.
     sigma
         ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every theta, for the upper end
         of Corollary 10 (Wang, Lei & Fienberg 2016). None: half the loss's range on the declared
@@ -462,8 +464,13 @@ class MutualInformation(Quantity):
     def complete(self, spec: AuditSpec) -> MutualInformation:
         """Say how many datasets are compared."""
         is_mixture = getattr(spec.population, "is_mixture", False)
+        is_cheap = has_statistics(spec.posterior)
         count = check_information(
-            self.num_information, spec.num_datasets, spec.posterior.dim, is_mixture
+            self.num_information,
+            spec.num_datasets,
+            spec.posterior.dim,
+            is_mixture,
+            DEFAULT_OF_STATISTICS if is_cheap else DEFAULT_INFORMATION,
         )
         return replace(self, num_information=count)
 
@@ -495,7 +502,7 @@ class MutualInformation(Quantity):
     @property
     def num_stored(self) -> int:
         """As many as are compared by default, where any are: more may be asked for later."""
-        return max(self.count, DEFAULT_INFORMATION) if self.num_information else 0
+        return max(self.count, DEFAULT_OF_STATISTICS) if self.num_information else 0
 
     # -- of all datasets ------------------------------------------------------------------
 
@@ -562,7 +569,11 @@ class MutualInformation(Quantity):
 
 
 def check_information(
-    value: int | None, num_datasets: int, dim: int, is_mixture: bool = False
+    value: int | None,
+    num_datasets: int,
+    dim: int,
+    is_mixture: bool = False,
+    most: int = DEFAULT_INFORMATION,
 ) -> int:
     """Return how many datasets to compare for mutual information.
 
@@ -577,7 +588,7 @@ def check_information(
             )
         return 0
     if value is None:
-        value = min(num_datasets, DEFAULT_INFORMATION)
+        value = min(num_datasets, most)
         return value if value >= MIN_INFORMATION and dim <= MAX_LAPLACE_DIM else 0
     value = positive_count("num_information", value, least=0)
     if value == 0:
