@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -89,7 +90,7 @@ def training_set(
 
 Found = TypeVar("Found")
 MOST_REMEMBERED = 64
-_remembered: dict[Any, tuple[list[Any], Any]] = {}
+_remembered: dict[Any, tuple[list[weakref.ref[Any]], Any]] = {}
 
 
 def remembered(
@@ -107,8 +108,9 @@ def remembered(
         held = _remembered.get(key)
     except TypeError:  # what cannot be hashed
         return find()
-    if held is None:
-        held = leaves, find()  # with the leaves, whose ids must not be used again
+    # Not kept alive: an id may have become another array's.
+    if held is None or not all(ref() is leaf for ref, leaf in zip(held[0], leaves, strict=True)):
+        held = [weakref.ref(leaf) for leaf in leaves], find()
         while len(_remembered) >= MOST_REMEMBERED:
             _remembered.pop(next(iter(_remembered)), None)
         _remembered[key] = held

@@ -136,10 +136,12 @@ def is_searched(traits: Traits, dim: int) -> bool:
 def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second: Summary) -> Modes:
     """Look for modes beside the one that a main run with these inputs would sample."""
     s = runner.settings
-    if is_searched(s.sampler.traits, s.posterior.dim) and s.posterior.is_log_concave:
+    if not is_searched(s.sampler.traits, s.posterior.dim):
+        return NOT_LOOKED_FOR
+    if s.posterior.is_log_concave:
         return ONE_BY_CONVEXITY
     good = believed(first)
-    if not is_searched(s.sampler.traits, s.posterior.dim) or good.size < 4:
+    if good.size < 4:
         return NOT_LOOKED_FOR
     count = num_pilots(s)
     sd = jnp.sqrt(jnp.asarray(np.mean(good.health.var_u, axis=0), inputs.start.dtype))

@@ -354,15 +354,13 @@ def _reduced(
 ) -> Block:
     """Let quantities reduce the draws of one dataset at one gamma."""
     values, kept = values_kind(quantities), kept_kind(quantities)
-    found = {k: v for k, v in pairs.found.items() if k in kept._fields}
-    left = Draws(draws, pairs.chosen, found)
-    views = _views(
-        values, posterior, plan, quantities, inputs, chain_key, train, ghosts, pairs, draws
-    )
+    left = Draws(draws, pairs.chosen, pairs.found)
+    views = _views(values, posterior, plan, quantities, inputs, chain_key, train, ghosts, left)
+    wanted = {k: v for k, v in pairs.found.items() if k in kept._fields}
     return Block(
         _health(draws, pairs, log_mass(draws, Target(posterior, train, inputs.gamma), inputs)),
         values(*(q.per_dataset(view) for q, view in views)),
-        left if kept._fields else None,
+        left._replace(pairs=wanted) if kept._fields else None,
     )
 
 
@@ -375,16 +373,14 @@ def _views(
     key: PRNGKeyArray,
     train: PyTree,
     ghosts: PyTree,
-    pairs: Pairs | Draws,
-    draws: ChainDraws,
+    left: Draws,
 ) -> list[tuple[Quantity, View]]:
     """Quantities that are fields of a named tuple, in its order, and what they see."""
     losses_of = structured_losses if posterior.structured else per_example_losses
-    losses = losses_of(posterior, draws.u, train, ghosts, inputs, plan)
-    of_pairs = pairs.pairs if isinstance(pairs, Draws) else pairs.found
-    view = View(posterior, plan, inputs, key, train, draws, losses, pairs.chosen)
+    losses = losses_of(posterior, left.draws.u, train, ghosts, inputs, plan)
+    view = View(posterior, plan, inputs, key, train, left.draws, losses, left.chosen)
     named = {q.name: q for q in quantities}
-    return [(named[name], view.with_pairs(of_pairs.get(name))) for name in kind._fields]
+    return [(named[name], view.with_pairs(left.pairs.get(name))) for name in kind._fields]
 
 
 def _health(draws: ChainDraws, pairs: Pairs, mass: Float[Array, ""]) -> Health:
@@ -486,9 +482,7 @@ def _keep(
 
         def at(given: tuple[Inputs, Draws]) -> Any:
             inputs, left = given[0].fixed(plan), given[1]
-            views = _views(
-                kind, posterior, plan, quantities, inputs, key, train, ghosts, left, left.draws
-            )
+            views = _views(kind, posterior, plan, quantities, inputs, key, train, ghosts, left)
             return kind(*(q.keep(view) for q, view in views))
 
         if not is_sheet:

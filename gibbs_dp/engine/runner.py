@@ -145,15 +145,12 @@ class Sheets:
         self._compiled: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
-    def begin(self, sheet: Sheet, device: jax.Device, at_once: int) -> Block:
-        """Start a sheet, ``at_once`` datasets at a time."""
-        s, first = self.settings, sheet.jobs[0]
+    def begin(self, sheet: Sheet, device: jax.Device, at_once: int, arguments: Any) -> Block:
+        """Start a sheet, ``at_once`` datasets at a time; ``arguments`` are on the device."""
+        s = self.settings
         kinds = (values_kind(s.traced),)
         static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
         program = sheet_program(device.platform)
-        arguments = jax.device_put(
-            (s.population, first.roots, first.numbers, stacked(sheet)), device
-        )
         name = (sheet.name, at_once, device)
         if sheet.path and not is_accelerator(device.platform):
             # Plainly called: no memory is to be measured, and compiling ahead would put users'
@@ -278,10 +275,12 @@ class Runner:
             size = min(size, self.settings.num_at_once)
 
         def run(at_once: int) -> Block:
-            found = self._sheets.begin(sheet, device, at_once)
-            inputs = jax.device_put(stacked(sheet), device)
-            job = sheet.jobs[0]._replace(plan=sheet.plan)
-            return self._kept(found, job, device, at_once, inputs)
+            first = sheet.jobs[0]
+            given = self.settings.population, first.roots, first.numbers, stacked(sheet)
+            arguments = jax.device_put(given, device)
+            found = self._sheets.begin(sheet, device, at_once, arguments)
+            job = first._replace(plan=sheet.plan)
+            return self._kept(found, job, device, at_once, arguments)
 
         return home(sheet, self._room.fit(sheet.name, size, run))
 
@@ -289,15 +288,15 @@ class Runner:
         s = self.settings
         population, roots, inputs = self._place(job, device)
         run = block_program(device.platform, is_quick=s.is_brief)
-        numbers = jax.device_put(job.numbers, device)
+        arguments = population, roots, jax.device_put(job.numbers, device), inputs
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         kinds = (values_kind(s.traced),)
         with self._compiling((job.plan, job.size, device, at_once)):
-            found = run(*static, population, roots, numbers, inputs, kinds=kinds)
-        return self._kept(found, job, device, at_once, inputs)
+            found = run(*static, *arguments, kinds=kinds)
+        return self._kept(found, job, device, at_once, arguments)
 
     def _kept(
-        self, found: Block, job: Job, device: jax.Device, at_once: int, inputs: Inputs
+        self, found: Block, job: Job, device: jax.Device, at_once: int, arguments: Any
     ) -> Block:
         """Let quantities keep what they want of the first datasets; drop the draws of others.
 
@@ -310,15 +309,13 @@ class Runner:
         def run() -> Any:
             s, plan = self.settings, job.plan._replace(counts=None)
             static = (s.posterior, s.sampler, plan, s.traced, at_once)
-            population, roots, _ = self._place(job, device)
-            numbers = jax.device_put(job.numbers, device)
             program, kinds = (
                 keep_program(device.platform, is_quick=len(s.gammas) < MANY_GAMMAS),
                 (kept_kind(s.traced),),
             )
-            name = ("kept", plan, job.size, jnp.shape(inputs.gamma), device, at_once)
+            name = ("kept", plan, job.size, jnp.shape(arguments[-1].gamma), device, at_once)
             with self._compiling(name):
-                return program(*static, population, roots, numbers, inputs, left, kinds=kinds)
+                return program(*static, *arguments, left, kinds=kinds)
 
         if job.keeps:
             return found._replace(kept=run())

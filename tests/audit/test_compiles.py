@@ -1,11 +1,15 @@
 """Nothing recompiles over gammas, tables or datasets of the same shape: traces are counted."""
 
+import gc
+import weakref
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import gaussian_examples
+from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
+from gibbs_dp.engine.datasets import remembered
 
 
 @pytest.fixture
@@ -65,3 +69,22 @@ def test_sampling_a_new_dataset_compiles_nothing(counted):
         gdp.sample(posterior, np.ones((5, 1)), gamma=gamma, num_samples=8)
         counts.append(len(calls) - before)
     assert counts == [2, 2]  # the argument check evaluates the loss, and traces it; no sampler does
+
+
+def test_what_is_remembered_is_of_the_same_arrays_and_keeps_none_alive():
+    posterior, asked = gaussian_mean(1), []
+
+    def find():
+        asked.append(None)
+        return len(asked)
+
+    def look(population):
+        return remembered(find, "test", posterior, population)
+
+    one, other = jnp.zeros((3, 1)), jnp.zeros((3, 1))
+    assert [look(one), look(one), look(other), look(one)] == [1, 1, 2, 1]
+    assert [look(np.zeros(3)), look(np.zeros(3))] == [3, 4]  # may change in place
+    alive = weakref.ref(one)
+    del one
+    gc.collect()
+    assert alive() is None
