@@ -22,7 +22,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from gibbs_dp._jaxlib.compile import program
-from gibbs_dp._jaxlib.devices import platform
+from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import AuditSpec
@@ -32,9 +32,11 @@ from gibbs_dp.model.posterior import GibbsPosterior
 LEAST_DATASETS, MOST_DIM = 256, 64
 # Partners of a dataset: more where one serves several gammas, and in short audits.
 PARTNERS, MOST_PARTNERS, LEAST_PARTNERS_IN_ALL = 4, 16, 8192
-# Datasets of a call, and on a core at once; numbers of partners that are remembered for another
-# audit of the same objects, whatever its key and gammas.
-HEIGHT, AT_ONCE, MOST_REMEMBERED = 256, 32, 2**22
+# Datasets of a call, and on a core at once, where their slopes are no more numbers than these.
+HEIGHT, AT_ONCE, MOST_NUMBERS = 256, 32, 2**23
+# Numbers of partners that are remembered for another audit of the same objects, whatever its key
+# and gammas.
+MOST_REMEMBERED = 2**22
 # Smallest over largest curvature of a posterior, in flat coordinates, that is inverted.
 LEAST_CURVED = 1e-6
 # What makes datasets dear to draw.
@@ -113,7 +115,10 @@ def _moments(
         return Moments(jnp.stack([*squares, *outer, hessian]), jnp.stack([a, b]))
 
     keys = keys_of(roots, numbers)[0]
-    found = jax.lax.map(one, keys, batch_size=min(AT_ONCE, keys.shape[0]))
+    at_once = HEIGHT if is_accelerator(target_platform()) else AT_ONCE
+    while at_once > 1 and at_once * (n + num_ghosts) * u.size > MOST_NUMBERS:
+        at_once //= 2
+    found = jax.lax.map(one, keys, batch_size=at_once)
     return found, jax.hessian(lambda v: -posterior.log_prior_unconstrained(v))(u)
 
 
