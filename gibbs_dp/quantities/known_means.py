@@ -152,6 +152,8 @@ class KnownMeans:
             _, partners, of_prior = self._compared(0)
             middle = partners.products.mean(axis=0)
             self._matrices = [self._at(gamma, middle, of_prior) for gamma in self._spec.gammas]
+        if all(at is None for at in self._matrices):
+            return
         wanted = range(len(self._features), -(-count // HEIGHT))
         with closing(run_jobs(wanted, lambda call, _: self._of_call(call))) as done:
             found = dict(done)
