@@ -2,9 +2,10 @@
 
 The Gaussian mean with loss ``|theta - z|^2 / 2`` and a flat prior has an on-average KL of
 ``gamma v / n`` whatever the law of the examples, of variance ``v``. Every law and gamma is audited
-with many datasets, which are cut into audits of 128 and of 1,024: what these share (tuning, the
-estimator, coefficients of control variates) comes from pilots, and from all of them. Coverage of
-``on_average_kl`` by 1.96 standard errors, and by the interval of the report; the bias is of all.
+with many datasets, which are cut into audits of 128, 256 and 1,024, with control variates of known
+means (but those of 128) and without; what these share (tuning, the estimator) comes from pilots.
+Coverage of ``on_average_kl`` by 1.96 standard errors, and by the interval of the report; the bias
+is of all datasets.
 
     python benchmarks/coverage.py [--repeats 400]
 """
@@ -12,6 +13,7 @@ estimator, coefficients of control variates) comes from pilots, and from all of 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +22,10 @@ import numpy as np
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
-from gibbs_dp.auditing.assemble import dataset_values
 from gibbs_dp.estimators import mean_interval
+from gibbs_dp.quantities.known_means import LEAST_DATASETS, refined
 
-N, COUNTS = 20, (128, 1024)
+N, COUNTS = 20, (128, 256, 1024)
 KLS = (0.05, 0.2, 0.4, 1.0, 5.0)
 E = float(np.e)
 
@@ -56,7 +58,7 @@ def tracks_of(law, kls, num_datasets, seed):
             [N * kl for kl in kls],
             num_datasets=num_datasets,
             key=seed,
-            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+            learn=[*gdp.DEFAULT, gdp.OnAverageKL(controlled=True), gdp.MutualInformation(0)],
             progress=False,
         )
     finally:
@@ -64,15 +66,19 @@ def tracks_of(law, kls, num_datasets, seed):
     return found[0]
 
 
-def judge(values, truth, count):
-    """Coverage over audits of ``count`` datasets."""
+def judge(values, controls, truth, count):
+    """Coverage over audits of ``count`` datasets, refined if there are control variates."""
     repeats = values[: values.size // count * count].reshape(-1, count)
+    if controls is not None:
+        parts = (controls[i * count : (i + 1) * count] for i in range(len(repeats)))
+        repeats = np.stack([refined(*pair) for pair in zip(repeats, parts, strict=True)])
     mean, error = repeats.mean(axis=1), repeats.std(axis=1, ddof=1) / count**0.5
     ends = np.array([mean_interval(row)[:2] for row in repeats])
     inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
     return {
         "datasets": count,
         "audits": len(repeats),
+        "relative_error": float(mean.std(ddof=1) / truth),
         "coverage_1.96_se": float(np.mean(np.abs(mean - truth) < 1.96 * error)),
         "coverage_interval": float(inside.mean()),
         "width_over_1.96_se": float(np.median((ends[:, 1] - ends[:, 0]) / (3.92 * error))),
@@ -92,15 +98,20 @@ def main():
     for name, law in LAWS.items():
         tracks = tracks_of(law, KLS, repeats * COUNTS[0], parsed.seed)
         for kl, track in zip(KLS, tracks, strict=True):
-            values = dataset_values(track.settings, track.result())["on_average_kl"]
-            values = values[np.isfinite(values)]
+            controls = track.controls.of(track.gamma, track.target)
+            values = replace(track, controls=None).result().leading
+            good = np.isfinite(values)
+            values, controls = values[good], controls[good]
             bias = {
                 "relative_bias": float(values.mean() / kl - 1.0),
                 "relative_bias_se": float(values.std() / values.size**0.5 / kl),
             }
-            for count in COUNTS:
+            for count, given in [(c, g) for c in COUNTS for g in (None, controls)]:
+                if given is not None and count < LEAST_DATASETS:
+                    continue
                 row = {"law": name, "kl": kl, "estimator": track.tuned.estimator}
-                rows.append(row | bias | judge(values, kl, count))
+                row["is_controlled"] = given is not None
+                rows.append(row | bias | judge(values, given, kl, count))
                 print(" ".join(f"{v:.4g}" if isinstance(v, float) else str(v)
                                for v in rows[-1].values()), flush=True)  # fmt: skip
     settings = {"n": N, "repeats": repeats, "seed": parsed.seed}

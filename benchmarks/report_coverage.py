@@ -21,7 +21,7 @@ import argparse
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import machine
 import numpy as np
@@ -31,6 +31,7 @@ import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.auditing.assemble import dataset_values, make_row
 from gibbs_dp.engine.track import Track
+from gibbs_dp.quantities.known_means import LEAST_DATASETS
 
 KLS, COUNTS, INFORMATION = (0.02, 0.2, 5.0), (128, 1024), 128
 # Datasets of one large audit: each has its own pilots.
@@ -58,12 +59,24 @@ def tracks_of(target: Any, law: Law, num_datasets: int, seed: int) -> list[Track
             [N * kl for kl in KLS],
             num_datasets=num_datasets,
             key=seed,
-            learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+            learn=[*gdp.DEFAULT, gdp.OnAverageKL(controlled=True), gdp.MutualInformation(0)],
             progress=False,
         )
     finally:
         auditing.run_sweep = sweep
     return found[-1]
+
+
+class Cut(NamedTuple):
+    """Control variates of datasets from one on."""
+
+    whole: Any
+    first: int
+
+    def of(self, gamma: float, count: int) -> Any:
+        """Of some of them."""
+        found = self.whole.of(gamma, self.first + count)
+        return None if found is None else found[self.first :]
 
 
 def cuts(track: Track, count: int) -> Iterator[dict[str, Any]]:
@@ -74,7 +87,17 @@ def cuts(track: Track, count: int) -> Iterator[dict[str, Any]]:
     for first in range(0, whole.size // count * count, count):
         part = values.copy()
         part[first : first + count] = True
-        one = replace(track, target=count, blocks={0: whole.only(part)}, kept={}, _whole=None)
+        controls = (
+            Cut(track.controls, first) if track.controls and count >= LEAST_DATASETS else None
+        )
+        one = replace(
+            track,
+            target=count,
+            blocks={0: whole.only(part)},
+            kept={},
+            controls=controls,
+            _whole=None,
+        )
         result = one.result()
         row, told = make_row(track.settings, result, dataset_values(track.settings, result))
         yield row | {"is_warned": bool(told)}

@@ -32,6 +32,7 @@ class Stream(IntEnum):
     PILOTS = 1  # datasets that settings are tuned on
     OPTIMUM = 2  # the search for the population's best parameter
     TRIAL = 3  # one dataset that arguments are checked with
+    UNSAMPLED = 4  # datasets that are drawn and not sampled
 
 
 def stream_key(key: PRNGKeyArray, stream: Stream) -> PRNGKeyArray:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp._source import own_code
-from gibbs_dp.engine.plan import AuditSpec
+from gibbs_dp.engine.plan import AuditSpec, Tuned
 from gibbs_dp.engine.view import Explored, GammaResult, Health, PairView, Summary, View, is_believed
 from gibbs_dp.results.table import Column
 
@@ -192,6 +192,17 @@ class Quantity:
         return [None] * len(sweep.results)
 
 
+@runtime_checkable
+class Controls(Protocol):
+    """Numbers of mean zero of every dataset, beside those of its draws."""
+
+    def make(self, count: int) -> None:
+        """Make them for the first datasets, where they are not made yet."""
+
+    def of(self, gamma: float, count: int) -> Float[np.ndarray, "count controls"] | None:
+        """Return those of the first datasets at a gamma; None where they are not made."""
+
+
 class LeadingQuantity(Quantity):
     """The quantity that a sweep is steered by: its error is what ``rel_error`` is about.
 
@@ -213,6 +224,19 @@ class LeadingQuantity(Quantity):
     def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """Decide how many replaced posteriors to sample for each dataset."""
         raise NotImplementedError
+
+    def controls(self, settings: AuditSpec, tuned: Sequence[Tuned]) -> Controls | None:
+        """Return control variates that need no draws, of all gammas; None for none."""
+        del settings, tuned
+
+    def refined(
+        self,
+        values: Float[np.ndarray, " datasets"],
+        controls: Float[np.ndarray, "datasets controls"],
+    ) -> Float[np.ndarray, " datasets"]:
+        """Make estimates less variable with them."""
+        del controls
+        return values
 
 
 # Named tuples of what quantities leave behind, by the quantities' names.

@@ -147,9 +147,14 @@ def run_sweep(
             rehearsal.result()  # workers take the room that it had
         if stops_at_modes:
             _stop_at_modes(tracks)
+        controls = settings.leading.controls(settings, [track.tuned for track in tracks])
+        for track in tracks:
+            track.controls = controls
         pending = list(tracks)
         while pending:
             _run_missing(settings, runner, pending, progress, archive)
+            if controls is not None:
+                controls.make(max(track.target for track in pending))
             pending = [t for t in pending if _needs_more(runner, t, archive)]
     except KeyboardInterrupt:
         raise SweepInterruptedError(tracks) from None

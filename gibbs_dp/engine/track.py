@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp.engine.plan import Tuned
-from gibbs_dp.engine.quantity import Settings, kept_kind
+from gibbs_dp.engine.quantity import Controls, Settings, kept_kind
 from gibbs_dp.engine.view import Block, GammaResult, Summary, concatenate, is_believed
 from gibbs_dp.estimators import Average, average
 
@@ -27,6 +27,7 @@ class Track:
     kept: dict[str, dict[int, Any]] = field(default_factory=dict)  # by quantity
     num_reruns: int = 0
     missed_rel_error: bool = False
+    controls: Controls | None = None  # of the leading quantity
     _whole: Summary | None = None  # of the completed datasets, until a block is added
 
     def add(self, first: int, block: Block) -> None:
@@ -79,8 +80,14 @@ class Track:
     def leading_values(self, summary: Summary) -> Float[np.ndarray, " datasets"]:
         """Estimate of the leading quantity of every dataset, finite or not."""
         leading = self.settings.leading
-        values = getattr(summary.values, leading.name)
-        return np.asarray(leading.values_of(values, self.tuned.estimator), np.float64)
+        of_estimators = getattr(summary.values, leading.name)
+        values = np.array(leading.values_of(of_estimators, self.tuned.estimator), np.float64)
+        controls = self.controls and self.controls.of(self.gamma, summary.size)
+        if controls is None:
+            return values
+        is_good = is_believed(summary) & np.isfinite(values)
+        values[is_good] = leading.refined(values[is_good], controls[is_good])
+        return values
 
     def reported(self) -> tuple[Summary, Bool[np.ndarray, " datasets"]]:
         """Completed datasets, and which of them the leading quantity is a mean over."""

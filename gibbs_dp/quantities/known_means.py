@@ -1,0 +1,276 @@
+"""Control variates of known means: what a dataset tells of its KL before it is sampled.
+
+To second order the KL of a pair is ``gamma^2 / 2 (g' - g)^T S (g' - g)``: slopes ``g`` of the
+losses of its examples at one parameter, the posterior's covariance ``S`` there. Sums of such
+products over a dataset's examples and ghosts cost less than a tenth of its chains, and tell most
+of how its KL differs from another's. Their means are those of several times as many datasets, drawn
+in the same way and never sampled (double sampling: Cochran 1977, *Sampling Techniques*, chapter
+12), so that nothing is assumed of the population. Every dataset is compared with partners of its
+own, whose error is thereby part of its value, and of the standard error over datasets.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from gibbs_dp._jaxlib.compile import program
+from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
+from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots
+from gibbs_dp.engine.executor import run_jobs
+from gibbs_dp.engine.plan import AuditSpec
+from gibbs_dp.model.posterior import GibbsPosterior
+
+# Datasets from where it is worth a program; parameters up to which Hessians are cheap.
+LEAST_DATASETS, MOST_DIM = 256, 64
+# Partners of a dataset: more where one serves several gammas, and in short audits.
+PARTNERS, MOST_PARTNERS, LEAST_PARTNERS_IN_ALL = 4, 16, 8192
+# Datasets of a call, and on a core at once, where their slopes are no more numbers than these.
+HEIGHT, AT_ONCE, MOST_NUMBERS = 256, 32, 2**23
+# Numbers of partners that are remembered for another audit of the same objects, whatever its key
+# and gammas.
+MOST_REMEMBERED = 2**22
+# Smallest over largest curvature of a posterior, in flat coordinates, that is inverted.
+LEAST_CURVED = 1e-6
+# What makes datasets dear to draw.
+LOOPS = frozenset({"while", "scan", "pure_callback", "io_callback"})
+
+
+def is_worthwhile(spec: AuditSpec) -> bool:
+    """Whether datasets cost little beside their posteriors, as far as a program tells."""
+
+    def find() -> bool:
+        names = _primitives(jax.make_jaxpr(partial(_drawn, spec))(spec.key).jaxpr)
+        return not LOOPS & names
+
+    sizes = spec.n, spec.num_ghosts
+    return remembered(find, "loops", spec.posterior, spec.population, *sizes)
+
+
+def _drawn(spec: AuditSpec, key: Array) -> PyTree:
+    return draw_dataset(spec.posterior, spec.population, key, spec.n, spec.num_ghosts)
+
+
+def _primitives(program: Jaxpr) -> set[str]:
+    found = set()
+    for equation in program.eqns:
+        found.add(equation.primitive.name)
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
+            if _is_program(inner):
+                found |= _primitives(getattr(inner, "jaxpr", inner))
+    return found
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+class Moments(NamedTuple):
+    """Of the slopes at one parameter, of one dataset or (leading axis) several.
+
+    Attributes
+    ----------
+    products
+        Mean products of the slopes of examples, and of ghosts; products of the means of both, of
+        the one with itself and of the other; the Hessian of the mean loss of the examples.
+    means
+        Mean slopes of examples and of ghosts.
+    """
+
+    products: Float[Any, "*b 6 dim dim"]
+    means: Float[Any, "*b 2 dim"]
+
+
+def _moments(
+    posterior: GibbsPosterior,
+    n: int,
+    num_ghosts: int,
+    group_size: int,
+    population: Any,
+    roots: Key[Array, 2],
+    numbers: Int[Array, "2 some"],
+    u: Float[Array, " dim"],
+) -> tuple[Moments, Float[Array, "dim dim"]]:
+    """Moments of some datasets, and the Hessian of minus the log prior."""
+
+    def losses(data: PyTree, point: Float[Array, " dim"]) -> Float[Array, " groups"]:
+        each = posterior.losses(posterior.constrain(point), data)
+        whole = each[: each.shape[0] // group_size * group_size]
+        return jnp.sum(whole.reshape(-1, group_size), axis=1)
+
+    def one(key: Array) -> Moments:
+        train, ghosts = draw_dataset(posterior, population, key, n, num_ghosts)
+        g, h = (jax.jacfwd(partial(losses, data))(u) for data in (train, ghosts))
+        hessian = jax.hessian(lambda v: jnp.mean(losses(train, v)) / group_size)(u)
+        a, b = jnp.mean(g, axis=0), jnp.mean(h, axis=0)
+        squares = [slopes.T @ slopes / slopes.shape[0] for slopes in (g, h)]
+        outer = [jnp.outer(*pair) for pair in ((a, b), (a, a), (b, b))]
+        return Moments(jnp.stack([*squares, *outer, hessian]), jnp.stack([a, b]))
+
+    keys = keys_of(roots, numbers)[0]
+    at_once = HEIGHT if is_accelerator(target_platform()) else AT_ONCE
+    while at_once > 1 and at_once * (n + num_ghosts) * u.size > MOST_NUMBERS:
+        at_once //= 2
+    found = jax.lax.map(one, keys, batch_size=at_once)
+    return found, jax.hessian(lambda v: -posterior.log_prior_unconstrained(v))(u)
+
+
+class KnownMeans:
+    """Features of the reported datasets, less the means of their partners.
+
+    ``u`` is the parameter that slopes are taken at.
+    """
+
+    def __init__(self, spec: AuditSpec, u: Float[Array, " dim"]) -> None:
+        self._spec, self._u = spec, u
+        least = PARTNERS * np.sqrt(len(spec.gammas)), LEAST_PARTNERS_IN_ALL / spec.num_datasets
+        self._num_partners = int(min(MOST_PARTNERS, np.ceil(max(least))))
+        # At every gamma: what moments are multiplied by, and features, call by call.
+        self._matrices: list[_Matrices | None] = []
+        self._features: list[list[Float[np.ndarray, "height features"] | None]] = []
+        self._partners: dict[int, Moments] = remembered(
+            dict,
+            "known means",
+            spec.posterior,
+            spec.population,
+            *(spec.n, spec.num_ghosts, spec.group_size, self._num_partners),
+            np.asarray(u).tobytes(),
+        )
+
+    def make(self, count: int) -> None:
+        """Make them for the first datasets, where they are not made yet."""
+        if count < LEAST_DATASETS:
+            return
+        if not self._matrices:
+            _, partners, of_prior = self._compared(0)
+            middle = partners.products.mean(axis=0)
+            self._matrices = [self._at(gamma, middle, of_prior) for gamma in self._spec.gammas]
+        if all(at is None for at in self._matrices):
+            return
+        wanted = range(len(self._features), -(-count // HEIGHT))
+        with closing(run_jobs(wanted, lambda call, _: self._of_call(call))) as done:
+            found = dict(done)
+        self._features += [found[call] for call in wanted]
+
+    def of(self, gamma: float, count: int) -> Float[np.ndarray, "count features"] | None:
+        """Return those of the first datasets at a gamma; None where they are not made."""
+        place = self._spec.gammas.index(gamma)
+        if len(self._features) * HEIGHT < count or self._matrices[place] is None:
+            return None
+        return np.concatenate([features[place] for features in self._features])[:count]
+
+    def _of_call(self, call: int) -> list[Float[np.ndarray, "height features"] | None]:
+        less, *_ = self._compared(call)
+        return [None if at is None else _features(less, at) for at in self._matrices]
+
+    def rehearse(self) -> None:
+        """Compile the program, which is the same at any parameter."""
+        self._run(roots(self._spec.key, Stream.MAIN), 0)
+
+    def _compared(self, call: int) -> tuple[Moments, Moments, Float[np.ndarray, "dim dim"]]:
+        """Moments of some reported datasets less those of their partners; these; the prior's."""
+        own, of_prior = self._run(roots(self._spec.key, Stream.MAIN), call)
+        partners = self._partners.get(call)
+        if partners is None:
+            # Partners that are the same whatever an audit's key is.
+            root, count = roots(jax.random.key(0), Stream.UNSAMPLED), self._num_partners
+            parts = [self._run(root, call * count + i)[0] for i in range(count)]
+            partners = Moments(*(sum(each) / count for each in zip(*parts, strict=True)))
+            if (call + 1) * sum(a.size for a in partners) <= MOST_REMEMBERED:
+                self._partners[call] = partners
+        return Moments(*(a - b for a, b in zip(own, partners, strict=True))), partners, of_prior
+
+    def _run(self, root: Key[Array, 2], call: int) -> tuple[Moments, Float[np.ndarray, "dim dim"]]:
+        s = self._spec
+        numbers = np.tile(np.arange(HEIGHT, dtype=np.int32) + call * HEIGHT, (2, 1))
+        static = s.posterior, s.n, s.num_ghosts, s.group_size
+        names = ("posterior", "n", "num_ghosts", "group_size")
+        run = program(_moments, names, platform(), is_quick=True)
+        found = run(*static, s.population, root, numbers, self._u)
+        return jax.tree.map(np.asarray, found)
+
+    def _at(
+        self,
+        gamma: float,
+        products: Float[np.ndarray, "6 dim dim"],
+        of_prior: Float[np.ndarray, "dim dim"],
+    ) -> _Matrices | None:
+        """Laplace fit of posteriors at a gamma; None where there is none."""
+        scale = gamma * self._spec.n
+        precision = scale * np.asarray(products[5], np.float64) + of_prior
+        if not np.isfinite(precision).all():
+            return None
+        height, axes = np.linalg.eigh(0.5 * (precision + precision.T))
+        if not height[0] > LEAST_CURVED * height[-1]:
+            return None
+        covariance = (axes / height) @ axes.T
+        return _Matrices(
+            covariance, scale * covariance @ products[0] @ covariance, axes / np.sqrt(height)
+        )
+
+
+class _Matrices(NamedTuple):
+    """What moments are multiplied by at a gamma."""
+
+    covariance: Float[np.ndarray, "dim dim"]
+    # How the trace of covariance and products moves with the Hessian, up to its sign.
+    curved: Float[np.ndarray, "dim dim"]
+    root: Float[np.ndarray, "dim dim"]  # of the covariance: root root^T
+
+
+def _features(moments: Moments, at: _Matrices) -> Float[np.ndarray, "some features"]:
+    """Six numbers of every dataset, and its mean slopes in the posterior's own scale."""
+    traces = np.einsum("bkij,ij->bk", moments.products[:, :5], at.covariance)
+    curved = np.einsum("bij,ij->b", moments.products[:, 5], at.curved)
+    means = (moments.means @ at.root).reshape(len(traces), -1)
+    return np.column_stack([traces, curved, means]).astype(np.float32)
+
+
+# Datasets to a coefficient at least: six numbers first, then means in all directions.
+NUM_SCALARS, DATASETS_PER_COEFFICIENT = 6, 10
+# Of the variance, up to which a fit is used; what shrinks it, in datasets; rows at a time.
+WORTH, RIDGE, CHUNK = 0.95, 1.0, 8192
+
+
+def refined(
+    values: Float[np.ndarray, " datasets"], features: Float[np.ndarray, "datasets features"]
+) -> Float[np.ndarray, " datasets"]:
+    """Subtract what features of mean zero tell of the values.
+
+    The coefficients of each dataset are fitted by least squares to all others, so that they leave
+    its mean alone. The values themselves where the fit does not make them less variable.
+    """
+    count, num = features.shape
+    if num * DATASETS_PER_COEFFICIENT > count:
+        num = NUM_SCALARS
+    scale = np.sqrt(np.mean(np.square(features[:, :num], dtype=np.float64), axis=0))
+    if not np.isfinite(scale).all():
+        return values
+    scale = np.where(scale > 0, scale, 1.0)
+    parts = [slice(i, i + CHUNK) for i in range(0, count, CHUNK)]
+
+    def design(part: slice) -> Float[np.ndarray, "some columns"]:
+        x = features[part, :num] / scale
+        return np.column_stack([np.ones(len(x)), x])
+
+    square, product = np.diag([0.0] + [RIDGE] * num), np.zeros(num + 1)
+    for part in parts:
+        a = design(part)
+        square += a.T @ a
+        product += a.T @ values[part]
+    inverse = np.linalg.inv(square)
+    fit, found = inverse @ product, values.copy()
+    for part in parts:
+        a = design(part)
+        influence = a @ inverse
+        gap = (values[part] - a @ fit) / (1.0 - np.sum(influence * a, axis=1))
+        others = fit[1:] - influence[:, 1:] * gap[:, None]
+        found[part] -= np.sum(a[:, 1:] * others, axis=1)
+    return found if found.var() < WORTH * values.var() else values

@@ -1,0 +1,184 @@
+"""Control variates of known means: coefficients, features, partners, and what audits gain."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import gaussian_examples, gaussian_mean, linear_regression, regression_examples
+
+import gibbs_dp as gdp
+from gibbs_dp.auditing import audit as auditing
+from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
+from gibbs_dp.estimators import mean_interval
+from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
+from gibbs_dp.quantities import known_means
+from gibbs_dp.quantities.known_means import KnownMeans, refined
+
+WITHOUT = [*gdp.DEFAULT, gdp.MutualInformation(0)]
+
+
+def left_out(values, features, ridge):
+    """What :func:`refined` subtracts, with a fit to all others for every dataset."""
+    scale = np.sqrt(np.mean(features**2, axis=0))
+    x = features / scale
+    found = np.empty_like(values)
+    for i in range(values.size):
+        others = np.arange(values.size) != i
+        a = np.column_stack([np.ones(others.sum()), x[others]])
+        square = a.T @ a + np.diag([0.0] + [ridge] * x.shape[1])
+        found[i] = values[i] - x[i] @ np.linalg.solve(square, a.T @ values[others])[1:]
+    return found
+
+
+def test_coefficients_are_those_of_all_other_datasets(monkeypatch):
+    monkeypatch.setattr(known_means, "CHUNK", 37)
+    rng = np.random.default_rng(0)
+    features = rng.exponential(size=(100, 3)) - 1.0
+    values = 2.0 + features @ [1.0, -0.5, 0.2] + 0.3 * rng.normal(size=100)
+    found = refined(values, features.astype(np.float32))
+    np.testing.assert_allclose(found, left_out(values, features, known_means.RIDGE), rtol=1e-5)
+
+
+def test_of_many_features_few_datasets_use_the_first():
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(300, 40))
+    values = features[:, 0] + features[:, 39] + 0.1 * rng.normal(size=300)
+    np.testing.assert_allclose(refined(values, features), refined(values, features[:, :6]))
+
+
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf, 0.0])
+def test_values_stay_where_features_tell_nothing(spoilt):
+    rng = np.random.default_rng(2)
+    values, features = rng.normal(size=300), rng.normal(size=(300, 2))
+    np.testing.assert_array_equal(refined(values, features), values)
+    np.testing.assert_array_equal(refined(values, np.full((300, 2), spoilt)), values)
+
+
+@pytest.mark.parametrize("num_partners", [1, 4])
+def test_intervals_know_of_the_partners_error(num_partners):
+    """Of skewed features and strong ones; 3,000 repeats: 4 standard errors of 95% are 1.6%."""
+    rng = np.random.default_rng(3)
+    count, repeats, held = 256, 3000, 0
+    for _ in range(repeats):
+        x = rng.exponential(size=count)
+        partners = rng.exponential(size=(count, num_partners)).mean(axis=1)
+        values = 1.0 + 0.5 * x + 0.1 * rng.normal(size=count)
+        low, high, _ = mean_interval(refined(values, (x - partners)[:, None]))
+        held += low <= 1.5 <= high
+    assert abs(held / repeats - 0.95) < 0.016
+
+
+@pytest.fixture(scope="module")
+def audited():
+    """Return an audit of a regression, its features and settings."""
+    kept = []
+    sweep = auditing.run_sweep
+
+    def spy(settings, *arguments):
+        kept.append((settings, sweep(settings, *arguments)))
+        return kept[-1][1]
+
+    auditing.run_sweep = spy
+    try:
+        report = gdp.audit(
+            linear_regression(), regression_examples, 50, [0.5, 2.0], num_datasets=512, key=3,
+            learn=WITHOUT, progress=False,
+        )  # fmt: skip
+    finally:
+        auditing.run_sweep = sweep
+    return report, *kept[0]
+
+
+def test_features_are_those_of_the_datasets(audited):
+    """Slopes and curvature of the squared loss by hand, at both gammas."""
+    _, settings, tracks = audited
+    means = tracks[0].controls
+    theta = float(np.asarray(means._u)[0])
+
+    def own(root, number):
+        key = keys_of(root, jnp.full((2, 1), number))[0][0]
+        (x, y), (x_new, y_new) = draw_dataset(
+            settings.posterior, settings.population, key, 50, settings.num_ghosts
+        )
+        x, x_new = (np.asarray(a, np.float64)[:, 0] for a in (x, x_new))
+        g = 2.0 * x * (theta * x - np.asarray(y, np.float64))
+        h = 2.0 * x_new * (theta * x_new - np.asarray(y_new, np.float64))
+        a, b = g.mean(), h.mean()
+        return np.array(
+            [np.mean(g**2), np.mean(h**2), a * b, a * a, b * b, np.mean(2 * x**2), a, b]
+        )
+
+    partners = means._num_partners
+    other = roots(jax.random.key(0), Stream.UNSAMPLED)
+    for number in (0, 300):
+        call, row = divmod(number, known_means.HEIGHT)
+        at = [(call * partners + i) * known_means.HEIGHT + row for i in range(partners)]
+        mine = own(roots(settings.key, Stream.MAIN), number)
+        less = mine - np.mean([own(other, i) for i in at], axis=0)
+        for track in tracks:
+            covariance, curved, root = means._matrices[settings.gammas.index(track.gamma)]
+            factors = [covariance[0, 0]] * 5 + [curved[0, 0]] + [root[0, 0]] * 2
+            found = track.controls.of(track.gamma, 512)[number]
+            np.testing.assert_allclose(found, less * factors, rtol=2e-4, atol=1e-6)
+
+
+def test_features_have_mean_zero(audited):
+    """Sixteen numbers of one draw: 4.5 standard errors are a false alarm in 10,000."""
+    _, _, tracks = audited
+    for track in tracks:
+        features = track.controls.of(track.gamma, 512)
+        assert np.all(np.abs(features.mean(axis=0)) < 4.5 * features.std(axis=0) / 512**0.5)
+
+
+def test_errors_are_smaller_and_the_truth_is_met(audited):
+    report, settings, tracks = audited
+    keys = jax.random.split(jax.random.key(99), 20_000)
+    draw = jax.jit(jax.vmap(lambda key: settings.population.sample(key, 50, 16)))
+    (x, y), (x_new, y_new) = draw(keys)
+    for row, track in zip(report.rows, tracks, strict=True):
+        exact = linear_regression_replaced(x, y, x_new, y_new, row["gamma"], 1e-9).on_average_kl
+        error, spread = row["on_average_kl_se"], np.std(exact) / 20_000**0.5
+        assert abs(row["on_average_kl"] - np.mean(exact)) < 4.0 * np.hypot(error, spread)
+        values = track.summary().values.on_average_kl.one_sided.value
+        assert error < 0.85 * np.std(values) / 512**0.5
+
+
+def test_another_key_finds_the_partners_made(audited, monkeypatch):
+    _, settings, tracks = audited
+    again = KnownMeans(settings, tracks[0].controls._u)
+    calls = []
+    run = KnownMeans._run
+    monkeypatch.setattr(KnownMeans, "_run", lambda self, *a: calls.append(a) or run(self, *a))
+    again.make(512)
+    assert len(calls) == 3  # both calls of the datasets, the first of them once more
+    np.testing.assert_array_equal(again.of(0.5, 512), tracks[0].controls.of(0.5, 512))
+
+
+def poisson(key, n):
+    return jax.random.poisson(key, 1.0, (n, 1)).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("population", "controlled", "num_datasets", "has_any"),
+    [
+        (gaussian_examples(1), None, 256, True),
+        (gaussian_examples(1), False, 256, False),
+        (gaussian_examples(1), None, 255, False),
+        (poisson, None, 256, False),  # drawn with a loop
+        (poisson, True, 256, True),
+    ],
+)
+def test_where_there_are_any(population, controlled, num_datasets, has_any, monkeypatch):
+    made = []
+    controls = gdp.OnAverageKL.controls
+
+    def spy(quantity, settings, tuned):
+        made.append(controls(quantity, settings, tuned))
+
+    monkeypatch.setattr(gdp.OnAverageKL, "controls", spy)
+    report = gdp.audit(
+        gaussian_mean(1), population, 20, [0.5], num_datasets=num_datasets,
+        learn=[gdp.OnAverageKL(controlled=controlled)], progress=False,
+    )  # fmt: skip
+    assert report.settings.get("controlled") is controlled
+    assert [m is not None for m in made] == [has_any]
