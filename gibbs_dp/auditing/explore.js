@@ -1,0 +1,512 @@
+// The explorer of a report: moves gamma over what was audited, and finds the gamma of a limit.
+//
+// Numbers and sentences are made in Python (explore.py); here they are looked up and drawn. The one
+// number that is computed here, a gamma between two audited ones, says that it is interpolated. All
+// texts may be a stranger's: they become text nodes, and nothing else.
+"use strict";
+
+(() => {
+  const data = JSON.parse(document.getElementById("explorer-data").textContent);
+  const { gammas, reports, measures } = data;
+  const COLORS = 6; // own0 to own5 of the style sheet
+  const state = {
+    place: Math.floor((gammas.length - 1) / 2), // of the gamma that is shown
+    answers: [], // what the limit comes to, a report each
+  };
+
+  // -- elements ---------------------------------------------------------------------------
+
+  const part = (name) => document.getElementById(`explorer-${name}`);
+
+  function fill(node, attributes, children) {
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children); // texts become text nodes
+    return node;
+  }
+  const make = (tag, attributes = {}, ...children) =>
+    fill(document.createElement(tag), attributes, children);
+  const draw = (tag, attributes = {}, ...children) =>
+    fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+  function table(headings, lines, isCurrent = () => false) {
+    const row = (cells, tag, more = {}) => make("tr", more, ...cells.map((c) => make(tag, {}, c)));
+    const head = make("tr", {}, ...headings.map((h) => make("th", { scope: "col" }, h)));
+    const body = lines.map((l, i) => row(l, "td", isCurrent(i) ? { "aria-current": "true" } : {}));
+    const whole = make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
+    return make("div", { class: "explorer-scroll", tabindex: "0", role: "group",
+      "aria-label": "Table, scrolls sideways" }, whole);
+  }
+
+  // -- numbers ----------------------------------------------------------------------------
+
+  // JSON has no infinity: it is a text there, and null is a number that is not there.
+  const number = (x) => (x === null ? NaN : Number(x === "inf" ? Infinity : x === "-inf" ? -Infinity : x));
+  const own = (i) => `own${i % COLORS}`;
+  const gammaNow = () => gammas[state.place];
+  const placeIn = (report, gamma) => report.gammas.indexOf(gamma);
+
+  function short(x) {
+    if (x === 0) return "0";
+    const size = Math.abs(x);
+    const text = size >= 1e5 || size < 1e-4 ? x.toExponential(2) : String(Number(x.toPrecision(4)));
+    return text.replace(/\.?0+e/, "e");
+  }
+
+  function withError(value, error) {
+    if (!(error > 0)) return value.toPrecision(4);
+    const digits = Math.floor(Math.log10(value)) - Math.floor(Math.log10(error)) + 2;
+    return `${Number(value.toPrecision(Math.min(Math.max(digits, 2), 8)))} ± ${short(Number(error.toPrecision(2)))}`;
+  }
+
+  // Points of a measure: gamma, value and the ends of its interval (the value's own where none is).
+  function points(report, name) {
+    const found = report.measures[name];
+    if (!found) return [];
+    return report.gammas.map((gamma, i) => {
+      const [value, low, high] = ["value", "low", "high"].map((k) => number(found[k][i]));
+      return { gamma, value, text: found.text[i],
+        low: Number.isNaN(low) ? value : low, high: Number.isNaN(high) ? value : high };
+    }).filter((p) => !Number.isNaN(p.value));
+  }
+
+  // -- the limit --------------------------------------------------------------------------
+
+  // The audited gamma that meets a limit with the whole of its interval: the largest, all smaller of
+  // which do too, where the number grows with gamma; else the smallest. And where its estimates pass.
+  function meeting(report, name, most) {
+    const isGrowing = data.limits[name].grows;
+    const all = points(report, name);
+    if (!all.length) return { all };
+    if (!isGrowing) return { all, met: all.find((p) => p.high <= most), ...passing(all, most, false) };
+    const end = all.findIndex((p) => !(p.high <= most));
+    const met = end < 0 ? all[all.length - 1] : all[end - 1];
+    return { all, met, ...passing(all, most, true) };
+  }
+
+  // Between which audited gammas the estimates pass the limit, and where a straight line does so. Its
+  // error is what those of both ends come to if they are wholly correlated, which is the most.
+  function passing(all, most, isGrowing) {
+    const is = (p) => p.value <= most;
+    const end = all.findIndex((p) => is(p) !== isGrowing);
+    if (end < 1 || !Number.isFinite(all[end].value)) return {};
+    const [a, b] = [all[end - 1], all[end]];
+    if (!(a.gamma > 0)) return { between: [a, b] };
+    const isLog = isGrowing && a.value > 0;
+    const f = isLog ? Math.log : (x) => x;
+    const error = (p) => (p.high - p.low) / 2 / 1.96 / (isLog ? p.value : 1);
+    const share = (f(most) - f(a.value)) / (f(b.value) - f(a.value));
+    const width = Math.log(b.gamma / a.gamma);
+    const gamma = a.gamma * Math.exp(share * width);
+    const wrong = (width * ((1 - share) * error(a) + share * error(b))) / Math.abs(f(b.value) - f(a.value));
+    return { between: [a, b], gamma, error: gamma * wrong, isLog };
+  }
+
+  // What is paid for a limit: the other numbers at a gamma, of privacy or of risk.
+  function price(report, name, gamma) {
+    const others = data.limits[name].grows ? ["population_risk", "excess_risk"]
+      : ["on_average_kl", "right", "epsilon"];
+    const told = others.filter((other) => report.measures[other])
+      .map((other) => `${measures[other].title} ${report.measures[other].text[placeIn(report, gamma)]}`)
+      .filter((text) => !text.endsWith(" -"));
+    return told.length ? ` What it costs: ${told.join(", ")}.` : "";
+  }
+
+  function answer(report, name, most) {
+    const { title } = measures[name];
+    const isGrowing = data.limits[name].grows;
+    const found = meeting(report, name, most);
+    if (!found.all.length) return { texts: [`The audit found no ${title}.`] };
+    const texts = [];
+    if (found.met) {
+      const which = isGrowing ? "largest" : "smallest";
+      texts.push(`gamma = ${short(found.met.gamma)} meets it: the ${which} audited gamma whose 95% ` +
+        `interval does (${title} ${found.met.text}).${price(report, name, found.met.gamma)}`);
+    } else {
+      const best = found.all.reduce((p, q) => (q.value < p.value ? q : p));
+      texts.push(`No audited gamma meets it with its 95% interval: the least is ${best.text}, at ` +
+        `gamma = ${short(best.gamma)}.`);
+    }
+    if (found.gamma) {
+      const [a, b] = found.between.map((p) => short(p.gamma));
+      const asked = String(Number(((most - measures[name].offset) / measures[name].factor).toPrecision(12)));
+      texts.push(`Estimates pass the limit between gamma = ${a} and ${b}: on a straight line ` +
+        `${found.isLog ? "of logarithms " : ""}at ${withError(found.gamma, found.error)}, which is ` +
+        `interpolated and was not audited; the error is of the ends, not of the line. To find it: ` +
+        `${data.limits[name].finds.replace("{}", asked)}.`);
+    } else if (found.met && isGrowing && found.met === found.all[found.all.length - 1]) {
+      texts.push("Larger gammas were not audited.");
+    }
+    return { texts, gamma: found.met?.gamma };
+  }
+
+  function showLimit() {
+    const most = part("most").valueAsNumber;
+    const name = part("kind").value;
+    const isGiven = Number.isFinite(most);
+    state.answers = isGiven ? reports.map((report) => answer(report, name, most)) : [];
+    const lines = state.answers.flatMap((found, i) => [
+      ...(reports.length > 1 ? [make("h3", { class: `explorer-name ${own(i)}` }, reports[i].name)] : []),
+      ...found.texts.map((text) => make("p", {}, text)),
+    ]);
+    if (!isGiven) lines.push(make("p", { class: "what" }, "Give a number to be told the gamma."));
+    part("answer").replaceChildren(...lines);
+    const gamma = state.answers[0]?.gamma;
+    part("go").disabled = gamma === undefined;
+    part("go").textContent = gamma === undefined ? "Move gamma" : `Move to gamma = ${short(gamma)}`;
+  }
+
+  // -- the sentences, tiles, warnings and rows of a gamma -------------------------------------
+
+  function warningsAt(report, gamma) {
+    return report.warnings.filter((w) => w.gamma === null || w.gamma === gamma);
+  }
+
+  function reportNow(report, i) {
+    const at = placeIn(report, gammaNow());
+    const name = reports.length > 1 ? [make("h3", { class: `explorer-name ${own(i)}` }, report.name)] : [];
+    if (at < 0) {
+      const told = `It was not audited at gamma = ${short(gammaNow())}.`;
+      return make("section", {}, ...name, make("p", {}, told));
+    }
+    const tiles = report.tiles[at].map((tile) => make("div", { class: "explorer-tile" },
+      make("h4", {}, tile.title), make("strong", {}, tile.value), ` ${tile.unit}`,
+      ...tile.lines.map((line) => make("p", {}, line))));
+    const warnings = warningsAt(report, gammaNow()).map((warning) => make("div", { class: "warning" },
+      make("p", {}, make("strong", {}, warning.text)), ...warning.more.map((t) => make("p", {}, t))));
+    const exposed = report.exposed[at] ? [make("h3", {}, report.exposed[at].title),
+      table(report.exposed[at].headings, report.exposed[at].lines)] : [];
+    const checked = report.checked[at] ? [make("p", { class: "what" }, report.checked[at])] : [];
+    return make("section", {}, ...name, make("div", { class: "explorer-tiles" }, ...tiles),
+      ...warnings, ...checked, ...exposed);
+  }
+
+  function showGamma() {
+    const text = `gamma = ${short(gammaNow())}`;
+    part("gamma").value = state.place;
+    part("gamma").setAttribute("aria-valuetext", text);
+    part("now").textContent = text;
+    part("told").replaceChildren(...reports.map((report) => {
+      const at = placeIn(report, gammaNow());
+      const count = at < 0 ? 0 : warningsAt(report, gammaNow()).length;
+      const told = at < 0 ? `not audited at ${text}.` : report.told[at];
+      const warned = count ? ` ${count} warning${count > 1 ? "s" : ""} below.` : "";
+      return make("p", {}, `${reports.length > 1 ? `${report.name}: ` : ""}${told}${warned}`);
+    }));
+    part("reports").replaceChildren(...reports.map(reportNow));
+    part("code").textContent = data.python[state.place];
+    showDifferences();
+    showTable();
+  }
+
+  function showDifferences() {
+    if (!data.differences) return;
+    const { headings, lines } = data.differences;
+    const here = lines.filter((_, i) => data.differences.gammas[i] === gammaNow());
+    const shown = here.length ? table(headings, here) : make("p", {}, "No two were audited at this gamma.");
+    part("differences").replaceChildren(
+      make("h3", {}, `Differences at gamma = ${short(gammaNow())}`), shown);
+  }
+
+  function showTable() {
+    const { headings, lines } = data.table;
+    const shown = table(headings, lines, (i) => data.table.gammas[i] === gammaNow());
+    part("table").replaceChildren(part("table").firstElementChild, shown);
+  }
+
+  // -- pictures -----------------------------------------------------------------------------
+
+  const HEIGHT = 300;
+  const MARGIN = { left: 62, right: 14, top: 12, bottom: 48 };
+
+  // From numbers to places, linear or logarithmic, with ticks that people would choose.
+  function scale(values, isLog, from, to, fixed) {
+    const usable = values.filter((v) => Number.isFinite(v) && (!isLog || v > 0));
+    let [low, high] = fixed ?? [Math.min(...usable), Math.max(...usable)];
+    if (!usable.length && !fixed) [low, high] = [isLog ? 0.1 : 0, 1];
+    if (isLog && high < 10 * low && !fixed) {
+      const wider = Math.sqrt((10 * low) / high);
+      [low, high] = [low / wider, high * wider];
+    } else if (!fixed) {
+      const gap = isLog ? 0.03 * Math.log(high / low) : 0.05 * (high - low) || 0.1 * Math.abs(high) || 1;
+      [low, high] = isLog ? [low / Math.exp(gap), high * Math.exp(gap)] : [low - gap, high + gap];
+    }
+    const f = isLog ? Math.log : (x) => x;
+    const share = (x) => (f(x) - f(low)) / (f(high) - f(low));
+    return { isLog, low, high, at: (x) => from + share(x) * (to - from),
+      ticks: isLog ? logTicks(low, high) : linearTicks(low, high) };
+  }
+
+  function linearTicks(low, high) {
+    const raw = (high - low) / 5;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = power * ([1, 2, 5].find((m) => m * power >= raw) ?? 10);
+    const found = [];
+    for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-9); i++) found.push(i * step);
+    return found;
+  }
+
+  function logTicks(low, high) {
+    const decades = Math.log10(high / low);
+    const every = Math.ceil(decades / 6);
+    const found = [];
+    for (let k = Math.floor(Math.log10(low)); k <= Math.log10(high); k++) {
+      for (const m of decades < 1.7 ? [1, 2, 5] : [1]) {
+        if (k % every === 0) found.push(m * 10 ** k);
+      }
+    }
+    return found.filter((x) => x >= low * (1 - 1e-9) && x <= high * (1 + 1e-9));
+  }
+
+  // Axes, and a layer that curves are drawn on.
+  function frame(figure, label, xAxis, yAxis) {
+    const width = Math.max(figure.clientWidth, 240);
+    const inner = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top,
+      bottom: HEIGHT - MARGIN.bottom };
+    const x = scale(xAxis.values, xAxis.isLog, inner.left, inner.right, xAxis.fixed);
+    const y = scale(yAxis.values, yAxis.isLog, inner.bottom, inner.top, yAxis.fixed);
+    const svg = draw("svg", { class: "plot", role: "img", "aria-label": label,
+      viewBox: `0 0 ${width} ${HEIGHT}` });
+    svg.append(draw("title", {}, label), draw("rect", { class: "paper", width, height: HEIGHT }));
+    const least = (inner.right - inner.left) / x.ticks.length < 44 ? 2 : 1; // narrow: every other one
+    x.ticks.filter((_, i) => i % least === 0).forEach((tick) => svg.append(
+      draw("line", { class: "grid", x1: x.at(tick), x2: x.at(tick), y1: inner.top, y2: inner.bottom }),
+      draw("text", { x: x.at(tick), y: inner.bottom + 18, "text-anchor": "middle" }, short(tick))));
+    y.ticks.forEach((tick) => svg.append(
+      draw("line", { class: "grid", x1: inner.left, x2: inner.right, y1: y.at(tick), y2: y.at(tick) }),
+      draw("text", { x: inner.left - 7, y: y.at(tick) + 4, "text-anchor": "end" }, short(tick))));
+    const middle = (inner.top + inner.bottom) / 2;
+    svg.append(
+      draw("rect", { class: "frame", x: inner.left, y: inner.top, width: inner.right - inner.left,
+        height: inner.bottom - inner.top }),
+      draw("text", { x: (inner.left + inner.right) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, xAxis.label),
+      draw("text", { x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` },
+        yAxis.label));
+    return { svg, x, y, inner };
+  }
+
+  const path = (places) => places.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
+
+  // A line, or a band where there are intervals; what the axes cannot show is left out.
+  function curve({ svg, x, y }, places, kind, mark = "") {
+    const isShown = (v, axis) => Number.isFinite(v) && (!axis.isLog || v > 0);
+    const shown = places.filter((p) => isShown(p.x, x) && isShown(p.value, y));
+    const end = (v) => y.at(y.isLog ? Math.max(v, y.low) : v);
+    if (shown.length > 1 && shown.some((p) => p.high > p.low)) {
+      const there = shown.map((p) => [x.at(p.x), end(p.high)]);
+      const back = shown.map((p) => [x.at(p.x), end(p.low)]).reverse();
+      svg.append(draw("path", { class: `band ${kind}`, d: `${path([...there, ...back])}Z` }));
+    }
+    svg.append(draw("path", { class: `line ${kind} ${mark}`, d: path(shown.map((p) => [x.at(p.x), y.at(p.value)])) }));
+    return shown.map((p) => ({ ...p, places: [x.at(p.x), y.at(p.value)], ends: [end(p.low), end(p.high)] }));
+  }
+
+  function keys(lines) {
+    return make("ul", { class: "explorer-keys" }, ...lines.map(([kind, mark, text]) =>
+      make("li", { class: kind }, make("span", { class: mark, "aria-hidden": "true" }), text)));
+  }
+
+  // The limit in the unit of a picture's measure, where both are one column.
+  function limitIn(name) {
+    const most = part("most").valueAsNumber;
+    const [asked, here] = [measures[part("kind").value], measures[name]];
+    if (!Number.isFinite(most) || asked?.column !== here.column) return NaN;
+    return here.offset + (here.factor * (most - asked.offset)) / asked.factor;
+  }
+
+  function showOverGamma(which) {
+    const figure = part(which);
+    const names = data.pictures[which][part(`${which}-choice`).value] ?? [];
+    const curves = reports.flatMap((report, i) => names.map((name, k) => ({ i, k, name, report,
+      places: points(report, name).map((p) => ({ ...p, x: p.gamma })) }))).filter((c) => c.places.length);
+    const first = measures[names[0]];
+    figure.hidden = !curves.length;
+    if (!curves.length) return;
+    const most = limitIn(names[0]);
+    const values = curves.flatMap((c) => c.places.flatMap((p) => [p.value, p.low, p.high]));
+    const isLog = part(`log-${which}`).checked && values.every((v) => v >= 0);
+    // The end of an interval that reaches 0 has no place on a logarithmic axis, and does not widen it.
+    const used = isLog ? curves.flatMap((c) => c.places.flatMap((p) => [p.value, p.high])) : values;
+    const here = gammaNow();
+    const at = reports.map((r) => r.measures[names[0]]?.text[placeIn(r, here)]).filter(Boolean).join(", ");
+    const label = `${names.map((n) => measures[n].title).join(" and ")} over gamma; at gamma = ` +
+      `${short(here)}: ${at || "not audited"}. The table below has all numbers.`;
+    const on = frame(figure, label,
+      { values: gammas, isLog: part("log-gamma").checked, label: "gamma" },
+      { values: [...used, most], isLog, label: first.unit });
+    const { svg, x, y, inner } = on;
+    const isPlace = (gamma) => !x.isLog || gamma > 0;
+    if (isPlace(here)) {
+      svg.append(draw("line", { class: "now", x1: x.at(here), x2: x.at(here), y1: inner.top, y2: inner.bottom }));
+    }
+    for (const { i, k, places } of curves) {
+      for (const p of curve(on, places, own(i), k ? "dashed" : "")) {
+        const [cx, cy] = p.places;
+        if (p.high > p.low) svg.append(draw("line", { class: `bar ${own(i)}`, x1: cx, x2: cx, y1: p.ends[0], y2: p.ends[1] }));
+        const r = (p.gamma === here ? 6 : 3.5) + 1.5 * (reports.length - 1 - i); // all are seen
+        svg.append(draw("circle", { class: `point ${own(i)}`, cx, cy, r }));
+      }
+    }
+    if (Number.isFinite(most) && (!y.isLog || most > 0)) {
+      svg.append(draw("line", { class: "limit", x1: inner.left, x2: inner.right, y1: y.at(most), y2: y.at(most) }),
+        draw("text", { class: "limit", x: inner.right - 4, y: y.at(most) - 5, "text-anchor": "end" }, "limit"));
+    }
+    const warned = gammas.filter((g) => isPlace(g) && reports.some((r) => r.warnings.some((w) => w.gamma === g)));
+    warned.forEach((g) => svg.append(draw("path", { class: "warned",
+      d: `M${x.at(g) - 6} ${inner.bottom}l6 -10l6 10Z` })));
+    svg.addEventListener("click", (event) => {
+      const place = svg.createSVGPoint();
+      [place.x, place.y] = [event.clientX, event.clientY];
+      const px = place.matrixTransform(svg.getScreenCTM().inverse()).x;
+      const distance = (g) => (isPlace(g) ? Math.abs(x.at(g) - px) : Infinity);
+      move(gammas.reduce((best, g, i) => (distance(g) < distance(gammas[best]) ? i : best), 0));
+    });
+    const told = curves.map(({ i, k, name, report }) => [own(i), k ? "dashed" : "",
+      `${reports.length > 1 ? `${report.name}: ` : ""}${measures[name].title}`]);
+    const lost = names.filter((name) => !curves.some((c) => c.name === name)).map((name) => `${measures[name].title}: not known`);
+    const notes = [...lost, ...(warned.length ? ["▲ a warning at this gamma"] : []),
+      ...(x.isLog && gammas[0] <= 0 ? ["gamma = 0 has no place on this axis"] : [])];
+    place(figure, svg, [...told, ...notes.map((text) => ["", "none", text])]);
+  }
+
+  function showRoc() {
+    const figure = part("roc");
+    const found = reports.map((report, i) => ({ i, report, roc: report.roc[placeIn(report, gammaNow())] }))
+      .filter(({ roc }) => roc);
+    figure.hidden = !reports.some((report) => report.roc.some((roc) => roc));
+    if (figure.hidden) return;
+    const isLog = part("log-roc").checked;
+    const axis = { values: [], isLog, fixed: isLog ? [1e-3, 1] : [0, 1] };
+    const at = found.map(({ report }) => report.told[placeIn(report, gammaNow())]).join(" ");
+    const on = frame(figure, `ROC of the attacker. ${at}`, { ...axis, label: "false positive rate" },
+      { ...axis, label: "true positive rate" });
+    const lines = [];
+    const seen = (x) => x >= axis.fixed[0];
+    on.svg.append(draw("path", { class: "guess dotted", d: path(axis.fixed.map((v) => [on.x.at(v), on.y.at(v)])) }));
+    for (const { i, report, roc } of found) {
+      const name = reports.length > 1 ? `${report.name}: ` : "";
+      const of = (key, isBand) => roc.fpr.map((x, k) => ({ x, value: number(roc[key][k]),
+        low: isBand ? number(roc.low[k]) : NaN, high: isBand ? number(roc.high[k]) : NaN }))
+        .filter((p) => seen(p.x) && seen(p.value));
+      curve(on, of("tpr", true), own(i));
+      lines.push([own(i), "", `${name}the best attacker at gamma = ${short(gammaNow())}`]);
+      if (!roc.allowed) continue;
+      curve(on, of("allowed", false), own(i), "dashed");
+      lines.push([own(i), "dashed", `${name}the most that DP epsilon allows`]);
+    }
+    place(figure, on.svg, [...lines, ["", "dotted", "guessing"]]);
+  }
+
+  // Put a picture, what its lines are, and its download below its caption.
+  function place(figure, svg, lines) {
+    const button = make("button", { type: "button" }, "Download SVG");
+    button.addEventListener("click", () => saveSvg(figure.id.replace("explorer-", ""), svg));
+    figure.replaceChildren(figure.querySelector("figcaption"), svg, keys(lines), button);
+  }
+
+  function showPictures() {
+    part("gives").firstElementChild.textContent = "What one draw gives away over gamma";
+    part("risk").firstElementChild.textContent = "What is paid in risk over gamma";
+    part("roc").firstElementChild.textContent = `What the attacker sees at gamma = ${short(gammaNow())}`;
+    ["gives", "risk"].forEach(showOverGamma);
+    showRoc();
+  }
+
+  // -- files, and the clipboard ---------------------------------------------------------------
+
+  function save(name, type, text) {
+    const url = URL.createObjectURL(new Blob([text], { type }));
+    make("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+    part("done").textContent = `Saved ${name}.`;
+  }
+
+  // A picture for other programs, which know none of the page's style: on white, every look its own.
+  const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-family", "font-size"];
+
+  function saveSvg(name, svg) {
+    svg.classList.add("printed");
+    const copy = svg.cloneNode(true);
+    const [there, here] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
+    here.forEach((node, i) => {
+      const look = getComputedStyle(there[i]);
+      LOOKS.forEach((key) => node.setAttribute(key, look.getPropertyValue(key)));
+      node.removeAttribute("class");
+    });
+    svg.classList.remove("printed");
+    const [, , width, height] = svg.getAttribute("viewBox").split(" ");
+    fill(copy, { width, height }, []);
+    save(`gibbs-dp-${name}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(copy));
+  }
+
+  // Quoted where needed; a text that a spreadsheet would take for a formula gets an apostrophe.
+  function cell(value) {
+    const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) && !/^-?inf$/.test(value)
+      ? `'${value}` : String(value ?? "");
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }
+
+  function csv() {
+    const rows = reports.flatMap((report) => report.rows.map((row) => ({ report: report.name, ...row })));
+    const columns = [...new Set(rows.flatMap(Object.keys))];
+    return [columns, ...rows.map((row) => columns.map((c) => row[c]))]
+      .map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+  }
+
+  async function copy() {
+    const code = part("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      part("copy").textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      part("copy").textContent = "Selected: press Ctrl+C";
+    }
+    setTimeout(() => { part("copy").textContent = "Copy"; }, 3000);
+  }
+
+  // -- what people do ---------------------------------------------------------------------------
+
+  function move(to) {
+    state.place = Math.min(Math.max(to, 0), gammas.length - 1);
+    showGamma();
+    showPictures();
+  }
+
+  function limit() {
+    showLimit();
+    showPictures();
+  }
+
+  function offer(select, values, text) {
+    select.append(...values.map((value) => make("option", { value }, text(value))));
+  }
+
+  const isThere = (name) => reports.some((report) => report.measures[name]);
+  const unitOf = (name) => `${measures[name].unit === "%" ? "% " : ""}${measures[name].title}` +
+    (measures[name].unit === "%" ? "" : ` (${measures[name].unit})`);
+
+  part("gamma").max = gammas.length - 1;
+  part("gamma").addEventListener("input", () => move(part("gamma").valueAsNumber));
+  offer(part("kind"), Object.keys(data.limits).filter(isThere), unitOf);
+  for (const which of ["gives", "risk"]) {
+    const named = Object.entries(data.pictures[which]).filter(([, names]) => isThere(names[0]));
+    offer(part(`${which}-choice`), named.map(([name]) => name), (name) => name);
+    part(`${which}-choice`).addEventListener("change", showPictures);
+  }
+  ["gamma", "gives", "risk", "roc"].forEach((name) =>
+    part(`log-${name}`).addEventListener("change", showPictures));
+  part("most").addEventListener("input", limit);
+  part("kind").addEventListener("change", limit);
+  part("go").addEventListener("click", () => move(gammas.indexOf(state.answers[0].gamma)));
+  part("csv").addEventListener("click", () => save("gibbs-dp-audit.csv", "text/csv", csv()));
+  part("copy").addEventListener("click", copy);
+
+  document.getElementById("explorer").hidden = false;
+  move(state.place);
+  showLimit();
+  let width = innerWidth;
+  addEventListener("resize", () => { // a phone's height changes while one scrolls
+    if (innerWidth !== width) showPictures();
+    width = innerWidth;
+  });
+})();
