@@ -28,6 +28,10 @@
   const draw = (tag, attributes = {}, ...children) =>
     fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+  // The heading of one of several reports.
+  const named = (report, i) =>
+    reports.length > 1 ? [make("h3", { class: `explorer-name ${own(i)}` }, report.name)] : [];
+
   function table(headings, lines, isCurrent = () => false) {
     const row = (cells, tag, more = {}) => make("tr", more, ...cells.map((c) => make(tag, {}, c)));
     const head = make("tr", {}, ...headings.map((h) => make("th", { scope: "col" }, h)));
@@ -40,7 +44,7 @@
   // -- numbers ----------------------------------------------------------------------------
 
   // JSON has no infinity: it is a text there, and null is a number that is not there.
-  const number = (x) => (x === null ? NaN : Number(x === "inf" ? Infinity : x === "-inf" ? -Infinity : x));
+  const number = (x) => (x === null ? NaN : Number(String(x).replace("inf", "Infinity")));
   const own = (i) => `own${i % COLORS}`;
   const gammaNow = () => gammas[state.place];
   const placeIn = (report, gamma) => report.gammas.indexOf(gamma);
@@ -55,7 +59,8 @@
   function withError(value, error) {
     if (!(error > 0)) return value.toPrecision(4);
     const digits = Math.floor(Math.log10(value)) - Math.floor(Math.log10(error)) + 2;
-    return `${Number(value.toPrecision(Math.min(Math.max(digits, 2), 8)))} ± ${short(Number(error.toPrecision(2)))}`;
+    const shown = value.toPrecision(Math.min(Math.max(digits, 2), 8));
+    return `${Number(shown)} ± ${short(Number(error.toPrecision(2)))}`;
   }
 
   // Points of a measure: gamma, value and the ends of its interval (the value's own where none is).
@@ -97,7 +102,8 @@
     const share = (f(most) - f(a.value)) / (f(b.value) - f(a.value));
     const width = Math.log(b.gamma / a.gamma);
     const gamma = a.gamma * Math.exp(share * width);
-    const wrong = (width * ((1 - share) * error(a) + share * error(b))) / Math.abs(f(b.value) - f(a.value));
+    const steepness = Math.abs(f(b.value) - f(a.value)) / width;
+    const wrong = ((1 - share) * error(a) + share * error(b)) / steepness;
     return { between: [a, b], gamma, error: gamma * wrong, isLog };
   }
 
@@ -145,7 +151,7 @@
     const isGiven = Number.isFinite(most);
     state.answers = isGiven ? reports.map((report) => answer(report, name, most)) : [];
     const lines = state.answers.flatMap((found, i) => [
-      ...(reports.length > 1 ? [make("h3", { class: `explorer-name ${own(i)}` }, reports[i].name)] : []),
+      ...named(reports[i], i),
       ...found.texts.map((text) => make("p", {}, text)),
     ]);
     if (!isGiven) lines.push(make("p", { class: "what" }, "Give a number to be told the gamma."));
@@ -163,16 +169,17 @@
 
   function reportNow(report, i) {
     const at = placeIn(report, gammaNow());
-    const name = reports.length > 1 ? [make("h3", { class: `explorer-name ${own(i)}` }, report.name)] : [];
+    const name = named(report, i);
     if (at < 0) {
       const told = `It was not audited at gamma = ${short(gammaNow())}.`;
       return make("section", {}, ...name, make("p", {}, told));
     }
+    const texts = (lines) => lines.map((line) => make("p", {}, line));
+    const heading = name.length ? "h4" : "h3";
     const tiles = report.tiles[at].map((tile) => make("div", { class: "explorer-tile" },
-      make("h4", {}, tile.title), make("strong", {}, tile.value), ` ${tile.unit}`,
-      ...tile.lines.map((line) => make("p", {}, line))));
-    const warnings = warningsAt(report, gammaNow()).map((warning) => make("div", { class: "warning" },
-      make("p", {}, make("strong", {}, warning.text)), ...warning.more.map((t) => make("p", {}, t))));
+      make(heading, {}, tile.title), make("strong", {}, tile.value), ` ${tile.unit}`, ...texts(tile.lines)));
+    const warnings = warningsAt(report, gammaNow()).map(({ text, more }) =>
+      make("div", { class: "warning" }, make("p", {}, make("strong", {}, text)), ...texts(more)));
     const exposed = report.exposed[at] ? [make("h3", {}, report.exposed[at].title),
       table(report.exposed[at].headings, report.exposed[at].lines)] : [];
     const checked = report.checked[at] ? [make("p", { class: "what" }, report.checked[at])] : [];
@@ -202,7 +209,8 @@
     if (!data.differences) return;
     const { headings, lines } = data.differences;
     const here = lines.filter((_, i) => data.differences.gammas[i] === gammaNow());
-    const shown = here.length ? table(headings, here) : make("p", {}, "No two were audited at this gamma.");
+    const shown = here.length ? table(headings, here)
+      : make("p", {}, "The first report and another were not both audited at this gamma.");
     part("differences").replaceChildren(
       make("h3", {}, `Differences at gamma = ${short(gammaNow())}`), shown);
   }
@@ -227,7 +235,8 @@
       const wider = Math.sqrt((10 * low) / high);
       [low, high] = [low / wider, high * wider];
     } else if (!fixed) {
-      const gap = isLog ? 0.03 * Math.log(high / low) : 0.05 * (high - low) || 0.1 * Math.abs(high) || 1;
+      const wide = isLog ? Math.log(high / low) : high - low;
+      const gap = 0.04 * wide || 0.1 * Math.abs(high) || 1;
       [low, high] = isLog ? [low / Math.exp(gap), high * Math.exp(gap)] : [low - gap, high + gap];
     }
     const f = isLog ? Math.log : (x) => x;
@@ -278,26 +287,29 @@
     svg.append(
       draw("rect", { class: "frame", x: inner.left, y: inner.top, width: inner.right - inner.left,
         height: inner.bottom - inner.top }),
-      draw("text", { x: (inner.left + inner.right) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, xAxis.label),
+      draw("text", { x: (inner.left + inner.right) / 2, y: HEIGHT - 8, "text-anchor": "middle" },
+        xAxis.label),
       draw("text", { x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` },
         yAxis.label));
     return { svg, x, y, inner };
   }
 
-  const path = (places) => places.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
+  const path = (places) =>
+    places.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
 
   // A line, or a band where there are intervals; what the axes cannot show is left out.
-  function curve({ svg, x, y }, places, kind, mark = "") {
+  function curve({ svg, x, y }, all, kind, mark = "") {
     const isShown = (v, axis) => Number.isFinite(v) && (!axis.isLog || v > 0);
-    const shown = places.filter((p) => isShown(p.x, x) && isShown(p.value, y));
+    const shown = all.filter((p) => isShown(p.x, x) && isShown(p.value, y));
     const end = (v) => y.at(y.isLog ? Math.max(v, y.low) : v);
     if (shown.length > 1 && shown.some((p) => p.high > p.low)) {
       const there = shown.map((p) => [x.at(p.x), end(p.high)]);
       const back = shown.map((p) => [x.at(p.x), end(p.low)]).reverse();
       svg.append(draw("path", { class: `band ${kind}`, d: `${path([...there, ...back])}Z` }));
     }
-    svg.append(draw("path", { class: `line ${kind} ${mark}`, d: path(shown.map((p) => [x.at(p.x), y.at(p.value)])) }));
-    return shown.map((p) => ({ ...p, places: [x.at(p.x), y.at(p.value)], ends: [end(p.low), end(p.high)] }));
+    const places = shown.map((p) => [x.at(p.x), y.at(p.value)]);
+    svg.append(draw("path", { class: `line ${kind} ${mark}`, d: path(places) }));
+    return shown.map((p, i) => ({ ...p, places: places[i], ends: [end(p.low), end(p.high)] }));
   }
 
   function keys(lines) {
@@ -313,64 +325,76 @@
     return here.offset + (here.factor * (most - asked.offset)) / asked.factor;
   }
 
+  // The curves of a picture, each of one report and one measure.
+  function curvesOf(names) {
+    return reports.flatMap((report, i) => names.map((name, k) => ({
+      kind: own(i), mark: k ? "dashed" : "", grown: 1.5 * (reports.length - 1 - i), name,
+      title: (reports.length > 1 ? `${report.name}: ` : "") + measures[name].title,
+      places: points(report, name).map((p) => ({ ...p, x: p.gamma })),
+    }))).filter((c) => c.places.length);
+  }
+
   function showOverGamma(which) {
     const figure = part(which);
     const names = data.pictures[which][part(`${which}-choice`).value] ?? [];
-    const curves = reports.flatMap((report, i) => names.map((name, k) => ({ i, k, name, report,
-      places: points(report, name).map((p) => ({ ...p, x: p.gamma })) }))).filter((c) => c.places.length);
-    const first = measures[names[0]];
+    const curves = curvesOf(names);
     figure.hidden = !curves.length;
     if (!curves.length) return;
-    const most = limitIn(names[0]);
-    const values = curves.flatMap((c) => c.places.flatMap((p) => [p.value, p.low, p.high]));
-    const isLog = part(`log-${which}`).checked && values.every((v) => v >= 0);
+    const [here, most] = [gammaNow(), limitIn(names[0])];
+    const all = curves.flatMap((c) => c.places);
+    const canBeLog = all.every((p) => p.value > 0);
+    const isLog = part(`log-${which}`).checked && canBeLog;
     // The end of an interval that reaches 0 has no place on a logarithmic axis, and does not widen it.
-    const used = isLog ? curves.flatMap((c) => c.places.flatMap((p) => [p.value, p.high])) : values;
-    const here = gammaNow();
-    const at = reports.map((r) => r.measures[names[0]]?.text[placeIn(r, here)]).filter(Boolean).join(", ");
-    const label = `${names.map((n) => measures[n].title).join(" and ")} over gamma; at gamma = ` +
-      `${short(here)}: ${at || "not audited"}. The table below has all numbers.`;
+    const values = all.flatMap((p) => (isLog ? [p.value, p.high] : [p.value, p.low, p.high]));
+    const there = reports.map((r) => r.measures[names[0]]?.text[placeIn(r, here)]).filter(Boolean);
+    const label = `${names.map((name) => measures[name].title).join(" and ")} over gamma; at gamma = ` +
+      `${short(here)}: ${there.join(", ") || "not audited"}. The table below has all numbers.`;
     const on = frame(figure, label,
       { values: gammas, isLog: part("log-gamma").checked, label: "gamma" },
-      { values: [...used, most], isLog, label: first.unit });
+      { values: [...values, most], isLog, label: part(`${which}-choice`).value });
     const { svg, x, y, inner } = on;
-    const isPlace = (gamma) => !x.isLog || gamma > 0;
-    if (isPlace(here)) {
-      svg.append(draw("line", { class: "now", x1: x.at(here), x2: x.at(here), y1: inner.top, y2: inner.bottom }));
-    }
-    for (const { i, k, places } of curves) {
-      for (const p of curve(on, places, own(i), k ? "dashed" : "")) {
-        const [cx, cy] = p.places;
-        if (p.high > p.low) svg.append(draw("line", { class: `bar ${own(i)}`, x1: cx, x2: cx, y1: p.ends[0], y2: p.ends[1] }));
-        const r = (p.gamma === here ? 6 : 3.5) + 1.5 * (reports.length - 1 - i); // all are seen
-        svg.append(draw("circle", { class: `point ${own(i)}`, cx, cy, r }));
-      }
-    }
+    const shown = gammas.filter((gamma) => !x.isLog || gamma > 0);
+    const across = (gamma) => ({ x1: x.at(gamma), x2: x.at(gamma), y1: inner.top, y2: inner.bottom });
+    if (shown.includes(here)) svg.append(draw("line", { class: "now", ...across(here) }));
+    curves.forEach((c) => mark(on, c, curve(on, c.places, c.kind, c.mark)));
     if (Number.isFinite(most) && (!y.isLog || most > 0)) {
-      svg.append(draw("line", { class: "limit", x1: inner.left, x2: inner.right, y1: y.at(most), y2: y.at(most) }),
-        draw("text", { class: "limit", x: inner.right - 4, y: y.at(most) - 5, "text-anchor": "end" }, "limit"));
+      const level = { x1: inner.left, x2: inner.right, y1: y.at(most), y2: y.at(most) };
+      const corner = { x: inner.left + 5, y: y.at(most) - 5 };
+      svg.append(draw("line", { class: "limit", ...level }),
+        draw("text", { class: "limit", ...corner }, "limit"));
     }
-    const warned = gammas.filter((g) => isPlace(g) && reports.some((r) => r.warnings.some((w) => w.gamma === g)));
+    const warned = shown.filter((g) => reports.some((r) => r.warnings.some((w) => w.gamma === g)));
     warned.forEach((g) => svg.append(draw("path", { class: "warned",
       d: `M${x.at(g) - 6} ${inner.bottom}l6 -10l6 10Z` })));
     svg.addEventListener("click", (event) => {
-      const place = svg.createSVGPoint();
-      [place.x, place.y] = [event.clientX, event.clientY];
-      const px = place.matrixTransform(svg.getScreenCTM().inverse()).x;
-      const distance = (g) => (isPlace(g) ? Math.abs(x.at(g) - px) : Infinity);
-      move(gammas.reduce((best, g, i) => (distance(g) < distance(gammas[best]) ? i : best), 0));
+      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse()).x;
+      const far = (gamma) => Math.abs(x.at(gamma) - at);
+      if (shown.length) move(gammas.indexOf(shown.reduce((p, q) => (far(q) < far(p) ? q : p))));
     });
-    const told = curves.map(({ i, k, name, report }) => [own(i), k ? "dashed" : "",
-      `${reports.length > 1 ? `${report.name}: ` : ""}${measures[name].title}`]);
-    const lost = names.filter((name) => !curves.some((c) => c.name === name)).map((name) => `${measures[name].title}: not known`);
-    const notes = [...lost, ...(warned.length ? ["▲ a warning at this gamma"] : []),
-      ...(x.isLog && gammas[0] <= 0 ? ["gamma = 0 has no place on this axis"] : [])];
-    place(figure, svg, [...told, ...notes.map((text) => ["", "none", text])]);
+    const notes = names.filter((name) => !curves.some((c) => c.name === name))
+      .map((name) => `${measures[name].title}: not known`);
+    if (warned.length) notes.push("▲ a warning at this gamma");
+    if (shown.length < gammas.length) notes.push("gamma = 0 has no place on this axis");
+    if (!canBeLog) notes.push("not all above 0: no logarithms");
+    mount(figure, svg, [...curves.map((c) => [c.kind, c.mark, c.title]),
+      ...notes.map((text) => ["", "none", text])]);
+  }
+
+  // Points with their intervals; those of the first report are the largest, so that all are seen.
+  function mark({ svg }, { kind, grown }, shown) {
+    for (const p of shown) {
+      const [cx, cy] = p.places;
+      const bar = { class: `bar ${kind}`, x1: cx, x2: cx, y1: p.ends[0], y2: p.ends[1] };
+      if (p.high > p.low) svg.append(draw("line", bar));
+      const r = (p.gamma === gammaNow() ? 6 : 3.5) + grown;
+      svg.append(draw("circle", { class: `point ${kind}`, cx, cy, r }));
+    }
   }
 
   function showRoc() {
     const figure = part("roc");
-    const found = reports.map((report, i) => ({ i, report, roc: report.roc[placeIn(report, gammaNow())] }))
+    const found = reports
+      .map((report, i) => ({ i, report, roc: report.roc[placeIn(report, gammaNow())] }))
       .filter(({ roc }) => roc);
     figure.hidden = !reports.some((report) => report.roc.some((roc) => roc));
     if (figure.hidden) return;
@@ -381,23 +405,24 @@
       { ...axis, label: "true positive rate" });
     const lines = [];
     const seen = (x) => x >= axis.fixed[0];
-    on.svg.append(draw("path", { class: "guess dotted", d: path(axis.fixed.map((v) => [on.x.at(v), on.y.at(v)])) }));
+    const diagonal = axis.fixed.map((v) => [on.x.at(v), on.y.at(v)]);
+    on.svg.append(draw("path", { class: "guess dotted", d: path(diagonal) }));
     for (const { i, report, roc } of found) {
       const name = reports.length > 1 ? `${report.name}: ` : "";
       const of = (key, isBand) => roc.fpr.map((x, k) => ({ x, value: number(roc[key][k]),
         low: isBand ? number(roc.low[k]) : NaN, high: isBand ? number(roc.high[k]) : NaN }))
         .filter((p) => seen(p.x) && seen(p.value));
       curve(on, of("tpr", true), own(i));
-      lines.push([own(i), "", `${name}the best attacker at gamma = ${short(gammaNow())}`]);
+      lines.push([own(i), "", `${name}the best attacker`]);
       if (!roc.allowed) continue;
       curve(on, of("allowed", false), own(i), "dashed");
       lines.push([own(i), "dashed", `${name}the most that DP epsilon allows`]);
     }
-    place(figure, on.svg, [...lines, ["", "dotted", "guessing"]]);
+    mount(figure, on.svg, [...lines, ["", "dotted", "guessing"]]);
   }
 
   // Put a picture, what its lines are, and its download below its caption.
-  function place(figure, svg, lines) {
+  function mount(figure, svg, lines) {
     const button = make("button", { type: "button" }, "Download SVG");
     button.addEventListener("click", () => saveSvg(figure.id.replace("explorer-", ""), svg));
     figure.replaceChildren(figure.querySelector("figcaption"), svg, keys(lines), button);
@@ -421,7 +446,8 @@
   }
 
   // A picture for other programs, which know none of the page's style: on white, every look its own.
-  const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-family", "font-size"];
+  const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-family",
+    "font-size"];
 
   function saveSvg(name, svg) {
     svg.classList.add("printed");
@@ -446,7 +472,7 @@
   }
 
   function csv() {
-    const rows = reports.flatMap((report) => report.rows.map((row) => ({ report: report.name, ...row })));
+    const rows = reports.flatMap(({ name, rows }) => rows.map((row) => ({ report: name, ...row })));
     const columns = [...new Set(rows.flatMap(Object.keys))];
     return [columns, ...rows.map((row) => columns.map((c) => row[c]))]
       .map((line) => `${line.map(cell).join(",")}\r\n`).join("");

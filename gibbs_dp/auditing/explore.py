@@ -52,9 +52,12 @@ MEASURES = {
     "population_risk": Measure("population_risk", "risk on fresh examples", LOSS),
     "excess_risk": Measure("excess_risk", "excess risk", LOSS),
 }
-# What a picture shows together, by what is chosen beside it.
+# What a picture shows together, by what is chosen beside it and stands at its axis.
 PICTURES = {
-    "gives": {"nats": ("on_average_kl", "epsilon"), "right guesses": ("right", "most_right")},
+    "gives": {
+        "nats": ("on_average_kl", "epsilon"),
+        "right guesses in 100": ("right", "most_right"),
+    },
     "risk": {
         "risk on fresh examples": ("population_risk",),
         "excess risk": ("excess_risk",),
@@ -200,7 +203,9 @@ def _text(row: Mapping[str, Any], measure: Measure) -> str:
         return "-"
     value = measure.offset + measure.factor * value
     se = measure.factor * row.get(f"{measure.column}_se", 0.0)
-    shown = _rounded(value, se) + (f" ± {_rounded(se, se)}" if se > 0 else "")
+    shown = _rounded(value, se)
+    if se > 0:  # digits as those of the value
+        shown += f" ± {_rounded(se, se) if 'e' in shown else f'{se:.{_decimals(se)}f}'}"
     if measure.unit == "%":
         return f"({shown})%" if se > 0 else f"{shown}%"
     return shown if measure.unit == LOSS else f"{shown} {measure.unit}"
@@ -253,10 +258,13 @@ def _rounded(value: float, se: float) -> str:
     """
     if not (math.isfinite(value) and 0 < se < math.inf):
         return f"{value:.4g}"
-    decimals = f"{se:.1e}".startswith("1") - math.floor(math.log10(se))
     if value == 0 or 1e-4 <= abs(value) < 1e6:
-        return f"{value:.{max(decimals, 0)}f}"
-    return f"{value:.{max(decimals + math.floor(math.log10(abs(value))), 0)}e}"
+        return f"{value:.{_decimals(se)}f}"
+    return f"{value:.{max(_decimals(se) + math.floor(math.log10(abs(value))), 0)}e}"
+
+
+def _decimals(se: float) -> int:
+    return max(f"{se:.1e}".startswith("1") - math.floor(math.log10(se)), 0)
 
 
 def _is_known(row: Mapping[str, Any], name: str) -> bool:
