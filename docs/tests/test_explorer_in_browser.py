@@ -38,7 +38,10 @@ QUIET = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-EVIL = "</script><script>document.title='ran'</script><img src=x onerror=document.title='ran'>"
+EVIL = (
+    '=1,"'
+    + "</script><script>document.title='ran'</script><img src=x onerror=document.title='ran'>"
+)
 
 
 class Browser:
@@ -207,6 +210,7 @@ def test_a_limit_of_privacy_has_the_largest_gamma_and_its_error(page):
 def test_a_limit_of_risk_has_the_smallest_gamma_and_costs_privacy(page):
     text = page.limit("population_risk", 0.2)
     assert "gamma = 3 meets it: the smallest audited gamma" in text
+    assert text.split("\n")[0].endswith(" 1 warning of it: read first.")
     assert "on-average KL 0.0600 ± 0.0006 nats, right guesses 56.88 ± 0.08 in 100" in text
     assert "worst case (DP epsilon) 12 nats" in text
     ends = explored.risk(np.array([0.3, 3.0]))
@@ -246,6 +250,12 @@ def test_axes_are_linear_and_logarithmic_and_show_the_limit(page):
     assert page.run(limits) == 0
     page.limit("advantage", 5)
     assert page.run(limits) == 1
+    # 5% of advantage are 52.5 right guesses.
+    right, places = 50 + 50 * explored.advantage(gamma), points_of(page, "gives")[:4, 1]
+    level = page.run(
+        "return +document.querySelector('#explorer-gives line.limit').getAttribute('y1')"
+    )
+    assert level == pytest.approx(np.interp(52.5, right, places), abs=0.1)
     assert page.run(limits.replace("gives", "risk")) == 0
     # And a click moves to the nearest gamma.
     page.run("document.querySelector('#explorer-gives svg').scrollIntoView({block: 'center'})")
@@ -336,7 +346,7 @@ def test_reports_are_beside_each_other_and_a_strangers_name_is_text(browser, pag
     assert browser.run(code) == 8 + 6
     browser.look("csv").click()
     rows = list(csv.DictReader(browser.downloaded("gibbs-dp-audit.csv").splitlines()))
-    assert [row["report"][:8] for row in rows] == ["mine"] * 4 + ["</script"] * 3
+    assert [row["report"][:8] for row in rows] == ["mine"] * 4 + ["'=1,\"</s"] * 3
     assert set(browser.requests()) <= {(pages / "both.html").as_uri()}
     assert browser.complaints() == []
 

@@ -28,6 +28,7 @@
   const draw = (tag, attributes = {}, ...children) =>
     fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+  const own = (i) => `own${i % COLORS}`;
   // The heading of one of several reports.
   const named = (report, i) =>
     reports.length > 1 ? [make("h3", { class: `explorer-name ${own(i)}` }, report.name)] : [];
@@ -45,7 +46,6 @@
 
   // JSON has no infinity: it is a text there, and null is a number that is not there.
   const number = (x) => (x === null ? NaN : Number(String(x).replace("inf", "Infinity")));
-  const own = (i) => `own${i % COLORS}`;
   const gammaNow = () => gammas[state.place];
   const placeIn = (report, gamma) => report.gammas.indexOf(gamma);
 
@@ -126,7 +126,8 @@
     if (found.met) {
       const which = isGrowing ? "largest" : "smallest";
       texts.push(`gamma = ${short(found.met.gamma)} meets it: the ${which} audited gamma whose 95% ` +
-        `interval does (${title} ${found.met.text}).${price(report, name, found.met.gamma)}`);
+        `interval does (${title} ${found.met.text}).${price(report, name, found.met.gamma)}` +
+        `${warned(report, found.met.gamma, "of it: read first")}`);
     } else {
       const best = found.all.reduce((p, q) => (q.value < p.value ? q : p));
       texts.push(`No audited gamma meets it with its 95% interval: the least is ${best.text}, at ` +
@@ -143,6 +144,15 @@
       texts.push("Larger gammas were not audited.");
     }
     return { texts, gamma: found.met?.gamma };
+  }
+
+  function warningsAt(report, gamma) {
+    return report.warnings.filter((w) => w.gamma === null || w.gamma === gamma);
+  }
+
+  function warned(report, gamma, where) {
+    const count = warningsAt(report, gamma).length;
+    return count ? ` ${count} warning${count > 1 ? "s" : ""} ${where}.` : "";
   }
 
   function showLimit() {
@@ -162,10 +172,6 @@
   }
 
   // -- the sentences, tiles, warnings and rows of a gamma -------------------------------------
-
-  function warningsAt(report, gamma) {
-    return report.warnings.filter((w) => w.gamma === null || w.gamma === gamma);
-  }
 
   function reportNow(report, i) {
     const at = placeIn(report, gammaNow());
@@ -194,10 +200,9 @@
     part("now").textContent = text;
     part("told").replaceChildren(...reports.map((report) => {
       const at = placeIn(report, gammaNow());
-      const count = at < 0 ? 0 : warningsAt(report, gammaNow()).length;
-      const told = at < 0 ? `not audited at ${text}.` : report.told[at];
-      const warned = count ? ` ${count} warning${count > 1 ? "s" : ""} below.` : "";
-      return make("p", {}, `${reports.length > 1 ? `${report.name}: ` : ""}${told}${warned}`);
+      const told = at < 0 ? `not audited at ${text}.`
+        : report.told[at] + warned(report, gammaNow(), "below");
+      return make("p", {}, (reports.length > 1 ? `${report.name}: ` : "") + told);
     }));
     part("reports").replaceChildren(...reports.map(reportNow));
     part("code").textContent = data.python[state.place];
@@ -363,8 +368,8 @@
       svg.append(draw("line", { class: "limit", ...level }),
         draw("text", { class: "limit", ...corner }, "limit"));
     }
-    const warned = shown.filter((g) => reports.some((r) => r.warnings.some((w) => w.gamma === g)));
-    warned.forEach((g) => svg.append(draw("path", { class: "warned",
+    const doubtful = shown.filter((g) => reports.some((r) => r.warnings.some((w) => w.gamma === g)));
+    doubtful.forEach((g) => svg.append(draw("path", { class: "warned",
       d: `M${x.at(g) - 6} ${inner.bottom}l6 -10l6 10Z` })));
     svg.addEventListener("click", (event) => {
       const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse()).x;
@@ -373,7 +378,7 @@
     });
     const notes = names.filter((name) => !curves.some((c) => c.name === name))
       .map((name) => `${measures[name].title}: not known`);
-    if (warned.length) notes.push("▲ a warning at this gamma");
+    if (doubtful.length) notes.push("▲ a warning at this gamma");
     if (shown.length < gammas.length) notes.push("gamma = 0 has no place on this axis");
     if (!canBeLog) notes.push("not all above 0: no logarithms");
     mount(figure, svg, [...curves.map((c) => [c.kind, c.mark, c.title]),

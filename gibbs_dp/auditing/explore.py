@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from importlib.resources import files
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ def explore_page(
 
 @cache
 def _shipped(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def explorer_data(
