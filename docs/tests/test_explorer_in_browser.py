@@ -442,6 +442,14 @@ def test_every_control_has_a_name_and_every_picture_a_text(page):
     ]
 
 
+def test_on_paper_it_is_the_page_of_the_report(page):
+    page.tell("Emulation.setEmulatedMedia", media="print")
+    assert not page.driver.find_element(By.ID, "explorer").is_displayed()
+    assert page.driver.find_element(By.CLASS_NAME, "verdict").is_displayed()
+    page.tell("Emulation.setEmulatedMedia", media="")
+    assert page.driver.find_element(By.ID, "explorer").is_displayed()
+
+
 def test_without_scripts_it_is_the_page_of_the_report(browser, pages):
     browser.tell("Emulation.setScriptExecutionDisabled", value=True)
     try:

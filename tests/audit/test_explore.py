@@ -87,12 +87,15 @@ def test_numbers_are_those_of_the_report():
     assert [line[0] for line in data["table"]["lines"]] == ["0.03", "0.3", "3", "30"]
 
 
-def test_the_roc_is_that_of_two_normals_and_below_what_epsilon_allows():
+def test_the_roc_is_that_of_two_normals_beside_what_epsilon_allows():
     found = data_of(explored.make_report())["reports"][0]["roc"]
     for gamma, roc in zip(explored.GAMMAS, found, strict=True):
         fpr, tpr, allowed = (np.array(roc[name], float) for name in ("fpr", "tpr", "allowed"))
         # Between its thresholds the curve is a cubic's.
         np.testing.assert_allclose(tpr, explored.tpr(fpr, gamma), atol=2e-3)
+        errors = explored.make_report([gamma]).attack_roc(fpr)["tpr_se"].to_numpy()
+        band = np.maximum(tpr - 1.96 * errors, fpr), np.minimum(tpr + 1.96 * errors, 1.0)
+        np.testing.assert_allclose([roc["low"], roc["high"]], band, atol=1e-4)
         inside = fpr[(fpr > 0) & (fpr < 1)]
         assert inside.min() < 1e-3
         bound = np.minimum(np.exp(4 * gamma) * fpr, 1 - np.exp(-4 * gamma) * (1 - fpr))
