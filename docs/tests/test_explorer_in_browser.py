@@ -298,7 +298,9 @@ def test_downloads_are_a_csv_of_all_columns_and_pictures_that_stand_alone(page):
     for name in ("gamma", "on_average_kl", "on_average_kl_low", "dp_epsilon", "population_risk_se"):
         assert [float(row[name]) for row in rows] == report[name].tolist()
     assert page.text("done") == "Saved gibbs-dp-audit.csv."
+    count = "return document.querySelector(`#explorer-${arguments[0]} svg`).childElementCount"
     for name in ("gives", "risk", "roc"):
+        before = page.run(count, name)
         page.driver.find_element(By.CSS_SELECTOR, f"#explorer-{name} button").click()
         root = ElementTree.fromstring(page.downloaded(f"gibbs-dp-{name}.svg"))
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -308,7 +310,12 @@ def test_downloads_are_a_csv_of_all_columns_and_pictures_that_stand_alone(page):
         assert any(e.attrib["stroke"] == "rgb(0, 114, 178)" for e in drawn)
         paper = next(e for e in root.iter() if e.tag.endswith("}rect"))
         assert paper.attrib["fill"] == "rgb(255, 255, 255)"
-        assert any(e.text for e in root.iter() if e.tag.endswith("}text"))
+        assert paper.attrib["height"] == root.attrib["height"]
+        # It says what its lines are, and the page's own picture is as it was.
+        told = {e.text for e in root.iter() if e.tag.endswith("}text")}
+        keys = page.driver.find_elements(By.CSS_SELECTOR, f"#explorer-{name} li")
+        assert {key.text for key in keys} <= told
+        assert page.run(count, name) == before
 
 
 def test_the_python_is_copied(page):

@@ -429,7 +429,7 @@
   // Put a picture, what its lines are, and its download below its caption.
   function mount(figure, svg, lines) {
     const button = make("button", { type: "button" }, "Download SVG");
-    button.addEventListener("click", () => saveSvg(figure.id.replace("explorer-", ""), svg));
+    button.addEventListener("click", () => saveSvg(figure.id.replace("explorer-", ""), svg, lines));
     figure.replaceChildren(figure.querySelector("figcaption"), svg, keys(lines), button);
   }
 
@@ -454,7 +454,9 @@
   const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-family",
     "font-size"];
 
-  function saveSvg(name, svg) {
+  function saveSvg(name, svg, lines) {
+    const legend = legendOf(lines);
+    svg.append(...legend);
     svg.classList.add("printed");
     const copy = svg.cloneNode(true);
     const [there, here] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
@@ -464,9 +466,25 @@
       node.removeAttribute("class");
     });
     svg.classList.remove("printed");
-    const [, , width, height] = svg.getAttribute("viewBox").split(" ");
-    fill(copy, { width, height }, []);
+    legend.forEach((node) => node.remove());
+    const width = svg.viewBox.baseVal.width;
+    const height = HEIGHT + LINE * lines.length;
+    fill(copy, { width, height, viewBox: `0 0 ${width} ${height}` }, []);
+    copy.querySelector("rect").setAttribute("height", height);
     save(`gibbs-dp-${name}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(copy));
+  }
+
+  // What the lines of a picture are, below it.
+  const LINE = 22;
+
+  function legendOf(lines) {
+    return lines.flatMap(([kind, mark, text], i) => {
+      const y = HEIGHT + LINE * i + 6;
+      const key = draw("line", { class: `${kind ? `line ${kind}` : "guess"} ${mark}`, y1: y, y2: y,
+        x1: MARGIN.left, x2: MARGIN.left + 26 });
+      const told = draw("text", { x: MARGIN.left + 34, y: y + 4 }, text);
+      return mark === "none" ? [told] : [key, told];
+    });
   }
 
   // Quoted where needed; a text that a spreadsheet would take for a formula gets an apostrophe.
