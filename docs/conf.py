@@ -24,6 +24,7 @@ extensions = [
     "api_pages",
     "report_pages",
     "command_pages",
+    "explorer_page",
     "paper_pages",
     "copied_pages",
     "mathml",

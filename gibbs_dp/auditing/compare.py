@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.estimators import average
 from gibbs_dp.results.base import Remarks, Result
+from gibbs_dp.results.page import Page
 from gibbs_dp.results.table import Heading, TextTable, counted, plain, with_error
 
 if TYPE_CHECKING:
@@ -96,6 +98,40 @@ class Comparison(Result):
         from gibbs_dp.auditing.plot import plot_comparison
 
         return plot_comparison(self.reports, self.table, title)
+
+    def explore(
+        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
+    ) -> None:
+        """Write a page that explores all reports together, as `Report.explore` does one.
+
+        Below the explorer it is the page of the first report.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what it is of, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so, or a report has no row.
+        OSError
+            If the folder cannot be written.
+        """
+        self._explorer(title, about).save(path)
+
+    def _explorer(
+        self, title: str | None, about: Iterable[str], files: Mapping[str, str] | None = None
+    ) -> Page:
+        from gibbs_dp.auditing.explore import explore_page
+
+        differences = list(self.table["gamma"]), self._table()
+        told = [*about, *self.notes]
+        return explore_page(self.reports, self._head(), title, told, files, differences)
 
 
 def compare(reports: Mapping[str, Report] | Sequence[Report]) -> Comparison:

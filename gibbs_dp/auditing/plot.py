@@ -120,7 +120,7 @@ def draw_panel(
     if prefix is not None:
         styles = {name: style for name, style in styles.items() if not style.is_points}
     shown = gamma > 0  # gamma = 0 is the prior: no place on a logarithmic axis
-    drawn = {name: _points(report, name, shown) for name in styles}
+    drawn = {name: points_of(report, name, shown) for name in styles}
     is_log = PANELS[panel].is_log or _is_wide([points.value for points in drawn.values()])
     if axes.get_yscale() == "log" and axes.lines:  # of a report before this one
         is_log = True
@@ -142,7 +142,8 @@ def draw_panel(
             note(axes, f"nothing to show: {PANELS[panel].why_absent}")
 
 
-def _points(report: ReportData, name: str, shown: Bool[np.ndarray, " gammas"]) -> Points:
+def points_of(report: ReportData, name: str, shown: Bool[np.ndarray, " gammas"]) -> Points:
+    """Return a column at some of the gammas, with 95% intervals: its own, or 1.96 errors."""
     value = report[name].astype(float)
     low = high = np.full(value.shape, np.nan)
     if f"{name}_se" in report.columns:
@@ -440,7 +441,7 @@ def plot_attack(
             )
             epsilon = epsilons.get(gamma)
             if epsilon is not None and math.isfinite(epsilon):
-                axes.plot(fpr, _allowed(fpr, releases * epsilon), color=color, ls="--", lw=1)
+                axes.plot(fpr, allowed_tpr(fpr, releases * epsilon), color=color, ls="--", lw=1)
         axes.plot(fpr, fpr, color="0.6", lw=1, ls=":", label="guessing")
         axes.set(xlabel="false positive rate", ylabel="true positive rate")
     if any(e is not None and math.isfinite(e) for e in map(epsilons.get, chosen)):
@@ -456,7 +457,7 @@ def plot_attack(
     return figure
 
 
-def _allowed(fpr: np.ndarray, epsilon: float) -> np.ndarray:
+def allowed_tpr(fpr: np.ndarray, epsilon: float) -> np.ndarray:
     """Largest true positive rate under pure DP (Kairouz, Oh & Viswanath 2015, Theorem 2.1)."""
     factor = np.exp(min(epsilon, LARGEST_EPSILON))
     return np.asarray(np.minimum(1.0, np.minimum(factor * fpr, 1 - (1 - fpr) / factor)))

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -410,6 +410,42 @@ class Report(ReportData, ResultWithPage):
         from gibbs_dp.auditing.report_page import page_of
 
         return page_of(self, self._head(), title, about)
+
+    def explore(
+        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
+    ) -> None:
+        """Write the page of :meth:`to_html` with an explorer on top; it loads nothing either.
+
+        One moves gamma over what was audited and sees what a draw gives away, the risk, the worst
+        case and the attacker's ROC; a limit is turned into a gamma, with its error. Nothing between
+        audited gammas is shown as an estimate. Without scripts it is the page of :meth:`to_html`.
+        Several reports: :meth:`gibbs_dp.Comparison.explore`.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what it is of, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so, or the report has no row.
+        OSError
+            If the folder cannot be written.
+        """
+        self._explorer(title, about).save(path)
+
+    def _explorer(
+        self, title: str | None, about: Iterable[str], files: Mapping[str, str] | None = None
+    ) -> page.Page:
+        from gibbs_dp.auditing.explore import explore_page
+
+        named = dict.fromkeys(files or ("audit",), self)
+        return explore_page(named, self._head(), title, about, files)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to NetCDF, whole or not at all.

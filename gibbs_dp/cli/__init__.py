@@ -26,6 +26,7 @@ COMMANDS = {
     "merge": Command(
         "the report of an audit that several processes sampled", "audit", "run_merge", "MERGE"
     ),
+    "explore": Command("saved audits as one page to explore in a browser", "explore"),
     "sample": Command("draws from one posterior, with diagnostics", "sample"),
     "calibrate": Command("the gamma of a privacy target, worst case or on average", "calibrate"),
     "release": Command("private draws from a table, charged to a ledger", "release"),

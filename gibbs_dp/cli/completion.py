@@ -58,6 +58,8 @@ def whole_parser() -> argparse.ArgumentParser:
             parser.add_argument("word", choices=tuple(words[name]))
         elif name == "merge":
             _complete(parser.add_argument("store"), "DIR")
+        elif name == "explore":
+            _complete(parser.add_argument("files", nargs="+"), "FILE")
     return whole
 
 

@@ -239,27 +239,30 @@ class HasPage(Protocol):
 
 def prepare_page(parsed: argparse.Namespace) -> None:
     """Prove that the page of ``--html`` can be written, before any work is done or charged."""
-    if parsed.html is None:
-        return
+    if parsed.html is not None:
+        prepare_file(parsed.html, "--html")
+
+
+def prepare_file(name: str, flag: str) -> None:
+    """Prove that a page can be written where an option names it."""
     from gibbs_dp import io
     from gibbs_dp.results.page import check_page_path
 
-    path = Path(parsed.html)
+    path = Path(name)
     try:
         check_page_path(path)
     except ValueError as error:
-        raise UsageError(f"--html: {str(error).partition(': ')[2]}") from None
+        raise UsageError(f"{flag}: {str(error).partition(': ')[2]}") from None
     try:
         if path.is_dir():
-            raise UsageError(f"--html: {parsed.html!r} is a folder; name a file in it.")
+            raise UsageError(f"{flag}: {name!r} is a folder; name a file in it.")
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(_TrialError), io.atomic_write(path) as temporary:
             temporary.write_bytes(b" " * ROOM)
             raise _TrialError  # what is there already stays
     except OSError as error:
-        raise _unwritable(
-            parsed.html, error, "give a file in a folder that you may write to"
-        ) from (error)
+        told = "give a file in a folder that you may write to"
+        raise _unwritable(flag, name, error, told) from error
 
 
 def write_page(
@@ -277,7 +280,7 @@ def write_page(
         result.to_html(path, title, [text for text in about if text], **more)
     except OSError as error:
         told = "everything else is finished and printed above"
-        raise _unwritable(parsed.html, error, told) from error
+        raise _unwritable("--html", parsed.html, error, told) from error
     tell_saved([path], parsed.json, parsed.quiet)
 
 
@@ -285,5 +288,5 @@ class _TrialError(Exception):
     """Ends a trial of writing."""
 
 
-def _unwritable(path: str, error: OSError, remedy: str) -> UsageError:
-    return UsageError(f"--html: cannot write {path!r} ({error.strerror}); {remedy}.")
+def _unwritable(flag: str, path: str, error: OSError, remedy: str) -> UsageError:
+    return UsageError(f"{flag}: cannot write {path!r} ({error.strerror}); {remedy}.")

@@ -345,6 +345,14 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
     >>> split_name(["--gammas", "0.1", "1", "private-mean"], [several])
     ('private-mean', ['--gammas', '0.1', '1'])
     """
+    words, rest = split_words(arguments, options, is_one=True)
+    return (words[0] if words else None), rest
+
+
+def split_words(
+    arguments: Sequence[str], options: Iterable[Option], is_one: bool = False
+) -> tuple[list[str], list[str]]:
+    """Take all positional words out of a command line, as `split_name` does one."""
     known = {option.flag: option for option in options}
     words: list[str] = []
     rest: list[str] = []
@@ -357,7 +365,7 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
         if not word.startswith("-") or word == "-":
             refuse_misplaced(arguments[i - 1 :], option)
             words.append(word)
-            if len(words) > 1:
+            if is_one and len(words) > 1:
                 _refuse_second(words, option)
             continue
         rest.append(word)
@@ -384,7 +392,7 @@ def split_name(arguments: Sequence[str], options: Iterable[Option]) -> tuple[str
         if arguments[begin:i] == ["="] and option.metavar != "MARK":
             refuse_misplaced(["="], option)
         rest += arguments[begin:i]
-    return (words[0] if words else None), rest
+    return words, rest
 
 
 def _refuse_second(words: Sequence[str], option: Option | None) -> None:

@@ -1,12 +1,15 @@
 """A result as one HTML file that needs nothing else: no script, font, style or picture from afar.
 
 Results say what their sections are; a page puts them below a verdict and gives them a style. Every
-text is escaped: columns, levels and paths may be a stranger's.
+text is escaped: columns, levels and paths may be a stranger's. A page without `Live` runs nothing.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
+import json
 import os
 import platform
 import re
@@ -81,6 +84,13 @@ footer { margin-top: 2.5rem; font-size: .9rem; }
 ENDINGS = (".html", ".htm")
 # A browser that reads this loads nothing and runs nothing, whatever the page says.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# With a script: that one, by its hash, and no other; it may not make elements of texts. Cells and
+# pictures have style attributes, which load nothing.
+LIVE_POLICY = (
+    "default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; style-src-elem "
+    "'{style}'; style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action "
+    "'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
 # Rows of one table, and warnings.
 MOST_ROWS = 1000
 PACKAGES = ("jax", "numpyro", "numpy", "scipy")
@@ -95,29 +105,74 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Live:
+    """What a script adds to a page: HTML that is hidden until it runs, its style, code and data.
+
+    All but the data is the library's own; ``data`` is whatever JSON can hold, of strangers too.
+    """
+
+    markup: str
+    style: str
+    script: str
+    data: Any
+
+    @property
+    def scripts(self) -> str:
+        """Data and code, as elements; the code finds its data as ``explorer-data``."""
+        return (
+            f'<script type="application/json" id="explorer-data">{inert_json(self.data)}</script>\n'
+            f"<script>{self.script}</script>\n"
+        )
+
+
+def inert_json(value: Any) -> str:
+    r"""Write JSON that ends no element and begins none, whatever its texts are.
+
+    >>> inert_json({"a": "</script>"})
+    '{"a":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+def digest(text: str) -> str:
+    """Name a script or style sheet as policies do: by its hash."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@dataclass(frozen=True)
 class Page:
-    """A page: heading, subject, verdict and sections in order."""
+    """A page: heading, subject, verdict, what is live of it, and sections in order."""
 
     title: str
     what: str
     verdict: str
     sections: tuple[Section, ...]
     is_warned: bool = False
+    live: Live | None = None
 
     def render(self) -> str:
         """Return the whole file; the same results give the same text."""
         sections = "".join(map(_rendered, self.sections))
         mark = "verdict warned" if self.is_warned else "verdict"
+        policy, style, explorer, scripts = POLICY, STYLE, "", ""
+        does = "loads nothing and runs nothing"
+        if self.live is not None:
+            style, explorer, scripts = STYLE + self.live.style, self.live.markup, self.live.scripts
+            policy = LIVE_POLICY.format(script=digest(self.live.script), style=digest(style))
+            does = "loads nothing and sends nothing"
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="referrer" content="no-referrer">\n'
-            f"<title>{safe(self.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+            f"<title>{safe(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
             f'<h1>{safe(self.title)}</h1>\n<p class="what">{safe(self.what)}</p>\n'
-            f'<p class="{mark}">{safe(self.verdict)}</p>\n{sections}</main>\n'
-            f"<footer>Written by gibbs-dp {safe(__version__)}. This page loads nothing and runs "
-            "nothing.</footer>\n</body>\n</html>\n"
+            f'<p class="{mark}">{safe(self.verdict)}</p>\n{explorer}{sections}</main>\n'
+            f"<footer>Written by gibbs-dp {safe(__version__)}. This page {does}.</footer>\n"
+            f"{scripts}</body>\n</html>\n"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -179,11 +234,10 @@ def pictures(drawn: Iterable[tuple[str, str]]) -> str:
 
 def warned(warnings: Sequence[str], cautions: Iterable[Caution]) -> Section:
     """Make the section of warnings, each with its meaning and its remedy."""
-    known = {caution.name: caution for caution in cautions}
+    known = list(cautions)
     parts = []
     for text in warnings[:MOST_ROWS]:
-        name = re.search(r"\[([\w-]+)\]$", text)
-        caution = known.get(name[1]) if name else None
+        caution = caution_of(text, known)
         told = f"<p><strong>{safe(text)}</strong></p>"
         if caution is not None:
             told += f"<p>{safe(caution.meaning)}</p><p>What to do: {safe(caution.remedy)}</p>"
@@ -191,6 +245,12 @@ def warned(warnings: Sequence[str], cautions: Iterable[Caution]) -> Section:
     if len(warnings) > MOST_ROWS:
         parts.append(paragraphs([f"… and {len(warnings) - MOST_ROWS:,} more."]))
     return Section("Warnings: read these first", tuple(parts))
+
+
+def caution_of(text: str, cautions: Iterable[Caution]) -> Caution | None:
+    """Return which kind a warning is of, by the name that ends it; None of a stranger's."""
+    name = re.search(r"\[([\w-]+)\]$", text)
+    return next((c for c in cautions if name is not None and c.name == name[1]), None)
 
 
 def settings(found: Mapping[str, Any]) -> Section:

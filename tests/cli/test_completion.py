@@ -75,6 +75,7 @@ def test_choices_and_files(offered):
     assert offered("release", "--adjacency", "") == {"replace-one", "add-remove"}
     assert offered("audit", "--sigma", "") == {"empirical"}  # or a number
     assert offered("audit", "--data", "p") == {"patients.csv"}
+    assert offered("explore", "p") == offered("explore", "--out", "p") == {"patients.csv"}
     assert offered("sample", "gaussian-mean", "--out", "") == {"results"}
 
 
