@@ -11,6 +11,7 @@ own, whose error is thereby part of its value, and of the standard error over da
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 
 # Datasets from where it is worth a program; parameters up to which Hessians are cheap.
 LEAST_DATASETS, MOST_DIM = 256, 64
-# Partners of a dataset: more where one serves several gammas, and in short audits.
+# Partners of a dataset, more in short audits: the same whatever other gammas there are.
 PARTNERS, MOST_PARTNERS, LEAST_PARTNERS_IN_ALL = 4, 16, 8192
 # Datasets of a call, and on a core at once, where their slopes are no more numbers than these.
 HEIGHT, AT_ONCE, MOST_NUMBERS = 256, 32, 2**23
@@ -130,8 +131,8 @@ class KnownMeans:
 
     def __init__(self, spec: AuditSpec, u: Float[Array, " dim"]) -> None:
         self._spec, self._u = spec, u
-        least = PARTNERS * np.sqrt(len(spec.gammas)), LEAST_PARTNERS_IN_ALL / spec.num_datasets
-        self._num_partners = int(min(MOST_PARTNERS, np.ceil(max(least))))
+        wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets)
+        self._num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
         # At every gamma: what moments are multiplied by, and features, call by call.
         self._matrices: list[_Matrices | None] = []
         self._features: list[list[Float[np.ndarray, "height features"] | None]] = []

@@ -397,7 +397,8 @@ class OnAverageKL(LeadingQuantity):
             return None
         inputs = tuned[0].inputs
         is_known = bool(np.isfinite(np.asarray(inputs.optimum)).all())
-        return KnownMeans(settings, inputs.optimum if is_known else inputs.reference)
+        u = inputs.optimum if is_known else inputs.reference
+        return KnownMeans(settings, jnp.asarray(u))  # a store's are arrays of NumPy
 
     def _has_controls(self, settings: AuditSpec) -> bool:
         posterior = settings.posterior
