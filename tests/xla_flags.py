@@ -4,8 +4,13 @@ import os
 import subprocess
 import sys
 
-# Compiling is most of what the tests do: the least optimized code is the sooner run.
-FLAGS = ("--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false")
+# Compiling is most of what the tests do: the least optimized code is the sooner run. Of programs
+# that are compiled in parts side by side, every part costs more work.
+FLAGS = (
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
 
 
 def jax_starts_with(flags):
