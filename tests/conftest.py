@@ -1,6 +1,7 @@
 import gc
 import os
 
+import type_checks
 from xla_flags import quick_flags
 
 # Set before JAX starts; `tests/cli/test_process.py` runs a program without it.
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 mpl.use("Agg")
+type_checks.install()  # before anything imports gibbs_dp
 
 # The same examples in every run of `make test`; others in every `make trust`, which asks for it.
 # What fails is printed with the line that repeats it.
