@@ -1,7 +1,6 @@
 import gc
 import os
 
-import type_checks
 from xla_flags import quick_flags
 
 # Set before JAX starts; `tests/cli/test_process.py` runs a program without it.
@@ -14,7 +13,6 @@ import pytest
 from hypothesis import settings
 
 mpl.use("Agg")
-type_checks.install()  # before anything imports gibbs_dp
 
 # The same examples in every run of `make test`; others in every `make trust`, which asks for it.
 # What fails is printed with the line that repeats it.

@@ -4,7 +4,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-import type_checks  # noqa: E402
 from xla_flags import compile_quickly  # noqa: E402
 
 # Set before JAX starts. Pages share programs, and workers do.
@@ -13,4 +12,3 @@ compile_quickly(ROOT / "docs" / "build" / "programs")
 import matplotlib as mpl  # noqa: E402
 
 mpl.use("Agg")
-type_checks.install()  # before anything imports gibbs_dp
