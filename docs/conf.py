@@ -9,6 +9,14 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "extension"))
 sys.path.insert(0, str(HERE.parent))
 
+# Before JAX starts, here and in the notebooks: the fast setting says that they run, not how fast.
+is_fast = "GIBBS_DP_FAST" in os.environ
+if is_fast:
+    sys.path.append(str(HERE.parent / "tests"))
+    from xla_flags import compile_quickly
+
+    compile_quickly(HERE / "build" / "programs")
+
 import gibbs_dp  # noqa: E402
 
 project = "gibbs_dp"
@@ -48,9 +56,7 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
-nb_execution_cache_path = str(
-    HERE / "build" / ("fast" if "GIBBS_DP_FAST" in os.environ else "full")
-)
+nb_execution_cache_path = str(HERE / "build" / ("fast" if is_fast else "full"))
 
 # -- reference --------------------------------------------------------------------------
 autodoc_typehints = "description"

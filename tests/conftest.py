@@ -1,3 +1,4 @@
+import gc
 import os
 
 from xla_flags import quick_flags
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items):
             kept = [but] if isinstance(but, str) else but
             if hasattr(item, "callspec") and item.callspec.id in kept:
                 item.own_markers.remove(mark)
+
+
+def pytest_collection_finish():
+    """What is imported stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -54,5 +54,5 @@ def test_a_warning_names_its_kind_and_is_a_string():
 def test_draws_warn_by_name():
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
     data = (np.array([[0.5], [1.0]]), np.array([0.3, 1.2]))
-    draws = gdp.sample(posterior, data, gamma=1.0, num_chains=2, num_samples=8)
+    draws = gdp.sample(posterior, data, gamma=1.0, sampler=gdp.HMC(), num_chains=2, num_samples=8)
     assert any(w.endswith("[few-effective-draws]") for w in draws.warnings)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def rooms():
     return re.findall(r"^ {4}(\w+)/ ", text, flags=re.MULTILINE)
 
 
+@cache
 def imports():
     """Module -> modules of this package that it imports at any time, as dotted paths."""
     modules = {}

@@ -110,11 +110,12 @@ def test_every_optional_import_has_a_hint_that_installs_it():
     assert {hint_of(module)[1] for module in _extras.PACKAGES} == set(EXTRAS) - {
         *("test", "docs", "lint", "notebooks")
     }
+    distributions = packages_distributions()
     for module in optional_modules():
         package, extra = hint_of(module)
         assert package in EXTRAS[extra], module
         # The package is what brings the module, itself or by what it needs.
-        brought = {canonicalize_name(one) for one in packages_distributions()[module]}
+        brought = {canonicalize_name(one) for one in distributions[module]}
         needed = {re.match(r"[\w.-]+", line)[0] for line in requires(package) or ()}
         assert brought & ({package} | set(map(canonicalize_name, needed))), module
     with pytest.raises(KeyError):

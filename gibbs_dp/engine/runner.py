@@ -340,9 +340,15 @@ class Runner:
         """Put what all blocks of a gamma share on the device once: dozens of small arrays."""
         name = (id(job.inputs), id(job.roots), device)
         if name not in self._placed:
-            placed = jax.device_put((self.settings.population, job.roots, job.inputs), device)
+            inputs = jax.tree.map(_as_count, job.inputs)
+            placed = jax.device_put((self.settings.population, job.roots, inputs), device)
             self._placed[name] = (job, placed)  # with the job, whose ids must not be used again
         return self._placed[name][1]
+
+
+def _as_count(leaf: Any) -> Any:
+    """Type a store's counts, which are Python's, as pilots do: JAX compiles by types."""
+    return np.asarray(leaf, np.int32) if isinstance(leaf, int) else leaf
 
 
 def _with_static_pairs(job: Job) -> Job:

@@ -366,6 +366,7 @@ def test_the_first_datasets_are_attacked(tmp_path):
             [1.0, 20.0],  # from one side, and from both
             num_datasets=num_datasets,
             learn=learn,
+            block_size=32,  # a store's too: its programs are those of `report`
             progress=False,
             **settings,
         )

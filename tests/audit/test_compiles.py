@@ -24,7 +24,7 @@ def counted():
     return gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1))), calls
 
 
-def test_a_grid_of_gammas_traces_the_sweep_once(counted):
+def test_a_grid_of_gammas_and_a_store_trace_the_sweep_once(counted, tmp_path):
     posterior, calls = counted
     gammas = np.geomspace(1e-3, 0.1, 6)  # one plan: small enough for the one-sided estimator
     population = gaussian_examples(1)
@@ -35,6 +35,10 @@ def test_a_grid_of_gammas_traces_the_sweep_once(counted):
     gdp.audit(posterior, population, 10, gammas, num_datasets=64, key=1, progress=False)
     assert len(calls) - before == optimum_and_check
     assert first > optimum_and_check
+    before = len(calls)
+    settings = {"num_datasets": 64, "block_size": 32, "progress": False}
+    gdp.audit(posterior, population, 10, gammas[:1], store=tmp_path, **settings)
+    assert len(calls) - before == optimum_and_check + 2  # of which two for its fingerprint
 
 
 def _traces_outside_the_sweep(posterior, calls, population):

@@ -23,7 +23,7 @@ import gibbs_dp as gdp
 from gibbs_dp import _extras
 from gibbs_dp.engine.remote import check_executor, client
 
-SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 16}
+SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 512, "block_size": 32}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}
 BLOCKS = 32
 
@@ -192,11 +192,11 @@ def test_ctrl_c_drops_what_has_not_begun_and_leaves_a_report(request):
 
     executor = Unsteady(begin=interrupt, num_threads=1)
     with pytest.raises(gdp.AuditInterrupted) as told:
-        audit(executor=executor, num_datasets=16 * 500)
+        audit(executor=executor, num_datasets=32 * 500)
     executor.pool.shutdown()  # runs what was not cancelled
     assert len(executor.sent) >= 200
     assert len(executor.begun) < 100
-    assert 0 < told.value.report.rows[0]["num_datasets"] < 16 * 500
+    assert 0 < told.value.report.rows[0]["num_datasets"] < 32 * 500
 
 
 def test_an_interrupt_that_reaches_a_worker_is_one():

@@ -14,7 +14,7 @@ from gibbs_dp.model.populations import as_population
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 from gibbs_dp.sampling.as_sampler import as_sampler
 
-N = 12
+N = 20
 
 
 @pytest.fixture(scope="module")
@@ -59,22 +59,15 @@ def test_a_structured_sum_is_the_sum_loss(single):
     assert report["empirical_risk"][0] == pytest.approx(N * single["empirical_risk"][0], rel=0.1)
 
 
-@pytest.mark.trust(but="32-524288")
-@pytest.mark.parametrize(("block_size", "cached"), [(32, 2**19), (64, 16 * 4928), (24, 2**19)])
+@pytest.mark.trust(but="24-524288")
+@pytest.mark.parametrize(("block_size", "cached"), [(24, 2**19), (64, 16 * 5440)])
 def test_block_size_changes_nothing_but_rounding(single, block_size, cached, monkeypatch):
-    # A dataset's draws have 64 (12 + 64 + 1) = 4,928 losses and coordinates: 16 are worked on at
+    # A dataset's draws have 64 (20 + 64 + 1) = 5,440 losses and coordinates: 16 are worked on at
     # once in the second case.
     monkeypatch.setattr(plan, "CACHED_NUMBERS", cached)
-    report = gdp.audit(
-        gaussian_mean(1),
-        gaussian_examples(1),
-        N,
-        [0.1],
-        num_datasets=512,
-        block_size=block_size,
-        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
-        progress=False,
-    )
+    settings = QUICK | {"num_datasets": 512, "block_size": block_size}
+    report = flat.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], **settings)
+    assert report.settings["block_size"] != single.settings["block_size"] == 32
     for name in ("on_average_kl", "generalization_error", "population_risk"):
         assert report[name] == pytest.approx(single[name], rel=1e-4)
 
@@ -132,16 +125,8 @@ def test_only_short_audits_of_quadratic_losses_are_compiled_in_haste():
 
 
 def test_rel_error_adds_datasets_until_met():
-    report = gdp.audit(
-        gaussian_mean(1),
-        gaussian_examples(1),
-        N,
-        [0.1],
-        num_datasets=64,
-        rel_error=0.03,
-        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
-        progress=False,
-    )
+    settings = QUICK | {"num_datasets": 64, "rel_error": 0.03}
+    report = flat.audit(gaussian_mean(1), gaussian_examples(1), N, [0.1], **settings)
     assert report["num_datasets"][0] >= 256
     assert report["on_average_kl_se"][0] <= 0.03 * report["on_average_kl"][0]
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from hills import FLAT, hills, two_hills
+from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp.engine import pilots
@@ -157,24 +158,14 @@ def test_what_is_declared_convex(loss, prior, is_one):
 
 def test_one_mode_is_not_looked_for_twice(monkeypatch):
     """Neither pilots nor chains search where loss and prior say that there is one."""
-    posterior = gdp.GibbsPosterior(
-        gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0).to_event(1)
-    )
 
     def fail(*_):
         raise AssertionError
 
     monkeypatch.setattr(pilots, "_climb", fail)
-    report = gdp.audit(
-        posterior,
-        lambda key, n: jax.random.normal(key, (n, 1)),
-        10,
-        [1.0],
-        num_datasets=32,
-        learn=[gdp.OnAverageKL()],
-        progress=False,
-    )
+    # The program of healthy problems in test_alarms.py.
+    report = flat.audit(gaussian_mean(2), gaussian_examples(2), 20, [1.0], **COUNTS, attack=False)
     assert "loss and prior are convex, so that there is one mode" in report.trust[0]
-    draws = gdp.sample(posterior, np.zeros((4, 1)), num_samples=50)
+    draws = gdp.sample(gaussian_mean(2), np.zeros((4, 2)), sampler=gdp.HMC(), num_samples=50)
     assert draws.modes == ONE_BY_CONVEXITY
     assert "there is one mode" in draws.trust

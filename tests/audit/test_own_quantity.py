@@ -11,8 +11,8 @@ from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 
-# A store's blocks: one program with it and without.
-ASKED = {"num_datasets": 64, "block_size": 64, "progress": False}
+# One program with a store and without.
+ASKED = {"num_datasets": 64, "block_size": 32, "progress": False}
 
 
 class MedianValues(NamedTuple):

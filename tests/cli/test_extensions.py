@@ -204,7 +204,7 @@ def test_help_shows_what_joined(run, folder):
 def test_a_store_knows_the_code_and_merge_wants_the_files(run, folder):
     files = ("--with", "median_risk.py", "--with", "walk.py")
     words = ("audit", "gaussian-mean", "--n", 20, *FEW, *files, "--sampler", "random-walk")
-    words += ("--store", "kept", "--json")
+    words += ("--store", "kept", "--json", "--scale", 1.5, "--block-size", 32)  # compiled above
     first = run(*words)
     assert first.status == 0, first.err
     text = (folder / "median_risk.py").read_text()

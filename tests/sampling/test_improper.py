@@ -1,5 +1,7 @@
 """Posteriors without a normalizer are refused, and others are not, whatever their scales."""
 
+from functools import cache, partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,7 +49,7 @@ WIDE = gdp.GibbsPosterior(with_scale, {"beta": real(2), "sigma": SIGMA})
 HEIGHT = RNG.normal(66.9, 3.8, 60)
 NOTHING = np.zeros(1)
 SQUARED, LOGISTIC, ABSOLUTE = (
-    lambda d, loss=loss: gdp.GibbsPosterior(loss, real(d))
+    cache(lambda d, loss=loss: gdp.GibbsPosterior(loss, real(d)))
     for loss in (gdp.losses.squared, gdp.losses.logistic, gdp.losses.absolute)
 )
 MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, real(3))
@@ -120,17 +122,20 @@ IMPROPER = {
 }
 
 
+@partial(jax.jit, static_argnums=0)
+def look(posterior, data, gamma, keys):
+    """Search from several starts, one at a time; compiled once for data of the same shape."""
+
+    def one(key):
+        return locate(Target(posterior, data, gamma), posterior.initial(key)[None]).is_improper
+
+    return jax.vmap(one)(keys)
+
+
 def verdicts(posterior, data, gamma):
-    """Of searches from several overdispersed starts, one at a time."""
-    data = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), data)
-
-    @jax.jit
-    @jax.vmap
-    def look(key):
-        target = Target(posterior, data, jnp.asarray(gamma, jnp.zeros(()).dtype))
-        return locate(target, posterior.initial(key)[None]).is_improper
-
-    return np.asarray(look(jax.random.split(jax.random.key(3), NUM_STARTS)))
+    """Of searches from several overdispersed starts."""
+    data, gamma = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), (data, gamma))
+    return np.asarray(look(posterior, data, gamma, jax.random.split(jax.random.key(3), NUM_STARTS)))
 
 
 @pytest.mark.parametrize("name", PROPER)
