@@ -17,8 +17,8 @@ import gibbs_dp as gdp
 from gibbs_dp.holdout import thresholdout
 from gibbs_dp.holdout.promise import IndependentRows
 from gibbs_dp.holdout.thresholdout import simulate_thresholdout
-from gibbs_dp.information import bounds
 from gibbs_dp.papers import bayesian_dp
+from gibbs_dp.papers.bounds import adaptive_event_tail
 from gibbs_dp.privacy import BudgetExceededError
 from gibbs_dp.privacy.composition import composed_pure_dp
 
@@ -348,7 +348,7 @@ def test_promise_is_kept_by_hand():
     queries = m / 2 * np.exp(-(noise - splits) / (4 * sigma))
     p_noise = (thresholds + queries).min() + budget * math.exp(-found.slack / sigma)
     fixed = m * 2 * math.exp(-2 * n * found.deviation**2)
-    p_rows = bounds.adaptive_event_tail(n, fixed_tail=fixed, epsilon=found.epsilon)
+    p_rows = adaptive_event_tail(n, fixed_tail=fixed, epsilon=found.epsilon)
     assert p_noise + p_rows <= beta
     assert p_noise + p_rows > 0.2 * beta  # and not wasteful
 

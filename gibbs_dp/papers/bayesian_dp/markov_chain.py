@@ -11,10 +11,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gibbs_dp.holdout.promise import ReversibleChainRows
-from gibbs_dp.information import bounds, checks
+from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltProfile, quilt_profile
 from gibbs_dp.papers.bayesian_dp.row_law import ChainLaw, NodeSet
+from gibbs_dp.papers.bounds import adaptive_event_tail
 from gibbs_dp.papers.on_average_kl.counterexamples import markov_chain_probs
 from gibbs_dp.privacy.composition import Rule, composed_pure_dp, per_release_epsilon
 
@@ -278,7 +279,7 @@ def dependent_event_tail(n: int, *, fixed_tail: float, bdp_epsilon: float) -> fl
     >>> round(dependent_event_tail(1000, fixed_tail=1e-6, bdp_epsilon=0.05), 6)
     7.1e-05
     """
-    return bounds.adaptive_event_tail(n, fixed_tail=fixed_tail, epsilon=bdp_epsilon)
+    return adaptive_event_tail(n, fixed_tail=fixed_tail, epsilon=bdp_epsilon)
 
 
 def chain_tail(chain: MarkovChain, tau: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._extras import require
-from gibbs_dp.information import bounds, dependence
+from gibbs_dp.information import dependence
 from gibbs_dp.papers.bayesian_dp import (
     BayesianNetwork,
     GaussianField,
@@ -32,6 +32,7 @@ from gibbs_dp.papers.bayesian_dp.row_law import (
     exact_bdp_leakage,
     max_influence,
 )
+from gibbs_dp.papers.bounds import dp_max_information_bits_eighth
 from gibbs_dp.papers.verify.check import (
     Check,
     Record,
@@ -141,7 +142,7 @@ def lemma_records(model: RowLaw) -> list[Record]:
         law = (joint[..., None] * table).reshape(-1, 2).T
         for beta in (1e-6, 0.05):
             bits = dependence.approx_max_information_bits(law, beta)
-            limit = bounds.dp_approx_max_information_bits(n, leakage, beta=beta)
+            limit = dp_max_information_bits_eighth(n, leakage, beta=beta)
             records.append(inequality("Theorem 3: max-information of BDP", ZHAO, bits, limit))
         # A bad event: the output says on which side the rows are extreme, and is right.
         extreme = np.abs(

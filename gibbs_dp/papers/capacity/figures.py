@@ -254,7 +254,7 @@ def selection_rows(
                 "mutual_information": bounds.generalization_from_mutual_information(
                     information, n, sigma=1.0
                 ),
-                "bounded_range": bounds.gibbs_generalization(gamma, loss_range=2.0),
+                "bounded_range": bounds.gibbs_generalization_subgaussian(gamma, sigma=1.0),
             }
         )
     return rows

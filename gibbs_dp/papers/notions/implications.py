@@ -67,9 +67,7 @@ ARROWS = (
         "generalization",
         "gen <= TV",
         "Rakhlin, lecture 20",
-        lambda tv, n: bounds.generalization_from_erasure_t_information(
-            bounds.erasure_t_information_from_tv_stability(n, tv), n
-        ),
+        lambda tv, n: tv,
     ),
     Arrow("kl", "on_average", "mean <= sup", "Wang et al. 2016", lambda kl, n: kl),
     Arrow(
@@ -77,7 +75,7 @@ ARROWS = (
         "mutual",
         "I <= n eps_KL",
         "Wang et al. 2016, Lemma 9",
-        lambda kl, n: bounds.mutual_information_from_on_average_kl(n, kl) / n,
+        lambda kl, n: kl,
     ),
     Arrow(
         "mutual",
@@ -113,14 +111,14 @@ ARROWS = (
         "max",
         "I_inf <= n eps",
         "Dwork et al. 2015",
-        lambda eps, n: bounds.pure_dp_max_information_bits(n, eps) * math.log(2) / n,
+        lambda eps, n: bounds.max_information_bits(n, eps) * math.log(2) / n,
     ),
     Arrow(
         "max",
         "mutual",
         "I <= I_inf",
         "Dwork et al. 2015",
-        lambda rate, n: bounds.mutual_information_from_max_information(n * rate / math.log(2)) / n,
+        lambda rate, n: rate,
     ),
 )
 

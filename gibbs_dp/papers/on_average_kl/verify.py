@@ -179,18 +179,14 @@ def channel_checks() -> list[Check]:
         second_bits = max(
             laws.max_information_bits(posterior[:, w], np.log(kernel[:, w])) for w in range(3)
         )
-        bits, _ = bounds.composed_max_information(
-            first.max_information_bits(), 0.0, second_bits, 0.0
-        )
+        bits = first.max_information_bits() + second_bits
         eps_2 = max(FiniteChannel(kernel[:, w], probs, n).dp_epsilon() for w in range(3))
         coarse = first.post_process(rng.dirichlet(np.ones(2), size=3))
         eps_1 = first.on_average_kl([0])
-        lemma_5 = bounds.post_processed_on_average_kl(first.on_average_kl())
-        lemma = bounds.composed_on_average_kl(
-            eps_1, second_given_first=conditional_on_average_kl(first, kernel)
-        )
-        total = bounds.basic_composition([first.dp_epsilon(), eps_2], [0.0, 0.0]).epsilon
-        twice = bounds.repeated_draws_on_average_kl(first.on_average_kl(), 2)
+        lemma_5 = first.on_average_kl()
+        lemma = eps_1 + conditional_on_average_kl(first, kernel)
+        total = first.dp_epsilon() + eps_2
+        twice = 2 * first.on_average_kl()
         information = first.mutual_information()
         records = [
             inequality("Lemma 5: eps_KL(f A) <= eps_KL(A)", WANG, coarse.on_average_kl(), lemma_5),
@@ -235,7 +231,9 @@ def _selection_bias(joint: np.ndarray, n: int) -> Record:
     expected = statistic @ law.sum(axis=0)
     bias = abs(float((law * statistic).sum() - law.sum(axis=1) @ expected))
     # A mean of n numbers in [0, 1] is subgaussian with sigma = 1 / (2 sqrt n).
-    limit = bounds.selection_bias(dependence.mutual_information(law), sigma=0.5 / n**0.5)
+    limit = bounds.generalization_from_mutual_information(
+        dependence.mutual_information(law), n, sigma=0.5
+    )
     return inequality("selection bias <= sqrt(2 sigma^2 I)", RUSSO, bias, limit)
 
 

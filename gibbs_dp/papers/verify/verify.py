@@ -17,7 +17,6 @@ from gibbs_dp.papers.on_average_kl.verify_closed_forms import (
 )
 from gibbs_dp.papers.reusable_holdout.verify import mechanism_checks
 from gibbs_dp.papers.verify.attained.checks import attained_checks
-from gibbs_dp.papers.verify.bounds import bound_checks
 from gibbs_dp.papers.verify.check import Check
 
 
@@ -42,7 +41,6 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
     say("checking identities, inequalities and counterexamples by enumeration")
     checks = all_exact_checks() + max_entropy_checks()
     say("checking bounds on the cases that attain them")
-    checks += bound_checks()
     checks += attained_checks()
     say("checking closed forms against each other")
     checks += closed_form_checks()

@@ -68,8 +68,8 @@ def test_measures_by_hand():
 
 def test_a_perturbed_arrow_is_caught(monkeypatch):
     monkeypatch.setattr(implications, "NUM_CHANNELS", 12)
-    right = bounds.pure_dp_max_information_bits
-    monkeypatch.setattr(bounds, "pure_dp_max_information_bits", lambda n, eps: 0.5 * right(n, eps))
+    right = bounds.max_information_bits
+    monkeypatch.setattr(bounds, "max_information_bits", lambda n, eps: 0.5 * right(n, eps))
     failed = [(r.start, r.end) for r in implications.check_arrows() if not r.holds]
     assert failed == [("dp", "max")]
 
