@@ -37,8 +37,6 @@ MAX_STACKED = 1 << 16  # entries of a law: larger tables gain nothing from stack
 def worst(pairs: Pairs, divergence: batched.Divergence) -> float:
     """Supremum over the pairs, both directions of removals, of a divergence.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> worst(table.replacements(), batched.total_variation)
@@ -65,8 +63,6 @@ def _stacked(pairs: Pairs) -> list[Neighbours]:
 def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
     """``sup |log p/q|`` over outputs, one number per pair of datasets, in nats.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> privacy_loss(next(table.replacements())).round(6)
@@ -79,8 +75,6 @@ def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
 def privacy_curve(pairs: Pairs, epsilons: Sequence[float]) -> Float[np.ndarray, " epsilons"]:
     """``delta(epsilon) = sup E_{e^epsilon}(p || p')`` for every ``epsilon``.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> privacy_curve(table.replacements(), [0.0, 2.0])
@@ -101,8 +95,6 @@ def _renyi(alpha: float) -> batched.Divergence:
 def renyi_curve(pairs: Pairs, orders: Sequence[float]) -> Float[np.ndarray, " orders"]:
     """Rényi DP: ``sup D_alpha(p || p')`` for every order, in nats.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> renyi_curve(table.replacements(), [1.0, math.inf]).round(6)
@@ -118,8 +110,6 @@ def zcdp(pairs: Pairs) -> float:
     The orders are searched on a grid from 1 to 1000 and refined around its best point. ``inf``
     where any order is infinite.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> round(zcdp(table.replacements()), 6)
@@ -146,8 +136,6 @@ def random_dp(pairs: Pairs) -> Callable[[float], float]:
     ``omega(epsilon)`` is the probability that the pair is *not* ``epsilon``-indistinguishable
     (Hall, Rinaldo & Wasserman 2013).
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> omega = random_dp(table.replacements())
@@ -170,8 +158,6 @@ def random_dp_law(
 
     Pairs whose ghost equals the example it replaces, of loss 0, carry the rest of the probability.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> loss, mass = random_dp_law(table.replacements())
@@ -188,8 +174,6 @@ def random_dp_law(
 def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
     """Least ``epsilon`` that holds for a ``1 - omega`` fraction of pairs.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> random_dp_epsilon(table.replacements(), omega=0.5)
@@ -205,8 +189,6 @@ def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
 def personalized_dp(pairs: Pairs, num_values: int) -> Float[np.ndarray, " values"]:
     """``epsilon(z)``: the largest privacy loss over datasets that contain the person ``z``.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> personalized_dp(table.replacements(), 2).round(6)
@@ -221,8 +203,6 @@ def personalized_dp(pairs: Pairs, num_values: int) -> Float[np.ndarray, " values
 def average_removal_kl(pairs: Pairs) -> float:
     """``E KL(P_s || P_{s^-i})`` over removals, in nats: the average KL stability.
 
-    Examples
-    --------
     >>> from gibbs_dp.exact.types import TypeTable
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> round(average_removal_kl(table.removals(np.log([[0.5, 0.5]]))), 6)
@@ -265,13 +245,6 @@ def averages_given_rest(
 ) -> list[Float[np.ndarray, "_ outputs"]]:
     """Means of ``values`` over the last ``k`` examples, given the others, for ``k = 0..n``.
 
-    Returns
-    -------
-    means
-        Entry ``k`` is ``[types of n - k, outputs]``.
-
-    Examples
-    --------
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> averages_given_rest(table, np.exp(table.log_laws))[1]
     array([[0.5, 0.5]])
@@ -289,8 +262,6 @@ def group_privacy(table: TypeTable) -> GroupPrivacy:
     two groups are independent and alike; logs are taken against the mean law, which cancels.
     Output laws must be positive where the mixture is (Gibbs posteriors are).
 
-    Examples
-    --------
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> group_privacy(table).on_average_kl.round(6)
     array([0.274653])
@@ -322,27 +293,6 @@ def worst_group_divergence(
 ) -> float:
     """Supremum of a divergence over datasets that differ in at most ``group_size`` examples.
 
-    Parameters
-    ----------
-    table
-        Output laws by type.
-    group_size
-        ``k``, from 1 to ``n``.
-    divergence
-        Such as `batched.kl` or `batched.total_variation`.
-
-    Returns
-    -------
-    float
-        The supremum, in the unit of the divergence.
-
-    Raises
-    ------
-    ValueError
-        If ``k > n``, or ``types(n - k) types(k)^2 outputs`` is too large to go through.
-
-    Examples
-    --------
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> worst_group_divergence(table, 1, batched.total_variation)
     0.5
@@ -366,8 +316,6 @@ def expected_gap(
 ) -> float:
     """``E [L(W, Z~) - L(W, Z)]``, ``Z~`` having ``group_size`` ghosts, for any loss of the type.
 
-    Examples
-    --------
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
     >>> expected_gap(table, np.array([[1.0, 0.0], [0.0, 1.0]]), 1)
     0.25

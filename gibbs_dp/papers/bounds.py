@@ -17,8 +17,6 @@ from gibbs_dp.information.bounds.max_information import BITS_PER_NAT
 def generalization_from_dp(epsilon: float, delta: float = 0.0, *, loss_range: float = 1.0) -> float:
     """``(epsilon, delta)``-DP, replace-one: ``|gen| <= range * (e^epsilon - 1 + delta)``.
 
-    Examples
-    --------
     >>> round(generalization_from_dp(0.1), 6)
     0.105171
     """
@@ -35,8 +33,6 @@ def advanced_composition_inverse_small_epsilon(
     It drops ``k epsilon (e^epsilon - 1)`` and is slightly too large: no guarantee. See
     `gibbs_dp.information.bounds.advanced_composition_inverse`.
 
-    Examples
-    --------
     >>> round(1 / advanced_composition_inverse_small_epsilon(10000, 1.0, delta_slack=math.exp(-32)))
     800
     """
@@ -50,8 +46,6 @@ def advanced_composition_inverse_small_epsilon(
 def dp_max_information_bits_published(n: int, epsilon: float, *, beta: float) -> float:
     """``I_inf^beta <= log2(e) (epsilon^2 n / 2 + epsilon sqrt(n ln(2/beta) / 2))``: Thm 20.
 
-    Examples
-    --------
     >>> round(dp_max_information_bits_published(10, 0.1, beta=0.05), 6)
     0.691728
     """
@@ -66,8 +60,6 @@ def dp_max_information_bits_eighth(n: int, epsilon: float, *, beta: float) -> fl
 
     `gibbs_dp.information.bounds.max_information_bits` has ``kappa(epsilon)`` for ``epsilon^2 / 8``.
 
-    Examples
-    --------
     >>> round(dp_max_information_bits_eighth(10, 0.1, beta=0.05), 6)
     0.576389
     """
@@ -90,8 +82,6 @@ def statistical_query_tail(n: int, tau: float, *, epsilon: float) -> float:
 
     ``phi`` in ``[0, 1]``; from ``I_inf <= log2(e) tau^2 n`` and Hoeffding's inequality.
 
-    Examples
-    --------
     >>> round(statistical_query_tail(1000, 0.1, epsilon=0.01), 9)
     9.08e-05
     """
@@ -104,8 +94,6 @@ def statistical_query_tail_root(n: int, tau: float, *, epsilon: float) -> float:
 
     `general_event_tail` with Hoeffding's ``2 exp(-2 n tau^2)``.
 
-    Examples
-    --------
     >>> round(statistical_query_tail_root(1000, 0.1, epsilon=0.09), 9)
     0.000192616
     """
@@ -119,8 +107,6 @@ def low_sensitivity_tail(n: int, tau: float, *, sensitivity: float, epsilon: flo
 
     For ``tau^2 / (n c^2) >= 10`` and ``epsilon <= tau / (n c)``.
 
-    Examples
-    --------
     >>> round(low_sensitivity_tail(1000, 0.2, sensitivity=0.001, epsilon=0.2), 15)
     1.87e-13
     """
@@ -139,8 +125,6 @@ def low_sensitivity_tail(n: int, tau: float, *, sensitivity: float, epsilon: flo
 def general_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
     """``3 sqrt(beta)`` for ``max_y P[S in R(y)] <= beta``, ``epsilon <= sqrt(ln(1/beta)/(2n))``.
 
-    Examples
-    --------
     >>> round(general_event_tail(100, fixed_tail=1e-6, epsilon=0.2), 6)
     0.003
     """
@@ -155,8 +139,6 @@ def adaptive_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
     ``k`` is `gibbs_dp.information.bounds.max_information_bits`, ``fixed_tail`` that of
     `general_event_tail`.
 
-    Examples
-    --------
     >>> round(adaptive_event_tail(100, fixed_tail=1e-6, epsilon=0.2), 6)
     0.000188
     """

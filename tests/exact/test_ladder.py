@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gibbs_dp.exact.channels import gibbs, summed_loss
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information.divergences import batched
+from gibbs_dp.papers.channels import gibbs, summed_loss
 
 REPLACE = {"adjacency": "replace-one"}
 REMOVE = {"adjacency": "add-remove"}

@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds
@@ -21,6 +20,7 @@ from gibbs_dp.papers.bounds import (
     statistical_query_tail,
     statistical_query_tail_root,
 )
+from gibbs_dp.papers.channels import composed_privacy_curve
 
 SEEDS = st.integers(0, 2**32 - 1)
 EPS = st.floats(0.0, 2.0)

@@ -115,7 +115,7 @@ def approximate_dp_bits_at(
 ) -> tuple[float, float]:
     """Return a pair ``(k, beta)`` with ``I_inf^beta <= k`` bits, for any three free numbers.
 
-    With ``a = epsilon + margin``,
+    ``margin``, ``slack`` and ``azuma_beta`` are positive. With ``a = epsilon + margin``,
 
     - ``k = log2(e) ( n a tanh(a/2) + a sqrt(2 n ln(1/azuma_beta)) + slack )``,
     - ``beta = azuma_beta + n delta / (1 - e^-margin) + n delta a / (slack sinh a)``.
@@ -134,22 +134,6 @@ def approximate_dp_bits_at(
     ``sqrt(delta / epsilon)``: at ``margin = epsilon`` and ``slack = n epsilon^2``,
     ``beta - azuma_beta <= n delta / (1 - e^-epsilon) + 2 delta / epsilon^2``.
 
-    Parameters
-    ----------
-    n
-        Number of independent examples.
-    epsilon, delta
-        Approximate DP, replace-one.
-    margin, slack, azuma_beta
-        Free: positive, and ``azuma_beta`` in ``(0, 1)``.
-
-    Returns
-    -------
-    bits, beta
-        ``beta`` may exceed 1, in which case nothing is claimed.
-
-    Examples
-    --------
     >>> bits, beta = approximate_dp_bits_at(
     ...     100, 0.1, 1e-9, margin=0.01, slack=0.1, azuma_beta=0.04)
     >>> round(bits, 4), round(beta, 6)

@@ -96,47 +96,6 @@ def laplace_renyi(location_p: float, location_q: float, scale: float, alpha: flo
     return (first + math.log(inner)) / (alpha - 1)
 
 
-def laplace_alpha_divergence(
-    location_p: float, location_q: float, scale: float, alpha: float
-) -> float:
-    """Alpha-divergence of two Laplace laws of one scale, scaled as in `finite.alpha_divergence`.
-
-    Examples
-    --------
-    >>> round(laplace_alpha_divergence(0.0, 1.0, scale=1.0, alpha=2.0), 6)
-    0.42865
-    """
-    checks.positive("alpha", alpha)
-    value = laplace_renyi(location_p, location_q, scale, alpha)
-    if alpha == 1:
-        return value
-    log_moment = (alpha - 1) * value
-    return math.inf if log_moment > 700 else math.expm1(log_moment) / (alpha * (alpha - 1))
-
-
-def laplace_chi_square(location_p: float, location_q: float, scale: float) -> float:
-    """Chi-square divergence of two Laplace laws of one scale.
-
-    Examples
-    --------
-    >>> round(laplace_chi_square(0.0, 1.0, scale=1.0), 6)
-    0.8573
-    """
-    return 2 * laplace_alpha_divergence(location_p, location_q, scale, 2.0)
-
-
-def laplace_squared_hellinger(location_p: float, location_q: float, scale: float) -> float:
-    """Squared Hellinger distance ``1 - (1 + D/2) e^{-D/2}`` of two Laplace laws of one scale.
-
-    Examples
-    --------
-    >>> round(laplace_squared_hellinger(0.0, 1.0, scale=1.0), 6)
-    0.090204
-    """
-    d = _distance(location_p, location_q, scale)
-    return 1 - (1 + d / 2) * math.exp(-d / 2)
-
-
 def laplace_max_divergence(
     location_p: float, location_q: float, scale: float, scale_q: float | None = None
 ) -> float:
@@ -144,8 +103,6 @@ def laplace_max_divergence(
 
     ``log(b'/b) + |gap|/b'`` when Q is wider (attained at P's location), ``inf`` when narrower.
 
-    Examples
-    --------
     >>> laplace_max_divergence(0.0, 1.0, scale=0.5)
     2.0
     """
@@ -156,47 +113,3 @@ def laplace_max_divergence(
     if scale_q < scale:
         return math.inf
     return math.log(scale_q / scale) + abs(location_p - location_q) / scale_q
-
-
-def laplace_hockey_stick(location_p: float, location_q: float, scale: float, g: float) -> float:
-    """Hockey-stick divergence of two Laplace laws of one scale.
-
-    ``1 - exp((log g - D)/2)`` for ``|log g| <= D``; 0 above and ``1 - g`` below.
-
-    Examples
-    --------
-    >>> round(laplace_hockey_stick(0.0, 1.0, scale=1.0, g=1.0), 6)
-    0.393469
-    """
-    checks.positive("g", g)
-    d = _distance(location_p, location_q, scale)
-    level = math.log(g)
-    if level < -d:
-        return 1 - g
-    return max(0.0, -math.expm1((level - d) / 2))
-
-
-def laplace_total_variation(location_p: float, location_q: float, scale: float) -> float:
-    """Total variation ``1 - e^{-D/2}`` of two Laplace laws of one scale.
-
-    Examples
-    --------
-    >>> round(laplace_total_variation(0.0, 1.0, scale=1.0), 6)
-    0.393469
-    """
-    return laplace_hockey_stick(location_p, location_q, scale, g=1.0)
-
-
-def laplace_approximate_max_divergence(
-    location_p: float, location_q: float, scale: float, delta: float
-) -> float:
-    """Approximate max divergence ``max(D + 2 log(1 - delta), log(1 - delta))``, in nats.
-
-    Examples
-    --------
-    >>> round(laplace_approximate_max_divergence(0.0, 1.0, scale=1.0, delta=0.1), 6)
-    0.789279
-    """
-    checks.unit_interval("delta", delta)
-    d = _distance(location_p, location_q, scale)
-    return max(d + 2 * math.log1p(-delta), math.log1p(-delta))

@@ -66,8 +66,6 @@ class Measured(NamedTuple):
 def measure(scores: Scores, is_member: Bool[np.ndarray, " trials"], threshold: float) -> Measured:
     """Compare an attacker's guesses with the coins.
 
-    Examples
-    --------
     >>> found = measure(np.array([2.0, 1.0, -1.0, 0.5]), np.array([True, True, False, False]), 0.0)
     >>> found.advantage, found.success_rate, found.auc
     (0.5, 0.75, 1.0)
@@ -96,8 +94,6 @@ def measure(scores: Scores, is_member: Bool[np.ndarray, " trials"], threshold: f
 def threshold_between(scores: Scores, is_member: Bool[np.ndarray, " trials"]) -> float:
     """Return the number half way between the medians of both kinds of trials.
 
-    Examples
-    --------
     >>> threshold_between(np.array([0.0, 2.0, 4.0]), np.array([False, True, True]))
     1.5
     """
@@ -109,8 +105,6 @@ def threshold_between(scores: Scores, is_member: Bool[np.ndarray, " trials"]) ->
 def roc(inside: Scores, outside: Float[np.ndarray, " others"]) -> Curve:
     """ROC of two samples of scores, from (0, 0) to (1, 1); equal scores are one step.
 
-    Examples
-    --------
     >>> fpr, tpr = roc(np.array([1.0, 3.0]), np.array([1.0, 0.0]))
     >>> fpr.tolist(), tpr.tolist()
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])

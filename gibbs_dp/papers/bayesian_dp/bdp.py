@@ -106,8 +106,6 @@ def spectral_side(chain: ChainLaw, lag: int, *, knows_others: bool, is_past: boo
     single count ``ln((pi_min + e^{-g lag})/(pi_min - e^{-g lag}))``, which is **[as printed]** for
     everyone.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 100)
     >>> round(spectral_side(chain, 20, knows_others=True, is_past=False), 6)

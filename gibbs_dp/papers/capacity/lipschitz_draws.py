@@ -130,8 +130,6 @@ def lipschitz_ipm_of_atoms(
 ) -> float:
     """Integral probability metric of Lipschitz critics between finite laws on the line, exactly.
 
-    Examples
-    --------
     >>> x, p, q = np.array([0.0, 5.0]), np.array([0.5, 0.5]), np.array([1.0, 0.0])
     >>> lipschitz_ipm_of_atoms(x, p, q), lipschitz_ipm_of_atoms(x, p, q, Lipschitz(1.0, 2.0))
     (2.5, 1.0)
@@ -151,8 +149,6 @@ def lipschitz_kl(
     ``sup_h E_P h - log E_Q e^h``, a convex program. Theorem 7 (`ipm_from_kl`) takes the result
     where the oscillation is at most 2, and refuses it otherwise.
 
-    Examples
-    --------
     >>> x, p, q = np.array([0.0, 9.0]), np.array([0.25, 0.75]), np.array([0.5, 0.5])
     >>> round(lipschitz_kl(x, p, q, Lipschitz(1.0, 2.0)).value, 6)  # the whole KL
     0.130812

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.exact import FiniteChannel, channels, ordered_datasets
+from gibbs_dp.exact import FiniteChannel, ordered_datasets
 from gibbs_dp.information import bounds
+from gibbs_dp.papers import channels
 from gibbs_dp.papers.notions.measures import NOTIONS
 
 NUM_CHANNELS = 36
@@ -126,8 +127,6 @@ ARROWS = (
 def random_channels() -> list[FiniteChannel]:
     """Draw channels from nearly private to nearly deterministic, one to three examples.
 
-    Examples
-    --------
     >>> len(random_channels()) == NUM_CHANNELS
     True
     """
@@ -193,8 +192,6 @@ def _gaussian(probs: Sequence[float], width: int) -> FiniteChannel:
 def gaussian_noise(width: float) -> FiniteChannel:
     """Add Gaussian noise of variance 12, cut at ``width``, to a value in {0, 1, 2}.
 
-    Examples
-    --------
     >>> round(gaussian_noise(40.0).zcdp(), 3)
     0.167
     """
@@ -235,8 +232,6 @@ def bounded_noise(half_width: float) -> FiniteChannel:
 def lottery(num: float) -> FiniteChannel:
     """Publish the one example, of ``num`` values, with probability 1/5, else nothing.
 
-    Examples
-    --------
     >>> round(lottery(100.0).mutual_information(), 3)  # log(100) / 5
     0.921
     """
@@ -314,8 +309,6 @@ MISSING = (
 def find_counterexample(missing: Missing) -> MissingRecord:
     """Go through a family until the premise is small and the conclusion is not.
 
-    Examples
-    --------
     >>> record = find_counterexample(Missing("max", "tv", "parity"))
     >>> record.parameter, round(record.start_value, 3), record.end_value
     (4.0, 0.173, 1.0)

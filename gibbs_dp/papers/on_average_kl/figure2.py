@@ -299,8 +299,6 @@ def linear_regression_figure2b(
     difference form that keeps its digits when it is 1e-9), averaged over ``num_pairs`` examples
     each with its own ghost.
 
-    Examples
-    --------
     >>> answer = linear_regression_figure2b(1.0, 100, num_datasets=2000, seed=0)
     >>> abs(answer.on_average_kl - 6.716e-3) < 4 * answer.on_average_kl_se + 1e-4
     True
@@ -398,8 +396,6 @@ def linear_regression_figure2b_exact(
     ``E[1/S] = int_0^inf (E exp(-t x^2))^n dt``. On an interval posteriors depend on ``S`` and
     ``sum x e`` alone, whose joint law comes from its characteristic function on a lattice.
 
-    Examples
-    --------
     >>> round(linear_regression_figure2b_exact(1.0, 100).on_average_kl, 8)
     0.00673458
     """

@@ -23,14 +23,7 @@ ADJACENCY: checks.Adjacency = "replace-one"
 
 
 def gibbs_identities(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check the equalities of Gibbs posteriors with a sum loss: Theorem 4 and the lemmas.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in gibbs_identities(problem, gamma=1.0, n=4))
-    True
-    """
+    """Check the equalities of Gibbs posteriors with a sum loss: Theorem 4 and the lemmas."""
     checks.positive("gamma", gamma)
     q = problem.quantities(gamma, n, 0.0)
     kl, gen = q["on_average_kl"], q["generalization_error"]
@@ -54,12 +47,6 @@ def structured_identities(problem: TypeProblem, gamma: float, n: int) -> list[Re
     """Check the equalities of any symmetric loss: Remark 1, Lemma 9, the chain rule.
 
     Parameters are those of `gibbs_identities`, with any `TypeProblem`.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in structured_identities(problem, gamma=1.0, n=4))
-    True
     """
     table = problem.table(gamma, n)
     groups = problem.group_privacy(gamma, n).on_average_kl
@@ -101,15 +88,7 @@ def structured_identities(problem: TypeProblem, gamma: float, n: int) -> list[Re
 def dependence_inequalities(
     problem: TypeProblem, gamma: float, n: int, beta: float
 ) -> list[Record]:
-    """Check the order of the measures of dependence, and max-information against DP.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> records = dependence_inequalities(problem, gamma=1.0, n=4, beta=0.05)
-    >>> all(record.holds for record in records)
-    True
-    """
+    """Check the order of the measures of dependence, and max-information against DP."""
     q = problem.quantities(gamma, n, beta)
     eps, information = q["dp_epsilon"], q["mutual_information"]
     individual = problem.individual_information(gamma, n)
@@ -143,12 +122,6 @@ def privacy_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[R
     """Check the ladder of privacy notions and the guarantees of a bounded-range loss.
 
     Parameters are those of `gibbs_identities`.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in privacy_inequalities(problem, gamma=1.0, n=4))
-    True
     """
     kl = problem.kl_privacy(gamma, n, adjacency=ADJACENCY)
     tv = problem.tv_privacy(gamma, n, adjacency=ADJACENCY)
@@ -186,12 +159,6 @@ def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) ->
     """Check every bound on the generalization error, with the loss's own range.
 
     Parameters are those of `gibbs_identities`; ``gamma`` is positive.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in generalization_inequalities(problem, gamma=1.0, n=4))
-    True
     """
     checks.positive("gamma", gamma)
     q = problem.quantities(gamma, n, 0.0)
@@ -231,8 +198,6 @@ def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) ->
 def loss_range(problem: FiniteProblem) -> float:
     """``R = max_{z,z'} [max - min]_theta (loss(theta, z) - loss(theta, z'))`` of a problem.
 
-    Examples
-    --------
     >>> loss_range(FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5]))
     2.0
     """
@@ -242,14 +207,7 @@ def loss_range(problem: FiniteProblem) -> float:
 
 
 def verify_problem(problem: FiniteProblem, gamma: float, n: int, beta: float) -> list[Record]:
-    """Check everything in this file on one problem.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in verify_problem(problem, gamma=1.0, n=4, beta=0.05))
-    True
-    """
+    """Check everything in this file on one problem."""
     return [
         *gibbs_identities(problem, gamma, n),
         *structured_identities(problem, gamma, n),

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.exact import (
-    Attacker,
-    FiniteChannel,
-    gaussian_mean_attacker,
+from gibbs_dp.exact import Attacker, FiniteChannel, gaussian_mean_attacker
+from gibbs_dp.exact.finite_problem import FiniteProblem
+from gibbs_dp.information import bounds, checks
+from gibbs_dp.papers.on_average_kl.attackers import (
     gaussian_mean_membership,
     laplace_attacker,
     private_mean_attacker,
 )
-from gibbs_dp.exact.finite_problem import FiniteProblem
-from gibbs_dp.information import bounds, checks
 from gibbs_dp.papers.on_average_kl.verify import FIXTURE_GAMMAS, FIXTURE_N, fixture, random_problem
 from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
 
@@ -34,9 +32,7 @@ def profile_integral(attacker: Attacker, turns: Sequence[float] = ()) -> float:
 
     It is ``eps_KL`` where the pair of datasets is exchangeable (Sason & Verdú 2016).
 
-    Examples
-    --------
-    >>> from gibbs_dp.exact.laplace_pairs import laplace_attacker
+    >>> from gibbs_dp.papers.on_average_kl.attackers import laplace_attacker
     >>> attacker = laplace_attacker(1.0)
     >>> integral = profile_integral(attacker, [1.0])
     >>> bool(np.isclose(integral, attacker.on_average_kl, rtol=1e-6))
@@ -56,14 +52,7 @@ def profile_integral(attacker: Attacker, turns: Sequence[float] = ()) -> float:
 def attacker_records(
     attacker: Attacker, *, turns: Sequence[float] = (), tolerance: float = 1e-8
 ) -> list[Record]:
-    """Check what holds for every attacker of replace-one pairs.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.laplace_pairs import laplace_attacker
-    >>> all(record.holds for record in attacker_records(laplace_attacker(1.0), turns=[1.0]))
-    True
-    """
+    """Check what holds for every attacker of replace-one pairs."""
     kl, tv = attacker.on_average_kl, attacker.on_average_tv
     low, high = 0.5 + tv / 2, 0.5 + tv - tv**2 / 2
     pooled, each = attacker.attack_auc, attacker.attack_auc_per_pair
@@ -160,8 +149,6 @@ def _advantage(attacker: Attacker) -> tuple[float, float]:
 def privacy_losses(problem: FiniteProblem, gamma: float, n: int) -> Float[np.ndarray, " losses"]:
     """Every privacy loss of a problem, where its profile has kinks, in nats.
 
-    Examples
-    --------
     >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
     >>> privacy_losses(problem, 1.0, 1).round(6)
     array([-1.,  1.])
@@ -177,14 +164,7 @@ ORDERS = (1.0, 2.0, 8.0, math.inf)
 
 
 def membership_records(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check the chain from the generalization error to the attacker, and T-information.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in membership_records(problem, 1.0, 3))
-    True
-    """
+    """Check the chain from the generalization error to the attacker, and T-information."""
     single, attacker = problem.membership(gamma, n), problem.attacker(gamma, n)
     table = problem.table(gamma, n)
     tv, erasure = attacker.on_average_tv, table.erasure_t_information() / n
@@ -225,12 +205,6 @@ def conditional_records(problem: FiniteProblem, gamma: float, n: int) -> list[Re
     """Check supersamples, Sibson's information, and the bounds that go with them.
 
     Parameters are those of `membership_records`; ``n`` is small, for ``2^n`` selections.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in conditional_records(problem, 1.0, 3))
-    True
     """
     checks.count("n", n)
     found = problem.supersample_information(gamma, n)
@@ -322,13 +296,7 @@ def _printed(name: str, found: float, value: float) -> Record:
 
 
 def fixture_attacker_checks() -> list[Check]:
-    """Compare the fixture with its reference values, and check every claim on it.
-
-    Examples
-    --------
-    >>> all(check.holds for check in fixture_attacker_checks())
-    True
-    """
+    """Compare the fixture with its reference values, and check every claim on it."""
     problem, checks = fixture(), []
     for k, gamma in enumerate(FIXTURE_GAMMAS):
         attacker = problem.attacker(gamma, FIXTURE_N)
@@ -367,13 +335,7 @@ def fixture_attacker_checks() -> list[Check]:
 
 
 def random_attacker_checks() -> list[Check]:
-    """Check every claim on random problems, fixed seeds.
-
-    Examples
-    --------
-    >>> all(check.holds for check in random_attacker_checks())
-    True
-    """
+    """Check every claim on random problems, fixed seeds."""
     checks = []
     for seed in range(3):
         problem, gamma, n, _ = random_problem(seed)
@@ -389,8 +351,6 @@ def random_attacker_checks() -> list[Check]:
 def closed_attackers() -> dict[str, tuple[Attacker, list[float]]]:
     """Attackers in closed form, and the kinks of their profiles.
 
-    Examples
-    --------
     >>> len(closed_attackers())
     4
     """
@@ -406,13 +366,7 @@ def closed_attackers() -> dict[str, tuple[Attacker, list[float]]]:
 
 
 def closed_attacker_checks() -> list[Check]:
-    """Check the closed forms against reference values, and every claim on them.
-
-    Examples
-    --------
-    >>> all(check.holds for check in closed_attacker_checks())
-    True
-    """
+    """Check the closed forms against reference values, and every claim on them."""
     records = []
     for (dim, gamma), values in GAUSSIAN_ATTACKER.items():
         attacker = gaussian_mean_attacker(gamma, 30, dim, 1.0)
@@ -440,15 +394,7 @@ def closed_attacker_checks() -> list[Check]:
 
 
 def processed_records(channel: FiniteChannel, kernel: np.ndarray) -> list[Record]:
-    """Check that passing the output on, through a random map, tells an attacker no more.
-
-    Examples
-    --------
-    >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
-    >>> records = processed_records(channel, np.array([[0.9, 0.1], [0.4, 0.6]]))
-    >>> all(record.holds for record in records)
-    True
-    """
+    """Check that passing the output on, through a random map, tells an attacker no more."""
     coarse = channel.post_process(kernel)
     before, after = channel.attacker(), coarse.attacker()
     names = (
@@ -476,13 +422,7 @@ def processed_records(channel: FiniteChannel, kernel: np.ndarray) -> list[Record
 
 
 def processed_checks() -> list[Check]:
-    """Check post-processing, and every claim on attackers, on random channels.
-
-    Examples
-    --------
-    >>> all(check.holds for check in processed_checks())
-    True
-    """
+    """Check post-processing, and every claim on attackers, on random channels."""
     checks = []
     for seed in range(3):
         rng = np.random.default_rng(200 + seed)

@@ -10,10 +10,10 @@ import math
 import numpy as np
 import pytest
 
-from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import bounds as paper_bounds
+from gibbs_dp.papers.channels import composed_privacy_curve
 from gibbs_dp.papers.verify.attained import (
     composition,
     conditional,

@@ -11,9 +11,9 @@ import pytest
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.cli.main import main
 from gibbs_dp.exact import FiniteProblem
-from gibbs_dp.exact.channels import conditional_on_average_kl
 from gibbs_dp.information import bounds
 from gibbs_dp.io import json_row
+from gibbs_dp.papers.channels import conditional_on_average_kl
 from gibbs_dp.papers.on_average_kl import verify, verify_closed_forms, verify_sampled
 from gibbs_dp.papers.on_average_kl.verify import channel_checks, fixture_checks
 from gibbs_dp.papers.verify.check import (

@@ -59,22 +59,6 @@ TOLERANCE = 0.005
 def attained_check(name: str, case: Case, reached: float) -> Check:
     """Check that a case does not exceed its bound, and reaches its known share of it.
 
-    Parameters
-    ----------
-    name
-        What it is called: a function, or a statement.
-    case
-        Two sides, ``left <= right``.
-    reached
-        The known ``left / right``.
-
-    Returns
-    -------
-    Check
-        Fails beyond the bound, and where ``left / right`` is not ``reached``.
-
-    Examples
-    --------
     >>> attained_check("half", Case(lambda: (1.0, 2.0), 0.49, loose="a reason"), 0.5).holds
     True
     >>> attained_check("half", Case(lambda: (1.0, 2.0), 0.999), 1.0).holds

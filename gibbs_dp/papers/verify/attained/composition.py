@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.papers import bounds as paper_bounds
+from gibbs_dp.papers.channels import composed_privacy_curve
 from gibbs_dp.papers.verify.attained.cases import Case, equal, hidden, response, single
 
 TAIL, RELEASES, EACH = 1e-200, 1_000_000, 1e-4
