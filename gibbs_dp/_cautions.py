@@ -35,8 +35,6 @@ class Caution:
     def __call__(self, **gaps: object) -> Warned:
         """Fill the gaps.
 
-        Examples
-        --------
         >>> Caution("cold", "only {degrees:.0f} degrees.", "It is cold.", "Heat.")(degrees=12.3)
         'only 12 degrees. [cold]'
         """

@@ -330,8 +330,6 @@ def log_product(
 ) -> Float[np.ndarray, "rows columns"]:
     """``log sum_t exp(a_rt + b_tc)``; sums that underflow stay finite.
 
-    Examples
-    --------
     >>> round(float(log_product(np.zeros((1, 3)), np.zeros((3, 1)))[0, 0]), 6)  # log 3
     1.098612
     """

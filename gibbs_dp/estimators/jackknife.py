@@ -51,8 +51,6 @@ class Groups:
 def groups_of(num_datasets: int) -> Groups:
     """Deal datasets out to groups, in turn.
 
-    Examples
-    --------
     >>> groups_of(5).of
     array([0, 1, 2, 3, 0])
     """
@@ -65,8 +63,6 @@ def left_out(values: Float[np.ndarray, " columns"], num_datasets: int) -> Averag
 
     The value is not corrected: what is a bound stays one.
 
-    Examples
-    --------
     >>> left_out(np.array([2.0, 2.5, 2.0, 1.5]), 3)
     Average(value=2.0, se=0.5773502691896257, num_datasets=3)
     """
@@ -119,8 +115,6 @@ def groups(
 ) -> list[tuple[Int[np.ndarray, " draws"], int]]:
     """Group draws by chains, by steps, and diagonally; only by chains where there is one step.
 
-    Examples
-    --------
     >>> [(group.tolist(), count) for group, count in groups(2, 2, 8)]
     [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 2), ([0, 1, 1, 0], 2)]
     """

@@ -35,8 +35,6 @@ def log_normalizer_ratio(
     best bridge for equally many draws of both (Bennett 1976; Meng & Wong 1996, section 3). Its
     variance is finite whichever tail is heavier, unlike that of ``mean_p e^{-delta}``.
 
-    Examples
-    --------
     >>> import jax.numpy as jnp
     >>> round(float(log_normalizer_ratio(jnp.full(8, 1.5), jnp.full(4, 1.5))), 4)  # the same law
     -1.5
@@ -129,8 +127,6 @@ def bridge(
     sizes added to ``l - r``: the asymptotically best bridge (Meng & Wong 1996, section 3; Bennett
     1976). Unlike importance sampling it has finite variance whichever tail is heavier.
 
-    Examples
-    --------
     >>> import jax.numpy as jnp
     >>> found = bridge(jnp.full((2, 4), 1.5), jnp.full((8,), 1.5))  # q is the posterior
     >>> round(float(found.value), 4), round(float(found.overlap), 4)
@@ -203,8 +199,6 @@ def integrate_mean_loss(
     matches the values alone, by ``1`` and ``gamma``. An interval that begins at gamma = 0 uses
     powers of gamma instead.
 
-    Examples
-    --------
     >>> gammas = np.array([0.1, 1.0, 10.0])
     >>> loss = 3.0 + 0.5 / gammas  # one Gaussian coordinate: log C = -3 gamma - log(gamma) / 2
     >>> found = integrate_mean_loss(gammas, loss[None], 0.5 / gammas[None] ** 2)

@@ -57,8 +57,6 @@ def k_hat_limit(num_draws: int) -> float:
     ``min(1 - 1 / log10(draws), 0.7)`` (Vehtari, Simpson, Gelman, Yao & Gabry 2024, *Pareto
     smoothed importance sampling*, JMLR 25(72), section 3.2.4).
 
-    Examples
-    --------
     >>> k_hat_limit(4000), round(k_hat_limit(400), 3)
     (0.7, 0.616)
     """
@@ -68,8 +66,6 @@ def k_hat_limit(num_draws: int) -> float:
 def tail_length(num_draws: int, relative_efficiency: float = 1.0) -> int:
     """Count the draws that a tail is fitted to.
 
-    Examples
-    --------
     >>> tail_length(4000), tail_length(4000, 0.5), tail_length(100)
     (190, 269, 20)
     """
@@ -86,8 +82,6 @@ def pareto_smooth(
     fitted to them, and cut at the largest raw one (Vehtari et al. 2024, algorithm 1; the fit is
     that of Zhang & Stephens 2009, *Technometrics* 51).
 
-    Examples
-    --------
     >>> draws = np.random.default_rng(0).exponential(size=(1, 2000))
     >>> found = pareto_smooth(0.5 * draws)  # ratios are Pareto with shape 1/2
     >>> bool(0.3 < found.k_hat[0] < 0.7)

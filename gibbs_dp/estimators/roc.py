@@ -139,8 +139,6 @@ def linearized(
 
     Their standard error is that of the function, to first order.
 
-    Examples
-    --------
     >>> linearized(lambda mean: float(mean[0] * mean[1]), np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([ 1., 11.])
     """

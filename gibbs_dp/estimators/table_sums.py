@@ -56,8 +56,6 @@ class Layout(NamedTuple):
 def layout_of(good: Bool[np.ndarray, " datasets"]) -> Layout:
     """Lay out the datasets that did not fail, in the halves of :func:`fold_of`.
 
-    Examples
-    --------
     >>> found = layout_of(np.array([True, True, False, True]))
     >>> found.datasets[found.is_used]
     array([0, 3, 1])

@@ -186,8 +186,6 @@ Result = TypeVar("Result")
 def names_keywords(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Make a function say which keyword was probably meant; Python does so from 3.13 on.
 
-    Examples
-    --------
     >>> @names_keywords
     ... def audit(gammas): ...
     >>> audit(gamma=1)

@@ -52,8 +52,6 @@ def place_of(law: Any, support: Support) -> Place | None:
 
     Of a law of positive numbers these are those of the logarithm.
 
-    Examples
-    --------
     >>> positive = Support(constraints.positive, is_flat=False)
     >>> place_of(dist.LogNormal(1.0, 2.0), positive)[0].item()
     1.0
@@ -177,8 +175,6 @@ def _places(prior: Prior, theta: PyTree) -> list[Place | None]:
 def find_recentring(posterior: GibbsPosterior) -> Recentring | None:
     """Find the parts of a prior whose location or scale depends on others; None: there are none.
 
-    Examples
-    --------
     >>> import gibbs_dp as gdp
     >>> prior = {"scale": dist.HalfNormal(1.0),
     ...          "weights": lambda earlier: dist.Normal(0.0, earlier["scale"]).expand([3])}

@@ -207,8 +207,6 @@ CAUTIONS = (HIGH_K_HAT, CHAINS_DISAGREE, FEW_EFFECTIVE, ROUTES_DISAGREE)
 def describe(name: str, meanings: Mapping[str, Column]) -> dict[str, str]:
     """Return attributes of a variable in a file: what it is, and its unit.
 
-    Examples
-    --------
     >>> describe("advantage_mcse", AVERAGES)["description"][:26]
     'Monte Carlo error of: Larg'
     """

@@ -442,8 +442,6 @@ def gap_of_tail(information: float, n: int, sigma: float, alpha: float, delta: f
 
     `gibbs_dp.information.bounds.generalization_tail_from_alpha_information`, solved for the gap.
 
-    Examples
-    --------
     >>> gap = gap_of_tail(0.5, 100, 0.5, 2.0, 0.05)
     >>> round(bounds.generalization_tail_from_alpha_information(
     ...     gap, 0.5, 100, alpha=2.0, sigma=0.5), 9)

@@ -535,8 +535,6 @@ class Draws(ResultWithPage):
 def verdict(rows: Sequence[Mapping[str, Any]], warnings: Sequence[str] = ()) -> str:
     """Say in one sentence whether the draws look like the posterior's.
 
-    Examples
-    --------
     >>> verdict([{"r_hat": 1.002, "ess": 812.4}])
     'The chains agree: R-hat is at most 1.002, and every coordinate shown has at least 812 \
 effective draws.'

@@ -110,8 +110,6 @@ def share_at_ends(
 
     An end at zero is none: there numbers are as close as a density may ask for.
 
-    Examples
-    --------
     >>> import gibbs_dp as gdp
     >>> draws = np.array([0.0, 0.5, 0.9, 1.0], np.float32).reshape(1, 1, 4)
     >>> share_at_ends([gdp.supports.box(0.0, 1.0)], [draws])

@@ -17,10 +17,10 @@ from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, is_drifting, why
 from gibbs_dp.estimators import average
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.papers.attack.trial import ATTACK_ABOVE_DP, ATTACK_MISSES
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.privacy import Guarantee, largest_advantage, largest_tpr, pure_dp_epsilon
 from gibbs_dp.privacy.tradeoff import as_replace_one
-from gibbs_dp.quantities.attack_trial import ATTACK_ABOVE_DP, ATTACK_MISSES
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
 

@@ -41,8 +41,6 @@ Sides = Float[np.ndarray, "lags states states"]
 class ChainInfluence:
     """Max-influence of a row on a quilt, for adversaries who may know any other rows.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 4)
     >>> round(float(ChainInfluence(chain, 3).two_sided(1)[0, 0]), 6)  # 2 log 9 + log(0.82/0.18)
