@@ -74,21 +74,13 @@ _LONGEST_STEP = 4.0
 
 
 class Normalizer(NamedTuple):
-    """One dataset's log normalizer.
+    """One dataset's log normalizer."""
 
-    Attributes
-    ----------
-    value
-        ``log`` of the integral of the unnormalized density (nats).
-    se
-        Its standard error: between chains for the draws, between points for the proposal.
-    overlap
-        In (0, 1]: 1 where proposal and posterior are the same law, near 0 where they hardly overlap
-        (several modes, a bad Gaussian fit) and the value cannot be trusted.
-    """
-
-    value: Float[Array, "*b"]
+    value: Float[Array, "*b"]  # ``log`` of the integral of the unnormalized density (nats)
+    # Its standard error: between chains for the draws, between points for the proposal.
     se: Float[Array, "*b"]
+    # In (0, 1]: 1 where proposal and posterior are the same law, near 0 where they hardly
+    # overlap (several modes, a bad Gaussian fit) and the value cannot be trusted.
     overlap: Float[Array, "*b"]
 
 
@@ -171,17 +163,10 @@ def bridge(
 
 
 class Integral(NamedTuple):
-    """Increments of the log normalizer from one gamma to the next, one row per dataset.
+    """Increments of the log normalizer from one gamma to the next, one row per dataset."""
 
-    Attributes
-    ----------
-    value
-        ``log C(gamma_j+1) - log C(gamma_j)``.
-    quadrature_error
-        Difference to a coarser rule: the possible error from the spacing of the grid.
-    """
-
-    value: Float[np.ndarray, "datasets intervals"]
+    value: Float[np.ndarray, "datasets intervals"]  # ``log C(gamma_j+1) - log C(gamma_j)``
+    # Difference to a coarser rule: the possible error from the spacing of the grid.
     quadrature_error: Float[np.ndarray, "datasets intervals"]
 
 

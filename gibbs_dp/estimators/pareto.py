@@ -30,24 +30,17 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class ParetoSmoothed(NamedTuple):
-    """Weights whose largest are replaced by what a fitted tail expects.
+    """Weights whose largest are replaced by what a fitted tail expects."""
 
-    Attributes
-    ----------
-    log_weights
-        Logarithms of weights, the largest raw one of each example at most 0: not normalized.
-    k_hat
-        Shape of the fitted tail, an example each; infinite where a tail has too few distinct
-        draws to fit one, and 0 where all ratios are equal.
-    log_heavier
-        The same weights if the tail is one standard error of its shape heavier, and not cut: what
-        they may miss, which leaving out draws does not show. Fades where that shape is below 0.65
-        and is gone at 0.45, unless logarithms of weights spread so much that few draws lie where
-        the second moment of weights is.
-    """
-
+    # Logarithms of weights, the largest raw one of each example at most 0: not normalized.
     log_weights: Float[np.ndarray, "examples draws"]
+    # Shape of the fitted tail, an example each; infinite where a tail has too few distinct
+    # draws to fit one, and 0 where all ratios are equal.
     k_hat: Float[np.ndarray, " examples"]
+    # The same weights if the tail is one standard error of its shape heavier, and not cut:
+    # what they may miss, which leaving out draws does not show. Fades where that shape is
+    # below 0.65 and is gone at 0.45, unless logarithms of weights spread so much that few
+    # draws lie where the second moment of weights is.
     log_heavier: Float[np.ndarray, "examples draws"]
 
 

@@ -113,20 +113,12 @@ class Recentring:
     the first, data that do not the second (Papaspiliopoulos, Roberts & Sköld 2007; the share
     between, Gorinova, Moore & Hoffman 2020). Any share is a bijection: draws are draws of the
     same posterior.
-
-    Parameters
-    ----------
-    posterior
-        Whose prior has such parts.
-    places
-        Coordinates of every part whose location or scale depends on others, by the part's name.
-    depth
-        Parts that depend on each other in a row.
     """
 
-    posterior: GibbsPosterior
+    posterior: GibbsPosterior  # whose prior has such parts
+    # Coordinates of every part whose location or scale depends on others, by the part's name.
     places: dict[str, slice]
-    depth: int
+    depth: int  # parts that depend on each other in a row
 
     @property
     def is_free(self) -> Bool[np.ndarray, " dim"]:

@@ -164,22 +164,14 @@ def _stated(name: str, leaf: Any, n: int, axis: int | None) -> int | None:
 
 
 class Built(NamedTuple):
-    """What a model is made of, as a Gibbs posterior.
+    """What a model is made of, as a Gibbs posterior."""
 
-    Attributes
-    ----------
-    loss, total_loss
-        One of them: minus the log-likelihood of an example, or of the dataset.
-    prior
-        Of the latent sites.
-    data
-        The examples that came as arguments, by the argument's name.
-    """
-
+    # loss, total_loss: One of them: minus the log-likelihood of an example, or of the
+    # dataset.
     loss: ModelLoss | None
     total_loss: ModelTotalLoss | None
-    prior: Prior
-    data: dict[str, PyTree]
+    prior: Prior  # of the latent sites
+    data: dict[str, PyTree]  # the examples that came as arguments, by the argument's name
 
 
 def build(

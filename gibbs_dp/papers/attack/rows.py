@@ -35,30 +35,23 @@ Curve = tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]
 
 
 class Measured(NamedTuple):
-    """How well an attacker did; every ``_se`` is over trials.
+    """How well an attacker did; every ``_se`` is over trials."""
 
-    Attributes
-    ----------
-    advantage, advantage_se
-        True minus false positive rate at the threshold.
-    success_rate, success_rate_se
-        Share of right guesses of a fair coin.
-    tpr, fpr
-        Rates at which the dataset is guessed when it was trained on, and when it was not.
-    tpr_1pct, tpr_1pct_se
-        True positive rate where the false one is 1%; NaN for too few trials.
-    auc, auc_se
-        Area under the ROC of all trials.
-    """
-
+    # advantage, advantage_se: True minus false positive rate at the threshold.
     advantage: float
     advantage_se: float
+    # success_rate, success_rate_se: Share of right guesses of a fair coin.
     success_rate: float
     success_rate_se: float
+    # tpr, fpr: Rates at which the dataset is guessed when it was trained on, and when it was
+    # not.
     tpr: float
     fpr: float
+    # tpr_1pct, tpr_1pct_se: True positive rate where the false one is 1%; NaN for too few
+    # trials.
     tpr_1pct: float
     tpr_1pct_se: float
+    # auc, auc_se: Area under the ROC of all trials.
     auc: float
     auc_se: float
 
