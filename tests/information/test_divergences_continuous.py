@@ -8,8 +8,11 @@ import pytest
 from quadratures import divergence_by_quadrature, quadrature_law
 
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.divergences.gaussian import gaussian_max_divergence, quadratic_tail
-from gibbs_dp.information.divergences.laplace import laplace_max_divergence
+from gibbs_dp.information.divergences.continuous import (
+    gaussian_max_divergence,
+    laplace_max_divergence,
+    quadratic_tail,
+)
 
 
 def normal(mean, variance):

@@ -15,6 +15,7 @@ from scipy import stats
 
 from gibbs_dp import io
 from gibbs_dp.exact import FiniteProblem
+from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound
@@ -34,7 +35,6 @@ from gibbs_dp.papers.capacity.matrix_mechanism import (
     optimized_strategy,
 )
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials
-from gibbs_dp.papers.on_average_kl.figure2 import private_mean_kl
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.location import private_mean
@@ -356,7 +356,7 @@ def _posteriors(
             row = {"panel": name, **row}
             if name == "private mean" and row["adversary"] == "linear":
                 row["capacity_kl_exact"] = private_mean_linear_kl(row["gamma"], n)
-                row["on_average_kl_exact"] = private_mean_kl(row["gamma"], n).value
+                row["on_average_kl_exact"] = private_mean_on_average_kl(row["gamma"], n)
             rows.append(row)
     return rows, tuple(warnings)
 

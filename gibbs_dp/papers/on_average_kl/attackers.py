@@ -14,8 +14,7 @@ from scipy.special import erf, ndtr
 from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws
 from gibbs_dp.exact.gaussian_attacker import posterior_precision
 from gibbs_dp.information import checks
-from gibbs_dp.information.divergences.gaussian import quadratic_tail
-from gibbs_dp.information.divergences.laplace import laplace_renyi
+from gibbs_dp.information.divergences.continuous import laplace_renyi, quadratic_tail
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 Values = Float[np.ndarray, " nodes"]

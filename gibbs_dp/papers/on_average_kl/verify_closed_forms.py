@@ -21,7 +21,7 @@ from gibbs_dp.auditing.report import Report
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.exact.closed_form import ClosedForm, gaussian_mean, private_mean_on_average_kl
 from gibbs_dp.exact.types import ordered_datasets
-from gibbs_dp.information.divergences.laplace import laplace_max_divergence
+from gibbs_dp.information.divergences.continuous import laplace_max_divergence
 from gibbs_dp.model import Flat, GibbsPosterior, losses, populations, supports
 from gibbs_dp.papers import channels
 from gibbs_dp.papers.on_average_kl.closed_forms import (

@@ -6,7 +6,7 @@ from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
-from gibbs_dp.information.divergences.laplace import laplace_max_divergence
+from gibbs_dp.information.divergences.continuous import laplace_max_divergence
 from gibbs_dp.papers.verify.attained.cases import (
     EXTREME,
     REPLACE,
