@@ -17,7 +17,6 @@ from gibbs_dp.cli.options import (
     CHECK_OUTPUT,
     LEARN,
     OUTPUT,
-    PROBLEM,
     SAMPLE,
     with_bounds,
 )
@@ -270,7 +269,7 @@ def _save_partial(
 
 # The report of a sweep that several processes sampled.
 
-MERGE = {"options": (PROBLEM, WITH, *CHECK_OUTPUT, HTML)}
+MERGE = {"options": (WITH, *CHECK_OUTPUT, HTML)}
 
 
 def run_merge(arguments: Sequence[str]) -> None:
@@ -286,15 +285,7 @@ def run_merge(arguments: Sequence[str]) -> None:
     groups = own.groups(GROUPS, sampler_options(SAMPLERS | own.sampler_paths))
     options = (option for options in groups.values() for option in options)
     name, asked, num_processes = recalled(path, options, own.all_problems, files)
-    if name == PROBLEM.flag and here.problem != asked.get("problem"):
-        # Reading a file must run nothing: the code to import is named by whoever runs this.
-        raise UsageError(
-            f"--problem: the store is of a problem of your own, {asked.get('problem')!r}; name it "
-            "again, because its code is imported."
-        )
-    parsed = argparse.Namespace(
-        **{**asked, **vars(here), "problem": asked.get("problem"), "extensions": own}
-    )
+    parsed = argparse.Namespace(**{**asked, **vars(here), "extensions": own})
     folder = start_session(parsed)
     prepare_page(parsed)
 
