@@ -49,11 +49,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         information.POOR_OVERLAP,
         information.NOISY_NORMALIZER,
     ),
-    "Of the rows of a table": (
-        exposure.SENSITIVE,
-        exposure.FEW_HOLDERS,
-        exposure.HEAVY_ROWS,
-    ),
+    "Of the rows of a table": (exposure.SENSITIVE, exposure.FEW_HOLDERS, exposure.HEAVY_ROWS),
     "Of sums on a grid": (mixing.TOO_NARROW, mixing.TOO_COARSE),
     "Of draws from one posterior": (
         draws.R_HAT,
@@ -81,10 +77,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         report.FLAT_CURVE,
         report.NEAR_CERTAINTY,
     ),
-    "Of files and of the machine": (
-        sweeps.DAMAGED_STORE,
-        sweeps.OUT_OF_MEMORY,
-    ),
+    "Of files and of the machine": (sweeps.DAMAGED_STORE, sweeps.OUT_OF_MEMORY),
 }
 """Every warning, by what it is about."""
 

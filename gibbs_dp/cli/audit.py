@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.cli import idata, output
 from gibbs_dp.cli.extensions import WITH, files_of, load_extensions
-from gibbs_dp.cli.options import (
-    BOUNDS,
-    CHAINS,
-    CHECK_OUTPUT,
-    LEARN,
-    OUTPUT,
-    SAMPLE,
-    with_bounds,
-)
+from gibbs_dp.cli.options import BOUNDS, CHAINS, CHECK_OUTPUT, LEARN, OUTPUT, SAMPLE, with_bounds
 from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options

@@ -156,9 +156,7 @@ class GroupSums:
         self._parts: list[_Part] = []
 
     def add(
-        self,
-        log_density: Float[np.ndarray, "rows datasets"],
-        owner: Int[np.ndarray, " rows"],
+        self, log_density: Float[np.ndarray, "rows datasets"], owner: Int[np.ndarray, " rows"]
     ) -> None:
         """Add draws."""
         rows = np.arange(owner.size)

@@ -25,11 +25,7 @@ class ClosedForm(NamedTuple):
 
 
 def gaussian_mean(
-    gamma: float,
-    n: int,
-    dim: int,
-    data_variance: float,
-    prior_variance: float = math.inf,
+    gamma: float, n: int, dim: int, data_variance: float, prior_variance: float = math.inf
 ) -> ClosedForm:
     """Solve the Gaussian mean, ``loss = |theta - z|^2 / 2`` in ``R^d``.
 

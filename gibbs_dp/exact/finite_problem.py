@@ -13,12 +13,7 @@ from scipy.special import log_softmax
 
 from gibbs_dp.exact import notions, supersample
 from gibbs_dp.exact.attacker import Attacker, FinitePairs, Membership, membership_of_table
-from gibbs_dp.exact.notions import (
-    GroupPrivacy,
-    expected_gap,
-    group_privacy,
-    worst_group_divergence,
-)
+from gibbs_dp.exact.notions import GroupPrivacy, expected_gap, group_privacy, worst_group_divergence
 from gibbs_dp.exact.supersample import SupersampleInformation
 from gibbs_dp.exact.types import Neighbours, TypeTable, enumerate_types, num_types, require_cells
 from gibbs_dp.information import checks

@@ -116,9 +116,7 @@ def random_dp(pairs: Pairs) -> Callable[[float], float]:
     return omega
 
 
-def random_dp_law(
-    pairs: Pairs,
-) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
+def random_dp_law(pairs: Pairs) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
     """Privacy loss of every pair of datasets, ascending, and its probability.
 
     Pairs whose ghost equals the example it replaces, of loss 0, carry the rest of the probability.
@@ -171,9 +169,7 @@ class GroupPrivacy(NamedTuple):
 
 
 def _down(
-    values: Float[np.ndarray, "types outputs"],
-    size: int,
-    data_probs: Float[np.ndarray, " values"],
+    values: Float[np.ndarray, "types outputs"], size: int, data_probs: Float[np.ndarray, " values"]
 ) -> Float[np.ndarray, "bases outputs"]:
     """Average over one example of a function of ``size`` examples; zero weights silence ``inf``."""
     index = with_one_more(size, data_probs.size)

@@ -129,10 +129,7 @@ def some_pairs(rows: PyTree, num_rows: int) -> list[tuple[Int[np.ndarray, " pair
 
 
 def train_values(
-    phi: Query,
-    rows: PyTree,
-    pairs: list[tuple[Int[np.ndarray, " pair"], PyTree]],
-    batch: bool,
+    phi: Query, rows: PyTree, pairs: list[tuple[Int[np.ndarray, " pair"], PyTree]], batch: bool
 ) -> Float[np.ndarray, "rows queries"]:
     """Values on training rows, about which errors may tell everything.
 

@@ -258,10 +258,7 @@ def adjacency(value: str) -> str:
 
 
 def same_length(
-    p_name: str,
-    p: Float[np.ndarray, " outcomes"],
-    q_name: str,
-    q: Float[np.ndarray, " others"],
+    p_name: str, p: Float[np.ndarray, " outcomes"], q_name: str, q: Float[np.ndarray, " others"]
 ) -> None:
     """Raise ``ValueError`` unless the two laws are over the same number of outcomes.
 

@@ -259,10 +259,7 @@ def remove_each(
 
 
 def sums_over_removed(
-    table: LogLikelihoods,
-    gamma: float,
-    about: Centre,
-    sums: Float[np.ndarray, "selections draws"],
+    table: LogLikelihoods, gamma: float, about: Centre, sums: Float[np.ndarray, "selections draws"]
 ) -> Float[np.ndarray, "examples selections"]:
     """Return the sum over examples ``i`` of ``E_-i x_j``, for every example ``j``."""
     found = np.empty((table.shape[1], len(sums)))

@@ -471,11 +471,7 @@ class Draws(ResultWithPage):
         """
         return as_xarray(
             self.named,
-            {
-                "lp": self.log_density,
-                "acceptance_rate": self.accept_rate,
-                "stuck": self.is_stuck,
-            },
+            {"lp": self.log_density, "acceptance_rate": self.accept_rate, "stuck": self.is_stuck},
             {"gamma": self.gamma, "settings": json.dumps(self.settings)},
             self.log_likelihood() if log_likelihood else None,
         )

@@ -72,11 +72,7 @@ _draw = on_default_backend(_draw_of, "posterior", "sampler")
 
 
 def sample_path(
-    posterior: GibbsPosterior,
-    batch: PyTree,
-    gamma: float,
-    sampler: PathSampler,
-    key: PRNGKeyArray,
+    posterior: GibbsPosterior, batch: PyTree, gamma: float, sampler: PathSampler, key: PRNGKeyArray
 ) -> tuple[ChainDraws, PyTree]:
     """Find each dataset's own path, with other particles, then draw along it.
 

@@ -252,14 +252,7 @@ def walk_langevin(
         u=jax.vmap(jax.vmap(coordinates.color))(draws),
         inflation=jax.vmap(excess)(probe_keys, last),
         kl_inflation=kl_inflation(
-            probe_keys[0],
-            target,
-            pulled,
-            variance,
-            coordinates,
-            last[0],
-            size,
-            schedule.is_fixed,
+            probe_keys[0], target, pulled, variance, coordinates, last[0], size, schedule.is_fixed
         ),
     )
 

@@ -110,11 +110,7 @@ def gaussian_kl(
 
 
 def gaussian_renyi(
-    mean_p: Values,
-    covariance_p: Values,
-    mean_q: Values,
-    covariance_q: Values,
-    alpha: float,
+    mean_p: Values, covariance_p: Values, mean_q: Values, covariance_q: Values, alpha: float
 ) -> float:
     """Rényi divergence of order ``alpha`` of two Gaussians, in nats (Gil, Alajaji & Linder 2013).
 
@@ -167,10 +163,7 @@ def gaussian_max_divergence(
 
 
 def quadratic_tail(
-    square: Float[np.ndarray, " d"],
-    linear: Float[np.ndarray, " d"],
-    constant: float,
-    level: float,
+    square: Float[np.ndarray, " d"], linear: Float[np.ndarray, " d"], constant: float, level: float
 ) -> float:
     """``P( sum_i (a_i x_i^2 + b_i x_i) + c > level )`` for independent standard normal ``x``.
 
@@ -213,11 +206,7 @@ def quadratic_tail(
 
 
 def gaussian_hockey_stick(
-    mean_p: Values,
-    covariance_p: Values,
-    mean_q: Values,
-    covariance_q: Values,
-    g: float,
+    mean_p: Values, covariance_p: Values, mean_q: Values, covariance_q: Values, g: float
 ) -> float:
     """Hockey-stick divergence ``E_g = P(A) - g Q(A)``, ``A = {log p/q > log g}``.
 

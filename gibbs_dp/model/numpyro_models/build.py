@@ -351,9 +351,7 @@ class _Tempered(Messenger):  # type: ignore[misc]  # it has no types
 
 
 def temper(
-    model: Callable[..., Any],
-    gamma: float | Array,
-    sites: str | Sequence[str] | None = None,
+    model: Callable[..., Any], gamma: float | Array, sites: str | Sequence[str] | None = None
 ) -> Callable[..., Any]:
     """Multiply the log-likelihood of a NumPyro model's observed sites by gamma, and nothing else.
 

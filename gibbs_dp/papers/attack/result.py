@@ -90,10 +90,7 @@ class AttackResult:
         return plot_attack(self.table, title)
 
     def to_html(
-        self,
-        path: str | os.PathLike[str],
-        title: str | None = None,
-        about: Iterable[str] = (),
+        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
     ) -> None:
         """Write a page for a browser in one file, whole or not at all; it loads nothing else.
 

@@ -195,9 +195,7 @@ def _features(
 
 
 def kernel_inputs(
-    adversary: KernelBall,
-    x: Float[Array, "draws dim"],
-    landmarks: Float[Array, "landmarks dim"],
+    adversary: KernelBall, x: Float[Array, "draws dim"], landmarks: Float[Array, "landmarks dim"]
 ) -> Float[Array, "draws landmarks"]:
     """Features whose coefficients' Euclidean norm is at least the function's norm in the space.
 

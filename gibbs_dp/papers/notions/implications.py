@@ -63,21 +63,9 @@ ARROWS = (
         "Kairouz et al. 2015",
         lambda c, n: math.tanh(c / 2) + 2 * c / (math.exp(c) + 1),
     ),
-    Arrow(
-        "tv",
-        "generalization",
-        "gen <= TV",
-        "Rakhlin, lecture 20",
-        lambda tv, n: tv,
-    ),
+    Arrow("tv", "generalization", "gen <= TV", "Rakhlin, lecture 20", lambda tv, n: tv),
     Arrow("kl", "on_average", "mean <= sup", "Wang et al. 2016", lambda kl, n: kl),
-    Arrow(
-        "on_average",
-        "mutual",
-        "I <= n eps_KL",
-        "Wang et al. 2016, Lemma 9",
-        lambda kl, n: kl,
-    ),
+    Arrow("on_average", "mutual", "I <= n eps_KL", "Wang et al. 2016, Lemma 9", lambda kl, n: kl),
     Arrow(
         "mutual",
         "generalization",
@@ -114,13 +102,7 @@ ARROWS = (
         "Dwork et al. 2015",
         lambda eps, n: bounds.max_information_bits(n, eps) * math.log(2) / n,
     ),
-    Arrow(
-        "max",
-        "mutual",
-        "I <= I_inf",
-        "Dwork et al. 2015",
-        lambda rate, n: rate,
-    ),
+    Arrow("max", "mutual", "I <= I_inf", "Dwork et al. 2015", lambda rate, n: rate),
 )
 
 

@@ -213,11 +213,7 @@ class _PrivateMeanPairs(_LaplacePairs):
 
 
 def gaussian_mean_membership(
-    gamma: float,
-    n: int,
-    dim: int,
-    data_variance: float,
-    prior_variance: float = math.inf,
+    gamma: float, n: int, dim: int, data_variance: float, prior_variance: float = math.inf
 ) -> Membership:
     """Membership figures of the Gaussian mean of `closed_form.gaussian_mean`.
 

@@ -144,12 +144,7 @@ def composition_for_fixed_theta() -> list[Record]:
     honest = conditional_on_average_kl(first, kernel)
     return [
         counterexample("composition with eps_2 for every fixed theta", WANG, truth, eps_1 + eps_2),
-        equality(
-            "composition with eps_2 over theta ~ A(Z)",
-            WANG,
-            truth,
-            eps_1 + honest,
-        ),
+        equality("composition with eps_2 over theta ~ A(Z)", WANG, truth, eps_1 + honest),
     ]
 
 
@@ -242,10 +237,7 @@ def small_epsilon_composition() -> list[Record]:
     """
     k, total, slack = 100, 20.0, 0.1
     records = []
-    for solve in (
-        advanced_composition_inverse_small_epsilon,
-        bounds.advanced_composition_inverse,
-    ):
+    for solve in (advanced_composition_inverse_small_epsilon, bounds.advanced_composition_inverse):
         eps = solve(k, total, delta_slack=slack)
         p = np.array([1.0, math.exp(-eps)]) / (1 + math.exp(-eps))
         delta = float(composed_privacy_curve(p, p[::-1], k, [total])[0])

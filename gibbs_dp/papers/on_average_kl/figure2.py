@@ -319,12 +319,7 @@ def _gaussian(
 
 
 def _truncated(
-    gamma: float,
-    sxx: Rows,
-    sxy: Rows,
-    square: Pairs,
-    cross: Pairs,
-    support: tuple[float, float],
+    gamma: float, sxx: Rows, sxy: Rows, square: Pairs, cross: Pairs, support: tuple[float, float]
 ) -> tuple[Pairs, Rows]:
     """Return the same on an interval, by nodes over ten deviations of the posterior."""
     deviation = 1 / np.sqrt(2 * gamma * sxx)

@@ -265,10 +265,7 @@ def finite_records(problem: FiniteProblem, gamma: float, n: int, seed: int) -> l
         return float(objective(gamma, loss[at], prior, np.exp(log_softmax(logits))))
 
     searched = optimize.minimize(
-        of_logits,
-        np.zeros(prior.size),
-        method="BFGS",
-        options={"gtol": 1e-9},
+        of_logits, np.zeros(prior.size), method="BFGS", options={"gtol": 1e-9}
     ).fun
     return [
         equality("gamma E L + KL(q || prior) at the posterior = -log C", WANG, found[worst],

@@ -356,10 +356,7 @@ def closed_attackers() -> dict[str, tuple[Attacker, list[float]]]:
     """
     return {
         "Gaussian mean, d = 1": (gaussian_mean_attacker(1.0, 30, 1, 1.0), []),
-        "Gaussian mean, d = 4, 3 draws": (
-            gaussian_mean_attacker(2.0, 9, 4, 0.8, 1.5, 3),
-            [],
-        ),
+        "Gaussian mean, d = 4, 3 draws": (gaussian_mean_attacker(2.0, 9, 4, 0.8, 1.5, 3), []),
         "Laplace pair": (laplace_attacker(1.3), [1.3]),
         "private mean": (private_mean_attacker(100.0, 100), [4.0]),
     }

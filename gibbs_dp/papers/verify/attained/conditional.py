@@ -13,14 +13,7 @@ from gibbs_dp.exact.supersample import SupersampleInformation
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
-from gibbs_dp.papers.verify.attained.cases import (
-    AGREE,
-    Case,
-    hidden,
-    revealing,
-    single,
-    weak_sign,
-)
+from gibbs_dp.papers.verify.attained.cases import AGREE, Case, hidden, revealing, single, weak_sign
 
 BIT = FiniteChannel([[0.7, 0.3], [0.2, 0.8]], [0.4, 0.6], 1)
 # A bit told a little more often right than wrong.
@@ -96,34 +89,18 @@ CASES: dict[str, list[Case]] = {
         loose=TELLS_APART,
     ),
     "gen <= mean range sqrt(2 I(W; U_i | Zt))": single(
-        lambda: (
-            told()[0],
-            math.sqrt(2 * told()[1].individual),
-        ),
-        0.834,
-        loose=TELLS_APART,
+        lambda: (told()[0], math.sqrt(2 * told()[1].individual)), 0.834, loose=TELLS_APART
     ),
     "gen <= range sqrt(2 E JS)": single(
-        lambda: (
-            told()[0],
-            math.sqrt(2 * told()[1].given_others),
-        ),
-        0.834,
-        loose=TELLS_APART,
+        lambda: (told()[0], math.sqrt(2 * told()[1].given_others)), 0.834, loose=TELLS_APART
     ),
     "gen <= range sqrt(eps_KL / 2)": single(
-        lambda: (
-            WEAK.generalization_error(AGREE),
-            math.sqrt(WEAK.on_average_kl() / 2),
-        ),
+        lambda: (WEAK.generalization_error(AGREE), math.sqrt(WEAK.on_average_kl() / 2)),
         0.707,
         loose=TELLS_APART,
     ),
     "risk <= CMI / (n log 2) of an interpolating rule": single(
-        lambda: (
-            told()[0],
-            told()[1].conditional_mutual_information / math.log(2),
-        )
+        lambda: (told()[0], told()[1].conditional_mutual_information / math.log(2))
     ),
     "generalization_from_t_information": single(
         lambda: (

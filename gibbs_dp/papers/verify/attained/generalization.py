@@ -74,11 +74,7 @@ CASES: dict[str, list[Case]] = {
         )
     ),
     "I <= n eps_KL": single(
-        lambda: (
-            RARE.table(1.0, 1).mutual_information(),
-            RARE.on_average_kl(1.0, 1),
-        ),
-        0.95,
+        lambda: (RARE.table(1.0, 1).mutual_information(), RARE.on_average_kl(1.0, 1)), 0.95
     ),
     "generalization_lower_from_mutual_information": single(
         lambda: (
@@ -164,11 +160,7 @@ CASES: dict[str, list[Case]] = {
     ),
     "I^- <= n E KL(P_s || P_{s^-i})": single(removal),
     "I^- <= n eps_KL": single(
-        lambda: (
-            RARE.table(1.0, 1).erasure_mutual_information(),
-            RARE.on_average_kl(1.0, 1),
-        ),
-        0.95,
+        lambda: (RARE.table(1.0, 1).erasure_mutual_information(), RARE.on_average_kl(1.0, 1)), 0.95
     ),
     "T^- <= n sup TV": single(
         lambda: (

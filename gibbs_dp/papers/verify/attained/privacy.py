@@ -66,10 +66,7 @@ CASES: dict[str, list[Case]] = {
         lambda: (worst_two_point(batched.kl, 0.01), bounds.zcdp_from_range(0.01))
     ),
     "I^- <= n kappa(eps)": single(
-        lambda: (
-            dep.mutual_information(subset_mechanism(11, 4, 1.0)),
-            bounds.kl_from_range(1.0),
-        ),
+        lambda: (dep.mutual_information(subset_mechanism(11, 4, 1.0)), bounds.kl_from_range(1.0)),
         0.99,
     ),
 }
