@@ -8,7 +8,7 @@ both directions are taken here).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,21 +99,6 @@ def zcdp(pairs: Pairs) -> float:
 
     found = minimize_scalar(negative, bounds=(low, high), method="bounded")
     return max(float(rates[best]), -float(found.fun))
-
-
-def random_dp(pairs: Pairs) -> Callable[[float], float]:
-    """Law of the privacy loss of a random pair ``(Z, z')``: the function ``epsilon -> omega``.
-
-    ``omega(epsilon)`` is the probability that the pair is *not* ``epsilon``-indistinguishable
-    (Hall, Rinaldo & Wasserman 2013).
-    """
-    loss, mass = random_dp_law(pairs)
-
-    def omega(epsilon: float) -> float:
-        # A loss equal to epsilon up to rounding is within epsilon.
-        return float(mass[loss > epsilon * (1 + 1e-12) + 1e-14].sum())
-
-    return omega
 
 
 def random_dp_law(pairs: Pairs) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:

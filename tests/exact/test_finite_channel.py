@@ -102,13 +102,6 @@ def test_uniform_noise_is_not_pure_dp():
     assert channel.renyi_curve([1.5])[0] == math.inf
 
 
-def test_a_count_without_noise_tells_a_bit_to_who_knows_the_other():
-    channel = FiniteChannel(np.eye(3)[ordered_datasets(2, 2).sum(axis=1)], [0.5, 0.5], 2)
-    assert channel.guessing_accuracy(0, others_known=True) == pytest.approx(1.0)
-    # Counts of 0 and 2 tell it to anybody, a count of 1 to nobody.
-    assert channel.guessing_accuracy(0, others_known=False) == pytest.approx(0.75)
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 0.3), st.floats(0.01, 0.3))
 def test_exact_composition(seed, beta_a, beta_b):

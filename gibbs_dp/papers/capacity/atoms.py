@@ -168,19 +168,3 @@ def _settle(
         first, start, jac=True, hess=second, method="trust-exact", options={"gtol": 1e-10}
     )
     return found.x
-
-
-def span_ipm(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-) -> float:
-    """Integral probability metric of combinations with coefficients of Euclidean norm at most 1.
-
-    ``|E_P f - E_Q f|_2``; with features of a kernel it is the maximum mean discrepancy.
-
-    >>> round(span_ipm(np.array([[0.0, 1.0]]), np.array([0.25, 0.75]), np.array([0.5, 0.5])), 9)
-    0.25
-    """
-    functions, p, q = _checked(functions, p, q)
-    return float(np.linalg.norm(functions @ (p - q)))
