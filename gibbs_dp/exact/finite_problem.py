@@ -334,7 +334,7 @@ class FiniteProblem(TypeProblem):
 class StructuredProblem(TypeProblem):
     """A Gibbs posterior with a structured loss: any function of the multiset of examples.
 
-    For losses that depend on the order of the examples use `FiniteChannel.gibbs`.
+    For losses that depend on the order of the examples there is `gibbs_dp.papers.channels.gibbs`.
 
     Parameters
     ----------
