@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.information.divergences.continuous import laplace_max_divergence
+from gibbs_dp.information.divergences.finite import approximate_max_divergence
 from gibbs_dp.papers.verify.attained.cases import (
     EXTREME,
     REPLACE,
@@ -18,6 +21,12 @@ from gibbs_dp.papers.verify.attained.cases import (
 )
 
 RANGES = (0.1, 1.0, 4.0)
+
+
+def given_away() -> tuple[float, float]:
+    """Give away the mass of an approximate max divergence."""
+    p, q, delta = [0.2, 0.3, 0.5], [0.35, 0.35, 0.3], 0.07
+    return dv.hockey_stick(p, q, math.exp(approximate_max_divergence(p, q, delta))), delta
 
 
 def renyi(eta: float, alpha: float) -> Sides:
@@ -47,6 +56,7 @@ CASES: dict[str, list[Case]] = {
         ),
         1.001,
     ),
+    "E_{e^eps} <= delta at eps = D_inf^delta": single(given_away),
     "eps <= gamma R": single(lambda: (EXTREME.dp_epsilon(1.0, 1, **REPLACE), 2.0)),
     "eps <= gamma sensitivity, normalizer free of data": single(
         lambda: (laplace_max_divergence(0.0, 0.04, scale=0.1), 10.0 * 0.04)
