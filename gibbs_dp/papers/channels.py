@@ -111,7 +111,7 @@ def composed_privacy_curve(
     return np.array(values)
 
 
-def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike, position: int = 0) -> float:
+def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike) -> float:
     """``E_{Z,z'} E_{theta ~ A(Z)} KL(B(Z, theta) || B(Z^(1), theta))`` in nats.
 
     The ``eps_2`` of the composition lemma, exactly: on-average KL of ``first.then(kernel)`` is
@@ -123,36 +123,35 @@ def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike, position:
     0.274653
     """
     total = 0.0
-    drawn = first.replacements([position])
-    for pair, (log_weight, kl) in zip(drawn, _kernel_kls(first, kernel, position), strict=True):
+    drawn = first.replacements([0])
+    for pair, (log_weight, kl) in zip(drawn, _kernel_kls(first, kernel), strict=True):
         weight = np.exp(log_weight[:, None] + pair.log_p)
         total += float((weight * np.where(weight > 0, kl, 0.0)).sum())
     return total
 
 
 def fixed_output_on_average_kl(
-    first: FiniteChannel, kernel: ArrayLike, position: int = 0
+    first: FiniteChannel, kernel: ArrayLike
 ) -> Float[np.ndarray, " outputs"]:
     """On-average KL of ``B(., theta)`` for every fixed ``theta``, in nats, ``[outputs]``.
 
-    This is what the composition lemma must **not** use; parameters as in
-    `conditional_on_average_kl`.
+    This is what the composition lemma must **not** use.
 
     >>> a = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
     >>> fixed_output_on_average_kl(a, np.repeat(a.probabilities[:, None, :], 2, axis=1)).round(6)
     array([0.274653, 0.274653])
     """
     total = np.zeros(first.num_outputs)
-    for log_weight, kl in _kernel_kls(first, kernel, position):
+    for log_weight, kl in _kernel_kls(first, kernel):
         weight = np.exp(log_weight)[:, None]
         total += (weight * np.where(weight > 0, kl, 0.0)).sum(axis=0)
     return total
 
 
 def _kernel_kls(
-    first: FiniteChannel, kernel: ArrayLike, position: int
+    first: FiniteChannel, kernel: ArrayLike
 ) -> Iterator[tuple[Float[np.ndarray, " rest"], Float[np.ndarray, "rest outputs"]]]:
-    """Log-weight of each replacement at a position, and ``KL(B(Z, w) || B(Z', w))`` of every w."""
+    """Log-weight of each replacement of the first example, and the KL at every output w."""
     second = np.asarray(kernel, dtype=np.float64)
     if second.ndim != 3 or second.shape[:2] != first.log_laws.shape:
         raise ValueError(
@@ -162,7 +161,7 @@ def _kernel_kls(
     # One channel that first draws w uniformly: its blocks are the laws at each w, over the number.
     num = first.num_outputs
     uniform = FiniteChannel(second.reshape(second.shape[0], -1) / num, first.data_probs, first.n)
-    for pair in uniform.replacements([position]):
+    for pair in uniform.replacements([0]):
         blocks = (pair.log_weight.size, num, second.shape[2])
         kl = batched.kl(pair.log_p.reshape(blocks), pair.log_q.reshape(blocks))
         yield pair.log_weight, num * kl

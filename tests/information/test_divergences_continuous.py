@@ -10,7 +10,6 @@ from quadratures import divergence_by_quadrature, quadrature_law
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences.continuous import (
     gaussian_max_divergence,
-    laplace_max_divergence,
     quadratic_tail,
 )
 
@@ -59,10 +58,6 @@ def test_laplace_unequal_scales():
         dv.kl_divergence, laplace(0.3, 0.5), laplace(1.0, 0.9), -40.0, 40.0, breakpoints=(0.3, 1.0)
     )
     assert dv.laplace_kl(0.3, 1.0, 0.5, 0.9) == pytest.approx(by_quadrature, rel=1e-8)
-    assert laplace_max_divergence(0.3, 1.0, 0.5, 0.9) == pytest.approx(
-        math.log(0.9 / 0.5) + 0.7 / 0.9
-    )
-    assert laplace_max_divergence(0.3, 1.0, 0.9, 0.5) == math.inf
 
 
 def test_laplace_kl_is_continuous_where_the_series_takes_over():

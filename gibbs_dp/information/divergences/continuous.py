@@ -428,22 +428,3 @@ def laplace_renyi(location_p: float, location_q: float, scale: float, alpha: flo
     # Factor the larger exponential out: first >= -alpha d exactly when alpha >= 1/2.
     inner = weight + (1 - weight) * math.exp(-(2 * alpha - 1) * d)
     return (first + math.log(inner)) / (alpha - 1)
-
-
-def laplace_max_divergence(
-    location_p: float, location_q: float, scale: float, scale_q: float | None = None
-) -> float:
-    """Max divergence of two Laplace laws, in nats: ``D`` for equal scales.
-
-    ``log(b'/b) + |gap|/b'`` when Q is wider (attained at P's location), ``inf`` when narrower.
-
-    >>> laplace_max_divergence(0.0, 1.0, scale=0.5)
-    2.0
-    """
-    d = _distance(location_p, location_q, scale)
-    if scale_q is None or scale_q == scale:
-        return d
-    checks.positive("scale_q", scale_q)
-    if scale_q < scale:
-        return math.inf
-    return math.log(scale_q / scale) + abs(location_p - location_q) / scale_q

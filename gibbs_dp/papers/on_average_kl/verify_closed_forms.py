@@ -21,7 +21,7 @@ from gibbs_dp.auditing.report import Report
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.exact.closed_form import ClosedForm, gaussian_mean, private_mean_on_average_kl
 from gibbs_dp.exact.types import ordered_datasets
-from gibbs_dp.information.divergences.continuous import laplace_max_divergence
+from gibbs_dp.information.divergences.continuous import laplace_renyi
 from gibbs_dp.model import Flat, GibbsPosterior, losses, populations, supports
 from gibbs_dp.papers import channels
 from gibbs_dp.papers.on_average_kl.closed_forms import (
@@ -120,7 +120,7 @@ def private_mean_records() -> list[Record]:
         found = private_mean_on_average_kl(gamma, 100)
         name = f"Figure 2a: eps_KL at gamma = {gamma:g}"
         records.append(equality(name, WANG, found, value, 1e-5 if value > 1e-3 else 1e-7))
-        largest = laplace_max_divergence(0.0, 4 / 100, scale=1 / gamma)
+        largest = laplace_renyi(0.0, 4 / 100, 1 / gamma, math.inf)
         eps = private_mean_dp_epsilon(gamma, 100)
         name = f"Figure 2a: DP eps at gamma = {gamma:g}"
         records.append(equality(name, "Dwork et al. 2006", eps, largest))

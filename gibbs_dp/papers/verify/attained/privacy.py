@@ -8,7 +8,6 @@ from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
-from gibbs_dp.information.divergences.continuous import laplace_max_divergence
 from gibbs_dp.information.divergences.finite import approximate_max_divergence
 from gibbs_dp.papers.verify.attained.cases import (
     EXTREME,
@@ -59,7 +58,7 @@ CASES: dict[str, list[Case]] = {
     "E_{e^eps} <= delta at eps = D_inf^delta": single(given_away),
     "eps <= gamma R": single(lambda: (EXTREME.dp_epsilon(1.0, 1, **REPLACE), 2.0)),
     "eps <= gamma sensitivity, normalizer free of data": single(
-        lambda: (laplace_max_divergence(0.0, 0.04, scale=0.1), 10.0 * 0.04)
+        lambda: (dv.laplace_renyi(0.0, 0.04, 0.1, math.inf), 10.0 * 0.04)
     ),
     "kl_from_range": [Case(kl(eta), 0.9999) for eta in RANGES],
     "total_variation_from_range": single(
