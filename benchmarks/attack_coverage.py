@@ -19,6 +19,7 @@ import numpy as np
 import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.estimators import average
+from gibbs_dp.papers.on_average_kl.attackers import private_mean_attacker
 from gibbs_dp.problems import build_problem
 from gibbs_dp.quantities.attacker import FPRS, Attacker
 
@@ -47,7 +48,7 @@ def problems():
         ),
         "private mean": (
             private.posterior, private.population, N_PRIVATE, PRIVATE,
-            lambda g: exact.private_mean_attacker(g, N_PRIVATE),
+            lambda g: private_mean_attacker(g, N_PRIVATE),
         ),
     }  # fmt: skip
 

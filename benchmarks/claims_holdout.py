@@ -16,7 +16,7 @@ from lower_bounds import Runs, Score, all_of, known, straight
 
 from gibbs_dp import Ledger, Thresholdout
 from gibbs_dp.holdout import HoldoutSpentError, thresholdout
-from gibbs_dp.papers import reusable_holdout
+from gibbs_dp.papers.reusable_holdout import exact_laws
 
 QUARTER = 4.0
 NUM_ROWS, THRESHOLD = 10, 0.5
@@ -67,11 +67,11 @@ def log_ratio(questions: Questions, budget: int, sigma: float) -> Score:
     @cache
     def of(answers: tuple[int, ...]) -> float:
         p, q = (
-            reusable_holdout.sparse_probability(
+            exact_laws.sparse_probability(
                 tuple(means - THRESHOLD),
                 answers,
-                threshold_noise=reusable_holdout.laplace_noise(2 * sigma),
-                query_noise=reusable_holdout.laplace_noise(4 * sigma),
+                threshold_noise=exact_laws.laplace_noise(2 * sigma),
+                query_noise=exact_laws.laplace_noise(4 * sigma),
             )
             for means in (questions.first, questions.second)
         )

@@ -15,7 +15,7 @@ from lower_bounds import Runs, Score, all_of, counted, known, straight
 from gibbs_dp import holdout
 from gibbs_dp.holdout import sparse_vector
 from gibbs_dp.holdout.sparse_vector import SparseRun, above_threshold
-from gibbs_dp.papers import reusable_holdout
+from gibbs_dp.papers.reusable_holdout import exact_laws
 
 QUARTER = 4.0
 Values = tuple[float, ...]
@@ -39,11 +39,11 @@ def log_ratio(mechanism: holdout.Sparse, first: Values, second: Values) -> Score
     @cache
     def of(answers: tuple[int, ...]) -> float:
         p, q = (
-            reusable_holdout.sparse_probability(
+            exact_laws.sparse_probability(
                 values,
                 answers,
-                threshold_noise=reusable_holdout.laplace_noise(mechanism.sigma),
-                query_noise=reusable_holdout.laplace_noise(2 * mechanism.sigma),
+                threshold_noise=exact_laws.laplace_noise(mechanism.sigma),
+                query_noise=exact_laws.laplace_noise(2 * mechanism.sigma),
             )
             for values in (first, second)
         )

@@ -16,8 +16,8 @@ from gibbs_dp import estimators
 from gibbs_dp.engine.plan import Inputs, Plan, default_ghosts
 from gibbs_dp.engine.view import per_example_losses, structured_losses
 from gibbs_dp.exact import closed_form
-from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
 from gibbs_dp.model.populations import as_population
+from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.problems.regression import random_features as random_features_problem
 from gibbs_dp.sampling.kernels.base import make_schedule
 

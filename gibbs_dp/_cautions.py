@@ -13,30 +13,16 @@ class Warned(str):
 
 @dataclass(frozen=True)
 class Caution:
-    """A kind of warning.
+    """A kind of warning."""
 
-    Parameters
-    ----------
-    name
-        Ends the sentence in brackets; the page on troubleshooting has it as a heading.
-    text
-        The sentence, with a gap for every number, as ``str.format`` has them.
-    meaning
-        What is wrong with the numbers, for somebody who sees this for the first time.
-    remedy
-        What to try, the likeliest first.
-    """
-
-    name: str
-    text: str
-    meaning: str
-    remedy: str
+    name: str  # ends the sentence in brackets; the page on troubleshooting has it as a heading
+    text: str  # the sentence, with a gap for every number, as ``str.format`` has them
+    meaning: str  # what is wrong with the numbers, for somebody who sees this for the first time
+    remedy: str  # what to try, the likeliest first
 
     def __call__(self, **gaps: object) -> Warned:
         """Fill the gaps.
 
-        Examples
-        --------
         >>> Caution("cold", "only {degrees:.0f} degrees.", "It is cold.", "Heat.")(degrees=12.3)
         'only 12 degrees. [cold]'
         """

@@ -22,18 +22,6 @@ PACKAGES = {
 def install_hint(module: str) -> str:
     """Say how to install what an extra brings, in words that hold wherever gibbs_dp came from.
 
-    Parameters
-    ----------
-    module
-        Module of an extra, such as ``dp_accounting.pld``.
-
-    Returns
-    -------
-    str
-        The end of a sentence.
-
-    Examples
-    --------
     >>> install_hint("sklearn")
     "install it with pip install scikit-learn, or gibbs_dp with its extra 'tables'."
     """
@@ -44,23 +32,6 @@ def install_hint(module: str) -> str:
 def require(module: str) -> Any:
     """Import a module of an extra.
 
-    Parameters
-    ----------
-    module
-        Name, such as ``dp_accounting``.
-
-    Returns
-    -------
-    module
-        The imported module.
-
-    Raises
-    ------
-    ValueError
-        If it is not installed, with the command that installs it.
-
-    Examples
-    --------
     >>> require("dp_accounting").__name__
     'dp_accounting'
     """
@@ -77,18 +48,6 @@ def stand_in(name: str, error: ModuleNotFoundError) -> type:
     """Make a class in place of one that needs an extra: it says so to who makes an object of it.
 
     Names of packages can then be listed and looked up without their extras.
-
-    Parameters
-    ----------
-    name
-        Of the class.
-    error
-        Raised where it was imported; raised again if it is about no extra.
-
-    Returns
-    -------
-    type
-        The class.
     """
     module = (error.name or "").partition(".")[0]
     if module not in PACKAGES:

@@ -20,47 +20,30 @@ _LISTS = ("Sequence", "Collection", "Iterable", "list", "tuple")
 class Option:
     """One setting of a problem or command, in Python (``keyword``) and on the command line.
 
-    Parameters
-    ----------
-    keyword
-        Name of the argument in Python; ``theta_bound`` is ``--theta-bound`` on the command line,
-        and ``is_full`` is ``--full``.
-    kind
-        What its value is.
-    help
-        One line.
-    default
-        Value if the option is not given. None leaves it to the function that takes it, whose own
-        default is ``shown``.
-    choices
-        The only texts allowed, if there are only a few; of a number, texts allowed instead.
-    shown
-        The default in words, for the help.
-    is_list
-        Takes several values.
-    is_required
-        The function has no default.
-    metavar
-        What its value is called in the help; the keyword in capitals by default. Several names:
-        it takes that many values (with ``is_list`` two names, the second of which may be repeated).
-    is_repeatable
-        May be given several times; its value is then a list of what each took.
-
     Examples
     --------
     >>> Option("num_draws", "int", "draws to release", shown="1").text
     'draws to release (default 1)'
     """
 
+    # Name of the argument in Python; ``theta_bound`` is ``--theta-bound`` on the command
+    # line, and ``is_full`` is ``--full``.
     keyword: str
-    kind: Kind
-    help: str
+    kind: Kind  # what its value is
+    help: str  # one line
+    # Value if the option is not given. None leaves it to the function that takes it, whose
+    # own default is ``shown``.
     default: Any = None
+    # The only texts allowed, if there are only a few; of a number, texts allowed instead.
     choices: tuple[str, ...] = ()
-    shown: str = ""
-    is_list: bool = False
-    is_required: bool = False
+    shown: str = ""  # the default in words, for the help
+    is_list: bool = False  # takes several values
+    is_required: bool = False  # the function has no default
+    # What its value is called in the help; the keyword in capitals by default. Several names:
+    # it takes that many values (with ``is_list`` two names, the second of which may be
+    # repeated).
     metavar: str | tuple[str, ...] | None = None
+    # May be given several times; its value is then a list of what each took.
     is_repeatable: bool = False
 
     @property
@@ -84,23 +67,11 @@ class Option:
 
 
 def options_of(where: str, /, **own: str | Mapping[str, Any] | None) -> tuple[Option, ...]:
-    """Make options of some parameters of a function or fields of a dataclass.
+    """Make options of some parameters of a function or fields of a dataclass, in the order given.
 
-    Parameters
-    ----------
-    where
-        As in :func:`parameters`.
-    own
-        For each parameter a help text, or other fields of its `Option`; None takes the beginning
-        of its description in the docstring.
+    ``own`` has a help text for each, or other fields of its `Option`; None takes the beginning of
+    its description in the docstring. Defaults are left to the function.
 
-    Returns
-    -------
-    tuple of Option
-        In the order given. They leave defaults to the function.
-
-    Examples
-    --------
     >>> (n, kl) = options_of("gibbs_dp:calibrate", num_draws="draws together", on_average_kl=None)
     >>> n.flag, n.kind, n.text
     ('--num-draws', 'int', 'draws together (default 1)')
@@ -114,27 +85,14 @@ def options_of(where: str, /, **own: str | Mapping[str, Any] | None) -> tuple[Op
 
 @cache
 def parameters(where: str) -> dict[str, Option]:
-    """Read which parameters of a function or dataclass a command line can give.
+    """Read which parameters of a function or dataclass a command line can give, by name.
 
-    Parameters
-    ----------
-    where
-        ``module:function``, ``module:Class`` or ``module:Class.method`` of this package; the module
-        may import the name from another one.
-
-    Returns
-    -------
-    dict
-        An `Option` by name for each parameter annotated as a number, text, bool, ``Literal`` of
-        texts or sequence of these, even if it may also be something else, and for any other whose
-        default is a text: the function refuses texts that it does not know. Its help is the
-        docstring's description up to the first full stop or semicolon, its default the signature's;
-        for a default of None, what the description says after "None:" or "By default".
-
-    Raises
-    ------
-    ValueError
-        If there is no such function or class.
+    ``where`` is ``module:function``, ``module:Class`` or ``module:Class.method`` of this package;
+    the module may import the name from another one. Given can be what is annotated as a number,
+    text, bool, ``Literal`` of texts or sequence of these, even if it may also be something else,
+    and any other whose default is a text: the function refuses texts that it does not know. An
+    option's help is the docstring's description up to the first full stop or semicolon, its default
+    the signature's; for a default of None, what the description says after "None:" or "By default".
     """
     module, _, path = where.partition(":")
     name, *inner = path.split(".")

@@ -152,8 +152,8 @@ print(f"printed {printed.value:.5f}, a guarantee: {printed.is_guarantee}")
 # known for linear adversaries and for all functions.
 
 # %%
+from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.papers.capacity.figures import private_mean_linear_kl
-from gibbs_dp.papers.on_average_kl.figure2 import private_mean_kl
 
 problem = gdp.problems.build_problem("private-mean")
 gammas = [50.0] if fast else [20.0, 100.0]
@@ -174,7 +174,7 @@ pd.DataFrame(found.rows())[columns].set_index(["gamma", "adversary"]).round(4)
 pd.DataFrame(
     {
         "linear, exact": [private_mean_linear_kl(gamma, 100) for gamma in gammas],
-        "any function, exact": [private_mean_kl(gamma, 100).value for gamma in gammas],
+        "any function, exact": [private_mean_on_average_kl(gamma, 100) for gamma in gammas],
     },
     index=pd.Index(gammas, name="gamma"),
 ).assign(share=lambda t: t["linear, exact"] / t["any function, exact"]).round(4)

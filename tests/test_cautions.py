@@ -10,10 +10,12 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp._cautions import Caution, Warned
 from gibbs_dp.auditing.explain import CAUTIONS, explain_warnings
+from gibbs_dp.papers.attack import trial
 from gibbs_dp.papers.capacity import on_average as capacity
 
 EXPLAINED = [caution for group in CAUTIONS.values() for caution in group]
-LISTED = [*EXPLAINED, *(caution for group in capacity.CAUTIONS.values() for caution in group)]
+OF_PAPERS = trial.CAUTIONS | capacity.CAUTIONS
+LISTED = [*EXPLAINED, *(caution for group in OF_PAPERS.values() for caution in group)]
 
 
 def declared():

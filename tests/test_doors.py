@@ -11,7 +11,6 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import estimators
-from gibbs_dp.exact.closed_form import linear_regression_posterior
 from gibbs_dp.holdout import Ladder, Thresholdout
 from gibbs_dp.information import checks
 from gibbs_dp.privacy import ChainDraw
@@ -119,9 +118,6 @@ DOORS = {
     "two_sided_kl": lambda: estimators.two_sided_kl(*[masked_of(2, 8, 3)] * 4),
     "risk": lambda: estimators.risk(masked_of(2, 8, 3)),
     "a law": lambda: checks.law("p", np.ma.array([0.5, 0.5], mask=[0, 1])),
-    "linear_regression_posterior": lambda: linear_regression_posterior(
-        masked_of(5, 2), np.zeros(5), 1.0
-    ),
 }  # fmt: skip
 
 

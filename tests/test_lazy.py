@@ -25,7 +25,7 @@ from gibbs_dp.problems.source import open_table
 
 LAZY = (
     *("exact", "holdout", "information", "model", "papers", "papers.bayesian_dp"),
-    *("papers.capacity", "papers.on_average_kl", "papers.reusable_holdout", "privacy", "problems"),
+    *("papers.capacity", "papers.on_average_kl", "privacy", "problems"),
 )
 HEAVY = ("jax", "numpyro", "scipy", "pandas", "xarray", "matplotlib", "optax", "h5py")
 HELP = """

@@ -61,7 +61,7 @@ VALUES = (
     ),
 )
 # Options that would start other programs, wait for other machines, or import what they name.
-LEFT_OUT = {"--dask", "--problem", "--with"}
+LEFT_OUT = {"--dask", "--with"}
 
 
 class Started(BaseException):

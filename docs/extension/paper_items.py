@@ -52,7 +52,7 @@ ITEMS = (
     Item(WANG, "Lemma 5: post-processing", "Lemma 5"),
     Item(WANG, "Lemma 6: small groups", "Lemma 6: 2 ghosts"),
     Item(WANG, "Lemma 6 needs a sum of losses", "two ghosts cost at most 2 eps_KL"),
-    Item(WANG, "Corollary 7: all n replaced", "Corollary 7"),
+    Item(WANG, "Corollary 7: all n replaced", "Lemma 6: 6 ghosts"),
     Item(WANG, "composition lemma", "composition lemma"),
     Item(WANG, "several draws add up", "two draws cost 2 eps_KL"),
     Item(
@@ -72,9 +72,13 @@ ITEMS = (
     Item(WANG, "the ladder of notions, groups, missing arrows", command="gibbs-dp notions"),
     Item(WANG, "Figure 2", command="gibbs-dp figure2", quick="--num-datasets 64 --gammas 1 10"),
     # -- information and generalization ----------------------------------------------------
-    Item(RAKHLIN, "KL is at most the max divergence", "KL <= D_inf"),
+    Item(RAKHLIN, "KL is at most the max divergence", "KL-privacy <= DP eps"),
     Item(RAKHLIN, "hockey stick and total variation", "1 - g (1 - TV) <= E_g"),
-    Item(RAKHLIN, "hockey stick and approximate max divergence", "E_{e^eps} = delta"),
+    Item(
+        RAKHLIN,
+        "hockey stick and approximate max divergence",
+        "E_{e^eps} <= delta at eps = D_inf^delta",
+    ),
     Item(RAKHLIN, "I is at most erasure information", "I(W; S) <= I^-(W; S)"),
     Item(RAKHLIN, "uniform KL stability", "I^- <= n sup KL"),
     Item(RAKHLIN, "average KL stability", "I^- <= n E KL"),
@@ -85,14 +89,14 @@ ITEMS = (
     Item(RAKHLIN, "information of the Gibbs algorithm", "I^- <= n gamma^2 Delta^2 / 2"),
     Item(RAKHLIN, "generalization of DP algorithms", "gen <= range (e^eps - 1)"),
     Item(RAKHLIN, "single examples (Bu, Zou & Veeravalli 2020)", "gen <= mean sqrt"),
-    Item(RAKHLIN, "subexponential losses (Russo & Zou 2016)", "gen, subexponential"),
+    Item(RAKHLIN, "subexponential losses (Russo & Zou 2016)", "generalization_subexponential"),
     Item(RAKHLIN, "selection bias", "selection bias"),
     Item(RAKHLIN, "a selected mean", command="gibbs-dp holdout selection", quick="--repetitions 8"),
     # -- worst case ----------------------------------------------------------------------------
     Item(
         GIBBS_DP,
         "exponential mechanism, attained (McSherry & Talwar 2007)",
-        "2 gamma Delta is attained",
+        "eps <= gamma R",
     ),
     Item(GIBBS_DP, "range of a loss (Dong, Durfee & Rogers 2020)", "kl_from_range: attained"),
     Item(GIBBS_DP, "zCDP of bounded range (Cesar & Rogers 2021)", "zcdp_from_range: attained"),
@@ -100,7 +104,9 @@ ITEMS = (
     Item(
         GIBBS_DP, "Langevin, last iterate (Bok, Su & Altschuler 2024)", "langevin_last_iterate_gdp"
     ),
-    Item(GIBBS_DP, "advanced composition (Dwork, Rothblum & Vadhan 2010)", "advanced composition"),
+    Item(
+        GIBBS_DP, "advanced composition (Dwork, Rothblum & Vadhan 2010)", "advanced_composition: "
+    ),
     # -- mechanisms ----------------------------------------------------------------------------
     Item(DWORK_ROTH, "Laplace mechanism", "Laplace mechanism: loss = epsilon"),
     Item(DWORK_ROTH, "Gaussian mechanism", "Gaussian mechanism: delta(1)"),
@@ -133,8 +139,8 @@ ITEMS = (
     Item(DWORK, "approximate max-information, Theorem 20", "I_inf^beta, published"),
     Item(DWORK, "max-information adds, Lemma 18", "max-information adds, adaptive"),
     Item(DWORK, "Lemma 18 for one fixed law fails", "max-information adds for a fixed law"),
-    Item(DWORK, "adaptive statistical queries", "statistical query, tau^2-DP"),
-    Item(DWORK, "low-sensitivity queries", "low-sensitivity query"),
+    Item(DWORK, "adaptive statistical queries", "statistical_query_tail: "),
+    Item(DWORK, "low-sensitivity queries", "low_sensitivity_tail"),
     Item(DWORK, "Thresholdout's wrong variants", "Thresholdout that answers past its budget"),
     Item(
         DWORK,

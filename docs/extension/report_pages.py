@@ -1,6 +1,7 @@
 """What is said of every column and every warning, from the code that makes them."""
 
 from gibbs_dp.auditing.explain import CAUTIONS
+from gibbs_dp.papers.attack import trial
 from gibbs_dp.papers.capacity import on_average as capacity
 from gibbs_dp.quantities.registry import COLUMNS
 from pages import escaped, write_page
@@ -19,7 +20,7 @@ def columns():
 def warnings():
     """A heading for every warning."""
     parts = []
-    for group, cautions in (CAUTIONS | capacity.CAUTIONS).items():
+    for group, cautions in (CAUTIONS | trial.CAUTIONS | capacity.CAUTIONS).items():
         parts.append(f"## {group}\n")
         parts += [
             f"### {caution.name}\n\n> {escaped(caution.example)}\n\n"

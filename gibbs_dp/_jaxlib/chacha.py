@@ -27,8 +27,6 @@ def blocks(
 ) -> UInt32[Array, "16 blocks"]:
     """Return the key stream of ChaCha20, a column a block.
 
-    Examples
-    --------
     >>> zero = jnp.zeros(8, jnp.uint32)
     >>> hex(int(blocks(zero, jnp.zeros(1, jnp.uint32), (0, 0, 0))[0, 0]))  # 76 b8 e0 ad, RFC 8439
     '0xade0b876'
@@ -108,8 +106,6 @@ CHACHA20 = define_prng_impl(
 def chacha_key(words: UInt32[np.ndarray, 8]) -> PRNGKeyArray:
     """Make a key of 256 bits.
 
-    Examples
-    --------
     >>> key = chacha_key(np.arange(8, dtype=np.uint32))
     >>> jax.random.normal(jax.random.fold_in(key, 3), (2,)).shape
     (2,)

@@ -202,8 +202,6 @@ def over_examples(
     of every array. A vmap puts them where the function's operands happen to stand, often before
     axes of length 3 or 8, which vector units cannot fill.
 
-    Examples
-    --------
     >>> add = lambda a, z: jnp.sum(a * z["x"]) + z["y"]
     >>> data = {"x": jnp.eye(3)[:2], "y": jnp.array([10.0, 20.0])}
     >>> jax.jit(lambda a: over_examples(add, a, data))(jnp.array([1.0, 2.0, 3.0])).tolist()
@@ -269,8 +267,6 @@ def reached(program: Jaxpr, is_marked: Sequence[bool]) -> list[bool]:
     Calls of jitted functions are followed inside; of any other equation, every output counts as
     depending on every input.
 
-    Examples
-    --------
     >>> import jax
     >>> program = jax.make_jaxpr(lambda a, b: (2 * a, a + b, 1.0))(1.0, 1.0).jaxpr
     >>> reached(program, [False, True])

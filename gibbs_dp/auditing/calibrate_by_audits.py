@@ -437,21 +437,22 @@ def _least_point(c: Float[np.ndarray, " powers"]) -> float:
     return float((bend - 2 * c[2]) / (6 * c[3]))
 
 
-def calibrate_lowest(
-    sweep: Sweep, gammas: Sequence[float] | None = None, column: str = "population_risk"
-) -> PurposeCalibration:
+LOWEST = "population_risk"
+
+
+def calibrate_lowest(sweep: Sweep, gammas: Sequence[float] | None = None) -> PurposeCalibration:
     """Find the gamma at which a risk is least."""
     grid = sorted({float(g) for g in (GAMMAS if gammas is None else gammas)})
     if len(grid) < 3 or not grid[0] > 0:
         raise ValueError("gammas: give at least three different ones above 0, to look between.")
-    curve = Curve(sweep, column, "lowest")
+    curve = Curve(sweep, LOWEST, "lowest")
     curve.look(grid)
-    what = column.replace("_", " ")
+    what = LOWEST.replace("_", " ")
     best = curve.least()
     if best in (grid[0], grid[-1]):
         low, high = curve.as_good(best)
         told = MINIMUM_AT_END(what=what, gamma=best, low=grid[0], high=grid[-1])
-        return _unresolved(curve, column, best, (low, high), told)
+        return _unresolved(curve, best, (low, high), told)
     place = grid.index(best)
     width = math.log(grid[place + 1] / grid[place - 1]) / 2
     center, found = math.log(best), None
@@ -469,10 +470,10 @@ def calibrate_lowest(
         best = curve.least()
         low, high = curve.as_good(best)
         told = FLAT_CURVE(what=what, gamma=best, low=low, high=high)
-        return _unresolved(curve, column, best, (low, high), told)
+        return _unresolved(curve, best, (low, high), told)
     gamma = math.exp(found.place)
     return PurposeCalibration(
-        column,
+        LOWEST,
         gamma,
         gamma * found.place_se,
         *interval(gamma, gamma * found.place_se),
@@ -485,10 +486,10 @@ def calibrate_lowest(
 
 
 def _unresolved(
-    curve: Curve, column: str, best: float, ends: tuple[float, float], told: Warned
+    curve: Curve, best: float, ends: tuple[float, float], told: Warned
 ) -> PurposeCalibration:
     point = next(p for p in curve.points() if p.gamma == best)
     warnings = (told, *curve.warnings)
     return PurposeCalibration(
-        column, best, math.nan, *ends, point.value, point.se, curve.points(), warnings, curve.report
+        LOWEST, best, math.nan, *ends, point.value, point.se, curve.points(), warnings, curve.report
     )

@@ -224,8 +224,6 @@ class Certificate(Result):
 def probability(delta: float) -> str:
     """Write ``1 - delta``, which is never 1.
 
-    Examples
-    --------
     >>> probability(0.05), probability(1e-9)
     ('0.95', '1 - 1e-09')
     """

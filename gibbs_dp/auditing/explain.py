@@ -7,7 +7,6 @@ from gibbs_dp.auditing import certificate as certificates
 from gibbs_dp.auditing import report_data as report
 from gibbs_dp.engine import cautions as sweeps
 from gibbs_dp.one_dataset import report as one_dataset
-from gibbs_dp.quantities import attack_trial as attack
 from gibbs_dp.quantities import attacker, exposure, mixing, risks, worst_case
 from gibbs_dp.quantities import mutual_information as information
 from gibbs_dp.quantities import on_average_kl as kl
@@ -50,11 +49,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         information.POOR_OVERLAP,
         information.NOISY_NORMALIZER,
     ),
-    "Of the rows of a table": (
-        exposure.SENSITIVE,
-        exposure.FEW_HOLDERS,
-        exposure.HEAVY_ROWS,
-    ),
+    "Of the rows of a table": (exposure.SENSITIVE, exposure.FEW_HOLDERS, exposure.HEAVY_ROWS),
     "Of sums on a grid": (mixing.TOO_NARROW, mixing.TOO_COARSE),
     "Of draws from one posterior": (
         draws.R_HAT,
@@ -82,11 +77,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         report.FLAT_CURVE,
         report.NEAR_CERTAINTY,
     ),
-    "Of attacks that are run": (attack.ATTACK_MISSES, attack.ATTACK_ABOVE_DP),
-    "Of files and of the machine": (
-        sweeps.DAMAGED_STORE,
-        sweeps.OUT_OF_MEMORY,
-    ),
+    "Of files and of the machine": (sweeps.DAMAGED_STORE, sweeps.OUT_OF_MEMORY),
 }
 """Every warning, by what it is about."""
 
@@ -94,8 +85,6 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
 def explain_warnings() -> str:
     """Explain every warning: its sentence, what it means, and what to do.
 
-    Examples
-    --------
     >>> print(explain_warnings().splitlines()[0])
     [failed-datasets] ... of ... datasets failed (...); the estimates are conditional on the \
 others, which biases them.

@@ -109,11 +109,7 @@ def check_panels(report: ReportData, panels: str | Sequence[str]) -> list[str]:
 
 
 def draw_panel(
-    axes: Axes,
-    report: ReportData,
-    panel: str,
-    color: str | None = None,
-    prefix: str | None = None,
+    axes: Axes, report: ReportData, panel: str, color: str | None = None, prefix: str | None = None
 ) -> None:
     """Draw the columns of one panel over gamma."""
     styles, gamma = columns_in(report, panel), report["gamma"].astype(float)
@@ -432,12 +428,7 @@ def plot_attack(
             value, half = found[:, 0], 1.96 * found[:, 1]
             axes.plot(fpr, value, color=color, label=f"gamma = {gamma:g}")
             axes.fill_between(
-                fpr,
-                np.maximum(value - half, fpr),
-                value + half,
-                color=color,
-                alpha=0.2,
-                lw=0,
+                fpr, np.maximum(value - half, fpr), value + half, color=color, alpha=0.2, lw=0
             )
             epsilon = epsilons.get(gamma)
             if epsilon is not None and math.isfinite(epsilon):

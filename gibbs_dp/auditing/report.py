@@ -34,14 +34,7 @@ from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS, check_own_column
 from gibbs_dp.results import page
 from gibbs_dp.results.base import Remarks, ResultWithPage, damage_named, sentences
-from gibbs_dp.results.table import (
-    Column,
-    Heading,
-    TextTable,
-    counted,
-    plain,
-    visible,
-)
+from gibbs_dp.results.table import Column, Heading, TextTable, counted, plain, visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -109,7 +109,7 @@ def _defaults(problem: Problem, guarantee: Guarantee | None) -> dict[str, Any]:
 def _is_of_guarantee_alone(arguments: Sequence[str]) -> bool:
     """Return whether a guarantee is named and nothing to attack."""
     flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
-    if GUARANTEE.flag not in flags or not flags.isdisjoint({"--problem", "--data", "--with"}):
+    if GUARANTEE.flag not in flags or not flags.isdisjoint({"--data", "--with"}):
         return False
     known = [option for options in GROUPS.values() for option in options]
     return split_name(arguments, [*known, *problem_options()])[0] is None

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.cli import idata, output
 from gibbs_dp.cli.extensions import WITH, files_of, load_extensions
-from gibbs_dp.cli.options import (
-    BOUNDS,
-    CHAINS,
-    CHECK_OUTPUT,
-    LEARN,
-    OUTPUT,
-    PROBLEM,
-    SAMPLE,
-    with_bounds,
-)
+from gibbs_dp.cli.options import BOUNDS, CHAINS, CHECK_OUTPUT, LEARN, OUTPUT, SAMPLE, with_bounds
 from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
@@ -270,7 +261,7 @@ def _save_partial(
 
 # The report of a sweep that several processes sampled.
 
-MERGE = {"options": (PROBLEM, WITH, *CHECK_OUTPUT, HTML)}
+MERGE = {"options": (WITH, *CHECK_OUTPUT, HTML)}
 
 
 def run_merge(arguments: Sequence[str]) -> None:
@@ -286,15 +277,7 @@ def run_merge(arguments: Sequence[str]) -> None:
     groups = own.groups(GROUPS, sampler_options(SAMPLERS | own.sampler_paths))
     options = (option for options in groups.values() for option in options)
     name, asked, num_processes = recalled(path, options, own.all_problems, files)
-    if name == PROBLEM.flag and here.problem != asked.get("problem"):
-        # Reading a file must run nothing: the code to import is named by whoever runs this.
-        raise UsageError(
-            f"--problem: the store is of a problem of your own, {asked.get('problem')!r}; name it "
-            "again, because its code is imported."
-        )
-    parsed = argparse.Namespace(
-        **{**asked, **vars(here), "problem": asked.get("problem"), "extensions": own}
-    )
+    parsed = argparse.Namespace(**{**asked, **vars(here), "extensions": own})
     folder = start_session(parsed)
     prepare_page(parsed)
 

@@ -109,11 +109,7 @@ def _chain(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, dict[
     if domain is None:
         raise UsageError("--x-bound: a chain needs declared bounds on the examples.")
     found = calibrate_chain(
-        posterior,
-        n=n,
-        domain=domain,
-        **target,
-        **given(parsed, (ADJACENCY, MAX_STEPS)),
+        posterior, n=n, domain=domain, **target, **given(parsed, (ADJACENCY, MAX_STEPS))
     )
     row = {
         "n": n,

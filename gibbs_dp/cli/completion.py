@@ -11,7 +11,7 @@ from gibbs_dp._options import Option
 from gibbs_dp.cli import COMMANDS, load, output
 from gibbs_dp.cli.extensions import WITH
 from gibbs_dp.cli.ledger import ACTIONS
-from gibbs_dp.cli.options import DEBUG, PROBLEM, QUIET
+from gibbs_dp.cli.options import DEBUG, QUIET
 from gibbs_dp.cli.output import UsageError
 from gibbs_dp.cli.papers import EXPERIMENTS
 from gibbs_dp.cli.parser import Parser, add_options, parse, split_name
@@ -67,7 +67,7 @@ def _add_problems(parser: Any, groups: Mapping[str, Iterable[Option]]) -> None:
     """Let a problem's name stand next, with its own options; none for a table or one's own."""
     from gibbs_dp.problems.registry import PROBLEMS
 
-    _add(parser, {"your own": (PROBLEM, WITH, *PROBLEMS["table"].options), **groups})
+    _add(parser, {"your own": (WITH, *PROBLEMS["table"].options), **groups})
     names = parser.add_subparsers(metavar="PROBLEM")
     for name, entry in PROBLEMS.items():
         _add(names.add_parser(name, help=entry.summary), {name: entry.options, **groups})

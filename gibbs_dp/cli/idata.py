@@ -27,10 +27,7 @@ IDATA = Option(
     metavar="FILE",
 )
 GROUP = Option(
-    "group",
-    "str",
-    "remove whole groups, by this dimension or coordinate",
-    metavar="NAME",
+    "group", "str", "remove whole groups, by this dimension or coordinate", metavar="NAME"
 )
 # As the help of audits of problems has it.
 DOOR = replace(IDATA, help="audit one posterior's file of draws; 'audit --idata --help' says how")

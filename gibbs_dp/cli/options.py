@@ -27,10 +27,6 @@ OUTPUT = (
 # Of commands that take no seed.
 CHECK_OUTPUT = (JSON, OUT, QUIET, DEBUG)
 
-PROBLEM = Option(
-    "problem", "str", "your own problem, importable from here", metavar="MODULE:OBJECT"
-)
-
 # Titles of groups that what is of one's own joins.
 LEARN, SAMPLE, RELEASE = "what to learn", "how to sample", "release"
 

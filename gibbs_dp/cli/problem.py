@@ -1,4 +1,4 @@
-"""From a command line to a problem: a built-in name, a CSV file, or the user's own object."""
+"""From a command line to a problem: a name, built in or of a file of one's own, or a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gibbs_dp._options import Option
 from gibbs_dp.cli.extensions import LOSS, WITH, ExtensionProblem, files_of, load_extensions
-from gibbs_dp.cli.options import FLOAT64, PROBLEM
+from gibbs_dp.cli.options import FLOAT64
 from gibbs_dp.cli.output import UsageError
 from gibbs_dp.cli.parser import (
     given,
@@ -41,9 +41,9 @@ EXAMPLE = """example:
 
 
 def problem_options(problems: Mapping[str, Entry] = PROBLEMS) -> tuple[Option, ...]:
-    """Return every option that some problem has, ``--problem`` and ``--with``."""
+    """Return every option that some problem has, and ``--with``."""
     found = {o.keyword: o for entry in problems.values() for o in entry.options}
-    return (PROBLEM, WITH, *found.values())
+    return (WITH, *found.values())
 
 
 def parse_with_problem(
@@ -51,8 +51,8 @@ def parse_with_problem(
 ) -> tuple[argparse.Namespace, str]:
     """Parse a command that takes a problem; options may come before or after its name.
 
-    Returns the options, with what joined by ``--with`` as ``extensions``, and the problem's name:
-    ``--problem`` for a user's own, "table" where a file stands in a name's place.
+    Returns the options, with what joined by ``--with`` as ``extensions``, and the problem's name,
+    "table" where a file stands in its place.
     """
     joined = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
     joined.check_use(command, groups)
@@ -61,30 +61,23 @@ def parse_with_problem(
     own = [option for options in groups.values() for option in options]
     name, rest = split_name(arguments, [*own, *problem_options(problems)])
     flags = {word.partition("=")[0] for word in rest}
-    if name is None and PROBLEM.flag in flags:
-        name = PROBLEM.flag
-    elif name is None and "--data" in flags:
+    if name is None and "--data" in flags:
         name = "table"
     elif name is not None and name not in problems and looks_like_a_path(name):
         _refuse_file(name, flags)
         name, rest = "table", [*rest, "--data", name]
         flags.add("--data")
-    elif name is not None and PROBLEM.flag in flags:
-        raise UsageError(f"{PROBLEM.flag}: give a built-in problem ({name}) or your own, not both.")
-    if name is not None and name != PROBLEM.flag and name not in problems:
+    if name is not None and name not in problems:
         raise UsageError(
             f"there is no problem {shown(name, 60)!r}; {_meant(name, command, problems)}"
         )
-    has: tuple[Option, ...] = problems[name].options if name in problems else ()
+    has: tuple[Option, ...] = () if name is None else problems[name].options
     if name is not None:
         _refuse_foreign(flags, name, has, {option.flag for option in own}, problems)
     of_problem: dict[str, Sequence[Option]] = {f"options of {name}": has} if has else {}
     if name is None:
-        of_problem = {A_TABLE: problems["table"].options[:2], YOUR_OWN: [PROBLEM, WITH]}
-    elif name == PROBLEM.flag:
-        of_problem = {YOUR_OWN: [PROBLEM, WITH]}
-    else:
-        of_problem[YOUR_OWN] = [WITH]
+        of_problem = {A_TABLE: problems["table"].options[:2]}
+    of_problem[YOUR_OWN] = [WITH]
     listing = "\n".join(f"  {key:<22}{entry.summary}" for key, entry in problems.items())
     parsed = parse(
         command,
@@ -100,7 +93,7 @@ def parse_with_problem(
     if name is None:
         raise UsageError(
             f"no problem is named; choose one of {', '.join(problems)}, or give --data FILE or "
-            f"{PROBLEM.flag} module:object."
+            f"{WITH.flag} FILE and a name in it."
         )
     parsed.extensions = joined
     return parsed, name
@@ -135,15 +128,13 @@ def _meant(name: str, command: str, problems: Mapping[str, Entry]) -> str:
     near = nearest(name, problems)
     first = "" if near is None else f"did you mean {near}? There are "
     first = first or "choose one of "
-    return f"{first}{', '.join(problems)}; or give {PROBLEM.flag} module:object."
+    return f"{first}{', '.join(problems)}; one of your own needs {WITH.flag} FILE."
 
 
 def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     """Build the problem that a parsed command line names."""
-    from gibbs_dp.problems.base import build_entry, load_problem
+    from gibbs_dp.problems.base import build_entry
 
-    if name == PROBLEM.flag:
-        return load_problem(parsed.problem)
     entry = parsed.extensions.all_problems[name]
     if isinstance(entry, ExtensionProblem) and entry.made is not None:
         return entry.made
@@ -163,9 +154,8 @@ def _refuse_foreign(
     own_flags: set[str],
     problems: Mapping[str, Entry],
 ) -> None:
-    allowed = {option.flag for option in has} | own_flags | {PROBLEM.flag, WITH.flag}
+    allowed = {option.flag for option in has} | own_flags | {WITH.flag}
     for option in problem_options(problems):
         if option.flag in flags and option.flag not in allowed:
             listed = ", ".join(o.flag for o in has) or "none of its own"
-            shown = "a problem of your own" if name == PROBLEM.flag else name
-            raise UsageError(f"{option.flag}: {shown} has no such option (it has {listed}).")
+            raise UsageError(f"{option.flag}: {name} has no such option (it has {listed}).")

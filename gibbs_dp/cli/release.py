@@ -82,12 +82,7 @@ LABELS = (
         metavar=("ZERO", "ONE"),
     ),
     Option("positive", "str", "instead: the label that is 1; any other is 0", metavar="ONE"),
-    Option(
-        "y_range",
-        "float",
-        "other losses: smallest and largest label",
-        metavar=("LOW", "HIGH"),
-    ),
+    Option("y_range", "float", "other losses: smallest and largest label", metavar=("LOW", "HIGH")),
 )
 
 

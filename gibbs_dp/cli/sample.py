@@ -24,11 +24,7 @@ SETTINGS = options_of("gibbs_dp:sample", gamma=None, **CHAINS, max_seconds=None)
 NUM_EXAMPLES = Option(
     "n", "int", "examples to draw", shown="all rows of a table, else the problem's number"
 )
-GROUPS = {
-    "what to sample": (NUM_EXAMPLES, *SETTINGS),
-    SAMPLE: SAMPLER,
-    "output": (*OUTPUT, HTML),
-}
+GROUPS = {"what to sample": (NUM_EXAMPLES, *SETTINGS), SAMPLE: SAMPLER, "output": (*OUTPUT, HTML)}
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.extensions import WITH
-from gibbs_dp.cli.options import CHECK_OUTPUT, PROBLEM
+from gibbs_dp.cli.options import CHECK_OUTPUT
 from gibbs_dp.cli.output import HTML, UsageError
 from gibbs_dp.cli.parser import LIMIT, given
 from gibbs_dp.problems.registry import Entry
@@ -201,10 +201,10 @@ def recalled(
                 else f"{WITH.flag}: the store is of an audit without files of one's own; leave it "
                 "out."
             )
-        if name != PROBLEM.flag and name not in problems:
+        if name not in problems:
             raise ValueError("it names no problem")
-        of_problem = (PROBLEM,) if name == PROBLEM.flag else problems[name].options
-        known = {o.keyword: o for o in (*own, WITH, *of_problem) if o.keyword not in _NOT_ASKED}
+        asking = (*own, WITH, *problems[name].options)
+        known = {o.keyword: o for o in asking if o.keyword not in _NOT_ASKED}
         for key, value in options.items():
             if key not in known or not (value is None or _fits(value, known[key])):
                 raise ValueError(f"{key!r} is no option that was asked for")

@@ -28,8 +28,6 @@ def average(
 
     The result is conditional on which are kept, so callers must report how many they drop.
 
-    Examples
-    --------
     >>> average(np.array([1.0, 2.0, 3.0]))
     Average(value=2.0, se=0.5773502691896258, num_datasets=3)
     """
@@ -81,8 +79,6 @@ def control_share(
     The coefficient is fitted on the datasets themselves, which biases an average by ``O(1 /
     datasets)`` of its spread.
 
-    Examples
-    --------
     >>> control_share(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.0, -0.5]), np.zeros(100))
     1.0
     """
@@ -127,8 +123,6 @@ def average_by_row(
     mean is a ratio of two sums over datasets (Cochran 1977, *Sampling Techniques*, section 2.11:
     linearized variance), with the number of datasets less one below.
 
-    Examples
-    --------
     >>> found = average_by_row(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[0, 1], [0, 1]]), 3)
     >>> found.value, found.se, found.num_datasets
     (array([ 2.,  5., nan]), array([ 1.,  0., nan]), array([2, 2, 0]))
@@ -176,8 +170,6 @@ def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -
     by transformation*, J. R. Stat. Soc. B 54). Its nearer end would rely on a skewness that samples
     with heavy tails understate.
 
-    Examples
-    --------
     >>> low, high, skewness = mean_interval(np.array([1.0, 2.0, 2.0, 3.0]))
     >>> round(low, 3), round(high, 3), skewness
     (0.701, 3.299, 0.0)

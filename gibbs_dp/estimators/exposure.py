@@ -25,21 +25,12 @@ _MOST_GROUPS = 8
 
 
 class ExampleExposure(NamedTuple):
-    """What replacing each example of a dataset by a fresh one changes, a mean over ghosts.
+    """What replacing each example of a dataset by a fresh one changes, a mean over ghosts."""
 
-    Attributes
-    ----------
-    kl
-        ``KL(p || p')``, jackknifed, in nats.
-    advantage
-        Total variation between ``p`` and ``p'``, jackknifed.
-    tail
-        Mean over ghosts of ``correction^2 / KL``, as in
-        :class:`~gibbs_dp.estimators.direct.DirectKL`.
-    """
-
-    kl: Float[Array, " n"]
-    advantage: Float[Array, " n"]
+    kl: Float[Array, " n"]  # ``KL(p || p')``, jackknifed, in nats
+    advantage: Float[Array, " n"]  # total variation between ``p`` and ``p'``, jackknifed
+    # Mean over ghosts of ``correction^2 / KL``, as in
+    # :class:`~gibbs_dp.estimators.direct.DirectKL`.
     tail: Float[Array, " n"]
 
 

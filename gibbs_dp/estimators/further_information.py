@@ -134,25 +134,15 @@ _LEAST = 1e-290
 
 
 class Membership(NamedTuple):
-    """What one draw says about one example being among the data.
+    """What one draw says about one example being among the data."""
 
-    Attributes
-    ----------
-    advantage
-        True less false positives of the attack; in mean a lower bound of the best advantage.
-    auc
-        Of the attack's score; in mean a lower bound of the best area.
-    pair_information
-        Lower bound in mean of ``I(theta; U | z_0, z_1)`` in nats: which of two examples, a fair
-        coin ``U`` says, was among the data.
-    advantage_upper
-        Upper bound of the best advantage.
-    """
-
+    # True less false positives of the attack; in mean a lower bound of the best advantage.
     advantage: Average
-    auc: Average
+    auc: Average  # of the attack's score; in mean a lower bound of the best area
+    # Lower bound in mean of ``I(theta; U | z_0, z_1)`` in nats: which of two examples, a fair
+    # coin ``U`` says, was among the data.
     pair_information: Average
-    advantage_upper: Average
+    advantage_upper: Average  # upper bound of the best advantage
 
 
 class MembershipScores:
@@ -330,8 +320,6 @@ def log_product(
 ) -> Float[np.ndarray, "rows columns"]:
     """``log sum_t exp(a_rt + b_tc)``; sums that underflow stay finite.
 
-    Examples
-    --------
     >>> round(float(log_product(np.zeros((1, 3)), np.zeros((3, 1)))[0, 0]), 6)  # log 3
     1.098612
     """

@@ -18,18 +18,10 @@ MAX_GROUPS = 64
 
 @dataclass(frozen=True)
 class Groups:
-    """Datasets in groups; a group lies in one half of :func:`~gibbs_dp.estimators.fold_of`.
+    """Datasets in groups; a group lies in one half of :func:`~gibbs_dp.estimators.fold_of`."""
 
-    Attributes
-    ----------
-    of
-        Group of each dataset.
-    count
-        Number of groups, even.
-    """
-
-    of: Int[np.ndarray, " datasets"]
-    count: int
+    of: Int[np.ndarray, " datasets"]  # group of each dataset
+    count: int  # number of groups, even
 
     @property
     def sizes(self) -> Int[np.ndarray, " groups"]:
@@ -51,8 +43,6 @@ class Groups:
 def groups_of(num_datasets: int) -> Groups:
     """Deal datasets out to groups, in turn.
 
-    Examples
-    --------
     >>> groups_of(5).of
     array([0, 1, 2, 3, 0])
     """
@@ -65,8 +55,6 @@ def left_out(values: Float[np.ndarray, " columns"], num_datasets: int) -> Averag
 
     The value is not corrected: what is a bound stays one.
 
-    Examples
-    --------
     >>> left_out(np.array([2.0, 2.5, 2.0, 1.5]), 3)
     Average(value=2.0, se=0.5773502691896257, num_datasets=3)
     """
@@ -92,20 +80,12 @@ class LeavingOut(NamedTuple):
     with an equal part of every chain and of every step, the third.
 
     The corrected estimate is ``f(all) + whole f(all) + sum_k parts_k f(kept_k)``.
-
-    Attributes
-    ----------
-    kept
-        Of each selection, 1 for draws in it and else 0; chains first, flat.
-    parts
-        Coefficient of each selection.
-    whole
-        That of all draws.
     """
 
+    # Of each selection, 1 for draws in it and else 0; chains first, flat.
     kept: Float[Array, "selections draws"]
-    parts: Float[Array, " selections"]
-    whole: float
+    parts: Float[Array, " selections"]  # coefficient of each selection
+    whole: float  # that of all draws
 
     @classmethod
     def of(cls, num_chains: int, num_draws: int) -> LeavingOut:
@@ -119,8 +99,6 @@ def groups(
 ) -> list[tuple[Int[np.ndarray, " draws"], int]]:
     """Group draws by chains, by steps, and diagonally; only by chains where there is one step.
 
-    Examples
-    --------
     >>> [(group.tolist(), count) for group, count in groups(2, 2, 8)]
     [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 2), ([0, 1, 1, 0], 2)]
     """
@@ -178,9 +156,7 @@ class GroupSums:
         self._parts: list[_Part] = []
 
     def add(
-        self,
-        log_density: Float[np.ndarray, "rows datasets"],
-        owner: Int[np.ndarray, " rows"],
+        self, log_density: Float[np.ndarray, "rows datasets"], owner: Int[np.ndarray, " rows"]
     ) -> None:
         """Add draws."""
         rows = np.arange(owner.size)
@@ -239,30 +215,18 @@ class GroupSums:
 
 
 class Grouped(NamedTuple):
-    """Rows of :class:`GroupSums`; methods have a column for each choice of :attr:`Groups.keep`.
+    """Rows of :class:`GroupSums`; methods have a column for each choice of :attr:`Groups.keep`."""
 
-    Attributes
-    ----------
-    groups
-        Of the datasets.
-    owner
-        Dataset of each draw.
-    top
-        Largest log density of either half.
-    powers
-        By power, sums of that power of densities relative to ``top``; logarithms of the largest
-        for ``inf``.
-    hits
-        Datasets of the draw's own half under which it is denser than under the other half's mean.
-    hit_density
-        The draw's densities under these, summed, relative to ``top``.
-    """
-
-    groups: Groups
-    owner: Int[np.ndarray, " rows"]
-    top: Float[np.ndarray, "rows 2"]
+    groups: Groups  # of the datasets
+    owner: Int[np.ndarray, " rows"]  # dataset of each draw
+    top: Float[np.ndarray, "rows 2"]  # largest log density of either half
+    # By power, sums of that power of densities relative to ``top``; logarithms of the largest
+    # for ``inf``.
     powers: dict[float, Float[np.ndarray, "rows groups"]]
+    # Datasets of the draw's own half under which it is denser than under the other half's
+    # mean.
     hits: Float[np.ndarray, "rows groups"]
+    # The draw's densities under these, summed, relative to ``top``.
     hit_density: Float[np.ndarray, "rows groups"]
 
     @property

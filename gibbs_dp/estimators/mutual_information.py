@@ -28,41 +28,23 @@ Columns = Float[np.ndarray, " datasets"]
 
 
 class Contrast(NamedTuple):
-    """Information estimates from M posteriors at each other's draws, in nats.
+    """Information estimates from M posteriors at each other's draws, in nats."""
 
-    Attributes
-    ----------
-    lower
-        Contrastive lower bound of the mutual information, at most ``log M``.
-    upper
-        Leave-one-out upper bound.
-    symmetrized
-        ``I + lautum``: unbiased.
-    individual
-        ``I(theta; Z_1)``, if asked for.
-    """
-
-    lower: Average
-    upper: Halves
-    symmetrized: Average
-    individual: Average | None
+    lower: Average  # contrastive lower bound of the mutual information, at most ``log M``
+    upper: Halves  # leave-one-out upper bound
+    symmetrized: Average  # ``I + lautum``: unbiased
+    individual: Average | None  # ``I(theta; Z_1)``, if asked for
 
 
 class Baseline(NamedTuple):
-    """A bound on more draws than are compared, which removes the noise of those.
+    """A bound on more draws than are compared, which removes the noise of those."""
 
-    Attributes
-    ----------
-    value, control
-        A bound of the same kind and its control variate: per dataset, the mean over all draws
-        minus that over the compared ones, which is zero on average.
-    is_tame
-        Whether, in each half of the datasets, the control variate's tails are light enough for the
-        other half to use it.
-    """
-
+    # value, control: A bound of the same kind and its control variate: per dataset, the mean
+    # over all draws minus that over the compared ones, which is zero on average.
     value: Float[np.ndarray, " datasets"]
     control: Float[np.ndarray, " datasets"]
+    # Whether, in each half of the datasets, the control variate's tails are light enough for
+    # the other half to use it.
     is_tame: tuple[bool, bool]
 
 

@@ -35,8 +35,6 @@ def log_normalizer_ratio(
     best bridge for equally many draws of both (Bennett 1976; Meng & Wong 1996, section 3). Its
     variance is finite whichever tail is heavier, unlike that of ``mean_p e^{-delta}``.
 
-    Examples
-    --------
     >>> import jax.numpy as jnp
     >>> round(float(log_normalizer_ratio(jnp.full(8, 1.5), jnp.full(4, 1.5))), 4)  # the same law
     -1.5
@@ -76,21 +74,13 @@ _LONGEST_STEP = 4.0
 
 
 class Normalizer(NamedTuple):
-    """One dataset's log normalizer.
+    """One dataset's log normalizer."""
 
-    Attributes
-    ----------
-    value
-        ``log`` of the integral of the unnormalized density (nats).
-    se
-        Its standard error: between chains for the draws, between points for the proposal.
-    overlap
-        In (0, 1]: 1 where proposal and posterior are the same law, near 0 where they hardly overlap
-        (several modes, a bad Gaussian fit) and the value cannot be trusted.
-    """
-
-    value: Float[Array, "*b"]
+    value: Float[Array, "*b"]  # ``log`` of the integral of the unnormalized density (nats)
+    # Its standard error: between chains for the draws, between points for the proposal.
     se: Float[Array, "*b"]
+    # In (0, 1]: 1 where proposal and posterior are the same law, near 0 where they hardly
+    # overlap (several modes, a bad Gaussian fit) and the value cannot be trusted.
     overlap: Float[Array, "*b"]
 
 
@@ -129,8 +119,6 @@ def bridge(
     sizes added to ``l - r``: the asymptotically best bridge (Meng & Wong 1996, section 3; Bennett
     1976). Unlike importance sampling it has finite variance whichever tail is heavier.
 
-    Examples
-    --------
     >>> import jax.numpy as jnp
     >>> found = bridge(jnp.full((2, 4), 1.5), jnp.full((8,), 1.5))  # q is the posterior
     >>> round(float(found.value), 4), round(float(found.overlap), 4)
@@ -175,17 +163,10 @@ def bridge(
 
 
 class Integral(NamedTuple):
-    """Increments of the log normalizer from one gamma to the next, one row per dataset.
+    """Increments of the log normalizer from one gamma to the next, one row per dataset."""
 
-    Attributes
-    ----------
-    value
-        ``log C(gamma_j+1) - log C(gamma_j)``.
-    quadrature_error
-        Difference to a coarser rule: the possible error from the spacing of the grid.
-    """
-
-    value: Float[np.ndarray, "datasets intervals"]
+    value: Float[np.ndarray, "datasets intervals"]  # ``log C(gamma_j+1) - log C(gamma_j)``
+    # Difference to a coarser rule: the possible error from the spacing of the grid.
     quadrature_error: Float[np.ndarray, "datasets intervals"]
 
 
@@ -203,8 +184,6 @@ def integrate_mean_loss(
     matches the values alone, by ``1`` and ``gamma``. An interval that begins at gamma = 0 uses
     powers of gamma instead.
 
-    Examples
-    --------
     >>> gammas = np.array([0.1, 1.0, 10.0])
     >>> loss = 3.0 + 0.5 / gammas  # one Gaussian coordinate: log C = -3 gamma - log(gamma) / 2
     >>> found = integrate_mean_loss(gammas, loss[None], 0.5 / gammas[None] ** 2)

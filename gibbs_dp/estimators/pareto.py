@@ -30,24 +30,17 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class ParetoSmoothed(NamedTuple):
-    """Weights whose largest are replaced by what a fitted tail expects.
+    """Weights whose largest are replaced by what a fitted tail expects."""
 
-    Attributes
-    ----------
-    log_weights
-        Logarithms of weights, the largest raw one of each example at most 0: not normalized.
-    k_hat
-        Shape of the fitted tail, an example each; infinite where a tail has too few distinct
-        draws to fit one, and 0 where all ratios are equal.
-    log_heavier
-        The same weights if the tail is one standard error of its shape heavier, and not cut: what
-        they may miss, which leaving out draws does not show. Fades where that shape is below 0.65
-        and is gone at 0.45, unless logarithms of weights spread so much that few draws lie where
-        the second moment of weights is.
-    """
-
+    # Logarithms of weights, the largest raw one of each example at most 0: not normalized.
     log_weights: Float[np.ndarray, "examples draws"]
+    # Shape of the fitted tail, an example each; infinite where a tail has too few distinct
+    # draws to fit one, and 0 where all ratios are equal.
     k_hat: Float[np.ndarray, " examples"]
+    # The same weights if the tail is one standard error of its shape heavier, and not cut:
+    # what they may miss, which leaving out draws does not show. Fades where that shape is
+    # below 0.65 and is gone at 0.45, unless logarithms of weights spread so much that few
+    # draws lie where the second moment of weights is.
     log_heavier: Float[np.ndarray, "examples draws"]
 
 
@@ -57,8 +50,6 @@ def k_hat_limit(num_draws: int) -> float:
     ``min(1 - 1 / log10(draws), 0.7)`` (Vehtari, Simpson, Gelman, Yao & Gabry 2024, *Pareto
     smoothed importance sampling*, JMLR 25(72), section 3.2.4).
 
-    Examples
-    --------
     >>> k_hat_limit(4000), round(k_hat_limit(400), 3)
     (0.7, 0.616)
     """
@@ -68,8 +59,6 @@ def k_hat_limit(num_draws: int) -> float:
 def tail_length(num_draws: int, relative_efficiency: float = 1.0) -> int:
     """Count the draws that a tail is fitted to.
 
-    Examples
-    --------
     >>> tail_length(4000), tail_length(4000, 0.5), tail_length(100)
     (190, 269, 20)
     """
@@ -86,8 +75,6 @@ def pareto_smooth(
     fitted to them, and cut at the largest raw one (Vehtari et al. 2024, algorithm 1; the fit is
     that of Zhang & Stephens 2009, *Technometrics* 51).
 
-    Examples
-    --------
     >>> draws = np.random.default_rng(0).exponential(size=(1, 2000))
     >>> found = pareto_smooth(0.5 * draws)  # ratios are Pareto with shape 1/2
     >>> bool(0.3 < found.k_hat[0] < 0.7)

@@ -21,21 +21,11 @@ NEGLIGIBLE = 1e-6
 
 
 class Roc(NamedTuple):
-    """A curve known at thresholds on the privacy loss, where it has slope ``e^epsilon``.
+    """A curve known at thresholds on the privacy loss, where it has slope ``e^epsilon``."""
 
-    Attributes
-    ----------
-    epsilon
-        Thresholds, nats, from 0 up.
-    above
-        True positive rates ``P_p(L > epsilon)``.
-    excess
-        True positive rates less false ones.
-    """
-
-    epsilon: Bins
-    above: Bins
-    excess: Bins
+    epsilon: Bins  # thresholds, nats, from 0 up
+    above: Bins  # true positive rates ``P_p(L > epsilon)``
+    excess: Bins  # true positive rates less false ones
 
     @property
     def fpr(self) -> Bins:
@@ -139,8 +129,6 @@ def linearized(
 
     Their standard error is that of the function, to first order.
 
-    Examples
-    --------
     >>> linearized(lambda mean: float(mean[0] * mean[1]), np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([ 1., 11.])
     """

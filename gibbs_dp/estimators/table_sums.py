@@ -31,20 +31,11 @@ class Layout(NamedTuple):
     """Columns of a table: datasets of the first half, then those of the second.
 
     A half is as wide whichever datasets failed, so that nothing is compiled for their number.
-
-    Attributes
-    ----------
-    datasets
-        Dataset of each column; any one where there is none.
-    is_used
-        Whether there is one.
-    position
-        Column of each dataset that did not fail, in their order.
     """
 
-    datasets: Int[np.ndarray, " columns"]
-    is_used: Bool[np.ndarray, " columns"]
-    position: Int[np.ndarray, " good"]
+    datasets: Int[np.ndarray, " columns"]  # dataset of each column; any one where there is none
+    is_used: Bool[np.ndarray, " columns"]  # whether there is one
+    position: Int[np.ndarray, " good"]  # column of each dataset that did not fail, in their order
 
     @property
     def sizes(self) -> Int[np.ndarray, " 2"]:
@@ -56,8 +47,6 @@ class Layout(NamedTuple):
 def layout_of(good: Bool[np.ndarray, " datasets"]) -> Layout:
     """Lay out the datasets that did not fail, in the halves of :func:`fold_of`.
 
-    Examples
-    --------
     >>> found = layout_of(np.array([True, True, False, True]))
     >>> found.datasets[found.is_used]
     array([0, 3, 1])
@@ -88,43 +77,22 @@ class DensityTable(NamedTuple):
     """``log p(theta_p | Z_k) = -gamma L(theta_p, Z_k) - level_k``, up to a term of ``theta_p``.
 
     Columns are laid out as :class:`~gibbs_dp.estimators.table_sums.Layout` says.
-
-    Attributes
-    ----------
-    losses
-        Total losses, or any other numbers that are the same up to a term of the draw.
-    own
-        Column of the dataset that a draw came from.
-    is_draw
-        Whether a row is one.
-    level
-        Log normalizers.
-    is_used
-        Whether a column has a dataset.
-    gamma
-        Inverse temperature.
     """
 
+    # Total losses, or any other numbers that are the same up to a term of the draw.
     losses: Float[Array, "rows columns"]
-    own: Int[Array, " rows"]
-    is_draw: Bool[Array, " rows"]
-    level: Float[Array, " columns"]
-    is_used: Bool[Array, " columns"]
-    gamma: Float[Array, ""]
+    own: Int[Array, " rows"]  # column of the dataset that a draw came from
+    is_draw: Bool[Array, " rows"]  # whether a row is one
+    level: Float[Array, " columns"]  # log normalizers
+    is_used: Bool[Array, " columns"]  # whether a column has a dataset
+    gamma: Float[Array, ""]  # inverse temperature
 
 
 class Swaps(NamedTuple):
-    """What a table becomes when ``Z_k``'s first example becomes that of a draw's own dataset.
+    """What a table becomes when ``Z_k``'s first example becomes that of a draw's own dataset."""
 
-    Attributes
-    ----------
-    losses
-        Loss of every draw on every dataset's first example.
-    gain
-        What the swap adds to the log normalizer; the draws of a dataset share a row.
-    """
-
-    losses: Float[Array, "rows columns"]
+    losses: Float[Array, "rows columns"]  # loss of every draw on every dataset's first example
+    # What the swap adds to the log normalizer; the draws of a dataset share a row.
     gain: Float[Array, "owners columns"]
 
 
@@ -136,27 +104,16 @@ class Normalized(NamedTuple):
 
 
 class ContrastParts(NamedTuple):
-    """What :class:`~gibbs_dp.estimators.mutual_information.ContrastSums` is made of.
+    """What :class:`~gibbs_dp.estimators.mutual_information.ContrastSums` is made of."""
 
-    Attributes
-    ----------
-    own_loss
-        Entry of a draw's own dataset.
-    row
-        Sum over the other datasets of the log density, relative to the own one.
-    before, after
-        Means over the other datasets, before and after the swap.
-    weight
-        What column sums weigh the rows of either half with.
-    columns
-        By weight, sums over rows of exponentials' excess over one; first, of the log densities.
-    """
-
-    own_loss: Float[Array, " rows"]
+    own_loss: Float[Array, " rows"]  # entry of a draw's own dataset
+    # Sum over the other datasets of the log density, relative to the own one.
     row: Float[Array, " rows"]
+    # before, after: Means over the other datasets, before and after the swap.
     before: Normalized
     after: Normalized | None
-    weight: Float[Array, "rows 2 weights"]
+    weight: Float[Array, "rows 2 weights"]  # what column sums weigh the rows of either half with
+    # By weight, sums over rows of exponentials' excess over one; first, of the log densities.
     columns: Float[Array, "parts sums columns"]
 
 

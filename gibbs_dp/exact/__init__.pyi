@@ -1,4 +1,3 @@
-from . import channels as channels
 from . import closed_form as closed_form
 from .attacker import Attacker as Attacker
 from .attacker import Membership as Membership
@@ -6,9 +5,6 @@ from .finite_channel import FiniteChannel as FiniteChannel
 from .finite_problem import FiniteProblem as FiniteProblem
 from .finite_problem import StructuredProblem as StructuredProblem
 from .gaussian_attacker import gaussian_mean_attacker as gaussian_mean_attacker
-from .gaussian_attacker import gaussian_mean_membership as gaussian_mean_membership
-from .laplace_pairs import laplace_attacker as laplace_attacker
-from .laplace_pairs import private_mean_attacker as private_mean_attacker
 from .notions import GroupPrivacy as GroupPrivacy
 from .supersample import SupersampleInformation as SupersampleInformation
 from .types import ordered_datasets as ordered_datasets

@@ -316,8 +316,6 @@ class Attacker:
 def at_rates(rate: Callable[[float], float], fpr: ArrayLike | float) -> Float[np.ndarray, "*fpr"]:
     """Take a true positive rate at every false positive rate, which must lie in ``[0, 1]``.
 
-    Examples
-    --------
     >>> at_rates(lambda fpr: fpr, [0.0, 0.5])
     array([0. , 0.5])
     """
@@ -392,20 +390,6 @@ def membership_of_table(
 ) -> Membership:
     """Take the figures of laws of the output given one example.
 
-    Parameters
-    ----------
-    log_weight
-        Log-probabilities of the example's values, ``[values]``.
-    log_laws
-        Log-probabilities of the output given the example, ``[values, outputs]``.
-
-    Returns
-    -------
-    Membership
-        Exact.
-
-    Examples
-    --------
     >>> table = np.log([[0.75, 0.25], [0.25, 0.75]])
     >>> round(membership_of_table(np.log([0.5, 0.5]), table).attack_auc, 6)
     0.625

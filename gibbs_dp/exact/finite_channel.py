@@ -297,33 +297,6 @@ class FiniteChannel(ChannelTable):
             )
         return loss
 
-    def guessing_accuracy(self, position: int, *, others_known: bool) -> float:
-        """Success probability of the best guess of one example from the output.
-
-        Parameters
-        ----------
-        position
-            The person attacked.
-        others_known
-            Whether the adversary also knows everyone else (the adversary of DP).
-
-        Returns
-        -------
-        float
-            Probability of a right guess.
-
-        Examples
-        --------
-        >>> channel = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
-        >>> round(channel.guessing_accuracy(0, others_known=True), 6)
-        0.75
-        """
-        table, group, rest = self._split([position])
-        joint = np.exp(table + group[:, None, None] + rest[None, :, None])
-        if not others_known:
-            joint = joint.sum(axis=1, keepdims=True)
-        return float(joint.max(axis=0).sum())
-
     def post_process(self, kernel: ArrayLike) -> FiniteChannel:
         """Pass the output through a random map ``[outputs, new_outputs]``.
 

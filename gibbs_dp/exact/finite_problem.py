@@ -13,12 +13,7 @@ from scipy.special import log_softmax
 
 from gibbs_dp.exact import notions, supersample
 from gibbs_dp.exact.attacker import Attacker, FinitePairs, Membership, membership_of_table
-from gibbs_dp.exact.notions import (
-    GroupPrivacy,
-    expected_gap,
-    group_privacy,
-    worst_group_divergence,
-)
+from gibbs_dp.exact.notions import GroupPrivacy, expected_gap, group_privacy
 from gibbs_dp.exact.supersample import SupersampleInformation
 from gibbs_dp.exact.types import Neighbours, TypeTable, enumerate_types, num_types, require_cells
 from gibbs_dp.information import checks
@@ -138,10 +133,6 @@ class TypeProblem(abc.ABC):
         """Zero-concentrated DP ``rho = sup_alpha D_alpha / alpha``, by search over orders."""
         return notions.zcdp(self.neighbours(gamma, n, adjacency=adjacency))
 
-    def random_dp_omega(self, gamma: float, n: int, epsilon: float) -> float:
-        """Probability over ``(Z, z')`` that replacing one example loses more than ``epsilon``."""
-        return notions.random_dp(self.neighbours(gamma, n, adjacency="replace-one"))(epsilon)
-
     def random_dp_epsilon(self, gamma: float, n: int, omega: float) -> float:
         """Least ``epsilon`` that holds for a ``1 - omega`` fraction of ``(Z, z')``, replace-one."""
         checks.unit_interval("omega", omega)
@@ -179,16 +170,6 @@ class TypeProblem(abc.ABC):
         """DP and on-average KL of groups of every size ``1..n``, replace-one."""
         checks.count("n", n)
         return group_privacy(self.table(gamma, n))
-
-    def group_kl_privacy(self, gamma: float, n: int, group_size: int) -> float:
-        """Largest KL over datasets that differ in at most ``group_size`` examples, in nats."""
-        checks.count("n", n)
-        return worst_group_divergence(self.table(gamma, n), group_size, batched.kl)
-
-    def group_tv_privacy(self, gamma: float, n: int, group_size: int) -> float:
-        """Largest total variation over datasets differing in at most ``group_size`` examples."""
-        checks.count("n", n)
-        return worst_group_divergence(self.table(gamma, n), group_size, batched.total_variation)
 
     def subset_information(self, gamma: float, n: int) -> Float[np.ndarray, " sizes"]:
         """``I(W; Z_1..Z_k)`` for ``k = 0..n``, in nats; see `TypeTable.subset_information`."""
@@ -353,7 +334,7 @@ class FiniteProblem(TypeProblem):
 class StructuredProblem(TypeProblem):
     """A Gibbs posterior with a structured loss: any function of the multiset of examples.
 
-    For losses that depend on the order of the examples use `FiniteChannel.gibbs`.
+    For losses that depend on the order of the examples there is `gibbs_dp.papers.channels.gibbs`.
 
     Parameters
     ----------

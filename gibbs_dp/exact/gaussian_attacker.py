@@ -10,17 +10,14 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import betainc, log_ndtr, ndtr, ndtri
 
-from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws
+from gibbs_dp.exact.attacker import Attacker, PairLaws
 from gibbs_dp.information import checks
-from gibbs_dp.information.divergences.gaussian import quadratic_tail
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 Values = Float[np.ndarray, " nodes"]
 
 
-def _posterior_precision(
-    gamma: float, n: int, data_variance: float, prior_variance: float
-) -> float:
+def posterior_precision(gamma: float, n: int, data_variance: float, prior_variance: float) -> float:
     """Check the parameters of a Gaussian mean, and return the precision of its posterior."""
     checks.positive("gamma", gamma)
     checks.positive("data_variance", data_variance)
@@ -79,7 +76,7 @@ def gaussian_mean_attacker(
     >>> round(attacker.on_average_tv, 6), round(attacker.attack_auc, 6)
     (0.333333, 0.75)
     """
-    precision = _posterior_precision(gamma, n, data_variance, prior_variance)
+    precision = posterior_precision(gamma, n, data_variance, prior_variance)
     one = gamma * math.sqrt(2 * data_variance / precision)
     scale = one * math.sqrt(checks.count("num_draws", num_draws))
     return Attacker.of(GaussianPairs(scale, checks.count("dim", dim)))
@@ -190,75 +187,3 @@ class GaussianPairs(PairLaws):
         # Dividing by the sum is more exact than the gamma function of a large dimension.
         weight = np.exp(log_density - log_density.max()) * (half * _WEIGHTS).ravel()
         return float(weight @ function(self.scale * chi) / weight.sum())
-
-
-# Membership from one draw of the Gaussian mean, the rest of the dataset unknown.
-
-
-def gaussian_mean_membership(
-    gamma: float,
-    n: int,
-    dim: int,
-    data_variance: float,
-    prior_variance: float = math.inf,
-) -> Membership:
-    """Membership figures of the Gaussian mean of `closed_form.gaussian_mean`.
-
-    Draw and example are Gaussians of squared correlation ``rho^2 = (gamma^2 v / P^2) / V`` in every
-    coordinate, ``V = n gamma^2 v / P^2 + 1 / P`` the variance of the draw and
-    ``P = n gamma + 1/t^2``. So ``I(W; Z_i) = -(d/2) log(1 - rho^2)``, and ``Lambda`` is a
-    difference of two chi-squares: ``rho/2 (A - B)`` for members and
-    ``rho/2 (A / (1 + rho) - B / (1 - rho))`` for others, plus ``I(W; Z_i)``.
-
-    Parameters
-    ----------
-    gamma, n, dim, data_variance, prior_variance
-        As in `gaussian_mean_attacker`; examples are Gaussian.
-
-    Returns
-    -------
-    Membership
-        Informations in closed form, the rest by contour integrals to about 1e-9.
-
-    Raises
-    ------
-    ValueError
-        If a variance or gamma is not positive, or a count is not a positive integer.
-
-    Examples
-    --------
-    >>> answer = gaussian_mean_membership(gamma=1.0, n=30, dim=1, data_variance=1.0)
-    >>> round(answer.individual_information, 6), round(answer.advantage, 6)
-    (0.008404, 0.041586)
-    """
-    precision = _posterior_precision(gamma, n, data_variance, prior_variance)
-    one = gamma**2 * data_variance / precision**2
-    square = one / (n * one + 1 / precision)
-    rho, size = math.sqrt(square), checks.count("dim", dim)
-    information = -0.5 * size * math.log1p(-square)
-    ones = np.ones(size)
-    member = np.concatenate([ones, -ones]) * rho / 2
-    other = np.concatenate([ones / (1 + rho), -ones / (1 - rho)]) * rho / 2
-
-    def alarms(coefficients: Float[np.ndarray, " d"], level: float) -> float:
-        return quadratic_tail(coefficients, np.zeros(coefficients.size), information, level)
-
-    def rate(fpr: float) -> float:
-        if fpr in (0.0, 1.0):
-            return fpr
-        reach = rho * size
-        while alarms(other, reach) > fpr or alarms(other, -reach) < fpr:
-            reach *= 2
-        level = brentq(lambda x: alarms(other, x) - fpr, -reach, reach, xtol=1e-12 * reach)
-        return alarms(member, float(level))
-
-    difference = np.concatenate([member, -other])
-    return Membership(
-        advantage=alarms(member, 0.0) - alarms(other, 0.0),
-        attack_auc=quadratic_tail(difference, np.zeros(difference.size), 0.0, 0.0),
-        attack_tpr_1pct=rate(0.01),
-        attack_tpr_01pct=rate(0.001),
-        individual_information=information,
-        lautum_information=size * square / (1 - square) - information,
-        rate=rate,
-    )

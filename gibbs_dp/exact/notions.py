@@ -8,7 +8,7 @@ both directions are taken here).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,15 +35,7 @@ MAX_STACKED = 1 << 16  # entries of a law: larger tables gain nothing from stack
 
 
 def worst(pairs: Pairs, divergence: batched.Divergence) -> float:
-    """Supremum over the pairs, both directions of removals, of a divergence.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> worst(table.replacements(), batched.total_variation)
-    0.5
-    """
+    """Supremum over the pairs, both directions of removals, of a divergence."""
     value = -math.inf
     for pair in pairs:
         value = max(value, float(divergence(pair.log_p, pair.log_q).max()))
@@ -63,29 +55,13 @@ def _stacked(pairs: Pairs) -> list[Neighbours]:
 
 
 def privacy_loss(pair: Neighbours) -> Float[np.ndarray, " bases"]:
-    """``sup |log p/q|`` over outputs, one number per pair of datasets, in nats.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> privacy_loss(next(table.replacements())).round(6)
-    array([1.098612])
-    """
+    """``sup |log p/q|`` over outputs, one number per pair of datasets, in nats."""
     forward = batched.max_divergence(pair.log_p, pair.log_q)
     return np.asarray(np.maximum(forward, batched.max_divergence(pair.log_q, pair.log_p)))
 
 
 def privacy_curve(pairs: Pairs, epsilons: Sequence[float]) -> Float[np.ndarray, " epsilons"]:
-    """``delta(epsilon) = sup E_{e^epsilon}(p || p')`` for every ``epsilon``.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> privacy_curve(table.replacements(), [0.0, 2.0])
-    array([0.5, 0. ])
-    """
+    """``delta(epsilon) = sup E_{e^epsilon}(p || p')`` for every ``epsilon``."""
     held = _stacked(pairs)
 
     def stick(g: float) -> batched.Divergence:
@@ -99,15 +75,7 @@ def _renyi(alpha: float) -> batched.Divergence:
 
 
 def renyi_curve(pairs: Pairs, orders: Sequence[float]) -> Float[np.ndarray, " orders"]:
-    """Rényi DP: ``sup D_alpha(p || p')`` for every order, in nats.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> renyi_curve(table.replacements(), [1.0, math.inf]).round(6)
-    array([0.549306, 1.098612])
-    """
+    """Rényi DP: ``sup D_alpha(p || p')`` for every order, in nats."""
     held = _stacked(pairs)
     return np.array([worst(held, _renyi(alpha)) for alpha in orders])
 
@@ -117,13 +85,6 @@ def zcdp(pairs: Pairs) -> float:
 
     The orders are searched on a grid from 1 to 1000 and refined around its best point. ``inf``
     where any order is infinite.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> round(zcdp(table.replacements()), 6)
-    0.549306
     """
     held = _stacked(pairs)
     orders = np.concatenate([[1.0], 1 + np.geomspace(1e-3, 999, 40)])
@@ -140,43 +101,10 @@ def zcdp(pairs: Pairs) -> float:
     return max(float(rates[best]), -float(found.fun))
 
 
-def random_dp(pairs: Pairs) -> Callable[[float], float]:
-    """Law of the privacy loss of a random pair ``(Z, z')``: the function ``epsilon -> omega``.
-
-    ``omega(epsilon)`` is the probability that the pair is *not* ``epsilon``-indistinguishable
-    (Hall, Rinaldo & Wasserman 2013).
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> omega = random_dp(table.replacements())
-    >>> omega(1.0), omega(1.1)
-    (0.5, 0.0)
-    """
-    loss, mass = random_dp_law(pairs)
-
-    def omega(epsilon: float) -> float:
-        # A loss equal to epsilon up to rounding is within epsilon.
-        return float(mass[loss > epsilon * (1 + 1e-12) + 1e-14].sum())
-
-    return omega
-
-
-def random_dp_law(
-    pairs: Pairs,
-) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
+def random_dp_law(pairs: Pairs) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
     """Privacy loss of every pair of datasets, ascending, and its probability.
 
     Pairs whose ghost equals the example it replaces, of loss 0, carry the rest of the probability.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> loss, mass = random_dp_law(table.replacements())
-    >>> mass
-    array([0.25, 0.25])
     """
     held = _stacked(pairs)
     loss = np.concatenate([privacy_loss(pair) for pair in held])
@@ -186,15 +114,7 @@ def random_dp_law(
 
 
 def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
-    """Least ``epsilon`` that holds for a ``1 - omega`` fraction of pairs.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> random_dp_epsilon(table.replacements(), omega=0.5)
-    0.0
-    """
+    """Least ``epsilon`` that holds for a ``1 - omega`` fraction of pairs."""
     loss, mass = random_dp_law(pairs)
     beyond = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])
     # The first position from which at most omega lies beyond; the loss before it is the answer.
@@ -203,15 +123,7 @@ def random_dp_epsilon(pairs: Pairs, omega: float) -> float:
 
 
 def personalized_dp(pairs: Pairs, num_values: int) -> Float[np.ndarray, " values"]:
-    """``epsilon(z)``: the largest privacy loss over datasets that contain the person ``z``.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> personalized_dp(table.replacements(), 2).round(6)
-    array([1.098612, 1.098612])
-    """
+    """``epsilon(z)``: the largest privacy loss over datasets that contain the person ``z``."""
     values = np.zeros(num_values)
     for pair in pairs:
         values[pair.value] = max(values[pair.value], float(privacy_loss(pair).max()))
@@ -219,15 +131,7 @@ def personalized_dp(pairs: Pairs, num_values: int) -> Float[np.ndarray, " values
 
 
 def average_removal_kl(pairs: Pairs) -> float:
-    """``E KL(P_s || P_{s^-i})`` over removals, in nats: the average KL stability.
-
-    Examples
-    --------
-    >>> from gibbs_dp.exact.types import TypeTable
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> round(average_removal_kl(table.removals(np.log([[0.5, 0.5]]))), 6)
-    0.130812
-    """
+    """``E KL(P_s || P_{s^-i})`` over removals, in nats: the average KL stability."""
     return sum(laws.average(pair.log_weight, batched.kl(pair.log_p, pair.log_q)) for pair in pairs)
 
 
@@ -250,9 +154,7 @@ class GroupPrivacy(NamedTuple):
 
 
 def _down(
-    values: Float[np.ndarray, "types outputs"],
-    size: int,
-    data_probs: Float[np.ndarray, " values"],
+    values: Float[np.ndarray, "types outputs"], size: int, data_probs: Float[np.ndarray, " values"]
 ) -> Float[np.ndarray, "bases outputs"]:
     """Average over one example of a function of ``size`` examples; zero weights silence ``inf``."""
     index = with_one_more(size, data_probs.size)
@@ -263,19 +165,7 @@ def _down(
 def averages_given_rest(
     table: TypeTable, values: Float[np.ndarray, "types outputs"]
 ) -> list[Float[np.ndarray, "_ outputs"]]:
-    """Means of ``values`` over the last ``k`` examples, given the others, for ``k = 0..n``.
-
-    Returns
-    -------
-    means
-        Entry ``k`` is ``[types of n - k, outputs]``.
-
-    Examples
-    --------
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> averages_given_rest(table, np.exp(table.log_laws))[1]
-    array([[0.5, 0.5]])
-    """
+    """Means of ``values`` over the last ``k`` examples, given the others, for ``k = 0..n``."""
     means = [values]
     for size in range(table.n, 0, -1):
         means.append(_down(means[-1], size, table.data_probs))
@@ -288,12 +178,6 @@ def group_privacy(table: TypeTable) -> GroupPrivacy:
     ``E KL = E sum_w p log p - E sum_w E[p | rest] E[log p | rest]``, since given the rest the
     two groups are independent and alike; logs are taken against the mean law, which cancels.
     Output laws must be positive where the mixture is (Gibbs posteriors are).
-
-    Examples
-    --------
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> group_privacy(table).on_average_kl.round(6)
-    array([0.274653])
     """
     m, n = table.data_probs.size, table.n
     law = np.exp(table.log_laws)
@@ -320,33 +204,7 @@ def group_privacy(table: TypeTable) -> GroupPrivacy:
 def worst_group_divergence(
     table: TypeTable, group_size: int, divergence: batched.Divergence
 ) -> float:
-    """Supremum of a divergence over datasets that differ in at most ``group_size`` examples.
-
-    Parameters
-    ----------
-    table
-        Output laws by type.
-    group_size
-        ``k``, from 1 to ``n``.
-    divergence
-        Such as `batched.kl` or `batched.total_variation`.
-
-    Returns
-    -------
-    float
-        The supremum, in the unit of the divergence.
-
-    Raises
-    ------
-    ValueError
-        If ``k > n``, or ``types(n - k) types(k)^2 outputs`` is too large to go through.
-
-    Examples
-    --------
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> worst_group_divergence(table, 1, batched.total_variation)
-    0.5
-    """
+    """Supremum of a divergence over datasets that differ in at most ``group_size`` examples."""
     m = table.data_probs.size
     checks.count("group_size", group_size)
     if group_size > table.n:
@@ -364,14 +222,7 @@ def worst_group_divergence(
 def expected_gap(
     table: TypeTable, total_loss: Float[np.ndarray, "types outputs"], group_size: int
 ) -> float:
-    """``E [L(W, Z~) - L(W, Z)]``, ``Z~`` having ``group_size`` ghosts, for any loss of the type.
-
-    Examples
-    --------
-    >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
-    >>> expected_gap(table, np.array([[1.0, 0.0], [0.0, 1.0]]), 1)
-    0.25
-    """
+    """``E [L(W, Z~) - L(W, Z)]``, ``Z~`` having ``group_size`` ghosts, for any loss of the type."""
     law = np.exp(table.log_laws)
     # A function of the output alone cancels; taking the mean loss away keeps digits.
     loss = total_loss - np.exp(table.log_weight) @ total_loss

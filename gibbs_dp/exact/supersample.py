@@ -53,25 +53,6 @@ class SupersampleInformation(NamedTuple):
 def of_types(table: TypeTable, loss: Float[np.ndarray, "outputs values"]) -> SupersampleInformation:
     """Figures of a symmetric algorithm, by types of supersamples.
 
-    Parameters
-    ----------
-    table
-        Output laws by type.
-    loss
-        Loss of every output on every value, ``[outputs, values]``.
-
-    Returns
-    -------
-    SupersampleInformation
-        Exact.
-
-    Raises
-    ------
-    ValueError
-        If there are too many supersamples and selections.
-
-    Examples
-    --------
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.9, 0.1], [0.1, 0.9]]))
     >>> found = of_types(table, np.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> round(found.conditional_mutual_information, 6)  # the pair differs half of the time
@@ -103,8 +84,6 @@ def of_channel(
 ) -> SupersampleInformation:
     """Figures of any algorithm on ordered datasets; means over the places ``i``.
 
-    Examples
-    --------
     >>> laws = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
     >>> found = of_channel(laws, np.array([0.5, 0.5]), 1, np.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> round(found.evaluated / math.log(2), 6)

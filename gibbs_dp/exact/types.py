@@ -30,8 +30,6 @@ MAX_CELLS = 20_000_000
 def num_types(n: int, num_values: int) -> int:
     """Count the types of ``n`` examples over ``num_values`` values, ``C(n + m - 1, m - 1)``.
 
-    Examples
-    --------
     >>> num_types(60, 3)
     1891
     """
@@ -41,8 +39,6 @@ def num_types(n: int, num_values: int) -> int:
 def require_cells(what: str, count: int, limit: int = MAX_CELLS) -> None:
     """Raise ``ValueError`` with the count when an exact sum would be too large.
 
-    Examples
-    --------
     >>> require_cells("types x hypotheses", 100)
     """
     if count > limit:
@@ -56,25 +52,6 @@ def require_cells(what: str, count: int, limit: int = MAX_CELLS) -> None:
 def enumerate_types(n: int, num_values: int) -> Counts:
     """List every type, first counts descending.
 
-    Parameters
-    ----------
-    n
-        Number of examples, at least 0.
-    num_values
-        Number of example values ``m``.
-
-    Returns
-    -------
-    counts
-        ``[types, values]``, rows summing to ``n``; read-only.
-
-    Raises
-    ------
-    ValueError
-        If there are too many.
-
-    Examples
-    --------
     >>> enumerate_types(2, 2).tolist()
     [[2, 0], [1, 1], [0, 2]]
     """
@@ -99,18 +76,6 @@ def enumerate_types(n: int, num_values: int) -> Counts:
 def type_index(counts: Counts) -> Int[np.ndarray, " types"]:
     """Rank types in the order of `enumerate_types`.
 
-    Parameters
-    ----------
-    counts
-        ``[types, values]``, every row with the same sum.
-
-    Returns
-    -------
-    array
-        Rank of each row, ``[types]``.
-
-    Examples
-    --------
     >>> type_index(enumerate_types(4, 3)).tolist() == list(range(15))
     True
     """
@@ -130,14 +95,6 @@ def type_index(counts: Counts) -> Int[np.ndarray, " types"]:
 def with_one_more(n: int, num_values: int) -> Int[np.ndarray, "bases values"]:
     """Index of ``base + one example of value a`` among the types of size ``n``.
 
-    Returns
-    -------
-    index
-        ``[types of n - 1, values]``; read-only. Two entries of one row are a pair of replace-one
-        neighbours, and every such pair is in some row.
-
-    Examples
-    --------
     >>> with_one_more(2, 2).tolist()
     [[0, 1], [1, 2]]
     """
@@ -155,20 +112,6 @@ def log_type_probabilities(
 ) -> Float[np.ndarray, " types"]:
     """Log-probabilities of all types of one size under independent examples.
 
-    Parameters
-    ----------
-    counts
-        All types of one size, ``[types, values]``.
-    data_probs
-        Law of one example, ``[values]``.
-
-    Returns
-    -------
-    log_probability
-        ``[types]``, ``-inf`` where a value of probability zero occurs.
-
-    Examples
-    --------
     >>> log_probability = log_type_probabilities(enumerate_types(2, 2), np.array([0.5, 0.5]))
     >>> np.exp(log_probability).round(6)
     array([0.25, 0.5 , 0.25])

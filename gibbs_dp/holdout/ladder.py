@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
@@ -116,49 +114,12 @@ def _moved(board: Board, found: Float[np.ndarray, " rows"], step: float | None) 
     return board
 
 
-def simulate_ladder(
-    losses: Float[Array, "submissions rows"], step: float | None = None
-) -> Float[Array, " submissions"]:
-    """Score after each submission, in JAX; `jax.vmap` runs many boards at once.
-
-    >>> simulate_ladder(jnp.array([[1.0, 0, 0, 0], [0.9, 0, 0, 0], [0, 0, 0, 0]]), 0.1)
-    Array([0.2, 0.2, 0. ], dtype=float32)
-    """
-    n = losses.shape[1]
-    grain = 1 / n if step is None else step
-
-    def move(
-        state: tuple[Float[Array, ""], Float[Array, " rows"]], found: Float[Array, " rows"]
-    ) -> tuple[tuple[Float[Array, ""], Float[Array, " rows"]], Float[Array, ""]]:
-        score, best = state
-        needed = jnp.std(found - best) / math.sqrt(n) if step is None else step
-        mean = found.mean()
-        is_better = jnp.isinf(score) | (mean < score - needed)
-        score = jnp.where(is_better, jnp.round(mean / grain) * grain, score)
-        return (score, jnp.where(is_better, found, best)), score
-
-    start = (jnp.asarray(jnp.inf, losses.dtype), losses[0])
-    return jax.lax.scan(move, start, losses)[1]
-
-
-def ladder_tail(n: int, num_submissions: int, epsilon: float, *, step: float) -> float:
-    """Bound on ``P[score ever off the best true loss by more than epsilon + eta]``.
-
-    ``exp(-2 epsilon^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` for ``k`` adaptive submissions (Blum &
-    Hardt 2015, Theorem 3.1), independent rows.
-
-    >>> round(ladder_tail(100_000, 100, 0.05, step=0.05), 6)
-    0.0
-    """
-    checks.count("n", n)
-    k = checks.count("num_submissions", num_submissions)
-    checks.unit_interval("step", step, open_left=True)
-    exponent = -2 * epsilon**2 * n + (1 / step + 2) * math.log(4 * k / step) + 1
-    return min(1.0, math.exp(min(exponent, 0.0)))
-
-
 def ladder_promise(n: int, num_submissions: int, *, beta: float = 0.05) -> tuple[float, float]:
     """Find the step with the best promise: ``(eta, epsilon + eta)``, kept with ``1 - beta``.
+
+    For ``k`` adaptive submissions on independent rows the score is ever off the best true loss by
+    more than ``epsilon + eta`` with probability at most
+    ``exp(-2 epsilon^2 n + (1/eta + 2) ln(4 k/eta) + 1)`` (Blum & Hardt 2015, Theorem 3.1).
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from scipy.optimize import brentq, minimize_scalar
 
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds import dp_approx_max_information_bits_kappa
+from gibbs_dp.information.bounds import max_information_bits
 from gibbs_dp.information.bounds.max_information import BITS_PER_NAT
 
 
@@ -246,7 +246,7 @@ def adaptive_deviation(
     """
     if not math.isfinite(epsilon):
         return math.inf
-    nats = dp_approx_max_information_bits_kappa(n, epsilon, beta=beta / 2) / BITS_PER_NAT
+    nats = max_information_bits(n, epsilon, beta=beta / 2) / BITS_PER_NAT
     return rows.deviation(n, math.log(beta / 2) - math.log(num_queries) - nats)
 
 

@@ -8,9 +8,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from gibbs_dp.holdout.promise import INDEPENDENT, Promise, Rows, thresholdout_promise
 from gibbs_dp.holdout.state import Held, Stateful
@@ -130,10 +129,7 @@ def some_pairs(rows: PyTree, num_rows: int) -> list[tuple[Int[np.ndarray, " pair
 
 
 def train_values(
-    phi: Query,
-    rows: PyTree,
-    pairs: list[tuple[Int[np.ndarray, " pair"], PyTree]],
-    batch: bool,
+    phi: Query, rows: PyTree, pairs: list[tuple[Int[np.ndarray, " pair"], PyTree]], batch: bool
 ) -> Float[np.ndarray, "rows queries"]:
     """Values on training rows, about which errors may tell everything.
 
@@ -537,103 +533,3 @@ class Thresholdout(Stateful):
                     f"ledger: rounds of {self.name!r} were charged for another sigma or another "
                     "number of rows; use those settings, or another name."
                 )
-
-
-# Thresholdout as pure JAX functions, for simulating thousands of runs at once.
-
-
-Setting = float | Float[Array, ""]
-
-
-class ThresholdoutState(NamedTuple):
-    """What a simulated holdout remembers between queries."""
-
-    noisy_threshold: Float[Array, ""]
-    left: Int[Array, ""]
-
-
-class ThresholdoutAnswers(NamedTuple):
-    """Simulated answers, all leaves ``[queries]``."""
-
-    values: Float[Array, " queries"]
-    from_holdout: Bool[Array, " queries"]
-    left: Int[Array, " queries"]
-
-
-def thresholdout_start(
-    key: PRNGKeyArray, *, threshold: Setting, sigma: Setting, budget: int | Int[Array, ""]
-) -> ThresholdoutState:
-    """Draw the first noisy threshold."""
-    noisy = threshold + 2 * sigma * jax.random.laplace(key)
-    return ThresholdoutState(noisy, jnp.asarray(budget, jnp.int32))
-
-
-def thresholdout_step(
-    state: ThresholdoutState,
-    key: PRNGKeyArray,
-    train_mean: Float[Array, ""],
-    holdout_mean: Float[Array, ""],
-    *,
-    threshold: Setting,
-    sigma: Setting,
-) -> tuple[ThresholdoutState, tuple[Float[Array, ""], Bool[Array, ""]]]:
-    """Answer one query; ``NaN`` once the budget is spent."""
-    # One call for all four: the noises of the query, the answer and the next threshold.
-    noise = sigma * jax.random.laplace(key, (3,))
-    gap = jnp.abs(holdout_mean - train_mean)
-    is_open = state.left >= 1
-    is_above = is_open & (gap > state.noisy_threshold + 4 * noise[0])
-    answer = jnp.where(is_above, holdout_mean + noise[1], train_mean)
-    following = jnp.where(is_above, threshold + 2 * noise[2], state.noisy_threshold)
-    after = ThresholdoutState(following, state.left - is_above.astype(jnp.int32))
-    return after, (jnp.where(is_open, answer, jnp.nan), is_above)
-
-
-def thresholdout_scan(
-    state: ThresholdoutState,
-    key: PRNGKeyArray,
-    train_means: Float[Array, " queries"],
-    holdout_means: Float[Array, " queries"],
-    *,
-    threshold: Setting,
-    sigma: Setting,
-) -> tuple[ThresholdoutState, ThresholdoutAnswers]:
-    """Answer queries from a given state, so that later lists may depend on the answers."""
-
-    def step(
-        current: ThresholdoutState, query: tuple[PRNGKeyArray, Array, Array]
-    ) -> tuple[ThresholdoutState, tuple[Array, Array, Array]]:
-        after, (answer, is_above) = thresholdout_step(
-            current, *query, threshold=threshold, sigma=sigma
-        )
-        return after, (answer, is_above, after.left)
-
-    keys = jax.random.split(key, train_means.shape[0])
-    end, found = jax.lax.scan(step, state, (keys, train_means, holdout_means))
-    return end, ThresholdoutAnswers(*found)
-
-
-def simulate_thresholdout(
-    key: PRNGKeyArray,
-    train_means: Float[Array, " queries"],
-    holdout_means: Float[Array, " queries"],
-    *,
-    threshold: float,
-    sigma: float,
-    budget: int,
-) -> ThresholdoutAnswers:
-    """Answer a fixed list of queries with JAX's generator; `jax.vmap` runs many at once.
-
-    No release: noise of a floating-point generator is not hardened.
-
-    >>> answers = simulate_thresholdout(
-    ...     jax.random.key(0), jnp.array([0.5, 0.9, 0.9]), jnp.array([0.5, 0.5, 0.5]),
-    ...     threshold=0.2, sigma=1e-4, budget=1)
-    >>> answers.values.round(2), answers.left
-    (Array([0.5, 0.5, nan], dtype=float32), Array([1, 0, 0], dtype=int32))
-    """
-    first, rest = jax.random.split(key)
-    start = thresholdout_start(first, threshold=threshold, sigma=sigma, budget=budget)
-    return thresholdout_scan(
-        start, rest, train_means, holdout_means, threshold=threshold, sigma=sigma
-    )[1]

@@ -27,8 +27,6 @@ LARGEST_GAMMA = 1e100
 def real(name: str, value: Any) -> float:
     """Return a number as a float, else raise ``ValueError``: text, None and booleans are not.
 
-    Examples
-    --------
     >>> real("gamma", np.float32(2.0))
     2.0
     """
@@ -128,8 +126,6 @@ def _hides(value: np.ma.MaskedArray[Any, Any]) -> bool:
 def positive(name: str, value: float) -> float:
     """Return ``value`` if it is positive and finite, else raise ``ValueError``.
 
-    Examples
-    --------
     >>> positive("gamma", 2.0)
     2.0
     """
@@ -142,8 +138,6 @@ def positive(name: str, value: float) -> float:
 def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
     """Return ``value`` if it is at least 0 (and finite unless allowed), else raise ``ValueError``.
 
-    Examples
-    --------
     >>> nonnegative("epsilon", 0.0)
     0.0
     """
@@ -156,8 +150,6 @@ def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
 def unit_interval(name: str, value: float, open_left: bool = False) -> float:
     """Return ``value`` if it lies in ``[0, 1)`` (``(0, 1)`` with ``open_left``), else raise.
 
-    Examples
-    --------
     >>> unit_interval("beta", 0.05)
     0.05
     """
@@ -171,8 +163,6 @@ def unit_interval(name: str, value: float, open_left: bool = False) -> float:
 def count(name: str, value: int, minimum: int = 1) -> int:
     """Return ``value`` if it is a whole number of at least ``minimum``, else raise ``ValueError``.
 
-    Examples
-    --------
     >>> count("n", 4)
     4
     """
@@ -187,8 +177,6 @@ def count(name: str, value: int, minimum: int = 1) -> int:
 def inverse_temperature(value: float) -> float:
     """Return ``gamma`` if it is at least 0 and its figures can be squared, else raise.
 
-    Examples
-    --------
     >>> inverse_temperature(2.0)
     2.0
     """
@@ -261,8 +249,6 @@ def joint_law(name: str, value: ArrayLike) -> Float[np.ndarray, ...]:
 def adjacency(value: str) -> str:
     """Return ``value`` if it names an adjacency, else raise ``ValueError``.
 
-    Examples
-    --------
     >>> adjacency("replace-one")
     'replace-one'
     """
@@ -272,15 +258,10 @@ def adjacency(value: str) -> str:
 
 
 def same_length(
-    p_name: str,
-    p: Float[np.ndarray, " outcomes"],
-    q_name: str,
-    q: Float[np.ndarray, " others"],
+    p_name: str, p: Float[np.ndarray, " outcomes"], q_name: str, q: Float[np.ndarray, " others"]
 ) -> None:
     """Raise ``ValueError`` unless the two laws are over the same number of outcomes.
 
-    Examples
-    --------
     >>> same_length("p", np.array([1.0]), "q", np.array([1.0]))
     """
     if p.shape != q.shape:

@@ -166,19 +166,6 @@ def conditional_mutual_information(joint: ArrayLike) -> float:
     return _conditional(mutual_information, joint)
 
 
-def conditional_lautum_information(joint: ArrayLike) -> float:
-    """Conditional lautum information, averaged over the condition, in nats.
-
-    Parameters are those of `conditional_mutual_information`.
-
-    Examples
-    --------
-    >>> round(conditional_lautum_information(np.full((2, 2, 2), 0.125)), 6)
-    0.0
-    """
-    return _conditional(lautum_information, joint)
-
-
 def conditional_t_information(joint: ArrayLike) -> float:
     """Conditional T-information ``T(W; S | C)``, averaged over ``C``.
 
@@ -190,34 +177,6 @@ def conditional_t_information(joint: ArrayLike) -> float:
     0.0
     """
     return _conditional(t_information, joint)
-
-
-def conditional_max_information_bits(joint: ArrayLike) -> float:
-    """Conditional max-information, averaged over the condition, in bits.
-
-    Parameters are those of `conditional_mutual_information`.
-
-    Examples
-    --------
-    >>> round(conditional_max_information_bits(np.full((2, 2, 2), 0.125)), 6)
-    0.0
-    """
-    return _conditional(max_information_bits, joint)
-
-
-def conditional_approx_max_information_bits(joint: ArrayLike, beta: float) -> float:
-    """Conditional approximate max-information, averaged over the condition, in bits.
-
-    ``beta`` is given away at every value of the condition. Other parameters are those of
-    `conditional_mutual_information`.
-
-    Examples
-    --------
-    >>> value = conditional_approx_max_information_bits(np.full((2, 2, 2), 0.125), beta=0.5)
-    >>> round(value, 6)
-    -1.0
-    """
-    return _conditional(lambda law: approx_max_information_bits(law, beta), joint)
 
 
 def _example_slices(joint: ArrayLike) -> tuple[Float[np.ndarray, ...], int]:

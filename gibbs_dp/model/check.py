@@ -109,11 +109,7 @@ def check_dataset(
 
 
 def check_loss(
-    posterior: Any,
-    data: PyTree,
-    n: int,
-    num_draws: int = 1,
-    needs_gradient: bool = False,
+    posterior: Any, data: PyTree, n: int, num_draws: int = 1, needs_gradient: bool = False
 ) -> None:
     """Check on real data that the loss is a scalar per example and accepts the prior's theta."""
     loss = posterior.total_loss if posterior.structured else posterior.loss
@@ -186,8 +182,6 @@ Result = TypeVar("Result")
 def names_keywords(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Make a function say which keyword was probably meant; Python does so from 3.13 on.
 
-    Examples
-    --------
     >>> @names_keywords
     ... def audit(gammas): ...
     >>> audit(gamma=1)

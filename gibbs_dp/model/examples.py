@@ -24,9 +24,9 @@ def as_examples(data: PyTree, name: str = "data") -> PyTree:
     return jax.tree.map(_to_default_float, data)
 
 
-def as_host_examples(data: PyTree, name: str = "data") -> PyTree:
+def as_host_examples(data: PyTree) -> PyTree:
     """Check and convert examples as :func:`as_examples` does, but to NumPy arrays."""
-    _check_examples(data, name)
+    _check_examples(data, "data")
     dtype = jnp.zeros(()).dtype
 
     def convert(leaf: Any) -> np.ndarray:

@@ -193,10 +193,7 @@ class GibbsPosterior(FlatCoordinates):
 
     @classmethod
     def from_log_density(
-        cls,
-        log_likelihood: Callable[[Any, Any], Any],
-        prior: Any,
-        structured: bool = False,
+        cls, log_likelihood: Callable[[Any, Any], Any], prior: Any, structured: bool = False
     ) -> GibbsPosterior:
         """Take a log-likelihood, as other samplers do.
 

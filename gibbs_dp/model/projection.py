@@ -48,8 +48,6 @@ def in_theta(posterior: GibbsPosterior) -> GibbsPosterior:
 def project(prior: Prior, theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
     """Nearest point of the support's closure: entry by entry in a box, along the ray in a ball.
 
-    Examples
-    --------
     >>> import gibbs_dp as gdp
     >>> project(Prior(Flat(gdp.supports.l2_ball(2, 1.0))), jnp.array([3.0, 4.0])).round(6).tolist()
     [0.6000000238418579, 0.800000011920929]

@@ -52,8 +52,6 @@ def place_of(law: Any, support: Support) -> Place | None:
 
     Of a law of positive numbers these are those of the logarithm.
 
-    Examples
-    --------
     >>> positive = Support(constraints.positive, is_flat=False)
     >>> place_of(dist.LogNormal(1.0, 2.0), positive)[0].item()
     1.0
@@ -115,20 +113,12 @@ class Recentring:
     the first, data that do not the second (Papaspiliopoulos, Roberts & Sköld 2007; the share
     between, Gorinova, Moore & Hoffman 2020). Any share is a bijection: draws are draws of the
     same posterior.
-
-    Parameters
-    ----------
-    posterior
-        Whose prior has such parts.
-    places
-        Coordinates of every part whose location or scale depends on others, by the part's name.
-    depth
-        Parts that depend on each other in a row.
     """
 
-    posterior: GibbsPosterior
+    posterior: GibbsPosterior  # whose prior has such parts
+    # Coordinates of every part whose location or scale depends on others, by the part's name.
     places: dict[str, slice]
-    depth: int
+    depth: int  # parts that depend on each other in a row
 
     @property
     def is_free(self) -> Bool[np.ndarray, " dim"]:
@@ -177,8 +167,6 @@ def _places(prior: Prior, theta: PyTree) -> list[Place | None]:
 def find_recentring(posterior: GibbsPosterior) -> Recentring | None:
     """Find the parts of a prior whose location or scale depends on others; None: there are none.
 
-    Examples
-    --------
     >>> import gibbs_dp as gdp
     >>> prior = {"scale": dist.HalfNormal(1.0),
     ...          "weights": lambda earlier: dist.Normal(0.0, earlier["scale"]).expand([3])}

@@ -55,8 +55,6 @@ def whole(num_draws: int) -> Pieces:
 def split(num_chains: int, num_samples: int) -> Pieces:
     """Split chains into pieces: chains alone where there are enough, else parts of chains.
 
-    Examples
-    --------
     >>> split(4, 1000).sizes.tolist() == [250] * 16, split(10, 7).sizes.tolist() == [7] * 10
     (True, True)
     """
@@ -86,8 +84,6 @@ def jackknife(estimates: Float[np.ndarray, "*shape selections"], pieces: Pieces)
 
     Busing, Meijer & van der Leeden (1999, *Statistics and Computing* 9).
 
-    Examples
-    --------
     >>> pieces = split(1, 800)
     >>> draws = np.random.default_rng(0).normal(size=800)
     >>> found = jackknife(pieces.is_kept @ draws / pieces.num_draws, pieces)
@@ -263,10 +259,7 @@ def remove_each(
 
 
 def sums_over_removed(
-    table: LogLikelihoods,
-    gamma: float,
-    about: Centre,
-    sums: Float[np.ndarray, "selections draws"],
+    table: LogLikelihoods, gamma: float, about: Centre, sums: Float[np.ndarray, "selections draws"]
 ) -> Float[np.ndarray, "examples selections"]:
     """Return the sum over examples ``i`` of ``E_-i x_j``, for every example ``j``."""
     found = np.empty((table.shape[1], len(sums)))

@@ -111,8 +111,6 @@ def add_groups(
 ) -> tuple[Float[np.ndarray, "chain draw group"], np.ndarray]:
     """Add the log-likelihoods of examples with one label.
 
-    Examples
-    --------
     >>> sums, labels = add_groups(np.array([[[1.0, 2.0, 4.0]]]), np.array(["b", "a", "b"]))
     >>> sums.tolist(), labels.tolist()
     ([[[5.0, 2.0]]], ['b', 'a'])

@@ -84,28 +84,15 @@ AVERAGES = {
             "nats",
             "elpd_loo",
         ),
-        Column(
-            "p_loo",
-            "Effective number of parameters by leaving one out.",
-            "",
-            "p_loo",
-        ),
+        Column("p_loo", "Effective number of parameters by leaving one out.", "", "p_loo"),
         Column(
             "p_waic",
             "Sum over examples of the variance of their log-likelihood over draws.",
             "",
             "p_waic",
         ),
-        Column(
-            "k_hat_max",
-            "Largest tail shape of the weights.",
-            "",
-            "largest k_hat",
-        ),
-        Column(
-            "num_high_k_hat",
-            "Examples whose k_hat is above the limit.",
-        ),
+        Column("k_hat_max", "Largest tail shape of the weights.", "", "largest k_hat"),
+        Column("num_high_k_hat", "Examples whose k_hat is above the limit."),
     )
 }
 """Numbers of all examples together; those with a title are in the printed table."""
@@ -119,51 +106,16 @@ EXAMPLES = {
             "is on_average_kl.",
             "nats",
         ),
-        Column(
-            "remove_one_kl",
-            "KL of the posterior to the one without the example.",
-            "nats",
-        ),
-        Column(
-            "add_one_kl",
-            "KL of the posterior without the example to the one with it.",
-            "nats",
-        ),
-        Column(
-            "advantage",
-            "Total variation to the posterior with another one in its place.",
-        ),
-        Column(
-            "remove_one_advantage",
-            "Total variation to the posterior without the example.",
-        ),
-        Column(
-            "exposure_first_half",
-            "The exposure by half of the draws: for ranking.",
-            "nats",
-        ),
-        Column(
-            "exposure_second_half",
-            "The exposure by the other half: for reporting.",
-            "nats",
-        ),
-        Column(
-            "elpd_loo",
-            "Log predictive density of the example by the others.",
-            "nats",
-        ),
-        Column(
-            "p_loo",
-            "Log predictive density with it less that without it.",
-        ),
-        Column(
-            "p_waic",
-            "Variance of its log-likelihood over draws.",
-        ),
-        Column(
-            "k_hat",
-            "Tail shape of the weights that remove it.",
-        ),
+        Column("remove_one_kl", "KL of the posterior to the one without the example.", "nats"),
+        Column("add_one_kl", "KL of the posterior without the example to the one with it.", "nats"),
+        Column("advantage", "Total variation to the posterior with another one in its place."),
+        Column("remove_one_advantage", "Total variation to the posterior without the example."),
+        Column("exposure_first_half", "The exposure by half of the draws: for ranking.", "nats"),
+        Column("exposure_second_half", "The exposure by the other half: for reporting.", "nats"),
+        Column("elpd_loo", "Log predictive density of the example by the others.", "nats"),
+        Column("p_loo", "Log predictive density with it less that without it."),
+        Column("p_waic", "Variance of its log-likelihood over draws."),
+        Column("k_hat", "Tail shape of the weights that remove it."),
     )
 }
 """A number an example."""
@@ -207,8 +159,6 @@ CAUTIONS = (HIGH_K_HAT, CHAINS_DISAGREE, FEW_EFFECTIVE, ROUTES_DISAGREE)
 def describe(name: str, meanings: Mapping[str, Column]) -> dict[str, str]:
     """Return attributes of a variable in a file: what it is, and its unit.
 
-    Examples
-    --------
     >>> describe("advantage_mcse", AVERAGES)["description"][:26]
     'Monte Carlo error of: Larg'
     """

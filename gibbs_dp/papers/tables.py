@@ -17,8 +17,6 @@ Row = dict[str, Any]
 def table(rows: Sequence[Row]) -> str:
     """Align rows under their column names.
 
-    Examples
-    --------
     >>> print(table([{"a": 1, "b": "x"}, {"a": 10}]))
     a   b
     1   x
@@ -31,8 +29,6 @@ def table(rows: Sequence[Row]) -> str:
 def aligned(lines: Sequence[Sequence[str]]) -> str:
     """Lay out lines of cells in columns.
 
-    Examples
-    --------
     >>> print(aligned([("a", "b"), ("10", "x")]))
     a   b
     10  x
@@ -54,18 +50,7 @@ def column(rows: Sequence[Row], name: str) -> Float[np.ndarray, " rows"]:
 
 
 def save_tables(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[Path]:
-    """Write ``NAME.csv`` for every name.
-
-    Returns
-    -------
-    list of Path
-        The files, in the order of the names.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
+    """Write ``NAME.csv`` for every name."""
     paths = [folder / f"{name}.csv" for name in tables]
     for path, rows in zip(paths, tables.values(), strict=True):
         io.save_rows(path, rows)

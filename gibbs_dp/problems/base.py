@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -117,7 +115,7 @@ def scikit_learn_data(problem: str, loader: str) -> tuple[np.ndarray, np.ndarray
     return getattr(datasets, loader)(return_X_y=True)
 
 
-# Problems from their names: built-in ones, and users' own by ``module:object``.
+# Problems from their names.
 
 
 def build_problem(name: str, **options: Any) -> Problem:
@@ -165,57 +163,3 @@ def build_entry(entry: Entry, name: str, options: Mapping[str, Any]) -> Problem:
             )
     module, _, function = entry.where.partition(":")
     return getattr(importlib.import_module(module), function)(**options)
-
-
-def load_problem(spec: str) -> Problem:
-    """Load a user's problem.
-
-    Parameters
-    ----------
-    spec
-        ``module:object``, where the module may lie in the current directory. The object is a
-        :class:`Problem` or a callable without arguments that returns one.
-
-    Returns
-    -------
-    Problem
-        The object, or what it returned.
-
-    Raises
-    ------
-    ValueError
-        If the module cannot be imported or the object is neither.
-    """
-    module_name, colon, path = spec.partition(":")
-    if not (colon and module_name and path) or module_name.endswith(".py"):
-        raise ValueError(
-            f"problem: {spec!r} is not module:object (for example my_problems:regression, for "
-            "the name `regression` in my_problems.py)."
-        )
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:
-        raise ValueError(
-            f"problem: importing {module_name!r} failed ({type(error).__name__}: {error})."
-        ) from error
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"problem: {module_name!r} has no {path!r}.")
-        found = getattr(found, part)
-    if callable(found) and not isinstance(found, Problem):
-        try:
-            found = found()
-        except Exception as error:
-            raise ValueError(
-                f"problem: calling {spec} without arguments failed ({type(error).__name__}: "
-                f"{error}); it must take none and return a gibbs_dp.problems.Problem."
-            ) from error
-    if not isinstance(found, Problem):
-        raise ValueError(
-            f"problem: {spec} is a {type(found).__name__}; it must be a "
-            "gibbs_dp.problems.Problem or a function that returns one."
-        )
-    return found

@@ -213,9 +213,7 @@ def refuse_moments(name: str, texts: Iterable[str], role: str = "features") -> N
         )
 
 
-def refuse_meant(
-    name: str, counts: dict[str, int], spelled: NumberFormat, role: str = "features"
-) -> None:
+def refuse_meant(name: str, counts: dict[str, int], spelled: NumberFormat) -> None:
     """Raise a ValueError for texts most of which are numbers, or are by another spelling."""
     guess = _guessed(counts, spelled)
     read = [text for text in counts if _is_read(text, guess)]
@@ -223,7 +221,7 @@ def refuse_meant(
     is_most = 2 * len(read) > len(counts) or 5 * rows >= 4 * sum(counts.values())
     if len(read) > 1 and is_most:
         raise ValueError(
-            f"{role}: column {name!r} holds texts most of which are numbers "
+            f"features: column {name!r} holds texts most of which are numbers "
             f"({examples(counts, spelled)})"
             f"{remedies(counts, spelled)}; if they are names of levels, list it in categorical "
             "(--categorical)."

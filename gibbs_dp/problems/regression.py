@@ -216,8 +216,8 @@ def random_features(
     """Squared loss with a Gaussian prior; the posterior is Gaussian for every dataset.
 
     For ``gamma`` well above ``1 / prior_scale^2`` the risk peaks at ``num_features`` near ``n``
-    (double descent); `gibbs_dp.exact.closed_form.linear_regression_replaced` has the
-    exact on-average KL.
+    (double descent); ``linear_regression_replaced`` in `gibbs_dp.papers.on_average_kl.closed_forms`
+    has the exact on-average KL.
 
     Parameters
     ----------

@@ -198,14 +198,13 @@ COLUMNS = (*ALPHA, *LEAKAGE, *TV, *CONDITIONAL, *MEMBERSHIP)
 class Further(NamedTuple):
     """Information of one gamma, in the order of the names; None for what was not asked for."""
 
-    # alpha_2_lower, alpha_2_upper, alpha_8_lower, alpha_8_upper: bounds of Sibson's information; an
-    # upper one is None where datasets are too few for it
+    # Bounds of Sibson's information, by `ORDERS`; an upper one is None where datasets are too few.
     alpha_2_lower: Average | None = None
     alpha_2_upper: Average | None = None
     alpha_8_lower: Average | None = None
     alpha_8_upper: Average | None = None
     leakage_lower: Average | None = None  # bound of maximal leakage
-    # t_lower, t_upper: bounds of the T-information
+    # Bounds of the T-information.
     t_lower: Average | None = None
     t_upper: Average | None = None
     # Attack from one draw; None where examples are dependent, or no sum.
@@ -266,25 +265,16 @@ def _further(comparison: DatasetComparison, names: Sequence[str]) -> Further:
         sums.add(rows.log_density, rows.owner)
         if scores is not None and rows.log_likelihood is not None:
             scores.add(rows.log_density, rows.log_likelihood, rows.owner)
-    grouped, out = sums.result(), Further()
-    if "alpha" in names:
-        pairs = [
-            (alpha_information_lower(grouped, a), alpha_information_upper(grouped, a))
-            for a in map(float, ORDERS)
-        ]
-        out = out._replace(
-            alpha_2_lower=pairs[0][0],
-            alpha_2_upper=pairs[0][1],
-            alpha_8_lower=pairs[1][0],
-            alpha_8_upper=pairs[1][1],
-        )
+    grouped = sums.result()
+    out: dict[str, Average | None] = {}
+    for a in ORDERS if "alpha" in names else ():
+        out[f"alpha_{a}_lower"] = alpha_information_lower(grouped, float(a))
+        out[f"alpha_{a}_upper"] = alpha_information_upper(grouped, float(a))
     if "leakage" in names:
-        out = out._replace(leakage_lower=alpha_information_lower(grouped, np.inf))
+        out["leakage_lower"] = alpha_information_lower(grouped, np.inf)
     if "tv" in names:
-        out = out._replace(
-            t_lower=t_information_lower(grouped), t_upper=t_information_upper(grouped)
-        )
-    return out if scores is None else out._replace(membership=scores.result())
+        out |= {"t_lower": t_information_lower(grouped), "t_upper": t_information_upper(grouped)}
+    return Further(**out, membership=None if scores is None else scores.result())
 
 
 def _rows(
@@ -381,12 +371,9 @@ def further_row(
     settings = result.settings
     out: Row = {}
     if found is not None:
-        of_alpha = {
-            2: (found.alpha_2_lower, found.alpha_2_upper),
-            8: (found.alpha_8_lower, found.alpha_8_upper),
-        }
-        for a, (lower, upper) in of_alpha.items():
-            out |= _number(f"alpha_information_{a}_lower", lower)
+        for a in ORDERS:
+            upper: Average | None = getattr(found, f"alpha_{a}_upper")
+            out |= _number(f"alpha_information_{a}_lower", getattr(found, f"alpha_{a}_lower"))
             out |= _number(f"alpha_information_{a}_upper", upper)
             out |= _of_sigma(f"alpha_{a}", upper, settings.n, scales.sigma, float(a))
         out |= _number("t_information_lower", found.t_lower)
@@ -442,8 +429,6 @@ def gap_of_tail(information: float, n: int, sigma: float, alpha: float, delta: f
 
     `gibbs_dp.information.bounds.generalization_tail_from_alpha_information`, solved for the gap.
 
-    Examples
-    --------
     >>> gap = gap_of_tail(0.5, 100, 0.5, 2.0, 0.05)
     >>> round(bounds.generalization_tail_from_alpha_information(
     ...     gap, 0.5, 100, alpha=2.0, sigma=0.5), 9)

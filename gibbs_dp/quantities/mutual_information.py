@@ -39,12 +39,7 @@ from gibbs_dp.quantities.dataset_comparison import (
     thinned,
 )
 from gibbs_dp.quantities.dataset_losses import Kept as DrawsKept
-from gibbs_dp.quantities.dataset_losses import (
-    has_statistics,
-    keep_draws,
-    point_losses,
-    swap_terms,
-)
+from gibbs_dp.quantities.dataset_losses import has_statistics, keep_draws, point_losses, swap_terms
 from gibbs_dp.results.table import Column, Style
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 
@@ -322,9 +317,7 @@ COLUMNS = (
         style=Style("lautum information", "#CC79A7", ":", "o", "information"),
     ),
     Column(
-        "individual_information",
-        "Mutual information between one example and the draw.",
-        "nats",
+        "individual_information", "Mutual information between one example and the draw.", "nats"
     ),
     Column(
         "generalization_lower",

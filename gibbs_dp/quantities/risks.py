@@ -65,12 +65,7 @@ class Risks(Quantity):
             "loss",
             "emp. risk",
             Style(
-                "risk on training examples",
-                "#CC79A7",
-                "--",
-                "v",
-                "risk",
-                instead_of="excess_risk",
+                "risk on training examples", "#CC79A7", "--", "v", "risk", instead_of="excess_risk"
             ),
         ),
         Column(

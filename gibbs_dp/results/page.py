@@ -195,14 +195,13 @@ def section(title: str, *parts: str | TextTable) -> Section:
     return Section(title, tuple(markup(part) for part in parts))
 
 
-def paragraphs(texts: Iterable[str], kind: str = "") -> str:
+def paragraphs(texts: Iterable[str]) -> str:
     r"""Make a paragraph of every text.
 
     >>> paragraphs(["a < b"])
     '<p>a &lt; b</p>\n'
     """
-    mark = f' class="{kind}"' if kind else ""
-    return "".join(f"<p{mark}>{safe(text)}</p>\n" for text in texts)
+    return "".join(f"<p>{safe(text)}</p>\n" for text in texts)
 
 
 def bullets(texts: Iterable[str]) -> str:

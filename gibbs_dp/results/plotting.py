@@ -172,12 +172,7 @@ def mark_selected(
         )
 
 
-def mark_edge(
-    axes: Axes,
-    x: Float[np.ndarray, " points"],
-    edge: Edge,
-    color: str,
-) -> None:
+def mark_edge(axes: Axes, x: Float[np.ndarray, " points"], edge: Edge, color: str) -> None:
     """Draw triangles at the upper edge for infinite numbers, at the lower one for no logarithm."""
     if x.size:
         axes.plot(
@@ -394,10 +389,7 @@ def legend_of_figure(figure: Figure, panels: Iterable[Axes], columns: int = 2) -
 
 
 def label_ends(
-    axes: Axes,
-    ends: Sequence[tuple[str, float, str]],
-    x: float,
-    gap: float = 0.05,
+    axes: Axes, ends: Sequence[tuple[str, float, str]], x: float, gap: float = 0.05
 ) -> None:
     """Write names beside the right ends of curves, moved apart where they would overlap."""
     axes.autoscale_view()

@@ -200,8 +200,6 @@ class TextTable:
     def to_html(self) -> str:
         """Return a table that scrolls by itself where it is wider than the page.
 
-        Examples
-        --------
         >>> "<td" in TextTable([Heading("a")], [["<script>"]]).to_html()
         True
         """

@@ -15,7 +15,7 @@ from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.recentring import Recentring, find_recentring
 from gibbs_dp.sampling.ensemble import Adapted, run_ensemble
-from gibbs_dp.sampling.kernels.base import Schedule, Traits
+from gibbs_dp.sampling.kernels.base import Schedule, Traits, check_ranges
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
 from gibbs_dp.sampling.target import Target
@@ -103,12 +103,7 @@ class AdaptiveHMC(Sampler):
     patience: int = 1
 
     def __post_init__(self) -> None:
-        if not self.num_parallel >= 8:
-            raise ValueError(f"num_parallel: must be at least 8, got {self.num_parallel}.")
-        if not 0 < self.target_accept < 1:
-            raise ValueError(f"target_accept: must be in (0, 1), got {self.target_accept}.")
-        if not self.patience >= 1:
-            raise ValueError(f"patience: must be at least 1, got {self.patience}.")
+        check_ranges(self)
 
     @property
     def traits(self) -> Traits:

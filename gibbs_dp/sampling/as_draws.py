@@ -119,8 +119,6 @@ def as_draws(
 def chains_of(argument: str, given: Any) -> Any:
     """Make one array of chains that come as a list.
 
-    Examples
-    --------
     >>> chains_of("samples", [np.zeros(3), np.ones(3)]).shape
     (2, 3)
     """

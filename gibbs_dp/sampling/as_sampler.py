@@ -62,8 +62,6 @@ class Chains:
 def as_sampler(kernel: Any, also: str = "", argument: str = "sampler") -> Sampler:
     """Return the sampler of a kernel; pass samplers through.
 
-    Examples
-    --------
     >>> as_sampler("hmc")
     Traceback (most recent call last):
         ...

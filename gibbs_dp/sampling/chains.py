@@ -12,14 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels.base import (
-    Kernel,
-    Potential,
-    Schedule,
-    StepInfo,
-    Traits,
-    Tuning,
-)
+from gibbs_dp.sampling.kernels.base import Kernel, Potential, Schedule, StepInfo, Traits, Tuning
 from gibbs_dp.sampling.kernels.langevin import Unadjusted
 from gibbs_dp.sampling.laplace import Location, locate
 from gibbs_dp.sampling.noise import chain_keys, spread_radii, step_key

@@ -118,8 +118,6 @@ def refuse_copies(argument: str, values: Float[np.ndarray, "chain draw column"])
     Chains that never move are none: they are told of elsewhere. Draws of a discrete law meet by
     chance, within a chain as well, and are copies only if they come in one order.
 
-    Examples
-    --------
     >>> chains = np.random.default_rng(0).normal(size=(4, 100, 2))
     >>> refuse_copies("samples", chains)
     >>> refuse_copies("samples", chains[[0, 1, 2, 1]])

@@ -1,4 +1,4 @@
-"""Draws in the forms of other libraries: trees of xarray, ArviZ, log-likelihoods of examples."""
+"""Draws of a posterior, or of a batch: diagnostics, pages, files, forms of other libraries."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ from gibbs_dp.sampling.diagnostics import coordinates, describe, named_leaves
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR, Modes
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 
@@ -75,14 +76,6 @@ def as_xarray(
             {"description": "minus gamma times the loss of every example, in nats"},
         )
     return xr.DataTree.from_dict(groups)
-
-
-def as_arviz(tree: xr.DataTree) -> Any:
-    """Return ArviZ's own container: InferenceData before 1.0, the same tree from 1.0 on."""
-    arviz = require("arviz")
-    if arviz.__version__.startswith("0."):
-        return arviz.InferenceData.from_datatree(tree)
-    return tree
 
 
 # Log-likelihoods of single examples at draws of a posterior.
@@ -120,11 +113,6 @@ def _row(tree: PyTree, index: int) -> Any:
 
 
 # Draws from one posterior, or from a batch of them, with their diagnostics.
-
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
 
 MOST_LIKELIHOODS = 2**27
 # Draws that are described at a time.
@@ -471,11 +459,7 @@ class Draws(ResultWithPage):
         """
         return as_xarray(
             self.named,
-            {
-                "lp": self.log_density,
-                "acceptance_rate": self.accept_rate,
-                "stuck": self.is_stuck,
-            },
+            {"lp": self.log_density, "acceptance_rate": self.accept_rate, "stuck": self.is_stuck},
             {"gamma": self.gamma, "settings": json.dumps(self.settings)},
             self.log_likelihood() if log_likelihood else None,
         )
@@ -502,7 +486,9 @@ class Draws(ResultWithPage):
         """
         if log_likelihood is None:
             log_likelihood = self._has_small_likelihood()
-        return as_arviz(self.to_xarray(log_likelihood))
+        tree, arviz = self.to_xarray(log_likelihood), require("arviz")
+        is_old = arviz.__version__.startswith("0.")
+        return arviz.InferenceData.from_datatree(tree) if is_old else tree
 
     def _has_small_likelihood(self) -> bool:
         if self.source is None or not self.source[0].has_example_losses:
@@ -535,8 +521,6 @@ class Draws(ResultWithPage):
 def verdict(rows: Sequence[Mapping[str, Any]], warnings: Sequence[str] = ()) -> str:
     """Say in one sentence whether the draws look like the posterior's.
 
-    Examples
-    --------
     >>> verdict([{"r_hat": 1.002, "ess": 812.4}])
     'The chains agree: R-hat is at most 1.002, and every coordinate shown has at least 812 \
 effective draws.'

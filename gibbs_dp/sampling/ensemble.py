@@ -328,9 +328,7 @@ def _mixes(seen: _Seen) -> Bool[Array, ""]:
 
 
 def _is_astray(
-    seen: _Seen,
-    energy: Float[Array, "kept chains"],
-    weight: Float[Array, " kept"],
+    seen: _Seen, energy: Float[Array, "kept chains"], weight: Float[Array, " kept"]
 ) -> Bool[Array, " chains"]:
     """Chains that spent a window far from most others, where there is next to no mass.
 

@@ -413,10 +413,7 @@ def _reference(draws: ChainDraws, gamma: float) -> Float[np.ndarray, "posteriors
 
 
 def _chains(
-    draws: ChainDraws,
-    last: slice,
-    reference: Float[np.ndarray, "posteriors terms"],
-    gamma: float,
+    draws: ChainDraws, last: slice, reference: Float[np.ndarray, "posteriors terms"], gamma: float
 ) -> _Chains:
     u, v, potential = (
         np.asarray(a, np.float64)[:, :, last] for a in (draws.u, draws.v, draws.potential)

@@ -91,9 +91,7 @@ def interpolate(table: Any, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]
 
 
 def spread_radii(
-    normals: Float[Array, "chains dim"],
-    uniforms: Float[Array, " chains"],
-    turn: Float[Array, ""],
+    normals: Float[Array, "chains dim"], uniforms: Float[Array, " chains"], turn: Float[Array, ""]
 ) -> Float[Array, "chains dim"]:
     """Give independent normal vectors lengths from different shells, one shell each.
 

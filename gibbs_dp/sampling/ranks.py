@@ -53,20 +53,6 @@ def p_value(ranks: Int[np.ndarray, " datasets"], num_ranked: int) -> float:
     The statistic is the smallest two-sided binomial tail of the number of ranks that are at most
     r, over all r; its law is computed, not simulated (Säilynoja, Bürkner & Vehtari 2022).
 
-    Parameters
-    ----------
-    ranks
-        Of each dataset.
-    num_ranked
-        The largest rank that there can be.
-
-    Returns
-    -------
-    float
-        The p-value, at least 1e-12.
-
-    Examples
-    --------
     >>> round(p_value(np.array([0, 0]), 1), 6), p_value(np.array([0, 1]), 1)
     (0.5, 1.0)
     """
@@ -82,20 +68,6 @@ def band(
 
     Ranks leave it if and only if their :func:`p_value` is at most ``level``.
 
-    Parameters
-    ----------
-    num_datasets, num_ranked
-        Number of ranks, and the largest that there can be.
-    level
-        Probability of leaving it at most.
-
-    Returns
-    -------
-    low, high
-        Smallest and largest count inside.
-
-    Examples
-    --------
     >>> low, high = band(100, 3, 0.05)
     >>> low, high
     (array([15, 39, 65]), array([35, 61, 85]))

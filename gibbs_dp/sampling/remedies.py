@@ -43,13 +43,7 @@ class Task(NamedTuple):
 Run = Callable[[Task, Sampler], Draws]
 
 # Warnings that another sampler may have no reason for.
-REMEDIABLE = {
-    "r-hat",
-    "few-effective-draws",
-    "stuck-chains",
-    "several-modes",
-    "islands-disagree",
-}
+REMEDIABLE = {"r-hat", "few-effective-draws", "stuck-chains", "several-modes", "islands-disagree"}
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
 OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
@@ -202,9 +196,7 @@ def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     return replace(draws, settings=draws.settings | {"has_tried": True, "notes": notes})
 
 
-def _doubts(
-    draws: Draws,
-) -> tuple[Float[np.ndarray, " datasets"], Bool[np.ndarray, " datasets"]]:
+def _doubts(draws: Draws) -> tuple[Float[np.ndarray, " datasets"], Bool[np.ndarray, " datasets"]]:
     """Worst R-hat of every dataset, infinite where a chain is stuck, and who is to go on."""
     r_hat, ess = draws.mixing
     is_stuck = draws.is_stuck.any(axis=-1)

@@ -72,11 +72,7 @@ _draw = on_default_backend(_draw_of, "posterior", "sampler")
 
 
 def sample_path(
-    posterior: GibbsPosterior,
-    batch: PyTree,
-    gamma: float,
-    sampler: PathSampler,
-    key: PRNGKeyArray,
+    posterior: GibbsPosterior, batch: PyTree, gamma: float, sampler: PathSampler, key: PRNGKeyArray
 ) -> tuple[ChainDraws, PyTree]:
     """Find each dataset's own path, with other particles, then draw along it.
 
@@ -110,8 +106,6 @@ def share_at_ends(
 
     An end at zero is none: there numbers are as close as a density may ask for.
 
-    Examples
-    --------
     >>> import gibbs_dp as gdp
     >>> draws = np.array([0.0, 0.5, 0.9, 1.0], np.float32).reshape(1, 1, 4)
     >>> share_at_ends([gdp.supports.box(0.0, 1.0)], [draws])

@@ -14,13 +14,7 @@ from gibbs_dp._source import own_code
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Schedule, Traits
 from gibbs_dp.sampling.smc_particles import Segment
-from gibbs_dp.sampling.target import (
-    MAX_DENSE_DIM,
-    Target,
-    Terms,
-    Whitening,
-    fit_whitening,
-)
+from gibbs_dp.sampling.target import MAX_DENSE_DIM, Target, Terms, Whitening, fit_whitening
 
 
 class ChainDraws(NamedTuple):

@@ -153,9 +153,7 @@ def _weights(
     return jnp.repeat(share[:, None] * share.size / num_each, num_each, axis=1)
 
 
-def pooled(
-    log_normalizer: Float[Array, " islands"],
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def pooled(log_normalizer: Float[Array, " islands"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Log of the islands' mean normalizer, and its standard error.
 
     Both by leaving out each island: the logarithm of an unbiased mean is too small by half its

@@ -252,14 +252,7 @@ def walk_langevin(
         u=jax.vmap(jax.vmap(coordinates.color))(draws),
         inflation=jax.vmap(excess)(probe_keys, last),
         kl_inflation=kl_inflation(
-            probe_keys[0],
-            target,
-            pulled,
-            variance,
-            coordinates,
-            last[0],
-            size,
-            schedule.is_fixed,
+            probe_keys[0], target, pulled, variance, coordinates, last[0], size, schedule.is_fixed
         ),
     )
 
@@ -368,8 +361,6 @@ def run_langevin(
     there is no preconditioner, no adaptation and no acceptance step. On a box or a ball each step
     ends at the nearest point of it, in theta's own coordinates: draws may lie on the boundary.
 
-    Examples
-    --------
     >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
     >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(2), 1.0))
     >>> run_langevin(p, jnp.ones((5, 2)), gamma=1.0, kernel=gdp.ULA(0.05, 100), key=0).shape

@@ -8,9 +8,9 @@ import pytest
 from problems import QUICK, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.exact import channels
-from gibbs_dp.exact.closed_form.linear_regression import correlated_mean
+from gibbs_dp.papers import channels
 from gibbs_dp.papers.on_average_kl import counterexamples
+from gibbs_dp.papers.on_average_kl.closed_forms import correlated_mean
 
 N, RHO, GAMMA = 10, 0.8, 0.1
 

@@ -19,8 +19,8 @@ import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import pilots
 from gibbs_dp.engine.plan import default_ghosts
-from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
 from gibbs_dp.model.populations import as_population
+from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.problems.regression import random_features
 from gibbs_dp.quantities.kl_estimators import (
     GhostValues,

@@ -61,7 +61,7 @@ def test_options_are_those_of_the_problem(offered):
     of_mean, of_table = offered("audit", "gaussian-mean", "--"), offered("audit", "--")
     assert {"--data-scale", "--gammas", "--sampler"} <= of_mean
     assert not {"--target", "--theta-bound"} & of_mean
-    assert {"--data", "--target", "--problem", "--with", "--gammas"} <= of_table
+    assert {"--data", "--target", "--with", "--gammas"} <= of_table
     assert "--theta-bound" in offered("audit", "linear-regression", "--")
 
 

@@ -141,12 +141,9 @@ def test_process_numbers_are_checked(run, tmp_path, monkeypatch, words, error):
     assert not list(tmp_path.iterdir())
 
 
-def test_merge_refuses_what_is_no_store_and_imports_only_what_is_named(run, tmp_path):
+def test_merge_refuses_what_is_no_store(run, tmp_path):
     assert "is no store of 'gibbs-dp audit --store'" in run("merge", tmp_path).error
     assert "no store is named" in run("merge").error
-    asked = {"problem": "--problem", "options": {"problem": "os:abort"}, "num_processes": 1}
-    (tmp_path / "request.json").write_text(json.dumps(asked))
-    assert "'os:abort'; name it again" in run("merge", tmp_path).error
     (tmp_path / "request.json").write_text("{}")
     assert "damaged request.json" in run("merge", tmp_path).error
 

@@ -11,9 +11,11 @@ from scipy.optimize import minimize_scalar
 
 from gibbs_dp import exact
 from gibbs_dp.exact.attacker import FinitePairs
-from gibbs_dp.exact.closed_form.laplace_mechanism import truncated_normal_mean_law
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information.divergences import batched
+from gibbs_dp.papers import channels
+from gibbs_dp.papers.on_average_kl.attackers import laplace_attacker, private_mean_attacker
+from gibbs_dp.papers.on_average_kl.closed_forms import truncated_normal_mean_law
 
 THETA, VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
 FIXTURE = exact.FiniteProblem((THETA[:, None] - VALUES) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
@@ -90,7 +92,7 @@ def test_vertical_rate_of_the_gaussian():
     ],
 )
 def test_laplace_table(gamma, values):
-    found = exact.private_mean_attacker(gamma, 100)
+    found = private_mean_attacker(gamma, 100)
     profile = found.privacy_profile([0.1, 1.0])
     numbers = (found.on_average_tv, found.attack_auc_per_pair, *profile)
     for number, value in zip(numbers, values, strict=True):
@@ -157,8 +159,8 @@ def test_types_agree_with_definitions(seed, gamma, n):
 def test_a_channel_is_the_problem_and_knows_its_places():
     n = 3
     loss = FIXTURE.loss_matrix
-    channel = exact.channels.gibbs(
-        exact.channels.summed_loss(loss, n), n, 1.3, FIXTURE.data_probs, FIXTURE.prior_probs
+    channel = channels.gibbs(
+        channels.summed_loss(loss, n), n, 1.3, FIXTURE.data_probs, FIXTURE.prior_probs
     )
     by_type, by_table = FIXTURE.attacker(1.3, n), channel.attacker()
     for name in ("on_average_tv", "attack_auc", "attack_auc_per_pair", "on_average_renyi_8"):
@@ -201,7 +203,7 @@ def test_laplace_pair_by_quadrature(distance):
             return np.log(np.diff(cdf) / (cdf[-1] - cdf[0]))
 
     pair = FinitePairs(np.zeros(1), law(0.0)[None], law(distance)[None])
-    found = exact.laplace_attacker(distance)
+    found = laplace_attacker(distance)
     assert found.on_average_tv == pytest.approx(pair.total_variation(), abs=1e-6)
     assert found.attack_auc == pytest.approx(pair.auc(), abs=1e-6)
     assert found.on_average_renyi_2 == pytest.approx(pair.renyi(2.0), abs=1e-6)
@@ -211,12 +213,12 @@ def test_laplace_pair_by_quadrature(distance):
 
 def test_private_mean_by_a_lattice_of_examples():
     values, probs = truncated_normal_mean_law(1, 2.0, 400)
-    found = exact.private_mean_attacker(100.0, 100)
+    found = private_mean_attacker(100.0, 100)
     levels, inverse = np.unique(np.abs(values[:, None] - values).round(9), return_inverse=True)
     mass = np.bincount(inverse.ravel(), np.outer(probs, probs).ravel())
     shared = np.exp(-(levels[:, None] + levels) / 2) * (2 + np.minimum(levels[:, None], levels))
     assert found.attack_auc == pytest.approx(1 - mass @ shared @ mass / 4, abs=2e-5)
-    each = [exact.laplace_attacker(float(x)) for x in levels[::40]]
+    each = [laplace_attacker(float(x)) for x in levels[::40]]
     assert [a.attack_auc for a in each] == pytest.approx(1 - shared.diagonal()[::40] / 4)
     moment = (2 * np.exp(levels) + np.exp(-2 * levels)) / 3
     assert found.pooled_renyi(2.0) == pytest.approx(math.log(mass @ moment), rel=1e-4)
@@ -226,8 +228,8 @@ def test_private_mean_by_a_lattice_of_examples():
 ATTACKERS = {
     "fixture": FIXTURE.attacker(1.0, 4),
     "gaussian": exact.gaussian_mean_attacker(5.0, 30, 2, 1.0),
-    "private mean": exact.private_mean_attacker(100.0, 100),
-    "laplace": exact.laplace_attacker(1.3),
+    "private mean": private_mean_attacker(100.0, 100),
+    "laplace": laplace_attacker(1.3),
 }
 
 
@@ -288,7 +290,7 @@ def test_roc_of_laws_is_the_best_event(seed, rate):
         (lambda a: a.vertical_roc([0.1, -0.1]), r"fpr must lie in \[0, 1\]"),
         (lambda a: a.privacy_profile(math.inf), "epsilon must be finite"),
         (lambda a: a.pooled_renyi(0.0), "order must be positive"),
-        (lambda _: exact.laplace_attacker(-1.0), "distance must be at least 0"),
+        (lambda _: laplace_attacker(-1.0), "distance must be at least 0"),
         (lambda _: exact.gaussian_mean_attacker(1.0, 3, 1, 1.0, -1.0), "prior_variance must be"),
     ],
 )

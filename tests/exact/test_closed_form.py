@@ -6,14 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quadratures import divergence_by_quadrature
 from scipy.stats import binom
 
 from gibbs_dp.exact import closed_form as cf
-from gibbs_dp.exact.closed_form.laplace_mechanism import laplace_mechanism_information
-from gibbs_dp.exact.closed_form.linear_regression import beta_kl, linear_regression_fixed_design
-from gibbs_dp.information import bounds
 from gibbs_dp.information.divergences import gaussian_kl, kl_divergence, laplace_kl
-from gibbs_dp.information.divergences.quadrature import divergence_by_quadrature
+from gibbs_dp.papers.on_average_kl.closed_forms import (
+    beta_bernoulli,
+    beta_kl,
+    laplace_mechanism_information,
+    linear_regression_fixed_design,
+    linear_regression_kl,
+    linear_regression_posterior,
+    private_mean,
+    private_mean_dp_epsilon,
+)
 from gibbs_dp.papers.on_average_kl.figure2 import (
     linear_regression_figure2b,
     linear_regression_figure2b_exact,
@@ -60,7 +67,7 @@ def test_linear_regression_posterior_by_quadrature():
     by_quadrature = divergence_by_quadrature(
         kl_divergence, potential(y), potential(other_y), -math.inf, math.inf
     )
-    closed = cf.linear_regression_kl(x, y, x, other_y, 0.8, 0.3)
+    closed = linear_regression_kl(x, y, x, other_y, 0.8, 0.3)
     assert closed == pytest.approx(by_quadrature, rel=1e-8)
 
 
@@ -79,14 +86,14 @@ def test_linear_regression_fixed_design_against_sampling_and_theorems():
         other = y.copy()
         i = t % 6
         other[i] = x[i] @ theta + math.sqrt(noise) * rng.normal()
-        p = cf.linear_regression_posterior(x, y, gamma, tau)
-        q = cf.linear_regression_posterior(x, other, gamma, tau)
+        p = linear_regression_posterior(x, y, gamma, tau)
+        q = linear_regression_posterior(x, other, gamma, tau)
         gap = p.mean - q.mean
         kls[t] = 0.5 * gap @ p.precision @ gap
     error = kls.std(ddof=1) / math.sqrt(num)
     assert abs(kls.mean() - answer.on_average_kl) < 4 * error
     # I(W; y) of a Gaussian channel, by entropies.
-    precision = cf.linear_regression_posterior(x, np.zeros(6), gamma, tau).precision
+    precision = linear_regression_posterior(x, np.zeros(6), gamma, tau).precision
     covariance = np.linalg.inv(precision)
     gain = 2 * gamma * covariance @ x.T
     marginal = covariance + noise * gain @ gain.T
@@ -107,7 +114,7 @@ def test_linear_regression_one_dimension_is_the_gaussian_mean():
 @settings(max_examples=10, deadline=None)
 @given(st.floats(0.1, 3.0), st.integers(1, 20), st.floats(0.05, 0.95), st.floats(0.3, 3.0))
 def test_beta_bernoulli_identities(gamma, n, probability, prior):
-    answer = cf.beta_bernoulli(gamma, n, probability, prior, 0.7)
+    answer = beta_bernoulli(gamma, n, probability, prior, 0.7)
     assert answer.on_average_kl == pytest.approx(gamma * answer.generalization_error, abs=1e-13)
     total = answer.mutual_information + answer.lautum_information
     assert total == pytest.approx(n * answer.on_average_kl, rel=1e-9)
@@ -147,9 +154,8 @@ def test_beta_kl_by_quadrature():
 )
 def test_figure_2a(gamma, kl, eps):
     assert cf.private_mean_on_average_kl(gamma, 100) == pytest.approx(kl, rel=7e-6)
-    assert cf.private_mean_dp_epsilon(gamma, 100) == pytest.approx(eps)
-    sensitivity = 4.0 / 100
-    assert bounds.pure_dp_fixed_normalizer(gamma, sensitivity=sensitivity) == pytest.approx(eps)
+    assert private_mean_dp_epsilon(gamma, 100) == pytest.approx(eps)
+    assert gamma * 4.0 / 100 == pytest.approx(eps)  # the sensitivity, and a normalizer free of data
 
 
 def test_private_mean_kl_by_sampling():
@@ -164,7 +170,7 @@ def test_private_mean_kl_by_sampling():
 
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_private_mean_information(n):
-    answer = cf.private_mean(4.0, n)
+    answer = private_mean(4.0, n)
     total = answer.mutual_information + answer.lautum_information
     assert answer.generalization_error == pytest.approx(total / 4.0)
     assert answer.mutual_information <= n * answer.on_average_kl
@@ -256,9 +262,9 @@ def test_figure_2b_pair_is_the_gaussian_kl():
     cross = np.array([[ghost_x * ghost_y - x[0] * y[0]]])
     sums = np.array([x @ x]), np.array([x @ y])
     kl, _ = _gaussian(0.7, *sums, square, cross)
-    p = cf.linear_regression_posterior(x[:, None], y, 0.7)
+    p = linear_regression_posterior(x[:, None], y, 0.7)
     x2, y2 = np.concatenate([[ghost_x], x[1:]]), np.concatenate([[ghost_y], y[1:]])
-    q = cf.linear_regression_posterior(x2[:, None], y2, 0.7)
+    q = linear_regression_posterior(x2[:, None], y2, 0.7)
     expected = gaussian_kl(p.mean, 1 / p.precision, q.mean, 1 / q.precision)
     assert kl[0, 0] == pytest.approx(expected, rel=1e-9)
     wide, _ = _truncated(0.7, *sums, square, cross, (-50.0, 50.0))
@@ -270,9 +276,9 @@ def test_figure_2b_pair_is_the_gaussian_kl():
     [
         (lambda: cf.gaussian_mean(0.0, 1, 1, 1.0), "gamma must be positive"),
         (lambda: cf.gaussian_mean(1.0, 1, 1, 1.0, -1.0), "prior_variance must be"),
-        (lambda: cf.linear_regression_posterior([[1.0]], [1.0, 2.0], 1.0), "y must have shape"),
-        (lambda: cf.linear_regression_posterior([[1.0, 1.0]], [1.0], 1.0), "improper"),
-        (lambda: cf.beta_bernoulli(1.0, 3, 1.0), "probability must lie"),
+        (lambda: linear_regression_posterior([[1.0]], [1.0, 2.0], 1.0), "y must have shape"),
+        (lambda: linear_regression_posterior([[1.0, 1.0]], [1.0], 1.0), "improper"),
+        (lambda: beta_bernoulli(1.0, 3, 1.0), "probability must lie"),
         (lambda: laplace_mechanism_information([0.0], [0.5, 0.5], 1.0), "values must be"),
         (
             lambda: linear_regression_figure2b(1.0, 4, 10, 0),

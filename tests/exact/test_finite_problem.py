@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp.exact.finite_problem import FiniteProblem, StructuredProblem
+from gibbs_dp.exact.notions import worst_group_divergence
 from gibbs_dp.information import dependence as dep
+from gibbs_dp.information.divergences import batched
 
 THETA, VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
 FIXTURE = FiniteProblem((THETA[:, None] - VALUES) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
@@ -217,8 +219,14 @@ def test_values_and_hypotheses_of_probability_zero():
         (lambda: FIXTURE.quantities(1.0, 0, 0.05), "n must be at least 1"),
         (lambda: FIXTURE.quantities(1.0, 4, 1.0), "beta must lie"),
         (lambda: FIXTURE.quantities(1.0, 10_000, 0.05), r"too large .* 750,225,015 types"),
-        (lambda: FIXTURE.group_kl_privacy(1.0, 60, 30), r"too large to enumerate"),
-        (lambda: FIXTURE.group_kl_privacy(1.0, 4, 5), "group_size must be at most n = 4"),
+        (
+            lambda: worst_group_divergence(FIXTURE.table(1.0, 60), 30, batched.kl),
+            r"too large to enumerate",
+        ),
+        (
+            lambda: worst_group_divergence(FIXTURE.table(1.0, 4), 5, batched.kl),
+            "group_size must be at most n = 4",
+        ),
         (lambda: FIXTURE.dp_epsilon(1.0, 4, adjacency="swap"), "adjacency"),
     ],
 )

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gibbs_dp.exact.channels import gibbs, summed_loss
 from gibbs_dp.exact.finite_problem import FiniteProblem
+from gibbs_dp.exact.notions import worst_group_divergence
 from gibbs_dp.information.divergences import batched
+from gibbs_dp.papers.channels import gibbs, summed_loss
 
 REPLACE = {"adjacency": "replace-one"}
 REMOVE = {"adjacency": "add-remove"}
@@ -74,8 +75,6 @@ def test_every_notion_weakens_the_one_before(seed, gamma, n):
     by_omega = [problem.random_dp_epsilon(gamma, n, w) for w in (0.0, 0.01, 0.1, 0.5)]
     assert by_omega[0] == pytest.approx(eps, abs=slack)
     assert all(a >= b - slack for a, b in itertools.pairwise(by_omega))
-    for omega, value in zip((0.0, 0.01, 0.1, 0.5), by_omega, strict=True):
-        assert problem.random_dp_omega(gamma, n, value) <= omega + slack
     curve = problem.privacy_curve(gamma, n, [0.0, eps / 2, eps], **REPLACE)
     tv = problem.tv_privacy(gamma, n, **REPLACE)
     assert curve[0] == pytest.approx(tv, abs=slack)
@@ -98,8 +97,6 @@ def test_random_dp_counts_pairs():
     # One example of two values: loss 0 with probability 1/2 (ghost equal), else eps.
     problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5], [0.5, 0.5])
     eps = problem.dp_epsilon(1.0, 1, **REPLACE)
-    assert problem.random_dp_omega(1.0, 1, eps) == 0.0
-    assert problem.random_dp_omega(1.0, 1, 0.99 * eps) == pytest.approx(0.5)
     assert problem.random_dp_epsilon(1.0, 1, 0.5) == 0.0
     assert problem.random_dp_epsilon(1.0, 1, 0.49) == pytest.approx(eps)
 
@@ -139,9 +136,7 @@ def test_worst_groups_by_brute_force(seed, gamma):
             values = divergence(*np.broadcast_arrays(log_p, log_q))[within].max()
             if name == "dp_epsilon":
                 found = problem.group_privacy(gamma, n).dp_epsilon[k - 1]
-            elif name == "kl":
-                found = problem.group_kl_privacy(gamma, n, k)
             else:
-                found = problem.group_tv_privacy(gamma, n, k)
+                found = worst_group_divergence(problem.table(gamma, n), k, divergence)
             assert found == pytest.approx(values, abs=1e-11)
     assert problem.group_privacy(gamma, n).dp_epsilon[2] <= 3 * channel.dp_epsilon() + 1e-11

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp import exact
+from gibbs_dp.papers.on_average_kl.attackers import gaussian_mean_membership
 
 THETA, VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
 FIXTURE = exact.FiniteProblem((THETA[:, None] - VALUES) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
@@ -59,15 +60,13 @@ def test_a_channel_by_its_joint_law(seed, n):
 
 
 def test_gaussian_reference_values():
-    found = exact.gaussian_mean_membership(1.0, 30, 1, 1.0)
+    found = gaussian_mean_membership(1.0, 30, 1, 1.0)
     n = 30
     information = 0.5 * math.log((1 / n + 1 / n) / ((n - 1) / n**2 + 1 / n))
     assert found.individual_information == pytest.approx(information, rel=1e-12)
     assert found.individual_information == pytest.approx(0.008404, **SIX)
     assert found.advantage == pytest.approx(0.041586, **SIX)
-    assert exact.gaussian_mean_membership(20.0, 30, 1, 1.0).advantage == pytest.approx(
-        0.057948, **SIX
-    )
+    assert gaussian_mean_membership(20.0, 30, 1, 1.0).advantage == pytest.approx(0.057948, **SIX)
 
 
 def test_gaussian_by_drawing_datasets():
@@ -87,7 +86,7 @@ def test_gaussian_by_drawing_datasets():
         return (far - near) / 2 + dim / 2 * math.log(alone / given)
 
     member, other = log_ratio(z[:, 0]), log_ratio(fresh)
-    found = exact.gaussian_mean_membership(gamma, n, dim, v, t2)
+    found = gaussian_mean_membership(gamma, n, dim, v, t2)
     for value, mean in ((found.individual_information, member), (found.lautum_information, -other)):
         assert abs(mean.mean() - value) < 4 * mean.std() / math.sqrt(count)
     share = (member > 0).mean() - (other > 0).mean()
@@ -105,4 +104,4 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"fpr must lie in \[0, 1\]"):
         FIXTURE.membership(1.0, 4).roc(2.0)
     with pytest.raises(ValueError, match="data_variance must be positive"):
-        exact.gaussian_mean_membership(1.0, 3, 1, 0.0)
+        gaussian_mean_membership(1.0, 3, 1, 0.0)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gibbs_dp import exact
 from gibbs_dp.information import dependence as dep
+from gibbs_dp.papers import channels
 
 THETA, VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
 FIXTURE = exact.FiniteProblem((THETA[:, None] - VALUES) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
@@ -71,8 +72,8 @@ def test_channels_agree_with_the_definition(seed, n):
 
 def test_types_agree_with_channels():
     n, gamma = 3, 1.3
-    channel = exact.channels.gibbs(
-        exact.channels.summed_loss(FIXTURE.loss_matrix, n),
+    channel = channels.gibbs(
+        channels.summed_loss(FIXTURE.loss_matrix, n),
         *(n, gamma, FIXTURE.data_probs, FIXTURE.prior_probs),
     )
     found = FIXTURE.supersample_information(gamma, n)

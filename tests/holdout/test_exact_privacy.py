@@ -14,8 +14,8 @@ import pytest
 
 from gibbs_dp import holdout
 from gibbs_dp.holdout.sparse_vector import above_threshold
-from gibbs_dp.papers import reusable_holdout
-from gibbs_dp.papers.reusable_holdout import (
+from gibbs_dp.papers.reusable_holdout import exact_laws
+from gibbs_dp.papers.reusable_holdout.exact_laws import (
     laplace_noise,
     no_noise,
     noisy_max_law,
@@ -120,9 +120,7 @@ def test_releasing_the_compared_value_is_caught(one):
     }
     # Below, below, ..., then a value that is itself small: the threshold must lie lower still.
     values, other = (0.0,) * 8, (1.0,) * 7 + (-1.0,)
-    densities = [
-        reusable_holdout.released_value_density(v, -4.0, **noises) for v in (values, other)
-    ]
+    densities = [exact_laws.released_value_density(v, -4.0, **noises) for v in (values, other)]
     assert abs(math.log(densities[0] / densities[1])) > 1.2 * EPS
 
 

@@ -2,14 +2,11 @@
 
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from gibbs_dp import holdout
-from gibbs_dp.holdout.ladder import ladder_tail, simulate_ladder
 
 
 def boosting_attack(losses, board):
@@ -37,9 +34,6 @@ def test_coin_tosses_climb_a_plain_leaderboard_and_not_the_ladder():
         kept = losses[improved]
         told = board.submit((kept.mean(axis=0) > 0.5).astype(float))
         assert told >= 0.44
-        # The simulated form gives the same scores.
-        again = simulate_ladder(jnp.asarray(losses, jnp.float32), step)
-        assert np.asarray(again) == pytest.approx(np.array(scores), abs=1e-5)
 
 
 def test_a_real_improvement_moves_the_score():
@@ -55,17 +49,14 @@ def test_a_real_improvement_moves_the_score():
 
 def test_the_promise_is_the_theorem_at_its_best_step():
     n, k, beta = 100_000, 1000, 0.05
+
+    def tail(epsilon, step):  # Blum & Hardt 2015, Theorem 3.1
+        return math.exp(-2 * epsilon**2 * n + (1 / step + 2) * math.log(4 * k / step) + 1)
+
     step, error = holdout.ladder_promise(n, k, beta=beta)
-    assert ladder_tail(n, k, error - step, step=step) == pytest.approx(beta)
+    assert tail(error - step, step) == pytest.approx(beta)
     for other in (0.8 * step, 1.25 * step):
-        assert ladder_tail(n, k, error - other, step=other) > beta
-
-
-def test_many_boards_at_once():
-    losses = jax.random.bernoulli(jax.random.key(0), 0.5, (3, 10, 50)).astype(jnp.float32)
-    scores = jax.vmap(lambda one: simulate_ladder(one, 0.1))(losses)
-    assert scores.shape == (3, 10)
-    assert np.all(np.diff(np.asarray(scores), axis=1) <= 0)
+        assert tail(error - other, other) > beta
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.holdout import thresholdout
 from gibbs_dp.holdout.promise import IndependentRows
-from gibbs_dp.holdout.thresholdout import simulate_thresholdout
-from gibbs_dp.information import bounds
 from gibbs_dp.papers import bayesian_dp
+from gibbs_dp.papers.bounds import adaptive_event_tail
+from gibbs_dp.papers.reusable_holdout.data import Gate, Gates
 from gibbs_dp.privacy import BudgetExceededError
 from gibbs_dp.privacy.composition import composed_pure_dp
 
@@ -44,15 +44,13 @@ def test_both_forms_have_one_law():
     runs, sigma = 3000, 0.05
     settings = {"threshold": 0.2, "sigma": sigma, "budget": 2}
     train, holdout = np.array([0.5, 0.5, 0.5]), np.array([0.4, 0.75, 0.75])
-    keys = jax.random.split(jax.random.key(0), runs)
-    simulated = jax.vmap(
-        lambda k: simulate_thresholdout(k, jnp.asarray(train), jnp.asarray(holdout), **settings)
-    )(keys)
+    gates = Gates(jax.random.key(0), Gate(**settings), runs)
+    simulated, _ = gates.ask(np.tile(train, (runs, 1)), np.tile(holdout, (runs, 1)))
 
     def phi(rows):  # the first row of either set says which it is
         return np.tile(train if rows[0] == 0 else holdout, (len(rows), 1))
 
-    patterns = np.asarray(simulated.from_holdout)
+    patterns = np.isfinite(simulated) & (simulated != train)
     share = np.array([(patterns == p).all(axis=1).mean() for p in np.ndindex(2, 2, 2)])
     counts = np.zeros(8)
     released = 1000
@@ -72,11 +70,11 @@ def test_both_forms_have_one_law():
     p = float((noise < -0.1).mean())
     assert abs(patterns[:, 0].mean() - p) < 4.5 * math.sqrt(p * (1 - p) / runs)
     # Noise of the corrected answers is Lap(sigma), whose mean size is sigma.
-    answers = np.asarray(simulated.values)[patterns]
+    answers = simulated[patterns]
     truth = np.broadcast_to(holdout, patterns.shape)[patterns]
     error = np.abs(answers - truth)
     assert abs(error.mean() - sigma) < 4.5 * error.std() / math.sqrt(error.size)
-    assert np.isnan(np.asarray(simulated.values)[:, 2][np.asarray(simulated.left)[:, 1] == 0]).all()
+    assert np.isnan(simulated[patterns[:, :2].all(axis=1), 2]).all()
 
 
 def test_answers_agreement_from_train_and_corrects_the_rest():
@@ -348,7 +346,7 @@ def test_promise_is_kept_by_hand():
     queries = m / 2 * np.exp(-(noise - splits) / (4 * sigma))
     p_noise = (thresholds + queries).min() + budget * math.exp(-found.slack / sigma)
     fixed = m * 2 * math.exp(-2 * n * found.deviation**2)
-    p_rows = bounds.adaptive_event_tail(n, fixed_tail=fixed, epsilon=found.epsilon)
+    p_rows = adaptive_event_tail(n, fixed_tail=fixed, epsilon=found.epsilon)
     assert p_noise + p_rows <= beta
     assert p_noise + p_rows > 0.2 * beta  # and not wasteful
 
@@ -361,13 +359,9 @@ def test_plans_keep_their_promise_and_say_what_is_impossible():
     with pytest.raises(ValueError, match="no number of rows"):
         gdp.holdout.plan_thresholdout(1000, 10, 0.1, overfit=0.1)
     # Queries that do not overfit cost nothing: with probability 1 - beta none of 1000.
-    gap = jnp.full(1000, plan.overfit)
-    spent = jax.vmap(
-        lambda k: simulate_thresholdout(
-            k, jnp.zeros(1000), gap, budget=plan.budget, **settings
-        ).from_holdout.any()
-    )(jax.random.split(jax.random.key(2), 200))
-    assert np.asarray(spent).mean() <= 0.05
+    gates = Gates(jax.random.key(2), Gate(budget=plan.budget, **settings), 200)
+    _, corrected = gates.ask(np.zeros((200, 1000)), np.full((200, 1000), plan.overfit))
+    assert (corrected > 0).mean() <= 0.05
 
 
 def test_dependent_rows_need_more_of_them():

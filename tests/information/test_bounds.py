@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.information import bounds
-from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.divergences.finite import approximate_max_divergence
+from gibbs_dp.information.bounds.max_information import approximate_dp_bits_at
+from gibbs_dp.papers.bounds import (
+    adaptive_event_tail,
+    advanced_composition_inverse_small_epsilon,
+    dp_max_information_bits_eighth,
+    dp_max_information_bits_published,
+    general_event_tail,
+    low_sensitivity_tail,
+    statistical_query_tail,
+    statistical_query_tail_root,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +59,7 @@ def test_renyi_of_range_is_ordered():
 
 def test_composition_check_value():
     slack = math.exp(-32)
-    small = bounds.advanced_composition_inverse_small_epsilon(10_000, 1.0, delta_slack=slack)
+    small = advanced_composition_inverse_small_epsilon(10_000, 1.0, delta_slack=slack)
     assert small == pytest.approx(1 / 800, rel=1e-9)
     full = bounds.advanced_composition_inverse(10_000, 1.0, delta_slack=slack)
     assert 1 / 10_000 < full < small
@@ -85,9 +94,9 @@ def test_max_information_of_approximate_dp_holds(seed, eps, beta, n):
     if delta >= 1:
         return
     truth = channel.approx_max_information_bits(beta)
-    assert truth <= bounds.approximate_dp_max_information_bits(n, eps, delta, beta=beta) + 1e-9
+    assert truth <= bounds.max_information_bits(n, eps, delta, beta=beta) + 1e-9
     for margin, slack, azuma in itertools.product((0.1, 1.0), (0.05, 1.0), (0.01, 0.3)):
-        bits, total = bounds.approximate_dp_max_information_bits_at(
+        bits, total = approximate_dp_bits_at(
             n, eps, delta, margin=margin, slack=slack, azuma_beta=azuma
         )
         if total < 1:
@@ -95,50 +104,29 @@ def test_max_information_of_approximate_dp_holds(seed, eps, beta, n):
 
 
 def test_approximate_dp_search_is_no_worse_than_any_choice():
-    best = bounds.approximate_dp_max_information_bits(100, 0.1, 1e-9, beta=0.05)
+    best = bounds.max_information_bits(100, 0.1, 1e-9, beta=0.05)
     for margin, slack in itertools.product((1e-4, 1e-3, 0.1), (1e-4, 1e-2, 1.0)):
-        spent = bounds.approximate_dp_max_information_bits_at(
-            100, 0.1, 1e-9, margin=margin, slack=slack, azuma_beta=1e-9
-        )[1]
+        spent = approximate_dp_bits_at(100, 0.1, 1e-9, margin=margin, slack=slack, azuma_beta=1e-9)[
+            1
+        ]
         if spent < 0.05:
-            bits, beta = bounds.approximate_dp_max_information_bits_at(
+            bits, beta = approximate_dp_bits_at(
                 100, 0.1, 1e-9, margin=margin, slack=slack, azuma_beta=0.05 - spent
             )
             assert beta <= 0.05 + 1e-8
             assert best <= bits * (1 + 1e-6)
-    assert bounds.approximate_dp_max_information_bits(100, 0.1, 1e-3, beta=0.05) == math.inf
+    assert bounds.max_information_bits(100, 0.1, 1e-3, beta=0.05) == math.inf
 
 
 def test_sharper_forms_are_sharper():
     for n, eps, beta in itertools.product((5, 500), (0.01, 0.5, 3.0), (1e-6, 0.1)):
-        published = bounds.dp_approx_max_information_bits_published(n, eps, beta=beta)
-        sharp = bounds.dp_approx_max_information_bits(n, eps, beta=beta)
-        kappa = bounds.dp_approx_max_information_bits_kappa(n, eps, beta=beta)
+        published = dp_max_information_bits_published(n, eps, beta=beta)
+        sharp = dp_max_information_bits_eighth(n, eps, beta=beta)
+        kappa = bounds.max_information_bits(n, eps, beta=beta)
         assert kappa <= sharp <= published
-        assert kappa <= bounds.pure_dp_max_information_bits(n, eps)
-    tail = bounds.adaptive_event_tail(1000, fixed_tail=1e-8, epsilon=0.05)
-    assert tail <= bounds.general_event_tail(1000, fixed_tail=1e-8, epsilon=0.05)
-
-
-def test_approximate_dp_is_the_two_way_max_divergence():
-    p, q = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
-    delta = 0.07
-    eps = bounds.epsilon_from_approximate_max_divergence(
-        approximate_max_divergence(p, q, delta), approximate_max_divergence(q, p, delta)
-    )
-    worst = max(dv.hockey_stick(p, q, math.exp(eps)), dv.hockey_stick(q, p, math.exp(eps)))
-    assert worst == pytest.approx(delta, abs=1e-12)
-
-
-def test_equalities_of_on_average_kl():
-    assert bounds.on_average_kl_from_generalization(2.0, 0.3) == pytest.approx(0.6)
-    assert bounds.generalization_from_on_average_kl(2.0, 0.6) == pytest.approx(0.3)
-    assert bounds.group_on_average_kl(0.1, 3) == pytest.approx(0.3)
-    assert bounds.repeated_draws_on_average_kl(0.1, 5) == pytest.approx(0.5)
-    assert bounds.post_processed_on_average_kl(0.1) == 0.1
-    assert bounds.subgaussian_parameter(-1.0, 3.0) == 2.0
-    assert bounds.loss_difference_range(1.5, adjacency="add-remove") == 1.5
-    assert bounds.loss_difference_range(1.5, adjacency="replace-one") == 3.0
+        assert kappa <= bounds.max_information_bits(n, eps)
+    tail = adaptive_event_tail(1000, fixed_tail=1e-8, epsilon=0.05)
+    assert tail <= general_event_tail(1000, fixed_tail=1e-8, epsilon=0.05)
 
 
 @pytest.mark.parametrize(
@@ -147,23 +135,22 @@ def test_equalities_of_on_average_kl():
         (lambda: bounds.kl_from_range(-1.0), "eta must be at least 0"),
         (lambda: bounds.renyi_from_range(1.0, 0.5), "alpha must be at least 1"),
         (
-            lambda: bounds.statistical_query_tail(10, 0.1, epsilon=0.02),
+            lambda: statistical_query_tail(10, 0.1, epsilon=0.02),
             "epsilon must be at most 0.01",
         ),
         (
-            lambda: bounds.statistical_query_tail_root(10, 0.1, epsilon=0.01),
+            lambda: statistical_query_tail_root(10, 0.1, epsilon=0.01),
             "epsilon must be at most 0",
         ),
         (
-            lambda: bounds.low_sensitivity_tail(100, 1.0, sensitivity=1.0, epsilon=0.0),
+            lambda: low_sensitivity_tail(100, 1.0, sensitivity=1.0, epsilon=0.0),
             "must be at least 10",
         ),
         (
-            lambda: bounds.general_event_tail(10, fixed_tail=0.5, epsilon=1.0),
+            lambda: general_event_tail(10, fixed_tail=0.5, epsilon=1.0),
             "epsilon must be at most",
         ),
         (lambda: bounds.advanced_composition(3, 0.1, delta_slack=0.0), "delta_slack must lie"),
-        (lambda: bounds.basic_composition([0.1], [0.1, 0.2]), "epsilon and delta must be vectors"),
         (
             lambda: bounds.langevin_last_iterate_gdp(
                 3, 1.0, gradient_sensitivity=1.0, gamma=1.0, strong_convexity=1.0, smoothness=2.0
@@ -171,7 +158,6 @@ def test_equalities_of_on_average_kl():
             "step_size must be below",
         ),
         (lambda: bounds.generalization_from_individual_information([-1.0], sigma=1.0), "vector"),
-        (lambda: bounds.hockey_stick_lower_from_total_variation(0.5, 0.5), "g must be at least 1"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -6,13 +6,21 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.divergences.finite import approximate_max_divergence
+from gibbs_dp.papers.bounds import (
+    adaptive_event_tail,
+    dp_max_information_bits_eighth,
+    dp_max_information_bits_published,
+    general_event_tail,
+    generalization_from_dp,
+    statistical_query_tail,
+    statistical_query_tail_root,
+)
+from gibbs_dp.papers.channels import composed_privacy_curve
 
 SEEDS = st.integers(0, 2**32 - 1)
 EPS = st.floats(0.0, 2.0)
@@ -35,19 +43,11 @@ def random_channel(rng, n, outputs=3):
 
 
 @settings(max_examples=40, deadline=None)
-@given(SEEDS, EPS, st.floats(1e-3, 0.5))
-def test_relations_of_two_laws(seed, eps, delta):
+@given(SEEDS)
+def test_relations_of_two_laws(seed):
     p, q = random_pair(np.random.default_rng(seed))
     kl, tv = dv.kl_divergence(p, q), dv.total_variation(p, q)
     assert tv <= bounds.total_variation_from_kl(kl) + ROUNDING
-    assert kl <= bounds.kl_from_max_divergence(dv.max_divergence(p, q)) + ROUNDING
-    g = math.exp(eps)
-    lower = bounds.hockey_stick_lower_from_total_variation(tv, g)
-    assert lower <= dv.hockey_stick(p, q, g) + ROUNDING
-    needed = bounds.epsilon_from_approximate_max_divergence(
-        approximate_max_divergence(p, q, delta), approximate_max_divergence(q, p, delta)
-    )
-    assert worst_stick(p, q, needed) <= delta + ROUNDING
 
 
 @settings(max_examples=40, deadline=None)
@@ -57,8 +57,7 @@ def test_composition_and_approximate_draws(seed, eps_1, eps_2, tau):
     first, second = random_pair(rng), random_pair(rng)
     deltas = [worst_stick(*first, eps_1), worst_stick(*second, eps_2)]
     both = [np.kron(a, b) for a, b in zip(first, second, strict=True)]
-    eps, delta = bounds.basic_composition([eps_1, eps_2], deltas)
-    assert worst_stick(*both, eps) <= delta + ROUNDING
+    assert worst_stick(*both, eps_1 + eps_2) <= sum(deltas) + ROUNDING
     # Each law moved by at most tau.
     moved = [(1 - tau) * law + tau * rng.dirichlet(np.full(4, 0.1)) for law in first]
     eps, delta = bounds.approximate_draw(eps_1, deltas[0], total_variation=tau)
@@ -79,14 +78,6 @@ def test_advanced_composition(seed, releases, slack, each):
     assert math.isclose(solved, each, rel_tol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
-@given(SEEDS, EPS)
-def test_zcdp_gives_approximate_dp(seed, eps):
-    channel = FiniteChannel(random_pair(np.random.default_rng(seed)), [0.5, 0.5], 1)
-    limit = bounds.delta_from_zcdp(channel.zcdp(), eps)
-    assert channel.privacy_curve([eps])[0] <= limit + 1e-7  # zcdp by search over orders
-
-
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, EPS, st.integers(1, 4))
 def test_generalization_and_selection(seed, eps, n):
@@ -95,7 +86,7 @@ def test_generalization_and_selection(seed, eps, n):
     loss = rng.uniform(size=(3, 2))
     gap = abs(channel.generalization_error(loss))
     delta = min(1.0, float(channel.privacy_curve([eps])[0]))
-    assert gap <= bounds.generalization_from_dp(eps, delta) + ROUNDING
+    assert gap <= generalization_from_dp(eps, delta) + ROUNDING
     information = channel.mutual_information()
     # A loss in [0, 1] has sub-exponential moments for every b.
     for b in (0.01, 1.0, 100.0):
@@ -105,7 +96,10 @@ def test_generalization_and_selection(seed, eps, n):
     statistic = rng.uniform(size=(3, 2**n))
     joint = channel.joint().reshape(3, -1)
     bias = float((joint * statistic).sum() - joint.sum(axis=1) @ statistic @ joint.sum(axis=0))
-    assert abs(bias) <= bounds.selection_bias(information, sigma=0.5) + ROUNDING
+    assert (
+        abs(bias)
+        <= bounds.generalization_from_mutual_information(information, 1, sigma=0.5) + ROUNDING
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -120,21 +114,21 @@ def test_events_chosen_after_looking(seed, n, beta, tau):
     event = rng.uniform(size=(3, 2**n)) < rng.uniform(0.05, 0.6)
     truth, chance = float(joint[event].sum()), float(np.outer(output, law)[event].sum())
     bits = channel.approx_max_information_bits(beta)
-    assert truth <= bounds.event_probability(min(1.0, chance), bits=bits, beta=beta) + ROUNDING
+    assert truth <= 2**bits * chance + beta + ROUNDING
     fixed = float((event @ law).max())
     if 1e-9 < fixed < 1:
-        assert truth <= bounds.adaptive_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
+        assert truth <= adaptive_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
         if eps <= math.sqrt(math.log(1 / fixed) / (2 * n)):
-            assert truth <= bounds.general_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
+            assert truth <= general_event_tail(n, fixed_tail=fixed, epsilon=eps) + ROUNDING
     # A query for each output: its mean on the data is off by at least tau.
     query = rng.uniform(size=(3, 2))
     states = ordered_datasets(n, 2)
     off = np.abs(query[:, states].mean(axis=2) - (query @ channel.data_probs)[:, None]) >= tau
     tail = float(joint[off].sum())
     if eps <= tau**2:
-        assert tail <= bounds.statistical_query_tail(n, tau, epsilon=eps) + ROUNDING
+        assert tail <= statistical_query_tail(n, tau, epsilon=eps) + ROUNDING
     if eps <= math.sqrt(max(0.0, tau**2 - math.log(2) / (2 * n))):
-        assert tail <= bounds.statistical_query_tail_root(n, tau, epsilon=eps) + ROUNDING
+        assert tail <= statistical_query_tail_root(n, tau, epsilon=eps) + ROUNDING
 
 
 @settings(max_examples=40, deadline=None)
@@ -152,11 +146,11 @@ def test_subgaussian_parameter(count, width, s, share):
 def test_pure_dp_bounds_what_the_output_tells(seed, beta):
     channel = random_channel(np.random.default_rng(seed), 3)
     eps = channel.dp_epsilon()
-    assert channel.erasure_mutual_information() <= bounds.dp_erasure_information(3, eps) + ROUNDING
+    assert channel.erasure_mutual_information() <= 3 * bounds.kl_from_range(eps) + ROUNDING
     found = dep.approx_max_information_bits(channel.joint().reshape(3, -1), beta)
     for bound in (
-        bounds.dp_approx_max_information_bits_published,
-        bounds.dp_approx_max_information_bits,
-        bounds.dp_approx_max_information_bits_kappa,
+        dp_max_information_bits_published,
+        dp_max_information_bits_eighth,
+        bounds.max_information_bits,
     ):
         assert found <= bound(3, eps, beta=beta) + ROUNDING

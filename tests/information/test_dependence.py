@@ -72,13 +72,7 @@ def test_conditional_forms_average_over_the_condition():
     joint = np.moveaxis(parts * weight[:, None, None], 0, 2)
     pairs = [
         (dep.conditional_mutual_information, dep.mutual_information),
-        (dep.conditional_lautum_information, dep.lautum_information),
         (dep.conditional_t_information, dep.t_information),
-        (dep.conditional_max_information_bits, dep.max_information_bits),
-        (
-            lambda j: dep.conditional_approx_max_information_bits(j, 0.1),
-            lambda j: dep.approx_max_information_bits(j, 0.1),
-        ),
     ]
     for conditional, plain in pairs:
         expected = weight @ [plain(part) for part in parts]

@@ -5,27 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from quadratures import divergence_by_quadrature, quadrature_law
 
 from gibbs_dp.information import divergences as dv
-from gibbs_dp.information.divergences.finite import alpha_divergence, approximate_max_divergence
-from gibbs_dp.information.divergences.gaussian import (
-    gaussian_alpha_divergence,
-    gaussian_approximate_max_divergence,
-    gaussian_chi_square,
+from gibbs_dp.information.divergences.continuous import (
     gaussian_max_divergence,
-    gaussian_squared_hellinger,
     quadratic_tail,
 )
-from gibbs_dp.information.divergences.laplace import (
-    laplace_alpha_divergence,
-    laplace_approximate_max_divergence,
-    laplace_chi_square,
-    laplace_hockey_stick,
-    laplace_max_divergence,
-    laplace_squared_hellinger,
-    laplace_total_variation,
-)
-from gibbs_dp.information.divergences.quadrature import divergence_by_quadrature, quadrature_law
 
 
 def normal(mean, variance):
@@ -40,18 +26,9 @@ MEASURES = [
     (dv.kl_divergence, dv.gaussian_kl, dv.laplace_kl, ()),
     (dv.renyi_divergence, dv.gaussian_renyi, dv.laplace_renyi, (0.5,)),
     (dv.renyi_divergence, dv.gaussian_renyi, dv.laplace_renyi, (1.3,)),
-    (alpha_divergence, gaussian_alpha_divergence, laplace_alpha_divergence, (1.5,)),
-    (dv.chi_square, gaussian_chi_square, laplace_chi_square, ()),
-    (dv.squared_hellinger, gaussian_squared_hellinger, laplace_squared_hellinger, ()),
-    (dv.total_variation, dv.gaussian_total_variation, laplace_total_variation, ()),
-    (dv.hockey_stick, dv.gaussian_hockey_stick, laplace_hockey_stick, (1.4,)),
-    (dv.hockey_stick, dv.gaussian_hockey_stick, laplace_hockey_stick, (0.3,)),
-    (
-        approximate_max_divergence,
-        gaussian_approximate_max_divergence,
-        laplace_approximate_max_divergence,
-        (0.05,),
-    ),
+    (dv.total_variation, dv.gaussian_total_variation, None, ()),
+    (dv.hockey_stick, dv.gaussian_hockey_stick, None, (1.4,)),
+    (dv.hockey_stick, dv.gaussian_hockey_stick, None, (0.3,)),
 ]
 
 
@@ -66,7 +43,7 @@ def test_gaussian_against_quadrature(finite, closed, _, parameter, moments):
     assert closed(mp, vp, mq, vq, *parameter) == pytest.approx(by_quadrature, rel=1e-4)
 
 
-@pytest.mark.parametrize(("finite", "_", "closed", "parameter"), MEASURES)
+@pytest.mark.parametrize(("finite", "_", "closed", "parameter"), MEASURES[:3])
 def test_laplace_against_quadrature(finite, _, closed, parameter):
     a, a_, b = 0.3, 1.2, 0.6
     measure = partial(lambda f, args, p, q: f(p, q, *args), finite, parameter)
@@ -81,10 +58,6 @@ def test_laplace_unequal_scales():
         dv.kl_divergence, laplace(0.3, 0.5), laplace(1.0, 0.9), -40.0, 40.0, breakpoints=(0.3, 1.0)
     )
     assert dv.laplace_kl(0.3, 1.0, 0.5, 0.9) == pytest.approx(by_quadrature, rel=1e-8)
-    assert laplace_max_divergence(0.3, 1.0, 0.5, 0.9) == pytest.approx(
-        math.log(0.9 / 0.5) + 0.7 / 0.9
-    )
-    assert laplace_max_divergence(0.3, 1.0, 0.9, 0.5) == math.inf
 
 
 def test_laplace_kl_is_continuous_where_the_series_takes_over():

@@ -93,13 +93,13 @@ def test_bounds_on_random_algorithms(seed, n):
     found = channel.supersample_information(loss)
     each = [channel.membership(i).advantage for i in range(n)]
     limits = [
-        bounds.generalization_from_alpha_information(
+        bounds.generalization_from_mutual_information(
             channel.alpha_mutual_information(2.0), n, sigma=0.5
         ),
         bounds.generalization_from_cmi(found.evaluated, n),
         bounds.generalization_from_cmi(found.conditional_mutual_information, n),
-        bounds.generalization_from_jensen_shannon(found.given_others),
-        bounds.generalization_from_on_average_kl_bounded(channel.on_average_kl()),
+        math.sqrt(2 * found.given_others),
+        math.sqrt(channel.on_average_kl() / 2),
         bounds.generalization_from_t_information(each),
     ]
     assert gap <= min(limits) + 1e-12
@@ -132,7 +132,7 @@ def test_risk_of_an_algorithm_that_fits_every_example(seed, n):
     loss = 1.0 - sets
     cmi = channel.supersample_information(loss).conditional_mutual_information
     risk = channel.generalization_error(loss)
-    assert risk <= bounds.interpolating_risk_from_cmi(cmi, n) + 1e-12
+    assert risk <= cmi / (n * math.log(2)) + 1e-12
 
 
 @pytest.mark.parametrize("alpha", [1.25, 2.0, math.inf])
@@ -151,15 +151,14 @@ def test_relations_of_two_laws(seed):
     rng = np.random.default_rng(seed)
     p, q = rng.dirichlet(np.full(4, rng.choice([0.3, 3.0, 30.0])), size=2)
     kl, tv = dv.kl_divergence(p, q), dv.total_variation(p, q)
-    assert tv <= bounds.total_variation_from_kl_large(kl) + 1e-12
+    assert tv <= math.sqrt(1 - math.exp(-kl)) + 1e-12
     area = float(dv.batched.auc(np.log(p), np.log(q)))
-    assert bounds.auc_lower_from_total_variation(tv) <= area + 1e-12
-    assert area <= bounds.auc_from_total_variation(tv) + 1e-12
+    assert 0.5 + tv / 2 - 1e-12 <= area <= 0.5 + tv - tv**2 / 2 + 1e-12
     middle = (p + q) / 2
     js = (dv.kl_divergence(p, middle) + dv.kl_divergence(q, middle)) / 2
     found = float(dv.batched.jensen_shannon(np.log(p), np.log(q)))
     assert found == pytest.approx(js, abs=1e-13)
-    assert js <= bounds.jensen_shannon_from_kl(kl, dv.kl_divergence(q, p)) + 1e-12
+    assert js <= (kl + dv.kl_divergence(q, p)) / 8 + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,6 @@ def test_relations_of_two_laws(seed):
             "alpha must be above 1",
         ),
         (lambda: bounds.generalization_from_t_information([1.5]), "t_information must be a vector"),
-        (lambda: bounds.auc_from_total_variation(1.5), r"total_variation must lie in \[0, 1\]"),
     ],
 )
 def test_refusals(call, message):

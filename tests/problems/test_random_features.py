@@ -11,9 +11,11 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.precision import precision
-from gibbs_dp.exact.closed_form import linear_regression_kl
-from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
 from gibbs_dp.papers.on_average_kl import double_descent as experiment
+from gibbs_dp.papers.on_average_kl.closed_forms import (
+    linear_regression_kl,
+    linear_regression_replaced,
+)
 from gibbs_dp.papers.on_average_kl.double_descent import plot_double_descent
 from gibbs_dp.problems import build_problem
 

@@ -159,9 +159,9 @@ def test_of_many_coordinates_nothing_else_is_tried(monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"num_parallel": 4}, "num_parallel: must be at least 8"),
-        ({"target_accept": 1.0}, "target_accept: must be in"),
-        ({"patience": 0}, "patience: must be at least 1"),
+        ({"num_parallel": 4}, r"AdaptiveHMC\(num_parallel\) must be at least 8"),
+        ({"target_accept": 1.0}, r"AdaptiveHMC\(target_accept\) must be in"),
+        ({"patience": 0}, r"AdaptiveHMC\(patience\) must be at least 1"),
     ],
 )
 def test_refused_settings(changed, message):

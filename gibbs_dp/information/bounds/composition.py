@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from gibbs_dp.information import checks
 
 
@@ -16,32 +13,6 @@ class ApproximateDP(NamedTuple):
 
     epsilon: float
     delta: float
-
-
-def basic_composition(epsilon: ArrayLike, delta: ArrayLike) -> ApproximateDP:
-    """Adaptive releases add: ``(sum epsilon_i, sum delta_i)`` (Dwork et al. 2006).
-
-    Parameters
-    ----------
-    epsilon, delta
-        Vectors of one length, one entry per release.
-
-    Returns
-    -------
-    ApproximateDP
-        Guarantee of all releases together.
-
-    Examples
-    --------
-    >>> basic_composition([0.1, 0.2], [0.0, 0.01])
-    ApproximateDP(epsilon=0.30000000000000004, delta=0.01)
-    """
-    e, d = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
-    if e.ndim != 1 or e.shape != d.shape or not (np.all(e >= 0) and np.all(d >= 0)):
-        raise ValueError(
-            "epsilon and delta must be vectors >= 0 of one length; pass both per release."
-        )
-    return ApproximateDP(float(e.sum()), min(1.0, float(d.sum())))
 
 
 def advanced_composition(
@@ -104,26 +75,6 @@ def advanced_composition_inverse(
     from scipy.optimize import brentq  # slow to import
 
     return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14))
-
-
-def advanced_composition_inverse_small_epsilon(
-    num_releases: int, total_epsilon: float, *, delta_slack: float
-) -> float:
-    """**As printed** in lectures: ``total_epsilon / sqrt(2 k ln(1/delta'))``.
-
-    It drops ``k epsilon (e^epsilon - 1)`` and is slightly too large: no guarantee. See
-    `advanced_composition_inverse`.
-
-    Examples
-    --------
-    >>> round(1 / advanced_composition_inverse_small_epsilon(10000, 1.0, delta_slack=math.exp(-32)))
-    800
-    """
-    k = checks.count("num_releases", num_releases)
-    checks.unit_interval("delta_slack", delta_slack, open_left=True)
-    return checks.positive("total_epsilon", total_epsilon) / math.sqrt(
-        2 * k * math.log(1 / delta_slack)
-    )
 
 
 def approximate_draw(epsilon: float, delta: float, *, total_variation: float) -> ApproximateDP:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
 from gibbs_dp.information import checks
@@ -85,20 +83,6 @@ def bounded_convex_gdp(
     return math.sqrt(diameter * (2 * pull - m * diameter))
 
 
-def gdp_composition(mus: ArrayLike) -> float:
-    """Composition of Gaussian DP: ``sqrt(sum mu_i^2)`` (Dong, Roth & Su 2022, Cor. 3.3).
-
-    Examples
-    --------
-    >>> gdp_composition([3.0, 4.0])
-    5.0
-    """
-    values = np.asarray(mus, dtype=np.float64)
-    if values.ndim != 1 or not np.all(values >= 0):
-        raise ValueError("mus must be a vector of numbers >= 0; pass one mu per release.")
-    return float(np.sqrt(np.sum(values**2)))
-
-
 def zcdp_from_gdp(mu: float) -> float:
     """``mu``-GDP implies ``mu^2 / 2`` zero-concentrated DP.
 
@@ -123,22 +107,6 @@ def delta_from_gdp(mu: float, epsilon: float) -> float:
         return 0.0
     first = float(ndtr(mu / 2 - epsilon / mu))
     return max(0.0, first - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
-
-
-def delta_from_zcdp(rho: float, epsilon: float) -> float:
-    """``exp(-(epsilon - rho)^2 / (4 rho))``, from ``rho``-zCDP, for ``epsilon >= rho``; else 1.
-
-    Bun & Steinke 2016, Prop. 1.3.
-
-    Examples
-    --------
-    >>> round(delta_from_zcdp(0.125, epsilon=2.0), 6)
-    0.000884
-    """
-    checks.nonnegative("epsilon", epsilon)
-    if checks.nonnegative("rho", rho) == 0:
-        return 0.0
-    return 1.0 if epsilon < rho else math.exp(-((epsilon - rho) ** 2) / (4 * rho))
 
 
 # Gaussian differential privacy of Langevin chains that are actually run, converged or not.

@@ -1,7 +1,6 @@
-"""Bounds on the on-average generalization error, from information measures and from stability.
+"""Bounds on the generalization error from information, and on what a Gibbs posterior tells.
 
-Russo & Zou 2016; Xu & Raginsky 2017; Bu, Zou & Veeravalli 2020; Raginsky et al. 2016 and Rakhlin,
-lecture 20. Examples are independent, adjacency is replace-one, and information is in nats.
+Examples are independent, adjacency is replace-one, and information is in nats.
 """
 
 from __future__ import annotations
@@ -19,10 +18,13 @@ def generalization_from_mutual_information(
 ) -> float:
     """``|gen| <= sqrt(2 sigma^2 I(W; S) / n)`` (Russo & Zou 2016; Xu & Raginsky 2017, Thm 1).
 
+    ``n = 1`` is the bias of a selected statistic (Russo & Zou 2016).
+
     Parameters
     ----------
     mutual_information
-        ``I(W; S)``, or any upper bound on it, such as ``I^-``, in nats.
+        ``I(W; S)``, or any upper bound on it, such as ``I^-``, ``n eps_KL``, or Sibson's
+        information of an order from 1, in nats.
     n
         Number of independent examples.
     sigma
@@ -107,130 +109,225 @@ def generalization_subexponential(
     return b * rate + sigma**2 / (2 * b)
 
 
-def generalization_from_erasure_t_information(
-    erasure_t_information: float, n: int, *, loss_range: float = 1.0
+def generalization_from_cmi(
+    conditional_mutual_information: float, n: int, *, loss_range: float = 1.0
 ) -> float:
-    """``|gen| <= range * T^-(W; S) / n`` for a bounded loss (Rakhlin, lecture 20).
+    """``|gen| <= range sqrt(2 I(W; U | Zt) / n)`` for a bounded loss.
+
+    Steinke & Zakynthinou 2020. The evaluated information, of losses instead of ``W``, serves too.
 
     Parameters
     ----------
-    erasure_t_information
-        ``T^-(W; S) = sum_i T(W; Z_i | S^{-i})``.
+    conditional_mutual_information
+        ``CMI``, or evaluated ``CMI``, in nats; at most ``n log 2``.
+    n
+        Number of examples, half of the supersample.
+    loss_range
+        The loss lies in an interval of this length; default 1.
+
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
+
+    Examples
+    --------
+    >>> generalization_from_cmi(0.5, 100)
+    0.1
+    """
+    checks.nonnegative("conditional_mutual_information", conditional_mutual_information)
+    rate = conditional_mutual_information / checks.count("n", n)
+    return checks.positive("loss_range", loss_range) * math.sqrt(2 * rate)
+
+
+def generalization_from_t_information(
+    t_information: ArrayLike, *, loss_range: float = 1.0
+) -> float:
+    """``|gen| <= (range/n) sum_i T(W; Z_i)`` for a bounded loss.
+
+    ``T(W; Z_i)`` is the advantage of membership inference from one output, so no loss betrays
+    more than the best attacker sees (Yeom et al. 2018, Thm 2).
+
+    Parameters
+    ----------
+    t_information
+        ``T(W; Z_i)`` of every example, ``[n]``, each in ``[0, 1]``.
+    loss_range
+        The loss lies in an interval of this length; default 1.
+
+    Returns
+    -------
+    float
+        Bound on ``|gen|``.
+
+    Raises
+    ------
+    ValueError
+        If it is no vector of numbers in ``[0, 1]``.
+
+    Examples
+    --------
+    >>> generalization_from_t_information([0.25, 0.75])
+    0.5
+    """
+    values = np.asarray(t_information, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not np.all((values >= 0) & (values <= 1)):
+        raise ValueError("t_information must be a vector [n] in [0, 1]; pass T(W; Z_i).")
+    return checks.positive("loss_range", loss_range) * float(values.mean())
+
+
+def generalization_tail_from_alpha_information(
+    t: float, alpha_information: float, n: int, *, alpha: float, sigma: float
+) -> float:
+    """Bound the probability of a large gap: ``P(|R(W) - Rhat(W, S)| >= t)``.
+
+    ``2^{(a-1)/a} exp(-((a-1)/a) (n t^2 / (2 sigma^2) - I_a(S; W)))`` (Esposito, Gastpar & Issa
+    2021); ``2 exp(leakage - n t^2 / (2 sigma^2))`` at ``a = inf``.
+
+    Parameters
+    ----------
+    t
+        Size of the gap, positive.
+    alpha_information
+        Sibson's ``I_a``, in nats.
     n
         Number of independent examples.
-    loss_range
-        Length of an interval that holds the loss.
+    alpha
+        Its order ``a``, above 1, possibly ``inf``.
+    sigma
+        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every ``theta``.
 
     Returns
     -------
     float
-        Bound on ``|gen|``.
+        A probability, at most 1.
+
+    Raises
+    ------
+    ValueError
+        If the order is not above 1, or another number is out of range.
 
     Examples
     --------
-    >>> generalization_from_erasure_t_information(0.5, n=10)
+    >>> bound = generalization_tail_from_alpha_information(
+    ...     0.2, 1.0, 100, alpha=float("inf"), sigma=0.5)
+    >>> round(bound, 6)
+    0.001824
+    """
+    checks.positive("t", t)
+    checks.nonnegative("alpha_information", alpha_information, allow_infinite=True)
+    if not alpha > 1:
+        raise ValueError(f"alpha must be above 1, got {alpha}; pass a larger order or inf.")
+    exponent = checks.count("n", n) * t**2 / (2 * checks.positive("sigma", sigma) ** 2)
+    if math.isinf(alpha_information):
+        return 1.0
+    share = 1 - 1 / alpha
+    return math.exp(min(0.0, share * (math.log(2) - exponent + alpha_information)))
+
+
+def gibbs_mutual_information(
+    n: int, gamma: float, *, sigma: float, b: float | None = None
+) -> float:
+    """Both sides of Corollary 10 together: ``I <= 2 n gamma^2 sigma^2``.
+
+    For subexponential losses this holds up to ``gamma = 1 / (2 b)``. Beyond, ``I / (n gamma) <= gen
+    <= b I / n + sigma^2 / (2 b)`` gives ``n gamma sigma^2 / (2 b (1 - gamma b))``, and nothing from
+    ``gamma = 1 / b`` on.
+
+    Parameters
+    ----------
+    n, gamma
+        Dataset size and inverse temperature.
+    sigma
+        ``loss(theta, z)`` is ``sigma^2``-subgaussian in ``z`` for every ``theta``.
+    b
+        The loss is only subexponential: ``log E exp(s (loss - R)) <= s^2 sigma^2 / 2`` for ``|s| <
+        1/b``. None: for every ``s``.
+
+    Returns
+    -------
+    float
+        Bound on the mutual information, nats.
+
+    Examples
+    --------
+    >>> gibbs_mutual_information(10, gamma=0.5, sigma=0.5)
+    1.25
+    >>> [gibbs_mutual_information(10, gamma=0.5, sigma=0.5, b=b) for b in (1.0, 1.5, 2.0)]
+    [1.25, 1.6666666666666667, inf]
+    """
+    checks.count("n", n)
+    root = checks.positive("gamma", gamma) * checks.positive("sigma", sigma)
+    if b is None or 2 * gamma * checks.positive("b", b) <= 1:
+        return 2 * n * root**2
+    if gamma * b >= 1:
+        return math.inf
+    return n * root * sigma / (2 * b * (1 - gamma * b))
+
+
+def gibbs_generalization_subgaussian(gamma: float, *, sigma: float) -> float:
+    """Both sides of Corollary 10 together: ``gen <= 2 gamma sigma^2``.
+
+    Parameters are those of `gibbs_mutual_information`.
+
+    Examples
+    --------
+    >>> gibbs_generalization_subgaussian(0.5, sigma=0.5)
+    0.25
+    """
+    return 2 * checks.positive("gamma", gamma) * checks.positive("sigma", sigma) ** 2
+
+
+def generalization_lower_from_mutual_information(
+    mutual_information: float, n: int, gamma: float
+) -> float:
+    """Corollary 10, left side: ``gen >= I / (n gamma)`` for a Gibbs posterior with a sum loss.
+
+    ``gen = (I + lautum) / (n gamma)`` exactly (also Aminian et al. 2021).
+
+    Examples
+    --------
+    >>> generalization_lower_from_mutual_information(0.5, n=10, gamma=1.0)
     0.05
     """
-    checks.nonnegative("erasure_t_information", erasure_t_information)
-    return checks.positive("loss_range", loss_range) * erasure_t_information / checks.count("n", n)
+    checks.nonnegative("mutual_information", mutual_information)
+    return mutual_information / (checks.count("n", n) * checks.positive("gamma", gamma))
 
 
-def generalization_from_dp(epsilon: float, delta: float = 0.0, *, loss_range: float = 1.0) -> float:
-    """``(epsilon, delta)``-DP, replace-one: ``|gen| <= range * (e^epsilon - 1 + delta)``.
+def subgaussian_parameter(lower: float, upper: float) -> float:
+    """Hoeffding's lemma: a loss in ``[lower, upper]`` is subgaussian, ``sigma`` half the length.
+
+    Examples
+    --------
+    >>> subgaussian_parameter(0.0, 1.0)
+    0.5
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower <= upper):
+        raise ValueError(f"lower must be at most upper, got {lower} and {upper}; swap them.")
+    return (upper - lower) / 2
+
+
+def total_variation_from_kl(kl: float) -> float:
+    """Pinsker: ``TV <= sqrt(KL / 2)``, capped at 1.
 
     Parameters
     ----------
-    epsilon, delta
-        Privacy of the algorithm, replace-one.
-    loss_range
-        Length of an interval that holds the loss.
+    kl
+        KL divergence in nats, at least 0 and possibly ``inf``.
 
     Returns
     -------
     float
-        Bound on ``|gen|``.
+        Bound on the total variation.
+
+    Raises
+    ------
+    ValueError
+        If ``kl`` is negative.
 
     Examples
     --------
-    >>> round(generalization_from_dp(0.1), 6)
-    0.105171
+    >>> total_variation_from_kl(0.02)
+    0.1
     """
-    checks.nonnegative("epsilon", epsilon)
-    checks.unit_interval("delta", delta)
-    return checks.positive("loss_range", loss_range) * (checks.expm1(epsilon) + delta)
-
-
-def erasure_information_from_uniform_kl_stability(n: int, kl: float) -> float:
-    """``KL(P_s || P_s') <= kl`` over replace-one neighbours gives ``I^- <= n kl``, in nats.
-
-    Examples
-    --------
-    >>> erasure_information_from_uniform_kl_stability(10, 0.5)
-    5.0
-    """
-    checks.nonnegative("kl", kl, allow_infinite=True)
-    return checks.count("n", n) * kl
-
-
-def erasure_information_from_average_kl_stability(n: int, kl: float) -> float:
-    """``E (1/n) sum_i KL(P_s || P_{s^-i}) <= kl`` gives ``I^- <= n kl``, in nats.
-
-    ``P_{s^-i}`` is the algorithm run on the ``n - 1`` other examples. Any law that does not see
-    ``z_i`` would do: the average over ``z_i`` is the best of them.
-
-    Examples
-    --------
-    >>> erasure_information_from_average_kl_stability(10, 0.5)
-    5.0
-    """
-    checks.nonnegative("kl", kl, allow_infinite=True)
-    return checks.count("n", n) * kl
-
-
-def erasure_information_from_on_average_kl(n: int, on_average_kl: float) -> float:
-    """``I^- <= n eps_KL`` for any algorithm on independent examples, in nats.
-
-    Examples
-    --------
-    >>> erasure_information_from_on_average_kl(10, 0.5)
-    5.0
-    """
-    checks.nonnegative("on_average_kl", on_average_kl, allow_infinite=True)
-    return checks.count("n", n) * on_average_kl
-
-
-def erasure_t_information_from_tv_stability(n: int, total_variation: float) -> float:
-    """``TV(P_s, P_s') <= tv`` over replace-one neighbours gives ``T^- <= n tv``.
-
-    Examples
-    --------
-    >>> erasure_t_information_from_tv_stability(10, 0.25)
-    2.5
-    """
-    return checks.count("n", n) * checks.nonnegative("total_variation", total_variation)
-
-
-def selection_bias(mutual_information: float, *, sigma: float) -> float:
-    """Bias of a selected statistic: ``|E phi_W(S) - E mu_W| <= sqrt(2 sigma^2 I(W; Phi))``.
-
-    Russo & Zou 2016; ``I(W; Phi) <= I(W; S)``.
-
-    Parameters
-    ----------
-    mutual_information
-        ``I(W; Phi)`` between the selection and the statistics, or ``I(W; S)``, in nats.
-    sigma
-        Every ``phi_j(S)`` is ``sigma^2``-subgaussian.
-
-    Returns
-    -------
-    float
-        Bound on the bias.
-
-    Examples
-    --------
-    >>> selection_bias(0.5, sigma=1.0)
-    1.0
-    """
-    checks.nonnegative("mutual_information", mutual_information, allow_infinite=True)
-    return checks.positive("sigma", sigma) * math.sqrt(2 * mutual_information)
+    return min(1.0, math.sqrt(checks.nonnegative("kl", kl, allow_infinite=True) / 2))

@@ -52,18 +52,6 @@ def _log_sum(a: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
 def kl(log_p: LogLaw, log_q: LogLaw) -> Batch:
     """Kullback-Leibler divergence ``E_P log dP/dQ`` in nats; ``inf`` where Q misses P.
 
-    Parameters
-    ----------
-    log_p, log_q
-        Log-probabilities ``[..., outcomes]``.
-
-    Returns
-    -------
-    array
-        One divergence for each leading index, ``[...]``.
-
-    Examples
-    --------
     >>> float(kl(np.log([0.5, 0.5]), np.log([0.5, 0.5])))
     0.0
     """
@@ -80,8 +68,6 @@ def kl(log_p: LogLaw, log_q: LogLaw) -> Batch:
 def total_variation(log_p: LogLaw, log_q: LogLaw) -> Batch:
     """Total variation ``sup_A |P(A) - Q(A)|``.
 
-    Examples
-    --------
     >>> float(total_variation(np.log([0.5, 0.5]), np.log([0.25, 0.75])))
     0.25
     """
@@ -95,8 +81,6 @@ def renyi(log_p: LogLaw, log_q: LogLaw, alpha: float) -> Batch:
 
     Order 1 is KL, order ``inf`` the max divergence, order 0 is ``-log Q(P > 0)``.
 
-    Examples
-    --------
     >>> round(float(renyi(np.log([0.5, 0.5]), np.log([0.25, 0.75]), 2.0)), 6)
     0.287682
     """
@@ -118,8 +102,6 @@ def renyi(log_p: LogLaw, log_q: LogLaw, alpha: float) -> Batch:
 def max_divergence(log_p: LogLaw, log_q: LogLaw) -> Batch:
     """Max divergence ``sup log dP/dQ`` over outcomes of positive P, in nats.
 
-    Examples
-    --------
     >>> round(float(max_divergence(np.log([0.5, 0.5]), np.log([0.25, 0.75]))), 6)
     0.693147
     """
@@ -130,8 +112,6 @@ def max_divergence(log_p: LogLaw, log_q: LogLaw) -> Batch:
 def hockey_stick(log_p: LogLaw, log_q: LogLaw, g: float) -> Batch:
     """Hockey-stick divergence ``E_g = sup_A P(A) - g Q(A)`` for ``g > 0``.
 
-    Examples
-    --------
     >>> round(float(hockey_stick(np.log([0.5, 0.5]), np.log([0.25, 0.75]), 1.5)), 9)
     0.125
     """
@@ -146,8 +126,6 @@ def jensen_shannon(log_p: LogLaw, log_q: LogLaw) -> Batch:
     It is the information that one draw gives on which of two equally likely laws it came from, at
     most ``log 2`` (Lin 1991).
 
-    Examples
-    --------
     >>> round(float(jensen_shannon(np.log([0.5, 0.5]), np.log([0.25, 0.75]))), 6)
     0.033822
     """
@@ -165,8 +143,6 @@ def jensen_shannon(log_p: LogLaw, log_q: LogLaw) -> Batch:
 def log_likelihood_ratio(log_p: batched.LogLaw, log_q: batched.LogLaw) -> batched.LogLaw:
     """``L = log p/q`` of every outcome, in nats; 0 where both vanish.
 
-    Examples
-    --------
     >>> log_likelihood_ratio(np.log([0.5, 0.5]), np.log([0.25, 0.75])).round(6)
     array([ 0.693147, -0.405465])
     """
@@ -180,18 +156,6 @@ def roc(
 ) -> tuple[Float[np.ndarray, "*batch points"], Float[np.ndarray, "*batch points"]]:
     """Corners of the ROC of the best tests of P, a positive, against Q.
 
-    Parameters
-    ----------
-    log_p, log_q
-        Log-probabilities ``[..., outcomes]``.
-
-    Returns
-    -------
-    false_positive_rate, true_positive_rate
-        Both ``[..., outcomes + 1]``, from 0 to 1; straight lines join the corners.
-
-    Examples
-    --------
     >>> fpr, tpr = roc(np.log([0.5, 0.5]), np.log([0.25, 0.75]))
     >>> fpr, tpr
     (array([0.  , 0.25, 1.  ]), array([0. , 0.5, 1. ]))
@@ -208,18 +172,6 @@ def roc(
 def auc(log_p: batched.LogLaw, log_q: batched.LogLaw) -> batched.Batch:
     """Area under the ROC, ``P(L_p > L_q) + P(L_p = L_q) / 2`` for one draw of each law.
 
-    Parameters
-    ----------
-    log_p, log_q
-        Log-probabilities ``[..., outcomes]``.
-
-    Returns
-    -------
-    array
-        One area for each leading index, ``[...]``, from 1/2 to 1.
-
-    Examples
-    --------
     >>> float(auc(np.log([0.5, 0.5]), np.log([0.25, 0.75])))
     0.625
     """
@@ -232,20 +184,6 @@ def true_positive_rate(
 ) -> batched.Batch:
     """Largest true positive rate at a false positive rate, of each pair of laws.
 
-    Parameters
-    ----------
-    log_p, log_q
-        Log-probabilities ``[..., outcomes]``.
-    false_positive_rate
-        In ``[0, 1]``.
-
-    Returns
-    -------
-    array
-        One rate for each leading index, ``[...]``.
-
-    Examples
-    --------
     >>> float(true_positive_rate(np.log([0.5, 0.5]), np.log([0.25, 0.75]), 0.1))
     0.2
     """

@@ -37,8 +37,6 @@ linear = Linear()
 def as_loss(given: Any, *labels: str) -> Loss:
     """Return a built-in loss by its name, or a loss as it is, if it takes such labels.
 
-    Examples
-    --------
     >>> as_loss("huber", "numbers")
     Huber(delta=1.0)
     """

@@ -308,8 +308,6 @@ def largest_gap(slope: Slope, prediction_bound: float) -> float:
     its radii, and the width between two directions is bounded by that at them: the result lies at
     or above the supremum, by less than a thousandth for slopes that bend within a unit or more.
 
-    Examples
-    --------
     >>> found = largest_gap(lambda p: 1 / (1 + np.exp(-p)), 2.0)      # logistic loss
     >>> 1.26984 < found < 1.2705
     True
@@ -347,8 +345,6 @@ def largest_gap_of_squares(prediction_bound: float, y_bound: float) -> float:
     With ``M = (A + B) / 2`` and ``D = (A - B) / 2`` the sum above is ``2 Y sin M (-sin D, cos D) +
     P sin 2M (-sin 2D, cos 2D)``, longest at ``D = 0``.
 
-    Examples
-    --------
     >>> round(2 * largest_gap_of_squares(2.0, 1.0), 4)                # squared loss, without 1/2
     7.0407
     """
@@ -368,8 +364,6 @@ def range_of_squares_on_a_line(prediction_bound: float, y_bound: float) -> float
     ``8 Y P``, or ``P^2 r (2 - r)^3`` with ``r = (1 + sqrt(1 - 4 Y / P)) / 2`` where that is more:
     two examples differ by ``a theta^2 - 2 b theta``, ``a = x^2 - x'^2``, ``|b| <= Y (|x| + |x'|)``.
 
-    Examples
-    --------
     >>> round(range_of_squares_on_a_line(2.0, 0.2), 4), range_of_squares_on_a_line(2.0, 1.0)
     (4.8895, 16.0)
     """

@@ -108,10 +108,7 @@ class Absolute(LinearLoss):
         gap = max(0.0, low - p, -p - high)
         oscillation = 2 * p if y >= p else y + p
         return LossConstants.of(
-            range=(gap, y + p),
-            oscillation=oscillation,
-            lipschitz=domain.x_bound,
-            smoothness=np.inf,
+            range=(gap, y + p), oscillation=oscillation, lipschitz=domain.x_bound, smoothness=np.inf
         )
 
 

@@ -164,22 +164,14 @@ def _stated(name: str, leaf: Any, n: int, axis: int | None) -> int | None:
 
 
 class Built(NamedTuple):
-    """What a model is made of, as a Gibbs posterior.
+    """What a model is made of, as a Gibbs posterior."""
 
-    Attributes
-    ----------
-    loss, total_loss
-        One of them: minus the log-likelihood of an example, or of the dataset.
-    prior
-        Of the latent sites.
-    data
-        The examples that came as arguments, by the argument's name.
-    """
-
+    # loss, total_loss: One of them: minus the log-likelihood of an example, or of the
+    # dataset.
     loss: ModelLoss | None
     total_loss: ModelTotalLoss | None
-    prior: Prior
-    data: dict[str, PyTree]
+    prior: Prior  # of the latent sites
+    data: dict[str, PyTree]  # the examples that came as arguments, by the argument's name
 
 
 def build(
@@ -359,9 +351,7 @@ class _Tempered(Messenger):  # type: ignore[misc]  # it has no types
 
 
 def temper(
-    model: Callable[..., Any],
-    gamma: float | Array,
-    sites: str | Sequence[str] | None = None,
+    model: Callable[..., Any], gamma: float | Array, sites: str | Sequence[str] | None = None
 ) -> Callable[..., Any]:
     """Multiply the log-likelihood of a NumPyro model's observed sites by gamma, and nothing else.
 

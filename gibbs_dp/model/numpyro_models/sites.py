@@ -25,36 +25,19 @@ _LOCK = threading.RLock()
 
 
 class Observed(NamedTuple):
-    """An observed site, as far as shapes tell.
+    """An observed site, as far as shapes tell."""
 
-    Attributes
-    ----------
-    batch_shape
-        Of its log-likelihoods.
-    value_shape
-        Of what is observed.
-    plates
-        Where each plate lies among the batch's axes, counted from the right (-1: the last).
-    """
-
-    batch_shape: tuple[int, ...]
-    value_shape: tuple[int, ...]
+    batch_shape: tuple[int, ...]  # of its log-likelihoods
+    value_shape: tuple[int, ...]  # of what is observed
+    # Where each plate lies among the batch's axes, counted from the right (-1: the last).
     plates: dict[str, int]
 
 
 class Found(NamedTuple):
-    """The sites of a model, by kind.
+    """The sites of a model, by kind."""
 
-    Attributes
-    ----------
-    latent
-        Shapes of what is to be sampled.
-    observed
-        Sites with a likelihood, all of them.
-    """
-
-    latent: dict[str, tuple[int, ...]]
-    observed: dict[str, Observed]
+    latent: dict[str, tuple[int, ...]]  # shapes of what is to be sampled
+    observed: dict[str, Observed]  # sites with a likelihood, all of them
 
     def zeros(self) -> dict[str, Array]:
         """Return a value of every latent site, for its shape."""

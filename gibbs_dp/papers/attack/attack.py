@@ -25,9 +25,9 @@ from gibbs_dp.model.populations import HasSample, Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.papers.attack.result import AttackResult
 from gibbs_dp.papers.attack.rows import audited, measured_rows, warned, worst_case
+from gibbs_dp.papers.attack.trial import AttackTrial
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.privacy import Guarantee
-from gibbs_dp.quantities.attack_trial import AttackTrial
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.sample import sample

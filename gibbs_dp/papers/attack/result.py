@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from gibbs_dp import io
-from gibbs_dp.auditing.explain import CAUTIONS
+from gibbs_dp.auditing.explain import CAUTIONS as OF_AUDITS
+from gibbs_dp.papers.attack.trial import CAUTIONS
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.results import page
 from gibbs_dp.results.page import Page
@@ -89,10 +90,7 @@ class AttackResult:
         return plot_attack(self.table, title)
 
     def to_html(
-        self,
-        path: str | os.PathLike[str],
-        title: str | None = None,
-        about: Iterable[str] = (),
+        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
     ) -> None:
         """Write a page for a browser in one file, whole or not at all; it loads nothing else.
 
@@ -172,7 +170,7 @@ def attack_page(
         f"n={settings['n']}, {settings['num_trials']:,} trials a gamma",
         verdict(rows, len(warnings)),
         (
-            page.warned(warnings, [c for kinds in CAUTIONS.values() for c in kinds]),
+            page.warned(warnings, [c for kinds in (OF_AUDITS | CAUTIONS).values() for c in kinds]),
             page.section("What was attacked", page.bullets(about)),
             page.section("Results", TextTable(headings, [list(row.values()) for row in told])),
             page.section("Picture", page.pictures([(picture, CAPTION)])),
@@ -186,8 +184,6 @@ def attack_page(
 def verdict(rows: Sequence[Row], num_warnings: int = 0) -> str:
     """Say in one sentence how often the most successful attacker was right.
 
-    Examples
-    --------
     >>> verdict([{"gamma": 1.0, "attacker": "loss", "success_rate": 0.53, "on_average_tv": 0.08}])
     'At gamma = 1 the best attacker that was run (loss) guessed right in 53.0% of the trials; the \
 best possible is 54.0% on average.'

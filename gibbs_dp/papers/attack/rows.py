@@ -17,10 +17,10 @@ from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, is_drifting, why
 from gibbs_dp.estimators import average
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.papers.attack.trial import ATTACK_ABOVE_DP, ATTACK_MISSES
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.privacy import Guarantee, largest_advantage, largest_tpr, pure_dp_epsilon
 from gibbs_dp.privacy.tradeoff import as_replace_one
-from gibbs_dp.quantities.attack_trial import ATTACK_ABOVE_DP, ATTACK_MISSES
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
 
@@ -35,30 +35,23 @@ Curve = tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]
 
 
 class Measured(NamedTuple):
-    """How well an attacker did; every ``_se`` is over trials.
+    """How well an attacker did; every ``_se`` is over trials."""
 
-    Attributes
-    ----------
-    advantage, advantage_se
-        True minus false positive rate at the threshold.
-    success_rate, success_rate_se
-        Share of right guesses of a fair coin.
-    tpr, fpr
-        Rates at which the dataset is guessed when it was trained on, and when it was not.
-    tpr_1pct, tpr_1pct_se
-        True positive rate where the false one is 1%; NaN for too few trials.
-    auc, auc_se
-        Area under the ROC of all trials.
-    """
-
+    # advantage, advantage_se: True minus false positive rate at the threshold.
     advantage: float
     advantage_se: float
+    # success_rate, success_rate_se: Share of right guesses of a fair coin.
     success_rate: float
     success_rate_se: float
+    # tpr, fpr: Rates at which the dataset is guessed when it was trained on, and when it was
+    # not.
     tpr: float
     fpr: float
+    # tpr_1pct, tpr_1pct_se: True positive rate where the false one is 1%; NaN for too few
+    # trials.
     tpr_1pct: float
     tpr_1pct_se: float
+    # auc, auc_se: Area under the ROC of all trials.
     auc: float
     auc_se: float
 
@@ -66,8 +59,6 @@ class Measured(NamedTuple):
 def measure(scores: Scores, is_member: Bool[np.ndarray, " trials"], threshold: float) -> Measured:
     """Compare an attacker's guesses with the coins.
 
-    Examples
-    --------
     >>> found = measure(np.array([2.0, 1.0, -1.0, 0.5]), np.array([True, True, False, False]), 0.0)
     >>> found.advantage, found.success_rate, found.auc
     (0.5, 0.75, 1.0)
@@ -96,8 +87,6 @@ def measure(scores: Scores, is_member: Bool[np.ndarray, " trials"], threshold: f
 def threshold_between(scores: Scores, is_member: Bool[np.ndarray, " trials"]) -> float:
     """Return the number half way between the medians of both kinds of trials.
 
-    Examples
-    --------
     >>> threshold_between(np.array([0.0, 2.0, 4.0]), np.array([False, True, True]))
     1.5
     """
@@ -109,8 +98,6 @@ def threshold_between(scores: Scores, is_member: Bool[np.ndarray, " trials"]) ->
 def roc(inside: Scores, outside: Float[np.ndarray, " others"]) -> Curve:
     """ROC of two samples of scores, from (0, 0) to (1, 1); equal scores are one step.
 
-    Examples
-    --------
     >>> fpr, tpr = roc(np.array([1.0, 3.0]), np.array([1.0, 0.0]))
     >>> fpr.tolist(), tpr.tolist()
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])

@@ -41,8 +41,6 @@ Sides = Float[np.ndarray, "lags states states"]
 class ChainInfluence:
     """Max-influence of a row on a quilt, for adversaries who may know any other rows.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 4)
     >>> round(float(ChainInfluence(chain, 3).two_sided(1)[0, 0]), 6)  # 2 log 9 + log(0.82/0.18)
@@ -106,8 +104,6 @@ def spectral_side(chain: ChainLaw, lag: int, *, knows_others: bool, is_past: boo
     single count ``ln((pi_min + e^{-g lag})/(pi_min - e^{-g lag}))``, which is **[as printed]** for
     everyone.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
     >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 100)
     >>> round(spectral_side(chain, 20, knows_others=True, is_past=False), 6)

@@ -11,10 +11,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gibbs_dp.holdout.promise import ReversibleChainRows
-from gibbs_dp.information import bounds, checks
+from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltProfile, quilt_profile
 from gibbs_dp.papers.bayesian_dp.row_law import ChainLaw, NodeSet
+from gibbs_dp.papers.bounds import adaptive_event_tail
 from gibbs_dp.papers.on_average_kl.counterexamples import markov_chain_probs
 from gibbs_dp.privacy.composition import Rule, composed_pure_dp, per_release_epsilon
 
@@ -273,12 +274,10 @@ def dependent_event_tail(n: int, *, fixed_tail: float, bdp_epsilon: float) -> fl
     `adaptive_event_tail` with Bayesian DP in place of DP, which is all that its max-information
     needs of the rows' dependence; the tail of the fixed event must hold for the dependent law.
 
-    Examples
-    --------
     >>> round(dependent_event_tail(1000, fixed_tail=1e-6, bdp_epsilon=0.05), 6)
     7.1e-05
     """
-    return bounds.adaptive_event_tail(n, fixed_tail=fixed_tail, epsilon=bdp_epsilon)
+    return adaptive_event_tail(n, fixed_tail=fixed_tail, epsilon=bdp_epsilon)
 
 
 def chain_tail(chain: MarkovChain, tau: float) -> float:
@@ -286,8 +285,6 @@ def chain_tail(chain: MarkovChain, tau: float) -> float:
 
     Fan, Jiang & Sun 2021, Thm 1: a stationary reversible chain, any query into [0, 1].
 
-    Examples
-    --------
     >>> chain = MarkovChain([[0.95, 0.05], [0.05, 0.95]], 2000)
     >>> round(chain_tail(chain, 0.1), 6)
     0.243627
@@ -364,8 +361,6 @@ def two_state_tail(flip: float, n: int, tau: float) -> float:
 def independent_tail(n: int, tau: float) -> float:
     """`two_state_tail` for independent fair bits.
 
-    Examples
-    --------
     >>> independent_tail(200, 0.1) < printed_fixed_tail(200, 0.1)
     True
     """
@@ -393,8 +388,6 @@ def counting_sensitivity(
 
     Disjoint counts (a histogram): 1 under add/remove, 2 under replace-one; any others: ``m``.
 
-    Examples
-    --------
     >>> counting_sensitivity(10, "replace-one", is_disjoint=True)
     2.0
     """
@@ -413,8 +406,6 @@ def counting_error(
 
     ``1/(n eps_0)`` for each answer, and ``H_m/(n eps_0)`` (harmonic number, exact) for the worst.
 
-    Examples
-    --------
     >>> round(counting_error(100, 1000, epsilon=1.0, delta=1e-6, rule="basic"), 6)
     0.1
     >>> counting_error(100, 1000, epsilon=1.0, delta=1e-6, rule="optimal") < 0.05
@@ -431,8 +422,6 @@ def answerable_queries(n: int, *, epsilon: float, delta: float, rule: Rule) -> i
     The standard deviation of the noise, ``sqrt(2)/(n eps_0)``, against the largest one of a
     fraction of ``n`` independent rows, ``1/(2 sqrt(n))``.
 
-    Examples
-    --------
     >>> [answerable_queries(10_000, epsilon=1.0, delta=1e-6, rule=r)
     ...  for r in ("basic", "optimal")]
     [35, 73]

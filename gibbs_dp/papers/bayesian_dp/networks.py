@@ -433,8 +433,7 @@ class BayesianNetwork(GraphLaw):
         numbers = {node: i for i, node in enumerate(self.nodes)}
         return [
             Factor(
-                tuple(numbers[v] for v in (*self.graph.predecessors(node), node)),
-                self._table(node),
+                tuple(numbers[v] for v in (*self.graph.predecessors(node), node)), self._table(node)
             )
             for node in self.nodes
         ]

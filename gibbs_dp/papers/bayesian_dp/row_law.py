@@ -255,12 +255,7 @@ def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Itera
     return _worst_ratio(logs, total[:, :, 0] > 0)
 
 
-def exact_bdp_leakage(
-    mechanism: ArrayLike,
-    joint: ArrayLike,
-    row: int | None = None,
-    known: Iterable[int] | None = None,
-) -> float:
+def exact_bdp_leakage(mechanism: ArrayLike, joint: ArrayLike) -> float:
     """Bayesian leakage of a mechanism, ``sup log P(Y | x_i, x_K) / P(Y | x_i', x_K)``, in nats.
 
     Examples
@@ -280,10 +275,6 @@ def exact_bdp_leakage(
     if not np.allclose(table.sum(axis=-1), 1) or np.any(table < 0):
         raise ValueError("mechanism: each last axis must be a law; divide it by its sum.")
     require_cells("datasets x outputs", table.size)
-    if (row is None) != (known is None):
-        raise ValueError("row and known: give both for one adversary, or neither for all.")
-    if row is not None and known is not None:
-        return _leakage(table, law, row, frozenset(known))
     return max(_leakage(table, law, i, k) for i, k in adversaries(law.ndim))
 
 

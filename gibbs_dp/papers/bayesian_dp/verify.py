@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._extras import require
-from gibbs_dp.information import bounds, dependence
+from gibbs_dp.information import dependence
 from gibbs_dp.papers.bayesian_dp import (
     BayesianNetwork,
     GaussianField,
@@ -32,6 +32,7 @@ from gibbs_dp.papers.bayesian_dp.row_law import (
     exact_bdp_leakage,
     max_influence,
 )
+from gibbs_dp.papers.bounds import dp_max_information_bits_eighth
 from gibbs_dp.papers.verify.check import (
     Check,
     Record,
@@ -50,8 +51,6 @@ def threshold_mechanism(
 ) -> tuple[Table, float]:
     """Tell the sign of a weighted sum, with Laplace noise, and its DP, replace-one.
 
-    Examples
-    --------
     >>> table, dp = threshold_mechanism((2, 2), np.array([1.0, 0.0]), 0.0, 0.5)
     >>> table.shape, round(dp, 6)
     ((2, 2, 2), 0.449833)
@@ -69,8 +68,6 @@ def threshold_mechanism(
 def chains() -> dict[str, RowLaw]:
     """List the Markov chains that are enumerated.
 
-    Examples
-    --------
     >>> [chain.length for chain in chains().values()]
     [5, 4]
     """
@@ -84,8 +81,6 @@ def chains() -> dict[str, RowLaw]:
 def networks() -> dict[str, RowLaw]:
     """List the networks with colliders that are enumerated; needs networkx.
 
-    Examples
-    --------
     >>> [network.length for network in networks().values()]
     [3, 5]
     """
@@ -105,13 +100,7 @@ def networks() -> dict[str, RowLaw]:
 
 
 def lemma_records(model: RowLaw) -> list[Record]:
-    """Lemmas 2 to 4 and Theorem 3 for mechanisms on one model, against every adversary.
-
-    Examples
-    --------
-    >>> all(record.holds for record in lemma_records(chains()["chain of two states"]))
-    True
-    """
+    """Lemmas 2 to 4 and Theorem 3 for mechanisms on one model, against every adversary."""
     joint, n = model.joint(), model.length
     rng = np.random.default_rng(1)
     numbers = [2, 3, 4] if isinstance(model, MarkovChain) else [2, 3]
@@ -141,7 +130,7 @@ def lemma_records(model: RowLaw) -> list[Record]:
         law = (joint[..., None] * table).reshape(-1, 2).T
         for beta in (1e-6, 0.05):
             bits = dependence.approx_max_information_bits(law, beta)
-            limit = bounds.dp_approx_max_information_bits(n, leakage, beta=beta)
+            limit = dp_max_information_bits_eighth(n, leakage, beta=beta)
             records.append(inequality("Theorem 3: max-information of BDP", ZHAO, bits, limit))
         # A bad event: the output says on which side the rows are extreme, and is right.
         extreme = np.abs(
@@ -159,13 +148,7 @@ def lemma_records(model: RowLaw) -> list[Record]:
 
 
 def influence_records() -> list[Record]:
-    """Lemma 4's influence, its spectral form, and what breaks the lemmas.
-
-    Examples
-    --------
-    >>> all(record.holds for record in influence_records())
-    True
-    """
+    """Lemma 4's influence, its spectral form, and what breaks the lemmas."""
     chain = MarkovChain([[0.7, 0.3], [0.2, 0.8]], 5, [0.6, 0.4])
     joint, both = chain.joint(), ChainInfluence(chain, 3).two_sided(2)
     records = []
@@ -202,13 +185,7 @@ def influence_records() -> list[Record]:
 
 
 def concentration_records() -> list[Record]:
-    """Theorems 1 and 2 on dependent rows: fixed queries do not concentrate as printed.
-
-    Examples
-    --------
-    >>> all(record.holds for record in concentration_records())
-    True
-    """
+    """Theorems 1 and 2 on dependent rows: fixed queries do not concentrate as printed."""
     records = []
     name = "Theorems 1, 2: Hoeffding's tail of a fixed query"
     for flip, n, tau in ((0.05, 200, 0.1), (0.1, 400, 0.08)):
@@ -238,13 +215,7 @@ def concentration_records() -> list[Record]:
 
 
 def quilt_mechanism_records() -> list[Record]:
-    """Compute the loss of every row to a Markov quilt mechanism, and to one with less noise.
-
-    Examples
-    --------
-    >>> all(record.holds for record in quilt_mechanism_records())
-    True
-    """
+    """Compute the loss of every row to a Markov quilt mechanism, and to one with less noise."""
     epsilon, chain = 2.0, MarkovChain([[0.7, 0.3], [0.4, 0.6]], 9)
     joint = chain.joint()
     totals = np.indices(joint.shape).sum(axis=0)
@@ -292,13 +263,7 @@ ATTRACTIVE = np.array(
 
 
 def field_records() -> list[Record]:
-    """Find who learns most of sums of Gaussian rows.
-
-    Examples
-    --------
-    >>> all(record.holds for record in field_records())
-    True
-    """
+    """Find who learns most of sums of Gaussian rows."""
     ones = np.ones(4)
     attract = GaussianField(ATTRACTIVE)
     signs = np.ones((4, 4))
@@ -323,11 +288,5 @@ def field_records() -> list[Record]:
 
 
 def field_checks() -> list[Check]:
-    """List the checks of sums of Gaussian rows.
-
-    Examples
-    --------
-    >>> all(check.holds for check in field_checks())
-    True
-    """
+    """List the checks of sums of Gaussian rows."""
     return exact_checks(field_records(), "sum of 4 Gaussian rows")

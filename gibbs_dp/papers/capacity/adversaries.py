@@ -219,8 +219,6 @@ class FiniteClass:
 class SumClass:
     """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition.
 
-    Examples
-    --------
     >>> SumClass(Polynomial(1), Polynomial(3)).before(PolynomialMap(1))
     Polynomial(degree=1)
     """

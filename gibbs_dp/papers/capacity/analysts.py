@@ -57,8 +57,6 @@ def analyst_rows(
     restricted and of the unrestricted number. ``gap_exact`` and ``mutual_information``, the bound
     ``sqrt(2 I / n)``, are there for the linear vote.
 
-    Examples
-    --------
     >>> row = analyst_rows([4.0], n=200, num_queries=32, num_datasets=4)[0]
     >>> row["gap_exact"] < row["hoeffding"] < row["theorem_6"]
     True
@@ -127,8 +125,6 @@ def bits_kl(n: int, num_queries: int, sigma: float) -> float:
 
     ``T`` times that of one sign, over all means ``k / n`` that a query may have.
 
-    Examples
-    --------
     >>> n, sigma = 1000, 0.1
     >>> small = 100 * (2 / n / sigma) ** 2 / np.pi  # at a mean of 0, of little noise
     >>> bool(abs(bits_kl(n, 100, sigma) / small - 1) < 0.01)
@@ -145,8 +141,6 @@ def linear_vote_kl(n: int, num_queries: int, sigma: float) -> float:
     ``q_w(x) = w . x / T``, so that mixtures of ``+-(q -> q(x))`` are all ``w -> l . w`` with
     ``|l_t| <= 1 / T``: the value is ``T`` times that of one sign with a slope in that interval.
 
-    Examples
-    --------
     >>> linear_vote_kl(100, 320, 0.1) < 0.3 * bits_kl(100, 320, 0.1)
     True
     """
@@ -163,8 +157,6 @@ def linear_vote_truth(n: int, num_queries: int, sigma: float) -> tuple[float, fl
 
     Sums over the mean of ``n`` fair signs; information in nats.
 
-    Examples
-    --------
     >>> gap, information = linear_vote_truth(1, 32, 1.0)  # one example, always +-1
     >>> bool(abs(gap - (2 * ndtr(1.0) - 1)) < 1e-12)
     True

@@ -46,8 +46,6 @@ def finite_class_kl(
 
     A class without constants may give a negative number; see `theorems`.
 
-    Examples
-    --------
     >>> law = np.array([0.5, 0.5])
     >>> finite_class_kl(np.ones((1, 2)), law, law)  # the best constant is 1
     0.0
@@ -64,8 +62,6 @@ def span_kl(
 ) -> float:
     """Restricted KL for all combinations of some functions, in nats.
 
-    Examples
-    --------
     >>> x = np.array([[0.0, 1.0]])
     >>> round(span_kl(x, np.array([0.25, 0.75]), np.array([0.5, 0.5])), 9)  # the whole KL
     0.130812036
@@ -115,8 +111,6 @@ def span_renyi(
     ``(alpha/(alpha-1)) log sup E_P[g] / |g|_{L^q(Q)}``. On finitely many outcomes ``|g|^q`` is not
     smooth at 0 for large orders; it is smoothed, less and less, down to a share of 1e-8.
 
-    Examples
-    --------
     >>> x = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> round(span_renyi(x, np.array([0.25, 0.75]), np.array([0.5, 0.5]), 2.0), 9)  # log 1.25
     0.223143551
@@ -174,21 +168,3 @@ def _settle(
         first, start, jac=True, hess=second, method="trust-exact", options={"gtol": 1e-10}
     )
     return found.x
-
-
-def span_ipm(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-) -> float:
-    """Integral probability metric of combinations with coefficients of Euclidean norm at most 1.
-
-    ``|E_P f - E_Q f|_2``; with features of a kernel it is the maximum mean discrepancy.
-
-    Examples
-    --------
-    >>> round(span_ipm(np.array([[0.0, 1.0]]), np.array([0.25, 0.75]), np.array([0.5, 0.5])), 9)
-    0.25
-    """
-    functions, p, q = _checked(functions, p, q)
-    return float(np.linalg.norm(functions @ (p - q)))

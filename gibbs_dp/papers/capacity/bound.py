@@ -136,8 +136,6 @@ def mixture(bounds: Sequence[CapacityBound], weights: Sequence[float]) -> Capaci
     Rényi bounds average as the alpha-divergences they stand for; the label of the mechanism that
     ran is not released.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.capacity import Polynomial
     >>> one, two = (CapacityBound(v, "kl", Polynomial(1)) for v in (0.1, 0.3))
     >>> round(mixture([one, two], [0.5, 0.5]).value, 9)
@@ -167,8 +165,6 @@ def parallel(bounds: Sequence[CapacityBound]) -> CapacityBound:
 
     Which part an example is in must not depend on its value, so that a change stays in its part.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.capacity import Polynomial
     >>> one, two = (CapacityBound(v, "kl", Polynomial(1)) for v in (0.1, 0.3))
     >>> parallel([one, two]).value
@@ -187,8 +183,6 @@ def sequential(bounds: Sequence[CapacityBound]) -> CapacityBound:
     divergences. The critics are sums of critics of each output: those that look at both outputs
     jointly are not bounded, and neither is a mechanism chosen after seeing an earlier output.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.capacity import Polynomial
     >>> one, two = (CapacityBound(v, "kl", Polynomial(1)) for v in (0.1, 0.3))
     >>> sequential([one, two]).value
@@ -298,8 +292,6 @@ def ipm_from_kl_by_hoeffding(bound: CapacityBound) -> CapacityBound:
     ``KL^H >= t (E_P h - E_Q h) - t^2 / 2``. Beyond 1/2 the same gives ``KL^H + 1/2``; metrics of
     this class never exceed 2.
 
-    Examples
-    --------
     >>> round(ipm_from_kl_by_hoeffding(CapacityBound(0.02, "kl", QueryHull())).value, 9)
     0.2
     """
@@ -343,8 +335,6 @@ def query_hull_kl(
 
     ``sup_h E_P h - log E_Q e^h`` over ``h(q) = sum_x l_x q(x)`` with ``sum |l_x| <= 1``.
 
-    Examples
-    --------
     >>> values = np.array([[1.0], [-1.0]])
     >>> found = query_hull_kl(values, np.array([0.6, 0.4]), np.array([0.4, 0.6]))
     >>> round(found, 9)  # two queries, and the log-ratio is in the class: the whole KL

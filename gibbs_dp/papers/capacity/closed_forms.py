@@ -23,8 +23,6 @@ from gibbs_dp.information.divergences import laplace_kl, laplace_renyi
 def shift_vector(shift: ArrayLike | float) -> Float[np.ndarray, " d"]:
     """Return a shift as a vector of finite numbers.
 
-    Examples
-    --------
     >>> shift_vector(2.0)
     array([2.])
     """
@@ -90,8 +88,6 @@ def gaussian_kl_of_shift(sigma: float, shift: ArrayLike | float = 1.0) -> float:
 
     A linear adversary attains it: the log-ratio is linear. Without noise it is infinite.
 
-    Examples
-    --------
     >>> gaussian_kl_of_shift(2.0, [1.0, 1.0])
     0.25
     >>> gaussian_kl_of_shift(0.0)
@@ -124,8 +120,6 @@ def laplace_unrestricted_renyi_lower(
 
     Printed with the paper's table; it holds, and is vacuous for small ``eps (alpha - 1)``.
 
-    Examples
-    --------
     >>> round(laplace_unrestricted_renyi_lower(1.0, 2.0), 6)
     0.306853
     """
@@ -136,8 +130,6 @@ def laplace_unrestricted_renyi_lower(
 def above_one(alpha: float) -> float:
     """Return ``alpha - 1`` of an order above 1.
 
-    Examples
-    --------
     >>> above_one(3.0)
     2.0
     """
@@ -151,8 +143,6 @@ def gaussian_unrestricted_renyi(
 ) -> float:
     """Rényi divergence ``alpha |shift|^2 / (2 sigma^2)`` of normal noise and its shift, nats.
 
-    Examples
-    --------
     >>> gaussian_unrestricted_renyi(1.0, 3.0)
     1.5
     """
@@ -165,8 +155,6 @@ _MAX_TERMS = 2000
 def monomials(dim: int, degree: int) -> Int[np.ndarray, "terms dim"]:
     """Exponents of all monomials of total degree at most ``degree``, the constant first.
 
-    Examples
-    --------
     >>> monomials(2, 1).tolist()
     [[0, 0], [1, 0], [0, 1]]
     """
@@ -189,8 +177,6 @@ def monomials(dim: int, degree: int) -> Int[np.ndarray, "terms dim"]:
 def laplace_moments(count: int) -> Float[np.ndarray, " moments"]:
     """Moments ``E x^j`` of a Laplace law of scale 1, ``j < count``: ``j!`` for even ``j``.
 
-    Examples
-    --------
     >>> laplace_moments(5).tolist()
     [1.0, 0.0, 2.0, 0.0, 24.0]
     """
@@ -200,8 +186,6 @@ def laplace_moments(count: int) -> Float[np.ndarray, " moments"]:
 def gaussian_moments(count: int) -> Float[np.ndarray, " moments"]:
     """Moments of a standard normal law: ``(j - 1)!!`` for even ``j``.
 
-    Examples
-    --------
     >>> gaussian_moments(5).tolist()
     [1.0, 0.0, 1.0, 0.0, 3.0]
     """
@@ -216,8 +200,6 @@ def renyi2_from_moments(
     ``log m' G^-1 m`` with ``m_i = E_P[f_i]`` and ``G_ij = E_Q[f_i f_j]``: the largest
     ``E_P[g]^2 / E_Q[g^2]``.
 
-    Examples
-    --------
     >>> round(renyi2_from_moments(np.array([1.0, 1.0]), np.diag([1.0, 2.0])), 9)
     0.405465108
     >>> renyi2_from_moments(np.array([1.0, 1.0]), np.diag([1.0, 0.0]))
@@ -244,8 +226,6 @@ def product_renyi2(
 ) -> float:
     """Restricted Rényi divergence of order 2 for polynomials of at most ``degree``, iid noise.
 
-    Examples
-    --------
     >>> round(product_renyi2(laplace_moments(3), 1, [1.0, 1.0]), 9)  # log 2
     0.693147181
     """
@@ -312,8 +292,6 @@ def printed_laplace(eps: float, alpha: float, shift: ArrayLike | float = 1.0) ->
 def printed_gaussian(sigma: float, alpha: float) -> float:
     """As printed, no guarantee: ``log(1 + sqrt(2 pi)^{alpha-1} / sigma^alpha) / (alpha-1)``.
 
-    Examples
-    --------
     >>> round(printed_gaussian(1.0, 2.0), 6)
     1.254655
     """
@@ -328,8 +306,6 @@ def printed_gaussian_several(sigma: float, alpha: float, shift: ArrayLike | floa
 
     ``log(1 + 2^{d(alpha-1)} sqrt(pi/2)^{alpha-1} |shift|_alpha^alpha / sigma^alpha)/(alpha-1)``.
 
-    Examples
-    --------
     >>> printed_gaussian_several(1.0, 2.0, [1.0]) == printed_gaussian(1.0, 2.0)
     True
     """
@@ -346,8 +322,6 @@ def printed_gaussian_several(sigma: float, alpha: float, shift: ArrayLike | floa
 def printed_matrix_mechanism(num_rows: int, eps: float, alpha: float) -> float:
     """As printed (Theorem 5), no guarantee: ``log(1 + 2^{s(alpha-1)} eps^alpha) / (alpha-1)``.
 
-    Examples
-    --------
     >>> printed_matrix_mechanism(1, 0.5, 2.0) == printed_laplace(0.5, 2.0)
     True
     """
@@ -360,8 +334,6 @@ def printed_matrix_mechanism(num_rows: int, eps: float, alpha: float) -> float:
 def laplace_norm(q: float) -> float:
     """``(E |X|^q)^{1/q} = Gamma(q + 1)^{1/q}`` of a Laplace law of scale 1.
 
-    Examples
-    --------
     >>> round(laplace_norm(2.0) ** 2, 9)
     2.0
     """
@@ -371,8 +343,6 @@ def laplace_norm(q: float) -> float:
 def gaussian_norm(q: float) -> float:
     """``(E |X|^q)^{1/q}`` of a standard normal law.
 
-    Examples
-    --------
     >>> round(gaussian_norm(4.0) ** 4, 9)
     3.0
     """
@@ -426,8 +396,6 @@ def valid_gaussian(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) -
 
     ``q log(1 + |shift|_2 / (sigma |X|_q))`` or ``alpha |shift|^2 / (2 sigma^2)``.
 
-    Examples
-    --------
     >>> round(valid_gaussian(1.0, 2.0), 6), round(valid_gaussian(3.0, 2.0), 6)
     (1.0, 0.111111)
     """

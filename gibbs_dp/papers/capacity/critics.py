@@ -142,8 +142,6 @@ class Inputs(NamedTuple):
 def check_trainable(adversary: Adversary) -> Adversary:
     """Return an adversary that can be trained.
 
-    Examples
-    --------
     >>> check_trainable(Polynomial(2))
     Polynomial(degree=2)
     """
@@ -161,8 +159,6 @@ def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array
 
     Those of a `KernelBall` depend on landmarks; see `kernel_inputs`.
 
-    Examples
-    --------
     >>> inputs_of(Polynomial(2), jnp.array([[3.0]])).tolist()
     [[3.0, 9.0]]
     """
@@ -199,9 +195,7 @@ def _features(
 
 
 def kernel_inputs(
-    adversary: KernelBall,
-    x: Float[Array, "draws dim"],
-    landmarks: Float[Array, "landmarks dim"],
+    adversary: KernelBall, x: Float[Array, "draws dim"], landmarks: Float[Array, "landmarks dim"]
 ) -> Float[Array, "draws landmarks"]:
     """Features whose coefficients' Euclidean norm is at least the function's norm in the space.
 
@@ -209,8 +203,6 @@ def kernel_inputs(
     coefficients ``a`` belong to ``sum_j c_j k(z_j, x)``, ``c = L'^-1 a``, of squared norm
     ``c' K c <= |a|^2``.
 
-    Examples
-    --------
     >>> z = jnp.array([[0.0], [1.0]])
     >>> found = kernel_inputs(KernelBall(), z, z)
     >>> [round(float(v), 3) for v in jnp.sum(found**2, axis=1)]  # k(z, z) = 1

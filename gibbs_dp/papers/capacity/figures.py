@@ -15,6 +15,7 @@ from scipy import stats
 
 from gibbs_dp import io
 from gibbs_dp.exact import FiniteProblem
+from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound
@@ -34,7 +35,6 @@ from gibbs_dp.papers.capacity.matrix_mechanism import (
     optimized_strategy,
 )
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials
-from gibbs_dp.papers.on_average_kl.figure2 import private_mean_kl
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.location import private_mean
@@ -69,8 +69,6 @@ def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[
     Figure 1b shows polynomial adversaries below the unrestricted value; Figure 1a the linear
     adversary below the bound as printed (no guarantee), here beside the valid bound.
 
-    Examples
-    --------
     >>> row = curve_rows([3.0])[0]
     >>> round(row["degree_1"], 3), round(row["unrestricted"], 3)
     (0.415, 0.747)
@@ -95,8 +93,6 @@ def gaussian_curve_rows(
     The same columns as `curve_rows`, for the paper's appendix: ``unrestricted`` is
     ``alpha / (2 sigma^2)``, without limit, where every polynomial's value has one.
 
-    Examples
-    --------
     >>> row = gaussian_curve_rows([2.0])[0]
     >>> round(row["degree_1"], 9), row["unrestricted"]  # log 2 and 1
     (0.693147181, 1.0)
@@ -121,8 +117,6 @@ def map_rows(
     Laplace and normal noise in one dimension and in two (sensitivity 1/2 in each), and the matrix
     mechanism on four counts; orders below 2 in one dimension alone.
 
-    Examples
-    --------
     >>> [row["verdict"] for row in map_rows([0.2], [3.0])]
     ['fails', 'fails', 'holds', 'fails', 'vacuous']
     """
@@ -149,8 +143,6 @@ def matrix_rows(
 
     The workload is every prefix sum of ``size`` counts and five times the total; add/remove.
 
-    Examples
-    --------
     >>> row = matrix_rows(2, 0.5, [2.0])[0]
     >>> row["strategy"], round(row["simulation"], 6)
     ('identity', 0.117783)
@@ -229,8 +221,6 @@ def selection_rows(
     ``mutual_information`` is ``sqrt(2 I(W; S) / n)`` with the exact information, which needs the
     population, and ``bounded_range`` the worst case over populations, ``gamma Delta^2 / 2``.
 
-    Examples
-    --------
     >>> row = selection_rows([0.1], n=3)[0]
     >>> row["gap"] <= row["mutual_information"] <= row["theorem_6"]
     True
@@ -254,7 +244,7 @@ def selection_rows(
                 "mutual_information": bounds.generalization_from_mutual_information(
                     information, n, sigma=1.0
                 ),
-                "bounded_range": bounds.gibbs_generalization(gamma, loss_range=2.0),
+                "bounded_range": bounds.gibbs_generalization_subgaussian(gamma, sigma=1.0),
             }
         )
     return rows
@@ -300,8 +290,6 @@ def private_mean_linear_kl(gamma: float, n: int, example_bound: float = 2.0) -> 
     ``E f(gamma |z - z'| / n)`` over two independent truncated normals, ``f`` the closed form of
     `capacity.laplace_linear_kl`, by Gauss quadrature.
 
-    Examples
-    --------
     >>> round(private_mean_linear_kl(100.0, 100), 4)
     0.2999
     """
@@ -368,7 +356,7 @@ def _posteriors(
             row = {"panel": name, **row}
             if name == "private mean" and row["adversary"] == "linear":
                 row["capacity_kl_exact"] = private_mean_linear_kl(row["gamma"], n)
-                row["on_average_kl_exact"] = private_mean_kl(row["gamma"], n).value
+                row["on_average_kl_exact"] = private_mean_on_average_kl(row["gamma"], n)
             rows.append(row)
     return rows, tuple(warnings)
 

@@ -27,8 +27,6 @@ _MAX_PASSES = 30
 class Line:
     """A law on the real line, by its log-density.
 
-    Examples
-    --------
     >>> round(float(laplace_line(0.0, 1.0).moments(2)[2]), 9)
     2.0
     """

@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import LinearConstraint, linprog, minimize
+from scipy.optimize import linprog
 from scipy.sparse import diags_array, vstack
-from scipy.special import logsumexp
 from scipy.stats import wasserstein_distance
 
 from gibbs_dp.estimators import average
 from gibbs_dp.information import checks
 from gibbs_dp.papers.capacity.adversaries import Adversary, Map
-from gibbs_dp.papers.capacity.bound import CapacityBound, Status
+from gibbs_dp.papers.capacity.bound import CapacityBound
 from gibbs_dp.papers.capacity.line import Line
 
 # Lipschitz critics on the line: Wasserstein distances as integral probability metrics.
@@ -31,7 +30,6 @@ from gibbs_dp.papers.capacity.line import Line
 
 # Panels of each law's chart and nodes of each, for integrals and for linear programs.
 _FINE, _COARSE = (256, 8), (128, 3)
-_MAX_ATOMS = 200
 
 
 @dataclass(frozen=True)
@@ -120,92 +118,6 @@ def lipschitz_ipm(p: Line, q: Line, adversary: Lipschitz | None = None) -> Capac
     x, mass_p, mass_q, _ = _common_rule(p, q, *_COARSE)
     value = _best_critic(x.ravel(), (mass_p - mass_q).ravel(), adversary)
     return CapacityBound(value, "ipm", adversary, source="linear program on nodes")
-
-
-def lipschitz_ipm_of_atoms(
-    x: Float[np.ndarray, " atoms"],
-    p: Float[np.ndarray, " atoms"],
-    q: Float[np.ndarray, " atoms"],
-    adversary: Lipschitz | None = None,
-) -> float:
-    """Integral probability metric of Lipschitz critics between finite laws on the line, exactly.
-
-    Examples
-    --------
-    >>> x, p, q = np.array([0.0, 5.0]), np.array([0.5, 0.5]), np.array([1.0, 0.0])
-    >>> lipschitz_ipm_of_atoms(x, p, q), lipschitz_ipm_of_atoms(x, p, q, Lipschitz(1.0, 2.0))
-    (2.5, 1.0)
-    """
-    places, p, q = _atoms(x, p, q)
-    return _best_critic(places, p - q, adversary or Lipschitz())
-
-
-def lipschitz_kl(
-    x: Float[np.ndarray, " atoms"],
-    p: Float[np.ndarray, " atoms"],
-    q: Float[np.ndarray, " atoms"],
-    adversary: Lipschitz,
-) -> CapacityBound:
-    """Restricted KL of Lipschitz critics between finite laws on the line, in nats.
-
-    ``sup_h E_P h - log E_Q e^h``, a convex program. Theorem 7 (`ipm_from_kl`) takes the result
-    where the oscillation is at most 2, and refuses it otherwise.
-
-    Examples
-    --------
-    >>> x, p, q = np.array([0.0, 9.0]), np.array([0.25, 0.75]), np.array([0.5, 0.5])
-    >>> round(lipschitz_kl(x, p, q, Lipschitz(1.0, 2.0)).value, 6)  # the whole KL
-    0.130812
-    """
-    places, p, q = _atoms(x, p, q)
-    if places.size > _MAX_ATOMS:
-        raise ValueError(
-            f"x: at most {_MAX_ATOMS} atoms, got {places.size}; merge neighbours into bins."
-        )
-    limit = min(adversary.oscillation, adversary.constant * float(places[-1] - places[0]))
-    with np.errstate(divide="ignore"):
-        log_q = np.log(q)
-
-    # Steps between neighbours and the smallest sum of them: constants do not matter.
-    def loss(free: Float[np.ndarray, " free"]) -> tuple[float, Float[np.ndarray, " free"]]:
-        h = np.concatenate([[0.0], np.cumsum(free[:-1])])
-        total = float(logsumexp(log_q + h))
-        slope = np.exp(log_q + h - total) - p
-        return total - float(p @ h), np.append(np.cumsum(slope[::-1])[::-1][1:], 0.0)
-
-    reach = adversary.constant * np.diff(places)
-    if limit == 0 or reach.size == 0:
-        return CapacityBound(0.0, "kl", adversary)
-    # All values lie between the smallest and that plus the oscillation.
-    size = reach.size
-    sums = np.vstack([np.zeros(size), np.tril(np.ones((size, size)))])
-    rows = np.column_stack([sums, -np.ones(size + 1)])
-    found = minimize(
-        loss,
-        np.zeros(size + 1),
-        jac=True,
-        method="SLSQP",
-        bounds=[*zip(-reach, reach, strict=True), (-limit, 0.0)],
-        constraints=LinearConstraint(rows, 0.0, limit),
-        options={"ftol": 1e-13, "maxiter": 500},
-    )
-    status: Status = "exact" if found.success else "estimate"
-    return CapacityBound(
-        max(0.0, -float(found.fun)), "kl", adversary, status=status, source="convex program"
-    )
-
-
-def _atoms(
-    x: Float[np.ndarray, " atoms"], p: Float[np.ndarray, " atoms"], q: Float[np.ndarray, " atoms"]
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    laws = checks.law("p", p), checks.law("q", q)
-    checks.same_length("p", laws[0], "q", laws[1])
-    checks.same_length("x", x, "p", laws[0])
-    if not np.isfinite(x).all():
-        raise ValueError("x: must be finite; drop NaN and infinite places.")
-    places, where = np.unique(x, return_inverse=True)
-    merged = [np.bincount(where, law, places.size) for law in laws]
-    return places, merged[0], merged[1]
 
 
 def _best_critic(

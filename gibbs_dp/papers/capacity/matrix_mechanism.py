@@ -211,8 +211,6 @@ class MatrixMechanism:
 def identity_strategy(size: int) -> Float[np.ndarray, "size size"]:
     """Measure every count once.
 
-    Examples
-    --------
     >>> identity_strategy(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -222,8 +220,6 @@ def identity_strategy(size: int) -> Float[np.ndarray, "size size"]:
 def hierarchical_strategy(size: int) -> Float[np.ndarray, "rows size"]:
     """Sum over a binary tree: all counts, halves, quarters, down to single counts.
 
-    Examples
-    --------
     >>> hierarchical_strategy(2).tolist()
     [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
     """
@@ -249,8 +245,6 @@ def optimized_strategy(
     ``T >= 0`` and ``D`` scales every column to L1 norm 1, so that the sensitivity is 1 (McKenna et
     al. 2018, p-Identity strategies). The error never exceeds that of the identity.
 
-    Examples
-    --------
     >>> prefix = np.tril(np.ones((4, 4)))
     >>> optimized_strategy(prefix).sum(axis=0).round(9)
     array([1., 1., 1., 1.])
@@ -358,8 +352,6 @@ def laplace_regime(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> 
 def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) -> Regime:
     """Compute the Gaussian row, with its own printed form in one dimension of sensitivity 1.
 
-    Examples
-    --------
     >>> gaussian_regime(5.0, 3.0).verdict
     'fails'
     """
@@ -378,8 +370,6 @@ def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) 
 def matrix_regime(eps: float, alpha: float, num_rows: int = 4) -> Regime:
     """Compute the matrix mechanism's row (Theorem 5), for single counts, add/remove.
 
-    Examples
-    --------
     >>> matrix_regime(0.001, 3.0).verdict, matrix_regime(0.5, 3.0).verdict
     ('fails', 'vacuous')
     """
@@ -410,8 +400,6 @@ def regime_map(
 def failing_below(regimes: Sequence[Regime]) -> dict[float, float]:
     """Largest setting (in ``privacy``) at which each order's printed bound fails, or 0.
 
-    Examples
-    --------
     >>> failing_below(regime_map(laplace_regime, [0.05, 0.1, 1.0], [2.0, 3.0]))
     {2.0: 0.0, 3.0: 0.1}
     """

@@ -169,8 +169,6 @@ class OnAverageCapacity:
 
         ``share`` is the class's part of the on-average KL, its error from paired datasets.
 
-        Examples
-        --------
         >>> found = OnAverageCapacity((1.0,), 5, (Polynomial(1),), np.array([[[0.1], [0.2]]]),
         ...                           np.array([[0.2, 0.4]]), np.ones((1, 2), bool), ())
         >>> round(found.rows()[0]["share"], 9), round(found.rows()[0]["share_se"], 9)
@@ -205,8 +203,6 @@ class OnAverageCapacity:
 def label(adversary: Adversary) -> str:
     """Short name of a class.
 
-    Examples
-    --------
     >>> label(Polynomial(1)), label(TwoLayerReLU(16))
     ('linear', 'two-layer ReLU, width 16')
     """
@@ -542,8 +538,6 @@ def _seen(
 def weights_of(gap: Float[np.ndarray, " draws"]) -> Float[np.ndarray, " draws"]:
     """Weights of mean 1 that turn draws of one posterior into draws of its neighbour.
 
-    Examples
-    --------
     >>> weights_of(np.zeros(2))
     array([1., 1.])
     """
@@ -558,8 +552,6 @@ def judged(
 ) -> float:
     """``E_p h - E_p'[e^h - 1]`` of the critic ``h = features @ slopes``, by terms of second order.
 
-    Examples
-    --------
     >>> judged(np.ones((2, 1)), np.ones(2), np.zeros(1))
     0.0
     """
@@ -575,8 +567,6 @@ def fitted(
 ) -> Float[np.ndarray, " m"]:
     """Slopes that make `judged` largest: Newton's method, halving steps that do not gain.
 
-    Examples
-    --------
     >>> fitted(np.ones((2, 1)), np.ones(2))
     array([0.])
     """

@@ -71,8 +71,6 @@ class Basis(NamedTuple):
 def orthonormal_basis(law: Line, degree: int) -> Basis:
     """Recurrence of a law up to ``degree``, by the Stieltjes procedure.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.capacity.line import gaussian_line
     >>> orthonormal_basis(gaussian_line(0.0, 1.0), 3).side.round(6)  # Hermite: sqrt(j)
     array([1.      , 1.414214, 1.732051])
@@ -130,8 +128,6 @@ class PolynomialCritic(NamedTuple):
 def alpha_from_renyi(renyi: float, alpha: float) -> float:
     """Alpha-divergence with the same information as a Rényi divergence of that order.
 
-    Examples
-    --------
     >>> round(alpha_from_renyi(math.log(1.5), 2.0), 9)
     0.25
     """
@@ -142,8 +138,6 @@ def alpha_from_renyi(renyi: float, alpha: float) -> float:
 def renyi_from_alpha(divergence: float, alpha: float) -> float:
     """Rényi divergence ``log(1 + alpha (alpha - 1) D) / (alpha - 1)`` of an alpha-divergence.
 
-    Examples
-    --------
     >>> round(renyi_from_alpha(0.25, 2.0), 9)
     0.405465108
     """
@@ -267,8 +261,6 @@ def polynomial_kl(p: Line, q: Line, degree: int) -> float:
     ``sup_h E_P[h] - log E_Q[e^h]``: with constants in the class this Donsker-Varadhan value equals
     ``sup_h E_P[h] - E_Q[e^{h-1}]`` of Chaudhuri, Imola & Machanavajjhala (2019).
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.capacity.line import laplace_line
     >>> round(polynomial_kl(laplace_line(1.0, 1.0), laplace_line(0.0, 1.0), 1), 9)
     0.225987156

@@ -53,8 +53,6 @@ def gaussian_renyi_of_polynomials(
 ) -> float:
     """Exact restricted Rényi divergence of polynomial adversaries of normal noise, any dimension.
 
-    Examples
-    --------
     >>> round(gaussian_renyi_of_polynomials(1.0, 2.0, 1, [0.6, 0.8]), 9)  # log 2
     0.693147181
     """
@@ -100,8 +98,6 @@ def laplace_renyi_of_linear(
     For ``q < 2``, ``E|Y|^q = c_q int_0^inf (1 - Re E e^{itY}) t^{-q-1} dt``, and the characteristic
     function of ``Y = b + a . X`` is a product. The integral is convex in ``a``.
 
-    Examples
-    --------
     >>> round(laplace_renyi_of_linear(1.0, 3.0, [0.6, 0.8]), 6)
     0.41481
     """
@@ -282,8 +278,6 @@ def laplace_renyi_of_degree(
     exact; two take seconds, three, or orders above 10, up to minutes. For linear critics or order 2
     prefer the exact functions that the module names.
 
-    Examples
-    --------
     >>> found = laplace_renyi_of_degree(1.0, 3.0, 2, [1.0, 0.0])  # one dimension
     >>> round(found.renyi, 4), found.error
     (0.5687, 0.0)

@@ -69,13 +69,7 @@ ALPHA = 3.0
 
 
 def kl_records(eps: float) -> list[Record]:
-    """KL rows of the table: linear and unrestricted adversaries of Laplace and normal noise.
-
-    Examples
-    --------
-    >>> all(record.holds for record in kl_records(1.0))
-    True
-    """
+    """KL rows of the table: linear and unrestricted adversaries of Laplace and normal noise."""
     laplace = laplace_line(1.0, 1 / eps), laplace_line(0.0, 1 / eps)
     normal = gaussian_line(1.0, 1 / eps), gaussian_line(0.0, 1 / eps)
     linear = [laplace_linear_kl(eps, shift) for shift in (1.0, [0.6, 0.8])]
@@ -102,8 +96,6 @@ def kl_records(eps: float) -> list[Record]:
 def renyi_records(regime: Regime) -> list[Record]:
     """One Rényi row of the table at one setting: exact, valid, unrestricted, and as printed.
 
-    Examples
-    --------
     >>> [record.relation for record in renyi_records(laplace_regime(0.2, 3.0))]
     ['<=', '<=', 'not <=']
     """
@@ -123,13 +115,7 @@ def renyi_records(regime: Regime) -> list[Record]:
 
 
 def table_checks() -> list[Check]:
-    """Check the table where its printed bounds hold and where they fail.
-
-    Examples
-    --------
-    >>> all(check.holds for check in table_checks())
-    True
-    """
+    """Check the table where its printed bounds hold and where they fail."""
     checks = []
     for eps in (0.1, 1.0, 5.0):
         checks += exact_checks(kl_records(eps), f"eps = {eps:g}")
@@ -152,13 +138,7 @@ def table_checks() -> list[Check]:
 
 
 def figure_records() -> list[Record]:
-    """Compute points of Figures 1a and 1b, and order 2 by linear algebra.
-
-    Examples
-    --------
-    >>> all(record.holds for record in figure_records())
-    True
-    """
+    """Compute points of Figures 1a and 1b, and order 2 by linear algebra."""
     laws = laplace_line(1.0, 1.0), laplace_line(0.0, 1.0)
     records = []
     for alpha in (2.0, 3.0, 10.0, 40.0):
@@ -205,13 +185,7 @@ def _linear(
 
 
 def property_records(seed: int) -> list[Record]:
-    """Post-processing, convexity, parallel and sequential composition on random laws.
-
-    Examples
-    --------
-    >>> all(record.holds for record in property_records(0))
-    True
-    """
+    """Post-processing, convexity, parallel and sequential composition on random laws."""
     rng = np.random.default_rng(seed)
     x = np.sort(rng.normal(size=4))[None]
     p1, q1, p2, q2 = rng.dirichlet(np.ones(4), 4)
@@ -250,13 +224,7 @@ def property_records(seed: int) -> list[Record]:
 
 
 def theorem_records(seed: int) -> list[Record]:
-    """Theorems 6 and 7 on a random mechanism that selects a query.
-
-    Examples
-    --------
-    >>> all(record.holds for record in theorem_records(0))
-    True
-    """
+    """Theorems 6 and 7 on a random mechanism that selects a query."""
     rng = np.random.default_rng(seed)
     queries = rng.uniform(-1, 1, (4, 3))  # values at the three points of the population
     table = rng.dirichlet(5 * np.ones(4), 3)
@@ -277,13 +245,7 @@ def theorem_records(seed: int) -> list[Record]:
 
 
 def condition_records() -> list[Record]:
-    """Compute what fails where a theorem's condition is dropped.
-
-    Examples
-    --------
-    >>> all(record.holds for record in condition_records())
-    True
-    """
+    """Compute what fails where a theorem's condition is dropped."""
     # One fair bit; the query that counts it is selected with probability 0.55.
     queries, d = np.eye(2), 0.05
     rows = np.array([[0.5 + d, 0.5 - d], [0.5 - d, 0.5 + d]])
@@ -326,13 +288,7 @@ def condition_records() -> list[Record]:
 
 
 def matrix_records(eps: float) -> list[Record]:
-    """Matrix mechanism: its DP, its two forms, and linear adversaries of both.
-
-    Examples
-    --------
-    >>> all(record.holds for record in matrix_records(0.5))
-    True
-    """
+    """Matrix mechanism: its DP, its two forms, and linear adversaries of both."""
     records = []
     source = "Li et al. 2010"
     for name, strategy in (("tree", hierarchical_strategy(4)), ("single counts", np.eye(4))):

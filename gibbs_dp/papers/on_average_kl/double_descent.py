@@ -12,8 +12,8 @@ import numpy as np
 from gibbs_dp import io
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.estimators import average
-from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
 from gibbs_dp.model.check import positive_count
+from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.regression import Activation, random_features

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy import integrate, stats
+from scipy import integrate
 
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.plot import draw_panel
 from gibbs_dp.auditing.report import Report
+from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.information import checks
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.problems.location import private_mean
@@ -25,8 +26,6 @@ from gibbs_dp.quantities.registry import DEFAULT
 from gibbs_dp.results.plotting import BLACK, Picture, legend_of_figure, panels, styled
 from gibbs_dp.results.table import with_error
 
-NUM_NODES = 96
-
 
 class Reference(NamedTuple):
     """Reference values at one gamma, with numerical errors; risks may be absent."""
@@ -35,38 +34,6 @@ class Reference(NamedTuple):
     se: float
     excess_risk: float | None = None
     excess_risk_se: float | None = None
-
-
-def private_mean_kl(gamma: float, n: int, example_bound: float = 2.0) -> Reference:
-    """On-average KL of the Laplace mechanism on the mean of truncated normals, exactly.
-
-    ``E[D + e^-D - 1]`` over two independent examples, ``D = gamma |z - z'| / n``, by Gauss
-    quadrature.
-
-    >>> round(private_mean_kl(100.0, 100).value, 6)
-    0.461411
-    """
-    # Of two nodes x < y of [-b, b]: an integral over z, and one over the gap that starts at z.
-    nodes, weights = np.polynomial.legendre.leggauss(NUM_NODES)
-    law = stats.truncnorm(-example_bound, example_bound)
-    z = example_bound * nodes
-    half = 0.5 * (example_bound - z)
-    gap = half[:, None] * (nodes + 1.0)
-    density = law.pdf(z)[:, None] * law.pdf(np.minimum(z[:, None] + gap, example_bound))
-    scaled = gamma * gap / n
-    kl = scaled + np.expm1(-scaled)
-    inner = (density * kl) @ weights * half
-    return Reference(float(2.0 * example_bound * weights @ inner), 0.0)
-
-
-def linear_regression_reference(gamma: float, n: int, theta_bound: float) -> Reference:
-    """On-average KL and excess risk of 1-D regression, prior flat on ``[-bound, bound]``.
-
-    >>> round(linear_regression_reference(10.0, 100, 2.0).value, 7)
-    0.0669791
-    """
-    support = (-theta_bound, theta_bound)
-    return Reference(*linear_regression_figure2b_exact(gamma, n, support=support))
 
 
 NUM_EXAMPLES = 100
@@ -263,8 +230,9 @@ def _grids(
 
 def _reference(name: str, gamma: float) -> Reference:
     if name == "private mean":
-        return private_mean_kl(gamma, NUM_EXAMPLES)
-    return linear_regression_reference(gamma, NUM_EXAMPLES, THETA_BOUND)
+        return Reference(private_mean_on_average_kl(gamma, NUM_EXAMPLES), 0.0)
+    support = (-THETA_BOUND, THETA_BOUND)
+    return Reference(*linear_regression_figure2b_exact(gamma, NUM_EXAMPLES, support=support))
 
 
 # Figure 2b of Wang, Lei & Fienberg (2016), by random datasets and by integrals.
@@ -299,8 +267,6 @@ def linear_regression_figure2b(
     difference form that keeps its digits when it is 1e-9), averaged over ``num_pairs`` examples
     each with its own ghost.
 
-    Examples
-    --------
     >>> answer = linear_regression_figure2b(1.0, 100, num_datasets=2000, seed=0)
     >>> abs(answer.on_average_kl - 6.716e-3) < 4 * answer.on_average_kl_se + 1e-4
     True
@@ -353,12 +319,7 @@ def _gaussian(
 
 
 def _truncated(
-    gamma: float,
-    sxx: Rows,
-    sxy: Rows,
-    square: Pairs,
-    cross: Pairs,
-    support: tuple[float, float],
+    gamma: float, sxx: Rows, sxy: Rows, square: Pairs, cross: Pairs, support: tuple[float, float]
 ) -> tuple[Pairs, Rows]:
     """Return the same on an interval, by nodes over ten deviations of the posterior."""
     deviation = 1 / np.sqrt(2 * gamma * sxx)
@@ -398,8 +359,6 @@ def linear_regression_figure2b_exact(
     ``E[1/S] = int_0^inf (E exp(-t x^2))^n dt``. On an interval posteriors depend on ``S`` and
     ``sum x e`` alone, whose joint law comes from its characteristic function on a lattice.
 
-    Examples
-    --------
     >>> round(linear_regression_figure2b_exact(1.0, 100).on_average_kl, 8)
     0.00673458
     """

@@ -12,6 +12,7 @@ import numpy as np
 
 from gibbs_dp.exact.finite_problem import FiniteProblem, TypeProblem
 from gibbs_dp.information import bounds, checks
+from gibbs_dp.papers import bounds as paper_bounds
 from gibbs_dp.papers.verify.check import Record, equality, inequality
 
 WANG = "Wang, Lei & Fienberg 2016"
@@ -22,14 +23,7 @@ ADJACENCY: checks.Adjacency = "replace-one"
 
 
 def gibbs_identities(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check the equalities of Gibbs posteriors with a sum loss: Theorem 4 and the lemmas.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in gibbs_identities(problem, gamma=1.0, n=4))
-    True
-    """
+    """Check the equalities of Gibbs posteriors with a sum loss: Theorem 4 and the lemmas."""
     checks.positive("gamma", gamma)
     q = problem.quantities(gamma, n, 0.0)
     kl, gen = q["on_average_kl"], q["generalization_error"]
@@ -53,12 +47,6 @@ def structured_identities(problem: TypeProblem, gamma: float, n: int) -> list[Re
     """Check the equalities of any symmetric loss: Remark 1, Lemma 9, the chain rule.
 
     Parameters are those of `gibbs_identities`, with any `TypeProblem`.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in structured_identities(problem, gamma=1.0, n=4))
-    True
     """
     table = problem.table(gamma, n)
     groups = problem.group_privacy(gamma, n).on_average_kl
@@ -100,26 +88,18 @@ def structured_identities(problem: TypeProblem, gamma: float, n: int) -> list[Re
 def dependence_inequalities(
     problem: TypeProblem, gamma: float, n: int, beta: float
 ) -> list[Record]:
-    """Check the order of the measures of dependence, and max-information against DP.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> records = dependence_inequalities(problem, gamma=1.0, n=4, beta=0.05)
-    >>> all(record.holds for record in records)
-    True
-    """
+    """Check the order of the measures of dependence, and max-information against DP."""
     q = problem.quantities(gamma, n, beta)
     eps, information = q["dp_epsilon"], q["mutual_information"]
     individual = problem.individual_information(gamma, n)
     bits, approximate = q["max_information_bits"], q["approx_max_information_bits"]
     erasure = q["erasure_mutual_information"]
     removal = problem.average_removal_kl(gamma, n)
-    nats = bounds.mutual_information_from_max_information(bits)
-    published = bounds.dp_approx_max_information_bits_published(n, eps, beta=beta)
-    sharper = bounds.dp_approx_max_information_bits(n, eps, beta=beta)
-    kappa = bounds.dp_approx_max_information_bits_kappa(n, eps, beta=beta)
-    pure = bounds.pure_dp_max_information_bits(n, eps)
+    nats = bits * math.log(2)
+    published = paper_bounds.dp_max_information_bits_published(n, eps, beta=beta)
+    sharper = paper_bounds.dp_max_information_bits_eighth(n, eps, beta=beta)
+    kappa = bounds.max_information_bits(n, eps, beta=beta)
+    pure = bounds.max_information_bits(n, eps)
     t, kl_t = q["t_information"], bounds.total_variation_from_kl(information)
     return [
         inequality("sum_i I(W; Z_i) <= I(W; S)", "Bu et al. 2020", n * individual, information),
@@ -130,7 +110,7 @@ def dependence_inequalities(
         inequality("T^- <= n sup TV", RAKHLIN, q["erasure_t_information"], n * q["tv_privacy"]),
         inequality("T(W; S) <= sqrt(I / 2)", "Pinsker", t, kl_t),
         inequality("I <= I_inf", DWORK, information, nats),
-        inequality("I^- <= n kappa(eps)", RANGE, erasure, bounds.dp_erasure_information(n, eps)),
+        inequality("I^- <= n kappa(eps)", RANGE, erasure, n * bounds.kl_from_range(eps)),
         inequality("I_inf <= log2(e) eps n", DWORK, bits, pure),
         inequality("I_inf^beta, published constants", f"{DWORK}, Thm 20", approximate, published),
         inequality("I_inf^beta, sharper constants", DWORK, approximate, sharper),
@@ -142,12 +122,6 @@ def privacy_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[R
     """Check the ladder of privacy notions and the guarantees of a bounded-range loss.
 
     Parameters are those of `gibbs_identities`.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in privacy_inequalities(problem, gamma=1.0, n=4))
-    True
     """
     kl = problem.kl_privacy(gamma, n, adjacency=ADJACENCY)
     tv = problem.tv_privacy(gamma, n, adjacency=ADJACENCY)
@@ -168,7 +142,7 @@ def privacy_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[R
         inequality("random DP eps <= DP eps", "Hall et al. 2013", random, eps),
         inequality("replace-one eps <= 2 add/remove eps", RAKHLIN, eps, 2 * removal),
         inequality("group of n: eps <= n eps", WANG, float(groups[-1]), n * eps),
-        inequality("DP eps <= eta", "McSherry & Talwar 2007", eps, bounds.pure_dp_from_range(eta)),
+        inequality("DP eps <= eta", "McSherry & Talwar 2007", eps, eta),
         inequality("KL-privacy <= kappa(eta)", RANGE, kl, bounds.kl_from_range(eta)),
         inequality("TV <= tanh(eta / 4)", RANGE, tv, bounds.total_variation_from_range(eta)),
         inequality("zCDP <= eta^2 / 8", "Cesar & Rogers 2021", rho, bounds.zcdp_from_range(eta)),
@@ -185,12 +159,6 @@ def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) ->
     """Check every bound on the generalization error, with the loss's own range.
 
     Parameters are those of `gibbs_identities`; ``gamma`` is positive.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in generalization_inequalities(problem, gamma=1.0, n=4))
-    True
     """
     checks.positive("gamma", gamma)
     q = problem.quantities(gamma, n, 0.0)
@@ -204,15 +172,11 @@ def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) ->
     upper = bounds.generalization_from_mutual_information(information, n, sigma=sigma)
     each = np.full(n, problem.individual_information(gamma, n))
     individual = bounds.generalization_from_individual_information(each, sigma=sigma)
-    erasure_t = bounds.generalization_from_erasure_t_information(
-        q["erasure_t_information"], n, loss_range=width
-    )
-    dp = bounds.generalization_from_dp(q["dp_epsilon"], loss_range=total_range)
+    erasure_t = width * q["erasure_t_information"] / n
+    dp = paper_bounds.generalization_from_dp(q["dp_epsilon"], loss_range=total_range)
     two_sided = bounds.gibbs_generalization_subgaussian(gamma, sigma=sigma)
     ceiling = bounds.gibbs_mutual_information(n, gamma, sigma=sigma)
-    by_range = bounds.gibbs_generalization(gamma, loss_range=total_range)
-    stability = bounds.gibbs_kl_stability(gamma, loss_range=total_range)
-    erasure = bounds.gibbs_erasure_information(n, gamma, loss_range=total_range)
+    stability = (gamma * total_range) ** 2 / 2
     russo, xu = "Russo & Zou 2016", "Xu & Raginsky 2017"
     return [
         inequality("Corollary 10: I / (n gamma) <= gen", WANG, lower, gen),
@@ -223,10 +187,10 @@ def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) ->
         inequality("gen <= range (e^eps - 1)", RAKHLIN, gen, dp),
         inequality("gen <= 2 gamma sigma^2", f"{WANG}; {russo}", gen, two_sided),
         inequality("I <= 2 n gamma^2 sigma^2", f"{WANG}; {russo}", information, ceiling),
-        inequality("gen <= gamma Delta^2 / 2", RAKHLIN, gen, by_range),
+        inequality("gen <= gamma Delta^2 / 2", RAKHLIN, gen, stability / gamma),
         inequality("sup KL <= gamma^2 Delta^2 / 2", RAKHLIN, q["kl_privacy"], stability),
         inequality(
-            "I^- <= n gamma^2 Delta^2 / 2", RAKHLIN, q["erasure_mutual_information"], erasure
+            "I^- <= n gamma^2 Delta^2 / 2", RAKHLIN, q["erasure_mutual_information"], n * stability
         ),
     ]
 
@@ -234,8 +198,6 @@ def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) ->
 def loss_range(problem: FiniteProblem) -> float:
     """``R = max_{z,z'} [max - min]_theta (loss(theta, z) - loss(theta, z'))`` of a problem.
 
-    Examples
-    --------
     >>> loss_range(FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5]))
     2.0
     """
@@ -245,14 +207,7 @@ def loss_range(problem: FiniteProblem) -> float:
 
 
 def verify_problem(problem: FiniteProblem, gamma: float, n: int, beta: float) -> list[Record]:
-    """Check everything in this file on one problem.
-
-    Examples
-    --------
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> all(record.holds for record in verify_problem(problem, gamma=1.0, n=4, beta=0.05))
-    True
-    """
+    """Check everything in this file on one problem."""
     return [
         *gibbs_identities(problem, gamma, n),
         *structured_identities(problem, gamma, n),

@@ -165,8 +165,6 @@ def row_chain(flip: float, n: int) -> MarkovChain:
 def dp_epsilon_for(profile: QuiltProfile, epsilon: float) -> float:
     """Largest DP epsilon whose Bayesian DP is at most ``epsilon``.
 
-    Examples
-    --------
     >>> profile = quilt_profile(row_chain(0.25, 200))
     >>> found = dp_epsilon_for(profile, 1.0)
     >>> round(profile.bdp_epsilon(found), 6), found < 0.2

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from gibbs_dp.holdout.thresholdout import ThresholdoutState, thresholdout_start, thresholdout_step
 from gibbs_dp.information import checks
 from gibbs_dp.papers.tables import Row
 
@@ -119,6 +118,47 @@ def _coins(rng: Draws, count: int) -> Float[np.ndarray, " count"]:
     return rng.choice([-1.0, 1.0], count)
 
 
+# Thresholdout with JAX's generator, many runs at once: no release, its noise is not hardened.
+
+Setting = float | Float[Array, ""]
+
+
+class ThresholdoutState(NamedTuple):
+    """What a simulated holdout remembers between queries."""
+
+    noisy_threshold: Float[Array, ""]
+    left: Int[Array, ""]
+
+
+def thresholdout_start(
+    key: PRNGKeyArray, *, threshold: Setting, sigma: Setting, budget: int | Int[Array, ""]
+) -> ThresholdoutState:
+    """Draw the first noisy threshold."""
+    noisy = threshold + 2 * sigma * jax.random.laplace(key)
+    return ThresholdoutState(noisy, jnp.asarray(budget, jnp.int32))
+
+
+def thresholdout_step(
+    state: ThresholdoutState,
+    key: PRNGKeyArray,
+    train_mean: Float[Array, ""],
+    holdout_mean: Float[Array, ""],
+    *,
+    threshold: Setting,
+    sigma: Setting,
+) -> tuple[ThresholdoutState, tuple[Float[Array, ""], Bool[Array, ""]]]:
+    """Answer one query; ``NaN`` once the budget is spent."""
+    # One call for all four: the noises of the query, the answer and the next threshold.
+    noise = sigma * jax.random.laplace(key, (3,))
+    gap = jnp.abs(holdout_mean - train_mean)
+    is_open = state.left >= 1
+    is_above = is_open & (gap > state.noisy_threshold + 4 * noise[0])
+    answer = jnp.where(is_above, holdout_mean + noise[1], train_mean)
+    following = jnp.where(is_above, threshold + 2 * noise[2], state.noisy_threshold)
+    after = ThresholdoutState(following, state.left - is_above.astype(jnp.int32))
+    return after, (jnp.where(is_open, answer, jnp.nan), is_above)
+
+
 WIDTHS = (64, 16_384)  # queries are padded, so that many sizes share a compiled program
 
 
@@ -140,10 +180,7 @@ def _answered(
     threshold: float | Float[Array, ""],
     sigma: float | Float[Array, ""],
 ) -> tuple[ThresholdoutState, Float[Array, "many width"], Int[Array, " many"]]:
-    """Ask the first ``count`` queries of each row; their answers, and how many were corrected.
-
-    `thresholdout_scan` for many analysts and any number of queries, compiled once for all.
-    """
+    """Ask the first ``count`` queries of each row; their answers, and how many were corrected."""
 
     def each(
         key: PRNGKeyArray, own: ThresholdoutState, on_train: Array, on_holdout: Array

@@ -86,8 +86,6 @@ def sparse_law(
 ) -> dict[Answers, float]:
     """Law of the answers of sparse vector on a fixed vector.
 
-    Examples
-    --------
     >>> law = sparse_law([0.0], num_above=1, threshold_noise=laplace_noise(1.0),
     ...                  query_noise=laplace_noise(2.0))
     >>> {answers: round(p, 12) for answers, p in law.items()}
@@ -115,8 +113,6 @@ def sparse_probability(
 ) -> float:
     """Probability of one sequence of answers of sparse vector, for vectors too long for its law.
 
-    Examples
-    --------
     >>> noise = laplace_noise(1.0)
     >>> p = sparse_probability([0.0] * 40, (0,) * 40, threshold_noise=noise, query_noise=noise)
     >>> round(p, 9)  # the threshold is the largest of 41 equal laws
@@ -136,8 +132,6 @@ def sparse_probability(
 def noisy_max_law(values: Sequence[float], noise: Noise) -> Float[np.ndarray, " choices"]:
     """Law of the index of the largest value after noise.
 
-    Examples
-    --------
     >>> noisy_max_law([0.0, 0.0], laplace_noise(1.0)).round(12)
     array([0.5, 0.5])
     """
@@ -161,8 +155,6 @@ def released_value_density(
 
     Showing it is not private: the threshold noise is then known to lie below.
 
-    Examples
-    --------
     >>> noise = laplace_noise(1.0)
     >>> round(released_value_density([0.0], 50.0, threshold_noise=noise, query_noise=noise)
     ...       / float(noise.density(np.full(1, 50.0))[0]), 9)

@@ -153,11 +153,7 @@ def _draw_bias(axes: Axes, own: list[Row], name: str, color: str, marker: str) -
     axes.errorbar(column(own, "n"), column(own, "bias"), error, label=name, **style)
 
 
-FURTHER = {
-    "maxima": plot_maxima,
-    "sparse": plot_variants,
-    "sparse-approximate": plot_approximate,
-}
+FURTHER = {"maxima": plot_maxima, "sparse": plot_variants, "sparse-approximate": plot_approximate}
 
 
 @styled()

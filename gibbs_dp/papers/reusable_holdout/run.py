@@ -26,27 +26,6 @@ ROW_COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
     """Run one experiment.
 
-    Parameters
-    ----------
-    name
-        One of `EXPERIMENTS`.
-    sizes
-        How large to run it.
-    is_shown
-        Whether to tell on stderr what is done.
-
-    Returns
-    -------
-    Found
-        Its rows, the table to read, and what the numbers rest on.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, or sizes out of range.
-
-    Examples
-    --------
     >>> run_holdout("accuracy", Sizes()).summary[0]["n"]
     1000
     """

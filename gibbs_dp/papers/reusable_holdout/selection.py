@@ -73,7 +73,7 @@ def selection_rows(
         for i, temperature in enumerate(TEMPERATURES):
             entropy = found[:, i, 1]
             information = max(0.0, math.log(m) - float(entropy.mean()))
-            bound = bounds.selection_bias(information, sigma=sigma)
+            bound = bounds.generalization_from_mutual_information(information, 1, sigma=sigma)
             rows.append(
                 {"m": m, "temperature": temperature, "sigma": sigma, "repetitions": repetitions}
                 | mean_and_se("bias", sigma * found[:, i, 0])

@@ -23,19 +23,20 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from gibbs_dp.engine.progress import Progress
-from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.holdout import Sparse, sparse_approximate, sparse_pure
 from gibbs_dp.holdout.sparse_vector import sparse_printed
 from gibbs_dp.information import checks
-from gibbs_dp.papers.reusable_holdout import (
+from gibbs_dp.papers.channels import composed_privacy_curve
+from gibbs_dp.papers.reusable_holdout.data import Found, Sizes
+from gibbs_dp.papers.reusable_holdout.exact_laws import (
+    Answers,
+    Noise,
     laplace_noise,
     no_noise,
     released_value_density,
     sparse_probability,
     uniform_noise,
 )
-from gibbs_dp.papers.reusable_holdout.data import Found, Sizes
-from gibbs_dp.papers.reusable_holdout.exact_laws import Answers, Noise
 from gibbs_dp.papers.tables import Row
 
 EPSILON, NUM_ABOVE = 1.0, 3
@@ -79,8 +80,6 @@ def sparse_variants(
 ) -> list[Variant]:
     """List the right sparse vector and its variants, all of them claiming one epsilon.
 
-    Examples
-    --------
     >>> [v.name for v in sparse_variants() if v.proven_epsilon <= 1]
     ['as published', 'threshold not redrawn']
     """
@@ -123,8 +122,6 @@ def worst_loss(variant: Variant, num_queries: int, *, sensitivity: float = 1.0) 
     Queries found below move up and those found above move down, at all pairs of the variant's
     levels.
 
-    Examples
-    --------
     >>> right, *_ = sparse_variants(1.0, 1)
     >>> round(worst_loss(right, 4).value, 3)  # of 1
     0.919
@@ -187,8 +184,6 @@ def variant_rows(
 ) -> list[Row]:
     """Claimed epsilon, losses found and the verdict, one dict per variant and number of queries.
 
-    Examples
-    --------
     >>> [row["verdict"] for row in variant_rows(rounds=(8,))][:3]
     ['private', 'private', 'not private']
     """
@@ -238,8 +233,6 @@ def round_laws(
     outcomes are: above before the last, above at the last, nothing above (after which the attacker
     asks a query that is above for sure, which tells nothing).
 
-    Examples
-    --------
     >>> round_laws(Sparse(1.0, 1, 2.0, "replace-one"), 0.0, 0.0, block=2).sum(axis=1).round(12)
     array([1., 1.])
     """
@@ -261,8 +254,6 @@ def round_laws(
 def measured_epsilon(mechanism: Sparse, delta: float) -> float:
     """Epsilon at ``delta`` that an attacker of `LEVELS` gets from all rounds: a lower bound, nats.
 
-    Examples
-    --------
     >>> mechanism = Sparse(1.0, 100, 83.29, adjacency="replace-one")  # (1, 1e-6)-DP
     >>> round(measured_epsilon(mechanism, 1e-6), 2)
     0.21
@@ -299,8 +290,6 @@ def approximate_rows(
 ) -> list[Row]:
     """Noise of both calibrations, what is proven of it and what was measured.
 
-    Examples
-    --------
     >>> printed, accountant = approximate_rows([20.0])
     >>> printed["verdict"], accountant["verdict"]
     ('open', 'private')

@@ -30,8 +30,6 @@ class Record(NamedTuple):
 def equality(name: str, source: str, left: float, right: float, tolerance: float = 1e-9) -> Record:
     """State ``left = right``, to a relative tolerance (absolute near 0).
 
-    Examples
-    --------
     >>> equality("Theorem 4", "Wang et al. 2016", 0.5, 0.5).holds
     True
     """
@@ -47,8 +45,6 @@ def inequality(
 ) -> Record:
     """State ``left <= right``, with room for rounding.
 
-    Examples
-    --------
     >>> inequality("Pinsker", "", 0.2, 0.1).holds
     False
     """
@@ -62,8 +58,6 @@ def counterexample(
 ) -> Record:
     """State that ``left <= right``, as printed somewhere, is false.
 
-    Examples
-    --------
     >>> counterexample("too good", "a lecture", 2.0, 1.0).holds
     True
     """
@@ -100,8 +94,6 @@ class Check(NamedTuple):
 def exact_check(record: Record, case: str) -> Check:
     """Turn an exact record into a check.
 
-    Examples
-    --------
     >>> from gibbs_dp.papers.verify.check import equality
     >>> exact_check(equality("Theorem 4", "Wang et al. 2016", 0.5, 0.5), "coin").difference
     0.0
@@ -126,8 +118,6 @@ def exact_check(record: Record, case: str) -> Check:
 def exact_checks(records: Iterable[Record], case: str) -> list[Check]:
     """Turn exact records into checks.
 
-    Examples
-    --------
     >>> exact_checks([], "coin")
     []
     """
@@ -147,23 +137,6 @@ def sampled_equality(
 ) -> Check:
     """State that two sampled numbers are equal, to `Z_LIMIT` standard errors of the difference.
 
-    Parameters
-    ----------
-    name, source, case
-        The statement, where it is from, and on what it is checked.
-    left, right, left_se, right_se
-        Estimates and standard errors; a standard error of 0 on the right is an exact number.
-    independent
-        Whether the two come from independent draws. If not, the standard errors are added, which
-        bounds that of the difference whatever the correlation.
-
-    Returns
-    -------
-    Check
-        Holds where ``|z|`` is at most `Z_LIMIT`.
-
-    Examples
-    --------
     >>> check = sampled_equality("Theorem 4", "", "", 1.0, 1.05, left_se=0.01)
     >>> round(check.z, 6), check.holds
     (-5.0, False)
@@ -181,8 +154,6 @@ def table(checks: Sequence[Check]) -> str:
     The closest case has the largest ``|z|`` of a sampled statement, the largest relative difference
     of an exact equality, or the least room in an inequality; failures come first.
 
-    Examples
-    --------
     >>> print(table([sampled_equality("a = b", "book", "coin", 1.0, 1.0, left_se=0.5)]))
     holds  cases  statement  left      right  difference  z     source
     yes    1      a = b      1 +- 0.5  1      0           0.00  book

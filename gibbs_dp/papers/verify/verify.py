@@ -17,7 +17,6 @@ from gibbs_dp.papers.on_average_kl.verify_closed_forms import (
 )
 from gibbs_dp.papers.reusable_holdout.verify import mechanism_checks
 from gibbs_dp.papers.verify.attained.checks import attained_checks
-from gibbs_dp.papers.verify.bounds import bound_checks
 from gibbs_dp.papers.verify.check import Check
 
 
@@ -26,23 +25,10 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
 
     Seeds are fixed. The exact part takes seconds; sampling, nearly all of which is compiling,
     takes most of a minute on two cores.
-
-    Parameters
-    ----------
-    sampled
-        Whether to audit problems with known answers as well.
-    say
-        Called with a line of text at every step.
-
-    Returns
-    -------
-    list of Check
-        In the order of the theory. All of them should hold.
     """
     say("checking identities, inequalities and counterexamples by enumeration")
     checks = all_exact_checks() + max_entropy_checks()
     say("checking bounds on the cases that attain them")
-    checks += bound_checks()
     checks += attained_checks()
     say("checking closed forms against each other")
     checks += closed_form_checks()
@@ -70,8 +56,6 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
 def verdict(checks: Sequence[Check]) -> str:
     """Count what holds, and name what fails.
 
-    Examples
-    --------
     >>> verdict([])
     '0 of 0 checks hold (0 exact, 0 sampled).'
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -76,6 +78,34 @@ class Tuning(NamedTuple):
 
     step_size: Float[Array, ""]
     num_inner: Int[Array, ""] | int  # leapfrog steps of HMC, Langevin transitions of MALA
+
+
+# What settings may be; None, where it is the default, leaves them to the kernel.
+RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "step_size": ("positive", lambda value: value > 0),
+    "friction": ("positive and finite", lambda value: 0 < value < math.inf),
+    "jitter": ("in [0, 1)", lambda value: 0 <= value < 1),
+    "target_accept": ("in (0, 1)", lambda value: 0 < value < 1),
+    "num_parallel": ("at least 8", lambda value: value >= 8),
+    "integrator": ("'split' or 'leapfrog'", lambda value: value in ("split", "leapfrog")),
+    **dict.fromkeys(
+        ("num_leapfrog", "num_inner", "num_steps", "patience"),
+        ("at least 1", lambda value: value >= 1),
+    ),
+}
+
+
+def check_ranges(kernel: Any) -> None:
+    """Raise a ValueError unless the settings of a dataclass are in their ranges."""
+    for field in fields(kernel):
+        value = getattr(kernel, field.name)
+        if field.name not in RANGES or (value is None and field.default is None):
+            continue
+        words, is_right = RANGES[field.name]
+        if not is_right(value):
+            raise ValueError(
+                f"{type(kernel).__name__}({field.name}) must be {words}, got {value!r}."
+            )
 
 
 def metropolis(

@@ -19,6 +19,7 @@ from gibbs_dp.sampling.kernels.base import (
     StepInfo,
     Traits,
     Tuning,
+    check_ranges,
     evaluate,
     metropolis,
 )
@@ -177,18 +178,7 @@ class HMC(Kernel):
     integrator: Literal["split", "leapfrog"] = "split"
 
     def __post_init__(self) -> None:
-        if self.step_size is not None and not self.step_size > 0:
-            raise ValueError(f"HMC(step_size) must be positive, got {self.step_size}.")
-        if self.num_leapfrog is not None and self.num_leapfrog < 1:
-            raise ValueError(f"HMC(num_leapfrog) must be at least 1, got {self.num_leapfrog}.")
-        if not 0 <= self.jitter < 1:
-            raise ValueError(f"HMC(jitter) must be in [0, 1), got {self.jitter}.")
-        if not 0 < self.target_accept < 1:
-            raise ValueError(f"HMC(target_accept) must be in (0, 1), got {self.target_accept}.")
-        if self.integrator not in INTEGRATORS:
-            raise ValueError(
-                f"HMC(integrator) must be 'split' or 'leapfrog', got {self.integrator!r}."
-            )
+        check_ranges(self)
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Step size and number of steps: their product is a quarter orbit, pi/2."""

@@ -21,6 +21,7 @@ from gibbs_dp.sampling.kernels.base import (
     StepInfo,
     Traits,
     Tuning,
+    check_ranges,
     evaluate,
     metropolis,
 )
@@ -81,12 +82,7 @@ class MALA(Kernel):
     target_accept: float = 0.6
 
     def __post_init__(self) -> None:
-        if self.step_size is not None and not self.step_size > 0:
-            raise ValueError(f"MALA(step_size) must be positive, got {self.step_size}.")
-        if self.num_inner < 1:
-            raise ValueError(f"MALA(num_inner) must be at least 1, got {self.num_inner}.")
-        if not 0 < self.target_accept < 1:
-            raise ValueError(f"MALA(target_accept) must be in (0, 1), got {self.target_accept}.")
+        check_ranges(self)
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Step size, and the number of inner transitions."""
@@ -166,19 +162,7 @@ class UnderdampedLangevin(Kernel):
     integrator: Literal["split", "leapfrog"] = "split"
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        if self.step_size is not None and not self.step_size > 0:
-            raise ValueError(f"{name}(step_size) must be positive, got {self.step_size}.")
-        if self.num_steps < 1:
-            raise ValueError(f"{name}(num_steps) must be at least 1, got {self.num_steps}.")
-        if not 0 < self.friction < float("inf"):
-            raise ValueError(f"{name}(friction) must be positive, got {self.friction}.")
-        if not 0 < self.target_accept < 1:
-            raise ValueError(f"{name}(target_accept) must be in (0, 1), got {self.target_accept}.")
-        if self.integrator not in INTEGRATORS:
-            raise ValueError(
-                f"{name}(integrator) must be 'split' or 'leapfrog', got {self.integrator!r}."
-            )
+        check_ranges(self)
 
     def default_tuning(self, dim: int) -> tuple[float, int]:
         """Step size, and steps of a trajectory."""

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from gibbs_dp.information import bounds, dependence
+from gibbs_dp.information import dependence
 from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovQuiltMechanism
 from gibbs_dp.papers.bayesian_dp.bdp import ChainInfluence, spectral_side
 from gibbs_dp.papers.bayesian_dp.markov_chain import chain_tail, independent_tail
 from gibbs_dp.papers.bayesian_dp.row_law import adversaries, exact_bdp_leakage, max_influence
+from gibbs_dp.papers.bounds import dp_max_information_bits_eighth
 
 ROUND = 1e-9
 
@@ -84,7 +85,7 @@ def check(model, rng, lemmas):
             law = (joint[..., None] * table).reshape(-1, 2).T
             for beta in (1e-6, 0.05, 0.4):
                 bits = dependence.approx_max_information_bits(law, beta)
-                limit = bounds.dp_approx_max_information_bits(model.length, exact, beta=beta)
+                limit = dp_max_information_bits_eighth(model.length, exact, beta=beta)
                 assert bits <= limit + 1e-9
     return ratios
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from gibbs_dp.cli.main import main
-from gibbs_dp.exact import FiniteChannel, channels
-from gibbs_dp.papers import capacity
+from gibbs_dp.exact import FiniteChannel
+from gibbs_dp.papers import capacity, channels
 from gibbs_dp.papers.capacity import figures as program
 from gibbs_dp.papers.capacity.analysts import analyst_rows
 from gibbs_dp.papers.capacity.bound import query_hull_kl

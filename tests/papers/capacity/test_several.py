@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import qmc
 
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity.atoms import finite_class_kl, span_ipm, span_kl, span_renyi
+from gibbs_dp.papers.capacity.atoms import finite_class_kl, span_kl, span_renyi
 from gibbs_dp.papers.capacity.closed_forms import (
     gaussian_moments,
     laplace_moments,
@@ -122,7 +122,6 @@ def test_all_functions_of_a_finite_law_see_everything():
     for alpha in (1.5, 2.0, 4.0):
         renyi = math.log(float(p**alpha @ q ** (1 - alpha))) / (alpha - 1)
         assert span_renyi(np.eye(3), p, q, alpha) == pytest.approx(renyi, rel=1e-9)
-    assert span_ipm(np.eye(3), p, q) == pytest.approx(np.linalg.norm(p - q))
 
 
 def test_a_class_without_constants_sees_less_and_may_go_below_zero():

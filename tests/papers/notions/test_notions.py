@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from gibbs_dp.cli.main import main
-from gibbs_dp.exact import FiniteChannel, channels
+from gibbs_dp.exact import FiniteChannel
 from gibbs_dp.information import bounds
+from gibbs_dp.papers import channels
 from gibbs_dp.papers.notions import implications, notions
 from gibbs_dp.papers.notions.measures import NOTIONS, curves, order_records, smallest_crossing
 from gibbs_dp.papers.notions.notions import compare_notions, implication_rows
 from gibbs_dp.papers.on_average_kl.verify import fixture
+from gibbs_dp.papers.verify.attained.cases import response
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +70,8 @@ def test_measures_by_hand():
 
 def test_a_perturbed_arrow_is_caught(monkeypatch):
     monkeypatch.setattr(implications, "NUM_CHANNELS", 12)
-    right = bounds.pure_dp_max_information_bits
-    monkeypatch.setattr(bounds, "pure_dp_max_information_bits", lambda n, eps: 0.5 * right(n, eps))
+    right = bounds.max_information_bits
+    monkeypatch.setattr(bounds, "max_information_bits", lambda n, eps: 0.5 * right(n, eps))
     failed = [(r.start, r.end) for r in implications.check_arrows() if not r.holds]
     assert failed == [("dp", "max")]
 
@@ -78,7 +80,7 @@ def test_a_search_may_fail():
     # Randomized response is pure DP, so no member separates DP from anything.
     missing = implications.Missing("zcdp", "dp", "small noise")
     families = {
-        "small noise": (lambda eps: channels.randomized_response(1, eps, [0.5, 0.5]), (0.1,), "")
+        "small noise": (lambda eps: FiniteChannel(response(eps), [0.5, 0.5], 1), (0.1,), "")
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(implications, "FAMILIES", families)

@@ -11,9 +11,8 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.cli.main import main
 from gibbs_dp.information.divergences import hockey_stick
-from gibbs_dp.papers import reusable_holdout
+from gibbs_dp.papers.reusable_holdout import exact_laws, sparse
 from gibbs_dp.papers.reusable_holdout import run as holdout
-from gibbs_dp.papers.reusable_holdout import sparse
 from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
 from gibbs_dp.papers.reusable_holdout.sparse import worst_loss
 
@@ -58,7 +57,7 @@ def test_probabilities_are_those_of_simulated_runs(name):
     values = (1.0, 4.0, -2.0)
     said = draws(np.random.default_rng(1), variant, values, runs)
     for answers in ((0, 0, 0), (1, 0, 1), (0, 1, 0), (1, 1)):
-        p = reusable_holdout.sparse_probability(
+        p = exact_laws.sparse_probability(
             values,
             answers,
             threshold_noise=variant.threshold_noise,
@@ -73,12 +72,12 @@ def test_probabilities_are_those_of_simulated_runs(name):
 
 def test_long_sequences_are_those_of_the_law():
     noises = {
-        "threshold_noise": reusable_holdout.laplace_noise(2.0),
-        "query_noise": reusable_holdout.laplace_noise(4.0),
+        "threshold_noise": exact_laws.laplace_noise(2.0),
+        "query_noise": exact_laws.laplace_noise(4.0),
     }
     values = (0.5, -1.0, 0.5, 2.0)
     for redrawn in (True, False):
-        law = reusable_holdout.sparse_law(values, num_above=2, **noises, is_redrawn=redrawn)
+        law = exact_laws.sparse_law(values, num_above=2, **noises, is_redrawn=redrawn)
         assert sum(law.values()) == pytest.approx(1, abs=1e-12)
     # Two of 30 equal queries before the last: the number above given the threshold is binomial.
     t = np.linspace(-80, 80, 400_001)
@@ -86,7 +85,7 @@ def test_long_sequences_are_those_of_the_law():
     weight = np.exp(-np.abs(t) / 2) / 4
     by_hand = np.trapezoid(weight * below**27 * (1 - below) ** 2, t)
     answers = (0,) * 12 + (1,) + (0,) * 15 + (1,)
-    found = reusable_holdout.sparse_probability([0.0] * 29, answers, **noises, is_redrawn=False)
+    found = exact_laws.sparse_probability([0.0] * 29, answers, **noises, is_redrawn=False)
     assert found == pytest.approx(by_hand, rel=1e-6)
 
 
@@ -96,7 +95,7 @@ def test_no_neighbours_of_a_grid_beat_what_is_proven():
     for name in ("as published", "threshold not redrawn", "query noise not scaled with c"):
         variant = variants(s)[name]
         laws = {
-            values: reusable_holdout.sparse_law(
+            values: exact_laws.sparse_law(
                 values,
                 num_above=C,
                 threshold_noise=variant.threshold_noise,
@@ -147,11 +146,11 @@ def test_a_round_has_its_law():
     mechanism = gdp.holdout.Sparse(2.0, 3, 5.0, adjacency="replace-one")
     p, q = sparse.round_laws(mechanism, -1.0, 2.0, block=3)
     for found, values in ((p, (-1.0, -1.0, 2.0)), (q, (1.0, 1.0, 0.0))):
-        law = reusable_holdout.sparse_law(
+        law = exact_laws.sparse_law(
             values,
             num_above=1,
-            threshold_noise=reusable_holdout.laplace_noise(5.0),
-            query_noise=reusable_holdout.laplace_noise(10.0),
+            threshold_noise=exact_laws.laplace_noise(5.0),
+            query_noise=exact_laws.laplace_noise(10.0),
         )
         early = law[(1,)] + law[(0, 1)]
         assert found == pytest.approx([early, law[(0, 0, 1)], law[(0, 0, 0)]], abs=1e-12)

@@ -6,7 +6,6 @@ import jaxtyping
 import pytest
 
 from gibbs_dp import holdout
-from gibbs_dp.information import bounds
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import verify as verify_bayesian
 from gibbs_dp.papers.bayesian_dp.bdp import QuiltProfile
@@ -144,7 +143,7 @@ def test_tails_for_independent_rows_and_small_max_information_are_caught(monkeyp
     found = failures(verify_bayesian.concentration_records())
     assert found == {"chain: 2 exp(-2 n tau^2 (1-l)/(1+l))"}
     monkeypatch.setattr(
-        bounds, "dp_approx_max_information_bits", lambda n, epsilon, beta: 0.1 * epsilon
+        verify_bayesian, "dp_max_information_bits_eighth", lambda n, epsilon, beta: 0.1 * epsilon
     )
     (chain, *_) = verify_bayesian.chains().values()
     assert "Theorem 3: max-information of BDP" in failures(verify_bayesian.lemma_records(chain))

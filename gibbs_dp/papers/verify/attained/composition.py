@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from gibbs_dp.exact.channels import composed_privacy_curve
 from gibbs_dp.information import bounds
 from gibbs_dp.information import divergences as dv
+from gibbs_dp.papers import bounds as paper_bounds
+from gibbs_dp.papers.channels import composed_privacy_curve
 from gibbs_dp.papers.verify.attained.cases import Case, equal, hidden, response, single
 
 TAIL, RELEASES, EACH = 1e-200, 1_000_000, 1e-4
@@ -87,14 +88,6 @@ CASES: dict[str, list[Case]] = {
             bounds.delta_from_gdp(0.8, 0.5),
         )
     ),
-    "delta_from_zcdp": single(
-        lambda: (
-            dv.gaussian_hockey_stick(20.0, 1.0, 0.0, 1.0, math.exp(200.0)),
-            bounds.delta_from_zcdp(bounds.zcdp_from_gdp(20.0), 200.0),
-        ),
-        0.47,
-        loose="Chernoff's bound of a Gaussian tail: half at eps = rho, less beyond",
-    ),
     "strongly_convex_gdp": equal(
         lambda: (
             # Potential m theta^2 / 2 + gamma G z theta: N(-gamma G z / m, 1 / m), z in {0, 1}.
@@ -110,12 +103,6 @@ CASES: dict[str, list[Case]] = {
             bounds.bounded_convex_gdp(1.0, lipschitz=4000.0, diameter=1.0),
         ),
         0.99,
-    ),
-    "gdp_composition": equal(
-        lambda: (
-            dv.gaussian_hockey_stick([0.3, 0.4], np.eye(2), [0.0, 0.0], np.eye(2), math.exp(0.1)),
-            bounds.delta_from_gdp(bounds.gdp_composition([0.3, 0.4]), 0.1),
-        )
     ),
     "langevin_last_iterate_gdp": equal(
         lambda: (
@@ -145,24 +132,6 @@ CASES: dict[str, list[Case]] = {
             bounds.langevin_trajectory_gdp(7, 0.3, gradient_sensitivity=1.7, gamma=0.8),
         )
     ),
-    "basic_composition": [
-        Case(
-            lambda: (
-                dv.max_divergence(*(np.kron(law, law) for law in response(0.4))),
-                bounds.basic_composition([0.4, 0.4], [0.0, 0.0]).epsilon,
-            ),
-            0.999,
-            part=0,
-        ),
-        Case(
-            lambda: (
-                dv.total_variation(*(np.kron(law, law) for law in hidden(1e-3))),
-                bounds.basic_composition([0.0, 0.0], [1e-3, 1e-3]).delta,
-            ),
-            0.999,
-            part=1,
-        ),
-    ],
     "advanced_composition": [Case(many_releases, 0.97, part=0), Case(many_leaks, 0.999, part=1)],
     # Spending a little more per release than the inverse allows overdraws the total. The form as
     # printed is not a guarantee (`test_the_printed_inverse_overdraws`), and right for a tiny eps.
@@ -170,7 +139,7 @@ CASES: dict[str, list[Case]] = {
         lambda: spent(bounds.advanced_composition_inverse), 1.03
     ),
     "advanced_composition_inverse_small_epsilon": single(
-        lambda: spent(bounds.advanced_composition_inverse_small_epsilon), 1.03
+        lambda: spent(paper_bounds.advanced_composition_inverse_small_epsilon), 1.03
     ),
     "approximate_draw": [
         Case(

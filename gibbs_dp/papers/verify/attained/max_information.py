@@ -1,4 +1,4 @@
-"""Cases of `bounds.max_information`, `bounds.approximate_dp` and `bounds.post_selection`."""
+"""Cases of max-information, and of events that were chosen after looking at the data."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.information import bounds
-from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
+from gibbs_dp.information.bounds.max_information import approximate_dp_bits_at
+from gibbs_dp.papers import bounds as paper_bounds
 from gibbs_dp.papers.verify.attained.cases import (
     Case,
     Sides,
     agreement_bits,
-    equal,
     matched_guess,
     response,
     response_bits,
@@ -34,7 +34,7 @@ def subsets() -> tuple[float, float]:
     kept = 4 * math.e / (4 * math.e + 7)
     n, beta = 200_000, 1e-6
     truth = agreement_bits(n, kept, 4 / 11, beta)
-    return truth, bounds.dp_approx_max_information_bits_kappa(n, 1.0, beta=beta)
+    return truth, bounds.max_information_bits(n, 1.0, beta=beta)
 
 
 def mean_part(
@@ -49,33 +49,26 @@ def two_leaks() -> tuple[float, float]:
     delta, num = 1e-3, 10**6
     joint, product = revealed(num, delta)
     needed = dv.hockey_stick(joint, product, 1.0)
-    bits, beta = bounds.composed_max_information(0.0, needed, 0.0, needed)
-    return dv.hockey_stick(np.kron(joint, joint), np.kron(product, product), 2**bits), beta
+    return dv.hockey_stick(np.kron(joint, joint), np.kron(product, product), 1.0), 2 * needed
 
 
 def two_bits() -> tuple[float, float]:
     """Release two fair bits of the data, one after the other."""
     first = FiniteChannel(np.repeat(np.eye(2), 2, axis=0), [0.5, 0.5], 2)
     second = FiniteChannel(np.tile(np.eye(2), (2, 1)), [0.5, 0.5], 2)
-    bits, beta = bounds.composed_max_information(
-        first.max_information_bits(), 0.0, second.max_information_bits(), 0.0
-    )
-    return first.then(second.probabilities).approx_max_information_bits(beta), bits
+    both = first.then(second.probabilities).max_information_bits()
+    return both, first.max_information_bits() + second.max_information_bits()
 
 
 def rare_leak() -> tuple[float, float]:
     """Find the beta at the bound's bits when one of e^300 values leaks with probability .1."""
-    bits, beta = bounds.approximate_dp_max_information_bits_at(
-        1, 0.0, 0.1, margin=10.0, slack=100.0, azuma_beta=1e-12
-    )
+    bits, beta = approximate_dp_bits_at(1, 0.0, 0.1, margin=10.0, slack=100.0, azuma_beta=1e-12)
     return dv.hockey_stick(*revealed(math.exp(300), 0.1), 2**bits), beta
 
 
 def free_numbers() -> tuple[float, float]:
     """Give the bits at free numbers that spend nearly all of beta on Azuma's inequality."""
-    bits, beta = bounds.approximate_dp_max_information_bits_at(
-        N, EPS, 1e-250, margin=1e-5, slack=1e-3, azuma_beta=TAIL
-    )
+    bits, beta = approximate_dp_bits_at(N, EPS, 1e-250, margin=1e-5, slack=1e-3, azuma_beta=TAIL)
     return response_bits(N, EPS, min(beta, 1.0)), bits
 
 
@@ -89,68 +82,58 @@ UNION = (
 )
 
 CASES: dict[str, list[Case]] = {
-    "pure_dp_max_information_bits": single(
-        lambda: (
-            3 * FiniteChannel(response(1.0), [1 - 1e-6, 1e-6], 1).max_information_bits(),
-            bounds.pure_dp_max_information_bits(3, 1.0),
-        )
-    ),
-    "dp_approx_max_information_bits_published": [
+    "max_information_bits": [
+        Case(
+            lambda: (
+                3 * FiniteChannel(response(1.0), [1 - 1e-6, 1e-6], 1).max_information_bits(),
+                bounds.max_information_bits(3, 1.0),
+            ),
+            0.999,
+        ),
+        Case(subsets, 0.98),
         Case(
             lambda: (
                 response_bits(N, EPS, TAIL),
-                bounds.dp_approx_max_information_bits_published(N, EPS, beta=TAIL),
+                bounds.max_information_bits(N, EPS, 1e-250, beta=TAIL),
+            ),
+            0.48,
+            loose=CLIPPED,
+        ),
+    ],
+    "dp_max_information_bits_published": [
+        Case(
+            lambda: (
+                response_bits(N, EPS, TAIL),
+                paper_bounds.dp_max_information_bits_published(N, EPS, beta=TAIL),
             ),
             0.97,
         ),
         Case(
-            mean_part(lambda: bounds.dp_approx_max_information_bits_published),
+            mean_part(lambda: paper_bounds.dp_max_information_bits_published),
             0.24,
             loose="the published mean n eps^2 / 2 is four times n eps^2 / 8, which is sharp",
         ),
     ],
-    "dp_approx_max_information_bits": [
+    "dp_max_information_bits_eighth": [
         Case(
             lambda: (
                 response_bits(N, EPS, TAIL),
-                bounds.dp_approx_max_information_bits(N, EPS, beta=TAIL),
+                paper_bounds.dp_max_information_bits_eighth(N, EPS, beta=TAIL),
             ),
             0.98,
         ),
-        Case(mean_part(lambda: bounds.dp_approx_max_information_bits), 0.97),
+        Case(mean_part(lambda: paper_bounds.dp_max_information_bits_eighth), 0.97),
     ],
-    "dp_approx_max_information_bits_kappa": single(subsets, 0.98),
-    "approximate_dp_max_information_bits": single(
-        lambda: (
-            response_bits(N, EPS, TAIL),
-            bounds.approximate_dp_max_information_bits(N, EPS, 1e-250, beta=TAIL),
-        ),
-        0.48,
-        loose=CLIPPED,
-    ),
-    "approximate_dp_max_information_bits_at": [
+    "approximate_dp_bits_at": [
         Case(free_numbers, 0.48, part=0, loose=CLIPPED),
         Case(rare_leak, 0.999, part=1),
     ],
-    "mutual_information_from_max_information": single(
-        lambda: (
-            math.log(2),
-            bounds.mutual_information_from_max_information(dep.max_information_bits(np.eye(2) / 2)),
-        )
-    ),
-    "composed_max_information": [Case(two_bits, 0.999, part=0), Case(two_leaks, 0.999, part=1)],
-    "event_probability": equal(
-        lambda: (
-            0.8,  # a bit equals its randomized response at odds 4, against 1/2 for a fresh bit
-            bounds.event_probability(
-                0.5, bits=dep.approx_max_information_bits([[0.4, 0.1], [0.1, 0.4]], 0.1), beta=0.1
-            ),
-        )
-    ),
+    "max-information adds": single(two_bits),
+    "beta of max-information adds": single(two_leaks),
     "statistical_query_tail": single(
         lambda: (
             matched_guess(3, 0.25, lambda k: np.abs(k / 3 - 0.5) >= 0.5),
-            bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
+            paper_bounds.statistical_query_tail(3, 0.5, epsilon=0.25),
         ),
         0.27,
         loose=UNION,
@@ -158,7 +141,7 @@ CASES: dict[str, list[Case]] = {
     "statistical_query_tail_root": single(
         lambda: (
             matched_guess(7, ROOT_EPS, lambda k: np.abs(k / 7 - 0.5) >= 0.5),
-            bounds.statistical_query_tail_root(7, 0.5, epsilon=ROOT_EPS),
+            paper_bounds.statistical_query_tail_root(7, 0.5, epsilon=ROOT_EPS),
         ),
         0.04,
         loose=UNION,
@@ -166,7 +149,7 @@ CASES: dict[str, list[Case]] = {
     "low_sensitivity_tail": single(
         lambda: (
             matched_guess(1000, 0.1 * (1 - 1e-12), lambda k: np.abs(k - 500) >= LOW_TAU),
-            bounds.low_sensitivity_tail(
+            paper_bounds.low_sensitivity_tail(
                 1000, LOW_TAU * (1 + 1e-12), sensitivity=1.0, epsilon=0.1 * (1 - 1e-12)
             ),
         ),
@@ -176,7 +159,7 @@ CASES: dict[str, list[Case]] = {
     "general_event_tail": single(
         lambda: (
             matched_guess(4, EVENT_EPS, lambda k: k == 4),
-            bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
+            paper_bounds.general_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
         ),
         0.22,
         loose=UNION,
@@ -184,7 +167,7 @@ CASES: dict[str, list[Case]] = {
     "adaptive_event_tail": single(
         lambda: (
             matched_guess(4, EVENT_EPS, lambda k: k == 4),
-            bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
+            paper_bounds.adaptive_event_tail(4, fixed_tail=2.0**-4, epsilon=EVENT_EPS),
         ),
         0.47,
         loose="the best beta still adds the mass given away to the event's own",

@@ -1,4 +1,4 @@
-"""The attacker of the Laplace mechanism: one pair, and the private mean of Figure 2a."""
+"""Attackers of the Laplace mechanism and of the private mean; members of a Gaussian mean."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
-from gibbs_dp.exact.attacker import Attacker, PairLaws
+from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws
+from gibbs_dp.exact.gaussian_attacker import posterior_precision
 from gibbs_dp.information import checks
-from gibbs_dp.information.divergences.laplace import laplace_renyi
+from gibbs_dp.information.divergences.continuous import laplace_renyi, quadratic_tail
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 Values = Float[np.ndarray, " nodes"]
@@ -25,23 +26,6 @@ def laplace_attacker(distance: float) -> Attacker:
     ``TV = 1 - e^{-D/2}``, ``H = (1 - e^{(eps - D)/2})_+``, ``AUC = 1 - e^{-D} (2 + D) / 4``; the
     privacy loss has atoms at ``D`` and ``-D``, where the ROC is straight.
 
-    Parameters
-    ----------
-    distance
-        ``D``, at least 0: the sensitivity over the scale, which is the pure DP epsilon, in nats.
-
-    Returns
-    -------
-    Attacker
-        Of this pair: pooled and per-pair figures are the same.
-
-    Raises
-    ------
-    ValueError
-        If the distance is negative or not finite.
-
-    Examples
-    --------
     >>> attacker = laplace_attacker(1.0)
     >>> round(attacker.on_average_tv, 6), round(attacker.attack_auc, 6)
     (0.393469, 0.72409)
@@ -57,27 +41,6 @@ def private_mean_attacker(gamma: float, n: int, bound: float = 2.0) -> Attacker:
     integrals, and pooled ``AUC = 1 - E e^{-(D + D')/2} (2 + min(D, D')) / 4`` for two independent
     distances.
 
-    Parameters
-    ----------
-    gamma
-        Inverse temperature of ``|zbar - theta|``, positive.
-    n
-        Dataset size.
-    bound
-        Where examples are truncated; default 2.
-
-    Returns
-    -------
-    Attacker
-        By quadrature, to about 1e-12.
-
-    Raises
-    ------
-    ValueError
-        If gamma or the bound is not positive, or ``n`` no positive integer.
-
-    Examples
-    --------
     >>> attacker = private_mean_attacker(100.0, 100)
     >>> round(attacker.on_average_tv, 6), round(attacker.attack_auc_per_pair, 6)
     (0.357735, 0.702925)
@@ -244,3 +207,54 @@ class _PrivateMeanPairs(_LaplacePairs):
             xtol=1e-14 * self.farthest,
         )
         return min(1.0, self._alarms(float(level))[1])
+
+
+# Membership from one draw of the Gaussian mean, the rest of the dataset unknown.
+
+
+def gaussian_mean_membership(
+    gamma: float, n: int, dim: int, data_variance: float, prior_variance: float = math.inf
+) -> Membership:
+    """Membership figures of the Gaussian mean of `closed_form.gaussian_mean`.
+
+    Draw and example are Gaussians of squared correlation ``rho^2 = (gamma^2 v / P^2) / V`` in every
+    coordinate, ``V = n gamma^2 v / P^2 + 1 / P`` the variance of the draw and
+    ``P = n gamma + 1/t^2``. So ``I(W; Z_i) = -(d/2) log(1 - rho^2)``, and ``Lambda`` is a
+    difference of two chi-squares: ``rho/2 (A - B)`` for members and
+    ``rho/2 (A / (1 + rho) - B / (1 - rho))`` for others, plus ``I(W; Z_i)``.
+
+    >>> answer = gaussian_mean_membership(gamma=1.0, n=30, dim=1, data_variance=1.0)
+    >>> round(answer.individual_information, 6), round(answer.advantage, 6)
+    (0.008404, 0.041586)
+    """
+    precision = posterior_precision(gamma, n, data_variance, prior_variance)
+    one = gamma**2 * data_variance / precision**2
+    square = one / (n * one + 1 / precision)
+    rho, size = math.sqrt(square), checks.count("dim", dim)
+    information = -0.5 * size * math.log1p(-square)
+    ones = np.ones(size)
+    member = np.concatenate([ones, -ones]) * rho / 2
+    other = np.concatenate([ones / (1 + rho), -ones / (1 - rho)]) * rho / 2
+
+    def alarms(coefficients: Float[np.ndarray, " d"], level: float) -> float:
+        return quadratic_tail(coefficients, np.zeros(coefficients.size), information, level)
+
+    def rate(fpr: float) -> float:
+        if fpr in (0.0, 1.0):
+            return fpr
+        reach = rho * size
+        while alarms(other, reach) > fpr or alarms(other, -reach) < fpr:
+            reach *= 2
+        level = brentq(lambda x: alarms(other, x) - fpr, -reach, reach, xtol=1e-12 * reach)
+        return alarms(member, float(level))
+
+    difference = np.concatenate([member, -other])
+    return Membership(
+        advantage=alarms(member, 0.0) - alarms(other, 0.0),
+        attack_auc=quadratic_tail(difference, np.zeros(difference.size), 0.0, 0.0),
+        attack_tpr_1pct=rate(0.01),
+        attack_tpr_01pct=rate(0.001),
+        individual_information=information,
+        lautum_information=size * square / (1 - square) - information,
+        rate=rate,
+    )

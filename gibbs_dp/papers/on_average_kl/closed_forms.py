@@ -1,4 +1,4 @@
-"""Closed forms of means: Gaussian, Bernoulli, and Gaussian with correlated examples."""
+"""Closed forms: the private mean, Beta-Bernoulli, correlated means, linear regression."""
 
 from __future__ import annotations
 
@@ -8,75 +8,137 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.special import betaln, digamma, log_expit
+from scipy.special import betaln, digamma, log_expit, ndtr
 
 from gibbs_dp.exact import laws
+from gibbs_dp.exact.closed_form import ClosedForm, private_mean_on_average_kl
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences import gaussian_kl
 
-# The four numbers that a closed form answers with.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_MAX_ATOMS = 200_000
 
 
-class ClosedForm(NamedTuple):
-    """On-average KL (replace-one), generalization error, mutual and lautum information.
+# The private mean of Figure 2a: a Gibbs posterior with the loss ``L = |zbar - theta|`` and
+# a flat prior on the line, which is the Laplace mechanism with scale ``1 / gamma``.
 
-    Informations are in nats; the generalization error is per example, ``R - Rhat``, unless the
-    function says otherwise.
-    """
 
-    on_average_kl: float
-    generalization_error: float
+class ChannelInformation(NamedTuple):
+    """Mutual and lautum information in nats."""
+
     mutual_information: float
     lautum_information: float
 
 
-def gaussian_mean(
-    gamma: float,
-    n: int,
-    dim: int,
-    data_variance: float,
-    prior_variance: float = math.inf,
-) -> ClosedForm:
-    """Solve the Gaussian mean, ``loss = |theta - z|^2 / 2`` in ``R^d``.
+def laplace_mechanism_information(
+    values: ArrayLike, probs: ArrayLike, scale: float
+) -> ChannelInformation:
+    """Information between a discrete statistic and its release with Laplace noise.
 
-    Coordinates of ``z`` are independent with variance ``v``; the prior is ``N(0, t^2 I)`` or flat.
-    With ``P = n gamma + 1/t^2`` the posterior is ``N(n gamma zbar / P, I / P)``,
-    ``eps_KL = d gamma^2 v / P`` and ``gen = d gamma v / P`` for any law of ``z``; if it is
-    Gaussian, ``I = (d/2) log(1 + n gamma^2 v / P)`` and ``lautum = n eps_KL - I`` (Lemma 9).
+    ``I = h(W) - log(2 e b)`` with the mixture's entropy by quadrature between its atoms, and
+    ``I + lautum = E[D + e^-D - 1]``, ``D = |a - a'| / b`` for two independent copies (Lemma 9).
 
-    Parameters
-    ----------
-    gamma
-        Inverse temperature, positive, of the total loss.
-    n, dim
-        Dataset size and dimension ``d``.
-    data_variance
-        ``v``, of every coordinate.
-    prior_variance
-        ``t^2``; ``inf``, the default, is the flat prior.
-
-    Returns
-    -------
-    ClosedForm
-        Nats; informations are for Gaussian ``z``.
-
-    Examples
-    --------
-    >>> gaussian_mean(gamma=0.5, n=10, dim=2, data_variance=1.0).on_average_kl
-    0.1
+    >>> fair = laplace_mechanism_information([0.0, 1.0], [0.5, 0.5], scale=0.01)
+    >>> round(fair.mutual_information, 9)  # the bit itself
+    0.693147181
     """
-    checks.positive("gamma", gamma)
+    checks.positive("scale", scale)
+    mass = checks.law("probs", probs)
+    atoms = np.asarray(values, dtype=np.float64)
+    if atoms.shape != mass.shape or not np.all(np.isfinite(atoms)):
+        raise ValueError("values must be finite and of the same length as probs; pass both.")
+    order = np.argsort(atoms, kind="stable")
+    atoms, mass = atoms[order] / scale, mass[order]  # in units of the noise
+    gaps = np.diff(atoms)
+    decay = np.exp(-gaps)
+    from_left, from_right = mass.copy(), mass.copy()
+    for j in range(1, mass.size):
+        from_left[j] += decay[j - 1] * from_left[j - 1]
+        from_right[-1 - j] += decay[-j] * from_right[-j]
+    entropy = math.log(2) + _entropy_of_twice_density(gaps, from_left, from_right)
+    below = np.cumsum(mass)[:-1]
+    mean_distance = 2 * float((below * (1 - below)) @ gaps)
+    mean_decay = float(mass @ (from_left + from_right - mass))
+    total = mean_distance + mean_decay - 1
+    mutual = max(0.0, float(entropy) - math.log(2) - 1)
+    return ChannelInformation(mutual, max(0.0, total - mutual))
+
+
+def _entropy_of_twice_density(
+    gaps: Float[np.ndarray, " gaps"],
+    from_left: Float[np.ndarray, " atoms"],
+    from_right: Float[np.ndarray, " atoms"],
+) -> float:
+    """``-int q log(2 q)`` for ``2 q(w) = F e^{-(w - a)} + G e^{-(a' - w)}`` between atoms."""
+    # Outside, 2 q = c e^{-u}: the integral is (c/2)(1 - log c).
+    ends = (float(from_right[0]), float(from_left[-1]))
+    total = sum(0.5 * c * (1 - math.log(c)) for c in ends)
+    pieces = np.maximum(1, np.ceil(gaps / 0.5)).astype(np.int64)
+    require_cells("quadrature nodes", int(pieces.sum()) * _NODES.size)
+    segment = np.repeat(np.arange(gaps.size), pieces)
+    first = np.repeat(np.concatenate([[0], np.cumsum(pieces)[:-1]]), pieces)
+    width = gaps[segment] / pieces[segment]
+    start = (np.arange(segment.size) - first) * width
+    u = start[:, None] + width[:, None] * (1 + _NODES) / 2
+    rest = gaps[segment][:, None] - u
+    density = from_left[segment][:, None] * np.exp(-u)
+    density += from_right[segment + 1][:, None] * np.exp(-rest)
+    # Atoms may coincide: a segment of length 0 adds nothing.
+    terms = np.where(density > 0, -density * np.log(np.maximum(density, 1e-300)), 0.0)
+    return total + 0.25 * float(((terms * _WEIGHTS).sum(axis=1) * width).sum())
+
+
+def truncated_normal_mean_law(
+    n: int, bound: float = 2.0, num_cells: int = 2048
+) -> tuple[Float[np.ndarray, " atoms"], Float[np.ndarray, " atoms"]]:
+    """Law of the mean of ``n`` truncated normals, on a lattice.
+
+    Each example is rounded to the middle of one of ``num_cells`` equal cells, which moves its
+    variance by about ``(2 bound / num_cells)^2 / 12``, and the sum's law is an exact convolution.
+
+    >>> values, probs = truncated_normal_mean_law(10)
+    >>> round(float(probs @ values**2), 5)  # 0.77374 / 10
+    0.07737
+    """
     checks.count("n", n)
-    checks.count("dim", dim)
-    checks.positive("data_variance", data_variance)
-    if math.isnan(prior_variance) or prior_variance <= 0:
-        raise ValueError(f"prior_variance must be positive or inf, got {prior_variance}.")
-    precision = n * gamma + 1 / prior_variance
-    on_average_kl = dim * gamma**2 * data_variance / precision
-    signal = n * gamma**2 * data_variance / precision
-    mutual = 0.5 * dim * math.log1p(signal)
-    return ClosedForm(on_average_kl, on_average_kl / gamma, mutual, dim * signal - mutual)
+    checks.positive("bound", bound)
+    checks.count("num_cells", num_cells, minimum=2)
+    edges = np.linspace(-bound, bound, num_cells + 1)
+    cell = np.diff(ndtr(edges))
+    cell /= cell.sum()
+    size = n * (num_cells - 1) + 1
+    require_cells("atoms", size)
+    spectrum = np.fft.rfft(cell, 2 * size) ** n
+    probs = np.fft.irfft(spectrum, 2 * size)[:size]
+    values = (np.arange(size) / (num_cells - 1) * 2 / n - 1) * (bound - bound / num_cells)
+    keep = probs > 1e-18
+    return values[keep], probs[keep] / probs[keep].sum()
+
+
+def private_mean(gamma: float, n: int, bound: float = 2.0) -> ClosedForm:
+    """On-average KL, structured generalization gap, mutual and lautum information.
+
+    >>> answer = private_mean(10.0, 100)
+    >>> answer.mutual_information < 100 * answer.on_average_kl
+    True
+    """
+    kl = private_mean_on_average_kl(gamma, n, bound)
+    num_cells = int(np.clip(_MAX_ATOMS // n, 64, 4096))
+    values, probs = truncated_normal_mean_law(n, bound, num_cells)
+    mutual, lautum = laplace_mechanism_information(values, probs, 1 / gamma)
+    return ClosedForm(kl, (mutual + lautum) / gamma, mutual, lautum)
+
+
+def private_mean_dp_epsilon(gamma: float, n: int, bound: float = 2.0) -> float:
+    """Pure DP of the private mean, replace-one: ``2 bound gamma / n`` (attained).
+
+    >>> private_mean_dp_epsilon(100.0, 100)
+    4.0
+    """
+    return (
+        2 * checks.positive("bound", bound) * checks.positive("gamma", gamma) / checks.count("n", n)
+    )
 
 
 # Beta-Bernoulli with log loss: tempered Bayes for a coin.
@@ -85,8 +147,6 @@ def gaussian_mean(
 def beta_kl(a: float, b: float, other_a: float, other_b: float) -> float:
     """KL divergence of ``Beta(a, b)`` to ``Beta(a', b')`` in nats.
 
-    Examples
-    --------
     >>> round(beta_kl(2.0, 1.0, 1.0, 1.0), 6)  # log 2 - 1/2
     0.193147
     """
@@ -111,29 +171,6 @@ def beta_bernoulli(
     ``gen`` are finite sums of digammas; the informations integrate the mixture over ``k`` by the
     trapezoidal rule in ``logit theta``, which converges exponentially.
 
-    Parameters
-    ----------
-    gamma
-        Inverse temperature; 1 is Bayes.
-    n
-        Number of tosses.
-    probability
-        Of heads, in ``(0, 1)``.
-    prior_a, prior_b
-        Of the prior, positive.
-
-    Returns
-    -------
-    ClosedForm
-        Exact up to quadrature.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the mixture would need too many nodes.
-
-    Examples
-    --------
     >>> answer = beta_bernoulli(gamma=1.0, n=10, probability=0.3)
     >>> total = answer.mutual_information + answer.lautum_information
     >>> round(total / (10 * answer.on_average_kl), 9)  # Lemma 9
@@ -188,30 +225,6 @@ def correlated_mean(
     ``E KL(A(Z) || A(Z~)) = d (n gamma)^2 V / P`` and, for Gaussian processes,
     ``I = (d/2) log(1 + (n gamma)^2 V / P)``, ``lautum`` the rest (Lemma 9).
 
-    Parameters
-    ----------
-    gamma
-        Inverse temperature, positive, of the total loss.
-    covariance
-        ``K``, ``[n, n]``, of the examples of one dataset.
-    dim
-        ``d``.
-    prior_variance
-        ``t^2`` of the prior ``N(0, t^2 I)``; ``inf``, the default, is the flat prior.
-
-    Returns
-    -------
-    ClosedForm
-        ``on_average_kl`` with all ``n`` examples replaced (Remark 1), and
-        ``generalization_error = E [L(theta, Z~) - L(theta, Z)] / n``, per example; nats.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the covariance is not symmetric and positive on the mean.
-
-    Examples
-    --------
     >>> correlated_mean(0.5, np.eye(10)).on_average_kl  # independent: n eps_KL = n gamma v / n
     0.5
     >>> correlated_mean(0.5, np.ones((10, 10))).on_average_kl  # ten copies of one example
@@ -270,27 +283,6 @@ def linear_regression_posterior(
 ) -> GaussianPosterior:
     """Posterior of given data: precision ``2 gamma X'X + tau I``, mean ``2 gamma P^-1 X'y``.
 
-    Parameters
-    ----------
-    x, y
-        Design ``[n, d]`` and responses ``[n]``.
-    gamma
-        Inverse temperature of the total loss ``sum_i (y_i - x_i . theta)^2``.
-    prior_precision
-        ``tau`` of the prior ``N(0, I / tau)``; 0, the default, is flat.
-
-    Returns
-    -------
-    GaussianPosterior
-        Mean ``[d]`` and precision ``[d, d]``.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree or the posterior is improper.
-
-    Examples
-    --------
     >>> linear_regression_posterior([[1.0], [1.0]], [0.0, 2.0], gamma=0.5).mean
     array([1.])
     """
@@ -319,8 +311,6 @@ def linear_regression_kl(
     With the second dataset equal to the first but for one example, the average over datasets and
     ghosts is the on-average KL. Parameters are those of `linear_regression_posterior`, twice.
 
-    Examples
-    --------
     >>> kl = linear_regression_kl([[1.0], [1.0]], [0.0, 2.0], [[1.0], [1.0]], [0.0, 3.0], 0.5)
     >>> round(kl, 9)
     0.25
@@ -339,23 +329,6 @@ def linear_regression_fixed_design(
     ``T = 4 gamma^2 s^2 P^-1 X'X``: ``n eps_KL = tr T = I + lautum`` and, for Gaussian noise,
     ``I(W; y | X) = (1/2) log det(1 + T)``. Neither depends on ``theta*``.
 
-    Parameters
-    ----------
-    x
-        Design ``[n, d]``.
-    gamma, prior_precision
-        As in `linear_regression_posterior`.
-    noise_variance
-        ``s^2``.
-
-    Returns
-    -------
-    ClosedForm
-        ``on_average_kl`` and ``generalization_error`` are averages over which example is
-        replaced. The informations are for Gaussian noise.
-
-    Examples
-    --------
     >>> answer = linear_regression_fixed_design([[1.0], [2.0]], gamma=0.5, noise_variance=1.0)
     >>> round(2 * answer.on_average_kl, 9)  # d gamma 2 s^2 with a flat prior
     1.0
@@ -379,20 +352,6 @@ def linear_regression_averaged(
 
     The information is then the conditional one, ``I(W; y | X)``.
 
-    Parameters
-    ----------
-    designs
-        ``[num_designs, n, d]``, independent draws, at least two.
-    gamma, noise_variance, prior_precision
-        As in `linear_regression_fixed_design`.
-
-    Returns
-    -------
-    mean, standard_error
-        Over the designs.
-
-    Examples
-    --------
     >>> designs = np.random.default_rng(0).normal(size=(5, 4, 2))
     >>> mean, error = linear_regression_averaged(designs, 0.5, 1.0)
     >>> round(4 * mean.on_average_kl, 9), round(error.on_average_kl, 9)  # flat: 2 gamma d s^2
@@ -410,7 +369,7 @@ def linear_regression_averaged(
     return ClosedForm(*map(float, answers.mean(axis=0))), ClosedForm(*map(float, error))
 
 
-# Conjugate linear regression on many datasets: every replaced posterior at once.
+# The same on many datasets: every replaced posterior at once.
 
 Datasets = Float[np.ndarray, " datasets"]
 
@@ -440,29 +399,6 @@ def linear_regression_replaced(
     ``2 gamma (g g' - a a')``: trace, determinant and the quadratic form of the means reduce to
     the 2 x 2 matrix of ``P^-1`` in the span of ``g`` and ``a``. ``d`` may exceed ``n``.
 
-    Parameters
-    ----------
-    x, y
-        Datasets ``[datasets, n, d]`` and ``[datasets, n]``.
-    ghost_x, ghost_y
-        Fresh examples ``[datasets, ghosts, d]`` and ``[datasets, ghosts]``.
-    gamma
-        Inverse temperature of the total loss ``sum_i (y_i - x_i·theta)^2``.
-    prior_precision
-        ``tau > 0`` of the prior ``N(0, I / tau)``.
-
-    Returns
-    -------
-    ReplacedRegression
-        Exact answers for each dataset.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree or a number is not positive.
-
-    Examples
-    --------
     >>> x, y = np.array([[[1.0], [1.0]]]), np.array([[0.0, 2.0]])
     >>> found = linear_regression_replaced(x, y, [[[1.0]]], [[1.0]], 0.5, 1.0)
     >>> round(float(found.on_average_kl[0]), 9)           # means move by 1/3, the precision is 3

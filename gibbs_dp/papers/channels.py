@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, log_softmax, logsumexp, xlogy
+from scipy.special import gammaln, logsumexp, xlogy
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.types import enumerate_types, num_types, ordered_datasets, require_cells
@@ -19,106 +19,9 @@ from gibbs_dp.information import checks
 from gibbs_dp.information.divergences import batched
 
 
-def randomized_response(n: int, epsilon: float, data_probs: ArrayLike) -> FiniteChannel:
-    """Everyone reports their own value, or another one at random: ``epsilon``-DP (Warner 1965).
-
-    The truth has odds ``e^epsilon`` against each other value; the output is all reports.
-
-    Parameters
-    ----------
-    n
-        Number of people.
-    epsilon
-        Pure DP, replace-one.
-    data_probs
-        Law of one example, ``[values]``, at least two.
-
-    Returns
-    -------
-    FiniteChannel
-        From datasets to vectors of reports.
-
-    Examples
-    --------
-    >>> round(randomized_response(2, 0.5, [0.5, 0.5]).dp_epsilon(), 9)
-    0.5
-    """
-    checks.nonnegative("epsilon", epsilon)
-    probs = checks.law("data_probs", data_probs)
-    checks.count("number of values in data_probs", probs.size, minimum=2)
-    m = probs.size
-    require_cells("datasets x reports", m ** (2 * n))
-    report = np.exp(log_softmax(np.eye(m) * epsilon, axis=1))
-    table: Float[np.ndarray, "datasets reports"] = np.ones((1, 1))
-    for _ in range(checks.count("n", n)):
-        table = np.asarray(np.kron(table, report))
-    return FiniteChannel(table, probs, n)
-
-
-def replace_one_sensitivity(values: ArrayLike, n: int, num_values: int) -> float:
-    """Largest change of any column of ``values [datasets, columns]`` between neighbours.
-
-    Examples
-    --------
-    >>> replace_one_sensitivity(ordered_datasets(3, 2).sum(axis=1)[:, None], 3, 2)
-    1.0
-    """
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or table.shape[0] != num_values**n:
-        raise ValueError(
-            f"values must have shape [values^n = {num_values**n}, columns], got "
-            f"{list(table.shape)}; give one row per ordered dataset."
-        )
-    largest = 0.0
-    for i in range(n):
-        split = table.reshape(num_values**i, num_values, -1, table.shape[1])
-        largest = max(largest, float((split.max(axis=1) - split.min(axis=1)).max()))
-    return largest
-
-
-def exponential_mechanism(
-    utility: ArrayLike, n: int, epsilon: float, data_probs: ArrayLike
-) -> FiniteChannel:
-    """``p(w) ∝ exp(epsilon u(S, w) / (2 Delta_u))``: ``epsilon``-DP (McSherry & Talwar 2007).
-
-    Parameters
-    ----------
-    utility
-        ``u``, ``[datasets, outputs]``; its replace-one sensitivity is computed exactly.
-    n, epsilon, data_probs
-        Number of examples, pure DP, and the law of one example ``[values]``.
-
-    Returns
-    -------
-    FiniteChannel
-        From datasets to outputs.
-
-    Raises
-    ------
-    ValueError
-        If the utility is the same on all datasets, where no noise is needed.
-
-    Examples
-    --------
-    >>> count = ordered_datasets(3, 2).sum(axis=1)
-    >>> utility = -np.abs(count[:, None] - np.arange(4))
-    >>> exponential_mechanism(utility, 3, 1.0, [0.5, 0.5]).dp_epsilon() <= 1.0
-    True
-    """
-    checks.positive("epsilon", epsilon)
-    probs = checks.law("data_probs", data_probs)
-    table = np.asarray(utility, dtype=np.float64)
-    sensitivity = replace_one_sensitivity(table, n, probs.size)
-    if sensitivity == 0:
-        raise ValueError("utility does not depend on the data; release its best output as it is.")
-    return FiniteChannel(np.exp(log_softmax(epsilon * table / (2 * sensitivity), axis=1)), probs, n)
-
-
 def summed_loss(loss_matrix: ArrayLike, n: int) -> Float[np.ndarray, "datasets hypotheses"]:
     """Total loss ``sum_i loss(theta, z_i)`` of every ordered dataset, ``[datasets, hypotheses]``.
 
-    Examples
-    --------
     >>> summed_loss([[0.0, 1.0]], 2).ravel()
     array([0., 1., 1., 2.])
     """
@@ -134,22 +37,6 @@ def gibbs(
 ) -> FiniteChannel:
     """Gibbs posterior of any loss of the ordered dataset, structured or summed.
 
-    Parameters
-    ----------
-    total_loss
-        ``L``, ``[datasets, hypotheses]``, such as `summed_loss`; ``+inf`` forbids a hypothesis.
-    n, gamma
-        Number of examples, and inverse temperature of the total loss (positive).
-    data_probs, prior_probs
-        Laws of one example and of the hypothesis.
-
-    Returns
-    -------
-    FiniteChannel
-        From datasets to hypotheses.
-
-    Examples
-    --------
     >>> channel = gibbs(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, 1.0, [0.5, 0.5], [0.5, 0.5])
     >>> round(channel.on_average_kl() / channel.generalization_error([[0, 1], [1, 0]]), 9)
     1.0
@@ -171,35 +58,6 @@ def gibbs(
     return FiniteChannel(weight / weight.sum(axis=1, keepdims=True), data_probs, n)
 
 
-def erm(total_loss: ArrayLike, n: int, data_probs: ArrayLike) -> FiniteChannel:
-    """Deterministic empirical risk minimization, ties to the first hypothesis.
-
-    The limit ``gamma = inf``: its privacy figures and lautum information are infinite unless it
-    ignores the data.
-
-    Parameters
-    ----------
-    total_loss
-        ``[datasets, hypotheses]``, such as `summed_loss`.
-    n, data_probs
-        Number of examples and the law of one, ``[values]``.
-
-    Returns
-    -------
-    FiniteChannel
-        From datasets to hypotheses.
-
-    Examples
-    --------
-    >>> erm(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, [0.5, 0.5]).dp_epsilon()
-    inf
-    """
-    loss = np.asarray(total_loss, dtype=np.float64)
-    if loss.ndim != 2 or np.any(np.isnan(loss)):
-        raise ValueError(f"total_loss must be numbers [datasets, hypotheses], got {loss.shape}.")
-    return FiniteChannel(np.eye(loss.shape[1])[loss.argmin(axis=1)], data_probs, n)
-
-
 def uniform_noise(
     statistic: ArrayLike, n: int, half_width: int, data_probs: ArrayLike
 ) -> FiniteChannel:
@@ -208,20 +66,6 @@ def uniform_noise(
     The supports of neighbours differ, so ``epsilon = inf``, and at every finite ``epsilon``,
     however large, ``delta`` is ``sensitivity/(2w + 1)``.
 
-    Parameters
-    ----------
-    statistic
-        Integers ``[datasets]``.
-    n, half_width, data_probs
-        Number of examples, ``w``, and the law of one example.
-
-    Returns
-    -------
-    FiniteChannel
-        From datasets to noisy statistics.
-
-    Examples
-    --------
     >>> channel = uniform_noise(ordered_datasets(3, 2).sum(axis=1), 3, 2, [0.5, 0.5])
     >>> channel.dp_epsilon(), float(channel.privacy_curve([5.0])[0].round(9))
     (inf, 0.2)
@@ -250,27 +94,6 @@ def composed_privacy_curve(
     ``epsilon``-DP algorithms, adaptive ones too, so this is the optimal composition theorem
     (Kairouz, Oh & Viswanath 2015).
 
-    Parameters
-    ----------
-    p, q
-        Output laws ``[outputs]`` on two neighbouring datasets.
-    num_releases
-        ``k``.
-    epsilons
-        Where to evaluate.
-
-    Returns
-    -------
-    array
-        ``delta`` at each of ``epsilons``.
-
-    Raises
-    ------
-    ValueError
-        If there are too many types.
-
-    Examples
-    --------
     >>> composed_privacy_curve([0.75, 0.25], [0.25, 0.75], 2, [0.0]).round(6)
     array([0.5])
     """
@@ -288,66 +111,47 @@ def composed_privacy_curve(
     return np.array(values)
 
 
-def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike, position: int = 0) -> float:
+def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike) -> float:
     """``E_{Z,z'} E_{theta ~ A(Z)} KL(B(Z, theta) || B(Z^(1), theta))`` in nats.
 
     The ``eps_2`` of the composition lemma, exactly: on-average KL of ``first.then(kernel)`` is
     ``eps_1`` plus this (chain rule).
 
-    Parameters
-    ----------
-    first
-        Channel ``A``.
-    kernel
-        ``P(B | S, A)``, ``[datasets, outputs, new_outputs]``.
-    position
-        The example replaced.
-
-    Returns
-    -------
-    float
-        Nats.
-
-    Examples
-    --------
     >>> a = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
     >>> kernel = np.repeat(a.probabilities[:, None, :], 2, axis=1)
     >>> round(conditional_on_average_kl(a, kernel), 6)  # B ignores theta: its own on-average KL
     0.274653
     """
     total = 0.0
-    drawn = first.replacements([position])
-    for pair, (log_weight, kl) in zip(drawn, _kernel_kls(first, kernel, position), strict=True):
+    drawn = first.replacements([0])
+    for pair, (log_weight, kl) in zip(drawn, _kernel_kls(first, kernel), strict=True):
         weight = np.exp(log_weight[:, None] + pair.log_p)
         total += float((weight * np.where(weight > 0, kl, 0.0)).sum())
     return total
 
 
 def fixed_output_on_average_kl(
-    first: FiniteChannel, kernel: ArrayLike, position: int = 0
+    first: FiniteChannel, kernel: ArrayLike
 ) -> Float[np.ndarray, " outputs"]:
     """On-average KL of ``B(., theta)`` for every fixed ``theta``, in nats, ``[outputs]``.
 
-    This is what the composition lemma must **not** use; parameters as in
-    `conditional_on_average_kl`.
+    This is what the composition lemma must **not** use.
 
-    Examples
-    --------
     >>> a = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
     >>> fixed_output_on_average_kl(a, np.repeat(a.probabilities[:, None, :], 2, axis=1)).round(6)
     array([0.274653, 0.274653])
     """
     total = np.zeros(first.num_outputs)
-    for log_weight, kl in _kernel_kls(first, kernel, position):
+    for log_weight, kl in _kernel_kls(first, kernel):
         weight = np.exp(log_weight)[:, None]
         total += (weight * np.where(weight > 0, kl, 0.0)).sum(axis=0)
     return total
 
 
 def _kernel_kls(
-    first: FiniteChannel, kernel: ArrayLike, position: int
+    first: FiniteChannel, kernel: ArrayLike
 ) -> Iterator[tuple[Float[np.ndarray, " rest"], Float[np.ndarray, "rest outputs"]]]:
-    """Log-weight of each replacement at a position, and ``KL(B(Z, w) || B(Z', w))`` of every w."""
+    """Log-weight of each replacement of the first example, and the KL at every output w."""
     second = np.asarray(kernel, dtype=np.float64)
     if second.ndim != 3 or second.shape[:2] != first.log_laws.shape:
         raise ValueError(
@@ -357,7 +161,7 @@ def _kernel_kls(
     # One channel that first draws w uniformly: its blocks are the laws at each w, over the number.
     num = first.num_outputs
     uniform = FiniteChannel(second.reshape(second.shape[0], -1) / num, first.data_probs, first.n)
-    for pair in uniform.replacements([position]):
+    for pair in uniform.replacements([0]):
         blocks = (pair.log_weight.size, num, second.shape[2])
         kl = batched.kl(pair.log_p.reshape(blocks), pair.log_q.reshape(blocks))
         yield pair.log_weight, num * kl

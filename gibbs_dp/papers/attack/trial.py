@@ -42,6 +42,7 @@ ATTACK_ABOVE_DP = Caution(
     "declared domain, a wrong sensitivity, or draws of another law than the posterior.",
     "Declare a domain that holds every example; check the sensitivity of a loss of your own.",
 )
+CAUTIONS = {"Of attacks that are run": (ATTACK_MISSES, ATTACK_ABOVE_DP)}
 
 
 class TrialValues(NamedTuple):
@@ -123,8 +124,6 @@ def fitted_log_ratio(
 
     The likelihood-ratio attack with shadow models for the pair (Carlini et al. 2022, section V).
 
-    Examples
-    --------
     >>> import jax.numpy as jnp
     >>> float(fitted_log_ratio(jnp.float32(1.0), jnp.array([0.0, 2.0]), jnp.array([0.0, 2.0])))
     0.0

@@ -1,8 +1,0 @@
-from .laplace_mechanism import private_mean as private_mean
-from .laplace_mechanism import private_mean_dp_epsilon as private_mean_dp_epsilon
-from .laplace_mechanism import private_mean_on_average_kl as private_mean_on_average_kl
-from .linear_regression import ClosedForm as ClosedForm
-from .linear_regression import beta_bernoulli as beta_bernoulli
-from .linear_regression import gaussian_mean as gaussian_mean
-from .linear_regression import linear_regression_kl as linear_regression_kl
-from .linear_regression import linear_regression_posterior as linear_regression_posterior
