@@ -201,6 +201,7 @@ class Controls(Protocol):
 
     def of(self, gamma: float, count: int) -> Float[np.ndarray, "count controls"] | None:
         """Return those of the first datasets at a gamma; None where they are not made."""
+        ...
 
 
 class LeadingQuantity(Quantity):
@@ -228,6 +229,7 @@ class LeadingQuantity(Quantity):
     def controls(self, settings: AuditSpec, tuned: Sequence[Tuned]) -> Controls | None:
         """Return control variates that need no draws, of all gammas; None for none."""
         del settings, tuned
+        return None
 
     def refined(
         self,

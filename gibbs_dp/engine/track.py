@@ -82,7 +82,7 @@ class Track:
         leading = self.settings.leading
         of_estimators = getattr(summary.values, leading.name)
         values = np.array(leading.values_of(of_estimators, self.tuned.estimator), np.float64)
-        controls = self.controls and self.controls.of(self.gamma, summary.size)
+        controls = None if self.controls is None else self.controls.of(self.gamma, summary.size)
         if controls is None:
             return values
         is_good = is_believed(summary) & np.isfinite(values)

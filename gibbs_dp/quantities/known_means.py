@@ -48,8 +48,7 @@ def is_worthwhile(spec: AuditSpec) -> bool:
     """Whether datasets cost little beside their posteriors, as far as a program tells."""
 
     def find() -> bool:
-        names = _primitives(jax.make_jaxpr(partial(_drawn, spec))(spec.key).jaxpr)
-        return not LOOPS & names
+        return not LOOPS & _primitives(jax.make_jaxpr(partial(_drawn, spec))(spec.key).jaxpr)
 
     sizes = spec.n, spec.num_ghosts
     return remembered(find, "loops", spec.posterior, spec.population, *sizes)
@@ -64,8 +63,8 @@ def _primitives(program: Jaxpr) -> set[str]:
     for equation in program.eqns:
         found.add(equation.primitive.name)
         for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
-            if _is_program(inner):
-                found |= _primitives(getattr(inner, "jaxpr", inner))
+            if isinstance(inner, (Jaxpr, ClosedJaxpr)):
+                found |= _primitives(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
     return found
 
 
