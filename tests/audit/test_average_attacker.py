@@ -8,7 +8,7 @@ from problems import gaussian_examples, gaussian_mean, private_mean, truncated_n
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.plot import _allowed, selected_rows
+from gibbs_dp.auditing.plot import allowed_tpr, selected_rows
 from gibbs_dp.quantities.attacker import is_lopsided
 
 GAMMAS, N = [0.05, 1.0, 20.0], 30
@@ -333,8 +333,8 @@ def test_what_an_epsilon_allows_is_drawn_however_large_it_is():
     fpr = np.array([0.0, 0.2, 1.0])
     # Randomized response (Kairouz, Oh & Viswanath 2015): e^1 fpr, then 1 - e^-1 (1 - fpr).
     allowed = [0.0, min(0.2 * np.e, 1 - 0.8 / np.e), 1.0]
-    np.testing.assert_allclose(_allowed(fpr, 1.0), allowed, rtol=1e-12)
-    np.testing.assert_allclose(_allowed(fpr, 1200.0), [0.0, 1.0, 1.0])
+    np.testing.assert_allclose(allowed_tpr(fpr, 1.0), allowed, rtol=1e-12)
+    np.testing.assert_allclose(allowed_tpr(fpr, 1200.0), [0.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, np.nan, np.inf, [], [[0.1]]])

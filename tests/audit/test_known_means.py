@@ -10,7 +10,7 @@ import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
 from gibbs_dp.estimators import mean_interval
-from gibbs_dp.exact.closed_form.linear_regression import linear_regression_replaced
+from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.quantities import known_means
 from gibbs_dp.quantities.known_means import KnownMeans, refined
 
