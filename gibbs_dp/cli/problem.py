@@ -144,7 +144,17 @@ def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     options = given(parsed, entry.options)
     if name == "table" and options.get(LOSS) in parsed.extensions.losses:
         options[LOSS] = parsed.extensions.losses[options[LOSS]]
-    return build_entry(entry, name, options)
+    try:
+        return build_entry(entry, name, options)
+    except ValueError:
+        raise
+    except Exception as error:
+        if not isinstance(entry, ExtensionProblem):
+            raise
+        raise UsageError(
+            f"{WITH.flag}: the problem {name} failed ({type(error).__name__}: {error}); mend its "
+            "function, or give it other options."
+        ) from error
 
 
 def _refuse_foreign(

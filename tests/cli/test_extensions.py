@@ -189,6 +189,14 @@ def test_a_problem_is_a_name(run, folder):
     assert ran.rows[0]["gamma"] == pytest.approx(1 / (4 * 0.1**2))
 
 
+def test_a_problem_that_fails_is_one_line(run, folder):
+    head = "import gibbs_dp as gdp\ndef torn(size: int = 0) -> gdp.problems.Problem:\n"
+    (folder / "torn.py").write_text(f"{head}    return 1 / size\n")
+    ran = run("audit", "torn", "--with", "torn.py")
+    assert ran.status == 2
+    assert "the problem torn failed (ZeroDivisionError: division by zero); mend its" in ran.error
+
+
 def test_help_shows_what_joined(run, folder):
     words = [word for name in FILES for word in ("--with", name)]
     helped = run("audit", *words, "--help").out
