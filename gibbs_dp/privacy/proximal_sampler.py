@@ -49,9 +49,11 @@ class TotalLoss(NamedTuple):
     y: Float[np.ndarray, " rows"]
     x_bound: float
 
-    def gradient(self, theta: Vector) -> Vector:
-        """Gradient in theta."""
-        return np.asarray(self.gamma * (self.loss.slope(self.x @ theta, self.y) @ self.x))
+    def tangent(self, theta: Vector) -> _Tangent:
+        """Slopes of the losses at a point."""
+        predicted = self.x @ theta
+        slopes = self.gamma * self.loss.slope(predicted, self.y)
+        return _Tangent(theta, predicted, slopes, slopes @ self.x)
 
     def precise(self, points: list[Decimal]) -> Decimal:
         """Its value to decimal's digits."""
@@ -60,6 +62,15 @@ class TotalLoss(NamedTuple):
             prediction = sum((Decimal(a) * b for a, b in zip(row, points, strict=True)), Decimal(0))
             total += self.loss.precise(prediction, Decimal(label))
         return Decimal(self.gamma) * total
+
+
+class _Tangent(NamedTuple):
+    """Where the losses are touched: predictions and slopes of rows, gradient."""
+
+    point: Vector
+    predicted: Float[np.ndarray, " rows"]
+    slopes: Float[np.ndarray, " rows"]
+    gradient: Vector
 
 
 class _Point:
@@ -81,8 +92,8 @@ class _Point:
         """Distance of the doubles from the real numbers."""
         sd, centre = self.law.deviation, self.law.centre
         return float(
-            (ACCURACY + 2 * UNIT) * (np.linalg.norm(sd) + np.linalg.norm(self.values - centre))
-            + 2 * UNIT * np.linalg.norm(self.values)
+            (ACCURACY + 2 * UNIT) * (_norm(sd) + _norm(self.values - centre))
+            + 2 * UNIT * _norm(self.values)
         )
 
 
@@ -126,8 +137,9 @@ class ProximalSampler:
     ) -> None:
         self.prior, self.total, self.plan, self.source = prior, total, plan, source
         self.num_proposals = 0
-        self._is_bounded = not math.isinf(prior.radius)
-        self._pull = 0.0 if math.isinf(plan.step) else 1 / plan.step
+        self.is_bounded = not math.isinf(prior.radius)
+        self.pull = 0.0 if math.isinf(plan.step) else 1 / plan.step
+        self._slope = np.zeros(prior.dim)  # at the last anchor
 
     def draw(self) -> Vector:
         """Draw once, on the lattice."""
@@ -151,71 +163,82 @@ class ProximalSampler:
         upper = prior.precision + self.plan.smoothness
 
         def gradient(theta: Vector) -> Vector:
-            return total.gradient(theta) + prior.precision * (theta - prior.centre)
+            return total.tangent(theta).gradient + prior.precision * (theta - prior.centre)
 
         place = _minimize(
             gradient,
             prior,
             upper,
             lambda at, slope: prior.slack(at, slope, prior.precision, upper),
-            START_SLACK,
+            0.999 * START_SLACK,  # the rest is for rounding
             prior.project(prior.centre),
         )
         centre = place - gradient(place) / upper
-        return self._inside(centre, upper**-0.5)
+        return self._inside(self._law(centre, upper**-0.5))
 
     def _move(self, y: Vector) -> _Point:
         """Draw from ``exp(-f(x) - |x - y|^2 / (2 h))`` on the set."""
         prior, total = self.prior, self.total
-        stiff = prior.precision + self._pull
-        base = prior.precision * prior.centre + self._pull * y
+        stiff = prior.precision + self.pull
+        base = prior.precision * prior.centre + self.pull * y
         if total is None:
-            return self._inside(base / stiff, stiff**-0.5)
-        anchor, slope = self._anchor(y, base, stiff)
-        test = _Test(self, total, y, anchor)
+            return self._inside(self._law(base / stiff, stiff**-0.5))
+        tangent = self._anchor(total, base, stiff)
+        law = self._law((base - tangent.gradient) / stiff, stiff**-0.5)
+        test = _Test(self, total, y, tangent, law)
         while True:
-            point = self._inside((base - slope) / stiff, stiff**-0.5)
+            point = self._inside(law)
             self.num_proposals += 1
             if test.accepts(point):
                 return point
 
-    def _anchor(self, y: Vector, base: Vector, stiff: Vector) -> tuple[Vector, Vector]:
-        """Descend until the tangent is nearly as good as at the minimum; gradient of the losses.
+    def _anchor(self, total: TotalLoss, base: Vector, stiff: Vector) -> _Tangent:
+        """Descend until the tangent is nearly as good as at the minimum.
 
-        Each projected step of ``2 / (smallest + largest curvature)`` halves the distance at least.
+        A projected step over the mean of smallest and largest curvature takes at least a third off
+        the distance. The slope at the last anchor is a good guess of where to begin.
         """
-        prior, total = self.prior, self.total
-        assert total is not None
+        prior = self.prior
         weight = stiff + 0.5 * self.plan.smoothness
-        z = prior.project(y)
+        z = prior.project((base - self._slope) / stiff)
         while True:
-            slope = total.gradient(z)
-            gradient = slope + stiff * z - base
-            if prior.slack(z, gradient, stiff, None) <= ANCHOR_SLACK:
-                return z, slope
+            tangent = total.tangent(z)
+            gradient = tangent.gradient + stiff * z - base
+            slack = 0.5 * float(np.sum(gradient**2 / stiff))
+            if slack > ANCHOR_SLACK and self.is_bounded:
+                slack = prior.slack(z, gradient, stiff, None)
+            if slack <= ANCHOR_SLACK:
+                self._slope = tangent.gradient
+                return tangent
             z = prior.project(z - gradient / weight)
 
     # Gaussian laws inside balls.
 
-    def _inside(self, centre: Vector, deviation: Vector) -> _Point:
-        """Draw from ``N(centre, deviation^2)`` restricted to the set."""
+    def _law(self, centre: Vector, deviation: Vector) -> _Gaussian:
+        """Choose what ``N(centre, deviation^2)`` restricted to the set is proposed by."""
         prior = self.prior
-        balls, size = len(prior.radii), prior.dim // len(prior.radii)
-        if not self._is_bounded:
-            law = _Gaussian(centre, deviation, np.zeros(balls))
-            normals = Normals((1, balls, size), self.source)
-            values = centre + deviation * normals.values.reshape(-1)
-            return _Point(law, values, [(normals, 0)] * balls)
+        if not self.is_bounded:
+            return _Gaussian(centre, deviation, np.zeros(1))
         away, wide = prior.by_ball(centre - prior.middle), prior.by_ball(deviation)[:, 0]
+        size = away.shape[1]
         square, spread = np.sum(away**2, axis=1), size * wide**2
         # The root of |v|^2 / c^2 + size s^2 / c = R^2: the mean square of what is proposed.
         root = np.sqrt(spread**2 + 4 * prior.radii**2 * square)
         shrink = np.maximum(1.0, (spread + root) / (2 * prior.radii**2))
-        law = _Gaussian(
+        return _Gaussian(
             prior.middle + (away / shrink[:, None]).reshape(-1),
             np.repeat(wide / np.sqrt(shrink), size),
             (shrink - 1) / (2 * wide**2),
         )
+
+    def _inside(self, law: _Gaussian) -> _Point:
+        """Draw from a law restricted to the set."""
+        prior = self.prior
+        balls, size = len(prior.radii), prior.dim // len(prior.radii)
+        if not self.is_bounded:
+            normals = Normals((1, balls, size), self.source)
+            values = law.centre + law.deviation * normals.values.reshape(-1)
+            return _Point(law, values, [(normals, 0)])
         values, origins = np.empty((balls, size)), {}
         is_open = np.ones(balls, bool)
         count = 4
@@ -318,50 +341,55 @@ class _Test:
         sampler: ProximalSampler,
         total: TotalLoss,
         y: Vector,
-        anchor: Vector,
+        tangent: _Tangent,
+        law: _Gaussian,
     ) -> None:
-        self.sampler, self.total, self.y, self.anchor = sampler, total, y, anchor
-        predicted = total.x @ anchor
-        values = total.gamma * total.loss.value(predicted, total.y)
+        self.sampler, self.total, self.y, self.law = sampler, total, y, law
+        prior, pull, z = sampler.prior, sampler.pull, tangent.point
+        self.anchor = z
+        values = total.gamma * total.loss.value(tangent.predicted, total.y)
         self.value, self.size = float(values.sum()), float(np.abs(values).sum())
         # Rounding: of sums of so many numbers, in any order, and of functions of them.
         self.unit = (sum(total.x.shape) + 64) * 2 * UNIT
-        self.slopes = total.gamma * float(np.abs(total.loss.slope(predicted, total.y)).sum())
+        self.slopes = float(np.abs(tangent.slopes).sum())
         self.largest = float(np.abs(total.y).max())
-
-    def accepts(self, point: _Point) -> bool:
-        """Whether a proposal is taken."""
-        sampler, total, prior, law = self.sampler, self.total, self.sampler.prior, point.law
-        x, z, pull = point.values, self.anchor, self.sampler._pull
-        size = prior.dim // len(prior.radii)
-        tilt = np.repeat(2 * law.tilt, size)
+        self.length = _norm(z)
+        tilt = np.repeat(2 * law.tilt, prior.dim // len(law.tilt))
         narrow = law.deviation**-2.0
-        linear = (
+        self.linear = (
             prior.precision * (z - prior.centre)
-            + pull * (z - self.y)
+            + pull * (z - y)
             - narrow * (z - law.centre)
             + tilt * (z - prior.middle)
         )
-        heavy = float(np.max(prior.precision + narrow + tilt)) + pull
-        far = sum(map(np.linalg.norm, (z, prior.centre, self.y, law.centre, prior.middle)))
-        force = heavy * float(far) + total.x_bound * self.slopes
-        reach = 2 * prior.radius
-        if not sampler._is_bounded:
-            reach = float(np.linalg.norm(law.centre - z))
-            reach += float(law.deviation.max()) * (math.sqrt(prior.dim) + 2 * FAR)
+        self.heavy = float(np.max(prior.precision + narrow + tilt)) + pull
+        far = sum(map(_norm, (z, prior.centre, y, law.centre, prior.middle)))
+        self.force = self.heavy * far + total.x_bound * self.slopes
+        self.reach = 2 * prior.radius
+        if not sampler.is_bounded:
+            self.reach = _norm(law.centre - z)
+            self.reach += float(law.deviation.max()) * (math.sqrt(prior.dim) + 2 * FAR)
         # What the tangent's rounding may take away within reach, twice.
-        constant = 2 * self.unit * reach * (force + heavy * reach)
+        self.constant = 2 * self.unit * self.reach * (self.force + self.heavy * self.reach)
+
+    def accepts(self, point: _Point) -> bool:
+        """Whether a proposal is taken."""
+        sampler, total, x, z = self.sampler, self.total, point.values, self.anchor
         values = total.gamma * total.loss.value(total.x @ x, total.y)
-        above = float(values.sum()) - self.value + float(linear @ (x - z)) + constant
-        move = float(np.linalg.norm(x - z))
-        length = total.x_bound * float(np.linalg.norm(x) + np.linalg.norm(z)) + self.largest
+        above = float(values.sum()) - self.value + float(self.linear @ (x - z)) + self.constant
+        move = _norm(x - z)
+        length = total.x_bound * (_norm(x) + self.length) + self.largest
         steep = total.gamma * len(total.y) + self.slopes
         steep += sampler.plan.smoothness * move / total.x_bound
         doubt = self.unit * (
-            float(np.abs(values).sum()) + self.size + steep * length + (force + heavy * move) * move
+            float(np.abs(values).sum())
+            + self.size
+            + steep * length
+            + (self.force + self.heavy * move) * move
         )
-        climb = sampler.plan.smoothness * (move + point.error) + 2 * self.unit * force
-        doubt += climb * point.error
+        error = point.error
+        climb = sampler.plan.smoothness * (move + error) + 2 * self.unit * self.force
+        doubt += climb * error
         uniform = Uniforms((1,), sampler.source)
         chance = -math.log(float(uniform.values[0]))
         doubt += 8 * UNIT * (1 + chance + abs(above))
@@ -369,25 +397,25 @@ class _Test:
             return above < chance
 
         def margin(bits: int) -> Enclosed:
-            reals = [point.real(j, bits) for j in range(prior.dim)]
+            reals = [point.real(j, bits) for j in range(len(x))]
             at, off = [real for real, _ in reals], sum((e for _, e in reals), Decimal(0))
-            exact = self._potential(at, law) - self._potential(
-                [Decimal(v) for v in z.tolist()], law
-            )
+            exact = self._potential(at) - self._potential([Decimal(v) for v in z.tolist()])
             wait, error = uniform.exponential((0,), bits)
             # The slope in between, bounded as above.
             error += off * Decimal(2 * climb + 1)
-            error += _least(Decimal(self.size + (force + heavy * reach) * reach))
-            return exact + Decimal(constant) - wait, error
+            error += _least(
+                Decimal(self.size + (self.force + self.heavy * self.reach) * self.reach)
+            )
+            return exact + Decimal(self.constant) - wait, error
 
         return is_below(margin)
 
-    def _potential(self, point: list[Decimal], law: _Gaussian) -> Decimal:
+    def _potential(self, point: list[Decimal]) -> Decimal:
         """Losses, prior and first step over the proposals' density, to decimal's digits."""
-        prior = self.sampler.prior
+        prior, law = self.sampler.prior, self.law
         size = prior.dim // len(prior.radii)
         half, found = Decimal("0.5"), self.total.precise(point)
-        h = None if self.sampler._pull == 0 else Decimal(self.sampler.plan.step)
+        h = None if self.sampler.pull == 0 else Decimal(self.sampler.plan.step)
         for j, at in enumerate(point):
             precision, sd = Decimal(float(prior.precision[j])), Decimal(float(law.deviation[j]))
             found += half * precision * (at - Decimal(float(prior.centre[j]))) ** 2
@@ -397,6 +425,10 @@ class _Test:
             tilt = Decimal(float(law.tilt[j // size]))
             found += tilt * (at - Decimal(float(prior.middle[j]))) ** 2
         return found
+
+
+def _norm(vector: Vector) -> float:
+    return math.sqrt(float(vector @ vector))
 
 
 def _least(size: Decimal) -> Decimal:

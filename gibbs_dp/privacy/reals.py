@@ -47,8 +47,8 @@ class Uniforms:
         self._words, self._source = words, source
         self._digits: dict[tuple[int, ...], tuple[int, int]] = {}
         self.values: Float[np.ndarray, ...] = (words + 0.5) * 2.0**-WORD
-        for where in np.argwhere(words < SIGNIFICANT):
-            index = tuple(where.tolist())
+        for place in np.flatnonzero(words < SIGNIFICANT):
+            index = tuple(map(int, np.unravel_index(place, words.shape)))
             digits, count = int(words[index]), WORD
             while digits < SIGNIFICANT:
                 digits, count = (digits << WORD) | source.bits(WORD), count + WORD

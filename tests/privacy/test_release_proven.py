@@ -172,7 +172,7 @@ def test_delta_adds_up_by_hand_from_public_facts(ledger):
     g, n = out.guarantee, 24
     assert (g.mechanism, g.epsilon, g.delta) == ("proven draw", 1.0, 1e-5)
     smoothness = g.gamma * n / 4
-    step = 2 / smoothness
+    step = 4 / smoothness
     start = math.log(1 + smoothness) / 2 + 1
     room = 0.02 * 1e-5 / (1 + math.e)
     ratio = math.log(start / (2 * (room / 2) ** 2)) / (2 * math.log(1 + step))
