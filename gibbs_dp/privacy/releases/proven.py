@@ -46,12 +46,12 @@ from gibbs_dp.sampling.rejection import draw_by_rejection
 from gibbs_dp.sampling.unadjusted import require_langevin
 
 # Shares of delta that distance from the posterior and rounding may take: the first that suffices.
-SHARES = (0.02, 0.5)
+SHARES = (0.02, 0.1, 0.5)
 # Share of a pure epsilon that the distance may take.
 PURE_SHARE = 1e-6
 # Work of a round beside the data's numbers, in those.
 OVERHEAD = 20_000
-MAX_WORK = 1e10
+MAX_WORK = 5e9
 REAL_NUMBERS = {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]}
 
 SOURCES = "(Lee, Shen & Tian 2021; Chen, Chewi, Salim & Wibisono 2022)"
@@ -103,7 +103,7 @@ class ProvenDraw(ReleaseMethod):
     ones) or `gibbs_dp.losses.half_squared_distance`, and a Gaussian prior of independent
     coordinates, a flat one on a ball or a box, or a Gaussian one truncated to these. The number of
     its steps follows from public facts, what rounding does is part of the total variation, and
-    nothing has to be accepted: a fiftieth of ``delta`` pays, or up to half of it. Where that is too
+    nothing has to be accepted: a fiftieth of ``delta`` pays, at most half of it. Where that is too
     little for rounding (a ``delta`` far below 1e-9, or a large ``epsilon``), "float-arithmetic" has
     to be accepted; as for ``pure_epsilon``, which it serves on a ball or a box.
 
@@ -343,12 +343,12 @@ def _promised(
     if not math.isinf(plan.step):
         how = (
             f"{plan.num_steps} rounds of the proximal sampler with step {plan.step:.6g}, from a "
-            f"start within {plan.start:.4g} nats, {SOURCES}"
+            f"start within {plan.start:.4g} nats"
         )
     text = (
         f"proven: {how}; {'rounding included' if is_rounded else 'in exact arithmetic'}, the law "
         f"of each draw is within total variation {distance:.3g} of the posterior for every dataset "
-        "of the domain"
+        f"of the domain {SOURCES}"
     )
     assumptions, caveats = (*inner.assumptions[:-1], text), (*inner.caveats, PROPOSALS_CAVEAT)
     if is_rounded:
@@ -382,7 +382,7 @@ def _pure(
     if not math.isinf(plan.step):
         how = (
             f"{plan.num_steps} rounds of the proximal sampler with step {plan.step:.6g} bring the "
-            f"density of a draw within a factor of 1 +- {ratio:.2g} of the posterior's everywhere, "
+            f"density of a draw within a factor of 1 +- {ratio:.2g} of the posterior's everywhere "
             f"{SOURCES}"
         )
     guarantee = Guarantee(

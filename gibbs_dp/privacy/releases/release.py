@@ -260,16 +260,17 @@ def _default_plan(
     request: ReleaseRequest, ledger: Ledger, accept: Collection[str]
 ) -> tuple[ReleaseMethod, ReleasePlan]:
     """Plan proven draws by the proximal sampler; where there are none, exact ones, and say why."""
+    _ = request.target  # a wrong one is no reason for other draws
     try:
         plan = PROVEN.plan_proximal(request)
         if ledger.currency != "zcdp" or plan.guarantee.zcdp is not None:
             return PROVEN, plan
         why = "ledger: a budget in zCDP pays for no total variation"
     except ValueError as error:
-        why = str(error)
-    require_accepted(
-        accept, EXACT.idealizations, f" Draws are not proven here ({why.rstrip('.')})."
-    )
+        why = str(error).partition(";")[0].rstrip(".")
+    except ArithmeticError:
+        why = "target: its figures leave floating-point numbers"
+    require_accepted(accept, EXACT.idealizations, f" Draws are not proven here ({why}).")
     return EXACT, EXACT.plan(request)
 
 
