@@ -284,10 +284,10 @@ def test_wide_proposals_are_caught(monkeypatch):
 
 @pytest.mark.trust
 def test_draws_of_wide_proposals_are_caught(monkeypatch):
-    """The same of 40,000 second steps, whose acceptance makes up for some of it."""
-    assert abs(off_in_variance(40_000)) < 4.5
-    wider(monkeypatch, 1.05)
-    assert off_in_variance(40_000) > 4.5
+    """Variance 1.2 times too large: 15,000 second steps; acceptance makes up for most of it."""
+    assert abs(off_in_variance(15_000)) < 4.5
+    wider(monkeypatch, 1.2)
+    assert off_in_variance(15_000) > 4.5
 
 
 @pytest.mark.trust
@@ -303,7 +303,7 @@ def test_draws_have_the_posteriors_law(name):
     assert np.abs(steps - np.rint(steps)).max() < 1e-6
 
 
-def two_dimensional(prior, gamma=3.0):
+def two_dimensional(prior, gamma=1.0):
     rng = np.random.default_rng(8)
     x = rng.normal(size=(40, 2))
     x /= np.maximum(1, np.linalg.norm(x, axis=1))[:, None]
@@ -320,11 +320,11 @@ PLANES = {
 @pytest.mark.trust
 @pytest.mark.parametrize("name", PLANES)
 def test_planes_have_the_posteriors_law(name):
-    """1,500 draws in 36 cells of the plane by chi-squared; a false alarm has 1e-6."""
+    """400 draws in 16 cells of the plane by chi-squared; a false alarm has 1e-6."""
     run = two_dimensional(PLANES[name])
-    found = np.array([run.draw() for _ in range(1500)])
+    found = np.array([run.draw() for _ in range(400)])
     end = 5.0 if name == "space" else 2.0
-    axis = (np.arange(2000) + 0.5) / 1000 * end - end
+    axis = (np.arange(1200) + 0.5) / 600 * end - end
     points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     away = np.abs(points - run.prior.middle)
     is_ball = len(run.prior.radii) == 1
@@ -335,31 +335,31 @@ def test_planes_have_the_posteriors_law(name):
     for row, label in zip(total.x, total.y, strict=True):
         potential += total.gamma * total.loss.value(points @ row, label)
     weight = np.exp(-(potential - potential.min()))
-    edges = [np.quantile(found[:, j], np.linspace(0, 1, 7)[1:-1]) for j in range(2)]
+    edges = [np.quantile(found[:, j], np.linspace(0, 1, 5)[1:-1]) for j in range(2)]
 
     def cell(points):
         first, second = (np.searchsorted(e, points[:, j]) for j, e in enumerate(edges))
-        return 6 * first + second
+        return 4 * first + second
 
-    expected = np.bincount(cell(points), weight, 36)
-    keep = expected / expected.sum() * 1500 > 5
-    seen = np.bincount(cell(found), minlength=36)
+    expected = np.bincount(cell(points), weight, 16)
+    keep = expected / expected.sum() * 400 > 5
+    seen = np.bincount(cell(found), minlength=16)
     share = np.append(expected[keep], expected[~keep].sum()) / expected.sum()
     counts = np.append(seen[keep], seen[~keep].sum())
     if share[-1] == 0:
         share, counts = share[:-1], counts[:-1]
-    assert stats.chisquare(counts, share * 1500).pvalue > 1e-6
+    assert stats.chisquare(counts, share * 400).pvalue > 1e-6
 
 
 @pytest.mark.trust
 def test_ten_dimensions_have_the_posteriors_moments():
-    """400 draws against 400,000 weighted proposals; 4.5 standard errors, 2e-4 in all."""
+    """300 draws against 400,000 weighted proposals; 4.5 standard errors, 2e-4 in all."""
     rng = np.random.default_rng(9)
     x = rng.normal(size=(120, 10)) / math.sqrt(10)
     x /= np.maximum(1, np.linalg.norm(x, axis=1))[:, None]
     y = (rng.random(120) < 1 / (1 + np.exp(-4 * x[:, 0]))).astype(float)
     run = sampler(on_space(np.full(10, 1.0)), Logistic(), 1.0, x, y)
-    found = np.array([run.draw() for _ in range(400)])
+    found = np.array([run.draw() for _ in range(300)])
 
     mode = np.zeros(10)
     for _ in range(30):
@@ -377,7 +377,7 @@ def test_ten_dimensions_have_the_posteriors_moments():
     assert 1 / np.sum(weight**2) > 40_000
     for power in (1, 2):
         features, truth = (found - mode) ** power, weight @ (points - mode) ** power
-        spread = np.sqrt(weight @ ((points - mode) ** power - truth) ** 2 / 400)
+        spread = np.sqrt(weight @ ((points - mode) ** power - truth) ** 2 / 300)
         assert (np.abs(features.mean(axis=0) - truth) < 4.5 * spread * 1.05).all()
 
 
