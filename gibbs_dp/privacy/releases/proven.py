@@ -347,8 +347,8 @@ def _promised(
         )
     text = (
         f"proven: {how}; {'rounding included' if is_rounded else 'in exact arithmetic'}, the law "
-        f"of each draw is within total variation {distance:.3g} of the posterior for every dataset "
-        f"of the domain {SOURCES}"
+        f"of each draw is within total variation {distance:.3g} of the posterior's, both cut off "
+        f"to multiples of {plan.spacing:.3g}, for every dataset of the domain {SOURCES}"
     )
     assumptions, caveats = (*inner.assumptions[:-1], text), (*inner.caveats, PROPOSALS_CAVEAT)
     if is_rounded:
