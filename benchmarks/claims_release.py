@@ -27,12 +27,11 @@ import gibbs_dp as gdp
 from gibbs_dp import privacy
 from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
-from gibbs_dp.privacy.releases import method, methods
-from gibbs_dp.privacy.releases.methods import plan_proven
+from gibbs_dp.privacy.releases import method
 
 DELTA = 1e-5
 TOO_LARGE = 8.0
-# Proven draws of one release: more would need a total variation below what floats resolve.
+# Proven draws of one release: all together have a larger epsilon, where rounding is accepted.
 BLOCK, MOST_EPSILON = 200, 40.0
 # Chains of one release.
 CHAINS = 4000
@@ -210,33 +209,65 @@ def more_routes() -> Iterator[Case]:
 
 def proven() -> Iterator[Case]:
     """Draws within a proven total variation, at the gamma of a target for one of them."""
-    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(WHOLE, 0.5))
-    pair = np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]])
-    options: dict[str, Any] = {
-        "n": 2,
-        "adjacency": "replace-one",
-        "domain": gdp.Domain(x_bound=1.0),
-        "delta": DELTA,
-    }
-    single, _ = plan_proven(posterior, epsilon=1.0, num_draws=1, **options)
-    mu = privacy.account(
-        posterior, gamma=single.gamma, n=2, adjacency="replace-one", domain=gdp.Domain(x_bound=1.0)
-    ).gdp()
+    prior = dist.Normal(WHOLE, 0.5)
+    mean = gdp.GibbsPosterior(gdp.losses.half_squared_distance, prior)
+    means = np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]])
+    slope = gdp.GibbsPosterior(gdp.losses.Huber(0.5), prior)
+    x = np.array([[1.0], [0.0]])
+    pair = (x, np.array([3.0, 0.0])), (x, np.array([-3.0, 0.0]))
+    single, run = proven_runs(mean, means, gdp.Domain(x_bound=1.0))
+    yield Case(
+        "release, proven draws",
+        "gibbs_dp.privacy.ProvenDraw",
+        "one of two rows against its opposite",
+        1.0,
+        run,
+        {"gamma x 8": partial(hotter, method, TOO_LARGE)},
+        partial(hotter, method),
+        delta=DELTA,
+        mu=single,
+    )
+    single, run = proven_runs(slope, pair, gdp.Domain(x_bound=1.0, y_range=(-3.0, 3.0)))
+    yield Case(
+        "release, proven rounds",
+        "gibbs_dp.privacy.ProvenDraw",
+        "Huber's loss: the label of one of two rows against its opposite",
+        1.0,
+        run,
+        {"gamma x 8": partial(hotter, method, TOO_LARGE)},
+        delta=DELTA,
+        mu=single,
+    )
+
+
+def proven_runs(
+    posterior: gdp.GibbsPosterior, pair: tuple[Any, Any], domain: gdp.Domain
+) -> tuple[float, Callable[[int], tuple[Runs, Runs]]]:
+    """Gaussian DP of one draw, and draws from two neighbours at its gamma."""
+
+    def gamma_of(epsilon: float, num_draws: int) -> float:
+        asked = {"epsilon": epsilon, "delta": DELTA}
+        request = privacy.ReleaseRequest(posterior, 2, domain, "replace-one", num_draws, asked)
+        gamma = privacy.ProvenDraw().plan(request).guarantee.gamma
+        assert gamma is not None
+        return gamma
+
+    single = gamma_of(1.0, 1)
+    mu = privacy.account(posterior, gamma=single, n=2, adjacency="replace-one", domain=domain).gdp()
 
     def run(count: int) -> tuple[Runs, Runs]:
         def excess(epsilon: float) -> float:
-            many, _ = plan_proven(posterior, epsilon=epsilon, num_draws=BLOCK, **options)
-            return float(np.log(many.gamma / single.gamma))
+            return float(np.log(gamma_of(epsilon, BLOCK) / single))
 
-        with patched((methods, "calibrate_gamma", calibrate_gamma))():
+        with patched((method, "calibrate_gamma", calibrate_gamma))():
             total = brentq(excess, 1.0, MOST_EPSILON, rtol=1e-9)
 
-        def many(data: np.ndarray) -> Runs:
+        def many(data: Any) -> Runs:
             return released(
                 partial(gdp.release, posterior),
                 "replace-one",
                 data,
-                domain=options["domain"],
+                domain=domain,
                 epsilon=total,
                 delta=DELTA,
                 accept=FLOAT,
@@ -249,17 +280,7 @@ def proven() -> Iterator[Case]:
         )
         return first, second
 
-    yield Case(
-        "release, proven draws",
-        "gibbs_dp.privacy.ProvenDraw",
-        "one of two rows against its opposite",
-        1.0,
-        run,
-        {"gamma x 8": partial(hotter, methods, TOO_LARGE)},
-        partial(hotter, methods),
-        delta=DELTA,
-        mu=mu,
-    )
+    return mu, run
 
 
 def dependent() -> Case:

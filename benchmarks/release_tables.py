@@ -81,6 +81,7 @@ def one_table(table: Table, repetitions: int, folder: str) -> list[dict]:
                     ledger=ledger,
                     pure_epsilon=epsilon,
                     accept=BOTH,
+                    method=gdp.privacy.ExactDraw(),
                 )
                 right.append(np.mean((x_test @ out.theta[0] > 0) == (y_test > 0.5)))
             except ReleaseError:

@@ -143,8 +143,7 @@ report.plot()
 #
 # Only the worst case is a promise to each person. `release` takes the target itself, charges a
 # *ledger* that keeps count of what was spent on these data, and draws. `accept` names what the
-# promise takes for granted: that a Markov chain's draw is a draw of the posterior, and that
-# floating-point numbers are real numbers.
+# promise takes for granted: that floating-point numbers are real numbers.
 
 # %%
 folder = tempfile.TemporaryDirectory()
@@ -158,7 +157,7 @@ released = gdp.release(
     adjacency="replace-one",
     pure_epsilon=1.0,
     ledger=ledger,
-    accept=["exact-draw", "float-arithmetic"],
+    accept=["float-arithmetic"],
 )
 print(dict(zip(["intercept", "age", "dose"], map(float, released.theta[0]))))
 print("left in the ledger:", ledger.left())

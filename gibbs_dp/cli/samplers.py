@@ -134,7 +134,9 @@ def release_methods() -> dict[str, str]:
     return found
 
 
+# Whose settings are given without a name.
 DEFAULT_METHOD = "exact-draw"
+SHOWN_METHOD = "proven-draw where its proximal sampler applies, else exact-draw"
 
 
 def fields_of(name: str, where: str) -> dict[str, Option]:
@@ -164,16 +166,18 @@ def method_options(methods: Mapping[str, str]) -> tuple[Option, ...]:
         told = f"{', '.join(names[keyword])}: {option.help}".rstrip(": ")
         found[keyword] = replace(option, help=told)
     return (
-        Option("method", "str", "how to draw", None, tuple(methods), shown=DEFAULT_METHOD),
+        Option("method", "str", "how to draw", None, tuple(methods), shown=SHOWN_METHOD),
         *found.values(),
     )
 
 
-def make_method(parsed: argparse.Namespace) -> ReleaseMethod:
-    """Build the method that a parsed command line describes."""
+def make_method(parsed: argparse.Namespace) -> ReleaseMethod | None:
+    """Build the method that a parsed command line describes; None: nothing was said."""
     methods = release_methods() | parsed.extensions.method_paths
     options, chosen = method_options(methods)[1:], parsed.method or DEFAULT_METHOD
     settings, fields = given(parsed, options), fields_of(chosen, methods[chosen])
+    if parsed.method is None and not settings:
+        return None
     for option in options:
         if option.keyword in settings and option.keyword not in fields:
             raise UsageError(f"{option.flag}: {chosen} has no such setting; leave it out.")

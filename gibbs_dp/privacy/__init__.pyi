@@ -28,9 +28,9 @@ from .releases.method import ReleaseRequest as ReleaseRequest
 
 # The order of the command line.
 # isort: off
+from .releases.proven import ProvenDraw as ProvenDraw
 from .releases.methods import ExactDraw as ExactDraw
 from .releases.methods import ChainDraw as ChainDraw
-from .releases.methods import ProvenDraw as ProvenDraw
 
 # isort: on
 from .releases.release import Release as Release

@@ -26,6 +26,7 @@ from gibbs_dp.results.table import block, counted, facts, remarks
 HOLDS = {
     "exact draw": "for exact draws, which a Markov chain's draws only approximate",
     "approximate draw": "if the draws are as close to exact ones as is declared",
+    "proven draw": "for draws whose distance from exact ones is proven",
     "chain": "for the chain that was run, converged or not",
     "direct draw": "for draws made from a law that is known in closed form",
 }
@@ -50,7 +51,8 @@ class Guarantee(ResultWithPage):
         Which datasets count as neighbours.
     mechanism
         "exact draw": holds for draws of the posterior itself, which a Markov chain only
-        approximates. "approximate draw": the same plus a stated total variation. "chain": holds
+        approximates. "approximate draw": the same plus a total variation that is declared; "proven
+        draw": plus one that is proven, unless it has pure DP by itself. "chain": holds
         for the chain that was run, converged or not. "direct draw": of a posterior whose law is
         known in closed form, drawn from it without a chain. Any other name: a mechanism of your
         own, which ``holds`` explains.
@@ -70,7 +72,7 @@ class Guarantee(ResultWithPage):
     caveats
         What it does not cover.
     total_variation
-        Declared distance of the draws' law from the posterior; of "approximate draw" only.
+        Distance of the draws' law from the posterior; of "approximate draw" and "proven draw" only.
     bayesian_epsilon
         Bayesian DP under a declared law of dependent rows, nats: against an adversary who knows
         any other rows. None where no law was declared (all else is DP, about datasets that differ
@@ -162,10 +164,11 @@ class Guarantee(ResultWithPage):
 
     def _check_total_variation(self) -> None:
         total, is_approximate = self.total_variation, self.mechanism == "approximate draw"
-        if (total is not None) != is_approximate:
+        is_proven = self.mechanism == "proven draw"
+        if (total is not None) != is_approximate and not is_proven:
             raise ValueError(
-                "total_variation: it is of an 'approximate draw', which must state it, and of no "
-                "other mechanism; use Guarantee.within_total_variation."
+                "total_variation: it is of an 'approximate draw', which must state it, and of a "
+                "'proven draw'; use Guarantee.within_total_variation."
             )
         if total is None:
             return
@@ -285,7 +288,7 @@ class Guarantee(ResultWithPage):
     def _repr_html_(self) -> str:
         figures = [(f"{text}", f"{value:.6g}") for text, value in self._currencies()]
         if self.total_variation is not None:
-            figures.append(("declared total variation", f"{self.total_variation:g}"))
+            figures.append((NAMES["total_variation"], f"{self.total_variation:g}"))
         told = [("IDEALIZED", IDEALIZED)] * self.is_idealized
         told += [("holds", self.holds)] if self.holds is not None else []
         told += [("assumes", text) for text in self.assumptions]
@@ -317,7 +320,7 @@ NAMES = {
     "bayesian_epsilon": "Bayesian DP epsilon, for the declared law of the rows",
     "zcdp": "zCDP rho",
     "gdp": "Gaussian DP mu",
-    "total_variation": "declared total variation",
+    "total_variation": "total variation of draws from exact ones",
 }
 CHANGED = {
     "replace-one": "Replacing any one record",

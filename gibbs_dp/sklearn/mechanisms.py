@@ -30,7 +30,7 @@ from gibbs_dp.privacy.noise import (
     secret_key,
 )
 from gibbs_dp.privacy.releases.arguments import without_checks
-from gibbs_dp.privacy.releases.methods import plan_proven
+from gibbs_dp.privacy.releases.rejection import plan_by_rejection
 from gibbs_dp.sampling.rejection import draw_by_rejection
 from gibbs_dp.sampling.unadjusted import run_langevin
 from gibbs_dp.sklearn.chains import (
@@ -264,7 +264,7 @@ def plan_rejection(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) 
     """
     prior, _, words = prior_on(facts.dim, None, scale)
     posterior = GibbsPosterior(loss, prior)
-    guarantee, plan = plan_proven(
+    guarantee, plan = plan_by_rejection(
         posterior,
         epsilon=facts.epsilon,
         delta=facts.delta,

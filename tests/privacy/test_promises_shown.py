@@ -37,7 +37,7 @@ def test_guarantee_is_never_shown_without_what_it_rests_on(guarantee):
     close = guarantee.within_total_variation(1e-8)
     assert "IDEALIZED" not in close._repr_html_()
     assert "idealized" not in repr(close)
-    assert "declared total variation" in close._repr_html_()
+    assert "total variation of draws from exact ones" in close._repr_html_()
 
 
 def test_a_guarantee_of_nothing_says_inf():

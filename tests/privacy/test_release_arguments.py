@@ -20,6 +20,7 @@ UNIT = gdp.Domain(x_bound=1.0)
 BOX = gdp.Flat(gdp.supports.box(-1.0, 1.0, 1))
 CENTER = gdp.Flat(gdp.supports.l2_ball((1, 1)))
 MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, BOX)
+KINKED = gdp.GibbsPosterior(gdp.losses.hinge, BOX)
 RIDGE = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0))
 DATA = np.linspace(-0.5, 0.9, 40)[:, None]
 LABELLED = (DATA, (DATA[:, 0] > 0).astype(float))
@@ -119,7 +120,8 @@ PROVEN = {
     "text": ({"epsilon": "1"}, "epsilon must be a number"),
     "huge": ({"epsilon": 1e300}, "epsilon: one above 600"),
     "tiny": ({"delta": 1e-300}, "delta: below 1e-280"),
-    "bounded": ({"posterior": MEAN}, "proven draws are proposed on all of Euclidean space"),
+    "kinked": ({"posterior": KINKED}, "proven draws are for half squared distances and for losses"),
+    "work": ({"max_work": 1e3}, "max_work: proven draws would take"),
     "ledger": ({"ledger": None}, "ledger: give a gibbs_dp.Ledger"),
 }
 WAYS = {

@@ -1,4 +1,4 @@
-"""Rejection: its law against quadrature, its acceptance rate against the proven bound."""
+"""Proven draws: what is promised, by hand; rejection against quadrature and its proven rate."""
 
 import math
 
@@ -11,7 +11,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import ProvenDraw
-from gibbs_dp.privacy.releases.methods import plan_proven, plan_rejection
+from gibbs_dp.privacy.releases.rejection import plan_by_rejection, plan_rejection
 from gibbs_dp.sampling import rejection
 from gibbs_dp.sampling.rejection import draw_by_rejection
 
@@ -141,64 +141,217 @@ def test_the_proven_rate_is_below_the_true_one():
     assert quadratic.acceptance == pytest.approx(1.0, abs=2e-6)
 
 
-def test_a_release_has_the_posteriors_law(tmp_path):
-    """200 released draws against quadrature at the calibrated gamma; 1e-7 a false alarm."""
-    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=200.0, delta=1e-3)
-    out = gdp.release(
-        LOGISTIC,
-        DATA,
-        domain=UNIT,
-        adjacency="replace-one",
-        ledger=ledger,
-        epsilon=20.0,
-        delta=1e-4,
-        num_draws=200,
-        accept="float-arithmetic",
-        method=ProvenDraw(),
-    )
+def test_a_release_has_the_posteriors_law(ledger):
+    """40 released draws against quadrature at the calibrated gamma; 1e-7 a false alarm."""
+    out = release(ledger, epsilon=8.0, delta=1e-4, num_draws=40)
     theta = np.linspace(-8, 8, 20001)
     logits = theta[:, None] * X
     losses = (np.logaddexp(0, logits) - (X > 0.3) * logits).sum(axis=1)
+    mass = np.exp(-out.guarantee.gamma * (losses - losses.min()) - theta**2 / 2)
 
-    def cdf(gamma):
-        mass = np.exp(-gamma * (losses - losses.min()) - theta**2 / 2)
-        return lambda x: np.interp(x, theta, np.cumsum(mass) / mass.sum())
+    def cdf(x):
+        return np.interp(x, theta, np.cumsum(mass) / mass.sum())
 
-    gamma = out.guarantee.gamma
-    assert stats.kstest(out.theta[:, 0], cdf(gamma)).pvalue > 1e-7
-    assert stats.kstest(out.theta[:, 0] / 4, cdf(gamma)).pvalue < 1e-7
+    assert stats.kstest(out.theta[:, 0], cdf).pvalue > 1e-7
+    assert stats.kstest(out.theta[:, 0] + 2, cdf).pvalue < 1e-7
 
 
-def test_the_guarantee_adds_up_and_is_charged(tmp_path):
-    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=1.0, delta=1e-5)
-    out = gdp.release(
-        LOGISTIC,
-        DATA,
-        domain=UNIT,
-        adjacency="replace-one",
-        ledger=ledger,
-        epsilon=1.0,
-        delta=1e-5,
-        accept="float-arithmetic",
-        method=ProvenDraw(),
-    )
-    g = out.guarantee
+@pytest.fixture
+def ledger(tmp_path):
+    return gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=200.0, delta=1e-3)
+
+
+def release(ledger, posterior=LOGISTIC, data=DATA, **changes):
+    given = {"domain": UNIT, "adjacency": "replace-one", "ledger": ledger}
+    return gdp.release(posterior, data, **(given | changes))
+
+
+def test_delta_adds_up_by_hand_from_public_facts(ledger):
+    """Step, rounds, rounding and delta of a Gaussian prior, from the formulas again."""
+    out = release(ledger, epsilon=1.0, delta=1e-5)
+    g, n = out.guarantee, 24
+    assert (g.mechanism, g.epsilon, g.delta) == ("proven draw", 1.0, 1e-5)
+    smoothness = g.gamma * n / 4
+    step = 4 / smoothness
+    start = math.log(1 + smoothness) / 2 + 1
+    room = 0.02 * 1e-5 / (1 + math.e)
+    ratio = math.log(start / (2 * (room / 2) ** 2)) / (2 * math.log(1 + step))
+    renyi = [start / (1 + step) ** k for k in range(200)]
+    squares = [
+        k + math.log(math.expm1(r) / (4 * (room / 2) ** 2)) / (2 * math.log(1 + step))
+        for k, r in enumerate(renyi)
+    ]
+    rounds = math.ceil(min(ratio, *squares))
+    words = next(a for a in g.assumptions if a.startswith("proven: "))
+    assert words.startswith(f"proven: {rounds} rounds of the proximal sampler with step {step:.6g}")
+    rounding = g.total_variation - room / 2
+    assert 0 < rounding < rounds * 1e-13
     exact = gdp.privacy.account(
-        LOGISTIC, gamma=g.gamma, n=24, adjacency="replace-one", domain=UNIT
+        LOGISTIC, gamma=g.gamma, n=n, adjacency="replace-one", domain=UNIT
     ).delta(1.0)
-    assert exact + (1 + math.e) * g.total_variation <= 1e-5 * (1 + 1e-9)
-    assert any(a.startswith("proven: ") for a in g.assumptions)
+    assert exact <= 0.98e-5 * (1 + 1e-9)
+    assert exact + (1 + math.e) * g.total_variation <= 1e-5
     assert not any("declared, not measured" in a for a in g.assumptions)
-    assert ledger.left() == {"epsilon": 0.0, "delta": 0.0}
+    assert any("IEEE 754" in a for a in g.assumptions)
+    assert any("number of proposals" in c for c in g.caveats)
+    assert not any("Mironov" in c for c in g.caveats)
+    assert ledger.spent() == {"epsilon": 1.0, "delta": 1e-5}
+
+
+def test_other_data_have_the_same_guarantee(ledger):
+    """Labels and rows change, and nothing that is promised does."""
+    given = {"epsilon": 1.0, "delta": 1e-5}
+    first = release(ledger, **given).guarantee
+    assert release(ledger, data=(-3 * DATA[0], 1 - DATA[1]), **given).guarantee == first
+
+
+BALL = gdp.Flat(gdp.supports.l2_ball(1, 0.5))
+PRIORS = {
+    "Gaussian": dist.Normal(jnp.zeros(1), 1.0),
+    "ball": BALL,
+    "box": gdp.Flat(gdp.supports.box(-0.5, 1.0, 1)),
+    "uniform": dist.Uniform(-0.5, jnp.ones(1)),
+    "in a ball": gdp.priors.normal_in_ball(1, radius=0.5, scale=1.0),
+    "truncated": dist.TruncatedNormal(jnp.zeros(1), 1.0, low=-0.5, high=1.0),
+}
+
+
+@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize(
+    "loss", [gdp.losses.logistic, gdp.losses.huber, gdp.losses.half_squared_distance]
+)
+def test_it_is_the_default_wherever_it_applies(ledger, loss, name):
+    """Nothing has to be accepted; and the draw is inside the support."""
+    posterior = gdp.GibbsPosterior(loss, PRIORS[name])
+    data = DATA if isinstance(loss, gdp.losses.LinearLoss) else DATA[0]
+    domain = gdp.Domain(x_bound=1.0, y_range=(0.0, 1.0))
+    given = {"domain": domain, "epsilon": 1.0, "delta": 1e-6}
+    out = release(ledger, posterior, data, **given)
+    assert out.guarantee.mechanism == "proven draw"
+    assert out.guarantee.total_variation < 1e-8
+    assert bool(posterior.prior.contains(jnp.asarray(out.theta[0])))
+
+
+def test_pure_dp_is_proven_on_a_ball(ledger):
+    """By the density of a draw: only real numbers have to be accepted, and zCDP follows."""
+    posterior = gdp.GibbsPosterior(gdp.losses.logistic, BALL)
+    with pytest.raises(ValueError, match="name what you accept: 'float-arithmetic'") as error:
+        release(ledger, posterior, pure_epsilon=1.0)
+    assert "exact-draw" not in str(error.value)
+    g = release(ledger, posterior, pure_epsilon=1.0, accept="float-arithmetic").guarantee
+    exact = gdp.calibrate(posterior, pure_epsilon=1.0, n=24, adjacency="replace-one", domain=UNIT)
+    assert (g.mechanism, g.pure_epsilon, g.delta, g.zcdp) == ("proven draw", 1.0, 0.0, 1 / 8)
+    assert g.gamma == pytest.approx(exact.gamma * (1 - 1e-6), rel=1e-9)
+    assert g.total_variation is None
+
+
+def test_where_rounding_costs_too_much_it_has_to_be_accepted(ledger):
+    given = {"epsilon": 1.0, "delta": 1e-13}
+    with pytest.raises(ValueError, match="name what you accept: 'float-arithmetic'") as error:
+        release(ledger, **given)
+    assert "exact-draw" not in str(error.value)
+    g = release(ledger, accept="float-arithmetic", **given).guarantee
+    assert g.total_variation * (1 + math.e) < 1e-13
+    assert any("Mironov" in c for c in g.caveats)
+
+
+class Declared(gdp.losses.LinearLoss):
+    """Half the squared loss, by its author's word; ``precise`` is what proven draws ask for."""
+
+    def value(self, prediction, y):
+        return (prediction - y) ** 2 / 2
+
+    def slope(self, prediction, y):
+        return prediction - y
+
+    def curvature(self, prediction, y):
+        return 0 * prediction + 1.0
+
+    def constants(self, domain):
+        most = domain.prediction_bound + domain.y_bound
+        lipschitz, smoothness = most * domain.x_bound, domain.x_bound**2
+        return gdp.losses.LossConstants.of((0.0, most**2 / 2), most**2 / 2, lipschitz, smoothness)
+
+
+class Precise(Declared):
+    def precise(self, prediction, y):
+        return (prediction - y) ** 2 / 2
+
+
+UNMET = {
+    "a loss with kinks": (gdp.GibbsPosterior(gdp.losses.hinge, BALL), {}, "half squared distances"),
+    "no digits": (gdp.GibbsPosterior(Declared(), BALL), {}, "to any number of digits"),
+    "no normal law": (
+        gdp.GibbsPosterior(gdp.losses.logistic, dist.Laplace(jnp.zeros(1), 1.0)),
+        {},
+        "whose prior is Gaussian",
+    ),
+    "zCDP": (gdp.GibbsPosterior(gdp.losses.logistic, BALL), {"zcdp": 0.1}, "on a ball or a box"),
+    "pure DP without a bound": (LOGISTIC, {"pure_epsilon": 1.0}, "on a ball or a box pure DP"),
+    "many steps": (
+        gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(1, 9.0))),
+        {"pure_epsilon": 1e4},
+        "proven draws would take",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNMET)
+def test_elsewhere_exact_draws_have_to_be_accepted_and_it_says_why(ledger, name):
+    posterior, target, why = UNMET[name]
+    target = target or {"epsilon": 1.0, "delta": 1e-6}
+    domain = gdp.Domain(x_bound=1.0, y_range=(0.0, 1.0))
+    with pytest.raises(ValueError, match=why) as error:
+        release(ledger, posterior, domain=domain, **target)
+    message = str(error.value)
+    assert message.startswith("accept: the guarantee is idealized, so name what you accept: 'exact")
+    assert "Draws are not proven here" in message
+    assert "\n" not in message
+    assert not ledger.charges()
+
+
+def test_a_loss_of_ones_own_is_drawn_from_once_it_has_digits(ledger):
+    domain = gdp.Domain(x_bound=1.0, y_range=(0.0, 1.0))
+    posterior = gdp.GibbsPosterior(Precise(), BALL)
+    out = release(ledger, posterior, domain=domain, epsilon=1.0, delta=1e-6)
+    assert out.guarantee.mechanism == "proven draw"
+
+
+def test_a_budget_in_zcdp_gets_exact_draws(tmp_path):
+    """Total variation has no zCDP, so that it could not be charged."""
+    ledger = gdp.Ledger.create(tmp_path / "z", adjacency="replace-one", zcdp=1.0)
+    with pytest.raises(ValueError, match="a budget in zCDP pays for no total variation"):
+        release(ledger, epsilon=1.0, delta=1e-6)
+
+
+def test_rejection_is_for_other_losses(ledger):
+    """A plain function with declared constants: 'float-arithmetic' has to be accepted."""
+    loss = gdp.losses.Declared(
+        lambda theta, z: jnp.logaddexp(0.0, -theta[0] * z[0][0]),
+        lipschitz=1.0, smoothness=0.25, strong_convexity=0.0,
+    )  # fmt: skip
+    posterior = gdp.GibbsPosterior(loss, dist.Normal(jnp.zeros(1), 1.0))
+    given = {"epsilon": 1.0, "delta": 1e-5, "method": ProvenDraw()}
+    with pytest.raises(ValueError, match="name what you accept: 'float-arithmetic'"):
+        release(ledger, posterior, **given)
+    g = release(ledger, posterior, accept="float-arithmetic", **given).guarantee
+    exact = gdp.privacy.account(
+        posterior, gamma=g.gamma, n=24, adjacency="replace-one", domain=UNIT
+    ).delta(1.0)
+    assert g.mechanism == "proven draw"
+    assert exact + (1 + math.e) * g.total_variation <= 1e-5 * (1 + 1e-9)
+    assert any("proposals, each accepted" in a for a in g.assumptions)
 
 
 def test_refusals():
     given = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace-one", "num_draws": 1}
     wide = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(200), 1.0))
     with pytest.raises(ValueError, match="a proven draw would take"):
-        plan_proven(wide, n=10_000, domain=UNIT, **given)
+        plan_by_rejection(wide, n=10_000, domain=UNIT, **given)
     kinked = gdp.GibbsPosterior(gdp.losses.absolute, dist.Normal(jnp.zeros(1), 1.0))
     with pytest.raises(ValueError, match="strongly convex and smooth"):
-        plan_proven(kinked, n=10, domain=gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0)), **given)
+        plan_by_rejection(
+            kinked, n=10, domain=gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0)), **given
+        )
     with pytest.raises(ValueError, match="delta must lie in"):
-        plan_proven(LOGISTIC, n=10, domain=UNIT, **(given | {"delta": 1.0}))
+        plan_by_rejection(LOGISTIC, n=10, domain=UNIT, **(given | {"delta": 1.0}))

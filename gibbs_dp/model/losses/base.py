@@ -6,6 +6,7 @@ import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -154,6 +155,18 @@ class LinearLoss(Loss):
     @abc.abstractmethod
     def curvature(self, prediction: Values, y: Labels) -> Values:
         """Differentiate ``phi`` twice in the prediction, where that is possible."""
+
+    def precise(self, prediction: Decimal, y: Decimal) -> Decimal:
+        """Evaluate ``phi`` of one example, but for a constant, to the digits of `decimal`.
+
+        Proven draws of a private release decide close calls by it; without it there are none.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether it has `precise`."""
+        return type(self).precise is not LinearLoss.precise
 
     def smoothed_curvature(self, prediction: Values, y: Labels) -> Values:
         """Return what stands for the curvature where chains are scaled: at least 0, no kinks.

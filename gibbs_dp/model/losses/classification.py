@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -114,6 +115,11 @@ class Logistic(TwoClassLoss):
     def curvature(self, prediction: Values, y: Labels) -> Values:
         """``sigmoid(prediction) sigmoid(-prediction)``."""
         return _sigmoid(prediction) * _sigmoid(-prediction)
+
+    def precise(self, prediction: Decimal, y: Decimal) -> Decimal:
+        """``softplus(prediction) - y prediction`` to more digits."""
+        rest = (1 + (-abs(prediction)).exp()).ln()
+        return max(prediction, Decimal(0)) + rest - y * prediction
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P``; ``softplus(P) - softplus(-P) = P``."""

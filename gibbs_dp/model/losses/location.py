@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -167,6 +168,10 @@ class Linear(LinearLoss):
     def curvature(self, prediction: Values, y: Labels) -> Values:
         """0."""
         return array_namespace(prediction).zeros_like(prediction)
+
+    def precise(self, prediction: Decimal, y: Decimal) -> Decimal:
+        """``-y prediction`` to more digits."""
+        return -y * prediction
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``; gradients are free of theta."""

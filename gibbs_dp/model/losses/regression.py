@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -46,6 +47,10 @@ class Squared(LinearLoss):
     def curvature(self, prediction: Values, y: Labels) -> Values:
         """2."""
         return array_namespace(prediction).full_like(prediction, 2.0)
+
+    def precise(self, prediction: Decimal, y: Decimal) -> Decimal:
+        """``(y - prediction)^2`` to more digits."""
+        return (y - prediction) ** 2
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and ``|y| <= Y``.
@@ -159,6 +164,12 @@ class Huber(LinearLoss):
         """1 up to ``delta``, 0 beyond."""
         is_near = array_namespace(prediction).abs(prediction - y) < self.delta
         return is_near.astype(prediction.dtype)
+
+    def precise(self, prediction: Decimal, y: Decimal) -> Decimal:
+        """``c (|r| - c / 2)`` to more digits."""
+        distance = abs(y - prediction)
+        cut = min(distance, Decimal(self.delta))
+        return cut * (distance - cut / 2)
 
     def smoothed_curvature(self, prediction: Values, y: Labels) -> Values:
         """``slope / (prediction - y)``: of the parabola that touches the loss from above."""
@@ -314,6 +325,10 @@ class Poisson(LinearLoss):
         """``exp(prediction)``."""
         return array_namespace(prediction).exp(prediction)
 
+    def precise(self, prediction: Decimal, y: Decimal) -> Decimal:
+        """``exp(prediction) - y prediction`` to more digits."""
+        return prediction.exp() - y * prediction
+
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x·theta| <= P`` and counts from ``max(0, low)`` to ``high``.
 
@@ -419,6 +434,10 @@ class GaussianNLL(LinearLoss):
     def curvature(self, prediction: Values, y: Labels) -> Values:
         """``1 / s^2``."""
         return array_namespace(prediction).full_like(prediction, self.scale**-2)
+
+    def precise(self, prediction: Decimal, y: Decimal) -> Decimal:
+        """``((y - prediction) / s)^2 / 2`` to more digits, without the constant."""
+        return ((y - prediction) / Decimal(self.scale)) ** 2 / 2
 
     def constants(self, domain: Domain) -> LossConstants:
         """Those of the squared loss, over ``2 s^2``."""

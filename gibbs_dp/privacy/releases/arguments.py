@@ -299,8 +299,10 @@ class _Plain:
 # Checks of a release: before its charge without seeing values, after it without a message.
 
 
-def require_accepted(accept: Collection[str], needed: Mapping[str, str]) -> None:
+def require_accepted(accept: Collection[str], needed: Mapping[str, str], why: str = "") -> None:
     """Raise a ValueError unless every needed idealization, a name and its meaning, was accepted.
+
+    ``why`` ends its message.
 
     >>> require_accepted(["float-arithmetic"], {"float-arithmetic": "floats are real numbers"})
     """
@@ -320,7 +322,8 @@ def require_accepted(accept: Collection[str], needed: Mapping[str, str]) -> None
     missing = [f"{name!r} ({meaning})" for name, meaning in needed.items() if name not in accept]
     if missing:
         raise ValueError(
-            f"accept: the guarantee is idealized, so name what you accept: {'; '.join(missing)}."
+            "accept: the guarantee is idealized, so name what you accept: "
+            f"{'; '.join(missing)}.{why}"
         )
 
 

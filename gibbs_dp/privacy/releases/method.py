@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from jaxtyping import PyTree
@@ -130,11 +130,14 @@ class ReleasePlan:
     traced
         From that posterior and data to anything: traced before the charge on data without values,
         where a whole draw would take long. By default the draw itself is made once from zeros.
+    idealizations
+        What has to be accepted beside the method's own, where that depends on the request.
     """
 
     guarantee: Guarantee
     draw: Callable[[GibbsPosterior, PyTree, Any], PyTree | None]
     traced: Callable[[GibbsPosterior, PyTree], Any] | None = None
+    idealizations: Mapping[str, str] = field(default_factory=dict)
 
 
 class ReleaseMethod(ABC):

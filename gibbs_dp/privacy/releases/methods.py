@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
-from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.projection import in_theta
-from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
+from gibbs_dp.privacy.calibrate import Target
 from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
-from gibbs_dp.privacy.constants import derive_constants, gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.releases.arguments import (
     MOST,
@@ -39,9 +33,7 @@ from gibbs_dp.privacy.releases.method import (
     ReleasePlan,
     ReleaseRequest,
 )
-from gibbs_dp.privacy.routes import meaningful_epsilon
 from gibbs_dp.sampling.kernels import HMC, SGLD, ULA, Kernel
-from gibbs_dp.sampling.rejection import RESOLUTION, draw_by_rejection
 from gibbs_dp.sampling.sample import sample
 from gibbs_dp.sampling.unadjusted import require_langevin, run_form, run_langevin
 
@@ -262,238 +254,3 @@ class ChainDraw(ReleaseMethod):
 
         promised = replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT))
         return ReleasePlan(promised, draw, program)
-
-
-# Releases of draws whose distance from the posterior is proven rather than assumed.
-
-
-# Draws whose distance from the posterior is proven: rejection with a fixed number of tries.
-#
-# A route to a guarantee that assumes no convergence, for strongly convex and smooth potentials. At
-# any point ``t`` with gradient ``g``, the quadratic with curvature ``m`` lies below the potential
-# and the one with curvature ``M`` above it, so proposals from ``N(t - g/m, I/m)`` are accepted with
-# probability at least ``a = (m/M)^{d/2} exp(-|g|^2 (1/m - 1/M) / 2)``. The first accepted of ``T``
-# proposals is an exact draw but for an event of probability ``(1 - a)^T``, which bounds the total
-# variation. Every constant is explicit and free of the data; the cost grows like ``(M/m)^{d/2}``.
-#
-# Random numbers are discrete, which matters for rare proposals. Let ``q`` be the law of proposals,
-# ``A = E_q[alpha] >= a`` their true rate, and suppose that the sampler accepts ``theta`` with
-# probability ``beta(theta)`` instead, ``|beta - alpha| <= r``, rate ``B = E_q[beta]``. The accepted
-# laws ``q alpha / A`` and ``q beta / B`` are then within total variation
-#
-#     1/2 int q |alpha/A - beta/B| <= 1/2 int q |alpha - beta| / A + 1/2 |1 - B/A|
-#                                  <= r / A <= r / a,
-#
-# and ``B >= a - r``. Where proposals themselves are wrong on an event of probability ``s``, an
-# accepted one is wrong with probability at most ``s / a``. Exponentials of 96 random bits
-# (`gibbs_dp.sampling.rejection.exponentials`) have ``r = 2^-96`` in the acceptance, and
-# ``s = ceil(d/2) 2^-96`` for the last cells of Box and Muller's radii. In all
-#
-#     (1 - a + r)^T + (1 + ceil(d/2)) 2^-96 / a,
-#
-# beyond which there is the rounding of floating-point numbers, which a release has to accept by
-# name.
-
-# Proposals that may be made for one draw; beyond that another method is better.
-MAX_TRIES = 2_000_000
-# Gradient left at the proposal's centre, in units of sqrt(m): it costs little acceptance.
-CENTRING = 0.1
-
-
-@dataclass(frozen=True)
-class RejectionPlan:
-    """How many steps and tries prove a total variation; free of the data."""
-
-    strong_convexity: float
-    smoothness: float
-    num_steps: int
-    acceptance: float
-    num_tries: int
-    total_variation: float
-
-
-def plan_rejection(
-    *,
-    strong_convexity: float,
-    smoothness: float,
-    first_gradient: float,
-    dim: int,
-    total_variation: float,
-) -> RejectionPlan:
-    """Choose steps and tries for a total variation.
-
-    Gradient descent with step ``2 / (m + M)`` shrinks the distance to the mode by
-    ``(M - m) / (M + m)``, so after ``k`` steps from zero ``|g| <= (M/m) |g_0| q^k``.
-
-    >>> plan = plan_rejection(strong_convexity=1.0, smoothness=4.0, first_gradient=10.0, dim=2,
-    ...                       total_variation=1e-9)
-    >>> plan.num_tries, plan.total_variation <= 1e-9
-    (73, True)
-    """
-    m = checks.positive("strong_convexity", strong_convexity)
-    big = max(checks.positive("smoothness", smoothness), m)
-    tau = checks.unit_interval("total_variation", total_variation, open_left=True)
-    q = (big - m) / (big + m)
-    goal = CENTRING * math.sqrt(m)
-    start = big / m * first_gradient
-    num_steps = 1
-    if q > 0 and start > goal:
-        num_steps = 1 + math.ceil(math.log(start / goal) / -math.log(q))
-    gradient = start * q**num_steps
-    log_rate = 0.5 * checks.count("dim", dim) * math.log(m / big)
-    rate = math.exp(log_rate - 0.5 * gradient**2 * (1 / m - 1 / big)) * (1 - 1e-6)
-    log_miss = math.log1p(RESOLUTION - rate)
-    if not -math.log(tau) <= -log_miss * MAX_TRIES:
-        raise ValueError(
-            f"epsilon: a proven draw would take {-math.log(tau) / max(rate, 1e-300):.2g} "
-            f"proposals, as M/m = {big / m:.3g} in {dim} dimensions; lower epsilon, raise the "
-            "prior's precision, or release a chain."
-        )
-    coarse = (1 + (dim + 1) // 2) * RESOLUTION / rate
-    if coarse > 0.5 * tau:
-        raise ValueError(
-            f"delta: the resolution of the noise alone is a total variation of {coarse:.2g}, and "
-            f"{tau:.2g} is asked for; raise delta or lower epsilon."
-        )
-    tries = math.ceil(math.log(tau - coarse) / log_miss)
-    bound = math.exp(tries * log_miss) + coarse
-    return RejectionPlan(m, big, num_steps, rate, tries, min(bound, tau))
-
-
-# Share of delta that the proven total variation may take.
-TAIL_SHARE = 0.01
-
-
-@dataclass(frozen=True)
-class ProvenDraw(ReleaseMethod):
-    """Draws made by rejection, within a proven total variation of the posterior.
-
-    No convergence is assumed and nothing is declared about a chain: see
-    `gibbs_dp.privacy.releases.methods`. For strongly convex and smooth potentials in few
-    dimensions: a convex, smooth, Lipschitz loss and a Gaussian prior. The target is ``epsilon`` and
-    ``delta``, a hundredth of which pays for the event that all tries are rejected.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib, numpyro.distributions as dist, gibbs_dp as gdp
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = gdp.Ledger.create(pathlib.Path(folder.name) / "ledger", epsilon=1.0, delta=1e-5,
-    ...                            adjacency="replace-one")
-    >>> p = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(2), 1.0))
-    >>> data = (jnp.ones((30, 2)), jnp.arange(30) % 2)
-    >>> out = gdp.release(p, data, domain=gdp.Domain(x_bound=1.0), adjacency="replace-one",
-    ...                   ledger=ledger, epsilon=1.0, delta=1e-5, accept=["float-arithmetic"],
-    ...                   method=ProvenDraw())
-    >>> out.guarantee.mechanism, out.theta.shape
-    ('approximate draw', (1, 2))
-    >>> folder.cleanup()
-    """
-
-    mechanism: ClassVar[str] = "approximate draw"
-    failed: ClassVar[str] = (
-        "release: the draws left the floating-point numbers; nothing is released, the charge "
-        "stands."
-    )
-
-    def plan(self, request: ReleaseRequest) -> ReleasePlan:
-        """Calibrate gamma, and the tries that prove the total variation."""
-        posterior = request.posterior
-        require_langevin(posterior)
-        if not posterior.prior.is_euclidean:
-            raise ValueError(
-                "posterior: proven draws are proposed on all of Euclidean space; use a prior "
-                "there, such as a Gaussian one."
-            )
-        if set(request.asked) != {"epsilon", "delta"}:
-            raise ValueError(
-                "target: a proven draw has (epsilon, delta)-DP; give epsilon and delta."
-            )
-        guarantee, plan = plan_proven(
-            posterior,
-            epsilon=request.asked["epsilon"],
-            delta=request.asked["delta"],
-            n=request.n,
-            adjacency=request.adjacency,
-            domain=request.domain,
-            num_draws=request.num_draws,
-        )
-        assert guarantee.gamma is not None
-        settings = {
-            "gamma": guarantee.gamma,
-            "convexity": plan.strong_convexity,
-            "smoothness": plan.smoothness,
-        }
-        for name, number in settings.items():
-            check_fits(name, number)
-
-        def one(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> Any:
-            return draw_by_rejection(
-                unchecked,
-                examples,
-                key=key,
-                num_steps=plan.num_steps,
-                num_tries=plan.num_tries,
-                **{name: jnp.asarray(number) for name, number in settings.items()},
-            )
-
-        def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
-            examples = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), examples)
-            keys = jax.random.split(key, request.num_draws)
-            found = jnp.stack([one(unchecked, examples, k) for k in keys])
-            return jax.vmap(posterior.constrain)(found)
-
-        return ReleasePlan(guarantee, draw, partial(one, key=jax.random.key(0)))
-
-
-def plan_proven(
-    posterior: GibbsPosterior,
-    *,
-    epsilon: float,
-    delta: float,
-    n: int,
-    adjacency: Adjacency,
-    domain: Domain,
-    num_draws: int,
-) -> tuple[Guarantee, RejectionPlan]:
-    """Split ``delta``, calibrate gamma to the larger part and the tries to the smaller.
-
-    Parameters are those of `gibbs_dp.release`.
-    """
-    target = Target(epsilon=epsilon, delta=delta)
-    checks.count("num_draws", num_draws)
-    meaningful_epsilon(epsilon)
-    tau = TAIL_SHARE * delta / ((1 + np.exp(epsilon)) * num_draws)
-    found = calibrate_gamma(
-        posterior,
-        replace(target, delta=(1 - TAIL_SHARE) * delta),
-        n=n,
-        adjacency=adjacency,
-        domain=domain,
-        num_draws=num_draws,
-    )
-    constants = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
-    m, big = constants.strong_convexity(found.gamma), constants.smoothness(found.gamma)
-    lipschitz, pull = gradients_at_zero(posterior, domain)
-    if not (m > 0 and np.isfinite(big) and np.isfinite(lipschitz)):
-        raise ValueError(
-            "posterior: a proven draw needs a strongly convex and smooth potential; use a convex "
-            "loss with finite smoothness on the domain and a Gaussian prior."
-        )
-    plan = plan_rejection(
-        strong_convexity=m,
-        smoothness=big,
-        first_gradient=found.gamma * n * lipschitz + pull,
-        dim=posterior.dim,
-        total_variation=float(tau),
-    )
-    inner = found.guarantee.within_total_variation(plan.total_variation)
-    text = (
-        f"proven: {plan.num_tries} proposals, each accepted with probability at least "
-        f"{plan.acceptance:.4g}, are within total variation {plan.total_variation:.3g}"
-    )
-    guarantee = replace(
-        inner,
-        delta=delta,
-        assumptions=(*inner.assumptions[:-1], text),
-    )
-    return guarantee, plan

@@ -41,6 +41,7 @@ from gibbs_dp.privacy.releases.method import (
     ReleaseRequest,
 )
 from gibbs_dp.privacy.releases.methods import ExactDraw
+from gibbs_dp.privacy.releases.proven import ProvenDraw
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.table import clip_data, dataset_size, unobserved
 from gibbs_dp.results import page
@@ -48,7 +49,8 @@ from gibbs_dp.results.page import Page
 from gibbs_dp.results.table import Heading, TextTable, block, counted, remarks
 from gibbs_dp.sampling.diagnostics import label, named_leaves
 
-DEFAULT = ExactDraw()
+# By default the first of these that the request allows.
+PROVEN, EXACT = ProvenDraw(), ExactDraw()
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,7 @@ def release(
     domain: Domain,
     adjacency: Adjacency,
     ledger: Ledger,
-    method: ReleaseMethod = DEFAULT,
+    method: ReleaseMethod | None = None,
     accept: Collection[str] = (),
     pure_epsilon: float | None = None,
     epsilon: float | None = None,
@@ -148,8 +150,9 @@ def release(
     ledger
         Budget of this dataset, charged before anything is drawn.
     method
-        How to draw, and what that promises: `gibbs_dp.privacy.ExactDraw`, ``ChainDraw``,
-        ``ProvenDraw`` or one of your own, a `gibbs_dp.privacy.ReleaseMethod`.
+        How to draw, and what that promises: `gibbs_dp.privacy.ProvenDraw`, ``ExactDraw``,
+        ``ChainDraw`` or one of your own, a `gibbs_dp.privacy.ReleaseMethod`. By default proven
+        draws of the proximal sampler where it applies, and ``ExactDraw`` elsewhere.
     accept
         The idealizations that you accept, by name, of those that the method needs: "exact-draw" and
         "float-arithmetic".
@@ -185,20 +188,21 @@ def release(
     --------
     >>> import tempfile, pathlib, jax.numpy as jnp, gibbs_dp as gdp
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = gdp.Ledger.create(pathlib.Path(folder.name) / "ledger", epsilon=1.0,
+    >>> ledger = gdp.Ledger.create(pathlib.Path(folder.name) / "ledger", epsilon=1.0, delta=1e-5,
     ...                            adjacency="replace-one")
     >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance,
     ...                        gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
-    >>> gdp.release(p, jnp.ones((50, 1)), domain=gdp.Domain(x_bound=1.0), ledger=ledger,
-    ...             adjacency="replace-one", pure_epsilon=0.5,
-    ...             accept=["exact-draw"])                              # doctest: +ELLIPSIS
+    >>> settings = dict(domain=gdp.Domain(x_bound=1.0), ledger=ledger, adjacency="replace-one")
+    >>> gdp.release(p, jnp.ones((50, 1)), epsilon=0.5, delta=1e-6, **settings).guarantee.mechanism
+    'proven draw'
+    >>> gdp.release(p, jnp.ones((50, 1)), pure_epsilon=0.5, **settings)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     ValueError: accept: the guarantee is idealized, so name what you accept: 'float-arithmetic' ...
     >>> folder.cleanup()
     """
-    check_kinds(posterior, domain, ledger, method)
-    require_accepted(accept, method.idealizations)
+    check_kinds(posterior, domain, ledger, EXACT if method is None else method)
+    require_accepted(accept, {} if method is None else method.idealizations)
     figures = {
         "pure_epsilon": pure_epsilon,
         "epsilon": epsilon,
@@ -217,7 +221,10 @@ def release(
         rows,
     )
     with finite_figures():
-        plan = method.plan(request)
+        if method is None:
+            method, plan = _default_plan(request, ledger, accept)
+        else:
+            plan = method.plan(request)
     if not isinstance(plan, ReleasePlan):
         raise ValueError(
             f"method: the plan of {type(method).__name__} is no gibbs_dp.privacy.ReleasePlan; "
@@ -229,6 +236,7 @@ def release(
             "idealizations."
         )
     request.check(plan.guarantee)
+    require_accepted(accept, plan.idealizations)
     unchecked = without_checks(posterior)
     with unobserved():
         blank = blank_data(posterior, data, domain)
@@ -246,6 +254,24 @@ def release(
     )
     assert charge is not None
     return Release(theta, plan.guarantee, charge)
+
+
+def _default_plan(
+    request: ReleaseRequest, ledger: Ledger, accept: Collection[str]
+) -> tuple[ReleaseMethod, ReleasePlan]:
+    """Plan proven draws by the proximal sampler; where there are none, exact ones, and say why."""
+    _ = request.target  # a wrong one is no reason for other draws
+    try:
+        plan = PROVEN.plan_proximal(request)
+        if ledger.currency != "zcdp" or plan.guarantee.zcdp is not None:
+            return PROVEN, plan
+        why = "ledger: a budget in zCDP pays for no total variation"
+    except ValueError as error:
+        why = str(error).partition(";")[0].rstrip(".")
+    except ArithmeticError:
+        why = "target: its figures leave floating-point numbers"
+    require_accepted(accept, EXACT.idealizations, f" Draws are not proven here ({why}).")
+    return EXACT, EXACT.plan(request)
 
 
 def _rehearse(
