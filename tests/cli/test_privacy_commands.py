@@ -73,13 +73,13 @@ def test_ledger_and_release(run, files):
     assert run(*make).status == 0
     words = ("release", "--data", "t.csv", "--target", "y", "--label", "down", "up", *REPLACE)
     bounds = ("--range", "x", -2, 2, "--prior-scale", 1, "--ledger", "b.ledger")
-    target = ("--epsilon", 0.75, "--delta", 5e-7, *BOTH, "--method", "proven-draw")
+    target = ("--epsilon", 0.75, "--delta", 5e-7)
     ran = run(*words, *bounds, *target, "--json", "--out", "o")
     assert ran.status == 0, ran.err
     draw, model, promise = ran.rows
     assert model["rules"]["x"] == "(x + 2) / 4, moved into [0, 1]"
     assert set(draw) == {"kind", "intercept", "x"}
-    assert (promise["epsilon"], promise["mechanism"]) == (0.75, "approximate draw")
+    assert (promise["epsilon"], promise["mechanism"]) == (0.75, "proven draw")
     assert promise["charge"] == 1
     assert json.loads((files / "o" / "release.json").read_text())["draws"][0]["x"] == draw["x"]
     again = run(*words, *bounds, *target)
