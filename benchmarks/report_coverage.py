@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import machine
 import numpy as np
 from report_coverage_truth import LAWS, Law, N, truth
@@ -59,7 +60,12 @@ def tracks_of(target: Any, law: Law, num_datasets: int, seed: int) -> list[Track
             [N * kl for kl in KLS],
             num_datasets=num_datasets,
             key=seed,
-            learn=[*gdp.DEFAULT, gdp.OnAverageKL(controlled=True), gdp.MutualInformation(0)],
+            learn=[
+                *gdp.DEFAULT,
+                gdp.OnAverageKL(controlled=True),
+                gdp.Attacker(num_datasets=num_datasets),
+                gdp.MutualInformation(0),
+            ],
             progress=False,
         )
     finally:
@@ -81,7 +87,7 @@ class Cut(NamedTuple):
 
 def cuts(track: Track, count: int) -> Iterator[dict[str, Any]]:
     """Rows of audits of ``count`` datasets each."""
-    whole = track.summary()
+    whole, kept = track.summary(), track.first_kept()
     assert whole is not None
     values = np.zeros(whole.size, bool)
     for first in range(0, whole.size // count * count, count):
@@ -90,11 +96,15 @@ def cuts(track: Track, count: int) -> Iterator[dict[str, Any]]:
         controls = (
             Cut(track.controls, first) if track.controls and count >= LEAST_DATASETS else None
         )
+        held = {
+            name: {0: jax.tree.map(lambda a, i=first: a[i : i + count], each)}
+            for name, each in (kept._asdict() if kept else {}).items()
+        }
         one = replace(
             track,
             target=count,
             blocks={0: whole.only(part)},
-            kept={},
+            kept=held,
             controls=controls,
             _whole=None,
         )
