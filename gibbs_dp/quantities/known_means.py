@@ -149,13 +149,16 @@ class KnownMeans:
         if count < LEAST_DATASETS:
             return
         if not self._matrices:
-            _, partners, of_prior = self._compared(0)
+            less, partners, of_prior = self._compared(0)
             middle = partners.products.mean(axis=0)
             self._matrices = [self._at(gamma, middle, of_prior) for gamma in self._spec.gammas]
+            self._features.append(self._multiplied(less))
         if all(at is None for at in self._matrices):
             return
         wanted = range(len(self._features), -(-count // HEIGHT))
-        with closing(run_jobs(wanted, lambda call, _: self._of_call(call))) as done:
+        with closing(
+            run_jobs(wanted, lambda call, _: self._multiplied(self._compared(call)[0]))
+        ) as done:
             found = dict(done)
         self._features += [found[call] for call in wanted]
 
@@ -166,8 +169,7 @@ class KnownMeans:
             return None
         return np.concatenate([features[place] for features in self._features])[:count]
 
-    def _of_call(self, call: int) -> list[Float[np.ndarray, "height features"] | None]:
-        less, *_ = self._compared(call)
+    def _multiplied(self, less: Moments) -> list[Float[np.ndarray, "height features"] | None]:
         return [None if at is None else _features(less, at) for at in self._matrices]
 
     def rehearse(self) -> None:

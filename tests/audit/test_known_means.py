@@ -150,7 +150,7 @@ def test_another_key_finds_the_partners_made(audited, monkeypatch):
     run = KnownMeans._run
     monkeypatch.setattr(KnownMeans, "_run", lambda self, *a: calls.append(a) or run(self, *a))
     again.make(512)
-    assert len(calls) == 3  # both calls of the datasets, the first of them once more
+    assert len(calls) == 2  # of the datasets alone
     np.testing.assert_array_equal(again.of(0.5, 512), tracks[0].controls.of(0.5, 512))
 
 
