@@ -26,13 +26,6 @@ from gibbs_dp.estimators.exposure import example_exposure as example_exposure
 from gibbs_dp.estimators.mutual_information import Baseline as Baseline
 from gibbs_dp.estimators.mutual_information import Contrast as Contrast
 from gibbs_dp.estimators.mutual_information import ContrastSums as ContrastSums
-from gibbs_dp.estimators.normalizer import Integral as Integral
-from gibbs_dp.estimators.normalizer import Normalizer as Normalizer
-from gibbs_dp.estimators.normalizer import bridge as bridge
-from gibbs_dp.estimators.normalizer import integrate_mean_loss as integrate_mean_loss
-from gibbs_dp.estimators.normalizer import log_normalizer_ratio as log_normalizer_ratio
-from gibbs_dp.estimators.normalizer import point_worth as point_worth
-from gibbs_dp.estimators.normalizer import quasi_normals as quasi_normals
 from gibbs_dp.estimators.on_average_kl import PairVariance as PairVariance
 from gibbs_dp.estimators.on_average_kl import gap as gap
 from gibbs_dp.estimators.on_average_kl import group_variances as group_variances
@@ -45,4 +38,11 @@ from gibbs_dp.estimators.on_average_kl import variance_of_pairs as variance_of_p
 from gibbs_dp.estimators.pareto import ParetoSmoothed as ParetoSmoothed
 from gibbs_dp.estimators.pareto import k_hat_limit as k_hat_limit
 from gibbs_dp.estimators.pareto import pareto_smooth as pareto_smooth
+from gibbs_dp.estimators.privacy_loss import Integral as Integral
+from gibbs_dp.estimators.privacy_loss import Normalizer as Normalizer
+from gibbs_dp.estimators.privacy_loss import bridge as bridge
+from gibbs_dp.estimators.privacy_loss import integrate_mean_loss as integrate_mean_loss
+from gibbs_dp.estimators.privacy_loss import log_normalizer_ratio as log_normalizer_ratio
+from gibbs_dp.estimators.privacy_loss import point_worth as point_worth
+from gibbs_dp.estimators.privacy_loss import quasi_normals as quasi_normals
 from gibbs_dp.estimators.table_sums import ConsistencySums as ConsistencySums

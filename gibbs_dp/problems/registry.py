@@ -75,7 +75,7 @@ PROBLEMS: dict[str, Entry] = {
     "diabetes": Entry("datasets", "diabetes", "scikit-learn's table, squared loss"),
     "breast-cancer": Entry("datasets", "breast_cancer", "scikit-learn's table, logistic loss"),
     "neural-network": Entry(
-        "neural_network", "neural_network", "simulated classes that no linear rule separates"
+        "datasets", "neural_network", "simulated classes that no linear rule separates"
     ),
     "digits": Entry("datasets", "digits", "scikit-learn's images, a network with 5,260 weights"),
     "table": Entry(

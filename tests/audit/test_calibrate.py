@@ -10,6 +10,7 @@ import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
+from gibbs_dp.auditing.calibrate import calibrate_coverage
 from gibbs_dp.auditing.calibrate_by_audits import (
     GAMMAS,
     calibrate_attack_advantage,
@@ -17,7 +18,6 @@ from gibbs_dp.auditing.calibrate_by_audits import (
     calibrate_on_average_kl,
     fitted_minimum,
 )
-from gibbs_dp.auditing.calibrate_coverage import calibrate_coverage
 from gibbs_dp.auditing.report import Report
 
 N = 4

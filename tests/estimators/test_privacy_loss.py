@@ -7,8 +7,12 @@ import pytest
 from scipy import stats
 
 from gibbs_dp.estimators.jackknife import LeavingOut
-from gibbs_dp.estimators.normalizer import log_normalizer_ratio
-from gibbs_dp.estimators.privacy_loss import EPSILONS, one_sided_loss, two_sided_loss
+from gibbs_dp.estimators.privacy_loss import (
+    EPSILONS,
+    log_normalizer_ratio,
+    one_sided_loss,
+    two_sided_loss,
+)
 
 SHAPE, NUM_PAIRS, NUM_DATASETS = (8, 8), 16, 1024
 WEIGHT = jnp.full(SHAPE, 1.0 / SHAPE[1])

@@ -8,7 +8,7 @@ from scipy import special
 
 import gibbs_dp as gdp
 from gibbs_dp.problems import build_problem
-from gibbs_dp.problems.neural_network import FLIP, NetworkLoss
+from gibbs_dp.problems.datasets import FLIP, NetworkLoss
 
 
 def weights(rng, inputs=3, hidden=4, classes=2):

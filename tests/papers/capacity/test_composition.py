@@ -17,10 +17,10 @@ from gibbs_dp.papers.capacity.adversaries import (
     RandomFeatures,
     SumClass,
 )
-from gibbs_dp.papers.capacity.atoms import span_kl, span_renyi
 from gibbs_dp.papers.capacity.bound import mixture, parallel, sequential
 from gibbs_dp.papers.capacity.line import gaussian_line
 from gibbs_dp.papers.capacity.polynomial import alpha_from_renyi, polynomial_kl
+from gibbs_dp.papers.capacity.verify import span_kl, span_renyi
 
 ALPHA = 3.0
 seeds = st.integers(0, 10_000)

@@ -14,10 +14,10 @@ import pytest
 
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity.adversaries import RandomFeatures
-from gibbs_dp.papers.capacity.atoms import span_kl
 from gibbs_dp.papers.capacity.critics import KL, Training, train_and_judge
 from gibbs_dp.papers.capacity.polynomial import renyi_from_alpha
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials
+from gibbs_dp.papers.capacity.verify import span_kl
 
 CLASSES = {
     "linear": capacity.Polynomial(1),

@@ -12,7 +12,6 @@ from scipy.optimize import minimize, minimize_scalar
 
 from gibbs_dp.information.divergences import laplace_renyi
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity.atoms import span_kl, span_renyi
 from gibbs_dp.papers.capacity.closed_forms import (
     gaussian_kl_of_shift,
     laplace_moments,
@@ -22,6 +21,7 @@ from gibbs_dp.papers.capacity.closed_forms import (
 from gibbs_dp.papers.capacity.line import Line, gaussian_line
 from gibbs_dp.papers.capacity.polynomial import polynomial_kl, renyi_from_alpha
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials, laplace_renyi_of_linear
+from gibbs_dp.papers.capacity.verify import span_kl, span_renyi
 
 
 def shifted(eps):

@@ -9,7 +9,6 @@ from scipy.special import logsumexp
 from scipy.stats import qmc
 
 from gibbs_dp.papers import capacity
-from gibbs_dp.papers.capacity.atoms import finite_class_kl, span_kl, span_renyi
 from gibbs_dp.papers.capacity.closed_forms import (
     gaussian_moments,
     laplace_moments,
@@ -24,6 +23,7 @@ from gibbs_dp.papers.capacity.several import (
     laplace_renyi_of_degree,
     laplace_renyi_of_linear,
 )
+from gibbs_dp.papers.capacity.verify import finite_class_kl, span_kl, span_renyi
 
 
 @pytest.mark.parametrize("alpha", [2.01, 3.0, 8.0, 40.0])

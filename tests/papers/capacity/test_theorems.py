@@ -11,8 +11,8 @@ from gibbs_dp.exact import FiniteChannel
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound, Polynomial
 from gibbs_dp.papers.capacity.adversaries import FiniteClass, QueryHull
-from gibbs_dp.papers.capacity.atoms import finite_class_kl
 from gibbs_dp.papers.capacity.bound import ipm_from_kl_by_hoeffding, query_hull_kl
+from gibbs_dp.papers.capacity.verify import finite_class_kl
 
 
 def hull(value):
