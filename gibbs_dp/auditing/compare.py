@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.estimators import average
-from gibbs_dp.results.base import Remarks, Result
+from gibbs_dp.results.base import Remarks, ResultWithExplorer
 from gibbs_dp.results.page import Page
 from gibbs_dp.results.table import Heading, TextTable, counted, plain, with_error
 
@@ -31,7 +30,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Result):
+class Comparison(ResultWithExplorer):
     """Every report against the first.
 
     Parameters
@@ -98,31 +97,6 @@ class Comparison(Result):
         from gibbs_dp.auditing.plot import plot_comparison
 
         return plot_comparison(self.reports, self.table, title)
-
-    def explore(
-        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
-    ) -> None:
-        """Write a page that explores all reports together, as `Report.explore` does one.
-
-        Below the explorer it is the page of the first report.
-
-        Parameters
-        ----------
-        path
-            The file, which ends in ``.html``.
-        title
-            Its heading.
-        about
-            Sentences on what it is of, to be shown with it.
-
-        Raises
-        ------
-        ValueError
-            If the name does not end so, or a report has no row.
-        OSError
-            If the folder cannot be written.
-        """
-        self._explorer(title, about).save(path)
 
     def _explorer(
         self, title: str | None, about: Iterable[str], files: Mapping[str, str] | None = None

@@ -33,7 +33,13 @@ from gibbs_dp.auditing.report_data import (
 from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS, check_own_column
 from gibbs_dp.results import page
-from gibbs_dp.results.base import Remarks, ResultWithPage, damage_named, sentences
+from gibbs_dp.results.base import (
+    Remarks,
+    ResultWithExplorer,
+    ResultWithPage,
+    damage_named,
+    sentences,
+)
 from gibbs_dp.results.table import Column, Heading, TextTable, counted, plain, visible
 
 if TYPE_CHECKING:
@@ -51,7 +57,7 @@ WIDTH = 40
 
 
 @dataclass(frozen=True, repr=False)
-class Report(ReportData, ResultWithPage):
+class Report(ReportData, ResultWithPage, ResultWithExplorer):
     """Privacy and generalization of one Gibbs posterior over a grid of gammas.
 
     Every number is an average over datasets, and every ``_se`` its standard error over them.
@@ -403,34 +409,6 @@ class Report(ReportData, ResultWithPage):
         from gibbs_dp.auditing.report_page import page_of
 
         return page_of(self, self._head(), title, about)
-
-    def explore(
-        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
-    ) -> None:
-        """Write the page of :meth:`to_html` with an explorer on top; it loads nothing either.
-
-        One moves gamma over what was audited and sees what a draw gives away, the risk, the worst
-        case and the attacker's ROC; a limit is turned into a gamma, with its error. Nothing between
-        audited gammas is shown as an estimate. Without scripts it is the page of :meth:`to_html`.
-        Several reports: :meth:`gibbs_dp.Comparison.explore`.
-
-        Parameters
-        ----------
-        path
-            The file, which ends in ``.html``.
-        title
-            Its heading.
-        about
-            Sentences on what it is of, to be shown with it.
-
-        Raises
-        ------
-        ValueError
-            If the name does not end so, or the report has no row.
-        OSError
-            If the folder cannot be written.
-        """
-        self._explorer(title, about).save(path)
 
     def _explorer(
         self, title: str | None, about: Iterable[str], files: Mapping[str, str] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -78,6 +78,44 @@ class ResultWithPage(Result):
             If the folder cannot be written.
         """
         self._page(title, about).save(path)
+
+
+class ResultWithExplorer(Result):
+    """A result over gammas, which a page with an explorer shows, too."""
+
+    def _explorer(
+        self, title: str | None, about: Iterable[str], files: Mapping[str, str] | None = None
+    ) -> Page:
+        """Return the page; ``files`` are where reports are saved, by name."""
+        raise NotImplementedError
+
+    def explore(
+        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
+    ) -> None:
+        """Write a page for a browser with an explorer on top, in one file; it loads nothing else.
+
+        One moves gamma over what was audited and sees what a draw gives away, the risk, the worst
+        case and the attacker's ROC; a limit is turned into a gamma, with its error. Nothing between
+        audited gammas is shown as an estimate. A comparison shows its reports together. Below the
+        explorer, and without scripts, it is the page of the (first) report.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.html``.
+        title
+            Its heading.
+        about
+            Sentences on what it is of, to be shown with it.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so, or a report has no row.
+        OSError
+            If the folder cannot be written.
+        """
+        self._explorer(title, about).save(path)
 
 
 def sentences(text: Any) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds.bounded_range import kl_from_range
+from gibbs_dp.information.bounds.differential_privacy import kl_from_range
 
 BITS_PER_NAT = 1 / math.log(2)
 
