@@ -4,7 +4,8 @@
 
 Every figure is the least of several fresh processes, and a ratio to `import jax, numpyro` in the
 same run: seconds depend on the machine, and on what else it does. Commands run with an empty cache
-folder first and then again, when programs are neither traced nor compiled.
+folder first and then again, when programs are neither traced nor compiled; of first runs the
+programs that XLA compiles are counted, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ IMPORTS = {
     "import gibbs_dp; gibbs_dp.audit": "import gibbs_dp; gibbs_dp.audit",
 }
 COMMAND = "import sys, _gibbs_dp_start as start; sys.argv[0] = 'gibbs-dp'; start.main()"
+# The same, and how many programs were compiled is the last line of the standard error.
+COUNTING = (
+    "import atexit, sys; from jax import monitoring; seen = []; "
+    "listen = lambda event, *_, **__: seen.append('backend_compile' in event); "
+    "monitoring.register_event_duration_secs_listener(listen); "
+    "atexit.register(lambda: print(sum(seen), file=sys.stderr)); "
+) + COMMAND
 LOOKS = {"gibbs-dp --help": ["--help"], "gibbs-dp audit --help": ["audit", "--help"]}
 GRID = ["0.1", "0.14", "0.18", "0.25", "0.34", "0.46", "0.63", "0.86", "1.2", "1.6", "2.2"]
 GRID += ["2.9", "4", "5.4", "7.4", "10"]
@@ -33,6 +41,7 @@ RUNS = {
     "audit, 16 gammas to 1%": ["audit", "linear-regression", "--rel-error", "0.01", "--gammas"],
 }
 RUNS["audit, 16 gammas to 1%"] += GRID
+RUNS["sample"] = ["sample", "logistic-regression"]
 
 
 def seconds(code, arguments=(), **environment):
@@ -47,6 +56,18 @@ def seconds(code, arguments=(), **environment):
     elapsed, after = time.perf_counter() - begin, os.times()
     used = after.children_user + after.children_system
     return elapsed, used - before.children_user - before.children_system
+
+
+def programs(arguments):
+    """Count the programs that a command compiles in a fresh process, without a cache folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING, *arguments],
+        env=os.environ | {"JAX_COMPILATION_CACHE_DIR": ""},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return int(done.stderr.split()[-1])
 
 
 def least(repeats, *given, **environment):
@@ -65,6 +86,7 @@ def measure(repeats, runs):
             place = {"XDG_CACHE_HOME": str(Path(home) / "cache")}
             figures[f"{name}, first run"] = seconds(*given, **place)
             figures[f"{name}, again"] = least(repeats, *given, **place)
+    counts = {f"{name}, first run": programs([*RUNS[name], "--quiet"]) for name in runs}
     unit = figures["import jax, numpyro"]
     return [
         {
@@ -72,6 +94,7 @@ def measure(repeats, runs):
             "seconds": wall,
             "processor seconds": used,
             "over import jax, numpyro": wall / unit[0],
+            "programs": counts.get(name),
         }
         for name, (wall, used) in figures.items()
     ]

@@ -8,6 +8,7 @@ key, each with a nonce and a count of its own: whoever tells them from coins has
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -68,6 +69,7 @@ def _seed(seed: Int[Array, ""]) -> UInt32[Array, 8]:
     return jnp.zeros(8, jnp.uint32).at[:2].set(jnp.stack([low, high]))
 
 
+@partial(jax.jit, static_argnums=1)  # else every operation is compiled on its own
 def _split(key: UInt32[Array, 8], shape: tuple[int, ...]) -> UInt32[Array, "*shape 8"]:
     counts = jnp.arange(math.prod(shape), dtype=jnp.uint32)
     return blocks(key, counts, (CHILDREN, 0, 0))[:8].T.reshape(*shape, 8)

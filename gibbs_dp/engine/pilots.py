@@ -428,7 +428,7 @@ def with_reference(inputs: Inputs, good: Summary) -> Inputs:
         reference = np.mean(health.mean_u, axis=0)
         width = np.sqrt(np.mean(health.square_v, axis=0)) * (1.0 + WIDENING / np.sqrt(width.size))
     dtype = inputs.start.dtype
-    point, scale = jnp.asarray(reference, dtype), jnp.asarray(np.clip(width, 0.2, 5.0), dtype)
+    point, scale = (jnp.asarray(a.astype(dtype)) for a in (reference, np.clip(width, 0.2, 5.0)))
     return inputs._replace(
         start=point, is_dispersed=jnp.asarray(False), reference=point, proposal_scale=scale
     )

@@ -169,7 +169,7 @@ def population_optimum(
         return np.asarray(points[int(np.argmin(risks))])
 
     def objective(u: Float[np.ndarray, " dim"]) -> tuple[float, Float[np.ndarray, " dim"]]:
-        value, gradient = _mean_risk(posterior, jnp.asarray(u, start.dtype), data)
+        value, gradient = _mean_risk(posterior, u.astype(start.dtype), data)
         return float(value), np.asarray(gradient, np.float64)
 
     begin = np.asarray(start, np.float64)
@@ -271,8 +271,8 @@ def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:
         start,
         settings.sampler.finite_class(settings.posterior),
     )
-    optimum = jnp.asarray(found, start.dtype)
-    return Origin(optimum, jnp.where(jnp.all(jnp.isfinite(optimum)), optimum, start))
+    optimum = jnp.asarray(found.astype(start.dtype))
+    return Origin(optimum, optimum if np.isfinite(found).all() else start)
 
 
 # Pilots of a sampler that goes along a path: one path, frozen; then pilots of every gamma.

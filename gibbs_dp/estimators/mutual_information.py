@@ -320,9 +320,15 @@ def _mixture_log_density(
 
 
 @on_default_backend
-def _fit_mixture(points: Float[Array, "points dim"], start: _Mixture) -> _Mixture:
+def _fitted_log_density(
+    points: Float[Array, "points dim"],
+    centers: Float[Array, "components dim"],
+    at: Float[Array, "others dim"],
+) -> Float[Array, " others"]:
+    """Log density of other points under the mixture fitted to ``points`` from these centers."""
     import optax  # slow to import
 
+    start = _Mixture(jnp.zeros_like(centers[:, 0]), centers, jnp.full_like(centers, -0.3))
     optimizer = optax.adam(0.05)
 
     def loss(mixture: _Mixture) -> Float[Array, ""]:
@@ -334,7 +340,7 @@ def _fit_mixture(points: Float[Array, "points dim"], start: _Mixture) -> _Mixtur
         return optax.apply_updates(mixture, change), state
 
     fitted, _ = jax.lax.fori_loop(0, MIXTURE_STEPS, update, (start, optimizer.init(start)))
-    return fitted
+    return _mixture_log_density(fitted, at)
 
 
 def cross_fitted_mixture(
@@ -353,16 +359,10 @@ def cross_fitted_mixture(
         whitening = fit_gaussian(train)
         white = whitening.whiten(train)
         centers = white[rng.choice(white.shape[0], MAX_COMPONENTS, replace=False)]
-        dtype = jnp.zeros(()).dtype
-        start = _Mixture(
-            jnp.zeros(MAX_COMPONENTS, dtype),
-            jnp.asarray(centers, dtype),
-            jnp.full((MAX_COMPONENTS, dim), -0.3, dtype),
-        )
-        chosen = rng.permutation(white.shape[0])[:MAX_FITTED]
-        fitted = _fit_mixture(jnp.asarray(white[chosen], dtype), start)
+        chosen = white[rng.permutation(white.shape[0])[:MAX_FITTED]]
         mine = points[fold == f]
-        at = jnp.asarray(whitening.whiten(mine.reshape(-1, dim)), dtype)
-        values = np.asarray(_mixture_log_density(fitted, at), np.float64) - whitening.log_volume
+        at = whitening.whiten(mine.reshape(-1, dim))
+        arguments = (a.astype(jnp.zeros(()).dtype) for a in (chosen, centers, at))
+        values = np.asarray(_fitted_log_density(*arguments), np.float64) - whitening.log_volume
         out[fold == f] = values.reshape(mine.shape[:2])
     return out

@@ -342,7 +342,7 @@ class ConsistencySums:
 
     def add(self, table: DensityTable) -> None:
         """Add a block of draws: their log density (over any one of the draw) per dataset."""
-        self._draws += int(np.sum(table.is_draw))
+        self._draws += int(np.asarray(table.is_draw).sum())
         found = np.asarray(consistency_sums(table)).astype(np.float64).sum(axis=0)
         self._sums += found[:, self._layout.position]
 

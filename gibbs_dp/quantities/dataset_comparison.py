@@ -101,14 +101,16 @@ class Shared:
         """First example and statistics of every dataset."""
         with self._lock:
             if self._found is None:
-                self._found = summarize(*self._source(), jnp.arange(self.count), self.anchor)
+                self._found = summarize(
+                    *self._source(), np.arange(self.count, dtype=np.int32), self.anchor
+                )
             return self._found
 
     def losses(self, points: Points, datasets: Int[np.ndarray, " columns"]) -> Losses:
         """Total loss of datasets at every point, less that at the anchor; left on the device."""
         known, posterior = self.summaries().statistics, self.settings.posterior
         if known is None or not is_resolved(posterior, known, self.anchor, points):
-            return self._all_losses(points)[:, datasets]
+            return jnp.asarray(self._all_losses(points)[:, datasets])
         return jnp.asarray(quadratic_losses(posterior, known, self.anchor, points, datasets))
 
     def rehearse(self, points: Points, datasets: Int[np.ndarray, " columns"]) -> Losses | None:
@@ -120,7 +122,7 @@ class Shared:
         if indices.size * points.shape[0] * self.plan.n > MOST_REHEARSED:
             return None
         self._some_losses(points, indices, devices()[0])
-        return jnp.zeros((points.shape[0], datasets.size), points.dtype)
+        return jnp.asarray(np.zeros((points.shape[0], datasets.size), points.dtype))
 
     def _source(self) -> tuple[Any, ...]:
         return self.settings.posterior, self.plan, self.settings.population, self.root
@@ -133,7 +135,7 @@ class Shared:
         found: Losses = pair_losses(posterior, plan, *jax.device_put(arguments, device))
         return found
 
-    def _all_losses(self, points: Points) -> Losses:
+    def _all_losses(self, points: Points) -> Float[np.ndarray, "points datasets"]:
         out = np.empty((points.shape[0], self.count), points.dtype)
 
         def work(indices: Int[np.ndarray, " datasets"], device: jax.Device) -> Any:
@@ -142,7 +144,7 @@ class Shared:
         for indices, losses in run_jobs(_calls(self.count), work):
             wanted = indices[indices < self.count]
             out[:, wanted] = losses[:, : wanted.size]
-        return jnp.asarray(out)
+        return out
 
 
 @dataclass
@@ -250,7 +252,7 @@ class DatasetComparison:
     def _levels(self, level: Float[np.ndarray, " datasets"]) -> Float[Array, " columns"]:
         # Only differences count; centred, single precision keeps them.
         centred = np.where(self.good, level, 0.0) - level[self.good].mean()
-        return jnp.asarray(centred[self.layout.datasets], jnp.zeros(()).dtype)
+        return jnp.asarray(centred[self.layout.datasets].astype(jnp.zeros(()).dtype))
 
     def swaps(self, block: Block) -> Swaps:
         """Log density gained when ``Z_k``'s first example becomes that of a draw's own dataset."""

@@ -354,7 +354,7 @@ def look_around(
     found = [_chains(draws, slice(None), reference, gamma)]
     noise = _far_away(key, u.shape[0], NUM_RUNS * u.shape[1], u.shape[3])
     for each in np.split(noise, NUM_RUNS, axis=1):
-        starts = jnp.asarray(center[:, None] + sd[:, None] * each, draws.u.dtype)
+        starts = jnp.asarray((center[:, None] + sd[:, None] * each).astype(draws.u.dtype))
         far = run(starts, num_last)
         found.append(_chains(far, slice(-num_last, None), reference, gamma))
     whole = _Chains(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
@@ -458,7 +458,7 @@ def _climb(
         return found
     points = ladder_points(num, NUM_POINTS if num == 1 else NUM_POINTS_EACH, dim)
     dtype = jnp.zeros(()).dtype
-    at = (jnp.asarray(x, dtype) for x in (gamma, center, sd, points))
+    at = (jnp.asarray(np.asarray(x).astype(dtype)) for x in (gamma, center, sd, points))
     share, se = outside(np.asarray(_ladder(posterior, batch, *at)), points)
     is_good = np.isfinite(share)
     if not is_good.any():

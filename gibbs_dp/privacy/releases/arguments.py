@@ -350,7 +350,8 @@ def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTre
 
 def as_traced(blank: PyTree) -> PyTree:
     """Give data JAX's default precision, as the samplers will see them."""
-    return jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), blank)
+    dtype = jnp.zeros(()).dtype
+    return jax.tree.map(lambda a: jnp.asarray(np.asarray(a).astype(dtype)), blank)
 
 
 def has_converged(draws: Draws) -> bool:

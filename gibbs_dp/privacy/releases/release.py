@@ -294,8 +294,8 @@ def _rehearse(
 
 def mistake_in(theta: PyTree, request: ReleaseRequest) -> str:
     """Say what keeps draws from being handed out; an empty text where nothing does."""
-    blank = request.posterior.prior.initial(jax.random.key(0))
-    wanted = [(request.num_draws, *np.shape(leaf)) for leaf in jax.tree.leaves(blank)]
+    blank = jax.eval_shape(lambda: request.posterior.prior.initial(jax.random.key(0)))
+    wanted = [(request.num_draws, *leaf.shape) for leaf in jax.tree.leaves(blank)]
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(theta)]
     structure: Any = jax.tree.structure(theta)
     if structure != jax.tree.structure(blank):

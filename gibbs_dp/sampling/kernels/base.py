@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -257,8 +258,8 @@ class Schedule(NamedTuple):
 
 def make_schedule(tuning: tuple[float, int], num_burn_in: int, num_adapt_rounds: int) -> Schedule:
     """Pack host numbers as traced arrays."""
-    return Schedule(
-        Tuning(jnp.asarray(tuning[0], jnp.zeros(()).dtype), jnp.asarray(tuning[1], jnp.int32)),
-        jnp.asarray(num_burn_in, jnp.int32),
-        jnp.asarray(num_adapt_rounds, jnp.int32),
-    )
+    # Converted on the host: on the device, each conversion would be a program of its own.
+    step_size = jnp.asarray(np.asarray(tuning[0], jnp.zeros(()).dtype))
+    counts = (jnp.asarray(np.int32(n)) for n in (tuning[1], num_burn_in, num_adapt_rounds))
+    num_inner, burn_in, adapt_rounds = counts
+    return Schedule(Tuning(step_size, num_inner), burn_in, adapt_rounds)
