@@ -29,9 +29,8 @@ import gibbs_dp as gdp
 from gibbs_dp import io
 from gibbs_dp.model import populations
 from gibbs_dp.privacy import account
-from gibbs_dp.problems.datasets import breast_cancer
+from gibbs_dp.problems.datasets import breast_cancer, neural_network
 from gibbs_dp.problems.location import private_mean
-from gibbs_dp.problems.datasets import neural_network
 from gibbs_dp.problems.regression import LogisticModel, linear_regression
 
 DELTA = 1e-6
