@@ -153,7 +153,7 @@ def check_examples(
         if isinstance(posterior.loss, Loss):
             posterior.loss.check_data(population.data)
     try:
-        train, ghosts = _drawn(population, key, n, num_ghosts)
+        train, ghosts = drawn_in_one_program(population, key, n, num_ghosts)
     except TypeError as error:
         raise ValueError(
             f"population: sampling failed ({error}); a callable takes (key, n) and returns "
@@ -189,7 +189,7 @@ def reported_examples(spec: AuditSpec) -> Iterator[PyTree]:
     count = min(spec.num_datasets, 1 + MOST_EXAMPLES // (spec.n + num_fresh_examples))
     for number in range(min(count, MOST_DATASETS)):
         key = jax.random.fold_in(root, number)
-        for part in _drawn(population, key, spec.n, num_fresh_examples):
+        for part in drawn_in_one_program(population, key, spec.n, num_fresh_examples):
             yield jax.tree.map(np.asarray, part)
 
 
@@ -198,8 +198,10 @@ def _is_whole(table: Table) -> bool:
     return table.weights is None and not any(map(is_spread, jax.tree.leaves(table.data)))
 
 
-def _drawn(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
-    # One small program: operation by operation, a dozen of them would be compiled.
+def drawn_in_one_program(
+    population: Population, key: PRNGKeyArray, n: int, num_ghosts: int
+) -> PyTree:
+    """Draw a dataset and fresh examples; operation by operation, dozens would be compiled."""
     draw = program(_draw, ("n", "num_ghosts"), platform(), is_quick=True)
     return draw(population, key, n, num_ghosts)
 
