@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import matplotlib as mpl
 import pytest
 from hypothesis import settings
+from typecheck import check_again
 
 mpl.use("Agg")
 
@@ -44,6 +45,12 @@ def room_for_programs():
     from gibbs_dp._jaxlib.compile import make_room
 
     make_room(0.5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def types_are_checked_again():
+    """Checks the first calls of this file, whatever earlier ones called."""
+    check_again()
 
 
 @pytest.fixture(autouse=True)
