@@ -18,6 +18,7 @@ import gibbs_dp as gdp
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 
+from selenium.common.exceptions import WebDriverException  # noqa: E402
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
@@ -104,7 +105,10 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    found = Browser(tmp_path_factory.mktemp("browser"))
+    try:
+        found = Browser(tmp_path_factory.mktemp("browser"))
+    except WebDriverException as error:
+        pytest.skip(f"{BROWSER} does not start here: {(error.msg or '').splitlines()[:1]}")
     yield found
     found.driver.quit()
 
