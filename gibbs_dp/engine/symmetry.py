@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
-from scipy.optimize import linear_sum_assignment
 
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import platform
@@ -207,6 +206,8 @@ def renamed(
     goal_variance: Float[np.ndarray, "posteriors dim"],
 ) -> tuple[Float[np.ndarray, "posteriors dim"], Float[np.ndarray, "posteriors dim"]]:
     """Return means and variances under the names that bring them nearest to others."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
     mean, variance = mean.copy(), variance.copy()
     width = variance + goal_variance + np.finfo(np.float32).tiny
     for i in np.flatnonzero(np.isfinite(mean).all(axis=1) & np.isfinite(goal).all(axis=1)):

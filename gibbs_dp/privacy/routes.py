@@ -9,7 +9,6 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
 from scipy.special import gammaln, ndtri_exp
 
 from gibbs_dp.information import checks
@@ -369,6 +368,8 @@ def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
         # In logarithms the curve is nearly straight.
         return math.log(max(route.delta(epsilon, num_draws), 1e-300)) - math.log(delta)
 
+    from scipy.optimize import brentq  # slow to import
+
     root = float(brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-13))
     step = NUDGE
     while route.delta(root, num_draws) > delta:
@@ -393,4 +394,6 @@ def gdp_at(epsilon: float, delta: float) -> float:
         raise ValueError(
             f"epsilon: no useful noise gives ({epsilon:g}, {delta:g})-DP; choose a moderate target."
         )
+    from scipy.optimize import brentq  # slow to import
+
     return math.exp(float(brentq(excess, low, high, xtol=1e-13)))
