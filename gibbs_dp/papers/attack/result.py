@@ -242,11 +242,12 @@ def plot_attack(rows: Sequence[Row], title: str | None = None) -> Picture:
 
 @styled()
 def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
-    """Draw several attacks beside each other: advantages above true positive rates at 1%."""
-    figure, grid = panels((4.2 * len(found), 7.0), 2, len(found), sharex="col", sharey="row")
-    for (top, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
+    """Draw several attacks beside each other: advantages, true positive rates at 1%, epsilon."""
+    figure, grid = panels((4.2 * len(found), 10.0), 3, len(found), sharex="col", sharey="row")
+    for (top, middle, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
         draw_advantage(top, rows)
-        draw_rate(bottom, rows)
+        draw_rate(middle, rows)
+        draw_epsilon(bottom, rows)
         exact = column(rows, "on_average_tv_exact")
         if np.isfinite(exact).any():
             top.plot(
@@ -260,6 +261,7 @@ def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
                 zorder=4,
             )
         top.set(title=title, xlabel="")
+        middle.set(xlabel="")
     for axes in grid[:, 1:].ravel():
         axes.set(ylabel="")
     legend_of_figure(figure, grid.ravel(), columns=3)
