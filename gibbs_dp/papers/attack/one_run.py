@@ -84,9 +84,12 @@ def attack_in_one_run(
     keys = jax.random.split(as_key(key), 5)
     coins, own = (jax.random.bernoulli(k, shape=(count,)) for k in keys[:2])
 
-    def losses(theta: PyTree) -> Float[Array, " draws canaries"]:
-        at = jax.vmap(lambda t: posterior.losses(t, second) - posterior.losses(t, first))
-        return at(theta)
+    def more_lost(theta: PyTree) -> Float[np.ndarray, " canaries"]:
+        """How much more draws lose on the second examples than on the first, on average."""
+        both: list[Array] = [
+            jax.vmap(lambda t, z=z: posterior.losses(t, z))(theta) for z in (second, first)
+        ]
+        return np.asarray(both[0] - both[1], np.float64).mean(axis=0)
 
     def draws_for(chosen: Bool[Array, " canaries"], draw_key: Any, chains: int, kept: int) -> Any:
         def choose(a: Array, b: Array) -> Array:
@@ -104,15 +107,11 @@ def attack_in_one_run(
     released = draws_for(coins, keys[2], chains, SHADOW_SAMPLES)
     # One draw of each chain: those of one chain are not independent.
     last = jax.tree.map(lambda a: jnp.asarray(a)[:num_draws, -1], released)
-    shadows = [
-        draws_for(chosen, k, SHADOW_CHAINS, SHADOW_SAMPLES)
-        for chosen, k in ((own, keys[3]), (~own, keys[4]))
-    ]
-    flat = [
-        jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), theta) for theta in shadows
-    ]
-    usual = 0.5 * sum(np.asarray(losses(theta), np.float64).mean(axis=0) for theta in flat)
-    scores = np.asarray(losses(last), np.float64).mean(axis=0) - usual
+    scores = more_lost(last)
+    for chosen, shadow_key in ((own, keys[3]), (~own, keys[4])):
+        theta = draws_for(chosen, shadow_key, SHADOW_CHAINS, SHADOW_SAMPLES)
+        flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), theta)
+        scores = scores - 0.5 * more_lost(flat)
     return epsilon_of_one_run(
         scores, np.asarray(coins), delta, confidence=confidence, num_guesses=num_guesses
     )
@@ -123,7 +122,7 @@ def _checked(canaries: Any) -> tuple[PyTree, PyTree]:
         raise ValueError("canaries: give two sets of examples, (first, second).")
     first, second = (jax.tree.map(jnp.asarray, one) for one in canaries)
     shapes = [jax.tree.map(jnp.shape, one) for one in (first, second)]
-    if jax.tree.structure(first) != jax.tree.structure(second) or shapes[0] != shapes[1]:
+    if shapes[0] != shapes[1]:
         raise ValueError(
             f"canaries: both sets must have the same shapes, got {shapes[0]} and {shapes[1]}."
         )

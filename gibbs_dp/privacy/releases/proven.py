@@ -29,7 +29,7 @@ from gibbs_dp.model.prior import Flat, Prior
 from gibbs_dp.privacy.calibrate import Calibration
 from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
-from gibbs_dp.privacy.noise import SECRET
+from gibbs_dp.privacy.noise import SECRET, Noise
 from gibbs_dp.privacy.proximal import ProximalPlan, QuadraticPrior, plan_proximal
 from gibbs_dp.privacy.proximal_sampler import ProximalSampler, TotalLoss
 from gibbs_dp.privacy.releases.arguments import check_fits
@@ -271,8 +271,9 @@ def _plan_proximal(request: ReleaseRequest, facts: _Facts, max_work: float) -> R
         )
 
     def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
-        del unchecked, key  # bits come from the system as they are needed
-        sampler = _sampler(request, facts, guarantee, plan, examples)
+        del unchecked  # bits come from the system as they are needed, where no test brings its own
+        noise = key if isinstance(key, Noise) else SECRET
+        sampler = _sampler(request, facts, guarantee, plan, examples, noise)
         return np.stack([sampler.draw() for _ in range(request.num_draws)])
 
     def trace(unchecked: GibbsPosterior, examples: PyTree) -> Any:
@@ -287,18 +288,19 @@ def _sampler(
     guarantee: Guarantee,
     plan: ProximalPlan,
     examples: PyTree,
+    noise: Noise,
 ) -> ProximalSampler:
     """Make the sampler of clipped data."""
     prior, loss, gamma = facts.prior, request.posterior.loss, guarantee.gamma
     assert gamma is not None
     if isinstance(loss, LinearLoss):
         x, y = (np.asarray(part, np.float64) for part in examples)
-        return ProximalSampler(prior, TotalLoss(loss, gamma, x, y, facts.x_bound), plan, SECRET)
+        return ProximalSampler(prior, TotalLoss(loss, gamma, x, y, facts.x_bound), plan, noise)
     rows = np.asarray(examples, np.float64)
     total = np.array([math.fsum(column) for column in rows.T.tolist()])
     precision = prior.precision + gamma * len(rows)
     centre = (prior.precision * prior.centre + gamma * total) / precision
-    return ProximalSampler(prior._replace(precision=precision, centre=centre), None, plan, SECRET)
+    return ProximalSampler(prior._replace(precision=precision, centre=centre), None, plan, noise)
 
 
 def _steps(
