@@ -1,9 +1,7 @@
 """Lower bounds on epsilon from runs of a release on two neighbours: the attacker's arithmetic.
 
-An event is chosen on one half of the runs: scores are fitted to one quarter, and a threshold of
-one of them is taken that does best on the next. On the other half its probabilities on the two
-neighbours are bounded by Clopper & Pearson (1934), and what is left of their ratio is a lower bound
-on epsilon at the claimed delta, or on mu of Gaussian DP.
+`gibbs_dp.privacy.epsilon_shown` of runs that show several numbers: scores are fitted to one quarter
+of the runs, the event is chosen among all of them on the next, and bounded on the other half.
 """
 
 from __future__ import annotations
@@ -11,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.stats import beta, norm
+
+from gibbs_dp.privacy.lower_bounds import best_events, log_ratio, normal_distance
 
 # One row a run: numbers that the release shows, NaN where there is none.
 Runs = np.ndarray
@@ -22,7 +21,6 @@ Scores = Callable[[Runs, Runs], Sequence[Score]]
 
 # Each of the two probabilities: both hold together with 95%.
 LEVEL = 0.025
-NUM_CUTS = 400
 
 
 def lower_bound(
@@ -56,55 +54,17 @@ def lower_bound(
     half = len(first) // 2
     # What scores are fitted to flatters them: thresholds are compared on other runs.
     fit = half // 2
-    found = (scores or straight)(first[:fit], second[:fit])
-    best: tuple[float, Callable[[Runs, Runs], float]] = (-np.inf, lambda p, q: -np.inf)
-    for p, q, is_swapped in ((first, second, False), (second, first, True)):
-        for score in found:
-            a, b = score(p[fit:half]), score(q[fit:half])
-            cuts = np.unique(
-                np.quantile(np.concatenate([a, b]), np.linspace(0.0005, 0.9995, NUM_CUTS))
-            )
-            for sign in (1, -1):
-                bounds = _bounds(sign * a, sign * b, sign * cuts, delta, level, in_mu)
-                top = int(np.argmax(bounds))
-                if bounds[top] > best[0]:
-                    event = (score, sign, sign * cuts[top], is_swapped)
-                    best = (bounds[top], _held_out(*event, delta, level, in_mu))
-    return max(0.0, best[1](first[half:], second[half:]))
 
+    def bound(least: np.ndarray, most: np.ndarray) -> np.ndarray:
+        return normal_distance(least, most) if in_mu else log_ratio(least, most, delta)
 
-def _held_out(
-    score: Score,
-    sign: int,
-    cut: float,
-    is_swapped: bool,
-    delta: float,
-    level: float,
-    in_mu: bool,
-) -> Callable[[Runs, Runs], float]:
-    def value(first: Runs, second: Runs) -> float:
-        p, q = (second, first) if is_swapped else (first, second)
-        cuts = np.array([cut])
-        return float(_bounds(sign * score(p), sign * score(q), cuts, delta, level, in_mu)[0])
-
-    return value
-
-
-def _bounds(
-    a: np.ndarray, b: np.ndarray, cuts: np.ndarray, delta: float, level: float, in_mu: bool
-) -> np.ndarray:
-    """Bound of every event ``score >= cut``."""
-    a, b = np.sort(a), np.sort(b)
-    hits, false = (len(v) - np.searchsorted(v, cuts) for v in (a, b))
-    least = np.where(hits > 0, beta.ppf(level, np.maximum(hits, 1), len(a) - hits + 1), 0.0)
-    most = np.where(
-        false < len(b), beta.ppf(1 - level, false + 1, np.maximum(len(b) - false, 1)), 1.0
-    )
-    if in_mu:
-        return np.asarray(norm.ppf(least) - norm.ppf(most))
-    over = np.maximum(least - delta, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(over) - np.log(most))
+    found = [
+        (best_events(score(first[fit:half]), score(second[fit:half]), level, [bound])[0], score)
+        for score in (scores or straight)(first[:fit], second[:fit])
+    ]
+    event, score = max(found, key=lambda one: one[0].value)
+    limits = event.limits(score(first[half:]), score(second[half:]), level)
+    return max(0.0, float(bound(*limits)[0]))
 
 
 # -- scores ----------------------------------------------------------------------------------------

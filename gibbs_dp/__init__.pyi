@@ -39,6 +39,7 @@ from .privacy import Guarantee as Guarantee
 from .privacy import Ledger as Ledger
 from .privacy import release as release
 from .quantities.attacker import Attacker as Attacker
+from .quantities.certified_kl import CertifiedKL as CertifiedKL
 from .quantities.exposure import Exposure as Exposure
 from .quantities.further_information import FurtherInformation as FurtherInformation
 from .quantities.mutual_information import MutualInformation as MutualInformation

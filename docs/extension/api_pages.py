@@ -39,6 +39,7 @@ DOOR = {
         "Attacker",
         "FurtherInformation",
         "Exposure",
+        "CertifiedKL",
         "Quantity",
         "Column",
         "Style",

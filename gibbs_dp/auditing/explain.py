@@ -7,7 +7,7 @@ from gibbs_dp.auditing import certificate as certificates
 from gibbs_dp.auditing import report_data as report
 from gibbs_dp.engine import cautions as sweeps
 from gibbs_dp.one_dataset import report as one_dataset
-from gibbs_dp.quantities import attacker, exposure, mixing, risks, worst_case
+from gibbs_dp.quantities import attacker, certified_kl, exposure, mixing, risks, worst_case
 from gibbs_dp.quantities import mutual_information as information
 from gibbs_dp.quantities import on_average_kl as kl
 from gibbs_dp.sampling import calibration, modes
@@ -37,6 +37,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         risks.DOMINANT_DATASET,
         report.PARTLY_UNDEFINED,
         worst_case.OUTSIDE_DOMAIN,
+        certified_kl.BEYOND_BOUNDS,
         report.REL_ERROR_MISSED,
         report.INTERRUPTED,
     ),

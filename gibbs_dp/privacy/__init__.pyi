@@ -19,6 +19,10 @@ from .ledger import BudgetExceededError as BudgetExceededError
 from .ledger import Ledger as Ledger
 from .ledger_file import DamagedLedgerError as DamagedLedgerError
 from .ledger_file import FullDiskError as FullDiskError
+from .lower_bounds import OneRunEpsilon as OneRunEpsilon
+from .lower_bounds import ShownEpsilon as ShownEpsilon
+from .lower_bounds import epsilon_of_one_run as epsilon_of_one_run
+from .lower_bounds import epsilon_shown as epsilon_shown
 from .mechanisms import ExponentialMechanism as ExponentialMechanism
 from .mechanisms import GaussianMechanism as GaussianMechanism
 from .mechanisms import LaplaceMechanism as LaplaceMechanism

@@ -35,9 +35,12 @@ Proposals are drawn from prior times tangent times ``exp(-|x - y|^2 / (2 h))``, 
 and accepted with probability ``exp(-`` losses above the tangent``)``. The anchor is near the
 minimum, so that with ``h = 4/M`` few are rejected: by Jensen's inequality one needs about ``exp(h
 M / 2)`` of them at most, as the trace of a Hessian of losses of a linear prediction is its
-largest eigenvalue. On a ball of radius ``R`` proposals ``N(v, s^2 I)`` are drawn from ``N(v/c,
-s^2 I / c)`` and kept inside with probability ``exp(-(c - 1)(R^2 - |x|^2) / (2 s^2))``, for a
-``c`` that makes most fall near the surface.
+largest eigenvalue. Softmax cross-entropy of a row ``x`` has a Hessian ``(diag(p) - p p') (x)
+x x'`` with eigenvalues of at most ``|x|^2 / 2`` and a trace of at most ``|x|^2 (1 - 1/K)``, up to
+twice as much, which may cost proposals, and is nothing that a proof needs. On a ball of radius
+``R`` proposals ``N(v, s^2 I)`` are drawn from ``N(v/c, s^2 I / c)`` and kept inside with
+probability ``exp(-(c - 1)(R^2 - |x|^2) / (2 s^2))``, for a ``c`` that makes most fall near the
+surface.
 
 **Rounding.** All that is compared is compared as real numbers are (`gibbs_dp.privacy.reals`):
 doubles decide where their errors leave no doubt, and digits elsewhere. So, given the double that

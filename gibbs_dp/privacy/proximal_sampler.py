@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.model.losses import LinearLoss
+from gibbs_dp.model.losses import LinearLoss, SoftmaxCrossEntropy
 from gibbs_dp.privacy.noise import Noise
 from gibbs_dp.privacy.proximal import (
     FAR,
@@ -31,6 +31,9 @@ from gibbs_dp.privacy.reals import ACCURACY, Enclosed, Normals, Uniforms, is_bel
 # Slack of an anchor: it costs proposals.
 ANCHOR_SLACK = 0.1
 
+# Of rows; of rows and classes where there are several scores.
+Predictions = Float[np.ndarray, " rows"] | Float[np.ndarray, "rows classes"]
+
 
 class TotalLoss(NamedTuple):
     """``gamma sum_i loss(x_i theta, y_i)``, with what is public of it.
@@ -38,29 +41,51 @@ class TotalLoss(NamedTuple):
     Attributes
     ----------
     loss, gamma, x, y
-        In doubles; ``loss`` must have `LinearLoss.precise`.
+        In doubles; ``loss`` must have `LinearLoss.precise`, or be softmax cross-entropy, whose
+        parameter is a matrix ``[d, K]`` in one vector.
     x_bound
         Largest norm of a row.
     """
 
-    loss: LinearLoss
+    loss: LinearLoss | SoftmaxCrossEntropy
     gamma: float
-    x: Float[np.ndarray, "rows dim"]
+    x: Float[np.ndarray, "rows features"]
     y: Float[np.ndarray, " rows"]
     x_bound: float
 
+    @property
+    def num_scores(self) -> int:
+        """Linear predictions of a row."""
+        return self.loss.num_classes if isinstance(self.loss, SoftmaxCrossEntropy) else 1
+
+    def predict(self, theta: Vector) -> Predictions:
+        """Linear predictions, or scores of the classes."""
+        if self.num_scores == 1:
+            return np.asarray(self.x @ theta)
+        return np.asarray(self.x @ theta.reshape(-1, self.num_scores))
+
+    def values(self, predicted: Predictions) -> Float[np.ndarray, " rows"]:
+        """Losses of rows, times gamma."""
+        return np.asarray(self.gamma * self.loss.value(predicted, self.y))
+
     def tangent(self, theta: Vector) -> _Tangent:
         """Slopes of the losses at a point."""
-        predicted = self.x @ theta
+        predicted = self.predict(theta)
         slopes = self.gamma * self.loss.slope(predicted, self.y)
-        return _Tangent(theta, predicted, slopes, slopes @ self.x)
+        return _Tangent(theta, predicted, slopes, (self.x.T @ slopes).reshape(-1))
 
     def precise(self, points: list[Decimal]) -> Decimal:
         """Its value to decimal's digits."""
-        total = Decimal(0)
+        total, size = Decimal(0), self.num_scores
         for row, label in zip(self.x.tolist(), self.y.tolist(), strict=True):
-            prediction = sum((Decimal(a) * b for a, b in zip(row, points, strict=True)), Decimal(0))
-            total += self.loss.precise(prediction, Decimal(label))
+            scores = [
+                sum((Decimal(a) * b for a, b in zip(row, points[k::size], strict=True)), Decimal(0))
+                for k in range(size)
+            ]
+            if isinstance(self.loss, SoftmaxCrossEntropy):
+                total += self.loss.precise(scores, Decimal(label))
+            else:
+                total += self.loss.precise(scores[0], Decimal(label))
         return Decimal(self.gamma) * total
 
 
@@ -68,8 +93,8 @@ class _Tangent(NamedTuple):
     """Where the losses are touched: predictions and slopes of rows, gradient."""
 
     point: Vector
-    predicted: Float[np.ndarray, " rows"]
-    slopes: Float[np.ndarray, " rows"]
+    predicted: Predictions
+    slopes: Predictions
     gradient: Vector
 
 
@@ -347,12 +372,17 @@ class _Test:
         self.sampler, self.total, self.y, self.law = sampler, total, y, law
         prior, pull, z = sampler.prior, sampler.pull, tangent.point
         self.anchor = z
-        values = total.gamma * total.loss.value(tangent.predicted, total.y)
+        values = total.values(tangent.predicted)
         self.value, self.size = float(values.sum()), float(np.abs(values).sum())
         # Rounding: of sums of so many numbers, in any order, and of functions of them.
-        self.unit = (sum(total.x.shape) + 64) * 2 * UNIT
+        self.unit = (sum(total.x.shape) + total.num_scores + 64) * 2 * UNIT
         self.slopes = float(np.abs(tangent.slopes).sum())
         self.largest = float(np.abs(total.y).max())
+        if total.num_scores > 1:
+            # Shares less 1 err by units of 1, however small they are, and logarithms of sums too;
+            # a row's slopes are at most 2 together, whatever they were computed to.
+            self.slopes += 2 * total.gamma * len(total.y)
+            self.largest += 1.0
         self.length = _norm(z)
         tilt = np.repeat(2 * law.tilt, prior.dim // len(law.tilt))
         narrow = law.deviation**-2.0
@@ -375,7 +405,7 @@ class _Test:
     def accepts(self, point: _Point) -> bool:
         """Whether a proposal is taken."""
         sampler, total, x, z = self.sampler, self.total, point.values, self.anchor
-        values = total.gamma * total.loss.value(total.x @ x, total.y)
+        values = total.values(total.predict(x))
         above = float(values.sum()) - self.value + float(self.linear @ (x - z)) + self.constant
         move = _norm(x - z)
         length = total.x_bound * (_norm(x) + self.length) + self.largest

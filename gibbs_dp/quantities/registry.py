@@ -9,6 +9,7 @@ from typing import Any
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.quantities.attacker import Attacker
+from gibbs_dp.quantities.certified_kl import CertifiedKL
 from gibbs_dp.quantities.exposure import Exposure
 from gibbs_dp.quantities.further_information import FurtherInformation, Supersample
 from gibbs_dp.quantities.mixing import Discretization, Lattice, Mixing
@@ -58,6 +59,7 @@ _BUILT_IN = (
     FurtherInformation(),
     WorstCase(),
     Attacker(),
+    CertifiedKL(),
 )
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.charge import charge_and_draw
-from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
 from gibbs_dp.privacy.releases.arguments import require_accepted
@@ -105,7 +105,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         checks.adjacency(self.adjacency)
         checks.positive("epsilon", self.epsilon)
         checks.unit_interval("delta", self.delta)
-        require_accepted(self.accept, {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]})
+        require_accepted(self.accept, {})
         return dataset_size(rows, self.adjacency, self.n), EXACT_DRAW not in self.accept
 
     def _noise(self, leaks: list[str]) -> Noise:
@@ -124,6 +124,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self, guarantee: Guarantee, draw: Draw, x: Any, y: Any, noise: Noise, leaks: list[str]
     ) -> Float[np.ndarray, "draws dim"]:
         """Charge the ledger, then draw; set ``guarantee_``, ``gamma_`` and ``charge_``."""
+        if FINITE_PRECISION in guarantee.caveats:
+            require_accepted(self.accept, {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]})
         family = self.__dict__.setdefault("_family", Family())
         warn_again(family.fitted(), guarantee.epsilon, self.ledger is not None)
         if not isinstance(self.ledger, (Ledger, str, os.PathLike, type(None))):

@@ -59,8 +59,8 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         Whether there is an intercept.
     mechanism
         "auto", or one of "gaussian", "direction" (a noisy sum, drawn exactly), "posterior" (the
-        loss itself, by chains), "chain" (one Langevin run with a guarantee of its own),
-        "rejection" (few features).
+        loss itself: proven draws, or chains), "chain" (one Langevin run with a guarantee of its
+        own), "rejection" (few features).
     num_draws
         Draws whose probabilities are averaged; all are paid for.
     adjacency
@@ -71,7 +71,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         A `gibbs_dp.Ledger`, or the path of one, which every fit is charged to.
     accept
         Idealizations that may be made: without "exact-draw" only mechanisms whose draws are exact
-        or proven are used.
+        or proven are used, which need none.
     random_state
         For tests only: noise that can be repeated protects nobody, and a warning says so.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import jax
@@ -18,7 +19,7 @@ from gibbs_dp.privacy.releases.arguments import hidden_settings
 from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_scaling, refuse_other_types
-from gibbs_dp.sklearn.mechanisms import ModelLoss, make_plan
+from gibbs_dp.sklearn.mechanisms import ModelLoss, NotProvenError, make_plan
 from gibbs_dp.sklearn.plan import Facts, Mechanism, Plan
 from gibbs_dp.sklearn.rule import Choice
 
@@ -102,7 +103,20 @@ class PrivateLinearModel(PrivateEstimator):
             num_draws=checks.count("num_draws", self.num_draws),
             needs_proof=needs_proof,
         )
-        choice = self._choose(facts)
+        # What the rule likes best, where its draws can be proven, or need not be.
+        free = replace(facts, needs_proof=False)
+        try:
+            choice, loss, y_range, plan = self._settled(facts, self._choose(free))
+        except NotProvenError:
+            if self.mechanism != "auto":
+                raise
+            choice, loss, y_range, plan = self._settled(facts, self._choose(facts))
+        self._draw(facts, choice, loss, y_range, plan, rows, y, leaks, is_read)
+
+    def _settled(
+        self, facts: Facts, choice: Choice
+    ) -> tuple[Choice, ModelLoss, tuple[float, float], Plan]:
+        """Plan a choice of the rule, with what was asked for in its place."""
         if self.mechanism != "auto" and self.mechanism != choice.mechanism:
             choice = self._settings_of(self.mechanism, facts)
         if self.theta_bound is not None:
@@ -116,7 +130,21 @@ class PrivateLinearModel(PrivateEstimator):
                 )
             choice = choice._replace(radius=bound / self._unit(choice, facts))
         loss, y_range = self._loss_of(choice, facts)
-        plan = make_plan(facts, choice, loss, y_range)
+        return choice, loss, y_range, make_plan(facts, choice, loss, y_range)
+
+    def _draw(
+        self,
+        facts: Facts,
+        choice: Choice,
+        loss: ModelLoss,
+        y_range: tuple[float, float],
+        plan: Plan,
+        rows: Float[np.ndarray, "rows columns"],
+        y: Float[np.ndarray, " rows"],
+        leaks: list[str],
+        is_read: Bool[np.ndarray, " rows"] | None,
+    ) -> None:
+        """Charge and draw, and set coefficients."""
         scaling = declared_scaling(
             rows,
             self.bounds,
@@ -143,7 +171,7 @@ class PrivateLinearModel(PrivateEstimator):
         self.mechanism_, self.told_ = plan.mechanism, plan.told
         self.settled_, self.scaling_ = (facts, choice, loss, y_range), scaling
         thetas = self._rescaled(thetas, plan, facts)
-        self.draws_ = thetas.reshape(len(thetas), facts.num_features, num_outputs)
+        self.draws_ = thetas.reshape(len(thetas), facts.num_features, facts.num_outputs)
         self.coef_, self.intercept_ = scaling.coefficients(self.draws_.mean(axis=0))
 
     def _has_domain(self) -> bool:

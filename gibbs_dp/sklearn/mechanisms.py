@@ -30,6 +30,8 @@ from gibbs_dp.privacy.noise import (
     secret_key,
 )
 from gibbs_dp.privacy.releases.arguments import without_checks
+from gibbs_dp.privacy.releases.method import ReleaseRequest
+from gibbs_dp.privacy.releases.proven import MAX_WORK, ProvenDraw
 from gibbs_dp.privacy.releases.rejection import plan_by_rejection
 from gibbs_dp.sampling.rejection import draw_by_rejection
 from gibbs_dp.sampling.unadjusted import run_langevin
@@ -172,7 +174,9 @@ def plan_direction(facts: Facts, y_range: tuple[float, float]) -> Plan:
 
 # The posterior of a loss on a ball or under a Gaussian prior.
 
-# Draws are rounded to multiples of its inverse.
+# Work of proven draws that chains are left for, as `ProvenDraw.max_work`: some three seconds.
+QUICK_WORK = 3e8
+# Draws of chains are rounded to multiples of its inverse.
 COARSENESS = 2.0**24
 
 Thetas = Float[np.ndarray, "draws dim"]
@@ -201,9 +205,20 @@ def prior_on(dim: int, radius: float | None, scale: float | None) -> tuple[Any, 
 def plan_posterior(
     facts: Facts, loss: ModelLoss, domain: Domain, radius: float | None, scale: float | None
 ) -> Plan:
-    """Draw from the posterior by chains that count as exact."""
+    """Draw from the posterior: by the proximal sampler if it is fast, else by chains.
+
+    Chains count as exact; where that is not accepted, `NotProvenError` is raised instead.
+    """
     prior, chart, words = prior_on(facts.dim, radius, scale)
     posterior = GibbsPosterior(loss, prior)
+    proven = _proven(facts, posterior, domain, f"{loss.name} loss, {words}")
+    if proven is not None:
+        return proven
+    if facts.needs_proof:
+        raise NotProvenError(
+            "accept: here mechanism 'posterior' takes a chain's draws for exact ones; accept "
+            "'exact-draw', or use 'gaussian', 'direction', 'chain' or 'rejection'."
+        )
     found = facts.calibrate(posterior, domain)
 
     def draw(x: np.ndarray, y: np.ndarray, noise: Noise) -> Thetas | None:
@@ -219,6 +234,42 @@ def plan_posterior(
         posterior,
         domain,
         replace(found.guarantee, caveats=caveats),
+        draw,
+    )
+
+
+class NotProvenError(ValueError):
+    """Draws of this posterior are taken for exact ones, and that is not accepted."""
+
+
+def _proven(facts: Facts, posterior: GibbsPosterior, domain: Domain, words: str) -> Plan | None:
+    """Plan draws of the proximal sampler; None where it does not apply, or would take long."""
+    if facts.delta == 0:
+        return None  # pure DP takes it too many rounds
+    request = ReleaseRequest(
+        posterior,
+        facts.n,
+        domain,
+        facts.adjacency,
+        facts.num_draws,
+        {"epsilon": facts.epsilon, "delta": facts.delta},
+    )
+    try:
+        plan = ProvenDraw(MAX_WORK if facts.needs_proof else QUICK_WORK).plan_proximal(request)
+    except ValueError:
+        return None
+    if plan.idealizations:
+        return None
+
+    def draw(x: np.ndarray, y: np.ndarray, noise: Noise) -> Thetas | None:
+        return np.asarray(plan.draw(posterior, (x, y), noise))
+
+    return Plan(
+        "posterior",
+        f"{words}; drawn by the proximal sampler, within a proven total variation",
+        posterior,
+        domain,
+        plan.guarantee,
         draw,
     )
 
@@ -363,8 +414,3 @@ def _check_choice(facts: Facts, choice: Choice) -> None:
         raise ValueError("mechanism: 'direction' is for replace-one neighbours; use 'posterior'.")
     if name == "chain" and facts.num_draws != 1:
         raise ValueError("num_draws: mechanism 'chain' makes one draw; use another for more.")
-    if facts.needs_proof and name == "posterior":
-        raise ValueError(
-            "accept: mechanism 'posterior' takes a chain's draws for exact ones; accept "
-            "'exact-draw', or use 'gaussian', 'direction', 'chain' or 'rejection'."
-        )

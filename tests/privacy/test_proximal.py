@@ -1,13 +1,24 @@
 """The proximal sampler: rounds against exact laws, draws against quadrature, broken copies."""
 
 import math
+from decimal import Decimal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammainc
 
-from gibbs_dp.model.losses import GaussianNLL, Huber, Linear, Logistic, Poisson, Squared
+from gibbs_dp.model.losses import (
+    GaussianNLL,
+    Huber,
+    Linear,
+    Logistic,
+    Poisson,
+    SoftmaxCrossEntropy,
+    Squared,
+)
 from gibbs_dp.privacy import proximal, proximal_sampler
 from gibbs_dp.privacy.noise import SeededNoise
 from gibbs_dp.privacy.proximal import (
@@ -237,6 +248,53 @@ def test_the_second_step_has_its_law(name):
     assert stats.kstest(*second_steps(name)).pvalue > 1e-6
 
 
+def softmax_steps(y, count=500):
+    """Second steps of two classes and one feature: their difference and sum, and their laws."""
+    prior = on_space(vector(1.0, 1.0))
+    run = sampler(prior, SoftmaxCrossEntropy(2), smooth=0.5)
+    found = np.array([run._move(y).values for _ in range(count)])
+    # theta_1 - theta_0 is a logistic regression's; the sum is free of the losses, and Gaussian.
+    stiff = 1 + 1 / run.plan.step
+    centre = y / (run.plan.step * stiff)
+    d = np.linspace(-8, 8, 20001)
+    losses = Logistic().value(d[:, None] * ROWS, LABELS).sum(axis=1)
+    potential = losses + stiff * (d - (centre[1] - centre[0])) ** 2 / 4
+    mass = np.cumsum(np.exp(potential.min() - potential))
+    laws = (
+        lambda at: np.interp(at, d, mass / mass[-1]),
+        stats.norm(centre.sum(), math.sqrt(2 / stiff)).cdf,
+    )
+    return found @ np.array([[-1, 1], [1, 1]]), laws
+
+
+def test_softmax_of_two_classes_is_logistic():
+    """500 second steps against quadrature, far from where they go; a false alarm has 2e-6."""
+    found, laws = softmax_steps(vector(-1.5, 1.0))
+    for column, law in zip(found.T, laws, strict=True):
+        assert stats.kstest(column, law).pvalue > 1e-6
+
+
+def test_softmax_without_its_test_is_caught(monkeypatch):
+    monkeypatch.setattr(proximal_sampler._Test, "accepts", lambda self, point: True)
+    monkeypatch.setattr(proximal_sampler, "ANCHOR_SLACK", 3.0)
+    found, laws = softmax_steps(vector(-1.5, 1.0), 1500)
+    assert stats.kstest(found[:, 0], laws[0]).pvalue < 1e-6
+
+
+def test_softmax_is_that_of_the_posterior():
+    """Values and gradients of a matrix in one vector, against the loss and JAX's derivatives."""
+    loss, rng = SoftmaxCrossEntropy(3), np.random.default_rng(9)
+    theta = rng.normal(size=9)
+    total = TotalLoss(loss, 0.7, X3, CLASSES, 1.0)
+    data = jnp.asarray(X3, jnp.float32), jnp.asarray(CLASSES, jnp.float32)
+    expected = 0.7 * np.asarray(loss.batch(jnp.asarray(theta, jnp.float32), data))
+    np.testing.assert_allclose(total.values(total.predict(theta)), expected, rtol=1e-5)
+    slope = jax.grad(lambda t: 0.7 * loss.batch(t, data).sum())(jnp.asarray(theta, jnp.float32))
+    np.testing.assert_allclose(total.tangent(theta).gradient, slope, rtol=1e-4, atol=1e-5)
+    exact = total.precise([Decimal(float(t)) for t in theta])
+    assert float(exact) == pytest.approx(float(expected.sum()), rel=1e-6)
+
+
 def test_a_dropped_tangent_is_caught(monkeypatch):
     real = ProximalSampler._anchor
 
@@ -425,7 +483,9 @@ SETS = {
     "ball": on_ball(3, 1.5),
     "box": on_box(vector(-0.5, -0.5, -0.5), vector(1.1, 1.1, 1.1), vector(1.0, 0.0, 2.0), -1.0),
 }
+CLASSES = np.arange(12.0) % 3
 LOSSES = (Logistic(), Huber(0.5), Squared(), Poisson(), GaussianNLL(0.5), Linear())
+LOSSES += (SoftmaxCrossEntropy(3),)  # of one feature: three parameters too
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -440,7 +500,8 @@ def test_digits_decide_as_doubles_do(monkeypatch, name):
 
     monkeypatch.setattr(proximal_sampler, "is_below", counted)
     for loss in LOSSES:
-        run = sampler(SETS[name], loss, 0.7, X3, LABELS[:12], smooth=SMOOTHNESS.get(type(loss), 1))
+        x, y = (X3[:, :1], CLASSES) if loss.labels == "classes" else (X3, LABELS[:12])
+        run = sampler(SETS[name], loss, 0.7, x, y, smooth=SMOOTHNESS.get(type(loss), 1))
         points = []
         for accuracy in (2.0**-48, 1e3):  # what no double is good enough for
             monkeypatch.setattr(proximal_sampler, "ACCURACY", accuracy)

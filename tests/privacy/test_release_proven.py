@@ -255,6 +255,18 @@ def test_where_rounding_costs_too_much_it_has_to_be_accepted(ledger):
     assert any("Mironov" in c for c in g.caveats)
 
 
+def test_softmax_is_proven_too(ledger):
+    """Nothing has to be accepted, as for losses of one prediction."""
+    loss = gdp.losses.SoftmaxCrossEntropy(3)
+    x, y = np.tile(DATA[0], (1, 2)) / 2**0.5, np.arange(float(len(DATA[1]))) % 3
+    posterior = gdp.GibbsPosterior(loss, dist.Normal(jnp.zeros(6), 1.0))
+    given = {"domain": gdp.Domain(x_bound=1.0, y_range=(0.0, 2.0)), "epsilon": 1.0, "delta": 1e-6}
+    out = release(ledger, posterior, (x, y), **given)
+    assert out.guarantee.mechanism == "proven draw"
+    assert out.guarantee.total_variation < 1e-8
+    assert out.theta.shape == (1, 6)
+
+
 class Declared(gdp.losses.LinearLoss):
     """Half the squared loss, by its author's word; ``precise`` is what proven draws ask for."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -271,6 +272,12 @@ class SoftmaxCrossEntropy(Loss):
         del y
         shares = _shares(scores)
         return shares[..., None] * (np.eye(self.num_classes) - shares[..., None, :])
+
+    def precise(self, scores: Sequence[Decimal], y: Decimal) -> Decimal:
+        """Evaluate the loss of one example to the digits of `decimal`."""
+        most = max(scores)
+        rest = sum(((score - most).exp() for score in scores), Decimal(0))
+        return most - scores[int(y)] + rest.ln()
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|x| <= x_bound`` and the Frobenius norm ``|theta| <= theta_bound``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,11 @@ class AttackResult:
         rate of 1%; NaN for too few trials), with standard errors over trials in ``_se``. Computed
         for the best attacker: ``on_average_tv``, ``attack_auc`` and ``attack_tpr_1pct``. ``z``:
         advantage minus ``on_average_tv`` in standard errors. Where a worst-case epsilon is known,
-        what it allows: ``dp_advantage`` and ``dp_tpr_1pct``.
+        what it allows: ``dp_advantage`` and ``dp_tpr_1pct``. In nats, ``shown_epsilon``: a lower
+        bound on epsilon at ``dp_delta`` (or 0) that holds with 95% for each row, and ``shown_mu``
+        on mu of Gaussian DP (`gibbs_dp.privacy.epsilon_shown`, whose events the separate trials
+        choose), beside ``dp_epsilon`` that is claimed and ``on_average_kl`` of the same pairs;
+        ``refuted``: whether a bound that fails 6 times in 100,000 is above the claim.
         """
         return [dict(row) for row in self.table]
 
@@ -75,7 +79,7 @@ class AttackResult:
         return "\n".join([text, *told])
 
     def plot(self, title: str | None = None) -> Picture:
-        """Draw advantages and true positive rates over gamma, measured beside computed.
+        """Draw advantages, true positive rates and epsilon over gamma, measured beside computed.
 
         Parameters
         ----------
@@ -85,7 +89,8 @@ class AttackResult:
         Returns
         -------
         Picture
-            Two panels, with 95% intervals over trials; points of one gamma are moved sideways.
+            Three panels, with 95% intervals over trials; points of one gamma are moved sideways.
+            The last: the epsilon that is claimed, what attacks have shown of it, and average KL.
         """
         return plot_attack(self.table, title)
 
@@ -116,6 +121,8 @@ class AttackResult:
 NOTES = (
     "advantage is true minus false positive rate; on_average_tv is what the best attacker reaches "
     "on average over datasets and examples, and z the difference in standard errors.",
+    "epsilon shown is a lower bound on epsilon, with 95%, from the attacker's scores; what is "
+    "claimed bounds every attacker, and average KL (nats) is what one draw tells on average.",
     "attackers know the other examples and one draw; several draws tell more.",
     "an attack that fails is no guarantee, and on-average numbers are none for any one person.",
 )
@@ -134,6 +141,9 @@ def cells(rows: Sequence[Row]) -> list[dict[str, str]]:
             "AUC": with_error(row["auc"], row["auc_se"]),
             "TPR at 1%": _or_dash(row["tpr_1pct"], row["tpr_1pct_se"]),
             "DP allows": f"{row['dp_advantage']:.4g}" if "dp_advantage" in row else "-",
+            "epsilon shown": f"{row['shown_epsilon']:.2f}",
+            "claimed": f"{row['dp_epsilon']:.4g}" if "dp_epsilon" in row else "-",
+            "average KL": with_error(row["on_average_kl"], row["on_average_kl_se"]),
         }
         for row in rows
     ]
@@ -145,8 +155,10 @@ def _or_dash(value: float, se: float) -> str:
 
 TITLE = "Attacks on a Gibbs posterior"
 CAPTION = (
-    "Left: advantage, true minus false positive rate. Right: true positive rate where one in a "
-    "hundred guesses against a dataset that was not trained on is wrong. 95% intervals over trials."
+    "First: advantage, true minus false positive rate. Second: true positive rate where one in a "
+    "hundred guesses against a dataset that was not trained on is wrong. 95% intervals over "
+    "trials. Third: the epsilon that is claimed, lower bounds on it that attacks have shown (with "
+    "95%), and on-average KL."
 )
 
 
@@ -216,24 +228,26 @@ CHANCE = 0.01
 
 @styled()
 def plot_attack(rows: Sequence[Row], title: str | None = None) -> Picture:
-    """Draw advantages and true positive rates at 1% over gamma, with 95% intervals over trials."""
-    figure, grid = panels((8.4, 4.4), 1, 2)
-    left, right = grid[0]
+    """Draw advantages, true positive rates at 1% and epsilon over gamma, with 95% intervals."""
+    figure, grid = panels((12.0, 4.4), 1, 3)
+    left, right, nats = grid[0]
     draw_advantage(left, rows)
     draw_rate(right, rows)
+    draw_epsilon(nats, rows)
     if title is not None:
         figure.suptitle(title)
-    legend_of_figure(figure, (left, right), columns=3)
+    legend_of_figure(figure, (left, right, nats), columns=4)
     return figure
 
 
 @styled()
 def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
-    """Draw several attacks beside each other: advantages above true positive rates at 1%."""
-    figure, grid = panels((4.2 * len(found), 7.0), 2, len(found), sharex="col", sharey="row")
-    for (top, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
+    """Draw several attacks beside each other: advantages, true positive rates at 1%, epsilon."""
+    figure, grid = panels((4.2 * len(found), 10.0), 3, len(found), sharex="col", sharey="row")
+    for (top, middle, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
         draw_advantage(top, rows)
-        draw_rate(bottom, rows)
+        draw_rate(middle, rows)
+        draw_epsilon(bottom, rows)
         exact = column(rows, "on_average_tv_exact")
         if np.isfinite(exact).any():
             top.plot(
@@ -247,6 +261,7 @@ def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
                 zorder=4,
             )
         top.set(title=title, xlabel="")
+        middle.set(xlabel="")
     for axes in grid[:, 1:].ravel():
         axes.set(ylabel="")
     legend_of_figure(figure, grid.ravel(), columns=3)
@@ -266,31 +281,64 @@ def draw_rate(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set(ylabel="true positive rate at 1% false ones", yscale="log", ylim=(0.006, 1.2))
 
 
+def draw_epsilon(axes: Axes, rows: Sequence[Row]) -> None:
+    """Draw what the worst case allows, what attacks have shown, and the average, in nats."""
+    axes.set(xscale="log", xlabel="gamma (inverse temperature)", yscale="log", ylabel="nats")
+    first = [row for row in rows if row["attacker"] == rows[0]["attacker"]]
+    gamma, mark = column(first, "gamma"), _mark(len(first))
+    claimed, kl = column(first, "dp_epsilon"), column(first, "on_average_kl")
+    if np.isfinite(claimed).any():
+        axes.plot(gamma, claimed, "--", color=VERMILION, lw=1.5, label="DP epsilon allows", **mark)
+    axes.plot(gamma, kl, ":", color=BLACK, lw=1.8, label="on-average KL", **mark)
+    for own, (label, color, _, place) in _by_attacker(rows):
+        shown = column(own, "shown_epsilon")
+        is_seen = shown > 0
+        if is_seen.any():  # upwards: epsilon is at least that
+            look: dict[str, Any] = {"ls": "none", "marker": "^", "ms": 6, "color": color}
+            x = (column(own, "gamma") * _aside(gamma, place))[is_seen]
+            axes.plot(x, shown[is_seen], label=f"{label}, epsilon at least", **look)
+    tidy_logs(axes)
+
+
+def _mark(count: int) -> dict[str, Any]:
+    """Mark single points, as a line of one is not seen."""
+    return {"marker": "_", "ms": 22, "mew": 1.8} if count == 1 else {}
+
+
+def _aside(gamma: Any, place: int) -> float:
+    """Move points of one gamma apart."""
+    decades = max(LEAST_DECADES, float(np.log10(gamma.max() / gamma.min())))
+    return float(10 ** (place * APART * decades))
+
+
+def _by_attacker(rows: Sequence[Row]) -> Iterator[tuple[list[Row], tuple[str, str, str, int]]]:
+    for name, look in MARKS.items():
+        own = [row for row in rows if row["attacker"] == name]
+        if own:
+            yield own, look
+
+
 def _draw(axes: Axes, rows: Sequence[Row], measured: str, computed: str, bound: str) -> None:
     axes.set(xscale="log", xlabel="gamma (inverse temperature)")
     first = [row for row in rows if row["attacker"] == rows[0]["attacker"]]
     gamma = column(first, "gamma")
     value, error = column(first, computed), 1.96 * column(first, f"{computed}_se")
-    # A line of one point is not seen.
-    mark: dict[str, Any] = {"marker": "_", "ms": 22, "mew": 1.8} if len(gamma) == 1 else {}
+    mark = _mark(len(gamma))
     axes.plot(gamma, value, color=BLACK, lw=1.8, label="best possible, computed", **mark)
     axes.fill_between(gamma, value - error, value + error, color=BLACK, alpha=0.15, lw=0)
-    decades = max(LEAST_DECADES, float(np.log10(gamma.max() / gamma.min())))
     limit = column(first, bound)
     if np.isfinite(limit).any():
         axes.plot(gamma, limit, "--", color=VERMILION, lw=1.5, label="DP epsilon allows", **mark)
-    for name, (label, color, marker, place) in MARKS.items():
-        own = [row for row in rows if row["attacker"] == name]
-        if own:
-            axes.errorbar(
-                column(own, "gamma") * 10 ** (place * APART * decades),
-                column(own, measured),
-                1.96 * column(own, f"{measured}_se"),
-                ls="none",
-                color=color,
-                marker=marker,
-                ms=5,
-                label=label,
-                zorder=3,
-            )
+    for own, (label, color, marker, place) in _by_attacker(rows):
+        axes.errorbar(
+            column(own, "gamma") * _aside(gamma, place),
+            column(own, measured),
+            1.96 * column(own, f"{measured}_se"),
+            ls="none",
+            color=color,
+            marker=marker,
+            ms=5,
+            label=label,
+            zorder=3,
+        )
     tidy_logs(axes)

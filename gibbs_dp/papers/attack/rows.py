@@ -17,9 +17,15 @@ from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, is_drifting, why
 from gibbs_dp.estimators import average
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.papers.attack.trial import ATTACK_ABOVE_DP, ATTACK_MISSES
+from gibbs_dp.papers.attack.trial import ATTACK_ABOVE_DP, ATTACK_MISSES, EPSILON_REFUTED
 from gibbs_dp.papers.tables import Row
-from gibbs_dp.privacy import Guarantee, largest_advantage, largest_tpr, pure_dp_epsilon
+from gibbs_dp.privacy import (
+    Guarantee,
+    epsilon_shown,
+    largest_advantage,
+    largest_tpr,
+    pure_dp_epsilon,
+)
 from gibbs_dp.privacy.tradeoff import as_replace_one
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
@@ -119,16 +125,24 @@ class Allowed(NamedTuple):
     attack_tpr_1pct_se: float
     attack_auc: float
     attack_auc_se: float
+    on_average_kl: float
+    on_average_kl_se: float
 
 
 def allowed(total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 draws"]) -> Allowed:
-    """Compute what the best attacker reaches, without a coin."""
+    """Compute what the best attacker reaches, without a coin, and on-average KL.
+
+    KL is half of its sum both ways, which needs no normalizer: the same on average over pairs that
+    are drawn, as either example may be the one that is replaced.
+    """
     tv = average(total_variation)
+    kl = average(-0.5 * np.diff(np.mean(log_ratios, axis=2), axis=1)[:, 0])
     groups = np.array_split(np.asarray(log_ratios, np.float64), min(NUM_GROUPS, len(log_ratios)))
     whole = _pooled(np.concatenate(groups))
     others = [_pooled(np.concatenate(groups[:i] + groups[i + 1 :])) for i in range(len(groups))]
     spread = np.std(others, axis=0) * math.sqrt(max(len(groups) - 1, 0))
-    return Allowed(tv.value, tv.se, whole[0], float(spread[0]), whole[1], float(spread[1]))
+    errors = spread.tolist()
+    return Allowed(tv.value, tv.se, whole[0], errors[0], whole[1], errors[1], kl.value, kl.se)
 
 
 def _pooled(log_ratios: Float[np.ndarray, "trials 2 draws"]) -> tuple[float, float]:
@@ -177,7 +191,7 @@ def audited(report: Report | None, gamma: float) -> Row:
     """Return what a report has computed at a gamma; nothing without a report."""
     if report is None:
         return {}
-    names = ("on_average_tv", "attack_auc", "attack_tpr_1pct")
+    names = ("on_average_tv", "attack_auc", "attack_tpr_1pct", "on_average_kl")
     for row in report.rows:
         if math.isclose(row["gamma"], gamma) and row.get("on_average_tv") is not None:
             both = [name for one in names for name in (one, f"{one}_se")]
@@ -206,7 +220,41 @@ def worst_case(
         "dp_delta": promise.delta,
         "dp_advantage": largest_advantage(promise),
         "dp_tpr_1pct": float(largest_tpr(promise, FALSE_POSITIVES)[0]),
+        **({} if promise.gdp is None else {"dp_mu": promise.gdp}),
     }
+
+
+# What scores show of epsilon: at this confidence in the rows, and at that of a warning.
+CONFIDENCE, SURE = 0.95, 1.0 - 6e-5
+
+
+def shown(
+    scores: Scores,
+    is_member: Bool[np.ndarray, " trials"],
+    chooses: Bool[np.ndarray, " trials"],
+    counts: Bool[np.ndarray, " trials"],
+    beside: Row,
+) -> Row:
+    """Bound epsilon and mu from below; NaN for too few trials."""
+    parts = [
+        scores[where & side] for where in (counts, chooses) for side in (is_member, ~is_member)
+    ]
+    nothing = {"shown_epsilon": math.nan, "shown_mu": math.nan, "refuted": False}
+    if min(part.size for part in parts) < LEAST_ABOVE:
+        return nothing
+    found, sure = (
+        epsilon_shown(
+            parts[0],
+            parts[1],
+            beside.get("dp_delta", 0.0),
+            confidence=c,
+            choosing=(parts[2], parts[3]),
+        )
+        for c in (CONFIDENCE, SURE)
+    )
+    is_refuted = sure.epsilon > beside.get("dp_epsilon", math.inf)
+    is_refuted |= sure.mu > beside.get("dp_mu", math.inf)
+    return {"shown_epsilon": found.epsilon, "shown_mu": found.mu, "refuted": is_refuted}
 
 
 def measured_rows(
@@ -240,6 +288,7 @@ def measured_rows(
                 "threshold": threshold,
                 **measured._asdict(),
                 **shared,
+                **shown(scores, is_member, before, kept, shared),
                 "z": (measured.advantage - shared["on_average_tv"]) / error,
             }
         )
@@ -278,4 +327,7 @@ def _refuted(rows: list[Row]) -> list[Warned]:
         z = (row["advantage"] - row.get("dp_advantage", math.inf)) / row["advantage_se"]
         if z > MOST_Z:
             found.append(ATTACK_ABOVE_DP(**names, allowed=row["dp_advantage"], z=z))
+        if row["refuted"]:
+            claim = {"epsilon": row["dp_epsilon"], "delta": row["dp_delta"]}
+            found.append(EPSILON_REFUTED(attacker=row["attacker"], **claim))
     return found

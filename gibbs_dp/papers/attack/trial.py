@@ -42,7 +42,16 @@ ATTACK_ABOVE_DP = Caution(
     "declared domain, a wrong sensitivity, or draws of another law than the posterior.",
     "Declare a domain that holds every example; check the sensitivity of a loss of your own.",
 )
-CAUTIONS = {"Of attacks that are run": (ATTACK_MISSES, ATTACK_ABOVE_DP)}
+EPSILON_REFUTED = Caution(
+    "epsilon-refuted",
+    "the {attacker} attack tells the two datasets apart better than epsilon = {epsilon:.3g} at "
+    "delta = {delta:.3g} allows, or the claimed mu of Gaussian DP.",
+    "An event that the scores choose on separate trials is likelier under one dataset than under "
+    "the other by more than e^epsilon times and delta, by bounds that fail 6 times in 100,000.",
+    "Declare a domain that holds every example; check the sensitivity of a loss of your own, and "
+    "whether chains have arrived.",
+)
+CAUTIONS = {"Of attacks that are run": (ATTACK_MISSES, ATTACK_ABOVE_DP, EPSILON_REFUTED)}
 
 
 class TrialValues(NamedTuple):

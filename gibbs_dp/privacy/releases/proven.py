@@ -23,13 +23,13 @@ from jaxtyping import Float, PyTree
 
 from gibbs_dp.information import checks
 from gibbs_dp.model.charts import BallChart, BoxChart, NormalInBall, chart_of
-from gibbs_dp.model.losses import HalfSquaredDistance, LinearLoss
+from gibbs_dp.model.losses import HalfSquaredDistance, LinearLoss, SoftmaxCrossEntropy
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.prior import Flat, Prior
 from gibbs_dp.privacy.calibrate import Calibration
 from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
-from gibbs_dp.privacy.noise import SECRET
+from gibbs_dp.privacy.noise import SECRET, Noise
 from gibbs_dp.privacy.proximal import ProximalPlan, QuadraticPrior, plan_proximal
 from gibbs_dp.privacy.proximal_sampler import ProximalSampler, TotalLoss
 from gibbs_dp.privacy.releases.arguments import check_fits
@@ -100,7 +100,8 @@ class ProvenDraw(ReleaseMethod):
 
     By the proximal sampler where it applies: a convex loss of a linear prediction with bounded
     curvature on the domain (`gibbs_dp.losses.LinearLoss`, with ``precise``: all built-in smooth
-    ones) or `gibbs_dp.losses.half_squared_distance`, and a Gaussian prior of independent
+    ones), softmax cross-entropy of a parameter in one vector, or
+    `gibbs_dp.losses.half_squared_distance`, and a Gaussian prior of independent
     coordinates, a flat one on a ball or a box, or a Gaussian one truncated to these. The number of
     its steps follows from public facts, what rounding does is part of the total variation, and
     nothing has to be accepted: a fiftieth of ``delta`` pays, at most half of it. Where that is too
@@ -178,10 +179,11 @@ def _facts_of(request: ReleaseRequest) -> _Facts | str:
     """Collect the public facts, or say why there are no proximal draws."""
     posterior, loss = request.posterior, request.posterior.loss
     is_mean = isinstance(loss, HalfSquaredDistance)
-    if not (is_mean or (isinstance(loss, LinearLoss) and loss.is_precise)):
+    is_linear = isinstance(loss, LinearLoss) and loss.is_precise
+    if not (is_mean or is_linear or isinstance(loss, SoftmaxCrossEntropy)):
         return (
-            "proven draws are for half squared distances and for losses of a linear prediction "
-            "that can be computed to any number of digits"
+            "proven draws are for half squared distances, softmax cross-entropy and losses of a "
+            "linear prediction that can be computed to any number of digits"
         )
     prior = quadratic_prior(posterior.prior)
     if prior is None:
@@ -189,7 +191,7 @@ def _facts_of(request: ReleaseRequest) -> _Facts | str:
             "proven draws are for one parameter vector whose prior is Gaussian with independent "
             "coordinates, or flat on a ball or a box"
         )
-    assert isinstance(loss, (HalfSquaredDistance, LinearLoss))
+    assert isinstance(loss, (HalfSquaredDistance, LinearLoss, SoftmaxCrossEntropy))
     domain = on_support(posterior, request.domain)
     found = loss.constants(domain)
     is_smooth = math.isfinite(found.smoothness) and found.strong_convexity >= 0
@@ -271,8 +273,9 @@ def _plan_proximal(request: ReleaseRequest, facts: _Facts, max_work: float) -> R
         )
 
     def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
-        del unchecked, key  # bits come from the system as they are needed
-        sampler = _sampler(request, facts, guarantee, plan, examples)
+        del unchecked  # bits come from the system as they are needed, where no test brings its own
+        noise = key if isinstance(key, Noise) else SECRET
+        sampler = _sampler(request, facts, guarantee, plan, examples, noise)
         return np.stack([sampler.draw() for _ in range(request.num_draws)])
 
     def trace(unchecked: GibbsPosterior, examples: PyTree) -> Any:
@@ -287,18 +290,19 @@ def _sampler(
     guarantee: Guarantee,
     plan: ProximalPlan,
     examples: PyTree,
+    noise: Noise,
 ) -> ProximalSampler:
     """Make the sampler of clipped data."""
     prior, loss, gamma = facts.prior, request.posterior.loss, guarantee.gamma
     assert gamma is not None
-    if isinstance(loss, LinearLoss):
+    if isinstance(loss, (LinearLoss, SoftmaxCrossEntropy)):
         x, y = (np.asarray(part, np.float64) for part in examples)
-        return ProximalSampler(prior, TotalLoss(loss, gamma, x, y, facts.x_bound), plan, SECRET)
+        return ProximalSampler(prior, TotalLoss(loss, gamma, x, y, facts.x_bound), plan, noise)
     rows = np.asarray(examples, np.float64)
     total = np.array([math.fsum(column) for column in rows.T.tolist()])
     precision = prior.precision + gamma * len(rows)
     centre = (prior.precision * prior.centre + gamma * total) / precision
-    return ProximalSampler(prior._replace(precision=precision, centre=centre), None, plan, SECRET)
+    return ProximalSampler(prior._replace(precision=precision, centre=centre), None, plan, noise)
 
 
 def _steps(

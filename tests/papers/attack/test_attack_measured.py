@@ -80,7 +80,13 @@ def test_what_is_computed_at_a_single_gamma_is_seen():
     shown = {"advantage": 0.2, "on_average_tv": 0.25, "tpr_1pct": 0.05, "attack_tpr_1pct": 0.06}
     row = {"gamma": 2.0, "attacker": "optimal", "dp_advantage": 0.9, "dp_tpr_1pct": 0.5}
     row |= shown | {f"{name}_se": 0.01 for name in shown}
-    for axes in plot_attack([row]).axes:
+    row |= {"dp_epsilon": 3.0, "shown_epsilon": 0.5, "on_average_kl": 0.1}
+    *rates, nats = plot_attack([row]).axes
+    heights = {line.get_label(): line.get_ydata().tolist() for line in nats.get_lines()}
+    assert heights["DP epsilon allows"] == [3.0]
+    assert heights["optimal attack, epsilon at least"] == [0.5]
+    assert heights["on-average KL"] == [0.1]
+    for axes in rates:
         lines = {line.get_label(): line for line in axes.get_lines()}
         for label in ("best possible, computed", "DP epsilon allows"):
             assert lines[label].get_marker() == "_", label

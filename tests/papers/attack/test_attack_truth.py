@@ -179,9 +179,13 @@ def test_the_worst_pair_against_the_worst_case_and_a_promise_that_is_false(run):
     assert abs(row["advantage"] - tv) < 3 * row["advantage_se"]
     assert abs(row["on_average_tv"] - tv) < 0.002  # rims of the lattice
     assert tv < math.tanh(gamma * 4 / n / 2)
-    assert [text.split()[-1] for text in found.warnings] == ["[attack-above-dp]"]
+    assert [text.split()[-1] for text in found.warnings] == [
+        "[attack-above-dp]",
+        "[epsilon-refuted]",
+    ]
     assert row["dp_advantage"] == pytest.approx(math.tanh(0.1))
-    honest = seen[-1][3] | {"dp_advantage": math.tanh(gamma * 4 / n / 2)}
+    exact = gamma * 4 / n
+    honest = seen[-1][3] | {"dp_advantage": math.tanh(exact / 2), "dp_epsilon": exact}
     result, separate, names, _, computed = seen[-1]
     assert warned(result, measured_rows(result, separate, names, honest, computed)) == []
 

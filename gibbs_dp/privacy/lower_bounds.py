@@ -1,0 +1,344 @@
+"""What attackers have shown: lower confidence bounds on epsilon, of many runs or of one.
+
+A guarantee is an upper bound on what anybody tells of a dataset from a release; what somebody did
+tell is a lower bound on it. Both functions take scores, so that they work for any mechanism, and
+fail with a probability of at most ``1 - confidence`` whatever the scores are: bad ones give 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.stats import beta, binom, norm
+
+from gibbs_dp.information import checks
+from gibbs_dp.model.check import positive_count
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
+
+Scores = Float[np.ndarray, " trials"]
+Others = Float[np.ndarray, " others"]
+Bounds = Float[np.ndarray, " cuts"]
+# Of an event's probabilities, of the likelier law from below and of the other from above.
+Bound = Callable[[Bounds, Bounds], Bounds]
+
+# Share of the trials that choose an event, and the most thresholds that are tried.
+CHOOSING, NUM_CUTS = 0.25, 400
+# No bound of so many trials comes near it.
+LARGEST_EPSILON = 60.0
+
+# Many runs: probabilities of an event on two neighbours.
+
+
+@dataclass(frozen=True)
+class ShownEpsilon:
+    """What scores of many runs on two neighbours show.
+
+    Parameters
+    ----------
+    epsilon
+        Lower bound on epsilon at ``delta``, of any mechanism.
+    mu
+        Lower bound on mu of Gaussian DP. Each of the two bounds holds with ``confidence``.
+    delta, confidence
+        As asked for.
+    """
+
+    epsilon: float
+    mu: float
+    delta: float
+    confidence: float
+
+    @property
+    def gaussian_epsilon(self) -> float:
+        """Epsilon at ``delta`` of Gaussian DP with ``mu``; infinite at delta 0 unless mu is 0.
+
+        A lower bound where the mechanism's trade-off is Gaussian, as of the Gaussian mechanism, and
+        then closer than ``epsilon`` (Nasr et al. 2023); of other mechanisms it is none.
+        """
+        if self.mu == 0:
+            return 0.0
+        return math.inf if self.delta == 0 else epsilon_at(GaussianDP(self.mu), self.delta, 1)
+
+
+def epsilon_shown(
+    first: ArrayLike,
+    second: ArrayLike,
+    delta: float = 0.0,
+    *,
+    confidence: float = 0.95,
+    choosing: tuple[ArrayLike, ArrayLike] | None = None,
+) -> ShownEpsilon:
+    """Bound epsilon and mu from below by scores of independent runs on two neighbours.
+
+    Of every event, ``P(event | first) <= e^epsilon P(event | second) + delta``, and the other way
+    round. An event, the scores above or below a threshold, is chosen on some of the runs; its
+    probabilities on the two neighbours are bounded on the others (Clopper & Pearson 1934), each
+    with half of the error. Under Gaussian DP, ``Phi^-1 P(event | first) - Phi^-1 P(event | second)
+    <= mu`` (Dong, Roth & Su 2022), which bounds mu by an event chosen for it.
+
+    The neighbours may differ from run to run, and the scores be made with all knowledge of them:
+    both inequalities outlast averages over pairs, as trade-off functions are convex.
+
+    Parameters
+    ----------
+    first, second
+        One number a run ``[runs]``, in an order that says nothing of it; at least 4 of each.
+    delta
+        At which epsilon is asked for.
+    confidence
+        Probability with which each bound holds.
+    choosing
+        Scores of other runs, of both neighbours, that choose the events. None: the first quarter
+        of the runs, which are not counted then.
+
+    Returns
+    -------
+    ShownEpsilon
+        Both bounds, at least 0.
+
+    Raises
+    ------
+    ValueError
+        If scores are not finite numbers or too few, or ``delta`` or ``confidence`` makes no sense.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> shown = epsilon_shown(rng.laplace(1.0, size=4000), rng.laplace(0.0, size=4000))
+    >>> 0.7 < shown.epsilon < 1.0                                   # the truth is 1
+    True
+    """
+    a, b = _scores("first", first), _scores("second", second)
+    delta = checks.unit_interval("delta", delta)
+    level = 0.5 * (1.0 - _confidence(confidence))
+    if choosing is None:
+        heads = [math.ceil(CHOOSING * v.size) for v in (a, b)]
+        early, (a, b) = (a[: heads[0]], b[: heads[1]]), (a[heads[0] :], b[heads[1] :])
+    else:
+        early = _scores("choosing", choosing[0]), _scores("choosing", choosing[1])
+    bounds: list[Bound] = [lambda p, q: log_ratio(p, q, delta), normal_distance]
+    found = []
+    for bound, event in zip(bounds, best_events(*early, level, bounds), strict=True):
+        found.append(max(0.0, float(bound(*event.limits(a, b, level))[0])))
+    return ShownEpsilon(found[0], found[1], delta, confidence)
+
+
+class Event(NamedTuple):
+    """Scores times ``sign`` of at least ``cut`` times it; likelier of the second where swapped."""
+
+    value: float  # of the bound that chose it
+    sign: int
+    cut: float
+    is_swapped: bool
+
+    def limits(self, first: Scores, second: Others, level: float) -> tuple[Bounds, Bounds]:
+        """Bound its probabilities, of the likelier law from below and of the other from above."""
+        pair = (second, first) if self.is_swapped else (first, second)
+        cuts = np.array([self.sign * self.cut])
+        return event_limits(self.sign * pair[0], self.sign * pair[1], cuts, level)
+
+
+def best_events(
+    first: Scores, second: Others, level: float, bounds: Sequence[Bound]
+) -> list[Event]:
+    """Find the event with the largest value of each bound."""
+    cuts = np.unique(
+        np.quantile(np.concatenate([first, second]), np.linspace(0.0005, 0.9995, NUM_CUTS))
+    )
+    best = [Event(-math.inf, 1, math.inf, False)] * len(bounds)
+    for p, q, is_swapped in ((first, second, False), (second, first, True)):
+        for sign in (1, -1):
+            limits = event_limits(sign * p, sign * q, sign * cuts, level)
+            for k, bound in enumerate(bounds):
+                values = bound(*limits)
+                top = int(np.argmax(values))
+                if values[top] > best[k].value:
+                    best[k] = Event(float(values[top]), sign, float(cuts[top]), is_swapped)
+    return best
+
+
+def event_limits(
+    first: Scores, second: Others, cuts: Float[np.ndarray, " cuts"], level: float
+) -> tuple[Bounds, Bounds]:
+    """Bound probabilities of ``score >= cut``, below of the first law and above of the second.
+
+    >>> low, high = event_limits(np.ones(10), np.zeros(10), np.array([0.5]), 0.025)
+    >>> [round(float(p), 12) for p in (low[0] ** 10, (1 - high[0]) ** 10)]
+    [0.025, 0.025]
+    """
+    sizes = first.size, second.size
+    hits, false = (
+        size - np.searchsorted(np.sort(v), cuts)
+        for v, size in zip((first, second), sizes, strict=True)
+    )
+    least = np.where(hits > 0, beta.ppf(level, np.maximum(hits, 1), sizes[0] - hits + 1), 0.0)
+    most = np.where(
+        false < sizes[1], beta.ppf(1 - level, false + 1, np.maximum(sizes[1] - false, 1)), 1.0
+    )
+    return least, most
+
+
+def log_ratio(least: Bounds, most: Bounds, delta: float) -> Bounds:
+    """Epsilon that two probabilities of an event need."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(least - delta, 0.0)) - np.log(most))
+
+
+def normal_distance(least: Bounds, most: Bounds) -> Bounds:
+    """Mu of Gaussian DP that two probabilities of an event need."""
+    return np.asarray(norm.ppf(least) - norm.ppf(most))
+
+
+# One run: guesses of many coins.
+
+
+@dataclass(frozen=True)
+class OneRunEpsilon:
+    """What guesses of one run's coins show.
+
+    Parameters
+    ----------
+    epsilon
+        Lower bound on epsilon at ``delta``, at least 0.
+    num_guesses, num_right
+        Of the number of guesses that showed most.
+    delta, confidence
+        As asked for.
+    """
+
+    epsilon: float
+    num_guesses: int
+    num_right: int
+    delta: float
+    confidence: float
+
+
+def epsilon_of_one_run(
+    scores: ArrayLike,
+    coins: ArrayLike,
+    delta: float = 0.0,
+    *,
+    confidence: float = 0.95,
+    num_guesses: int | None = None,
+) -> OneRunEpsilon:
+    """Bound epsilon from below by one run of a mechanism on data that coins have chosen.
+
+    Each of ``m`` canaries is put in or left out, or one of two examples taken, as a fair coin of
+    its own says, and the mechanism is run **once**. The auditor, who sees its output, scores all
+    canaries, guesses 1 for the largest ``r/2`` scores and 0 for the smallest, and abstains from the
+    others. Steinke, Nasr & Jagielski (2023): if the mechanism is ``(epsilon, delta)``-DP where one
+    coin turns, the probability of ``v`` right guesses or more is at most ``P(W >= v) + 2 m delta
+    max_i P(v > W >= v - i) / i``, for ``W`` binomial with ``r`` trials of ``1 / (1 + e^-epsilon)``.
+    (At delta 0: given the output and the other coins, a coin's odds are at most ``e^epsilon``.)
+    Epsilons for which that is too small are refuted.
+
+    Coins that choose between two examples audit replace-one neighbours; those that put in or leave
+    out audit added and removed ones. The guesses of one run disturb each other: even the best falls
+    short of the truth, the more so with few canaries and large epsilon.
+
+    Parameters
+    ----------
+    scores
+        Larger where the coin seems to be 1, ``[canaries]``, from the output alone.
+    coins
+        What the coins were, ``[canaries]``, 0 and 1, drawn before the run with probability 1/2.
+    delta
+        At which epsilon is asked for.
+    confidence
+        Probability with which the bound holds.
+    num_guesses
+        ``r``, named before the run. None: all, a half, a quarter and so on down to 8 are tried,
+        each with its share of the error.
+
+    Returns
+    -------
+    OneRunEpsilon
+        The largest of the bounds.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, scores are not finite, coins are not 0 and 1, or a number makes no sense.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> coins = rng.random(2000) < 0.5
+    >>> told = coins ^ (rng.random(2000) > 1 / (1 + np.exp(-1.0)))  # randomized response
+    >>> 0.7 < epsilon_of_one_run(told, coins).epsilon < 1.0
+    True
+    """
+    values, count = _scores("scores", scores), np.size(coins)
+    held = np.asarray(coins).ravel()
+    if values.size != count or not np.isin(held, (0, 1)).all():
+        raise ValueError(
+            f"coins: give 0 or 1 for each of the {values.size} scores, got {count} values."
+        )
+    delta = checks.unit_interval("delta", delta)
+    error = 1.0 - _confidence(confidence)
+    if num_guesses is None:
+        # Halved as long as guesses can show anything.
+        tried = [count >> k for k in range(count.bit_length()) if count >> k >= 8] or [count]
+    else:
+        tried = [positive_count("num_guesses", num_guesses)]
+        if tried[0] > count:
+            raise ValueError(f"num_guesses: there are {count} canaries, got {num_guesses} guesses.")
+    is_one: Bool[np.ndarray, " canaries"] = held.astype(bool)[np.argsort(values, kind="stable")]
+    best = OneRunEpsilon(0.0, tried[0], 0, delta, confidence)
+    for guesses in tried:
+        low = guesses // 2
+        right = int(np.sum(is_one[count - (guesses - low) :]) + np.sum(~is_one[:low]))
+        bound = _refuted(count, guesses, right, delta, error / len(tried))
+        if bound >= best.epsilon:
+            best = OneRunEpsilon(bound, guesses, right, delta, confidence)
+    return best
+
+
+def chance_of_guesses(
+    num_canaries: int, num_guesses: int, num_right: int, epsilon: float, delta: float
+) -> float:
+    """Bound the probability of so many right guesses under ``(epsilon, delta)``-DP.
+
+    >>> round(chance_of_guesses(1000, 100, 75, 0.673, 1e-4), 3)     # Steinke et al., Appendix D
+    0.05
+    """
+    share = 1.0 / (1.0 + math.exp(-epsilon))
+    chance = float(binom.sf(num_right - 1, num_guesses, share))
+    if delta > 0 and num_right > 0:
+        below = np.cumsum(binom.pmf(np.arange(num_right - 1, -1, -1), num_guesses, share))
+        steepest = float(np.max(below / np.arange(1, num_right + 1)))
+        chance += 2 * num_canaries * delta * steepest
+    return min(1.0, chance)
+
+
+def _refuted(count: int, guesses: int, right: int, delta: float, error: float) -> float:
+    """Return the largest epsilon that is refuted; 0 where none is."""
+
+    def excess(epsilon: float) -> float:
+        return chance_of_guesses(count, guesses, right, epsilon, delta) - error
+
+    if excess(0.0) >= 0:
+        return 0.0
+    root = float(brentq(excess, 0.0, LARGEST_EPSILON, xtol=1e-9))
+    return max(0.0, root - 1e-8)
+
+
+def _scores(name: str, values: ArrayLike) -> Scores:
+    found = np.asarray(values, np.float64)
+    if found.ndim != 1 or found.size < 4 or not np.isfinite(found).all():
+        raise ValueError(f"{name}: give a vector of at least 4 finite numbers.")
+    return found
+
+
+def _confidence(value: float) -> float:
+    value = float(value)
+    if not 0.5 <= value < 1:
+        raise ValueError(f"confidence: must be in [0.5, 1), such as 0.95, got {value:g}.")
+    return value
