@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.estimators.certified import betting_interval, empirical_bernstein
 from gibbs_dp.quantities import certified_kl
+from gibbs_dp.quantities.certified_kl import betting_interval, empirical_bernstein
 
 ERROR, COUNT = 0.1, 500
 REPEATS = [100, pytest.param(1000, marks=pytest.mark.trust)]
