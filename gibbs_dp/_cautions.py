@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What a reader may do with the numbers that a warning is about, in the order of severity.
+VERDICTS = OK, LOOK, REFUSE = "ok", "look", "do not use"
+
 
 class Warned(str):
     """A sentence that a :class:`Caution` wrote; nothing else may become a warning."""
@@ -19,6 +22,7 @@ class Caution:
     text: str  # the sentence, with a gap for every number, as ``str.format`` has them
     meaning: str  # what is wrong with the numbers, for somebody who sees this for the first time
     remedy: str  # what to try, the likeliest first
+    verdict: str = LOOK  # OK: the numbers stand; REFUSE: they are wrong, or of another law
 
     def __call__(self, **gaps: object) -> Warned:
         """Fill the gaps.

@@ -34,7 +34,7 @@ from gibbs_dp.engine.quantity import RowTable
 from gibbs_dp.quantities.registry import COLUMNS, check_own_column
 from gibbs_dp.results import page
 from gibbs_dp.results.base import Remarks, ResultWithPage, damage_named, sentences
-from gibbs_dp.results.table import Column, Heading, TextTable, counted, plain, visible
+from gibbs_dp.results.table import WIDTH, Column, TextTable, counted, plain, remark_lines, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,8 @@ PER_DATASET = "_per_dataset"
 # Between the name of a curve and of its column.
 OF_CURVE = "_curve_"
 # A caption holds a name this long.
-WIDTH = 40
+NAME = 40
+MORE = "{}: report.table(all=True), or --all from a shell."
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +98,19 @@ class Report(ReportData, ResultWithPage):
         ('gamma=1: checked: R-hat 1.001',)
         """
         return tuple(f"gamma={row['gamma']:g}: {row.get('trust', 'unknown')}" for row in self.rows)
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """A word a row, by its warnings: "ok", "look" or "do not use"; "unknown" if unchecked.
+
+        Examples
+        --------
+        >>> Report(({"gamma": 1.0, "trust": "checked: R-hat 1.001"},), {}).verdicts
+        ('ok',)
+        """
+        from gibbs_dp.auditing.summary import verdict_on
+
+        return tuple(verdict_on(row, self.warnings) for row in self.rows)
 
     # -- views ----------------------------------------------------------------------------
 
@@ -150,10 +164,10 @@ class Report(ReportData, ResultWithPage):
 
     def _head(self) -> str:
         rows, settings, warnings = self.rows, self.settings, self.warnings
-        loss = plain(str(settings.get("loss", "")), WIDTH)
+        loss = plain(str(settings.get("loss", "")), NAME)
         n = settings.get("n", rows[0].get("n") if rows else None)
         parts = [loss] if loss else []
-        parts += [f"n={plain(str(n), WIDTH)}"] if n is not None else []
+        parts += [f"n={plain(str(n), NAME)}"] if n is not None else []
         parts.append(_span([row.get("gamma", math.nan) for row in rows]))
         counts = [c for row in rows if isinstance(c := row.get("num_datasets"), Integral)]
         if counts:
@@ -162,18 +176,58 @@ class Report(ReportData, ResultWithPage):
         parts += [counted(len(warnings), "warning")] if warnings else []
         return ", ".join(parts)
 
-    def _table(self, most: int | None = None) -> TextTable:
-        texts, known = self._texts(most), self._known_columns
-        headings = [
-            Heading(c.title or c.name, f"{c.name_and_unit}: {c.meaning}")
-            for c in (known[name] for name in texts)
-        ]
-        lines = list(zip(*texts.values(), strict=True))
-        return TextTable(headings, lines, len(self) - len(lines), "gammas")
+    def table(self, all: bool = False) -> TextTable:
+        """Return the numbers as a table of texts, errors in parentheses as in papers.
 
-    def _remarks(self) -> Remarks:
+        Parameters
+        ----------
+        all
+            Every column under its name, one a line and a gamma a column. By default what
+            ``print(report)`` shows, which fits a terminal of 100 columns: a line a gamma.
+
+        Returns
+        -------
+        TextTable
+            Printed as it is; notebooks show it as a table. `to_dataframe` has the numbers.
+
+        Examples
+        --------
+        >>> row = {"gamma": 1.0, "on_average_kl": 0.0067402, "on_average_kl_se": 4.2e-5}
+        >>> print(Report((row | {"trust": "checked: R-hat 1.001"},), {}).table())
+        gamma on-average KL verdict
+            1    0.00674(4)      ok
+        """
+        from gibbs_dp.auditing.summary import all_columns, summary_of
+
+        return all_columns(self) if all else summary_of(self)
+
+    def _table(self, most: int | None = None) -> TextTable:
+        from gibbs_dp.auditing.summary import summary_of
+
+        return summary_of(self, most)
+
+    def summary(self, all: bool = False) -> str:
+        """Return :meth:`table` as text, then warnings and notes; it is what ``print`` shows.
+
+        Parameters
+        ----------
+        all
+            Every column, as in :meth:`table`.
+        """
+        if not all:
+            return super().summary()
+        return "\n".join([str(self.table(all=True)), *remark_lines(self._told(), WIDTH)])
+
+    def _told(self) -> Remarks:
         marks = [("WARNING", text) for text in self.warnings]
         return marks + [("note", text) for text in self.notes]
+
+    def _remarks(self) -> Remarks:
+        from gibbs_dp.auditing.summary import left_out
+
+        count = left_out(self)
+        more = [("more", MORE.format(counted(count, "other column")))] if count else []
+        return self._told() + more
 
     def plot(
         self,
