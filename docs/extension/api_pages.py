@@ -67,12 +67,15 @@ DOOR = {
         "Chains",
     ),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),
-    "Errors": (
+    "Errors and warnings": (
         "AuditInterrupted",
         "AuditIncomplete",
         "StoreError",
         "ExecutorError",
         "ImproperPosteriorError",
+        "AuditWarning",
+        "DoNotUseWarning",
+        "DrawsWarning",
     ),
 }
 # Bases whose methods nobody looks for here.

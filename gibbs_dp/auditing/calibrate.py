@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import PyTree
 
+from gibbs_dp._cautions import warns
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.calibrate_by_audits import (
     AverageCalibration,
@@ -20,6 +21,7 @@ from gibbs_dp.auditing.calibrate_by_audits import (
 )
 from gibbs_dp.auditing.calibrate_coverage import PredictiveCDF, calibrate_coverage
 from gibbs_dp.auditing.certify import certify, find_range
+from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.examples import num_examples
@@ -37,6 +39,7 @@ LOWEST = ("population_risk", "certificate")
 CERTIFIED_GAMMAS = np.geomspace(0.01, 10.0, 13)
 
 
+@warns(kind_of)
 def calibrate(
     posterior: GibbsPosterior,
     *,

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from gibbs_dp._cautions import LOOK, OK, REFUSE, VERDICTS
+from gibbs_dp._cautions import LOOK, OK, REFUSE, VERDICTS, AuditWarning, DoNotUseWarning, names_of
 from gibbs_dp.auditing.explain import CAUTIONS
 from gibbs_dp.auditing.report_data import ReportData, cell
 from gibbs_dp.results.table import WIDTH, Column, Heading, TextTable, in_paper, interval, plain
-from gibbs_dp.sampling.cautions import names_of
 
 Row = Mapping[str, Any]
 UNKNOWN = "unknown"
@@ -31,6 +30,16 @@ def _verdicts() -> dict[str, str]:
     return {c.name: c.verdict for cautions in CAUTIONS.values() for c in cautions}
 
 
+def _verdict_of(text: str) -> str:
+    """Return what a warning leaves of a row; of one that is not known, or has no name, a look."""
+    return next((_verdicts().get(name, LOOK) for name in names_of([text])), LOOK)
+
+
+def kind_of(text: str) -> type[AuditWarning]:
+    """Return the class that a warning of a report has among Python's."""
+    return DoNotUseWarning if _verdict_of(text) == REFUSE else AuditWarning
+
+
 def verdict_on(row: Row, warnings: Iterable[str]) -> str:
     """Return the worst verdict of the warnings on a row, and of those on all rows of a report.
 
@@ -47,11 +56,13 @@ def verdict_on(row: Row, warnings: Iterable[str]) -> str:
         "ok", "look", "do not use", which is also the word where a tenth of the datasets failed,
         or "unknown" where nothing was checked.
     """
-    own, known = f"gamma={row['gamma']:g}: ", _verdicts()
+    own = f"gamma={row['gamma']:g}: "
     found = [UNKNOWN] if "trust" not in row else []
-    for text in warnings:
-        if text.startswith(own) or not text.startswith("gamma="):
-            found += [known.get(name, LOOK) for name in names_of([text])] or [LOOK]
+    found += [
+        _verdict_of(text)
+        for text in warnings
+        if text.startswith(own) or not text.startswith("gamma=")
+    ]
     failed = row.get("failed_datasets", 0)
     if failed and failed >= FAILED_SHARE * (failed + row.get("num_datasets", 0)):
         found.append(REFUSE)

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
+from gibbs_dp._cautions import told_elsewhere
 from gibbs_dp._version import __version__
 from gibbs_dp.cli import COMMANDS, load, output, session
 from gibbs_dp.cli.output import UsageError, one_line
@@ -42,7 +43,8 @@ def main(
     try:
         token = session.when_ready.set(ready)
         try:
-            status = _dispatch(given)
+            with told_elsewhere():  # commands print them
+                status = _dispatch(given)
         finally:
             session.when_ready.reset(token)
         sys.stdout.flush()
