@@ -149,6 +149,51 @@ class Report(ReportData, ResultWithPage):
             attributes["columns"] = json.dumps([column.plain() for column in self.own_columns])
         return xr.Dataset(variables | of_rows, coordinates, attributes)
 
+    def to_latex(self) -> str:
+        r"""Return the summary as a LaTeX table, by the packages booktabs and siunitx.
+
+        Numbers have their errors in parentheses and stand under each other by their points; notes
+        and warnings are left to the text around it.
+
+        Examples
+        --------
+        >>> row = {"gamma": 1.0, "on_average_kl": 0.0067402, "on_average_kl_se": 4.2e-5}
+        >>> print(Report((row | {"trust": "checked: R-hat 1.001"},), {}).to_latex())
+        % \usepackage{booktabs, siunitx}
+        \begin{tabular}{S[table-format=1] S[table-format=1.5(1)] l}
+        \toprule
+        {gamma} & {on-average KL} & {verdict} \\
+        \midrule
+        1 & 0.00674(4) & ok \\
+        \bottomrule
+        \end{tabular}
+        """
+        from gibbs_dp.auditing.export import latex_of
+
+        return latex_of(self)
+
+    def to_excel(self, path: str | os.PathLike[str]) -> None:
+        """Write the summary as a sheet for Excel, whole or not at all; it needs openpyxl.
+
+        Numbers are numbers, with errors in columns of their own; below are warnings and notes. All
+        columns: ``report.to_dataframe().to_excel(path)``.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.xlsx``.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so, or openpyxl is not installed.
+        OSError
+            If the folder cannot be written.
+        """
+        from gibbs_dp.auditing.export import save_excel
+
+        save_excel(self, path)
+
     def to_json_rows(self) -> list[str]:
         """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent.
 
