@@ -258,6 +258,11 @@ class Report(ReportData, ResultWithPage):
         ----------
         all
             Every column, as in :meth:`table`.
+
+        Returns
+        -------
+        str
+            Lines of at most 100 characters, unless ``all``.
         """
         if not all:
             return super().summary()

@@ -121,10 +121,10 @@ def days_of(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
     if reading.get("date_format", ISO) != ISO:
         return {}
     names = ("sep", "decimal", "encoding", "thousands")
-    spelled = {name: reading[name] for name in names if name in reading}
-    lists = {k: tuple(reading[k]) for k in ("na_values", "units") if k in reading}
+    spelled: dict[str, Any] = {name: reading[name] for name in names if name in reading}
+    spelled |= {k: tuple(reading[k]) for k in ("na_values", "units") if k in reading}
     held = data if isinstance(data, (str, os.PathLike)) else as_frame(data)
-    source, spelling = open_table(held, Spelling(**spelled, **lists)), DateFormat(ISO)
+    source, spelling = open_table(held, Spelling(**spelled)), DateFormat(ISO)
     left = set(reading.get("categorical") or ())
     wanted = [c for c in (reading.get("features") or source.columns) if c in source.columns]
     first: dict[str, int | None] = {name: None for name in wanted if name not in left}

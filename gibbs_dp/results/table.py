@@ -297,7 +297,7 @@ def remark_lines(named: Iterable[tuple[str, str]], width: int | None = None) -> 
     >>> remark_lines([("WARNING", "odd."), ("note", "even.")])
     ['WARNING  odd.', 'note     even.']
     >>> remark_lines([("note", "one of many words.")], 20)
-    ['note     one of', '         many words.']
+    ['note     one of many', '         words.']
     """
     lines = [f"{word:<{INDENT - 1}} {plain(text)}" for word, text in named]
     if width is None:
