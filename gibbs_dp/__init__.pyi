@@ -10,9 +10,13 @@ from . import problems as problems
 from . import random as random
 from . import sklearn as sklearn
 from . import supports as supports
+from ._cautions import AuditWarning as AuditWarning
+from ._cautions import DoNotUseWarning as DoNotUseWarning
+from ._cautions import DrawsWarning as DrawsWarning
 from ._version import __version__ as __version__
 from .auditing.audit import AuditInterrupted as AuditInterrupted
 from .auditing.audit import audit as audit
+from .auditing.audit_table import audit_table as audit_table
 from .auditing.calibrate import calibrate as calibrate
 from .auditing.certificate import Certificate as Certificate
 from .auditing.certify import certify as certify

@@ -11,6 +11,7 @@ PACKAGES = {
     "cloudpickle": ("cloudpickle", "distributed"),
     "distributed": ("distributed", "distributed"),
     "dp_accounting": ("dp-accounting", "privacy"),
+    "openpyxl": ("openpyxl", "excel"),
     "networkx": ("networkx", "adaptive"),
     "pyarrow": ("pyarrow", "tables"),
     "shtab": ("shtab", "completion"),

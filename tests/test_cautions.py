@@ -1,15 +1,20 @@
 """Every warning is declared, explained, and listed once."""
 
 import importlib
+import logging
 import pkgutil
 import string
+import warnings
 
+import jax
 import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import Caution, Warned, told_elsewhere, warns
 from gibbs_dp.auditing.explain import CAUTIONS, explain_warnings
+from gibbs_dp.auditing.summary import kind_of
+from gibbs_dp.cli.main import main
 from gibbs_dp.papers.attack import trial
 from gibbs_dp.papers.capacity import on_average as capacity
 
@@ -53,8 +58,82 @@ def test_a_warning_names_its_kind_and_is_a_string():
         Caution("cold", "only {degrees} degrees.", "Cold.", "Heat.")()
 
 
-def test_draws_warn_by_name():
-    posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+# As Python's warnings.
+
+BOX = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
+
+
+def draw(**more):
     data = (np.array([[0.5], [1.0]]), np.array([0.3, 1.2]))
-    draws = gdp.sample(posterior, data, gamma=1.0, sampler=gdp.HMC(), num_chains=2, num_samples=8)
+    sizes = {"num_chains": 2, "num_samples": 8}
+    return gdp.sample(BOX, data, gamma=1.0, sampler=gdp.HMC(), **sizes, **more)
+
+
+def test_draws_warn_by_name_and_python_at_the_line_of_the_call():
+    with pytest.warns(gdp.DrawsWarning, match=r"\[few-effective-draws\]$") as told:
+        draws = draw()
     assert any(w.endswith("[few-effective-draws]") for w in draws.warnings)
+    assert [str(w.message) for w in told] == list(draws.warnings)
+    assert {w.category for w in told} == {gdp.DrawsWarning}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=gdp.AuditWarning)
+        draw(key=1)
+        warnings.filterwarnings("error", r".*\[few-effective-draws\]")
+        with pytest.raises(gdp.DrawsWarning, match="few-effective-draws"):
+            draw(key=1)
+
+
+def population(key, n):
+    return jax.numpy.ones((n, 1)), jax.random.normal(key, (n,))
+
+
+def test_an_audit_warns_python_once_a_kind_and_a_file_and_the_command_line_do_not(tmp_path, capsys):
+    lattice = gdp.Grid(low=-2.0, high=2.0, num_points=3)
+    sizes = {"n": 5, "num_datasets": 4, "learn": [gdp.OnAverageKL()], "progress": False}
+    with pytest.warns(gdp.AuditWarning) as told:
+        report = gdp.audit(BOX, population, gammas=[8.0, 9.0], sampler=lattice, **sizes)
+    coarse = [w for w in told if str(w.message).endswith("[lattice-too-coarse]")]
+    assert [str(w.message) for w in coarse] == [
+        f"(first of 2) {next(w for w in report.warnings if 'too-coarse' in w)}"
+    ]
+    assert coarse[0].category is gdp.DoNotUseWarning
+    assert set(report.verdicts) == {"do not use"}
+    report.save(tmp_path / "audit.nc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", gdp.AuditWarning)
+        gdp.load_report(tmp_path / "audit.nc")
+        words = "sample gaussian-mean --n 5 --gamma 1 --num-chains 2 --num-samples 8"
+        status = main(words.split())
+    assert status == 0
+    assert "WARNING  only " in capsys.readouterr().out
+
+
+def test_what_calls_a_function_that_warns_tells_for_it():
+    class Found:
+        warnings = ("gamma=1: odd. [virial]", "gamma=2: odd. [virial]", "even. [interrupted]")
+
+    inner = warns(kind_of)(Found)
+    outer = warns(lambda _: gdp.DrawsWarning)(inner)
+    with pytest.warns(gdp.AuditWarning) as told:
+        outer()
+    assert [str(w.message) for w in told] == [
+        f"(first of 2) {Found.warnings[0]}",
+        Found.warnings[2],
+    ]
+    assert {w.category for w in told} == {gdp.DrawsWarning}
+    with pytest.warns(gdp.AuditWarning) as told:
+        inner()
+    assert [w.category for w in told] == [gdp.DoNotUseWarning, gdp.AuditWarning]
+    with warnings.catch_warnings(), told_elsewhere():
+        warnings.simplefilter("error")
+        inner()
+
+
+def test_stages_are_logged(caplog):
+    from gibbs_dp.engine.progress import Progress
+
+    with caplog.at_level(logging.INFO, "gibbs_dp"), Progress(enabled=False) as progress:
+        progress.stage("sampling", 2, "block")
+        progress.stage("mutual information")
+    assert caplog.messages == ["sampling 2 blocks", "mutual information"]

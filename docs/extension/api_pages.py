@@ -29,7 +29,7 @@ ROOMS = {
 # The front door in an order to read it in; all that it has must be here.
 DOOR = {
     "Posteriors and populations": ("GibbsPosterior", "Flat", "Domain", "temper"),
-    "Audits": ("audit", "Report", "load_report", "compare", "Comparison", "Store"),
+    "Audits": ("audit", "audit_table", "Report", "load_report", "compare", "Comparison", "Store"),
     "What an audit learns": (
         "DEFAULT",
         "OnAverageKL",
@@ -68,12 +68,15 @@ DOOR = {
         "Chains",
     ),
     "Privacy": ("calibrate", "release", "Guarantee", "Ledger", "Thresholdout"),
-    "Errors": (
+    "Errors and warnings": (
         "AuditInterrupted",
         "AuditIncomplete",
         "StoreError",
         "ExecutorError",
         "ImproperPosteriorError",
+        "AuditWarning",
+        "DoNotUseWarning",
+        "DrawsWarning",
     ),
 }
 # Bases whose methods nobody looks for here.

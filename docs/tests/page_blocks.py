@@ -27,6 +27,10 @@ FILE = re.compile(r"# (\w+\.py)\n")
 SHOWN = {"text", "none"}  # output of the block above; nothing to run
 STAGE = re.compile(r"(tuning|sampling) \d+ \w+|mutual information")
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
+IN_PAPER = re.compile(r"(\d[\d.]*)\((\d+)\)(e[-+]\d+)?")
+# Sentences below a table, and how their further lines begin.
+MARKED = re.compile(r"(WARNING|note|more|assumes|assumed|caveat) ")
+WRAPPED = re.compile(r" {9}\S")
 TOLERANCE = 0.05
 # What only a shell runs.
 SCRIPT = re.compile(r"(for|while|if|export|#!|srun|sbatch|mpiexec|mkdir|.* > )")
@@ -164,8 +168,7 @@ def err_lines(text: str) -> str:
 
 def compare(shown: str, printed: str, where: str) -> None:
     """Word by word; numbers agree within the errors shown beside them, or to 5%."""
-    kept = [line for line in shown.splitlines() if line.strip()]
-    rest = [line for line in printed.splitlines() if line.strip()]
+    kept, rest = lines_of(shown), lines_of(printed)
     skips = False
     for line in kept:
         if line.strip() == "...":
@@ -180,8 +183,27 @@ def compare(shown: str, printed: str, where: str) -> None:
     assert skips or not rest, f"{where}: printed, but not shown:\n" + "\n".join(rest)
 
 
+def lines_of(text: str) -> list[str]:
+    """Lines that are not empty; a sentence that was wrapped is one of them."""
+    found: list[str] = []
+    for line in filter(str.strip, text.splitlines()):
+        if found and MARKED.match(found[-1]) and WRAPPED.match(line):
+            found[-1] += " " + line.strip()
+        else:
+            found.append(line)
+    return found
+
+
+def spelled(found: re.Match[str]) -> str:
+    """Spell 0.00674(4), as papers have it, as 0.00674 ± 0.00004."""
+    value, error, power = found.groups(default="")
+    unit = 10.0 ** -len(value.partition(".")[2])
+    return f"{value}{power} ± {int(error) * unit:.3g}{power}"
+
+
 def same(shown: str, printed: str) -> bool:
     """Whether two lines say the same."""
+    shown, printed = (IN_PAPER.sub(spelled, text) for text in (shown, printed))
     shown, cut, _ = shown.partition(" ...")
     ours, theirs = NUMBER.sub("#", shown).split(), NUMBER.sub("#", printed).split()
     if cut:

@@ -44,7 +44,14 @@ def test_numbers_agree_within_their_errors():
     assert same("kl 0.100 ± 0.004 nats", "kl 0.103 ± 0.003 nats")
     assert not same("kl 0.100 ± 0.001 nats", "kl 0.110 ± 0.001 nats")
     assert not same("kl 0.1 nats", "kl 0.1 bits")
+    assert same("kl 0.100(4) nats", "kl 0.103(3) nats")
+    assert same("kl 1.00(4)e-07 nats", "kl 1.03(3)e-07 nats")
+    assert not same("kl 0.100(1) nats", "kl 0.110(1) nats")
+    assert not same("kl 1.00(1)e-07 nats", "kl 1.00(1)e-06 nats")
     assert same("1,000 rows ...", "1000 rows and more")
     with pytest.raises(AssertionError, match="not shown"):
         compare("one\n", "one\ntwo\n", "here")
     compare("...\ntwo\n", "one\ntwo\n", "here")
+    compare("note     one two\n", "note     one\n         two\n", "here")
+    with pytest.raises(AssertionError, match="row one two"):
+        compare("row one two\n", "row one\n         two\n", "here")

@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from gibbs_dp._cautions import Warned
+from gibbs_dp._cautions import Warned, warns
 from gibbs_dp._jaxlib.compile import make_room
 from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import CHANGED_TO_SMC
+from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
 from gibbs_dp.engine.plan import AuditSpec, default_block_size, default_ghosts, power_of_two
@@ -190,6 +191,7 @@ class AuditInterrupted(KeyboardInterrupt):
 
 
 @names_keywords
+@warns(kind_of)
 def audit(
     posterior: GibbsPosterior,
     population: HasSample | Callable[[PRNGKeyArray, int], Any],

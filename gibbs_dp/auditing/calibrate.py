@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
+from gibbs_dp._cautions import warns
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.calibrate_by_audits import (
@@ -28,6 +29,7 @@ from gibbs_dp.auditing.calibrate_by_audits import (
 )
 from gibbs_dp.auditing.certify import certify, find_range
 from gibbs_dp.auditing.report_data import FLAT_CURVE
+from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.check import as_key, check_posterior, positive_count
@@ -211,6 +213,7 @@ LOWEST = ("population_risk", "certificate")
 CERTIFIED_GAMMAS = np.geomspace(0.01, 10.0, 13)
 
 
+@warns(kind_of)
 def calibrate(
     posterior: GibbsPosterior,
     *,

@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from gibbs_dp._cautions import Warned
+from gibbs_dp._cautions import Warned, warns
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.auditing.certificate import BOUNDS, NOISY_NORMALIZER, VACUOUS, Certificate
+from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import pac_bayes
 from gibbs_dp.model.charts import BoxChart, chart_of
@@ -376,6 +377,7 @@ NOISY = 0.5
 
 
 @names_keywords
+@warns(kind_of)
 def certify(
     posterior: GibbsPosterior,
     data: PyTree,

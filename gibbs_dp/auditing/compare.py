@@ -12,7 +12,7 @@ from gibbs_dp.auditing.report import Report
 from gibbs_dp.estimators import average
 from gibbs_dp.results.base import Remarks, ResultWithExplorer
 from gibbs_dp.results.page import Page
-from gibbs_dp.results.table import Heading, TextTable, counted, plain, with_error
+from gibbs_dp.results.table import Heading, TextTable, counted, in_paper, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ class Comparison(ResultWithExplorer):
             "report": list(table["report"]),
             "value": [f"{v:.4g}" for v in table["value"]],
             f"of {next(iter(self.reports))}": [f"{v:.4g}" for v in table["baseline"]],
-            "difference": list(map(with_error, table["difference"], table["se"])),
+            "difference": list(map(in_paper, table["difference"], table["se"])),
             "z": [f"{z:+.1f}" for z in table["z"]],
             "errors": ["paired" if p else "independent" for p in table["paired"]],
         }

@@ -28,7 +28,7 @@ from gibbs_dp.auditing.report_data import (
 from gibbs_dp.auditing.report_page import page_of
 from gibbs_dp.quantities.attacker import PROFILE
 from gibbs_dp.results import page
-from gibbs_dp.results.table import TextTable, plain
+from gibbs_dp.results.table import TextTable, plain, rounded
 
 
 @dataclass(frozen=True)
@@ -203,9 +203,10 @@ def _text(row: Mapping[str, Any], measure: Measure) -> str:
         return "-"
     value = measure.offset + measure.factor * value
     se = measure.factor * row.get(f"{measure.column}_se", 0.0)
-    shown = _rounded(value, se)
+    shown = rounded(value, se)
     if se > 0:  # digits as those of the value
-        shown += f" ± {_rounded(se, se) if 'e' in shown else f'{se:.{_decimals(se)}f}'}"
+        digits = len(shown.partition(".")[2])
+        shown += f" ± {rounded(se, se) if 'e' in shown else f'{se:.{digits}f}'}"
     if measure.unit == "%":
         return f"({shown})%" if se > 0 else f"{shown}%"
     return shown if measure.unit == LOSS else f"{shown} {measure.unit}"
@@ -247,24 +248,7 @@ def _told(report: ReportData, i: int) -> str:
 
 
 def _plain_right(row: Mapping[str, Any]) -> str:
-    return _rounded(50 + 50 * row["on_average_tv"], 50 * row.get("on_average_tv_se", 0.0))
-
-
-def _rounded(value: float, se: float) -> str:
-    """Format a value to the first digit of its error, or the second one after a 1.
-
-    >>> _rounded(52.401, 0.02), _rounded(0.1704, 0.0015), _rounded(8.736e-5, 6.6e-7)
-    ('52.40', '0.1704', '8.74e-05')
-    """
-    if not (math.isfinite(value) and 0 < se < math.inf):
-        return f"{value:.4g}"
-    if value == 0 or 1e-4 <= abs(value) < 1e6:
-        return f"{value:.{_decimals(se)}f}"
-    return f"{value:.{max(_decimals(se) + math.floor(math.log10(abs(value))), 0)}e}"
-
-
-def _decimals(se: float) -> int:
-    return max(f"{se:.1e}".startswith("1") - math.floor(math.log10(se)), 0)
+    return rounded(50 + 50 * row["on_average_tv"], 50 * row.get("on_average_tv_se", 0.0))
 
 
 def _is_known(row: Mapping[str, Any], name: str) -> bool:
@@ -311,7 +295,7 @@ def _of_kl(report: ReportData, spans: Mapping[str, str], i: int) -> dict[str, An
     row, title = report.rows[i], "One draw gives away"
     if not _is_known(row, "on_average_kl"):
         return _tile(title, "not known", "", "the audit found no number.")
-    value = _rounded(row["on_average_kl"], row.get("on_average_kl_se", 0.0))
+    value = rounded(row["on_average_kl"], row.get("on_average_kl_se", 0.0))
     about = f"about {_whom(row)[0]}: on-average KL, no promise to any one person."
     return _tile(title, value, "nats", about, spans["on_average_kl"])
 
@@ -329,7 +313,7 @@ def _of_risk(report: ReportData, spans: Mapping[str, str], i: int) -> dict[str, 
     excess = ""
     if name == "population_risk" and _is_known(row, "excess_risk"):
         excess = f"Above that of the best parameter by {_text(row, MEASURES['excess_risk'])}."
-    value = _rounded(row[name], row.get(f"{name}_se", 0.0))
+    value = rounded(row[name], row.get(f"{name}_se", 0.0))
     what = "mean loss on a fresh example" if name == "population_risk" else "excess risk"
     return _tile(title, value, what, spans[name], excess, least)
 
@@ -358,7 +342,7 @@ def _span(measured: Mapping[str, list[Any]], i: int) -> str:
     low, high = measured["low"][i], measured["high"][i]
     if not (isinstance(low, float) and isinstance(high, float)):
         return ""
-    ends = [_rounded(end, (high - low) / 4) for end in (low, high)]
+    ends = [rounded(end, (high - low) / 4) for end in (low, high)]
     return f"95% interval {' to '.join(ends)}."
 
 

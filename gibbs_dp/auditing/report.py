@@ -40,7 +40,7 @@ from gibbs_dp.results.base import (
     damage_named,
     sentences,
 )
-from gibbs_dp.results.table import Column, Heading, TextTable, counted, plain, visible
+from gibbs_dp.results.table import WIDTH, Column, TextTable, counted, plain, remark_lines, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,8 @@ PER_DATASET = "_per_dataset"
 # Between the name of a curve and of its column.
 OF_CURVE = "_curve_"
 # A caption holds a name this long.
-WIDTH = 40
+NAME = 40
+MORE = "{}: report.table(all=True), or --all from a shell."
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,6 +105,19 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         """
         return tuple(f"gamma={row['gamma']:g}: {row.get('trust', 'unknown')}" for row in self.rows)
 
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """A word a row, by its warnings: "ok", "look" or "do not use"; "unknown" if unchecked.
+
+        Examples
+        --------
+        >>> Report(({"gamma": 1.0, "trust": "checked: R-hat 1.001"},), {}).verdicts
+        ('ok',)
+        """
+        from gibbs_dp.auditing.summary import verdict_on
+
+        return tuple(verdict_on(row, self.warnings) for row in self.rows)
+
     # -- views ----------------------------------------------------------------------------
 
     def to_xarray(self) -> xr.Dataset:
@@ -141,6 +155,51 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
             attributes["columns"] = json.dumps([column.plain() for column in self.own_columns])
         return xr.Dataset(variables | of_rows, coordinates, attributes)
 
+    def to_latex(self) -> str:
+        r"""Return the summary as a LaTeX table, by the packages booktabs and siunitx.
+
+        Numbers have their errors in parentheses and stand under each other by their points; notes
+        and warnings are left to the text around it.
+
+        Examples
+        --------
+        >>> row = {"gamma": 1.0, "on_average_kl": 0.0067402, "on_average_kl_se": 4.2e-5}
+        >>> print(Report((row | {"trust": "checked: R-hat 1.001"},), {}).to_latex())
+        % \usepackage{booktabs, siunitx}
+        \begin{tabular}{S[table-format=1] S[table-format=1.5(1)] l}
+        \toprule
+        {gamma} & {on-average KL} & {verdict} \\
+        \midrule
+        1 & 0.00674(4) & ok \\
+        \bottomrule
+        \end{tabular}
+        """
+        from gibbs_dp.auditing.export import latex_of
+
+        return latex_of(self)
+
+    def to_excel(self, path: str | os.PathLike[str]) -> None:
+        """Write the summary as a sheet for Excel, whole or not at all; it needs openpyxl.
+
+        Numbers are numbers, with errors in columns of their own; below are warnings and notes. All
+        columns: ``report.to_dataframe().to_excel(path)``.
+
+        Parameters
+        ----------
+        path
+            The file, which ends in ``.xlsx``.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end so, or openpyxl is not installed.
+        OSError
+            If the folder cannot be written.
+        """
+        from gibbs_dp.auditing.export import save_excel
+
+        save_excel(self, path)
+
     def to_json_rows(self) -> list[str]:
         """One JSON object per gamma; infinite is the string ``"inf"``, absent stays absent.
 
@@ -156,10 +215,10 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
 
     def _head(self) -> str:
         rows, settings, warnings = self.rows, self.settings, self.warnings
-        loss = plain(str(settings.get("loss", "")), WIDTH)
+        loss = plain(str(settings.get("loss", "")), NAME)
         n = settings.get("n", rows[0].get("n") if rows else None)
         parts = [loss] if loss else []
-        parts += [f"n={plain(str(n), WIDTH)}"] if n is not None else []
+        parts += [f"n={plain(str(n), NAME)}"] if n is not None else []
         parts.append(_span([row.get("gamma", math.nan) for row in rows]))
         counts = [c for row in rows if isinstance(c := row.get("num_datasets"), Integral)]
         if counts:
@@ -168,18 +227,63 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         parts += [counted(len(warnings), "warning")] if warnings else []
         return ", ".join(parts)
 
-    def _table(self, most: int | None = None) -> TextTable:
-        texts, known = self._texts(most), self._known_columns
-        headings = [
-            Heading(c.title or c.name, f"{c.name_and_unit}: {c.meaning}")
-            for c in (known[name] for name in texts)
-        ]
-        lines = list(zip(*texts.values(), strict=True))
-        return TextTable(headings, lines, len(self) - len(lines), "gammas")
+    def table(self, all: bool = False) -> TextTable:
+        """Return the numbers as a table of texts, errors in parentheses as in papers.
 
-    def _remarks(self) -> Remarks:
+        Parameters
+        ----------
+        all
+            Every column under its name, one a line and a gamma a column. By default what
+            ``print(report)`` shows, which fits a terminal of 100 columns: a line a gamma.
+
+        Returns
+        -------
+        TextTable
+            Printed as it is; notebooks show it as a table. `to_dataframe` has the numbers.
+
+        Examples
+        --------
+        >>> row = {"gamma": 1.0, "on_average_kl": 0.0067402, "on_average_kl_se": 4.2e-5}
+        >>> print(Report((row | {"trust": "checked: R-hat 1.001"},), {}).table())
+        gamma on-average KL verdict
+            1    0.00674(4)      ok
+        """
+        from gibbs_dp.auditing.summary import all_columns, summary_of
+
+        return all_columns(self) if all else summary_of(self)
+
+    def _table(self, most: int | None = None) -> TextTable:
+        from gibbs_dp.auditing.summary import summary_of
+
+        return summary_of(self, most)
+
+    def summary(self, all: bool = False) -> str:
+        """Return :meth:`table` as text, then warnings and notes; it is what ``print`` shows.
+
+        Parameters
+        ----------
+        all
+            Every column, as in :meth:`table`.
+
+        Returns
+        -------
+        str
+            Lines of at most 100 characters, unless ``all``.
+        """
+        if not all:
+            return super().summary()
+        return "\n".join([str(self.table(all=True)), *remark_lines(self._told(), WIDTH)])
+
+    def _told(self) -> Remarks:
         marks = [("WARNING", text) for text in self.warnings]
         return marks + [("note", text) for text in self.notes]
+
+    def _remarks(self) -> Remarks:
+        from gibbs_dp.auditing.summary import left_out
+
+        count = left_out(self)
+        more = [("more", MORE.format(counted(count, "other column")))] if count else []
+        return self._told() + more
 
     def plot(
         self,

@@ -19,7 +19,7 @@ from gibbs_dp.estimators.roc import Roc
 from gibbs_dp.quantities.attacker import PROFILE
 from gibbs_dp.quantities.exposure import COLUMNS as ROW_COLUMNS
 from gibbs_dp.quantities.registry import COLUMNS
-from gibbs_dp.results.table import Column, with_error
+from gibbs_dp.results.table import Column, in_paper
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,12 +135,12 @@ class ReportData:
         return COLUMNS | {column.name: column for column in self.own_columns}
 
     def _texts(self, most: int | None = None) -> dict[str, list[str]]:
-        """Return the columns of the printed table, by their names: a text a gamma."""
+        """Return the columns of a page's table, by their names: a text a gamma."""
         rows, present = self.rows[:most], set(chain.from_iterable(self.rows[:most]))
         found = {"gamma": [f"{row['gamma']:g}" for row in rows]}
         for column in self._known_columns.values():
             if column.title is not None and column.name in present:
-                found[column.name] = [_cell(row, column.name) for row in rows]
+                found[column.name] = [cell(row, column.name) for row in rows]
         return found
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -150,12 +150,13 @@ class ReportData:
         return pd.DataFrame(list(self.rows), columns=list(self.columns)).set_index("gamma")
 
 
-def _cell(row: dict[str, Any], name: str) -> str:
+def cell(row: Mapping[str, Any], name: str) -> str:
+    """Return a column's text in one row; "-" where it is absent."""
     if name not in row:
         return "-"
     value = row[name]
     if f"{name}_se" in row:
-        return with_error(value, row[f"{name}_se"])
+        return in_paper(value, row[f"{name}_se"])
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -279,5 +280,5 @@ def _row_cell(row: Mapping[Any, Any], name: str) -> str:
     if isinstance(value, float) and math.isnan(value):
         return "-"
     if f"{name}_se" in row:
-        return with_error(value, row[f"{name}_se"])
+        return in_paper(value, row[f"{name}_se"])
     return f"{value:.4g}" if isinstance(value, float) else str(value)

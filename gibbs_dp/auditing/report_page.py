@@ -11,7 +11,7 @@ from gibbs_dp.auditing.plot import PANELS, plot_exposure, plot_panels
 from gibbs_dp.auditing.report_data import ReportData, cells_of_rows, exposure_frame, rows_title
 from gibbs_dp.quantities.exposure import COLUMNS, SENSITIVE
 from gibbs_dp.results import page
-from gibbs_dp.results.table import Heading, TextTable, warnings_below, with_error
+from gibbs_dp.results.table import Heading, TextTable, interval, warnings_below, with_error
 
 # So many gammas have a column each on a page.
 FEW_GAMMAS = 6
@@ -114,8 +114,8 @@ def _results(report: ReportData) -> TextTable | str:
 
 
 def _interval(row: Mapping[str, Any]) -> str:
-    low, high = row.get("on_average_kl_low"), row.get("on_average_kl_high")
-    return f"{low:.4g} to {high:.4g}" if _is_number(low) and _is_number(high) else ""
+    ends = [row.get(f"on_average_kl_{end}", math.nan) for end in ("low", "high")]
+    return interval(*ends) if all(map(_is_number, ends)) else ""
 
 
 def _pictures(report: ReportData) -> list[tuple[str, str]]:

@@ -20,13 +20,21 @@ def _of_papers(summary: str, name: str) -> Command:
     return Command(summary, "papers", f"run_{name}", name.upper())
 
 
+def _of_saved(summary: str, name: str) -> Command:
+    return Command(summary, "saved", f"run_{name}", name.upper())
+
+
 COMMANDS = {
     "audit": Command("privacy and generalization of a posterior over gamma", "audit"),
     "attack": Command("attacks that are run, or what a guarantee allows them", "attack"),
     "merge": Command(
         "the report of an audit that several processes sampled", "audit", "run_merge", "MERGE"
     ),
-    "explore": Command("saved audits as one page to explore in a browser", "explore"),
+    "show": _of_saved("what a saved result says", "show"),
+    "plot": _of_saved("a saved result as a picture", "plot"),
+    "explore": _of_saved("saved audits as one page to explore in a browser", "explore"),
+    "compare": _of_saved("saved audits side by side, differences with errors", "compare"),
+    "export": _of_saved("a saved result for a paper, a spreadsheet, a program", "export"),
     "sample": Command("draws from one posterior, with diagnostics", "sample"),
     "calibrate": Command("the gamma of a privacy target, worst case or on average", "calibrate"),
     "release": Command("private draws from a table, charged to a ledger", "release"),
@@ -41,6 +49,7 @@ COMMANDS = {
     ),
     "holdout": _of_papers("adaptive questions to one holdout, and what they cost", "holdout"),
     "capacity": _of_papers("what linear, kernel and neural adversaries can tell", "capacity"),
+    "help": Command("a column, a warning or a word, explained", "topics"),
     "completion": Command("what a shell needs to complete all of this with TAB", "completion"),
 }
 

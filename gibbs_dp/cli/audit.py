@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of, parameters
 from gibbs_dp.cli import idata, output
 from gibbs_dp.cli.extensions import WITH, files_of, load_extensions
-from gibbs_dp.cli.options import BOUNDS, CHAINS, CHECK_OUTPUT, LEARN, OUTPUT, SAMPLE, with_bounds
+from gibbs_dp.cli.options import (
+    ALL,
+    BOUNDS,
+    CHAINS,
+    CHECK_OUTPUT,
+    LEARN,
+    OUTPUT,
+    SAMPLE,
+    with_bounds,
+)
 from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_page
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
@@ -77,7 +86,7 @@ GROUPS = {
     "where to keep it": STORE,
     "where to run it": (DASK,),
     "one posterior, from a file": (idata.DOOR,),
-    "output": (*OUTPUT, HTML),
+    "output": (*OUTPUT, ALL, HTML),
 }
 
 
@@ -205,7 +214,7 @@ def show_and_save(
             output.emit(row)
         output.warn(report.warnings, parsed.quiet)
     else:
-        output.show(report.summary())
+        output.show(report.summary(parsed.all))
         if report.row_tables:
             output.show(f"\n{report.exposure_summary()}")
     if folder is not None:
@@ -261,7 +270,7 @@ def _save_partial(
 
 # The report of a sweep that several processes sampled.
 
-MERGE = {"options": (WITH, *CHECK_OUTPUT, HTML)}
+MERGE = {"options": (WITH, *CHECK_OUTPUT, ALL, HTML)}
 
 
 def run_merge(arguments: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from gibbs_dp.cli.options import DEBUG, QUIET
 from gibbs_dp.cli.output import UsageError
 from gibbs_dp.cli.papers import EXPERIMENTS
 from gibbs_dp.cli.parser import Parser, add_options, parse, split_name
+from gibbs_dp.cli.topics import topics
 
 SUMMARY = "A script on stdout with which a shell completes commands, problems and options."
 SHELLS = ("bash", "zsh", "tcsh")
@@ -58,7 +59,9 @@ def whole_parser() -> argparse.ArgumentParser:
             parser.add_argument("word", choices=tuple(words[name]))
         elif name == "merge":
             _complete(parser.add_argument("store"), "DIR")
-        elif name == "explore":
+        elif name == "help":
+            parser.add_argument("topic", choices=(*COMMANDS, *topics()))
+        elif command.module == "saved":
             _complete(parser.add_argument("files", nargs="+"), "FILE")
     return whole
 

@@ -6,7 +6,9 @@ import gc
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from gibbs_dp._cautions import told_elsewhere
 from gibbs_dp._version import __version__
 from gibbs_dp.cli import COMMANDS, load, output, session
 from gibbs_dp.cli.output import UsageError, one_line
@@ -42,7 +44,8 @@ def main(
     try:
         token = session.when_ready.set(ready)
         try:
-            status = _dispatch(given)
+            with told_elsewhere():  # commands print them
+                status = _dispatch(given)
         finally:
             session.when_ready.reset(token)
         sys.stdout.flush()
@@ -92,6 +95,12 @@ def _dispatch(given: list[str]) -> int:
             raise UsageError("there is no option -v here; did you mean --version?")
         raise UsageError(f"no command is given; choose one of {', '.join(COMMANDS)}.")
     command = given[position]
+    is_alone = {*given} <= {command, "--quiet", "--debug"}
+    if command not in COMMANDS and is_alone and Path(command).is_file():
+        from gibbs_dp.cli.saved import next_steps
+
+        output.emit(next_steps(command))
+        return SUCCESS
     if command not in COMMANDS:
         from gibbs_dp.problems.registry import PROBLEMS
 

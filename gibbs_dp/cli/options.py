@@ -13,6 +13,7 @@ from gibbs_dp.cli.output import UsageError
 
 JSON = Option("json", "flag", "one JSON object per line on stdout and nothing else there")
 OUT = Option("out", "str", "folder for the files (made if missing)", metavar="DIR")
+ALL = Option("all", "flag", "print every column of a report, one a line")
 QUIET = Option("quiet", "flag", "no log on stderr")
 DEBUG = Option("debug", "flag", "show the traceback of an error")
 FLOAT64 = Option("float64", "flag", "compute in double precision")

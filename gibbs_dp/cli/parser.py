@@ -194,8 +194,6 @@ def nearest(name: str, names: Collection[str]) -> str | None:
 def unknown_command(name: str, commands: Collection[str], problems: Collection[str]) -> str:
     """Say what may have been meant by a command that there is not."""
     told = f"there is no command {shown(name, 60)!r}; "
-    if name.lower() == "help":
-        return told + "'gibbs-dp --help' lists them, 'gibbs-dp COMMAND --help' says how to use one."
     if name.lower() == "version":
         return told + "did you mean 'gibbs-dp --version'?"
     if near := nearest(name, commands):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.extensions import WITH
-from gibbs_dp.cli.options import CHECK_OUTPUT
+from gibbs_dp.cli.options import ALL, CHECK_OUTPUT
 from gibbs_dp.cli.output import HTML, UsageError
 from gibbs_dp.cli.parser import LIMIT, given
 from gibbs_dp.problems.registry import Entry
@@ -124,7 +124,7 @@ STORE = (
 )
 REQUEST = "request.json"
 # Options about output and about who does the work are no part of what was asked for.
-_NOT_ASKED = {"extensions", *(o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT, HTML))}
+_NOT_ASKED = {"extensions", *(o.keyword for o in (*STORE, DASK, *CHECK_OUTPUT, ALL, HTML))}
 
 
 def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Store | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gibbs_dp._cautions import Caution
+from gibbs_dp._cautions import REFUSE, Caution
 
 DRIFTING = Caution(
     "drifting-chains",
@@ -13,6 +13,7 @@ DRIFTING = Caution(
     "biased towards where they started.",
     "Raise num_warmup, twofold at a time. If it stays, the posterior has directions that mix very "
     "slowly: rescale the parameters, or use another kernel.",
+    verdict=REFUSE,
 )
 LOW_ACCEPTANCE = Caution(
     "low-acceptance",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -96,6 +97,7 @@ class Pace:
         return self._steps / self._worked
 
 
+LOG = logging.getLogger("gibbs_dp")
 FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 # Seconds between two ticks of the clock of a compilation; in a notebook each is a message.
 TICK, NOTEBOOK_TICK = 0.5, 1.0
@@ -103,6 +105,8 @@ TICK, NOTEBOOK_TICK = 0.5, 1.0
 
 class Progress:
     """A bar in terminals and notebooks; elsewhere a line on stderr when a stage begins.
+
+    Stages are told to the logger "gibbs_dp", too, whatever is ``enabled``.
 
     The bar says "compiling" with a clock while a program is compiled, and predicts from steps of
     the stage that ran. All methods may be called from any thread.
@@ -153,10 +157,12 @@ class Progress:
         with self._lock:
             self._name, self._unit = name, unit
             self._pace.restart()
+            plural = "" if steps == 1 else "s"
+            line = f"{name} {steps} {unit}{plural}" if steps else name
+            LOG.info("%s", line)
             if self._says:
-                plural = "" if steps == 1 else "s"
                 with suppress(OSError):  # a log that is full, or that nobody reads any more
-                    sys.stderr.write(f"{name} {steps} {unit}{plural}\n" if steps else f"{name}\n")
+                    sys.stderr.write(line + "\n")
                     sys.stderr.flush()
             self._bar.set_postfix_str("", refresh=False)
             self._bar.set_description(name, refresh=False)

@@ -45,7 +45,10 @@ def _check_examples(data: PyTree, name: str) -> None:
         refuse_masked(name, leaf)
         array = leaf if is_spread(leaf) else np.asarray(leaf)
         if array.dtype.kind not in "fiub":
-            raise ValueError(f"{name}: values of type {array.dtype} are not numbers; encode them.")
+            told = f"{name}: values of type {array.dtype} are not numbers; encode them"
+            if hasattr(leaf, "columns"):
+                told += ", as gibbs_dp.audit_table(frame, target=...) does a data frame's columns"
+            raise ValueError(f"{told}.")
         if array.ndim == 0:
             raise ValueError(f"{name}: every array needs a leading axis of examples; got a scalar.")
         lengths.add(array.shape[0])

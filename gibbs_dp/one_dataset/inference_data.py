@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp import io
+from gibbs_dp._cautions import AuditWarning, warns
 from gibbs_dp._extras import require
 from gibbs_dp.information.checks import refuse_missing_labels
 from gibbs_dp.one_dataset.log_likelihood import (
@@ -318,6 +319,7 @@ MISSING = (
 )
 
 
+@warns(lambda _: AuditWarning)
 def audit_inference_data(
     data: Any,
     var_names: str | Sequence[str] | None = None,

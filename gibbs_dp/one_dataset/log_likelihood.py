@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpyro import diagnostics
 
-from gibbs_dp._cautions import Warned
+from gibbs_dp._cautions import AuditWarning, Warned, warns
 from gibbs_dp.estimators.pareto import k_hat_limit
 from gibbs_dp.information.checks import refuse_masked, refuse_missing_labels
 from gibbs_dp.one_dataset.estimates import Estimates, Mean, estimate
@@ -181,6 +181,7 @@ SMALL_KL, ROUTE_SHARE, ROUTE_ERRORS = 0.05, 0.25, 4.0
 NAMED, WIDTH = 5, 40
 
 
+@warns(lambda _: AuditWarning)
 def audit_log_likelihood(
     log_likelihood: Any,
     gamma: float = 1.0,

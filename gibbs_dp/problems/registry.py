@@ -85,7 +85,11 @@ PROBLEMS: dict[str, Entry] = {
         {
             "data": {"help": "CSV or Parquet file", "metavar": "FILE"},
             "target": {"help": "column to predict", "metavar": "COLUMN"},
-            "loss": {"help": "what to minimize", "choices": tuple(losses_of(*LABELS))},
+            "loss": {
+                "help": "what to minimize",
+                "choices": tuple(losses_of(*LABELS)),
+                "shown": "by the target",
+            },
             "features": {
                 "help": "columns to predict from (default: all others)",
                 "metavar": "COLUMN",

@@ -22,7 +22,7 @@ from gibbs_dp.problems.base import Problem, normal_prior
 from gibbs_dp.problems.columns import encode
 from gibbs_dp.problems.registry import LABELS
 from gibbs_dp.problems.source import Frame, Source, Spelling, as_frame, open_table
-from gibbs_dp.problems.survey import Missing
+from gibbs_dp.problems.survey import MAX_LEVELS, Missing
 
 # Columns of dates as numbers of days.
 
@@ -89,6 +89,70 @@ def _day(value: Any, name: str, spelled: DateFormat) -> int:
     return found
 
 
+# What is left to the table: the loss, by its target, and which columns are dates.
+
+
+def _loss_for(source: Source, target: str, spelling: Spelling) -> tuple[Loss, str]:
+    """Return the loss that a target is for, and a sentence about it where it is not logistic."""
+    if target not in source.columns:  # refused where all columns are chosen
+        return as_loss("logistic", *LABELS), ""
+    levels: set[Any] = set()
+    is_number = True
+    for frame in source.chunks([target], frozenset()):
+        values = frame[target].dropna()
+        levels.update(values.unique()[: MAX_LEVELS + 1])
+        if not pd.api.types.is_numeric_dtype(values.dtype):
+            found = (spelling.numbers.plain(str(value)) for value in values.unique())
+            is_number = is_number and all(number is not None for number in found)
+    if len(levels) <= 2 or not (is_number or len(levels) <= MAX_LEVELS):
+        return as_loss("logistic", *LABELS), ""
+    if is_number:
+        why = f"the loss is squared, as {target!r} holds numbers (loss= takes another)."
+        return as_loss("squared", *LABELS), why
+    why = f"the loss is softmax, as {target!r} has {len(levels)} values (loss= takes another)."
+    return as_loss("softmax", *LABELS), why
+
+
+def days_of(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
+    """Return columns that hold dates, as such or spelled YYYY-MM-DD, with their first days.
+
+    ``reading`` are options of `table`: columns that it names as levels or leaves out are none.
+    """
+    if reading.get("date_format", ISO) != ISO:
+        return {}
+    names = ("sep", "decimal", "encoding", "thousands")
+    spelled: dict[str, Any] = {name: reading[name] for name in names if name in reading}
+    spelled |= {k: tuple(reading[k]) for k in ("na_values", "units") if k in reading}
+    held = data if isinstance(data, (str, os.PathLike)) else as_frame(data)
+    source, spelling = open_table(held, Spelling(**spelled)), DateFormat(ISO)
+    left = set(reading.get("categorical") or ())
+    wanted = [c for c in (reading.get("features") or source.columns) if c in source.columns]
+    first: dict[str, int | None] = {name: None for name in wanted if name not in left}
+    for frame in source.chunks(list(first), frozenset()):
+        for name in [*first]:
+            values = frame[name].dropna()
+            is_text = not pd.api.types.is_datetime64_any_dtype(values.dtype)
+            if is_text and pd.api.types.is_numeric_dtype(values.dtype):
+                del first[name]
+                continue
+            days = [_day_or_none(value, spelling) for value in values.unique()]
+            if None in days:
+                del first[name]
+            elif days:
+                least = min(day for day in days if day is not None)
+                before = first[name]
+                first[name] = least if before is None else min(before, least)
+    return {k: date.fromordinal(day).isoformat() for k, day in first.items() if day is not None}
+
+
+def _day_or_none(value: Any, spelled: DateFormat) -> int | None:
+    if isinstance(value, np.datetime64):
+        value = pd.Timestamp(value)
+    if isinstance(value, date):
+        return value.toordinal()
+    return spelled.day(value.strip()) if isinstance(value, str) else None
+
+
 # Largest default dataset size: half the rows of a large table would take too long to sample.
 MAX_N = 1000
 
@@ -96,7 +160,7 @@ MAX_N = 1000
 def table(
     data: str | os.PathLike[str] | pd.DataFrame | Frame,
     target: str,
-    loss: str | Loss = "logistic",
+    loss: str | Loss | None = None,
     features: Sequence[str] | None = None,
     prior_scale: float | None = 1.0,
     split: bool = False,
@@ -138,7 +202,8 @@ def table(
         The column to predict.
     loss
         Name of a loss, such as "logistic", "softmax", "squared" or "poisson", or a loss:
-        ``losses.Huber(0.5)``, or one of your own (`gibbs_dp.losses.LinearLoss`).
+        ``losses.Huber(0.5)``, or one of your own (`gibbs_dp.losses.LinearLoss`). None: logistic
+        for a target of two values, squared for numbers, softmax for up to 100 other values.
     features
         Columns to predict from; by default all but the target, the weights and the groups.
     prior_scale
@@ -204,7 +269,7 @@ def table(
     >>> problem.population.data[0].shape                         # intercept, age, city = b
     (4, 3)
     """
-    function = as_loss(loss, *LABELS)
+    function = None if loss is None else as_loss(loss, *LABELS)
     if not isinstance(data, (str, os.PathLike)):
         data = as_frame(data)
         if data.shape[0] == 0:
@@ -219,6 +284,10 @@ def table(
             raise ValueError(f"{name}: give a list of texts, such as [{given!r}].")
     spelling = Spelling(sep, decimal, encoding, tuple(na_values), thousands, tuple(units))
     source = with_days(open_table(data, spelling), days, DateFormat(date_format))
+    chosen = []
+    if function is None:
+        function, note = _loss_for(source, target, spelling)
+        chosen = [note] if note else []
     encoded = encode(
         source,
         target,
@@ -244,7 +313,7 @@ def table(
         prior = normal_prior(width, prior_scale)
     rows = len(encoded.y)
     used = {target, *(features or source.columns)}
-    notes = [f"column {k!r} is days since {day}." for k, day in days.items() if k in used]
+    notes = chosen + [f"column {k!r} is days since {day}." for k, day in days.items() if k in used]
     notes += encoded.notes
     if rows // 2 > MAX_N:
         notes.append(f"the table has {rows} rows; datasets have n = {MAX_N} unless n says so.")

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from scipy import special
 
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Curves, Quantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
@@ -108,6 +108,7 @@ ATTACK_TOO_WEAK = Caution(
     "the posterior itself do not reach where that one is.",
     "Leave the estimator 'auto', or learn gdp.OnAverageKL('two-sided'), which samples the other "
     "posteriors too; or look at smaller gammas.",
+    verdict=REFUSE,
 )
 RENYI_LOWER_BOUND = Caution(
     "renyi-lower-bound",

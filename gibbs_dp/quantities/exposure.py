@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gibbs_dp import estimators
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import OK, Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.engine.datasets import Stream, num_fresh, roots
 from gibbs_dp.engine.plan import AuditSpec
@@ -80,6 +80,7 @@ SENSITIVE = Caution(
     "on the list, tells of the row, and no guarantee of the posterior covers that.",
     "Keep the list, and reports and pages that hold it, where the table is kept. Publish averages "
     "over all rows, from an audit without exposure; there is nothing to be done to the numbers.",
+    verdict=OK,
 )
 FEW_HOLDERS = Caution(
     "few-holders",

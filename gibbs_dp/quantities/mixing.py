@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
@@ -43,6 +43,7 @@ STARTS_DISAGREE = Caution(
     "Remove symmetries of the model (label switching), give a prior that prefers one mode, use "
     "gdp.Grid for one to three parameters, or look at smaller gammas, whose "
     "posteriors are smoother.",
+    verdict=REFUSE,
 )
 SLOW_MIXING = Caution(
     "slow-mixing",
@@ -51,6 +52,7 @@ SLOW_MIXING = Caution(
     "So few of the draws are independent that where chains started may still show.",
     "Raise num_samples; use gdp.HMC() where another kernel was chosen; rescale parameters whose "
     "sizes differ by orders of magnitude; non-centre hierarchical models.",
+    verdict=REFUSE,
 )
 UNEVEN_MIXING = Caution(
     "uneven-mixing",
@@ -70,6 +72,7 @@ VIRIAL = Caution(
     "too wide (above 1) or too narrow (below 1), or gradients are not those of the loss.",
     "Raise num_warmup; lower the step size of kernels without an acceptance step. A loss that "
     "jumps, or whose gradient is not its own (stop_gradient, rounding), breaks the identity too.",
+    verdict=REFUSE,
 )
 
 
@@ -81,6 +84,7 @@ PATHS_DISAGREE = Caution(
     "as much as this, masses of modes, or whether a mode is there at all, are left to chance.",
     "Raise num_particles, as in sampler=gdp.SMC(num_particles=1024), and least_ess; look at "
     "smaller gammas; give a prior that is less wide.",
+    verdict=REFUSE,
 )
 FEW_PARTICLES = Caution(
     "few-particles",
@@ -215,6 +219,7 @@ TOO_COARSE = Caution(
     "The posterior of some dataset is narrower than a few cells of the grid, so that the sum over "
     "the grid is another posterior than the one that it stands for.",
     "Raise Grid(num_points), or narrow Grid(low, high).",
+    verdict=REFUSE,
 )
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, GammaResult, View
@@ -93,6 +93,7 @@ BOUNDS_CROSS = Caution(
     "more than their errors allow: draws or normalizers are wrong.",
     "The two bounds contradict each other, which exact draws never make them do.",
     "Raise num_warmup and num_samples; look at the other warnings.",
+    verdict=REFUSE,
 )
 INFORMATION_CEILING = Caution(
     "information-ceiling",
@@ -112,6 +113,7 @@ IDENTITY_BROKEN = Caution(
     "single examples replaced (Lemmas 6 and 9); here they differ by more than their errors.",
     "Exchanging whole datasets moves posteriors far, where draws of one hardly visit another: "
     "raise num_samples, or trust on_average_kl and look at smaller gammas.",
+    verdict=REFUSE,
 )
 NORMALIZERS_DISAGREE = Caution(
     "normalizers-disagree",

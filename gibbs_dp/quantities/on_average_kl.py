@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, AuditSpec, Tuned
 from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
@@ -56,6 +56,7 @@ HEAVY_TAILS = Caution(
     "the other: their average of exp(-delta) misses what counts, and the KL comes out too small.",
     "Leave the estimator 'auto', or learn gdp.OnAverageKL('two-sided'), which samples the other "
     "posteriors too; raise num_samples; or look at smaller gammas.",
+    verdict=REFUSE,
 )
 RARE_EXAMPLES = Caution(
     "rare-examples",
@@ -77,6 +78,7 @@ ROUTES_DISAGREE = Caution(
     "Look at the other warnings first. Raise num_warmup and num_samples; use HMC instead of a "
     "kernel without an acceptance step; where the KL is above about 2 nats, "
     "the two-sided estimator; check that the loss is a function of its arguments alone.",
+    verdict=REFUSE,
 )
 SKEWED_DATASETS = Caution(
     "skewed-datasets",

@@ -9,7 +9,7 @@ from typing import Any
 
 from gibbs_dp import io
 from gibbs_dp.results.page import Page
-from gibbs_dp.results.table import MOST_LINES, TextTable, block, remark_lines, remarks
+from gibbs_dp.results.table import MOST_LINES, WIDTH, TextTable, block, remark_lines, remarks
 
 Remarks = list[tuple[str, str]]
 """Sentences, each behind a word: WARNING, note, assumed."""
@@ -35,9 +35,9 @@ class Result:
         return [self._head()]
 
     def summary(self) -> str:
-        """Return the numbers as a table, then warnings, notes and assumptions, a line each."""
+        """Return the numbers as a table, then warnings, notes and assumptions."""
         table = self._table().to_text()
-        return "\n".join([*self._begin(), table, *remark_lines(self._remarks())])
+        return "\n".join([*self._begin(), table, *remark_lines(self._remarks(), WIDTH)])
 
     def __str__(self) -> str:
         return self.summary()

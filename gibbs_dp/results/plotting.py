@@ -120,12 +120,14 @@ def panels(
 FORMATS = ("svg", "png")
 
 
-def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
+def save(
+    figure: Figure, stem: str | os.PathLike[str], formats: Sequence[str] = FORMATS
+) -> list[Path]:
     """Write a picture as SVG and as PNG, each whole or not at all; no date is in it."""
     stem = Path(stem)
-    paths = [stem.parent / f"{stem.name}.{ending}" for ending in FORMATS]
-    for path, ending in zip(paths, FORMATS, strict=True):
-        metadata = {"Date": None} if ending == "svg" else None
+    paths = [stem.parent / f"{stem.name}.{ending}" for ending in formats]
+    for path, ending in zip(paths, formats, strict=True):
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
         with styled(), atomic_write(path) as temporary:
             figure.savefig(temporary, format=ending, metadata=metadata)
     return paths

@@ -7,6 +7,7 @@ Every text is escaped: a notebook may show a file from a stranger.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 
 # More lines than that are counted, not shown.
 MOST_LINES = 40
+# Characters of a line on a terminal, and before what is said of it.
+WIDTH, INDENT = 100, 9
 
 _RULE = "border:0;border-bottom:1px solid rgba(128,128,128,.4)"
 _CELL = f"padding:.2em .7em;white-space:nowrap;color:inherit;background:transparent;{_RULE}"
@@ -64,6 +67,44 @@ def with_error(value: float, se: float) -> str:
     digits = max(2, math.floor(math.log10(abs(value))) - math.floor(math.log10(se)) + 2)
     digits = min(digits, 8)
     return f"{value:.{digits}g} ± {se:.2g}"
+
+
+def rounded(value: float, se: float) -> str:
+    """Format a value to the first digit of its error, or the second one after a 1.
+
+    >>> rounded(52.401, 0.02), rounded(0.1704, 0.0015), rounded(8.736e-5, 6.6e-7)
+    ('52.40', '0.1704', '8.74e-05')
+    """
+    if not (math.isfinite(value) and 0 < se < math.inf):
+        return f"{value:.4g}"
+    first, _, power = f"{se:.1e}".partition("e")
+    place = first.startswith("1") - int(power)
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{max(place, 0)}f}"
+    return f"{value:.{max(place + math.floor(math.log10(abs(value))), 0)}e}"
+
+
+def in_paper(value: float, se: float) -> str:
+    """Write a value as papers do, with the error of its last digits in parentheses.
+
+    >>> in_paper(0.0067402, 4.2e-5), in_paper(0.3784, 0.0011), in_paper(8.736e-5, 6.6e-7)
+    ('0.00674(4)', '0.3784(11)', '8.74(7)e-05')
+    """
+    shown = rounded(value, se)
+    if not (math.isfinite(value) and 0 < se < math.inf):
+        return shown
+    digits, mark, power = shown.partition("e")
+    unit = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+    return f"{digits}({round(se / unit)}){mark}{power}"
+
+
+def interval(low: float, high: float) -> str:
+    """Write an interval to the precision of its width.
+
+    >>> interval(0.0066891, 0.0068071)
+    '[0.00669, 0.00681]'
+    """
+    return f"[{', '.join(rounded(end, (high - low) / 4) for end in (low, high))}]"
 
 
 def warnings_below(warnings: Sequence[str]) -> str:
@@ -191,11 +232,26 @@ class TextTable:
     what: str = "rows"
 
     def to_text(self) -> str:
-        """Return columns of text, aligned on the right."""
-        import pandas as pd  # slow to import
+        """Return lines of text, numbers aligned on the right and words on the left.
 
-        frame = pd.DataFrame(list(self.rows), columns=[h.text for h in self.headings])
-        return visible(frame.to_string(index=False))
+        >>> print(TextTable([Heading("name", is_text=True), Heading("n")], [["a", "10"]]).to_text())
+        name  n
+        a    10
+        """
+        lines = [list(map(plain, line)) for line in ([h.text for h in self.headings], *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        sides = ["<" if h.is_text else ">" for h in self.headings]
+        return "\n".join(
+            " ".join(map("{:{}{}}".format, line, sides, widths)).rstrip() for line in lines
+        )
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    __repr__ = __str__  # as a prompt shows what was asked for
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
     def to_html(self) -> str:
         """Return a table that scrolls by itself where it is wider than the page.
@@ -235,13 +291,21 @@ def facts(named: Iterable[tuple[str, str]]) -> str:
     return _framed(f"<tbody>{rows}</tbody>")
 
 
-def remark_lines(named: Iterable[tuple[str, str]]) -> list[str]:
-    """Return remarks as lines of text, each behind its word.
+def remark_lines(named: Iterable[tuple[str, str]], width: int | None = None) -> list[str]:
+    """Return remarks as lines of text, each behind its word; longer ones on several lines.
 
     >>> remark_lines([("WARNING", "odd."), ("note", "even.")])
     ['WARNING  odd.', 'note     even.']
+    >>> remark_lines([("note", "one of many words.")], 20)
+    ['note     one of many', '         words.']
     """
-    return [f"{word:<8} {plain(text)}" for word, text in named]
+    lines = [f"{word:<{INDENT - 1}} {plain(text)}" for word, text in named]
+    if width is None:
+        return lines
+    wrap = textwrap.TextWrapper(
+        width, subsequent_indent=INDENT * " ", break_long_words=False, break_on_hyphens=False
+    )
+    return [part for line in lines for part in wrap.wrap(line)]
 
 
 def remarks(named: Iterable[tuple[str, str]]) -> str:

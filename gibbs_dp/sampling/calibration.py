@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import Caution, DrawsWarning, Warned, warns
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.check import (
     LOOKS_AT_VALUES,
@@ -269,6 +269,7 @@ def _cell(value: float | str) -> str:
 
 
 @names_keywords
+@warns(lambda _: DrawsWarning)
 def check_calibration(
     posterior: GibbsPosterior,
     simulate: Simulator | None = None,

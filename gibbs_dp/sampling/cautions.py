@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import special
 
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import Caution, Warned, names_of
 from gibbs_dp.sampling.modes import (
     NESTED_SCALES,
     NOT_LOOKED_FOR,
@@ -175,14 +174,6 @@ def _islands_limit(num_islands: int, num_each: int, num_coordinates: int) -> flo
 
 
 # One verdict on draws: what has been checked, and never more.
-
-_NAME = re.compile(r"\[([a-z0-9-]+)\]$")
-
-
-def names_of(warnings: Sequence[str]) -> list[str]:
-    """Names of warnings, each once, in order."""
-    found = (_NAME.search(text) for text in warnings)
-    return list(dict.fromkeys(match[1] for match in found if match))
 
 
 def opening(warnings: Sequence[str]) -> str:

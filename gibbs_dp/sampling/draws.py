@@ -27,6 +27,7 @@ from gibbs_dp.results import page
 from gibbs_dp.results.base import ResultWithPage, damage_named
 from gibbs_dp.results.table import (
     MOST_LINES,
+    WIDTH,
     Heading,
     TextTable,
     block,
@@ -305,7 +306,7 @@ class Draws(ResultWithPage):
         """Return the diagnostics table as text, then the warnings."""
         table = self.to_dataframe().to_string(float_format=lambda x: f"{x:.4g}")
         told = [("WARNING", str(text)) for text in self.warnings]
-        marks = remark_lines(told + [("note", text) for text in self.notes])
+        marks = remark_lines(told + [("note", text) for text in self.notes], WIDTH)
         return "\n".join([visible(f"{self._at()}, {self._how()}\n{table}"), *marks])
 
     def _at(self) -> str:

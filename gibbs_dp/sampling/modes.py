@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from scipy import special
 
-from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
@@ -47,6 +47,7 @@ SEVERAL_MODES = Caution(
     "Use sampler=gdp.SMC() (with a flat prior it begins at a normal over the modes found, and "
     "knows no others); gdp.Grid for one or two parameters; a prior that prefers one mode; or "
     "remove a symmetry of the model (label switching).",
+    verdict=REFUSE,
 )
 NESTED_SCALES = Caution(
     "nested-scales",
@@ -56,6 +57,7 @@ NESTED_SCALES = Caution(
     "and much wider hill of which they know nothing. Averages over the draws leave it out.",
     "Use sampler=gdp.SMC() with a proper prior; gdp.Grid for one or two parameters; or a prior "
     "without a spike.",
+    verdict=REFUSE,
 )
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree
 from scipy import special
 
+from gibbs_dp._cautions import names_of
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT, names_of
+from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import Sampler

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
+from gibbs_dp._cautions import DrawsWarning, warns
 from gibbs_dp._jaxlib.compile import make_room, on_default_backend
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.model.charts import on_every_device
@@ -182,6 +183,7 @@ _begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains"
 
 
 @names_keywords
+@warns(lambda _: DrawsWarning)
 def sample(
     posterior: GibbsPosterior,
     data: PyTree,

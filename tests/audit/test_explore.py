@@ -170,7 +170,7 @@ def test_several_reports_are_compared_gamma_by_gamma(explored_page):
     lines = data["differences"]
     first = lines["lines"][lines["gammas"].index(3.0)]
     assert first[0] == "on_average_kl"
-    assert first[2:5] == ["0.09", "0.06", "0.03 ± 0.0011"]  # sqrt(0.0009^2 + 0.0006^2)
+    assert first[2:5] == ["0.09", "0.06", "0.0300(11)"]  # sqrt(0.0009^2 + 0.0006^2)
     assert data["table"]["headings"][0] == "report"
     assert len(data["table"]["lines"]) == 7
     assert "everything below it is of mine alone." in text

@@ -41,8 +41,8 @@ def test_text_has_head_table_and_remarks_and_no_control_characters():
     assert found.summary().splitlines() == [
         "2 numbers",
         "value in words",
-        "    1      <b>",
-        "   22      <b>",
+        "    1 <b>",
+        "   22 <b>",
         "WARNING  odd at�[2J once.",
         "assumed  even.",
     ]

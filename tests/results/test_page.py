@@ -149,13 +149,13 @@ def test_a_report_has_its_table_pictures_intervals_settings_and_notes(saved):
     found = saved(make_report(rows, notes=("a note.",), versions={"jax": "9.9"}, seed=7))
     assert found.rows[:4] == [
         ["gamma", "0.5", "2"],
-        ["on-average KL", "0.0067 ± 0.0001", "0.5 ± 0.0001"],
-        ["95% interval", "0.0065 to 0.0069", "0.0065 to 0.0069"],
+        ["on-average KL", "0.00670(10)", "0.50000(10)"],
+        ["95% interval", "[0.00650, 0.00690]", "[0.00650, 0.00690]"],
         ["DP eps", "-", "3"],
     ]
     many = saved(make_report([{**ROW, "gamma": float(g)} for g in range(7)]))
     assert many.rows[0][:3] == ["gamma", "on-average KL", "95% interval"]
-    assert many.rows[7][:3] == ["6", "0.0067 ± 0.0001", "0.0065 to 0.0069"]
+    assert many.rows[7][:3] == ["6", "0.00670(10)", "[0.00650, 0.00690]"]
     assert ["seed", "7"] in found.rows
     assert ["versions", "jax 9.9"] in found.rows
     assert found.tags.count("svg") == 1

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from gibbs_dp._cautions import told_elsewhere
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -105,16 +106,17 @@ class ExactDraw(ReleaseMethod):
         def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree | None:
             """Run chains from fresh noise until they pass the checks, each time longer."""
             for factor, fresh in zip(LONGER, jax.random.split(key, len(LONGER)), strict=True):
-                draws = sample(
-                    unchecked,
-                    examples,
-                    gamma=gamma,
-                    key=fresh,
-                    sampler=HMC() if self.kernel is None else self.kernel,
-                    num_chains=num_chains,
-                    num_warmup=factor * num_warmup,
-                    num_samples=factor * num_samples,
-                )
+                with told_elsewhere():  # what is wrong with them depends on private rows
+                    draws = sample(
+                        unchecked,
+                        examples,
+                        gamma=gamma,
+                        key=fresh,
+                        sampler=HMC() if self.kernel is None else self.kernel,
+                        num_chains=num_chains,
+                        num_warmup=factor * num_warmup,
+                        num_samples=factor * num_samples,
+                    )
                 if has_converged(draws):
                     return jax.tree.map(lambda leaf: leaf[:num_draws, -1], draws.theta)
             return None

@@ -1,0 +1,184 @@
+"""What a report says in a hundred columns: numbers that one decides by, and a verdict in a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from gibbs_dp._cautions import LOOK, OK, REFUSE, VERDICTS, AuditWarning, DoNotUseWarning, names_of
+from gibbs_dp.auditing.explain import CAUTIONS
+from gibbs_dp.auditing.report_data import ReportData, cell
+from gibbs_dp.results.table import WIDTH, Column, Heading, TextTable, in_paper, interval, plain
+
+Row = Mapping[str, Any]
+UNKNOWN = "unknown"
+# Of a row that so many datasets failed of, whatever is left is another average.
+FAILED_SHARE = 0.1
+VERDICT = (
+    f"{OK}: no check found anything; {LOOK}: read the warnings below, which say how the numbers "
+    f"are less than they seem; {REFUSE}: a warning says that they are wrong; {UNKNOWN}: the row "
+    "was not checked."
+)
+
+# The verdict.
+
+
+@cache
+def _verdicts() -> dict[str, str]:
+    """Return what every warning leaves of a row, by its name."""
+    return {c.name: c.verdict for cautions in CAUTIONS.values() for c in cautions}
+
+
+def _verdict_of(text: str) -> str:
+    """Return what a warning leaves of a row; of one that is not known, or has no name, a look."""
+    return next((_verdicts().get(name, LOOK) for name in names_of([text])), LOOK)
+
+
+def kind_of(text: str) -> type[AuditWarning]:
+    """Return the class that a warning of a report has among Python's."""
+    return DoNotUseWarning if _verdict_of(text) == REFUSE else AuditWarning
+
+
+def verdict_on(row: Row, warnings: Iterable[str]) -> str:
+    """Return the worst verdict of the warnings on a row, and of those on all rows of a report.
+
+    Parameters
+    ----------
+    row
+        Of the report.
+    warnings
+        Of the report: those on one row begin with its gamma.
+
+    Returns
+    -------
+    str
+        "ok", "look", "do not use", which is also the word where a tenth of the datasets failed,
+        or "unknown" where nothing was checked.
+    """
+    own = f"gamma={row['gamma']:g}: "
+    found = [UNKNOWN] if "trust" not in row else []
+    found += [
+        _verdict_of(text)
+        for text in warnings
+        if text.startswith(own) or not text.startswith("gamma=")
+    ]
+    failed = row.get("failed_datasets", 0)
+    if failed and failed >= FAILED_SHARE * (failed + row.get("num_datasets", 0)):
+        found.append(REFUSE)
+    return max(found, key=(OK, UNKNOWN, *VERDICTS[1:]).index, default=OK)
+
+
+# Columns that are shown: a name, those of a report that it is of (the first that there is), and how
+# a row is written.
+
+Writes = Callable[[Row, str], str]
+
+
+def _interval(row: Row, name: str) -> str:
+    ends = [row[f"{name}_{end}"] for end in ("low", "high") if f"{name}_{end}" in row]
+    return interval(*ends) if len(ends) == 2 else "-"
+
+
+def _guesses(row: Row, name: str) -> str:
+    if name not in row:
+        return "-"
+    return in_paper(50 + 50 * row[name], 50 * row.get(f"{name}_se", 0.0))
+
+
+def _limit(row: Row, name: str) -> str:
+    return f"{row[name]:.4g}" if name in row else "-"
+
+
+GUESSES = (
+    "Right guesses in 100 of someone who knows all other examples, sees what is released and "
+    "guesses which of two was in the data: 50 + 50 on_average_tv. A coin has 50."
+)
+INTERVAL = "95% interval of on_average_kl, which allows for skewed datasets."
+SHOWN: tuple[tuple[str, str, str, Writes], ...] = (
+    ("on-average KL", "on_average_kl", "", cell),
+    ("95% interval", "on_average_kl", INTERVAL, _interval),
+    ("odds in 100", "on_average_tv", GUESSES, _guesses),
+    ("gen. error", "generalization_error", "", cell),
+    ("risk", "population_risk", "", cell),
+    ("worst case", "dp_epsilon", "", _limit),
+)
+# Left out in this order where numbers have so many digits that a line would be too long.
+SPARED = ("gen. error", "95% interval", "risk")
+
+
+def summary_of(report: ReportData, most: int | None = None) -> TextTable:
+    """Return a line a gamma, which fits a terminal; columns of one's own where there is room.
+
+    ``most``: lines at most.
+    """
+    rows, known = report.rows[:most], report._known_columns
+    columns = {Heading("gamma", known["gamma"].meaning): [f"{row['gamma']:g}" for row in rows]}
+    for title, name, meaning, write in SHOWN:
+        texts = [write(row, name) for row in rows]
+        if any(text != "-" for text in texts):
+            columns[Heading(title, meaning or _meaning(known[name]))] = texts
+    verdicts = [verdict_on(row, report.warnings) for row in rows]
+    last = {Heading("verdict", VERDICT): verdicts}
+    for title in SPARED:
+        if _width(columns | last) > WIDTH:
+            columns = {head: texts for head, texts in columns.items() if head.text != title}
+    for column in _own(report):
+        more = {_heading_of(column): [cell(row, column.name) for row in rows]}
+        if _width(columns | more | last) <= WIDTH:
+            columns |= more
+    columns |= last
+    lines = list(zip(*columns.values(), strict=True))
+    return TextTable(list(columns), lines, len(report) - len(rows), "gammas")
+
+
+def _own(report: ReportData) -> list[Column]:
+    """Return columns of one's own that have a title."""
+    present = set(report.columns)
+    return [c for c in report.own_columns if c.title is not None and c.name in present]
+
+
+def _heading_of(column: Column) -> Heading:
+    return Heading(plain(column.title or column.name), _meaning(column))
+
+
+def _meaning(column: Column) -> str:
+    return f"{column.name_and_unit}: {column.meaning}"
+
+
+def _width(columns: Mapping[Heading, Sequence[str]]) -> int:
+    return sum(1 + max(map(len, (head.text, *texts))) for head, texts in columns.items()) - 1
+
+
+# All columns.
+
+
+def all_columns(report: ReportData) -> TextTable:
+    """Return every column under its name, a column a line: how many there are tells no width."""
+    known, names = report._known_columns, _names(report)
+    headings = [Heading("gamma", is_text=True)]
+    headings += [Heading(f"{row['gamma']:g}") for row in report.rows]
+    lines = [
+        [known[name].name_and_unit if name in known else name]
+        + [cell(row, name) for row in report.rows]
+        for name in names
+    ]
+    verdicts = [verdict_on(row, report.warnings) for row in report.rows]
+    return TextTable(headings, [*lines, ["verdict", *verdicts]])
+
+
+def _names(report: ReportData) -> list[str]:
+    """Return columns that have a line: errors stand behind their values, trust is sentences."""
+    names = report.columns
+    errors = {f"{name}_se" for name in names}
+    return [name for name in names if name not in errors and name not in ("gamma", "trust")]
+
+
+def left_out(report: ReportData) -> int:
+    """Count the columns that the summary does not show."""
+    headings = {heading.text for heading in summary_of(report).headings}
+    shown = {name for title, name, *_ in SHOWN if title in headings}
+    if "95% interval" in headings:
+        shown |= {"on_average_kl_low", "on_average_kl_high"}
+    shown |= {c.name for c in _own(report) if _heading_of(c).text in headings}
+    return sum(name not in shown for name in _names(report))

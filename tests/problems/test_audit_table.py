@@ -1,0 +1,66 @@
+"""A table's front door: what it decides, and that it is the audit that one would have written."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gibbs_dp as gdp
+from gibbs_dp.problems.table import table
+
+RNG = np.random.default_rng(5)
+AGE = RNG.integers(20, 70, 90).astype(float)
+FRAME = pd.DataFrame(
+    {
+        "age": AGE,
+        "town": RNG.choice(["a", "b", "c"], 90),
+        "since": pd.Timestamp("2020-03-01") + pd.to_timedelta(RNG.integers(0, 900, 90), "D"),
+        "born": [f"19{60 + int(a) % 40}-05-17" for a in AGE],
+        "income": 1000 + 20 * AGE + RNG.normal(size=90),
+        "ill": RNG.choice(["no", "yes"], 90),
+    }
+)
+SMALL = {"gammas": [1.0], "num_datasets": 16, "learn": [gdp.OnAverageKL()], "progress": False}
+
+
+def test_it_is_the_audit_that_one_would_write():
+    first = {"since": FRAME["since"].min().date().isoformat(), "born": FRAME["born"].min()}
+    problem = table(FRAME, "income", loss="squared", date=first, prior_scale=2.0)
+    own = gdp.audit(problem.posterior, problem.population, n=30, key=3, **SMALL)
+    report = gdp.audit_table(FRAME, target="income", prior_scale=2.0, n=30, key=3, **SMALL)
+    assert report.rows == own.rows
+    assert report.notes == (
+        "the loss is squared, as 'income' holds numbers (loss= takes another).",
+        *problem.notes,
+        *own.notes,
+    )
+    for name, day in first.items():
+        assert f"column {name!r} is days since {day}." in report.notes
+
+
+@pytest.mark.parametrize(("target", "loss"), [("ill", "logistic"), ("town", "softmax")])
+def test_the_loss_is_the_targets(tmp_path, target, loss):
+    FRAME.to_csv(tmp_path / "people.csv", index=False)
+    report = gdp.audit_table(tmp_path / "people.csv", target, **SMALL)
+    assert report.settings["loss"].lower().startswith(loss)
+    assert any("'since' is days since" in note for note in report.notes)
+    assert any("the loss is softmax" in note for note in report.notes) == (loss == "softmax")
+
+
+def test_other_frames_than_those_of_pandas():
+    class Other:
+        def to_pandas(self):
+            return FRAME[["age", "ill"]]
+
+    report = gdp.audit_table(Other(), "ill", **SMALL)
+    assert report.rows == gdp.audit_table(FRAME[["age", "ill"]], "ill", **SMALL).rows
+
+
+def test_mistakes_are_named():
+    with pytest.raises(TypeError, match="no keyword 'gamma'; did you mean 'gammas'"):
+        gdp.audit_table(FRAME, "ill", gamma=1.0)
+    with pytest.raises(ValueError, match=r"target: .*'Ill'.* did you mean 'ill'"):
+        gdp.audit_table(FRAME, "Ill", **SMALL)
+    with pytest.raises(ValueError, match=r"audit_table\(frame, target=...\)"):
+        gdp.populations.Table(FRAME)
+    with pytest.raises(ValueError, match="column 'since' holds"):
+        gdp.audit_table(FRAME, "ill", date={}, **SMALL)
