@@ -277,7 +277,7 @@ class Draws(ResultWithPage):
             self.modes,
             is_path,
             **found,
-            has_tried=self.settings.get("has_tried") is True,
+            advice=self.settings.get("advice"),
         )
 
     @property

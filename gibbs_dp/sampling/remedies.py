@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +17,16 @@ from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT, names_of
+from gibbs_dp.sampling.cautions import (
+    ALL_TRIED,
+    ESS_LIMIT,
+    FEW_HAVE_IT,
+    NO_OTHER,
+    RHAT_LIMIT,
+    SEE_MODES,
+    STOPPED,
+    names_of,
+)
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import Sampler
@@ -47,9 +56,10 @@ REMEDIABLE = {"r-hat", "few-effective-draws", "stuck-chains", "several-modes", "
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
 OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
-# Draws in all, below which that they are few is no reason. Of chains that mix, an R-hat is taken
-# for more than chance once in so many coordinates.
-ENOUGH_DRAWS, ONCE_IN = 400, 1000
+# Draws in all, below which that they are few is no reason; the share that is effective, from which
+# an R-hat is none that as many have by chance, once in so many coordinates: no other sampler would
+# have more of them.
+ENOUGH_DRAWS, GOOD_SHARE, ONCE_IN = 400, 0.25, 1000
 MOST_BY_CHANCE = 1.1
 # Of chains that did not mix: times as long.
 PATIENCE = 4
@@ -64,7 +74,7 @@ def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
     asked for their diagnostics.
     """
     if task.posterior.dim > MAX_LAPLACE_DIM:
-        return run(task, _first(task))
+        return _advised(run(task, _first(task)), NO_OTHER)
     begin = time.monotonic()
 
     def is_late() -> bool:
@@ -77,7 +87,8 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     tried: list[str] = []
     names: list[str] = []
     best: tuple[tuple[int, float], Draws, str] | None = None
-    for sampler in _remedies(task, names):
+    advice, samplers = ALL_TRIED, _remedies(task, names)
+    for sampler in samplers:
         label = _label(sampler)
         try:
             sampler.check(task.posterior)
@@ -92,16 +103,27 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         rank = len(names), draws.worst_r_hat if names else 0.0
         if best is None or rank <= best[0]:
             best = rank, draws, label
-        if not names or is_late():
+        if not names:
+            advice = FEW_HAVE_IT
+            break
+        if is_late():
+            advice = ALL_TRIED if next(samplers, None) is None else STOPPED
             break
     assert best is not None
     _, draws, label = best
-    if len(tried) == 1:
-        return draws
-    told = f"tried in turn: {'; '.join(tried)}. These are the draws of {label}."
-    return replace(
-        draws, settings=draws.settings | {"has_tried": True, "notes": [told, *draws.notes]}
-    )
+    if len(tried) > 1:
+        told = f"tried in turn: {'; '.join(tried)}. These are the draws of {label}."
+        return _advised(draws, advice, [told])
+    if advice is ALL_TRIED:  # of which there was none
+        advice = SEE_MODES
+    return _advised(draws, advice) if draws.warnings else draws
+
+
+def _advised(draws: Draws, advice: str, notes: Sequence[str] = ()) -> Draws:
+    told: dict[str, Any] = {"advice": advice}
+    if notes:
+        told["notes"] = [*notes, *draws.notes]
+    return replace(draws, settings=draws.settings | told)
 
 
 def _remedies(task: Task, names: list[str]) -> Iterator[Sampler]:
@@ -136,24 +158,34 @@ def _of_chains(task: Task) -> Iterator[Sampler]:
 def _reasons(draws: Draws) -> list[str]:
     """Names of warnings that another sampler may help with.
 
-    Few draws are none if no more were asked for, nor is an R-hat that as few have by chance.
+    Few draws are none if no more were asked for, nor is an R-hat that as many have by chance.
     """
     names = [name for name in names_of(draws.warnings) if name in REMEDIABLE | OF_THE_SEARCH]
     few: set[str] = set()
-    if math.prod(draws.log_density.shape[-2:]) < ENOUGH_DRAWS:
+    if _num_draws(draws) < ENOUGH_DRAWS:
         few |= {"few-effective-draws"}
     if not _is_apart(draws).any():
         few |= {"r-hat"}
     return [name for name in names if name not in few]
 
 
+def _num_draws(draws: Draws) -> int:
+    """Draws of one dataset."""
+    return math.prod(draws.log_density.shape[-2:])
+
+
 def _is_apart(draws: Draws) -> Bool[np.ndarray, " datasets"]:
-    """Whether chains differ by more than independent draws, as many as are effective, would."""
+    """Whether chains differ by more than as many independent draws as are effective would.
+
+    Where many were asked for and few are effective, a limit is a limit.
+    """
     r_hat, ess = draws.mixing
     halves = 2 * draws.log_density.shape[-2]
     ratio = special.chdtri(halves - 1, 1.0 / ONCE_IN) / (halves - 1)
     by_chance = np.sqrt(1.0 + ratio * halves / np.maximum(ess, 1.0))
-    return ~(r_hat <= np.maximum(RHAT_LIMIT, np.minimum(by_chance, MOST_BY_CHANCE)))
+    few_do = (_num_draws(draws) < ENOUGH_DRAWS) | (ess >= GOOD_SHARE * _num_draws(draws))
+    limit = np.where(few_do, np.clip(by_chance, RHAT_LIMIT, MOST_BY_CHANCE), RHAT_LIMIT)
+    return ~(r_hat <= limit)
 
 
 def _label(sampler: Sampler) -> str:
@@ -172,12 +204,13 @@ def _label(sampler: Sampler) -> str:
 
 def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     draws = run(task, _first(task))
-    count, notes = num_examples(task.batch), list(draws.notes)
-    has_tried = False
+    count, advice = num_examples(task.batch), ALL_TRIED
+    notes: list[str] = []
     for attempt, sampler in enumerate(_of_chains(task), 1):
         worst, is_bad = _doubts(draws)
         places = np.flatnonzero(is_bad)
         if not places.size or is_late():
+            advice = STOPPED if places.size else FEW_HAVE_IT
             break
         # One program for counts of about one size.
         padded = np.resize(places, 2 ** (places.size - 1).bit_length())
@@ -190,17 +223,14 @@ def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         wins = better[: places.size] < worst[places]
         draws = _spliced(draws, again, places[wins], np.flatnonzero(wins))
         notes.append(f"{places.size:,} of {count:,} posteriors went on with {_label(sampler)}.")
-        has_tried = True
-    if not has_tried:
-        return draws
-    return replace(draws, settings=draws.settings | {"has_tried": True, "notes": notes})
+    return _advised(draws, advice, notes)
 
 
 def _doubts(draws: Draws) -> tuple[Float[np.ndarray, " datasets"], Bool[np.ndarray, " datasets"]]:
     """Worst R-hat of every dataset, infinite where a chain is stuck, and who is to go on."""
     r_hat, ess = draws.mixing
     is_stuck = draws.is_stuck.any(axis=-1)
-    is_few = (math.prod(draws.log_density.shape[-2:]) >= ENOUGH_DRAWS) & ~(ess >= ESS_LIMIT)
+    is_few = (_num_draws(draws) >= ENOUGH_DRAWS) & ~(ess >= ESS_LIMIT)
     return np.where(is_stuck, np.inf, r_hat), is_stuck | is_few | _is_apart(draws)
 
 
