@@ -31,6 +31,7 @@ from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
+from gibbs_dp.sampling.target import NoHessianError
 
 
 class Task(NamedTuple):
@@ -56,6 +57,8 @@ REMEDIABLE = {"r-hat", "few-effective-draws", "stuck-chains", "several-modes", "
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
 OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
+# In place of warnings, of a sampler that could not run.
+NO_HESSIAN = "no-hessian"
 # Draws in all, below which that they are few is no reason; the share that is effective, from which
 # an R-hat is none that as many have by chance, once in so many coordinates: no other sampler would
 # have more of them.
@@ -93,6 +96,10 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         try:
             sampler.check(task.posterior)
             draws = run(task, sampler)
+        except NoHessianError:
+            tried.append(f"{label} (the loss has no second derivative)")
+            names[:] = [NO_HESSIAN]
+            continue
         except ValueError as error:
             if best is None:  # the first one's errors are the task's
                 raise
@@ -132,7 +139,7 @@ def _remedies(task: Task, names: list[str]) -> Iterator[Sampler]:
     yield _first(task)
     found = OF_THE_SEARCH & set(names)
     if not found:
-        yield from _of_chains(task)
+        yield from _of_chains(task, NO_HESSIAN not in names)
     elif "nested-scales" in found or posterior.dim > MAX_MODES_DIM:
         return
     if posterior.prior.has_draws and task.init is None:
@@ -148,11 +155,11 @@ def _first(task: Task) -> Sampler:
     return AdaptiveHMC() if is_hierarchy(task.posterior) and not is_given else as_sampler(None)
 
 
-def _of_chains(task: Task) -> Iterator[Sampler]:
-    """Chains that go on after the first ones."""
-    if not isinstance(_first(task), AdaptiveHMC):
-        yield AdaptiveHMC()
-    yield AdaptiveHMC(patience=PATIENCE)
+def _of_chains(task: Task, recentre: bool = True) -> Iterator[Sampler]:
+    """Chains that go on after the first ones; coordinates are moved by second derivatives."""
+    if not (recentre and isinstance(_first(task), AdaptiveHMC)):
+        yield AdaptiveHMC(recentre=recentre)
+    yield AdaptiveHMC(recentre=recentre, patience=PATIENCE)
 
 
 def _reasons(draws: Draws) -> list[str]:
@@ -203,10 +210,15 @@ def _label(sampler: Sampler) -> str:
 
 
 def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
-    draws = run(task, _first(task))
+    recentre = True
+    try:
+        draws = run(task, _first(task))
+    except NoHessianError:
+        recentre = False
+        draws = run(task, AdaptiveHMC(recentre=False))
     count, advice = num_examples(task.batch), ALL_TRIED
     notes: list[str] = []
-    for attempt, sampler in enumerate(_of_chains(task), 1):
+    for attempt, sampler in enumerate(_of_chains(task, recentre), 1):
         worst, is_bad = _doubts(draws)
         places = np.flatnonzero(is_bad)
         if not places.size or is_late():

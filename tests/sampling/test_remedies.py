@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from jax.scipy.special import gammaincc
+from scipy import special
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling.modes import Modes
@@ -104,3 +106,31 @@ def test_the_best_draws_are_kept():
     assert called == EVERY
     assert "These are the draws of AdaptiveHMC()." in draws.notes[0]
     np.testing.assert_array_equal(draws.theta, script[1].theta)
+
+
+def waited(theta, z):
+    """Minus the log probability that a Gamma time of this shape is longer than z."""
+    return -jnp.log(gammaincc(jnp.exp(theta), z))
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_without_second_derivatives_chains_take_over(is_batch):
+    """JAX differentiates the incomplete gamma function once by its shape."""
+    posterior = gdp.GibbsPosterior(waited, dist.Normal(0.0, 1.0))
+    data = jnp.array([1.0, 2.0, 4.0])
+    draws = gdp.sample(posterior, data[None] if is_batch else data, is_batch=is_batch)
+    assert not draws.warnings
+    if not is_batch:
+        assert "HMC() (the loss has no second derivative)" in draws.notes[0]
+    u = np.linspace(-4.0, 6.0, 2001)
+    log_p = np.log(special.gammaincc(np.exp(u)[:, None], np.asarray(data))).sum(axis=1) - u**2 / 2
+    p = np.exp(log_p - log_p.max())
+    mean = p @ u / p.sum()
+    sd = np.sqrt(p @ (u - mean) ** 2 / p.sum())
+    assert abs(float(draws.theta.mean()) - mean) < 4.0 * sd / np.sqrt(500)  # effective draws
+
+
+def test_hmc_alone_says_that_it_needs_second_derivatives():
+    posterior = gdp.GibbsPosterior(waited, dist.Normal(0.0, 1.0))
+    with pytest.raises(ValueError, match=r"cannot be differentiated twice .*AdaptiveHMC"):
+        gdp.sample(posterior, jnp.ones(3), sampler=gdp.HMC())
