@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -88,9 +88,9 @@ def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
 
 def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     tried: list[str] = []
-    names: list[str] = []
+    last = _Last()
     best: tuple[tuple[int, float], Draws, str] | None = None
-    advice, samplers = ALL_TRIED, _remedies(task, names)
+    advice, samplers = ALL_TRIED, _remedies(task, last)
     for sampler in samplers:
         label = _label(sampler)
         try:
@@ -98,16 +98,16 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
             draws = run(task, sampler)
         except NoHessianError:
             tried.append(f"{label} (the loss has no second derivative)")
-            names[:] = [NO_HESSIAN]
+            last.names = [NO_HESSIAN]
             continue
         except ValueError as error:
             if best is None:  # the first one's errors are the task's
                 raise
             tried.append(f"{label} refused ({error})")
             continue
-        names[:] = _reasons(draws)
+        last.names, last.r_hat = names, r_hat = _reasons(draws), draws.worst_r_hat
         tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
-        rank = len(names), draws.worst_r_hat if names else 0.0
+        rank = len(names), r_hat if names else 0.0
         if best is None or rank <= best[0]:
             best = rank, draws, label
         if not names:
@@ -133,20 +133,30 @@ def _advised(draws: Draws, advice: str, notes: Sequence[str] = ()) -> Draws:
     return replace(draws, settings=draws.settings | told)
 
 
-def _remedies(task: Task, names: list[str]) -> Iterator[Sampler]:
-    """Samplers in turn; ``names`` are those of the last one's warnings."""
+@dataclass
+class _Last:
+    """What speaks against the last draws: names of warnings, and how far chains are apart."""
+
+    names: list[str] = field(default_factory=list)
+    r_hat: float = math.inf
+
+
+def _remedies(task: Task, last: _Last) -> Iterator[Sampler]:
+    """Samplers in turn."""
     posterior = task.posterior
     yield _first(task)
-    found = OF_THE_SEARCH & set(names)
+    found = OF_THE_SEARCH & set(last.names)
     if not found:
-        yield from _of_chains(task, NO_HESSIAN not in names)
+        yield from _of_chains(task, NO_HESSIAN not in last.names)
+        if posterior.dim > MAX_MODES_DIM and last.r_hat <= MOST_BY_CHANCE:
+            return  # chains that all but agree: particles would be worth fewer draws
     elif "nested-scales" in found or posterior.dim > MAX_MODES_DIM:
         return
     if posterior.prior.has_draws and task.init is None:
         wanted = 8 * -(-task.num_chains * task.num_samples // 8)
         count = min(max(FEWEST_PARTICLES, wanted), MOST_PARTICLES)
         yield SMC(num_particles=count)
-        if {"islands-disagree", "few-effective-draws"} & set(names):
+        if {"islands-disagree", "few-effective-draws"} & set(last.names):
             yield SMC(num_particles=MORE_PARTICLES * count)
 
 

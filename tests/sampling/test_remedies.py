@@ -100,6 +100,15 @@ def test_advice_is_what_has_not_been_tried(settings, max_seconds, dim, expected,
     assert "leave sampler= out" not in warned
 
 
+@pytest.mark.parametrize("apart", [0.2, 0.7])
+@pytest.mark.parametrize("dim", [2, 11])
+def test_particles_come_where_chains_disagree_or_coordinates_are_few(dim, apart):
+    """R-hat 1.02 or 1.2."""
+    _, called = drawn([make_draws(apart)], dim=dim)
+    assert called[:3] == CHAINS
+    assert (len(called) > 3) == (dim == 2 or apart > 0.5)
+
+
 def test_the_best_draws_are_kept():
     script = [make_draws(0.5), make_draws(0.3), make_draws(2.0)]
     draws, called = drawn(script)
