@@ -1,6 +1,6 @@
 """Does any NumPyro model get right draws by default, and how fast? Some sixty against long runs.
 
-    taskset -c 1 python benchmarks/any_model.py     # an hour on one core; --quick: three minutes
+    taskset -c 1 python benchmarks/any_model.py     # two hours on one core; --quick: three minutes
 
 The models are those of other people's kinds (`any_model_hierarchies.py`, `any_model_others.py`).
 Each goes through `GibbsPosterior.from_numpyro` and `gibbs_dp.sample` with default settings, in
@@ -9,19 +9,24 @@ hierarchies non-centred where that is better, and as long as it takes for an R-h
 2,000 effective draws of every number; it is kept in the file `--truth`. A case whose truth does
 not get there is "unjudged".
 
-Quantiles are judged, since heavy tails have no moments. With a key, a case is
+Quantiles are judged, since heavy tails have no moments. With a key, draws are
 
 - right, if of every number the shares of draws below the true 5, 25, 50, 75 and 95% quantiles lie
   within 4.5 Monte Carlo errors, and the median within 0.15 of the interquartile range over 1.35;
-- else flagged, if the draws come with a warning, and WRONG if they come with none;
+- else flagged, if they come with a warning, and WRONG if they come with none;
 - refused, if `from_numpyro` or `sample` says why it cannot be drawn from.
 
+NumPyro's NUTS runs with its defaults (1,000 steps of warmup, 1,000 draws, 4 chains, vectorized),
+BlackJAX's, if installed, with window adaptation and as many, on the unconstrained density of the
+posterior. Their draws are judged as ours; what counts as their warning is a divergence, a rank
+R-hat above 1.01 or fewer than 100 effective draws of some number: our limits, and theirs to apply.
+
 Speed is effective draws (rank-normalized, of the number that has fewest) per second of CPU time of
-the process, which is why one core is best, with compilation in it (first run) and without (the
-same again). NumPyro's NUTS runs with its defaults (1,000 steps of warmup, 1,000 draws, 4 chains,
-vectorized), BlackJAX's, if installed, with window adaptation and as many, on the unconstrained
-density of the posterior. Their draws are judged as ours, and the ratios are of all draws, right or
-not.
+the process, which is why one core is best, with compilation in it (first run of the first key)
+and without (the same again). Ratios are of all draws, right or not.
+
+What is measured is kept at once, by case, sampler and key, and not measured again by a run that
+is started anew; `--anew` measures again, which is due when the library has changed.
 """
 
 from __future__ import annotations
@@ -33,14 +38,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import machine
 import numpy as np
 from any_model_hierarchies import Case
-from any_model_truth import CASES, ERRORS, SHARE, Sites, judge, missing, read_truths, write_truths
+from any_model_truth import (
+    CASES,
+    ERRORS,
+    SHARE,
+    Sites,
+    judge,
+    missing,
+    read_truths,
+    worst_r_hat,
+    write_truths,
+)
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import initialize_model
 
@@ -48,24 +64,48 @@ import gibbs_dp as gdp
 
 QUICK = ("schools_c", "normal_c_8x5", "logistic_10", "student", "funnel_c")
 CHAINS, WARMUP, DRAWS = 4, 1000, 1000
+R_HAT, ESS = 1.01, 100.0
 TRUTH = machine.RESULTS / "any_model_truth.json"
+OURS, NUMPYRO, BLACKJAX = "gibbs_dp", "NumPyro NUTS", "BlackJAX NUTS"
+KINDS = ("right", "flagged", "WRONG", "refused", "unjudged")
+
+
+class Seen(NamedTuple):
+    """Draws, how many effective ones they are worth at most, and what is said of them."""
+
+    sites: Sites
+    warned: str
+    most: float = np.inf
+    told: dict[str, Any] | None = None
 
 
 # -- samplers -----------------------------------------------------------------------------
 
 
-def timed(run: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what is run, and the CPU seconds that it takes."""
-    begin = time.process_time()
-    found = run()
-    return found, time.process_time() - begin
+def ours(case: Case, args: tuple) -> Callable[[int], Seen]:
+    """`gibbs_dp.sample` as it is."""
+    posterior = gdp.GibbsPosterior.from_numpyro(case.model, args=args, **case.settings)
+
+    def run(key: int) -> Seen:
+        draws = gdp.sample(posterior, posterior.data, key=key)
+        kernel, most = str(draws.settings["kernel"]), np.inf
+        sites = draws.named
+        if kernel.startswith("AdaptiveHMC"):  # each chain that was asked for is several that ran
+            shape = gdp.AdaptiveHMC().chains_for(CHAINS), -1
+            sites = {k: v.reshape(*shape, *v.shape[2:]) for k, v in sites.items()}
+        if draws.num_particles is not None:  # worth what the islands say
+            most = float(draws.to_dataframe()["ess"].min())
+        told = {"kernel": kernel, "notes": list(map(str, draws.notes)), "dim": posterior.dim}
+        return Seen(sites, "; ".join(map(str, draws.warnings)), most, told)
+
+    return run
 
 
-def nuts(case: Case, args: tuple) -> Callable[[int], Sites]:
+def numpyro_nuts(case: Case, args: tuple) -> Callable[[int], Seen]:
     """NumPyro's NUTS; what it has compiled, it keeps."""
     kept: dict[str, Any] = {}
 
-    def run(key: int) -> Sites:
+    def run(key: int) -> Seen:
         first, second = jax.random.split(jax.random.key(key))
         if not kept:
             keys = jax.random.split(first, CHAINS)
@@ -80,17 +120,20 @@ def nuts(case: Case, args: tuple) -> Callable[[int], Sites]:
                 progress_bar=False,
             )
             kept["sites"] = jax.jit(jax.vmap(jax.vmap(info.postprocess_fn)))
-        kept["mcmc"].run(second, init_params=kept["info"].param_info.z)
-        found = kept["sites"](kept["mcmc"].get_samples(group_by_chain=True))
-        return {k: np.asarray(v) for k, v in found.items()}
+        mcmc = kept["mcmc"]
+        mcmc.run(second, init_params=kept["info"].param_info.z)
+        found = kept["sites"](mcmc.get_samples(group_by_chain=True))
+        sites = {k: np.asarray(v) for k, v in found.items()}
+        return Seen(sites, warned_of(sites, int(mcmc.get_extra_fields()["diverging"].sum())))
 
     return run
 
 
-def blackjax_nuts(posterior: gdp.GibbsPosterior) -> Callable[[int], Sites]:
+def blackjax_nuts(case: Case, args: tuple) -> Callable[[int], Seen]:
     """BlackJAX's NUTS after window adaptation, on the unconstrained density."""
     import blackjax
 
+    posterior = gdp.GibbsPosterior.from_numpyro(case.model, args=args, **case.settings)
     target = posterior.unconstrained(posterior.data, 1.0)
 
     def chain(key: Any) -> Any:
@@ -101,124 +144,116 @@ def blackjax_nuts(posterior: gdp.GibbsPosterior) -> Callable[[int], Sites]:
         step = blackjax.nuts(target.log_density, **parameters).step
 
         def one(state: Any, key: Any) -> tuple[Any, Any]:
-            state, _ = step(key, state)
-            return state, posterior.constrain(state.position)
+            state, info = step(key, state)
+            return state, (posterior.constrain(state.position), info.is_divergent)
 
         return jax.lax.scan(one, state, jax.random.split(draw_key, DRAWS))[1]
 
     chains = jax.jit(jax.vmap(chain))
 
-    def run(key: int) -> Sites:
-        found = chains(jax.random.split(jax.random.key(key), CHAINS))
-        return {k: np.asarray(v) for k, v in found.items()}
+    def run(key: int) -> Seen:
+        found, diverged = chains(jax.random.split(jax.random.key(key), CHAINS))
+        sites = {k: np.asarray(v) for k, v in found.items()}
+        return Seen(sites, warned_of(sites, int(diverged.sum())))
 
     return run
 
 
-def measured(run: Callable[[int], Sites], truth: dict) -> dict[str, Any]:
-    """Judge a peer's draws, and say how many come in a second."""
-    first, cold = timed(lambda: run(0))
-    _, warm = timed(lambda: run(0))
-    found = judge(first, truth)
-    verdict = "right" if found["is right"] else f"off ({found['told']})"
-    return {"verdict": verdict, "warm": found["ess"] / warm, "cold": found["ess"] / cold}
+def warned_of(sites: Sites, diverged: int) -> str:
+    """Say what a careful user of NUTS would see."""
+    r_hat, ess = worst_r_hat(sites)
+    said = [f"{diverged} divergences"] * (diverged > 0)
+    said += [f"R-hat {r_hat:.3f}"] * (not r_hat <= R_HAT)
+    said += [f"{ess:.0f} effective draws"] * (not ess >= ESS)
+    return "; ".join(said)
 
 
-def judged(draws: gdp.Draws, truth: dict) -> dict[str, Any]:
-    """Judge our draws: an ensemble's by each chain that ran, those of SMC by their islands."""
-    kernel, most = str(draws.settings["kernel"]), np.inf
-    sites = draws.named
-    if kernel.startswith("AdaptiveHMC"):  # each chain that was asked for is several that ran
-        shape = gdp.AdaptiveHMC().chains_for(CHAINS), -1
-        sites = {k: v.reshape(*shape, *v.shape[2:]) for k, v in sites.items()}
-    if draws.num_particles is not None:
-        most = float(draws.to_dataframe()["ess"].min())
-    return judge(sites, truth, most)
+# -- rows ---------------------------------------------------------------------------------
 
 
-def row(name: str, truth: dict, keys: list[int], with_peers: bool) -> dict[str, Any]:
-    """Draw with every key, judge, and let the peers draw."""
-    case = CASES[name]
-    args = case.make()
-    found: dict[str, Any] = {"case": name, "verdicts": "", "why": ""}
+def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what is run, and the CPU seconds that it takes."""
+    begin = time.process_time()
+    found = run()
+    return found, time.process_time() - begin
 
-    def build() -> gdp.GibbsPosterior:
-        return gdp.GibbsPosterior.from_numpyro(case.model, args=args, **case.settings)
 
-    try:
-        posterior, building = timed(build)
-        looks = [timed(lambda k=k: gdp.sample(posterior, posterior.data, key=k)) for k in keys]
-    except ValueError as error:
-        return found | {"verdicts": "refused", "why": str(error)}
-    seen = [judged(draws, truth) for draws, _ in looks]
-    warnings = ["; ".join(map(str, draws.warnings)) for draws, _ in looks]
-    verdicts = [
-        "right" if each["is right"] else "flagged" if told else "WRONG"
-        for each, told in zip(seen, warnings, strict=True)
-    ]
-    if not truth["is good"]:
-        verdicts = ["unjudged"] * len(keys)
-    seconds = looks[0][1]
-    cold = building + seconds
-    why = [
-        f"key {k}: {verdict}, {each['told']}" + f"; warned: {told}" * bool(told)
-        for k, verdict, each, told in zip(keys, verdicts, seen, warnings, strict=True)
-        if verdict != "right" or told
-    ]
-    found |= {
-        "dim": posterior.dim,
-        "verdicts": ", ".join(verdicts),
-        "warned": sum(map(bool, warnings)),
-        "z": max((each["z"] for each in seen), key=abs),
-        "median off": max((each["median off"] for each in seen), key=abs),
-        "ess": seen[0]["ess"],
-        "building": building,
-        "seconds": cold,
-        "cold": seen[0]["ess"] / cold,
-        "kernel": ", ".join(dict.fromkeys(str(draws.settings["kernel"]) for draws, _ in looks)),
-        "why": " | ".join(why),
-        "notes": [str(note) for draws, _ in looks for note in draws.notes],
-    }
-    if not with_peers:
-        return found
-    _, warm = timed(lambda: gdp.sample(posterior, posterior.data, key=keys[0]))
-    found["warm"] = seen[0]["ess"] / warm
-    peers = {"NUTS": nuts(case, args)}
-    if has_blackjax():
-        peers["BlackJAX"] = blackjax_nuts(posterior)
-    for peer, run in peers.items():
-        theirs = measured(run, truth)
-        found |= {f"{peer} {k}": v for k, v in theirs.items()}
-        found |= {f"over {peer} {k}": found[k] / max(theirs[k], 1e-9) for k in ("warm", "cold")}
+def measured(
+    name: str, sampler: str, make: Callable[..., Callable[[int], Seen]], keys: list[int], first: int
+) -> list[dict[str, Any]]:
+    """Draw with every key, and judge; with ``first`` also measure how fast."""
+    case, truth, rows = CASES[name], TRUTHS[name], []
+    run, building = None, 0.0
+    for key in keys:
+        row: dict[str, Any] = {"case": name, "sampler": sampler, "key": key}
+        try:
+            if run is None:
+                run, building = timed(lambda: make(case, case.make()))
+            draw = partial(run, key)
+            seen, seconds = timed(draw)
+        except ValueError as error:
+            rows.append(row | {"verdict": "refused", "why": str(error)})
+            continue
+        found = judge(seen.sites, truth, seen.most)
+        verdict = "right" if found["is right"] else "flagged" if seen.warned else "WRONG"
+        row |= {
+            "verdict": verdict if truth["is good"] else "unjudged",
+            "warned": seen.warned,
+            "z": found["z"],
+            "median off": found["median off"],
+            "why": found["told"] * (verdict != "right"),
+            "ess": found["ess"],
+            **(seen.told or {}),
+        }
+        if key == first:
+            _, warm = timed(draw)
+            row |= {"building": building, "cold seconds": building + seconds, "warm seconds": warm}
+            row |= {"cold": found["ess"] / (building + seconds), "warm": found["ess"] / warm}
+        rows.append(row)
+    return rows
+
+
+TRUTHS: dict[str, dict] = {}
+
+
+def samplers(with_peers: bool) -> dict[str, Callable[..., Callable[[int], Seen]]]:
+    """Whose draws are judged."""
+    found = {OURS: ours}
+    if with_peers:
+        found[NUMPYRO] = numpyro_nuts
+        try:
+            import blackjax  # noqa: F401
+        except ImportError:
+            print("BlackJAX is not installed: its draws are left out.", file=sys.stderr)
+        else:
+            found[BLACKJAX] = blackjax_nuts
     return found
-
-
-def has_blackjax() -> bool:
-    """Whether BlackJAX is installed."""
-    try:
-        import blackjax  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 # -- the whole ----------------------------------------------------------------------------
 
 
 def summary(rows: list[dict]) -> str:
-    """Say in a few lines how it went, by draws and by cases."""
-    every = [verdict for each in rows for verdict in each["verdicts"].split(", ")]
-    kinds = ("right", "flagged", "WRONG", "refused", "unjudged")
-    lines = [", ".join(f"{every.count(kind)} {kind}" for kind in kinds) + f" of {len(every)} draws"]
-    for peer in ("NUTS", "BlackJAX"):
+    """Say in a few lines how it went: by draws, and speeds by cases."""
+    lines, speeds = [], {}
+    for sampler in (OURS, NUMPYRO, BLACKJAX):
+        of = [row for row in rows if row["sampler"] == sampler]
+        speeds[sampler] = {row["case"]: row for row in of if "warm" in row}
+        if of:
+            verdicts = [row["verdict"] for row in of]
+            counted = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in KINDS)
+            warned = sum(row["verdict"] == "right" and bool(row["warned"]) for row in of)
+            lines.append(f"{sampler}: {counted} of {len(of)} draws; {warned} right, but warned of")
+    for peer in (NUMPYRO, BLACKJAX):
+        both = [name for name in speeds[OURS] if name in speeds[peer]]
         for how, told in (("warm", "without"), ("cold", "with")):
-            ratios = [each[k] for each in rows if (k := f"over {peer} {how}") in each]
+            ratios = [speeds[OURS][name][how] / max(speeds[peer][name][how], 1e-9) for name in both]
             if ratios:
-                ahead = sum(ratio > 1 for ratio in ratios)
+                ahead, behind = (sum(r > 1 for r in ratios), sum(r < 0.5 for r in ratios))
                 lines.append(
-                    f"ahead of {peer} {told} compilation in {ahead} of {len(ratios)}, in the "
-                    f"middle {np.median(ratios):.2g} times as fast, never behind by more than "
-                    f"{max(1.0, 1 / max(min(ratios), 1e-9)):.3g} times"
+                    f"ahead of {peer} {told} compilation in {ahead} of {len(ratios)} cases, in the "
+                    f"middle {np.median(ratios):.2g} times as fast, in {behind} behind by more "
+                    f"than 2; the least ratio is {min(ratios):.2g}"
                 )
     return "\n".join(lines)
 
@@ -226,10 +261,11 @@ def summary(rows: list[dict]) -> str:
 def main() -> None:
     """Judge all cases."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--cases", nargs="+", choices=CASES, metavar="NAME", help="some anew")
+    parser.add_argument("--cases", nargs="+", choices=CASES, metavar="NAME", help="only some")
     parser.add_argument("--quick", action="store_true", help="five cases, one key; nothing saved")
     parser.add_argument("--keys", nargs="+", type=int, default=[0, 1, 2], help="of the draws")
     parser.add_argument("--no-peers", action="store_true", help="no other sampler's draws")
+    parser.add_argument("--anew", action="store_true", help="measure again what is known")
     parser.add_argument("--truth", type=Path, default=TRUTH, help="file of the true quantiles")
     parser.add_argument("--only-truth", action="store_true", help="find what is missing there")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
@@ -244,17 +280,26 @@ def main() -> None:
     if lacking:
         told = [sys.executable, __file__, "--only-truth", "--truth", str(parsed.truth), "--cases"]
         subprocess.run([*told, *lacking], env=os.environ | {"JAX_ENABLE_X64": "1"}, check=True)
-    truths, rows = read_truths(parsed.truth), []
-    others = machine.rows_of_others("any_model", "case", names, parsed.out) if parsed.cases else []
+    TRUTHS.update(read_truths(parsed.truth))
+    whose = samplers(not parsed.no_peers)
+    again = {(n, s, k) for n in names for s in whose for k in keys} if parsed.anew else set()
+    known = [] if parsed.quick else machine.rows_of_others("any_model", "case", [], parsed.out)
+    rows = [row for row in known if (row["case"], row["sampler"], row["key"]) not in again]
+    done = {(row["case"], row["sampler"], row["key"]) for row in rows}
     for name in names:
-        rows.append(row(name, truths[name], keys, not parsed.no_peers))
-        told = {
-            k: rows[-1].get(k, "") for k in ("verdicts", "building", "seconds", "kernel", "why")
-        }
-        print(f"{name}:", *(f"{k} {v}" for k, v in told.items() if v), sep="; ", flush=True)
-        if not parsed.quick:  # at once: what is stopped has what it found
-            settings = {"errors": ERRORS, "share": SHARE, "summary": summary(others + rows)}
-            machine.save("any_model", others + rows, settings, parsed.out)
+        for sampler, make in whose.items():
+            left = [key for key in keys if (name, sampler, key) not in done]
+            new = measured(name, sampler, make, left, keys[0])
+            rows += new
+            for row in new:
+                print(*(f"{k} {v}" for k, v in row.items() if v not in ("", [])), sep="; ")
+            sys.stdout.flush()
+            if new and not parsed.quick:  # at once: what is stopped goes on from here
+                place = {n: i for i, n in enumerate(CASES)}
+                rows.sort(key=lambda row: (place[row["case"]], row["sampler"] != OURS))
+                settings = {"errors": ERRORS, "share": SHARE, "summary": summary(rows)}
+                machine.save("any_model", rows, settings, parsed.out)
+            jax.clear_caches()  # the next compiles everything itself
     if parsed.json:
         print(json.dumps(rows, indent=1))
     else:

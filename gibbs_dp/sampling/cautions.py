@@ -84,6 +84,10 @@ MORE_PARTICLES = "raise SMC's num_particles"
 MORE_DRAWS = "raise num_samples or, where R-hat is large too, leave sampler= out"
 LEFT_OUT = "leave sampler= out, and AdaptiveHMC() and SMC() are tried in turn"
 ALL_TRIED = "no other sampler did better (see notes): raise num_samples, or change prior or model"
+FEW_HAVE_IT = "so few effective draws have this by chance: raise num_samples"
+STOPPED = "max_seconds ended the search for another sampler: raise it"
+SEE_MODES = "other samplers may miss what a search found without a sign: see the warning of modes"
+NO_OTHER = "no other sampler is tried in so many coordinates: raise num_warmup and num_samples"
 
 ROUNDED_LOSSES = Caution(
     "rounded-losses",
@@ -131,11 +135,11 @@ def judge(
     is_path: bool = False,
     rounding: float = 0.0,
     at_ends: float = 0.0,
-    has_tried: bool = False,
+    advice: str | None = None,
 ) -> tuple[Warned, ...]:
     """Warn of chains, and of what describes their coordinates.
 
-    ``has_tried``: they are the best of several samplers' draws, so that no other one is advised.
+    ``advice``: what helps where chains do not mix, if no sampler was asked for.
     """
     found = []
     if is_stuck.any():
@@ -156,11 +160,10 @@ def judge(
         if not worst <= limit:
             found.append(ISLANDS_DISAGREE(worst=worst, limit=limit))
     elif not worst <= RHAT_LIMIT:
-        found.append(R_HAT(worst=worst, remedy=ALL_TRIED if has_tried else LEFT_OUT))
+        found.append(R_HAT(worst=worst, remedy=advice or LEFT_OUT))
     fewest = float(np.fmin.reduce([row["ess"] for row in rows]))
     if not fewest >= (ISLANDS_ESS if is_path else ESS_LIMIT):
-        more = ALL_TRIED if has_tried else MORE_DRAWS
-        remedy = MORE_PARTICLES if is_path else more
+        remedy = MORE_PARTICLES if is_path else advice or MORE_DRAWS
         found.append(FEW_EFFECTIVE_DRAWS(fewest=fewest, remedy=remedy))
     return tuple(found)
 

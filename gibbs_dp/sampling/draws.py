@@ -270,6 +270,7 @@ class Draws(ResultWithPage):
         """Warn of the chains, and of what these rows say of them."""
         found = {name: float(self.settings.get(name, 0.0)) for name in ("rounding", "at_ends")}
         inflation, is_path = self.variance_inflation, self.num_particles is not None
+        advice = self.settings.get("advice")  # in a file, anything
         return judge(
             self.is_stuck,
             self.log_density,
@@ -278,7 +279,7 @@ class Draws(ResultWithPage):
             self.modes,
             is_path,
             **found,
-            has_tried=self.settings.get("has_tried") is True,
+            advice=advice if isinstance(advice, str) else None,
         )
 
     @property

@@ -21,7 +21,7 @@ from scipy import special
 from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
-from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp._jaxlib.precision import is_double, matmul, precision
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.sampler import ChainDraws
 from gibbs_dp.sampling.target import Target
@@ -33,6 +33,8 @@ LEAST_MASS = 1e-3
 # Distance of two runs' means, in standard deviations, that chains of one mode do not reach: as
 # much as separates modes that they pass between, and 4 standard errors of the means.
 LEAST_DISTANCE, DISTANCE_Z = 4.0, 4.0
+# Nats by which single precision may miss the density of another mode.
+ROUNDED = 1.0
 # Of the posterior's mass, outside of where chains are: as much, and as many standard errors.
 OUTSIDE, OUTSIDE_Z = 0.05, 3.0
 
@@ -365,6 +367,9 @@ def look_around(
     mass = np.where(whole.is_good, whole.log_mass, -np.inf)[:num_chains]
     best = np.argmax(mass, axis=0)
     other = others(ended, best)
+    if other.is_found.any() and not is_double():
+        is_seen = _is_seen(posterior, batch, gamma, center, whole.mean)
+        other = others(ended._replace(is_good=ended.is_good & is_seen), best)
     has_any = bool(other.is_found.any())
     result = Modes(
         num_searched=u.shape[0],
@@ -461,11 +466,76 @@ def _climb(
     points = ladder_points(num, NUM_POINTS if num == 1 else NUM_POINTS_EACH, dim)
     dtype = jnp.zeros(()).dtype
     at = (jnp.asarray(np.asarray(x).astype(dtype)) for x in (gamma, center, sd, points))
-    share, se = outside(np.asarray(_ladder(posterior, batch, *at)), points)
+    potential = np.asarray(_ladder(posterior, batch, *at))
+    share, se = outside(potential, points)
+    if np.nanmax(share, initial=0.0) > OUTSIDE and not is_double():
+        again = _in_double(_ladder, posterior, batch, gamma, center, sd, points)
+        share, se = outside(np.where(_agree(potential, again), potential, np.inf), points)
     is_good = np.isfinite(share)
     if not is_good.any():
         return found
     return found.with_ladder(share[is_good], se[is_good], SCALES.size)
+
+
+def _in_double(
+    program: Callable[..., Any], posterior: GibbsPosterior, batch: PyTree, *numbers: Any
+) -> Float[np.ndarray, "*shape"] | None:
+    """Compute in double precision; None for a model that mixes it with a single one of its own."""
+
+    def widened(leaf: Any) -> Any:
+        return np.asarray(leaf, np.float64) if leaf.dtype == np.float32 else leaf
+
+    try:
+        with precision(is_double=True):
+            at = (np.asarray(x, np.float64) for x in numbers)
+            return np.asarray(program(posterior, jax.tree.map(widened, batch), *at))
+    except TypeError:
+        return None
+
+
+def _agree(single: Float[np.ndarray, "*shape"], double: Float[np.ndarray, "*shape"] | None) -> Any:
+    """Where both precisions see one density, or there is only one of them.
+
+    Far out a difference of large terms, such as of log gamma functions, has no digit left, and
+    chains end where rounding is kindest.
+    """
+    if double is None:
+        return np.isfinite(single)
+    with np.errstate(invalid="ignore"):
+        return np.abs(single - double) < ROUNDED
+
+
+def _is_seen(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: float,
+    center: Float[np.ndarray, "posteriors dim"],
+    ends: Float[np.ndarray, "chains posteriors dim"],
+) -> Bool[np.ndarray, "chains posteriors"]:
+    """Whether double precision sees the density that single precision does where chains ended."""
+    points = np.swapaxes(ends, 0, 1)
+    at = (np.asarray(x, np.float32) for x in (gamma, center, points))
+    single = np.asarray(_far(posterior, batch, *at))
+    return _agree(single, _in_double(_far, posterior, batch, gamma, center, points)).T
+
+
+def _far_of(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: Float[Array, ""],
+    center: Float[Array, "posteriors dim"],
+    points: Float[Array, "posteriors chains dim"],
+) -> Float[Array, "posteriors chains"]:
+    """Potential at points, relative to the centre."""
+
+    def one(data: PyTree, center: Array, points: Array) -> Array:
+        target = Target(posterior, data, gamma)
+        return jax.vmap(target.relative_to(target.terms(center)))(points)
+
+    return jax.vmap(one)(batch, center, points)
+
+
+_far = on_default_backend(_far_of, "posterior")
 
 
 def _ladder_of(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -18,11 +18,20 @@ from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import as_sampler
-from gibbs_dp.sampling.cautions import ESS_LIMIT, RHAT_LIMIT
+from gibbs_dp.sampling.cautions import (
+    ALL_TRIED,
+    ESS_LIMIT,
+    FEW_HAVE_IT,
+    NO_OTHER,
+    RHAT_LIMIT,
+    SEE_MODES,
+    STOPPED,
+)
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
+from gibbs_dp.sampling.target import NoHessianError
 
 
 class Task(NamedTuple):
@@ -48,9 +57,12 @@ REMEDIABLE = {"r-hat", "few-effective-draws", "stuck-chains", "several-modes", "
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
 OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
-# Draws in all, below which that they are few is no reason. Of chains that mix, an R-hat is taken
-# for more than chance once in so many coordinates.
-ENOUGH_DRAWS, ONCE_IN = 400, 1000
+# In place of warnings, of a sampler that could not run.
+NO_HESSIAN = "no-hessian"
+# Draws in all, below which that they are few is no reason; the share that is effective, from which
+# an R-hat is none that as many have by chance, once in so many coordinates: no other sampler would
+# have more of them.
+ENOUGH_DRAWS, GOOD_SHARE, ONCE_IN = 400, 0.25, 1000
 MOST_BY_CHANCE = 1.1
 # Of chains that did not mix: times as long.
 PATIENCE = 4
@@ -65,7 +77,7 @@ def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
     asked for their diagnostics.
     """
     if task.posterior.dim > MAX_LAPLACE_DIM:
-        return run(task, _first(task))
+        return _advised(run(task, _first(task)), NO_OTHER)
     begin = time.monotonic()
 
     def is_late() -> bool:
@@ -76,49 +88,75 @@ def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
 
 def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     tried: list[str] = []
-    names: list[str] = []
+    last = _Last()
     best: tuple[tuple[int, float], Draws, str] | None = None
-    for sampler in _remedies(task, names):
+    advice, samplers = ALL_TRIED, _remedies(task, last)
+    for sampler in samplers:
         label = _label(sampler)
         try:
             sampler.check(task.posterior)
             draws = run(task, sampler)
+        except NoHessianError:
+            tried.append(f"{label} (the loss has no second derivative)")
+            last.names = [NO_HESSIAN]
+            continue
         except ValueError as error:
             if best is None:  # the first one's errors are the task's
                 raise
             tried.append(f"{label} refused ({error})")
             continue
-        names[:] = _reasons(draws)
+        last.names, last.r_hat = names, r_hat = _reasons(draws), draws.worst_r_hat
         tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
-        rank = len(names), draws.worst_r_hat if names else 0.0
+        rank = len(names), r_hat if names else 0.0
         if best is None or rank <= best[0]:
             best = rank, draws, label
-        if not names or is_late():
+        if not names:
+            advice = FEW_HAVE_IT
+            break
+        if is_late():
+            advice = ALL_TRIED if next(samplers, None) is None else STOPPED
             break
     assert best is not None
     _, draws, label = best
-    if len(tried) == 1:
-        return draws
-    told = f"tried in turn: {'; '.join(tried)}. These are the draws of {label}."
-    return replace(
-        draws, settings=draws.settings | {"has_tried": True, "notes": [told, *draws.notes]}
-    )
+    if len(tried) > 1:
+        told = f"tried in turn: {'; '.join(tried)}. These are the draws of {label}."
+        return _advised(draws, advice, [told])
+    if advice is ALL_TRIED:  # of which there was none
+        advice = SEE_MODES
+    return _advised(draws, advice) if draws.warnings else draws
 
 
-def _remedies(task: Task, names: list[str]) -> Iterator[Sampler]:
-    """Samplers in turn; ``names`` are those of the last one's warnings."""
+def _advised(draws: Draws, advice: str, notes: Sequence[str] = ()) -> Draws:
+    told: dict[str, Any] = {"advice": advice}
+    if notes:
+        told["notes"] = [*notes, *draws.notes]
+    return replace(draws, settings=draws.settings | told)
+
+
+@dataclass
+class _Last:
+    """What speaks against the last draws: names of warnings, and how far chains are apart."""
+
+    names: list[str] = field(default_factory=list)
+    r_hat: float = math.inf
+
+
+def _remedies(task: Task, last: _Last) -> Iterator[Sampler]:
+    """Samplers in turn."""
     posterior = task.posterior
     yield _first(task)
-    found = OF_THE_SEARCH & set(names)
+    found = OF_THE_SEARCH & set(last.names)
     if not found:
-        yield from _of_chains(task)
+        yield from _of_chains(task, NO_HESSIAN not in last.names)
+        if posterior.dim > MAX_MODES_DIM and last.r_hat <= MOST_BY_CHANCE:
+            return  # chains that all but agree: particles would be worth fewer draws
     elif "nested-scales" in found or posterior.dim > MAX_MODES_DIM:
         return
     if posterior.prior.has_draws and task.init is None:
         wanted = 8 * -(-task.num_chains * task.num_samples // 8)
         count = min(max(FEWEST_PARTICLES, wanted), MOST_PARTICLES)
         yield SMC(num_particles=count)
-        if {"islands-disagree", "few-effective-draws"} & set(names):
+        if {"islands-disagree", "few-effective-draws"} & set(last.names):
             yield SMC(num_particles=MORE_PARTICLES * count)
 
 
@@ -127,34 +165,44 @@ def _first(task: Task) -> Sampler:
     return AdaptiveHMC() if is_hierarchy(task.posterior) and not is_given else as_sampler(None)
 
 
-def _of_chains(task: Task) -> Iterator[Sampler]:
-    """Chains that go on after the first ones."""
-    if not isinstance(_first(task), AdaptiveHMC):
-        yield AdaptiveHMC()
-    yield AdaptiveHMC(patience=PATIENCE)
+def _of_chains(task: Task, recentre: bool = True) -> Iterator[Sampler]:
+    """Chains that go on after the first ones; coordinates are moved by second derivatives."""
+    if not (recentre and isinstance(_first(task), AdaptiveHMC)):
+        yield AdaptiveHMC(recentre=recentre)
+    yield AdaptiveHMC(recentre=recentre, patience=PATIENCE)
 
 
 def _reasons(draws: Draws) -> list[str]:
     """Names of warnings that another sampler may help with.
 
-    Few draws are none if no more were asked for, nor is an R-hat that as few have by chance.
+    Few draws are none if no more were asked for, nor is an R-hat that as many have by chance.
     """
     names = [name for name in names_of(draws.warnings) if name in REMEDIABLE | OF_THE_SEARCH]
     few: set[str] = set()
-    if math.prod(draws.log_density.shape[-2:]) < ENOUGH_DRAWS:
+    if _num_draws(draws) < ENOUGH_DRAWS:
         few |= {"few-effective-draws"}
     if not _is_apart(draws).any():
         few |= {"r-hat"}
     return [name for name in names if name not in few]
 
 
+def _num_draws(draws: Draws) -> int:
+    """Draws of one dataset."""
+    return math.prod(draws.log_density.shape[-2:])
+
+
 def _is_apart(draws: Draws) -> Bool[np.ndarray, " datasets"]:
-    """Whether chains differ by more than independent draws, as many as are effective, would."""
+    """Whether chains differ by more than as many independent draws as are effective would.
+
+    Where many were asked for and few are effective, a limit is a limit.
+    """
     r_hat, ess = draws.mixing
     halves = 2 * draws.log_density.shape[-2]
     ratio = special.chdtri(halves - 1, 1.0 / ONCE_IN) / (halves - 1)
     by_chance = np.sqrt(1.0 + ratio * halves / np.maximum(ess, 1.0))
-    return ~(r_hat <= np.maximum(RHAT_LIMIT, np.minimum(by_chance, MOST_BY_CHANCE)))
+    few_do = (_num_draws(draws) < ENOUGH_DRAWS) | (ess >= GOOD_SHARE * _num_draws(draws))
+    limit = np.where(few_do, np.clip(by_chance, RHAT_LIMIT, MOST_BY_CHANCE), RHAT_LIMIT)
+    return ~(r_hat <= limit)
 
 
 def _label(sampler: Sampler) -> str:
@@ -172,13 +220,19 @@ def _label(sampler: Sampler) -> str:
 
 
 def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
-    draws = run(task, _first(task))
-    count, notes = num_examples(task.batch), list(draws.notes)
-    has_tried = False
-    for attempt, sampler in enumerate(_of_chains(task), 1):
+    recentre = True
+    try:
+        draws = run(task, _first(task))
+    except NoHessianError:
+        recentre = False
+        draws = run(task, AdaptiveHMC(recentre=False))
+    count, advice = num_examples(task.batch), ALL_TRIED
+    notes: list[str] = []
+    for attempt, sampler in enumerate(_of_chains(task, recentre), 1):
         worst, is_bad = _doubts(draws)
         places = np.flatnonzero(is_bad)
         if not places.size or is_late():
+            advice = STOPPED if places.size else FEW_HAVE_IT
             break
         # One program for counts of about one size.
         padded = np.resize(places, 2 ** (places.size - 1).bit_length())
@@ -191,17 +245,14 @@ def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         wins = better[: places.size] < worst[places]
         draws = _spliced(draws, again, places[wins], np.flatnonzero(wins))
         notes.append(f"{places.size:,} of {count:,} posteriors went on with {_label(sampler)}.")
-        has_tried = True
-    if not has_tried:
-        return draws
-    return replace(draws, settings=draws.settings | {"has_tried": True, "notes": notes})
+    return _advised(draws, advice, notes)
 
 
 def _doubts(draws: Draws) -> tuple[Float[np.ndarray, " datasets"], Bool[np.ndarray, " datasets"]]:
     """Worst R-hat of every dataset, infinite where a chain is stuck, and who is to go on."""
     r_hat, ess = draws.mixing
     is_stuck = draws.is_stuck.any(axis=-1)
-    is_few = (math.prod(draws.log_density.shape[-2:]) >= ENOUGH_DRAWS) & ~(ess >= ESS_LIMIT)
+    is_few = (_num_draws(draws) >= ENOUGH_DRAWS) & ~(ess >= ESS_LIMIT)
     return np.where(is_stuck, np.inf, r_hat), is_stuck | is_few | _is_apart(draws)
 
 

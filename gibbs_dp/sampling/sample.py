@@ -38,7 +38,7 @@ from gibbs_dp.sampling.modes import Modes, look_around
 from gibbs_dp.sampling.remedies import Task, remedied
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.smc_particles import Segment, evenly
-from gibbs_dp.sampling.target import ImproperPosteriorError, Target
+from gibbs_dp.sampling.target import ImproperPosteriorError, NoHessianError, Target
 
 # Draws of one dataset's posterior, or of several datasets', along an SMC path.
 
@@ -249,7 +249,8 @@ def sample(
     Raises
     ------
     ValueError
-        For arguments that make no sense or do not fit together.
+        For arguments that make no sense or do not fit together, and for a loss that JAX cannot
+        differentiate as often as the sampler asks for.
     ImproperPosteriorError
         If a posterior cannot be normalized.
 
@@ -308,12 +309,18 @@ def sample(
 
 
 def _run(task: Task, sampler: Sampler) -> Draws:
-    if isinstance(sampler, PathSampler):
-        return _by_path(task, sampler)
-    if isinstance(sampler, AdaptiveHMC):
-        return _by_ensemble(task, sampler)
-    assert isinstance(sampler, GammaSampler)
-    return _by_chains(task, sampler)
+    try:
+        if isinstance(sampler, PathSampler):
+            return _by_path(task, sampler)
+        if isinstance(sampler, AdaptiveHMC):
+            return _by_ensemble(task, sampler)
+        assert isinstance(sampler, GammaSampler)
+        return _by_chains(task, sampler)
+    except NotImplementedError as error:  # by JAX, of functions that it differentiates once
+        raise NoHessianError(
+            f"loss: it cannot be differentiated twice ({error}), as this sampler does; leave "
+            "sampler= out, or take gibbs_dp.AdaptiveHMC(recentre=False), which asks for gradients."
+        ) from error
 
 
 def _by_path(task: Task, sampler: PathSampler) -> Draws:

@@ -85,6 +85,10 @@ class ImproperPosteriorError(ValueError):
     """A posterior that cannot be normalized: it does not decay along some direction."""
 
 
+class NoHessianError(ValueError):
+    """A loss that a sampler differentiates twice, and JAX only once."""
+
+
 # One dataset's posterior on flat coordinates, with energies that survive float32.
 
 

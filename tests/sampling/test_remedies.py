@@ -1,0 +1,145 @@
+"""Which sampler comes after which, and what draws are said to need: scripted draws of any R-hat."""
+
+from dataclasses import fields
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from jax.scipy.special import gammaincc
+from scipy import special
+
+import gibbs_dp as gdp
+from gibbs_dp.sampling.modes import Modes
+from gibbs_dp.sampling.remedies import Task, remedied
+
+
+def make_task(dim=2):
+    prior = dist.Normal(jnp.zeros(dim), 1.0)
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, prior)
+    batch = jnp.zeros((1, 3, dim))
+    return Task(posterior, batch, 1.0, jax.random.key(0), 4, 0, 8, None, False, 3, None)
+
+
+def make_draws(apart, num_samples=1000, **settings):
+    """Four chains of independent draws, whose means differ: R-hat is about 1 + apart^2 / 2."""
+    draws = np.random.default_rng(0).normal(size=(4, num_samples, 2))
+    draws += apart * np.array([-1.2, -0.4, 0.4, 1.2])[:, None, None]
+    every = np.zeros((4, num_samples))
+    return gdp.Draws(draws, every, np.ones(4), np.zeros(4, bool), 1.0, settings)
+
+
+def drawn(script, max_seconds=None, dim=2):
+    """Go through samplers that return these draws, the last again and again."""
+    called = []
+
+    def run(task, sampler):
+        what = getattr(sampler, "kernel", None) or sampler
+        own = {f.name: getattr(what, f.name) for f in fields(what)}
+        called.append((type(what).__name__, own.get("patience", own.get("num_particles"))))
+        return script[min(len(called), len(script)) - 1]
+
+    return remedied(make_task(dim), run, max_seconds), called
+
+
+FIRST = ("HMC", None)
+CHAINS = [FIRST, ("AdaptiveHMC", 1), ("AdaptiveHMC", 4)]
+EVERY = [*CHAINS, ("SMC", 1024), ("SMC", 4096)]
+
+
+def test_what_is_right_at_once_is_kept_as_it_is():
+    script = [make_draws(0.0)]
+    draws, called = drawn(script)
+    assert called == [FIRST]
+    assert draws is script[0]
+    assert not draws.warnings
+
+
+def test_few_effective_draws_of_many_are_no_excuse_for_an_r_hat():
+    """Some 200 of 4,000 are, and as many have an R-hat of 1.02 by chance: still it is flagged."""
+    script = [make_draws(0.17), make_draws(0.0)]
+    assert 1.01 < script[0].worst_r_hat < 1.04
+    assert 100 < script[0].mixing[1][0] < 400
+    draws, called = drawn(script)
+    assert called == CHAINS[:2]
+    assert not draws.warnings
+    assert draws.notes[0].startswith("tried in turn: HMC() (r-hat); AdaptiveHMC() (nothing")
+
+
+def test_draws_that_are_only_few_ask_for_more_and_for_no_sampler():
+    script = [make_draws(0.2, num_samples=60)]
+    assert script[0].worst_r_hat > 1.01
+    draws, called = drawn(script)
+    assert called == [FIRST]
+    (warned,) = map(str, draws.warnings)
+    assert "raise num_samples" in warned
+    assert "leave sampler= out" not in warned
+
+
+@pytest.mark.parametrize(
+    ("settings", "max_seconds", "dim", "expected", "advice"),
+    [
+        ({}, None, 2, EVERY, "no other sampler did better"),
+        ({}, 0.0, 2, [FIRST], "max_seconds ended the search"),
+        ({}, None, 600, [FIRST], "no other sampler is tried in so many coordinates"),
+        (
+            {"modes": Modes(1, 4, 0, 1.0, 10.0, 0.0).plain},
+            None,
+            11,
+            [FIRST],
+            "may miss what a search found",
+        ),
+    ],
+)
+def test_advice_is_what_has_not_been_tried(settings, max_seconds, dim, expected, advice):
+    draws, called = drawn([make_draws(2.0, **settings)], max_seconds, dim)
+    assert called == expected
+    (warned,) = [str(w) for w in draws.warnings if "[r-hat]" in str(w)]
+    assert advice in warned
+    assert "leave sampler= out" not in warned
+
+
+@pytest.mark.parametrize("apart", [0.2, 0.7])
+@pytest.mark.parametrize("dim", [2, 11])
+def test_particles_come_where_chains_disagree_or_coordinates_are_few(dim, apart):
+    """R-hat 1.02 or 1.2."""
+    _, called = drawn([make_draws(apart)], dim=dim)
+    assert called[:3] == CHAINS
+    assert (len(called) > 3) == (dim == 2 or apart > 0.5)
+
+
+def test_the_best_draws_are_kept():
+    script = [make_draws(0.5), make_draws(0.3), make_draws(2.0)]
+    draws, called = drawn(script)
+    assert called == EVERY
+    assert "These are the draws of AdaptiveHMC()." in draws.notes[0]
+    np.testing.assert_array_equal(draws.theta, script[1].theta)
+
+
+def waited(theta, z):
+    """Minus the log probability that a Gamma time of this shape is longer than z."""
+    return -jnp.log(gammaincc(jnp.exp(theta), z))
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_without_second_derivatives_chains_take_over(is_batch):
+    """JAX differentiates the incomplete gamma function once by its shape."""
+    posterior = gdp.GibbsPosterior(waited, dist.Normal(0.0, 1.0))
+    data = jnp.array([1.0, 2.0, 4.0])
+    draws = gdp.sample(posterior, data[None] if is_batch else data, is_batch=is_batch)
+    assert not draws.warnings
+    if not is_batch:
+        assert "HMC() (the loss has no second derivative)" in draws.notes[0]
+    u = np.linspace(-4.0, 6.0, 2001)
+    log_p = np.log(special.gammaincc(np.exp(u)[:, None], np.asarray(data))).sum(axis=1) - u**2 / 2
+    p = np.exp(log_p - log_p.max())
+    mean = p @ u / p.sum()
+    sd = np.sqrt(p @ (u - mean) ** 2 / p.sum())
+    assert abs(float(draws.theta.mean()) - mean) < 4.0 * sd / np.sqrt(500)  # effective draws
+
+
+def test_hmc_alone_says_that_it_needs_second_derivatives():
+    posterior = gdp.GibbsPosterior(waited, dist.Normal(0.0, 1.0))
+    with pytest.raises(ValueError, match=r"cannot be differentiated twice .*AdaptiveHMC"):
+        gdp.sample(posterior, jnp.ones(3), sampler=gdp.HMC())
