@@ -22,8 +22,8 @@ from .auditing.certificate import Certificate as Certificate
 from .auditing.certify import certify as certify
 from .auditing.compare import Comparison as Comparison
 from .auditing.compare import compare as compare
+from .auditing.load_report import load_report as load_report
 from .auditing.report import Report as Report
-from .auditing.report import load_report as load_report
 from .engine.quantity import Quantity as Quantity
 from .engine.remote import ExecutorError as ExecutorError
 from .engine.store import AuditIncomplete as AuditIncomplete

@@ -223,7 +223,7 @@ def kind_of_file(path: str) -> str:
 def _load(path: str, kind: str) -> Any:
     """Load a result of a kind; what is no such result is refused by its file's name."""
     if kind == "report":
-        from gibbs_dp.auditing.report import load_report
+        from gibbs_dp.auditing.load_report import load_report
 
         return load_report(path)
     if kind == "report of one dataset":
@@ -268,7 +268,7 @@ def _json_lines(found: Any, kind: str) -> list[str]:
 
 def _reports(command: str, paths: Sequence[str]) -> dict[str, Report]:
     """Load reports by name: a file's stem, or its path where several have that."""
-    from gibbs_dp.auditing.report import load_report
+    from gibbs_dp.auditing.load_report import load_report
 
     stems = [Path(path).stem for path in paths]
     named = {p if stems.count(s) > 1 else s: p for s, p in zip(stems, paths, strict=True)}
