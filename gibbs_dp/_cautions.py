@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 # What a reader may do with the numbers that a warning is about, in the order of severity.
 VERDICTS = OK, LOOK, REFUSE = "ok", "look", "do not use"
@@ -105,8 +105,13 @@ def told_elsewhere() -> Iterator[None]:
         _is_told_elsewhere.reset(token)
 
 
+def _all_of(found: Any) -> Sequence[str]:
+    return getattr(found, "warnings", ())
+
+
 def warns(
     kind: Callable[[str], type[AuditWarning]],
+    told: Callable[[Any], Sequence[str]] = _all_of,
 ) -> Callable[[Callable[Arguments, Found]], Callable[Arguments, Found]]:
     """Make a function issue its result's warnings, each name once, and nothing that it calls.
 
@@ -114,6 +119,8 @@ def warns(
     ----------
     kind
         The class of a sentence.
+    told
+        The sentences of a result.
     """
 
     def decorate(function: Callable[Arguments, Found]) -> Callable[Arguments, Found]:
@@ -122,7 +129,7 @@ def warns(
             with told_elsewhere():
                 found = function(*args, **kwargs)
             if not _is_told_elsewhere.get():
-                _issue(getattr(found, "warnings", ()), kind)
+                _issue(told(found), kind)
             return found
 
         return call

@@ -109,9 +109,9 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         >>> Report(({"gamma": 1.0, "trust": "checked: R-hat 1.001"},), {}).verdicts
         ('ok',)
         """
-        from gibbs_dp.auditing.summary import verdict_on
+        from gibbs_dp.auditing.summary import verdicts_on
 
-        return tuple(verdict_on(row, self.warnings) for row in self.rows)
+        return tuple(verdicts_on(self.rows, self.warnings))
 
     # -- views ----------------------------------------------------------------------------
 

@@ -40,33 +40,41 @@ def kind_of(text: str) -> type[AuditWarning]:
     return DoNotUseWarning if _verdict_of(text) == REFUSE else AuditWarning
 
 
-def verdict_on(row: Row, warnings: Iterable[str]) -> str:
-    """Return the worst verdict of the warnings on a row, and of those on all rows of a report.
+def verdicts_on(rows: Sequence[Row], warnings: Iterable[str]) -> list[str]:
+    """Return the worst verdict of the warnings on each row, and of those on all rows of a report.
 
     Parameters
     ----------
-    row
+    rows
         Of the report.
     warnings
         Of the report: those on one row begin with its gamma.
 
     Returns
     -------
-    str
+    list of str
         "ok", "look", "do not use", which is also the word where a tenth of the datasets failed,
         or "unknown" where nothing was checked.
     """
-    own = f"gamma={row['gamma']:g}: "
-    found = [UNKNOWN] if "trust" not in row else []
-    found += [
-        _verdict_of(text)
-        for text in warnings
-        if text.startswith(own) or not text.startswith("gamma=")
+    found: dict[str, set[str]] = {}
+    for text in warnings:
+        gamma = text.partition(": ")[0] if text.startswith("gamma=") else ""
+        found.setdefault(gamma, set()).add(_verdict_of(text))
+    return [
+        max(
+            found.get("", set()) | found.get(f"gamma={row['gamma']:g}", set()) | _unseen(row),
+            key=(OK, UNKNOWN, *VERDICTS[1:]).index,
+            default=OK,
+        )
+        for row in rows
     ]
+
+
+def _unseen(row: Row) -> set[str]:
+    """Return what no warning says of a row: that it was not checked, or that datasets failed."""
     failed = row.get("failed_datasets", 0)
-    if failed and failed >= FAILED_SHARE * (failed + row.get("num_datasets", 0)):
-        found.append(REFUSE)
-    return max(found, key=(OK, UNKNOWN, *VERDICTS[1:]).index, default=OK)
+    too_many = failed and failed >= FAILED_SHARE * (failed + row.get("num_datasets", 0))
+    return ({UNKNOWN} if "trust" not in row else set()) | ({REFUSE} if too_many else set())
 
 
 # Columns that are shown: a name, those of a report that it is of (the first that there is), and how
@@ -118,7 +126,7 @@ def summary_of(report: ReportData, most: int | None = None) -> TextTable:
         texts = [write(row, name) for row in rows]
         if any(text != "-" for text in texts):
             columns[Heading(title, meaning or _meaning(known[name]))] = texts
-    verdicts = [verdict_on(row, report.warnings) for row in rows]
+    verdicts = verdicts_on(rows, report.warnings)
     last = {Heading("verdict", VERDICT): verdicts}
     for title in SPARED:
         if _width(columns | last) > WIDTH:
@@ -163,7 +171,7 @@ def all_columns(report: ReportData) -> TextTable:
         + [cell(row, name) for row in report.rows]
         for name in names
     ]
-    verdicts = [verdict_on(row, report.warnings) for row in report.rows]
+    verdicts = verdicts_on(report.rows, report.warnings)
     return TextTable(headings, [*lines, ["verdict", *verdicts]])
 
 

@@ -322,11 +322,11 @@ class Draws(ResultWithPage):
 
     def _head(self) -> str:
         batch = f"{self.log_density.shape[0]:,} datasets, " if self.is_batch else ""
-        return f"{batch}{counted(self._num_coordinates, 'coordinate')}, {self._at()}"
+        return f"{batch}{counted(self.num_coordinates, 'coordinate')}, {self._at()}"
 
     @property
-    def _num_coordinates(self) -> int:
-        """Of one dataset."""
+    def num_coordinates(self) -> int:
+        """Coordinates of one dataset's parameter."""
         skipped = self.log_density.ndim
         return sum(math.prod(np.shape(x)[skipped:]) for x in jax.tree.leaves(self.theta))
 
@@ -341,7 +341,7 @@ class Draws(ResultWithPage):
             [f"{x:.4g}" if isinstance(x, float) else str(x) for x in map(row.get, names)]
             for row in rows
         ]
-        total = self._num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
+        total = self.num_coordinates * (self.log_density.shape[0] if self.is_batch else 1)
         return TextTable(headings, cells, total - len(rows), "coordinates")
 
     def _repr_html_(self) -> str:

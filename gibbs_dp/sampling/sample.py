@@ -182,8 +182,13 @@ _sample_batch = on_default_backend(
 _begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains")
 
 
+def _told(draws: Draws) -> Sequence[str]:
+    """Return the warnings; of many coordinates they take long, and are for whoever asks."""
+    return draws.warnings if draws.num_coordinates <= MAX_LAPLACE_DIM else ()
+
+
 @names_keywords
-@warns(lambda _: DrawsWarning)
+@warns(lambda _: DrawsWarning, _told)
 def sample(
     posterior: GibbsPosterior,
     data: PyTree,
