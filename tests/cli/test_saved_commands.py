@@ -1,6 +1,7 @@
 """Verbs on saved results, against what Python says of the same files; ``help``, its topics."""
 
 import json
+import shutil
 
 import explored
 import numpy as np
@@ -12,15 +13,22 @@ from gibbs_dp.cli.topics import glossary, topics
 from gibbs_dp.quantities.registry import COLUMNS
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    explored.make_report().save("audit.nc")
-    explored.make_report(scale=0.03, exposes=True).save("other.nc")
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    explored.make_report().save(folder / "audit.nc")
+    explored.make_report(scale=0.03, exposes=True).save(folder / "other.nc")
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
     draws = gdp.sample(posterior, (np.ones((9, 1)), np.zeros(9)), gamma=1.0, num_samples=100)
-    draws.save("draws.nc")
-    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    draws.save(folder / "draws.nc")
+    (folder / "table.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
+@pytest.fixture
+def here(saved, tmp_path, monkeypatch):
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

@@ -37,6 +37,7 @@ def test_it_is_the_audit_that_one_would_write():
         assert f"column {name!r} is days since {day}." in report.notes
 
 
+@pytest.mark.trust(but="ill-logistic")
 @pytest.mark.parametrize(("target", "loss"), [("ill", "logistic"), ("town", "softmax")])
 def test_the_loss_is_the_targets(tmp_path, target, loss):
     FRAME.to_csv(tmp_path / "people.csv", index=False)
