@@ -40,7 +40,8 @@ def run(arguments: Sequence[str]) -> int | None:
         function, _ = load(topic)
         return function(["--help"])
     found = topics()
-    texts = found.get(_plain(topic))
+    begin = [name for name in found if name.startswith(f"{_plain(topic)}-")]
+    texts = found.get(_plain(topic)) or (found[begin[0]] if len(begin) == 1 else None)
     if texts is None:
         near = nearest(_plain(topic), (*COMMANDS, *found))
         hint = f"did you mean {near!r}?" if near else "'gibbs-dp --help' lists commands."

@@ -120,7 +120,8 @@ def test_every_column_warning_and_word_is_explained(run):
     told = " ".join(run("help", "[virial]").out.split())
     assert "What to do: Raise num_warmup" in told
     assert "Verdict on a row that has it: do not use." in told
-    assert "50 + 50 on_average_tv" in run("help", "odds", "in", "100").out
+    for words in (("odds", "in", "100"), ("odds",)):
+        assert "50 + 50 on_average_tv" in run("help", *words).out
     assert run("help", "audit").out.startswith("usage: gibbs-dp audit")
     assert "commands:" in run("help").out
 
