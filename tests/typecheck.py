@@ -21,8 +21,8 @@ def first_calls(function):
         _calls[call] = _calls.get(call, 0) + 1
         if _calls[call] == ENOUGH:
             # What jaxtyping wraps: it looks at the mark before it binds arguments.
-            wrapped = sys._getframe(1).f_locals["fn"]
-            if "__no_type_check__" not in vars(wrapped):
+            wrapped = sys._getframe(1).f_locals.get("fn")  # where this jaxtyping calls it so
+            if wrapped is not None and "__no_type_check__" not in vars(wrapped):
                 wrapped.__no_type_check__ = True
                 _trusted.append(wrapped)
         return checked(*arguments, **named)
