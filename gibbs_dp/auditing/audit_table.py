@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from gibbs_dp._cautions import warns
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.summary import kind_of
-from gibbs_dp.io.files import shown
+from gibbs_dp.model.check import check_keywords
 from gibbs_dp.model.losses import Loss
 from gibbs_dp.problems.source import Frame
 from gibbs_dp.problems.table import days_of, table
@@ -80,11 +79,8 @@ def audit_table(
     >>> print(report.notes[0])
     the loss is squared, as 'income' holds numbers (loss= takes another).
     """
-    for name in options:
-        if name not in OF_TABLE | OF_AUDIT:
-            near = difflib.get_close_matches(name, OF_TABLE | OF_AUDIT, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see help(gibbs_dp.audit_table)."
-            raise TypeError(f"audit_table() has no keyword {shown(name, 60)!r}; {hint}")
+    known = OF_TABLE | OF_AUDIT
+    check_keywords("audit_table", options, known, "see help(gibbs_dp.audit_table).")
     reading = {name: value for name, value in options.items() if name in OF_TABLE}
     sampling = {name: value for name, value in options.items() if name in OF_AUDIT}
     if date is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -179,6 +179,17 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+def check_keywords(
+    function: str, given: Iterable[str], known: Collection[str], otherwise: str
+) -> None:
+    """Refuse keywords that a function has not, and say which was probably meant."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else otherwise
+            raise TypeError(f"{function}() has no keyword {shown(name, 60)!r}; {hint}")
+
+
 def names_keywords(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Make a function say which keyword was probably meant; Python does so from 3.13 on.
 
@@ -193,12 +204,7 @@ def names_keywords(function: Callable[Arguments, Result]) -> Callable[Arguments,
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        for name in kwargs:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]!r}" if near else f"it has {', '.join(known)}"
-                end = "?" if near else "."
-                raise TypeError(f"{function.__name__}() has no keyword {name!r}; {hint}{end}")
+        check_keywords(function.__name__, kwargs, known, f"it has {', '.join(known)}.")
         return function(*args, **kwargs)
 
     return call
