@@ -20,12 +20,16 @@ import jax
 import jax.numpy as jnp
 import machine
 import numpy as np
+from claims_release import hotter
 from lower_bounds import lower_bound
 from scipy.optimize import brentq
 
 from gibbs_dp.model import losses
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.privacy import ProvenDraw, ReleaseRequest
 from gibbs_dp.privacy.noise import SecretNoise
+from gibbs_dp.privacy.releases import method
 from gibbs_dp.privacy.releases.arguments import without_checks
 from gibbs_dp.sampling.rejection import draw_by_rejection
 from gibbs_dp.sampling.unadjusted import run_langevin
@@ -84,8 +88,6 @@ def chains(
     facts = Facts(n=2, num_features=2, epsilon=EPSILON, delta=delta)
 
     def draw(count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
-        from gibbs_dp.model.posterior import GibbsPosterior
-
         prior, chart, _ = prior_on(2, radius, scale)
         found = facts.calibrate(GibbsPosterior(loss, prior), Domain(x_bound=1.0, y_range=ends))
         noise, y = SecretNoise(), np.full(2, ends[1])
@@ -95,6 +97,25 @@ def chains(
         ]
         assert all(d is not None for d in drawn)
         return tuple(drawn)  # type: ignore[return-value]
+
+    return draw
+
+
+def proximal(radius: float | None, scale: float | None) -> Route:
+    """Draws of the logistic loss by the proximal sampler, which estimators release by default."""
+
+    def draw(count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
+        prior, _, _ = prior_on(2, radius, scale)
+        posterior = GibbsPosterior(losses.logistic, prior)
+        asked = {"epsilon": EPSILON, "delta": DELTA}
+        request = ReleaseRequest(posterior, 2, Domain(x_bound=1.0), "replace-one", 1, asked)
+        with hotter(method, factor):
+            plan = ProvenDraw().plan_proximal(request)
+        assert plan.guarantee.mechanism == "proven draw"
+        noise = SecretNoise()
+        return tuple(  # type: ignore[return-value]
+            np.concatenate([plan.draw(posterior, (x, Y), noise) for _ in range(count)]) for x in X
+        )
 
     return draw
 
@@ -197,6 +218,8 @@ def routes() -> Iterator[tuple[str, float, Route]]:
         DELTA,
         chains(DELTA, losses.squared, (-1.0, 1.0), 0.7, 0.25),
     )
+    yield "proximal: logistic, Gaussian prior", DELTA, proximal(None, 0.5)
+    yield "proximal: logistic on a ball", DELTA, proximal(3.0, None)
     yield "chain", DELTA, langevin
     yield "rejection", DELTA, rejection
     yield "mean, pure", 0.0, location(GibbsMean)

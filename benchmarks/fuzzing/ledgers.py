@@ -14,10 +14,11 @@ VALUES = (
     *("9223372036854775807", "'" + "9" * 5000 + "'", "char(27) || '[2J'", "'١'", "randomblob(9)"),
     "zeroblob(100000000)",
 )
+PARTS = ("epsilon", "delta", "zcdp", "gdp", "total_variation")
 COLUMNS = {
-    "budget": ("currency", "adjacency", "epsilon", "delta", "zcdp", "created", "seal", "identity"),
-    "charge": ("id", "time", "purpose", "epsilon", "delta", "zcdp", "seal"),
-    "state": ("count", "epsilon", "delta", "zcdp", "last", "seal"),
+    "budget": ("currency", "adjacency", *PARTS, "created", "seal", "identity"),
+    "charge": ("id", "time", "purpose", *PARTS, "seal"),
+    "state": ("count", *PARTS, "last", "seal"),
 }
 STATEMENTS = (
     *("DELETE FROM charge", "DELETE FROM budget", "DROP TABLE state", "DROP TABLE charge"),
@@ -27,7 +28,8 @@ STATEMENTS = (
     "CREATE TRIGGER t AFTER INSERT ON charge BEGIN UPDATE state SET epsilon = '0'; END",
     "ALTER TABLE charge RENAME TO held; CREATE VIEW charge AS SELECT * FROM held",
     "ALTER TABLE budget RENAME TO held; CREATE VIEW budget AS WITH RECURSIVE c(x) AS (SELECT 1 "
-    "UNION ALL SELECT x + 1 FROM c) SELECT x, 'i', 'epsilon', 'a', '1', '0', NULL, 't', 's' FROM c",
+    "UNION ALL SELECT x + 1 FROM c) SELECT x, 'i', 'epsilon', 'a', '1', '0', NULL, NULL, NULL, "
+    "'t', 's' FROM c",
     "PRAGMA encoding = 'UTF-16'",
     "CREATE TABLE other (x); INSERT INTO other VALUES (1)",
     "PRAGMA journal_mode = WAL",

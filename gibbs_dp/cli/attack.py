@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
@@ -34,6 +36,22 @@ COUNTS = options_of(
     attackers={"help": "optimal, loss, lira (default: all)", "shown": "", "metavar": "NAME"},
     **CHAINS,
 )
+# An audit in one run, and what has no meaning for it.
+ONE_RUN = (
+    Option(
+        "canaries",
+        "int",
+        "audit in one run instead: toss a coin for each of so many examples, which of two it is, "
+        "draw once, and guess all coins",
+        metavar="M",
+    ),
+    *options_of(
+        "gibbs_dp.papers.attack.one_run:attack_in_one_run",
+        delta="with --canaries: delta at which epsilon is bounded",
+        num_draws="with --canaries: draws that are released together",
+    ),
+)
+OF_MANY_RUNS = ("num_trials", "attackers", *CHAINS, "is_worst_pair", "guarantee", "html")
 WORST_PAIR = Option(
     "is_worst_pair", "flag", "replace one example by another, the worst found among 64 fresh ones"
 )
@@ -45,6 +63,7 @@ GUARANTEE = Option(
 )
 GROUPS = {
     "what to attack": (*COUNTS, WORST_PAIR),
+    "in one run": ONE_RUN,
     "what is declared, for the worst case": (*BOUNDS, GUARANTEE),
     SAMPLE: SAMPLER,
     "output": (*OUTPUT, HTML),
@@ -61,6 +80,12 @@ def run(arguments: Sequence[str]) -> None:
     if _is_of_guarantee_alone(arguments):
         return _show_guarantee(arguments)
     parsed, name = parse_with_problem("attack", SUMMARY, arguments, GROUPS)
+    options = [option for group in GROUPS.values() for option in group]
+    wrong = OF_MANY_RUNS if parsed.canaries is not None else ("delta", "num_draws")
+    for option in options:
+        if option.keyword in wrong and option.keyword in given(parsed, options):
+            is_with = "" if parsed.canaries is None else "out"
+            raise UsageError(f"{option.flag}: it goes with{is_with} --canaries; leave it out.")
     folder = start_session(parsed)
     prepare_page(parsed)
     guarantee = None if parsed.guarantee is None else _load(parsed.guarantee)
@@ -68,6 +93,9 @@ def run(arguments: Sequence[str]) -> None:
     sampler = make_sampler(parsed)
     for note in problem.notes:
         output.log(note, parsed.quiet)
+
+    if parsed.canaries is not None:
+        return _in_one_run(parsed, problem, sampler, folder)
 
     from gibbs_dp.papers.attack.attack import attack
 
@@ -99,6 +127,73 @@ def run(arguments: Sequence[str]) -> None:
         output.tell_saved([path, *saved], parsed.json, parsed.quiet)
     write_page(parsed, found, f"Attacks on {problem.name}", (problem.description, *problem.notes))
     return None
+
+
+def _in_one_run(
+    parsed: argparse.Namespace, problem: Problem, sampler: Any, folder: Path | None
+) -> None:
+    """Guess coins of one run at each gamma, and say what that shows of epsilon."""
+    import jax
+
+    from gibbs_dp import io
+    from gibbs_dp.papers.attack.one_run import attack_in_one_run
+
+    counts = _defaults(problem, None) | given(parsed, COUNTS)
+    canaries, n = parsed.canaries, counts["n"]
+    if not 1 <= canaries <= n:
+        raise UsageError(f"--canaries: they are among the n = {n} examples; give 1 to {n}.")
+    rows = []
+    for k, gamma in enumerate(counts["gammas"]):
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(parsed.seed), k))
+        train, fresh = problem.population.sample(keys[0], n, canaries)
+        first, data = (
+            jax.tree.map(lambda a, part=part: a[part], train)
+            for part in (slice(canaries), slice(canaries, None))
+        )
+        shown = attack_in_one_run(
+            problem.posterior,
+            (first, fresh),
+            gamma,
+            data if canaries < n else None,
+            key=keys[1],
+            sampler=sampler,
+            **given(parsed, ONE_RUN[1:]),
+        )
+        rows.append(
+            {"kind": "one run", "gamma": float(gamma), "n": n, "canaries": canaries} | asdict(shown)
+        )
+        if parsed.json:
+            output.emit(json.dumps(rows[-1]))
+    if not parsed.json:
+        output.show(in_a_table(rows))
+    if folder is not None:
+        path = folder / "one_run.csv"
+        io.save_rows(path, rows)
+        output.tell_saved([path], parsed.json, parsed.quiet)
+
+
+def in_a_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what coins of one run have shown."""
+    from gibbs_dp.results.table import Heading, TextTable
+
+    first = rows[0]
+    texts = [
+        [
+            *(f"{row['gamma']:.6g}", f"{row['num_right']} of {row['num_guesses']}"),
+            *(f"{row[name]:.4g}" for name in ("epsilon", "mu")),
+        ]
+        for row in rows
+    ]
+    nothing = "0: nothing was shown, which does not say that nothing is told"
+    last = [nothing] * any(row["epsilon"] == 0 or row["mu"] == 0 for row in rows)
+    table = TextTable([*map(Heading, ("gamma", "right guesses", "epsilon >=", "mu >="))], texts)
+    lines = [
+        f"{first['canaries']} coins of one run, each for one of two examples; n = {first['n']}",
+        table.to_text(),
+        f"of replace-one neighbours, epsilon at delta = {first['delta']:g}; each bound holds with "
+        f"{first['confidence']:.0%} (Steinke et al. 2023; Mahloujifar et al. 2025)",
+    ]
+    return "\n".join([*lines, *last])
 
 
 def _defaults(problem: Problem, guarantee: Guarantee | None) -> dict[str, Any]:

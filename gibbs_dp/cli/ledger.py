@@ -23,6 +23,8 @@ BUDGET = (
         epsilon="budget in (epsilon, delta)-DP",
         delta="its delta",
         zcdp="instead: budget in rho of zero-concentrated DP",
+        gdp="instead: budget in mu of Gaussian DP",
+        total_variation="with zcdp or gdp: also pay for draws that are near exact ones",
     ),
 )
 OUTPUT = (JSON, QUIET, DEBUG)
@@ -61,9 +63,10 @@ def _show(ledger: Ledger, is_json: bool) -> None:
             output.emit(json.dumps({"kind": "charge", **row}))
         return
     output.emit(f"{ledger.path}, {ledger.adjacency} neighbours")
+    width = max(8, *map(len, budget))
     for name in budget:
         output.emit(
-            f"{name:<8} budget {budget[name]:<10.6g} spent {spent[name]:<10.6g} left "
+            f"{name:<{width}} budget {budget[name]:<10.6g} spent {spent[name]:<10.6g} left "
             f"{left[name]:.6g}"
         )
     for c in charges:

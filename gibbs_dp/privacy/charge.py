@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from gibbs_dp.privacy.figures import gdp_from_pure
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.table import unobserved
 
 T = TypeVar("T")
+NAMES = {"zcdp": "zCDP", "gdp": "Gaussian DP"}
 
 
 class ReleaseError(ValueError):
@@ -56,11 +58,40 @@ def charge_guarantee(ledger: Ledger, guarantee: Guarantee, *, purpose: str) -> i
             f"adjacency: the ledger is for {ledger.adjacency} neighbours, the release for "
             f"{guarantee.adjacency}; use one of them for both."
         )
-    if ledger.currency == "zcdp":
-        if guarantee.zcdp is None:
-            raise ValueError(
-                "ledger: its budget is in zCDP, and this release has no zCDP guarantee; use a "
-                "ledger in (epsilon, delta)."
-            )
-        return ledger.charge(purpose=purpose, zcdp=guarantee.zcdp)
-    return ledger.charge(purpose=purpose, epsilon=guarantee.epsilon, delta=guarantee.delta)
+    return ledger.charge(purpose=purpose, **cost_of(guarantee, ledger))
+
+
+def cost_of(guarantee: Guarantee, ledger: Ledger) -> dict[str, float]:
+    """Say what a release costs in a ledger's currency; raise where it has no such figure.
+
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.create(pathlib.Path(folder.name) / "l", adjacency="replace-one", gdp=1.0,
+    ...                        total_variation=1e-8)
+    >>> exact = Guarantee("replace-one", "exact draw", 2, 1.0, epsilon=1.36, delta=1e-3, gdp=0.5)
+    >>> cost_of(exact.within_total_variation(1e-12), ledger)
+    {'gdp': 0.5, 'total_variation': 2e-12}
+    >>> folder.cleanup()
+    """
+    name = ledger.currency
+    if name == "epsilon":
+        return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
+    text, is_near = NAMES[name], guarantee.exact is not None
+    source = guarantee.exact or guarantee
+    amount = getattr(source, name)
+    pure = source.pure_epsilon
+    if amount is None and name == "gdp" and pure is not None:
+        amount = gdp_from_pure(pure)
+    if amount is None:
+        raise ValueError(
+            f"ledger: its budget is in {text}, and this release has no {text} guarantee; use a "
+            "ledger in (epsilon, delta)."
+        )
+    if not (is_near and guarantee.distance):
+        return {name: amount}
+    if "total_variation" not in ledger.budget():
+        raise ValueError(
+            f"ledger: its budget in {text} pays for no total variation, which these draws have; "
+            "make one with total_variation=, or use one in (epsilon, delta)."
+        )
+    return {name: amount, "total_variation": guarantee.distance}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -16,13 +16,17 @@ from gibbs_dp.information.bounds import (
     ApproximateDP,
     advanced_composition,
     advanced_composition_inverse,
+    approximate_draw,
 )
 from gibbs_dp.information.divergences.batched import hockey_stick
 from gibbs_dp.privacy.figures import ALLOWANCE, NOT_COVERED, sum_up
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.routes import LARGEST
 
 # Losses of a privacy-loss distribution are rounded up to multiples of this, in nats.
 DISCRETIZATION = 1e-4
+# Steps to the epsilon that pays for its own total variation; two or three are enough.
+MOST_STEPS = 50
 
 
 class ComposedDP(ApproximateDP):
@@ -44,6 +48,7 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
     The smallest ``epsilon`` of three valid routes: adding ``(epsilon_i, delta_i)``; adding Rényi
     curves (dp-accounting's conversion); convolving privacy-loss distributions, with Gaussian DP as
     a Gaussian and anything else as its ``(epsilon_i, delta_i)`` pair (dp-accounting, pessimistic).
+    Draws that are near exact ones are also composed as these, within the sum of total variations.
 
     Parameters
     ----------
@@ -77,10 +82,8 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
         raise ValueError(
             "guarantees: they mix replace-one and add-remove; convert them to one adjacency first."
         )
-    found = [_basic(guarantees, delta)]
-    if delta > 0:
-        found += [(_renyi(guarantees, delta), delta), (_privacy_loss(guarantees, delta), delta)]
-    composed = ComposedDP(*min(found))
+    routes = _routes(guarantees)
+    composed = ComposedDP(*min(routes(delta), (_near_exact(guarantees, delta), delta)))
     holds = [(f"holds {g.holds}",) if g.holds else () for g in guarantees]
     composed.assumptions = _each_once([*holds, *(g.assumptions for g in guarantees)])
     composed.caveats = _each_once(g.caveats for g in guarantees)
@@ -89,6 +92,45 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
 
 def _each_once(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for some in texts for text in some))
+
+
+def _routes(guarantees: Sequence[Guarantee]) -> Callable[[float], tuple[float, float]]:
+    """Smallest epsilon of all routes as a function of delta; what is costly is done once."""
+    convolved: list[Any] = []
+
+    def at(delta: float) -> tuple[float, float]:
+        found = [_basic(guarantees, delta)]
+        if delta > 0:
+            if not convolved:
+                convolved.extend(_privacy_losses(guarantees))
+            found.append((_renyi(guarantees, delta), delta))
+            found += [(float(loss.get_epsilon_for_delta(delta)), delta) for loss in convolved]
+        return min(found)
+
+    return at
+
+
+def _near_exact(guarantees: Sequence[Guarantee], delta: float) -> float:
+    """Compose the exact draws, at the delta that total variation leaves.
+
+    Chosen adaptively or not, all draws together are within the sum ``T`` of exact ones (each is
+    coupled with an exact one): ``(epsilon, delta' + (1 + e^epsilon) T)``.
+    """
+    if not any(g.exact for g in guarantees):
+        return math.inf
+    routes = _routes([g.exact or g for g in guarantees])
+    total, epsilon = sum_up(g.distance if g.exact else 0.0 for g in guarantees), 0.0
+    for _ in range(MOST_STEPS):
+        left = delta - approximate_draw(epsilon, 0.0, total_variation=total).delta
+        if left < 0 or (left == 0 and total > 0):
+            return math.inf
+        needed, _ = routes(left)
+        if needed <= epsilon:
+            return epsilon
+        if needed > LARGEST:
+            return math.inf
+        epsilon = needed * (1 + 1e-6)
+    return math.inf
 
 
 def _basic(guarantees: Sequence[Guarantee], delta: float) -> tuple[float, float]:
@@ -112,17 +154,19 @@ def _renyi(guarantees: Sequence[Guarantee], delta: float) -> float:
     return float(rdp.compute_epsilon(orders, total, delta)[0])
 
 
-def _privacy_loss(guarantees: Sequence[Guarantee], delta: float) -> float:
+def _privacy_losses(guarantees: Sequence[Guarantee]) -> list[Any]:
     """Convolve one distribution per release; with Gaussian DP preferred, and with it avoided."""
     as_pair = [g.gdp is None for g in guarantees]
     choices = {
         tuple(as_pair),
         tuple(p or math.isfinite(g.epsilon) for p, g in zip(as_pair, guarantees, strict=True)),
     }
-    return min(_convolve(guarantees, choice, delta) for choice in choices)
+    found = [_convolve(guarantees, choice) for choice in choices]
+    return [loss for loss in found if loss is not None]
 
 
-def _convolve(guarantees: Sequence[Guarantee], as_pair: tuple[bool, ...], delta: float) -> float:
+def _convolve(guarantees: Sequence[Guarantee], as_pair: tuple[bool, ...]) -> Any:
+    """Distribution of the loss of all; None where one has none."""
     pld = require("dp_accounting.pld.privacy_loss_distribution")
     common = require("dp_accounting.pld.common")
     # Events one by one: a count beside an event would be rounded differently.
@@ -130,7 +174,7 @@ def _convolve(guarantees: Sequence[Guarantee], as_pair: tuple[bool, ...], delta:
     for g, is_pair in zip(guarantees, as_pair, strict=True):
         if is_pair or g.gdp is None:
             if math.isinf(g.epsilon):
-                return math.inf
+                return None
             parameters = common.DifferentialPrivacyParameters(g.epsilon, g.delta)
             one = pld.from_privacy_parameters(
                 parameters, value_discretization_interval=DISCRETIZATION
@@ -142,7 +186,7 @@ def _convolve(guarantees: Sequence[Guarantee], as_pair: tuple[bool, ...], delta:
                 1 / g.gdp, value_discretization_interval=DISCRETIZATION
             )
         total = total.compose(one)
-    return float(total.get_epsilon_for_delta(delta))
+    return total
 
 
 # Many steps of one pure-DP mechanism: what they cost together, and what each may cost.

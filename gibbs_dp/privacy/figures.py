@@ -72,8 +72,7 @@ release.
         if gdp is not None:
             # Through the corner of randomized response; group privacy and several draws, which
             # double or add up mu, lose less than a factor of 2.
-            mu = -2 * float(ndtri_exp(-np.logaddexp(0.0, pure)))
-            _at_most("gdp", gdp, 2 * mu, by)
+            _at_most("gdp", gdp, 2 * gdp_from_pure(pure), by)
     is_gaussian = gdp is not None and pure is None and not has_more
     if is_gaussian and epsilon < LARGEST:
         assert gdp is not None
@@ -100,6 +99,18 @@ def least_epsilon(
     return min([epsilon, *_implied(delta, pure_epsilon, zcdp, gdp).values()])
 
 
+def gdp_from_pure(epsilon: float) -> float:
+    """``mu`` of Gaussian DP that ``epsilon``-DP implies: randomized response's corner.
+
+    ``2 Phi^-1(e^eps / (1 + e^eps))``; no pure mechanism has a larger one, as randomized response
+    has all of its trade-off curve (Dong, Roth & Su 2022).
+
+    >>> round(gdp_from_pure(1.0), 6)
+    1.232035
+    """
+    return -2 * float(ndtri_exp(-np.logaddexp(0.0, epsilon)))
+
+
 def sum_up(values: Iterable[float]) -> float:
     """Add floats exactly and round up.
 
@@ -109,7 +120,11 @@ def sum_up(values: Iterable[float]) -> float:
     numbers = list(values)
     if math.inf in numbers:
         return math.inf
-    exact = sum(map(Fraction, numbers), Fraction(0))
+    return round_up(sum(map(Fraction, numbers), Fraction(0)))
+
+
+def round_up(exact: Fraction) -> float:
+    """Return the smallest float that is at least a fraction."""
     found = float(exact)
     return math.nextafter(found, math.inf) if Fraction(found) < exact else found
 

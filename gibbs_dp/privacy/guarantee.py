@@ -6,7 +6,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.io.files import printable, shown
 from gibbs_dp.privacy.dependent_rows import NO_PURE
 from gibbs_dp.privacy.dependent_rows import PREFIX as BAYESIAN
-from gibbs_dp.privacy.figures import ABSOLUTE, NOT_COVERED, RELATIVE, check_figures
+from gibbs_dp.privacy.figures import ABSOLUTE, NOT_COVERED, RELATIVE, check_figures, round_up
 from gibbs_dp.results import page
 from gibbs_dp.results.base import ResultWithPage
 from gibbs_dp.results.page import Page, Section
@@ -35,6 +36,8 @@ FINITE_PRECISION = (
     "(Mironov 2012); nothing is hardened against attacks on the lowest bits."
 )
 CURRENCIES = {"pure_epsilon": "pure epsilon", "zcdp": "zCDP rho", "gdp": "Gaussian DP mu"}
+# What is kept of the exact draws that others are near to.
+EXACT_FIGURES = ("epsilon", "delta", *CURRENCIES)
 IDEALIZED = "of exact draws; the draws of a Markov chain are approximate"
 
 
@@ -79,6 +82,10 @@ class Guarantee(ResultWithPage):
         in one row), infinite where the release has none.
     holds
         Of a mechanism of your own only: how the sentence "this holds ..." ends, "for ...".
+    exact
+        Guarantee of the exact draws that these are within ``total_variation`` of; None where it is
+        not known. Its Gaussian or zero-concentrated DP is what adds up over releases, beside the
+        total variation: `compose` and ledgers use it.
 
     Examples
     --------
@@ -104,6 +111,7 @@ class Guarantee(ResultWithPage):
     total_variation: float | None = None
     bayesian_epsilon: float | None = None
     holds: str | None = None
+    exact: Guarantee | None = None
 
     def __post_init__(self) -> None:
         checks.adjacency(self.adjacency)
@@ -171,6 +179,8 @@ class Guarantee(ResultWithPage):
                 "'proven draw'; use Guarantee.within_total_variation."
             )
         if total is None:
+            if self.exact is not None:
+                raise ValueError("exact: it belongs to a total_variation; leave it out.")
             return
         checks.nonnegative("total_variation", total)
         if any(getattr(self, name) is not None for name in CURRENCIES):
@@ -180,14 +190,28 @@ class Guarantee(ResultWithPage):
             )
         if math.isinf(self.epsilon):
             return
-        lost = approximate_draw(
-            self.epsilon, 0.0, total_variation=min(1.0, self.num_draws * total)
-        ).delta
+        if (exact := self.exact) is not None:
+            mine = (self.adjacency, self.num_draws, self.gamma)
+            is_mine = (exact.adjacency, exact.num_draws, exact.gamma) == mine
+            if not (is_mine and exact.is_idealized and exact.epsilon <= self.epsilon):
+                raise ValueError(
+                    "exact: it must be of as many exact draws at the same gamma, for the same "
+                    "neighbours, with no larger epsilon; give the figures of one release."
+                )
+        before = 0.0 if exact is None else exact.delta
+        lost = approximate_draw(self.epsilon, before, total_variation=self.distance).delta
         if lost > self.delta * (1 + RELATIVE):
             raise ValueError(
                 f"total_variation: {total:g} a draw costs a delta of {lost:.6g} at epsilon = "
                 f"{self.epsilon:.6g}, and delta is {self.delta:g}; give the figures of one release."
             )
+
+    @property
+    def distance(self) -> float:
+        """Total variation of all draws together from exact ones, rounded up; 0 without one."""
+        if not self.total_variation:
+            return 0.0
+        return min(1.0, round_up(Fraction(self.total_variation) * self.num_draws))
 
     @property
     def is_idealized(self) -> bool:
@@ -198,7 +222,8 @@ class Guarantee(ResultWithPage):
         """Guarantee draws whose law is within ``tau`` of an exact draw's, for *every* dataset.
 
         ``m`` such draws are within ``m tau`` of ``m`` exact ones: ``(epsilon, delta + (1 +
-        e^epsilon) m tau)``-DP. Pure, zero-concentrated, Gaussian and Bayesian DP are lost.
+        e^epsilon) m tau)``-DP. Pure, zero-concentrated, Gaussian and Bayesian DP are lost; what
+        the exact draws have of them is kept in ``exact``.
 
         Parameters
         ----------
@@ -221,8 +246,13 @@ class Guarantee(ResultWithPage):
                 f"{self.mechanism!r}; leave it out."
             )
         checks.nonnegative("total_variation", total_variation)
-        total = min(1.0, self.num_draws * total_variation)
-        delta = approximate_draw(self.epsilon, self.delta, total_variation=total).delta
+        total, delta = min(1.0, self.num_draws * total_variation), 1.0
+        if math.isfinite(self.epsilon):
+            delta = approximate_draw(self.epsilon, self.delta, total_variation=total).delta
+        figures = {name: getattr(self, name) for name in (*EXACT_FIGURES, "renyi")}
+        exact = Guarantee(
+            self.adjacency, self.mechanism, self.num_draws, self.gamma, caveats=(), **figures
+        )
         if not delta < 1:
             raise ValueError(
                 f"total_variation: {total_variation:g} leaves no guarantee at epsilon="
@@ -249,12 +279,17 @@ class Guarantee(ResultWithPage):
             caveats=caveats,
             total_variation=total_variation,
             bayesian_epsilon=None if self.bayesian_epsilon is None else math.inf,
+            exact=exact,
         )
 
     def summary(self) -> str:
         """Return the promise, then one line for every assumption and caveat."""
         others = [f"{text} {value:.6g}" for text, value in self._currencies()]
         lines = [self._head(), *(["also " + ", ".join(others)] if others else [])]
+        if said := self._exact_in_words():
+            lines.append(
+                f"adds up  {said}, within total variation {self.total_variation:.3g} a draw"
+            )
         if self.is_idealized:
             lines.append(f"IDEALIZED: {IDEALIZED}")
         if self.holds is not None:
@@ -278,6 +313,12 @@ class Guarantee(ResultWithPage):
         named = ((text, getattr(self, name)) for name, text in CURRENCIES.items())
         return [(text, value) for text, value in named if value is not None]
 
+    def _exact_in_words(self) -> str:
+        """Figures that add up over releases, of the exact draws that these are near to."""
+        if self.exact is None:
+            return ""
+        return ", ".join(f"{text} {value:.6g}" for text, value in self.exact._currencies())
+
     def __repr__(self) -> str:
         kind = self.mechanism + ", idealized" * self.is_idealized
         rests = f"{counted(len(self.assumptions), 'assumption')}, " + counted(
@@ -289,6 +330,8 @@ class Guarantee(ResultWithPage):
         figures = [(f"{text}", f"{value:.6g}") for text, value in self._currencies()]
         if self.total_variation is not None:
             figures.append((NAMES["total_variation"], f"{self.total_variation:g}"))
+        if said := self._exact_in_words():
+            figures.append((NAMES["exact"], said))
         told = [("IDEALIZED", IDEALIZED)] * self.is_idealized
         told += [("holds", self.holds)] if self.holds is not None else []
         told += [("assumes", text) for text in self.assumptions]
@@ -301,9 +344,11 @@ class Guarantee(ResultWithPage):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; what is absent is left out, infinity is ``"inf"``."""
-        fields = {k: v for k, v in asdict(self).items() if v not in (None, ())}
-        fields.pop("renyi", None)
-        return {k: "inf" if v == math.inf else v for k, v in fields.items()}
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        told = {k: v for k, v in found.items() if v not in (None, ()) and k != "renyi"}
+        if self.exact is not None:
+            told["exact"] = {k: v for k, v in self.exact.to_dict().items() if k in EXACT_FIGURES}
+        return {k: "inf" if v == math.inf else v for k, v in told.items()}
 
 
 # A guarantee as a page: what is public of it.
@@ -321,6 +366,7 @@ NAMES = {
     "zcdp": "zCDP rho",
     "gdp": "Gaussian DP mu",
     "total_variation": "total variation of draws from exact ones",
+    "exact": "the exact draws have",
 }
 CHANGED = {
     "replace-one": "Replacing any one record",
@@ -373,8 +419,8 @@ def _what(promise: Guarantee) -> str:
 
 def promise_sections(promise: Guarantee, more: Iterable[str] = ()) -> tuple[Section, ...]:
     """Say figures, assumptions and caveats on a page, and what is not promised."""
-    stated = promise.to_dict()
-    figures = [(name, page.told(stated[key])) for key, name in NAMES.items() if key in stated]
+    stated = promise.to_dict() | {"exact": promise._exact_in_words()}
+    figures = [(name, page.told(stated[key])) for key, name in NAMES.items() if stated.get(key)]
     return (
         page.section("What is promised", page.facts(figures)),
         page.section("What it rests on", page.bullets(promise.assumptions)),
@@ -450,7 +496,7 @@ def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
         raise ValueError(f"guarantee: it has no {missing[0]!r}; give all of {', '.join(REQUIRED)}.")
     values: dict[str, Any] = {}
     for name in (f.name for f in fields(Guarantee)):
-        if name not in found or name == "renyi":
+        if name not in found or name in ("renyi", "exact"):
             continue
         if name in LISTS:
             values[name] = _texts(name, found[name])
@@ -460,9 +506,22 @@ def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
             values[name] = _number(name, found[name])
     try:
         checks.adjacency(values["adjacency"])
+        if "exact" in found:
+            values["exact"] = _exact_of(values, found["exact"])
         return Guarantee(**{"caveats": (), "gamma": None} | values)
     except ValueError as error:
         raise ValueError(f"guarantee: {error}") from None
+
+
+def _exact_of(values: Mapping[str, Any], found: Any) -> Guarantee:
+    """Make the guarantee of the exact draws, whose figures alone are in files."""
+    if not isinstance(found, Mapping) or not {"epsilon", "delta"} <= set(found) <= set(
+        EXACT_FIGURES
+    ):
+        raise ValueError("its 'exact' holds no figures as Guarantee.to_dict() has them.")
+    figures: dict[str, Any] = {name: _number(name, value) for name, value in found.items()}
+    common = (values["adjacency"], "exact draw", values["num_draws"], values.get("gamma"))
+    return Guarantee(*common, caveats=(), **figures)
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:

@@ -38,10 +38,13 @@ class Ledger:
     records the charge, or raises and records nothing. So charge first, and compute or hand out
     afterwards: a process that dies in between has spent its charge, and there is no refund.
     Charges may be chosen adaptively: ``(epsilon, delta)`` budgets add by basic composition, zCDP
-    budgets by adding ``rho``, and both are filters (Rogers et al. 2016; Feldman & Zrnic 2021). An
-    amount is the decimal that it prints as, and sums are exact. Eleven charges of 1/11, rounded as
-    they are, fit in 1: a sum may exceed its budget by one part in 10^14. `spent` is rounded up, so
-    that it bounds what was released even then.
+    budgets by adding ``rho``, Gaussian DP budgets by adding ``mu^2``, and all are filters (Rogers
+    et al. 2016; Feldman & Zrnic 2021; Smith & Thakurta 2022). Draws that are near exact ones cost
+    their total variation besides, which adds up too (each is coupled with an exact one): a budget
+    in ``mu`` or ``rho`` pays for more proven draws than one in epsilon. An amount is the decimal
+    that it prints as, and sums are exact. Eleven charges of 1/11, rounded as they are, fit in 1: a
+    sum may exceed its budget by one part in 10^14. `spent` is rounded up, so that it bounds what
+    was released even then.
 
     A ledger is bookkeeping for people who keep their own promise, not a lock. Every row is sealed
     (`gibbs_dp.privacy.ledger_file`), so that accidents are found; someone who may write the file
@@ -50,7 +53,7 @@ class Ledger:
     with a second name (a hard link) is refused. Copies of this *object*, by ``copy``, ``pickle`` or
     a fork, are the same file, wherever their process runs. An open
     ledger notices when its file is replaced by another or by an older copy of itself, and refuses;
-    one that is opened afterwards cannot. Files of version 0.1 are sealed when first opened.
+    one that is opened afterwards cannot.
 
     Parameters
     ----------
@@ -94,8 +97,6 @@ nothing was recorded.
         self._read: Budget | None = None
         self._seen: State | None = None
         with ledger_file.reading(self._file) as connection:
-            if connection.execute("PRAGMA user_version").fetchone()[0] != ledger_file.VERSION:
-                ledger_file.upgrade(connection)
             connection.execute("BEGIN")
             budget, _ = self._look(connection)
         self.currency: str = budget.currency
@@ -111,6 +112,8 @@ nothing was recorded.
         epsilon: float | None = None,
         delta: float = 0.0,
         zcdp: float | None = None,
+        gdp: float | None = None,
+        total_variation: float | None = None,
     ) -> Ledger:
         """Make a new ledger; an existing file is never touched.
 
@@ -122,8 +125,12 @@ nothing was recorded.
             Which datasets count as neighbours, of every charge.
         epsilon, delta
             Budget in ``(epsilon, delta)``-DP.
-        zcdp
-            Instead: budget in ``rho`` of zero-concentrated DP.
+        zcdp, gdp
+            Instead: budget in ``rho`` of zero-concentrated DP, or in ``mu`` of Gaussian DP.
+        total_variation
+            With ``zcdp`` or ``gdp``: also pay for draws that are only near exact ones, up to this
+            sum. All of it together is ``(epsilon, delta + (1 + e^epsilon) total_variation)``-DP
+            for every ``(epsilon, delta)`` that the other part implies. None: no such draws.
 
         Returns
         -------
@@ -137,11 +144,11 @@ nothing was recorded.
         """
         if adjacency not in ("replace-one", "add-remove"):
             raise ValueError(f"adjacency must be 'replace-one' or 'add-remove', got {adjacency!r}.")
-        texts = _amounts(epsilon, delta, zcdp, "budget")
+        texts = _amounts("budget", epsilon, delta, zcdp, gdp, total_variation)
         if not any(Decimal(text) > 0 for text in texts.values()):
             raise ValueError("budget: it is zero, so nothing could ever be released; raise it.")
         target = Path(path)
-        currency = "zcdp" if zcdp is not None else "epsilon"
+        (currency,) = set(texts) & set(ledger_file.CURRENCIES)
         try:
             with ledger_file.created(target) as connection, ledger_file.transaction(connection):
                 ledger_file.write_new(connection, currency, adjacency, texts, _now())
@@ -163,6 +170,8 @@ nothing was recorded.
         epsilon: float | None = None,
         delta: float = 0.0,
         zcdp: float | None = None,
+        gdp: float | None = None,
+        total_variation: float = 0.0,
     ) -> int:
         """Record a charge, durably, or refuse it.
 
@@ -170,7 +179,7 @@ nothing was recorded.
         ----------
         purpose
             What for; kept in the ledger, so it must not tell anything about the data.
-        epsilon, delta, zcdp
+        epsilon, delta, zcdp, gdp, total_variation
             The cost, in the ledger's currency.
 
         Returns
@@ -189,7 +198,10 @@ nothing was recorded.
         """
         if not (isinstance(purpose, str) and purpose.isprintable()):
             raise ValueError("purpose must be one line of text; say in it what the charge is for.")
-        given = _amounts(epsilon, delta, zcdp, "cost")
+        near = None if epsilon is not None and total_variation == 0 else total_variation
+        given = _amounts("cost", epsilon, delta, zcdp, gdp, near)
+        if "total_variation" not in self._budget and not total_variation:
+            given.pop("total_variation", None)  # a budget without one pays for exact draws
         if set(given) != set(self._budget):
             raise ValueError(
                 f"cost: this ledger's budget is in {', '.join(self._budget)}; give it so."
@@ -204,8 +216,8 @@ nothing was recorded.
             budget, state = self._look(connection)
             for name, amount in cost.items():
                 all_of_it, spent = budget.amounts[name], state.spent[name]
-                if not ledger_file.has_room(all_of_it, spent, amount):
-                    left = ledger_file.left_of(all_of_it, spent)
+                if not ledger_file.has_room(name, all_of_it, spent, amount):
+                    left = ledger_file.left_of(name, all_of_it, spent)
                     raise BudgetExceededError(
                         f"{name}: this costs {float(amount)}, but {left} of "
                         f"{float(all_of_it)} is left; nothing was recorded."
@@ -221,18 +233,18 @@ nothing was recorded.
         return {name: float(value) for name, value in self._budget.items()}
 
     def spent(self) -> dict[str, float]:
-        """Sum of all charges, rounded up."""
+        """Sum of all charges (of ``gdp`` the root of the sum of squares), rounded up."""
         with ledger_file.reading(self._file) as connection:
             connection.execute("BEGIN")  # everything of one moment
             spent = self._look(connection)[1].spent
-        return {name: ledger_file.rounded_up(value) for name, value in spent.items()}
+        return {name: ledger_file.rounded_up(name, value) for name, value in spent.items()}
 
     def left(self) -> dict[str, float]:
-        """Budget minus charges, rounded down."""
+        """Budget minus charges, rounded down: the most that one more charge may cost."""
         with ledger_file.reading(self._file) as connection:
             connection.execute("BEGIN")  # everything of one moment
             spent = self._look(connection)[1].spent
-        return {n: ledger_file.left_of(b, spent[n]) for n, b in self._budget.items()}
+        return {n: ledger_file.left_of(n, b, spent[n]) for n, b in self._budget.items()}
 
     def charges(self) -> tuple[Charge, ...]:
         """List all charges, oldest first; each of them is checked against its seal.
@@ -299,18 +311,36 @@ def _amount(name: str, value: float | None) -> Decimal:
     is_number = hasattr(value, "__float__") and not isinstance(value, (bool, str))
     if value is None or not (is_number and math.isfinite(value) and value >= 0):
         raise ValueError(f"{name} must be finite and at least 0, got {value}; pass such a number.")
-    if name == "delta" and value >= 1:
-        raise ValueError(f"delta must lie in [0, 1), got {value}; pass a probability in it.")
+    if name in ("delta", "total_variation") and value >= 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value}; pass a number in it.")
     return Decimal(repr(float(value)))
 
 
-def _amounts(epsilon: float | None, delta: float, zcdp: float | None, what: str) -> dict[str, str]:
-    """Decimals of a budget or cost, in whichever of the two currencies it was given."""
-    if (epsilon is None) == (zcdp is None):
-        raise ValueError(f"{what}: give either epsilon (with delta) or zcdp.")
-    if zcdp is not None and delta != 0.0:
-        raise ValueError(f"delta: it belongs to a {what} in epsilon; leave it out with zcdp.")
-    values = {"zcdp": zcdp} if zcdp is not None else {"epsilon": epsilon, "delta": delta}
+def _amounts(
+    what: str,
+    epsilon: float | None,
+    delta: float,
+    zcdp: float | None,
+    gdp: float | None,
+    total_variation: float | None,
+) -> dict[str, str]:
+    """Decimals of a budget or cost, in whichever of the currencies it was given."""
+    heads = {"epsilon": epsilon, "zcdp": zcdp, "gdp": gdp}
+    given = [name for name, value in heads.items() if value is not None]
+    if len(given) != 1:
+        raise ValueError(f"{what}: give one of epsilon (with delta), zcdp and gdp.")
+    (currency,) = given
+    values = {currency: heads[currency]}
+    if currency == "epsilon":
+        if total_variation is not None:
+            raise ValueError(
+                f"total_variation: a {what} in epsilon has it in delta; leave it out, or use gdp."
+            )
+        values["delta"] = delta
+    elif delta != 0.0:
+        raise ValueError(f"delta: it belongs to a {what} in epsilon; leave it out with {currency}.")
+    elif total_variation is not None:
+        values["total_variation"] = total_variation
     return {name: str(_amount(name, value)) for name, value in values.items()}
 
 

@@ -18,30 +18,40 @@ import math
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing, contextmanager
 from decimal import Context, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NamedTuple
 
 APPLICATION_ID = 0x67445031
-VERSION = 2
-PARTS = ("epsilon", "delta", "zcdp")
+VERSION = 3
+# Parts of an amount, by currency; the second one may be left out of a budget, but for delta.
+CURRENCIES = {
+    "epsilon": ("epsilon", "delta"),
+    "zcdp": ("zcdp", "total_variation"),
+    "gdp": ("gdp", "total_variation"),
+}
+PARTS = ("epsilon", "delta", "zcdp", "gdp", "total_variation")
+# Squares of these add up: mu of Gaussian DP.
+SQUARED = "gdp"
+_COLUMNS = ", ".join(f"{name} TEXT" for name in PARTS)
 TABLES = (
     "CREATE TABLE budget (only INTEGER PRIMARY KEY CHECK (only = 1), identity TEXT NOT NULL, "
-    "currency TEXT NOT NULL, adjacency TEXT NOT NULL, epsilon TEXT, delta TEXT, zcdp TEXT, "
-    "created TEXT NOT NULL, seal TEXT NOT NULL)",
+    f"currency TEXT NOT NULL, adjacency TEXT NOT NULL, {_COLUMNS}, created TEXT NOT NULL, "
+    "seal TEXT NOT NULL)",
     "CREATE TABLE charge (id INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL, "
-    "epsilon TEXT, delta TEXT, zcdp TEXT, seal TEXT NOT NULL)",
+    f"{_COLUMNS}, seal TEXT NOT NULL)",
     "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), count INTEGER NOT NULL, "
-    "epsilon TEXT, delta TEXT, zcdp TEXT, last TEXT NOT NULL, seal TEXT NOT NULL)",
+    f"{_COLUMNS}, last TEXT NOT NULL, seal TEXT NOT NULL)",
 )
 BUDGET = ("identity", "currency", "adjacency", *PARTS, "created", "seal")
 CHARGE = ("id", "time", "purpose", *PARTS, "seal")
 STATE = ("count", *PARTS, "last", "seal")
 BUSY_SECONDS = 60.0
-# Sums are exact: amounts are decimals of at most 17 digits over a few hundred powers of ten.
-EXACT = Context(prec=800)
+# Sums are exact: amounts are decimals of at most 17 digits over a few hundred powers of ten, and
+# their squares of twice as many.
+EXACT = Context(prec=1600)
 # What a sum may exceed its budget by, as a share: eleven times 1/11, each rounded, is a little more
 # than 1. Whatever is told of sums is rounded towards more spent, so that it stays a bound.
 ALLOWANCE = Decimal("1e-14")
@@ -73,7 +83,7 @@ class Budget(NamedTuple):
 
 
 class State(NamedTuple):
-    """How much was spent: the number of charges, their sums, and the last one's seal."""
+    """How much was spent: the number of charges, sums (of squares), and the last one's seal."""
 
     num_charges: int
     spent: Amounts
@@ -133,36 +143,54 @@ def _num_names(path: Path) -> int:
         return 0
 
 
-def rounded_up(amount: Decimal) -> float:
-    """Return the smallest double that is at least a decimal.
+def _power(name: str, amount: Decimal) -> Decimal:
+    """Take what adds up of an amount: of mu of Gaussian DP the square, else the amount."""
+    return EXACT.multiply(amount, amount) if name == SQUARED else amount
 
-    >>> rounded_up(Decimal("0.1")), rounded_up(Decimal("1.00000000000000001"))
+
+def _root(name: str, total: Decimal) -> float:
+    return float(Context(prec=40).sqrt(total)) if name == SQUARED else float(total)
+
+
+def rounded_up(name: str, total: Decimal) -> float:
+    """Return the smallest double whose amount is at least a sum's.
+
+    >>> rounded_up("epsilon", Decimal("0.1")), rounded_up("zcdp", Decimal("1.00000000000000001"))
     (0.1, 1.0000000000000002)
+    >>> rounded_up("gdp", Decimal("0.25"))  # a sum of squares
+    0.5
     """
-    found = float(amount)
-    is_below = Decimal(repr(found)) < amount
-    return math.nextafter(found, math.inf) if is_below else found
+    found = _root(name, total)
+    while _power(name, Decimal(repr(found))) < total:
+        found = math.nextafter(found, math.inf)
+    return found
 
 
-def left_of(budget: Decimal, spent: Decimal) -> float:
-    """Return what is left, rounded down; nothing where the allowance was used.
+def left_of(name: str, budget: Decimal, spent: Decimal) -> float:
+    """Return what one more charge may cost, rounded down; nothing where the allowance was used.
 
-    >>> left_of(Decimal(1), Decimal("0.4")), left_of(Decimal(1), Decimal("1.00000000000000001"))
-    (0.6, 0.0)
+    >>> left_of("epsilon", Decimal(1), Decimal("0.4"))
+    0.6
+    >>> left_of("epsilon", Decimal(1), Decimal("1.00000000000000001"))
+    0.0
+    >>> left_of("gdp", Decimal("0.5"), Decimal("0.09"))  # of mu = 0.5, 0.3 is spent
+    0.4
     """
-    left = max(EXACT.subtract(budget, spent), Decimal(0))
-    found = float(left)
-    return math.nextafter(found, 0.0) if Decimal(repr(found)) > left else found
+    left = max(EXACT.subtract(_power(name, budget), spent), Decimal(0))
+    found = _root(name, left)
+    while _power(name, Decimal(repr(found))) > left:
+        found = math.nextafter(found, 0.0)
+    return found
 
 
-def has_room(budget: Decimal, spent: Decimal, amount: Decimal) -> bool:
+def has_room(name: str, budget: Decimal, spent: Decimal, amount: Decimal) -> bool:
     """Whether a charge fits, but for the allowance.
 
-    >>> has_room(Decimal(1), Decimal("0.9"), Decimal("0.1000000000000001"))
+    >>> has_room("epsilon", Decimal(1), Decimal("0.9"), Decimal("0.1000000000000001"))
     True
     """
-    limit = EXACT.add(budget, EXACT.multiply(budget, ALLOWANCE))
-    return EXACT.add(spent, amount) <= limit
+    limit = _power(name, EXACT.add(budget, EXACT.multiply(budget, ALLOWANCE)))
+    return EXACT.add(spent, _power(name, amount)) <= limit
 
 
 @contextmanager
@@ -179,6 +207,9 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(connect(path)) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 raise DamagedLedgerError(f"ledger: {str(path)!r} is not a ledger of gibbs_dp.")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version != VERSION:
+                raise _damage(f"version {version} of the format is not known")
             yield connection
     except (sqlite3.Error, OverflowError, UnicodeError) as error:  # the module's own, of odd bytes
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
@@ -233,19 +264,20 @@ def write_new(
 
 def read_budget(connection: sqlite3.Connection) -> Budget:
     """Read and check the budget."""
-    row = _only(connection, "budget", BUDGET)
-    if _seal("budget", row[:-1]) != row[-1] or row[1] not in ("epsilon", "zcdp"):
+    identity, currency, adjacency, *texts, created, seal = row = _only(connection, "budget", BUDGET)
+    if _seal("budget", row[:-1]) != seal or currency not in CURRENCIES:
         raise _damage("its budget does not fit its seal")
-    names = ("zcdp",) if row[1] == "zcdp" else ("epsilon", "delta")
-    return Budget(row[0], row[1], row[2], _amounts(row[3:6], names), row[6], row[7])
+    is_given = dict(zip(PARTS, texts, strict=True))
+    names = [name for name in CURRENCIES[currency] if is_given[name] is not None]
+    return Budget(identity, currency, adjacency, _amounts(texts, names), created, seal)
 
 
 def read_state(connection: sqlite3.Connection, budget: Budget) -> State:
     """Read and check the sums, against their seal and against the last charge."""
-    row = _only(connection, "state", STATE)
-    if _seal("state", (budget.seal, *row[:-1])) != row[-1]:
+    count, *texts, last, seal = row = _only(connection, "state", STATE)
+    if _seal("state", (budget.seal, *row[:-1])) != seal:
         raise _damage("its sums do not fit their seal")
-    state = State(row[0], _amounts(row[1:4], budget.amounts), row[4])
+    state = State(count, _amounts(texts, budget.amounts), last)
     newest = connection.execute("SELECT max(id) FROM charge").fetchone()[0]
     if (newest or 0) != state.num_charges or seal_at(
         connection, budget, state.num_charges
@@ -274,7 +306,7 @@ def append(
     row = (state.num_charges + 1, time, purpose, *(texts.get(name) for name in PARTS))
     seal = _seal("charge", (state.last, *row))
     _insert(connection, "charge", (*row, seal))
-    spent = {n: EXACT.add(state.spent[n], Decimal(texts[n])) for n in budget.amounts}
+    spent = {n: EXACT.add(state.spent[n], _power(n, Decimal(texts[n]))) for n in budget.amounts}
     after = State(state.num_charges + 1, spent, seal)
     _write_state(connection, after)
     return after
@@ -287,44 +319,15 @@ def read_charges(connection: sqlite3.Connection, budget: Budget, state: State) -
     for number, row in enumerate(connection.execute(query), start=1):
         if row[0] != number or _seal("charge", (last, *row[:-1])) != row[-1]:
             raise _damage(f"charge {number} does not fit its seal")
-        charge = Row(row[0], row[1], row[2], _amounts(row[3:6], budget.amounts), row[6])
+        _, time, purpose, *texts, seal = row
+        charge = Row(number, time, purpose, _amounts(texts, budget.amounts), seal)
         found.append(charge)
         last = charge.seal
         for name, amount in charge.amounts.items():
-            spent[name] = EXACT.add(spent[name], amount)
+            spent[name] = EXACT.add(spent[name], _power(name, amount))
     if (len(found), spent, last) != (state.num_charges, state.spent, state.last):
         raise _damage("its charges do not add up to its sums")
     return found
-
-
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Seal a ledger of the first version, whose rows had none, in one transaction."""
-    with transaction(connection):
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == VERSION:
-            return
-        if version != 0:
-            raise _damage(f"version {version} of the format is not known")
-        query = f"SELECT currency, adjacency, {', '.join(PARTS)}, created FROM budget"
-        budget = connection.execute(query).fetchone()
-        if budget is None:
-            raise DamagedLedgerError("ledger: it has no budget; it was never finished.")
-        query = f"SELECT id, time, purpose, {', '.join(PARTS)} FROM charge ORDER BY id"
-        charges = connection.execute(query).fetchall()
-        names = ("zcdp",) if budget[0] == "zcdp" else ("epsilon", "delta")
-        _amounts(budget[2:5], names)
-        connection.execute("DROP TABLE budget")
-        connection.execute("DROP TABLE charge")
-        texts = dict(zip(PARTS, budget[2:5], strict=True))
-        kept = {name: texts[name] for name in names}
-        write_new(connection, budget[0], budget[1], kept, budget[5])
-        found = read_budget(connection)
-        state = read_state(connection, found)
-        for number, row in enumerate(charges, start=1):
-            if row[0] != number:
-                raise _damage(f"charge {number} is missing")
-            cost = {n: str(a) for n, a in _amounts(row[3:6], names).items()}
-            state = append(connection, found, state, row[1], row[2], cost)
 
 
 def _only(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> tuple[Any, ...]:
@@ -353,7 +356,7 @@ def _seal(kind: str, content: tuple[Any, ...]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _amounts(texts: tuple[Any, ...], names: Any) -> Amounts:
+def _amounts(texts: Sequence[Any], names: Container[str]) -> Amounts:
     found = {}
     for name, text in zip(PARTS, texts, strict=True):
         if (text is not None) != (name in names):

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom, norm
 
 from gibbs_dp.information import checks
@@ -31,7 +32,7 @@ Bound = Callable[[Bounds, Bounds], Bounds]
 # Share of the trials that choose an event, and the most thresholds that are tried.
 CHOOSING, NUM_CUTS = 0.25, 400
 # No bound of so many trials comes near it.
-LARGEST_EPSILON = 60.0
+LARGEST_EPSILON, LARGEST_MU = 60.0, 20.0
 
 # Many runs: probabilities of an event on two neighbours.
 
@@ -200,24 +201,19 @@ def normal_distance(least: Bounds, most: Bounds) -> Bounds:
 
 
 @dataclass(frozen=True)
-class OneRunEpsilon:
+class OneRunEpsilon(ShownEpsilon):
     """What guesses of one run's coins show.
 
     Parameters
     ----------
-    epsilon
-        Lower bound on epsilon at ``delta``, at least 0.
+    epsilon, mu, delta, confidence
+        As of `ShownEpsilon`.
     num_guesses, num_right
-        Of the number of guesses that showed most.
-    delta, confidence
-        As asked for.
+        Of the number of guesses that showed most of epsilon.
     """
 
-    epsilon: float
     num_guesses: int
     num_right: int
-    delta: float
-    confidence: float
 
 
 def epsilon_of_one_run(
@@ -237,7 +233,8 @@ def epsilon_of_one_run(
     coin turns, the probability of ``v`` right guesses or more is at most ``P(W >= v) + 2 m delta
     max_i P(v > W >= v - i) / i``, for ``W`` binomial with ``r`` trials of ``1 / (1 + e^-epsilon)``.
     (At delta 0: given the output and the other coins, a coin's odds are at most ``e^epsilon``.)
-    Epsilons for which that is too small are refuted.
+    Epsilons for which that is too small are refuted. Of Gaussian DP no theorem of epsilons is
+    needed: `least_mass` (Mahloujifar, Melis & Chaudhuri 2025).
 
     Coins that choose between two examples audit replace-one neighbours; those that put in or leave
     out audit added and removed ones. The guesses of one run disturb each other: even the best falls
@@ -252,7 +249,7 @@ def epsilon_of_one_run(
     delta
         At which epsilon is asked for.
     confidence
-        Probability with which the bound holds.
+        Probability with which each of the two bounds holds.
     num_guesses
         ``r``, named before the run. None: all, a half, a quarter and so on down to 8 are tried,
         each with its share of the error.
@@ -260,7 +257,7 @@ def epsilon_of_one_run(
     Returns
     -------
     OneRunEpsilon
-        The largest of the bounds.
+        The largest of the bounds on epsilon, and on mu.
 
     Raises
     ------
@@ -291,14 +288,14 @@ def epsilon_of_one_run(
         if tried[0] > count:
             raise ValueError(f"num_guesses: there are {count} canaries, got {num_guesses} guesses.")
     is_one: Bool[np.ndarray, " canaries"] = held.astype(bool)[np.argsort(values, kind="stable")]
-    best = OneRunEpsilon(0.0, tried[0], 0, delta, confidence)
+    best, mu = (0.0, tried[0], 0), 0.0
     for guesses in tried:
         low = guesses // 2
         right = int(np.sum(is_one[count - (guesses - low) :]) + np.sum(~is_one[:low]))
-        bound = _refuted(count, guesses, right, delta, error / len(tried))
-        if bound >= best.epsilon:
-            best = OneRunEpsilon(bound, guesses, right, delta, confidence)
-    return best
+        level = error / len(tried)
+        best = max(best, (_refuted(count, guesses, right, delta, level), guesses, right))
+        mu = max(mu, _refuted_mu(count, guesses, right, level))
+    return OneRunEpsilon(best[0], mu, delta, confidence, *best[1:])
 
 
 def chance_of_guesses(
@@ -328,6 +325,51 @@ def _refuted(count: int, guesses: int, right: int, delta: float, error: float) -
         return 0.0
     root = float(brentq(excess, 0.0, LARGEST_EPSILON, xtol=1e-9))
     return max(0.0, root - 1e-8)
+
+
+def least_mass(
+    num_canaries: int, num_guesses: int, num_right: int, tail: float, mu: float
+) -> float:
+    """Bound from below what all numbers of right guesses have to weigh; above 1 is impossible.
+
+    Let ``p_i`` be the probability that ``i`` of ``r`` guesses are right. Given the other coins, a
+    coin that is 1 or 0 makes two laws whose events fulfil ``P <= Phi(Phi^-1(Q) + mu)``. Take as
+    event that it is guessed, and that ``i - 1`` of the other guesses are right for some ``i >= u``:
+    the guess is right under one law and wrong under the other. On average over ``m`` coins, by
+    concavity, ``sum_{i >= u} i p_i / m <= Phi(Phi^-1(sum_{i >= u} (r - i + 1) p_{i-1} / m) + mu)``
+    for every ``u`` (Mahloujifar, Melis & Chaudhuri 2025). So a tail of ``num_right`` or more that
+    weighs ``tail`` needs more and more below it. The least is found downwards, with what each step
+    needs and no more: additions at a step ``u`` or above change ``(H, M)``, both sums over ``i >=
+    u``, the first of ``i p_i / m``, by ``(dH, dM)`` with ``m dH >= u dM >= 0``, and all later steps
+    keep such changes so, whence ``M`` at the end is larger.
+
+    >>> round(least_mass(1, 1, 1, 0.691462461, 1.0), 6)         # Phi(mu / 2) of a single coin
+    1.0
+    """
+    m, r = num_canaries, num_guesses
+    hit, missed, mass = tail * num_right / m, tail * (r - num_right) / m, tail
+    for i in range(num_right - 1, -1, -1):
+        needed = float(ndtr(ndtri(hit) - mu))
+        if needed > missed:
+            more = (needed - missed) * m / (r - i)
+            missed, hit, mass = needed, hit + i * more / m, mass + more
+        if mass > 1:
+            break
+    return mass
+
+
+def _refuted_mu(count: int, guesses: int, right: int, error: float) -> float:
+    """Return the largest mu that is refuted, from below; 0 where none is."""
+    low, high = 0.0, LARGEST_MU
+    if 2 * right <= guesses or least_mass(count, guesses, right, error, low) <= 1:
+        return 0.0
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        if least_mass(count, guesses, right, error, middle) > 1:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _scores(name: str, values: ArrayLike) -> Scores:

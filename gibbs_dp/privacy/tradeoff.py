@@ -32,6 +32,7 @@ def largest_tpr(guarantee: Guarantee, fpr: ArrayLike | float | Sequence[float]) 
     - ``(epsilon, delta)`` and pure DP: ``min(e^eps a + delta, 1 - e^-eps (1 - delta - a))`` at the
       rate ``a`` (Kairouz, Oh & Viswanath 2015);
     - Gaussian DP: ``Phi(Phi^-1(a) + mu)`` (Dong, Roth & Su 2022);
+    - draws near exact ones: that of the exact ones at ``a + T``, plus ``T``, the distance;
     - Rényi and zero-concentrated DP: the largest rate whose Rényi divergences from ``a``, as of
       two coins and both ways, keep within the curve (data processing).
 
@@ -75,6 +76,9 @@ def largest_tpr(guarantee: Guarantee, fpr: ArrayLike | float | Sequence[float]) 
             is_allowed = np.maximum(*both) <= value
             low, high = np.where(is_allowed, middle, low), np.where(is_allowed, high, middle)
         found.append(high)
+    if guarantee.exact is not None:  # both laws are within the distance of those of exact draws
+        far = guarantee.distance
+        found.append(largest_tpr(guarantee.exact, np.minimum(rates + far, 1.0)) + far)
     return np.maximum(np.min(found, axis=0), rates)
 
 
@@ -115,6 +119,8 @@ def largest_advantage(guarantee: Guarantee) -> float:
             is_allowed = float(_renyi_of_coins(*coins, order)[0]) <= value
             low, high = (middle, high) if is_allowed else (low, middle)
         found.append(high)
+    if guarantee.exact is not None:
+        found.append(largest_advantage(guarantee.exact) + 2.0 * guarantee.distance)
     return min(found)
 
 
@@ -150,6 +156,7 @@ def as_replace_one(guarantee: Guarantee) -> Guarantee:
         gdp=gdp,
         renyi=(),
         bayesian_epsilon=None,
+        exact=None if g.exact is None or is_void else as_replace_one(g.exact),
     )
 
 

@@ -1,4 +1,4 @@
-"""``gibbs-dp attack``: on a problem, on a guarantee, on both."""
+"""``gibbs-dp attack``: on a problem, on a guarantee, on both, and in one run."""
 
 import json
 import math
@@ -106,3 +106,51 @@ def test_help_names_both_forms(capsys):
     text = capsys.readouterr().out
     assert "--guarantee FILE" in text
     assert "--num-trials" in text
+
+
+PLAIN = ("attack", "random-features", "--num-features", 60)
+ONE_RUN = (*PLAIN, "--n", 40, "--canaries", 40)
+
+
+def test_coins_of_one_run_are_guessed(run, here):
+    ran = run(*ONE_RUN, "--gammas", 1, 30, "--delta", 1e-5, "--out", "found")
+    lines = ran.out.splitlines()
+    assert lines[0] == "40 coins of one run, each for one of two examples; n = 40"
+    assert lines[1].split() == ["gamma", "right", "guesses", "epsilon", ">=", "mu", ">="]
+    table = pd.read_csv("found/one_run.csv")
+    assert list(table["gamma"]) == [1, 30]
+    assert (table["num_right"] <= table["num_guesses"]).all()
+    assert table["epsilon"].iloc[1] > 0  # 30 nats an example: most coins are told
+    assert set(table["canaries"]) == {40}
+
+
+def test_what_is_said_where_nothing_was_shown(run):
+    text = run(*ONE_RUN, "--gammas", 1e-6).out
+    assert "0: nothing was shown, which does not say that nothing is told" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("--canaries", 40, "--n", 20),
+            "--canaries: they are among the n = 20 examples; give 1 to 20.",
+        ),
+        (
+            ("--canaries", 9, "--num-trials", 9),
+            "--num-trials: it goes without --canaries; leave it out.",
+        ),
+        (
+            ("--canaries", 9, "--html", "x.html"),
+            "--html: it goes without --canaries; leave it out.",
+        ),
+    ],
+)
+def test_what_an_audit_in_one_run_refuses(run, words, sentence):
+    assert sentence in run(*PLAIN, *words).err
+
+
+def test_options_of_one_run_need_canaries(run):
+    ran = run("attack", "linear-regression", "--delta", 1e-5)
+    assert ran.status == 2
+    assert "--delta: it goes with --canaries; leave it out." in ran.err

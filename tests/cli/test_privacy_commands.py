@@ -119,7 +119,7 @@ CASES = {
     "no file": (("ledger", "show"), "--ledger: name the file"),
     "missing ledger": (("ledger", "show", "--ledger", "none"), "there is no file 'none'"),
     "budget of show": (("ledger", "show", "--ledger", "l", "--zcdp", 1), "--zcdp: it belongs to"),
-    "no budget": (("ledger", "create", "--ledger", "l", *REPLACE), "budget: give either epsilon"),
+    "no budget": (("ledger", "create", "--ledger", "l", *REPLACE), "budget: give one of epsilon"),
     "no neighbours": (("ledger", "create", "--ledger", "l", "--zcdp", 1), "--adjacency: give"),
     "release nothing": (("release",), "--data: it is missing"),
     "no prior": ((*RELEASE, "--zcdp", 1), "--theta-ball: give it or --prior-scale"),

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import jax.numpy as jnp
@@ -14,9 +15,10 @@ from scipy.stats import norm
 
 import gibbs_dp as gdp
 from gibbs_dp import holdout
+from gibbs_dp.information import bounds
 from gibbs_dp.privacy import account, chain_guarantee, compose, load_guarantee
 from gibbs_dp.privacy.charge import charge_guarantee
-from gibbs_dp.privacy.figures import sum_up
+from gibbs_dp.privacy.figures import gdp_from_pure, sum_up
 from gibbs_dp.privacy.guarantee import guarantee_from_dict
 from gibbs_dp.privacy.mechanisms import (
     ExponentialMechanism,
@@ -24,7 +26,7 @@ from gibbs_dp.privacy.mechanisms import (
     LaplaceMechanism,
     run_guarantee,
 )
-from gibbs_dp.privacy.tradeoff import as_replace_one
+from gibbs_dp.privacy.tradeoff import as_replace_one, largest_advantage, largest_tpr
 
 WHOLE = {
     "adjacency": "replace-one",
@@ -212,7 +214,8 @@ def test_what_the_library_makes_is_no_contradiction(adjacency):
 
 
 def _without_curve(guarantee):
-    return gdp.Guarantee(**{k: v for k, v in vars(guarantee).items() if k != "renyi"})
+    exact = None if guarantee.exact is None else replace(guarantee.exact, renyi=())
+    return replace(guarantee, renyi=(), exact=exact)
 
 
 def test_composition_keeps_what_is_not_covered():
@@ -258,3 +261,81 @@ def test_every_mechanism_that_can_be_made_has_a_page(tmp_path):
     for mechanism in ("exact draw", "chain", "direct draw"):
         gdp.Guarantee(**WHOLE | {"mechanism": mechanism}).to_html(tmp_path / "page.html")
     gdp.Guarantee(**WHOLE).within_total_variation(1e-6).to_html(tmp_path / "page.html")
+
+
+def near(mu, epsilon, tau, num_draws=1):
+    """Draws within a distance of exact ones that have Gaussian DP."""
+    delta = bounds.delta_from_gdp(mu, epsilon)
+    exact = gdp.Guarantee("replace-one", "exact draw", num_draws, 1.0, epsilon, delta, gdp=mu)
+    return exact.within_total_variation(tau)
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_near_draws_compose_as_exact_ones_within_their_distance(count):
+    """Closed form: mu sqrt(k), and k tau, where the sum of epsilons is 100 times as large."""
+    one = near(mu=0.05, epsilon=0.25, tau=1e-11)
+    found = compose([one] * count, delta=1e-5)
+    left = 1e-5 - (1 + math.exp(found.epsilon)) * count * 1e-11
+    needed = bounds.delta_from_gdp(0.05 * math.sqrt(count), found.epsilon)
+    assert needed <= left * (1 + 1e-3)  # the accountant rounds losses to 1e-4
+    assert found.epsilon <= 0.25 * math.sqrt(count)
+    below = bounds.delta_from_gdp(0.05 * math.sqrt(count), found.epsilon - 2e-3)
+    assert below > left  # and is no larger than need be
+
+
+def test_near_draws_whose_distances_use_up_delta_have_no_epsilon():
+    many = [near(mu=0.05, epsilon=1.0, tau=1e-6)] * 10
+    assert math.isinf(compose(many, delta=1e-5).epsilon)
+
+
+def test_a_distance_is_never_left_out(tmp_path):
+    """Ledgers, attackers and files of near draws know of it."""
+    one = near(mu=0.5, epsilon=1.0, tau=1e-6, num_draws=3)
+    assert one.distance == pytest.approx(3e-6, rel=1e-15)
+    assert one.gdp is None
+    assert largest_advantage(one) == pytest.approx(largest_advantage(one.exact) + 6e-6, rel=1e-9)
+    rates = np.array([0.0, 0.01, 0.5])
+    allowed = largest_tpr(one, rates)
+    assert (allowed > largest_tpr(one.exact, rates)).all()
+    (tmp_path / "g.json").write_text(json.dumps(one.to_dict()))
+    assert load_guarantee(tmp_path / "g.json") == one
+    replaced = as_replace_one(
+        replace(one, adjacency="add-remove", exact=replace(one.exact, adjacency="add-remove"))
+    )
+    assert replaced.exact.gdp == 1.0
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", gdp=1.0)
+    with pytest.raises(ValueError, match="pays for no total variation"):
+        charge_guarantee(ledger, one, purpose="p")
+    ledger = gdp.Ledger.create(
+        tmp_path / "m", adjacency="replace-one", gdp=1.0, total_variation=1e-5
+    )
+    charge_guarantee(ledger, one, purpose="p")
+    assert ledger.spent() == {"gdp": 0.5, "total_variation": one.distance}
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"num_draws": 2}, "as many exact draws"),
+        ({"epsilon": 2.0, "delta": 0.0}, "no larger epsilon"),
+        ({"delta": 0.9}, "costs a delta"),
+        ({"mechanism": "chain"}, "as many exact draws"),
+    ],
+)
+def test_exact_draws_of_another_release_are_refused(changed, sentence):
+    one = near(mu=0.5, epsilon=1.0, tau=1e-6)
+    plain = gdp.Guarantee("replace-one", "exact draw", 1, 1.0, 1.0, one.exact.delta)
+    with pytest.raises(ValueError, match=sentence):
+        replace(one, exact=replace(plain, **changed))
+
+
+def test_a_pure_mechanism_has_gaussian_dp():
+    """Of Bernoulli randomized response the curve touches it, and is nowhere above."""
+    for epsilon in (0.1, 1.0, 4.0):
+        mu = gdp_from_pure(epsilon)
+        alpha = np.linspace(1e-6, 1 - 1e-6, 1001)
+        tpr = np.minimum(math.exp(epsilon) * alpha, 1 - math.exp(-epsilon) * (1 - alpha))
+        slack = norm.cdf(norm.ppf(alpha) + mu) - tpr
+        assert slack.min() > -1e-12
+        corner = 1 / (1 + math.exp(epsilon))
+        assert norm.cdf(norm.ppf(corner) + mu) == pytest.approx(1 - corner, rel=1e-9)

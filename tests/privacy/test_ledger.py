@@ -68,7 +68,7 @@ def total_of(budget, costs):
     spent = Decimal(0)
     for cost in costs:
         amount = Decimal(repr(cost))
-        if not ledger_file.has_room(Decimal(repr(budget)), spent, amount):
+        if not ledger_file.has_room("epsilon", Decimal(repr(budget)), spent, amount):
             return None
         spent += amount
     return spent
@@ -93,9 +93,9 @@ def test_equal_shares_of_a_budget_all_fit(budget):
 def test_what_is_told_of_a_sum_bounds_it(costs, budget):
     """Rounded towards more spent and less left, against rational arithmetic."""
     exact = sum(Fraction(repr(cost)) for cost in costs)
-    told = ledger_file.rounded_up(sum(map(Decimal, map(repr, costs))))
+    told = ledger_file.rounded_up("epsilon", sum(map(Decimal, map(repr, costs))))
     assert exact <= Fraction(repr(told)) <= exact * (1 + Fraction(1, 2**51))
-    left = ledger_file.left_of(Decimal(repr(budget)), Decimal(repr(told)))
+    left = ledger_file.left_of("epsilon", Decimal(repr(budget)), Decimal(repr(told)))
     room = Fraction(repr(budget)) - Fraction(repr(told))
     assert 0 <= Fraction(repr(left)) <= max(room, 0)
     allowed = total_of(budget, costs)
@@ -103,6 +103,34 @@ def test_what_is_told_of_a_sum_bounds_it(costs, budget):
         assert Fraction(allowed) <= Fraction(repr(budget)) * (1 + Fraction(1, 10**14))
     else:
         assert exact > Fraction(repr(budget))
+
+
+def test_squares_of_mu_add_up(path):
+    ledger = make(path, gdp=1.0, total_variation=1e-9)
+    for _ in range(3):
+        ledger.charge(purpose="a half", gdp=0.5, total_variation=2e-10)
+    assert ledger.spent() == {"gdp": math.nextafter(math.sqrt(0.75), 1), "total_variation": 6e-10}
+    assert ledger.left() == {"gdp": 0.5, "total_variation": 4e-10}
+    assert ledger.charges()[0].amounts == {"gdp": 0.5, "total_variation": 2e-10}
+    with pytest.raises(BudgetExceededError, match=r"gdp: this costs 0.6, but 0.5 of 1.0 is left"):
+        ledger.charge(purpose="p", gdp=0.6)
+    with pytest.raises(BudgetExceededError, match="total_variation: this costs 5e-10"):
+        ledger.charge(purpose="p", gdp=0.5, total_variation=5e-10)
+    assert ledger.charge(purpose="the last", gdp=0.5) == 4
+    assert gdp.Ledger(path).left() == {"gdp": 0.0, "total_variation": 4e-10}
+
+
+@settings(max_examples=100, deadline=None)
+@given(mus=st.lists(st.floats(1e-9, 10.0), min_size=1, max_size=20), budget=st.floats(1e-6, 10.0))
+def test_what_is_told_of_squares_bounds_them(mus, budget):
+    exact = sum(Fraction(repr(mu)) ** 2 for mu in mus)
+    told = ledger_file.rounded_up("gdp", Decimal(exact.numerator) / Decimal(exact.denominator))
+    assert Fraction(repr(told)) ** 2 >= exact * (1 - Fraction(1, 10**27))  # 28 digits above
+    assert told <= math.sqrt(exact) * (1 + 1e-15)
+    spent = Decimal(repr(min(mus))) ** 2
+    left = ledger_file.left_of("gdp", Decimal(repr(budget)), spent)
+    room = Fraction(repr(budget)) ** 2 - Fraction(repr(min(mus))) ** 2
+    assert Fraction(repr(left)) ** 2 <= max(room, 0) or room < Fraction(1, 10**25)
 
 
 @settings(max_examples=25, deadline=None)
@@ -147,13 +175,16 @@ def test_guarantees_are_charged_in_the_ledgers_currency(path, tmp_path):
 
 
 REFUSED = {
-    "both": ({"epsilon": 1.0, "zcdp": 1.0}, "either epsilon"),
-    "neither": ({}, "either epsilon"),
+    "both": ({"epsilon": 1.0, "zcdp": 1.0}, "give one of epsilon"),
+    "neither": ({}, "give one of epsilon"),
     "zero": ({"epsilon": 0.0}, "it is zero"),
     "negative": ({"epsilon": -1.0}, "epsilon must be finite and at least 0"),
     "NaN": ({"zcdp": float("nan")}, "zcdp must be finite"),
     "infinite": ({"epsilon": float("inf")}, "epsilon must be finite"),
     "delta": ({"epsilon": 1.0, "delta": 1.0}, "delta must lie in"),
+    "distance in delta": ({"epsilon": 1.0, "total_variation": 1e-8}, "has it in delta"),
+    "distance of 1": ({"gdp": 1.0, "total_variation": 1.0}, "total_variation must lie in"),
+    "delta with gdp": ({"gdp": 1.0, "delta": 0.1}, "delta: it belongs to a budget in epsilon"),
     "delta with zcdp": ({"zcdp": 1.0, "delta": 0.1}, "delta: it belongs to a budget in epsilon"),
 }
 

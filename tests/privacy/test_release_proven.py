@@ -329,11 +329,26 @@ def test_a_loss_of_ones_own_is_drawn_from_once_it_has_digits(ledger):
     assert out.guarantee.mechanism == "proven draw"
 
 
-def test_a_budget_in_zcdp_gets_exact_draws(tmp_path):
+def test_a_budget_in_zcdp_without_total_variation_gets_exact_draws(tmp_path):
     """Total variation has no zCDP, so that it could not be charged."""
     ledger = gdp.Ledger.create(tmp_path / "z", adjacency="replace-one", zcdp=1.0)
-    with pytest.raises(ValueError, match="a budget in zCDP pays for no total variation"):
+    with pytest.raises(ValueError, match="budget in zCDP pays for no total variation"):
         release(ledger, epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("currency", ["zcdp", "gdp"])
+def test_a_budget_with_total_variation_pays_for_proven_draws(tmp_path, currency):
+    """Each costs what its exact draws cost, and its distance, not its epsilon."""
+    budget = {currency: 1.0, "total_variation": 1e-7}
+    ledger = gdp.Ledger.create(tmp_path / "z", adjacency="replace-one", **budget)
+    made = [release(ledger, epsilon=0.5, delta=1e-6).guarantee for _ in range(3)]
+    assert all(g.mechanism == "proven draw" and g.zcdp is None and g.gdp is None for g in made)
+    costs = [getattr(g.exact, currency) ** (1 + (currency == "gdp")) for g in made]
+    spent = ledger.spent()
+    total = spent[currency] ** (1 + (currency == "gdp"))
+    assert total == pytest.approx(sum(costs), rel=1e-12)
+    assert spent["total_variation"] == pytest.approx(3 * made[0].total_variation, rel=1e-12)
+    assert gdp.privacy.compose(made, delta=3e-6).epsilon < 0.9  # not 1.5
 
 
 def test_rejection_is_for_other_losses(ledger):

@@ -18,7 +18,7 @@ from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.privacy.charge import charge_and_draw
+from gibbs_dp.privacy.charge import charge_and_draw, cost_of
 from gibbs_dp.privacy.dependent_rows import DependentRows
 from gibbs_dp.privacy.guarantee import Guarantee, promise_in_words, promise_sections
 from gibbs_dp.privacy.ledger import Ledger
@@ -263,9 +263,8 @@ def _default_plan(
     _ = request.target  # a wrong one is no reason for other draws
     try:
         plan = PROVEN.plan_proximal(request)
-        if ledger.currency != "zcdp" or plan.guarantee.zcdp is not None:
-            return PROVEN, plan
-        why = "ledger: a budget in zCDP pays for no total variation"
+        cost_of(plan.guarantee, ledger)
+        return PROVEN, plan
     except ValueError as error:
         why = str(error).partition(";")[0].rstrip(".")
     except ArithmeticError:
