@@ -376,14 +376,15 @@ class _Test:
         self.value, self.size = float(values.sum()), float(np.abs(values).sum())
         # Rounding: of sums of so many numbers, in any order, and of functions of them.
         self.unit = (sum(total.x.shape) + total.num_scores + 64) * 2 * UNIT
-        self.slopes = float(np.abs(tangent.slopes).sum())
-        self.largest = float(np.abs(total.y).max())
-        if total.num_scores > 1:
-            # Shares less 1 err by units of 1, however small they are, and logarithms of sums too;
-            # a row's slopes are at most 2 together, whatever they were computed to.
-            self.slopes += 2 * total.gamma * len(total.y)
-            self.largest += 1.0
         self.length = _norm(z)
+        self.largest = float(np.abs(total.y).max())
+        # Differences of shares and labels, or of predictions and labels, err by units of what is
+        # subtracted, however small they are.
+        weight, bend = total.gamma * len(total.y), sampler.plan.smoothness / total.x_bound**2
+        self.slopes = float(np.abs(tangent.slopes).sum()) + 2 * weight
+        self.slopes += bend * (total.x_bound * self.length + self.largest)
+        if total.num_scores > 1:
+            self.largest += 1.0  # of logarithms of sums
         tilt = np.repeat(2 * law.tilt, prior.dim // len(law.tilt))
         narrow = law.deviation**-2.0
         self.linear = (

@@ -132,22 +132,13 @@ def test_what_is_said_where_nothing_was_shown(run):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (
-            ("--canaries", 40, "--n", 20),
-            "--canaries: they are among the n = 20 examples; give 1 to 20.",
-        ),
-        (
-            ("--canaries", 9, "--num-trials", 9),
-            "--num-trials: it goes without --canaries; leave it out.",
-        ),
-        (
-            ("--canaries", 9, "--html", "x.html"),
-            "--html: it goes without --canaries; leave it out.",
-        ),
+        (("--n", 20), "--canaries: they are among the n = 20 examples; give 1 to 20."),
+        (("--num-trials", 9), "--num-trials: it goes without --canaries; leave it out."),
+        (("--html", "x.html"), "--html: it goes without --canaries; leave it out."),
     ],
 )
 def test_what_an_audit_in_one_run_refuses(run, words, sentence):
-    assert sentence in run(*PLAIN, *words).err
+    assert sentence in run(*PLAIN, "--canaries", 40, *words).err
 
 
 def test_options_of_one_run_need_canaries(run):

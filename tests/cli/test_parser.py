@@ -80,7 +80,7 @@ CASES = [
     ((*MEAN, "--datasets", "5"), "did you mean --num-datasets"),
     ((*MEAN, "--num-dataset", "5"), "did you mean --num-datasets?"),
     ((*MEAN, "--epsilon", "1"), "no option --epsilon here; gibbs-dp calibrate"),
-    ((*MEAN, "--delta", "1"), "no option --delta here; gibbs-dp calibrate"),
+    ((*MEAN, "--delta", "1"), "no option --delta here; gibbs-dp attack, gibbs-dp calibrate"),
     ((*MEAN, "--zzz"), "--help lists the options."),
     (("calibrate", "gaussian-mean", "--eps", "1"), "did you mean --epsilon?"),
     (("release", "--gammas", "1"), "no option --gammas here"),

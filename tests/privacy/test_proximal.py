@@ -465,6 +465,27 @@ def test_gaussians_in_balls_have_their_law(dim, far):
 # Decisions, digits, and what does not depend on the data.
 
 
+@pytest.mark.parametrize(
+    ("loss", "at", "slope"),
+    [
+        (Logistic(), 37.0, lambda u: -1 / (1 + u.exp())),  # 1 - 8.5e-17 is 1 in doubles
+        (Huber(0.5), 1.0 + 2**-40, lambda u: u - 1),
+    ],
+)
+def test_slopes_err_by_no_more_than_is_allowed_for(loss, at, slope):
+    """However small they are: they are differences of larger numbers."""
+    rows, gamma = 50, 0.7
+    run = sampler(on_space(vector(1.0)), loss, gamma, np.ones((rows, 1)), np.ones(rows))
+    tangent = run.total.tangent(vector(at))
+    stiff = run.prior.precision + run.pull
+    law = run._law((vector(at) - tangent.gradient) / stiff, stiff**-0.5)
+    test = proximal_sampler._Test(run, run.total, vector(at), tangent, law)
+    exact = rows * Decimal(gamma) * slope(Decimal(at))
+    error = abs(Decimal(float(tangent.gradient[0])) - exact)
+    assert 0 < error < Decimal(test.unit * test.slopes)
+    assert Decimal(test.unit * test.slopes) < Decimal(1e-9)
+
+
 class TwoSources(SeededNoise):
     """Digits that are asked for later come from elsewhere: the first ones stay the same."""
 
