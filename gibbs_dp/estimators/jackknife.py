@@ -41,11 +41,7 @@ class Groups:
 
 
 def groups_of(num_datasets: int) -> Groups:
-    """Deal datasets out to groups, in turn.
-
-    >>> groups_of(5).of
-    array([0, 1, 2, 3, 0])
-    """
+    """Deal datasets out to groups, in turn."""
     count = min(MAX_GROUPS, num_datasets // 2 * 2)
     return Groups(np.arange(num_datasets) % count, count)
 
@@ -54,9 +50,6 @@ def left_out(values: Float[np.ndarray, " columns"], num_datasets: int) -> Averag
     """Delete-a-group jackknife (Shao & Tu 1995, section 2.3), for the error alone.
 
     The value is not corrected: what is a bound stays one.
-
-    >>> left_out(np.array([2.0, 2.5, 2.0, 1.5]), 3)
-    Average(value=2.0, se=0.5773502691896257, num_datasets=3)
     """
     without = values[1:]
     count = without.size

@@ -45,12 +45,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(good: Bool[np.ndarray, " datasets"]) -> Layout:
-    """Lay out the datasets that did not fail, in the halves of :func:`fold_of`.
-
-    >>> found = layout_of(np.array([True, True, False, True]))
-    >>> found.datasets[found.is_used]
-    array([0, 3, 1])
-    """
+    """Lay out the datasets that did not fail, in the halves of :func:`fold_of`."""
     width = math.ceil(good.shape[0] / 2 / LANES) * LANES
     wanted = np.flatnonzero(good)
     fold = fold_of(wanted.size)

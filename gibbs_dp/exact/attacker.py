@@ -77,12 +77,6 @@ class FinitePairs(PairLaws):
         two laws are the same, as where a ghost has the value that it replaces.
     log_p, log_q
         Log-probabilities of the outputs, ``[pairs, outputs]``.
-
-    Examples
-    --------
-    >>> pairs = FinitePairs(np.log([0.5]), np.log([[0.75, 0.25]]), np.log([[0.25, 0.75]]))
-    >>> pairs.total_variation(), pairs.auc_per_pair()
-    (0.25, 0.625)
     """
 
     def __init__(

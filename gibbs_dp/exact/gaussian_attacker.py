@@ -91,11 +91,6 @@ class GaussianPairs(PairLaws):
         ``s``, positive.
     dim
         ``d``, degrees of freedom of the chi.
-
-    Examples
-    --------
-    >>> round(GaussianPairs(2.0, 1).total_variation(), 6)  # (2/pi) arctan 1
-    0.5
     """
 
     def __init__(self, scale: float, dim: int) -> None:

@@ -124,11 +124,7 @@ def _hides(value: np.ma.MaskedArray[Any, Any]) -> bool:
 
 
 def positive(name: str, value: float) -> float:
-    """Return ``value`` if it is positive and finite, else raise ``ValueError``.
-
-    >>> positive("gamma", 2.0)
-    2.0
-    """
+    """Return ``value`` if it is positive and finite, else raise ``ValueError``."""
     found = real(name, value)
     if not (math.isfinite(found) and found > 0):
         raise ValueError(f"{name} must be positive and finite, got {value}; pass a value above 0.")
@@ -161,11 +157,7 @@ def unit_interval(name: str, value: float, open_left: bool = False) -> float:
 
 
 def count(name: str, value: int, minimum: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``minimum``, else raise ``ValueError``.
-
-    >>> count("n", 4)
-    4
-    """
+    """Return a whole number of at least ``minimum``, else raise ``ValueError``."""
     found = real(name, value)
     if not found.is_integer():  # nor NaN and infinity
         raise ValueError(f"{name} must be an integer, got {value}; pass a whole number.")
@@ -208,11 +200,6 @@ def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
     ------
     ValueError
         If it is not a vector, has a negative or non-finite entry, or does not sum to 1.
-
-    Examples
-    --------
-    >>> law("p", [0.25, 0.75])
-    array([0.25, 0.75])
     """
     refuse_masked(name, value)
     vector = np.asarray(value, dtype=np.float64)

@@ -177,15 +177,7 @@ class ProximalPlan:
 
 
 def inequalities(prior: QuadraticPrior) -> tuple[float, float]:
-    """Log-Sobolev constant ``alpha`` and Poincaré constant ``C`` of any convex losses' posterior.
-
-    >>> one = np.ones(1)
-    >>> inequalities(QuadraticPrior(2 * one, 0 * one, 0 * one, np.inf * one))
-    (2.0, 0.5)
-    >>> alpha, poincare = inequalities(QuadraticPrior(0 * one, 0 * one, 0 * one, one))
-    >>> round(alpha * math.e, 12), round(poincare * math.pi**2, 12)
-    (2.0, 4.0)
-    """
+    """Log-Sobolev and Poincaré constants of the posterior of any convex losses."""
     convexity, radius = float(prior.precision.min()), prior.radius
     if math.isinf(radius):
         return convexity, 1 / convexity
@@ -195,13 +187,7 @@ def inequalities(prior: QuadraticPrior) -> tuple[float, float]:
 
 
 def start_divergence(prior: QuadraticPrior, smoothness: float) -> float:
-    """Bound on the log density ratio of start and posterior, nats.
-
-    >>> one = np.ones(2)
-    >>> gaussian = QuadraticPrior(one, 0 * one, 0 * one, np.inf * np.ones(1))
-    >>> round(start_divergence(gaussian, math.e - 1), 12)            # 2 log(e) / 2, and 1
-    2.0
-    """
+    """Bound on the log density ratio of start and posterior, nats."""
     if math.isinf(prior.radius):
         return float(np.sum(np.log1p(smoothness / prior.precision))) / 2 + START_SLACK
     low, size = float(prior.precision.min()), prior.dim + START_SLACK
@@ -214,9 +200,6 @@ def num_rounds(start: float, step: float, alpha: float, poincare: float, log_chi
     """Count rounds until ``log chi2 <= log_chi2``: Rényi 2 falls first, then chi-squared.
 
     Rényi 2 falls by ``1 + alpha h`` a round, to ``r``; then ``chi2 = e^r - 1`` by ``(1 + h/C)^2``.
-
-    >>> num_rounds(0.01, 2.0, 1.0, 1.0, math.log(1e-20))
-    19
     """
     best = math.inf
     rate, slow = 2 * math.log1p(step / poincare), math.log1p(alpha * step)
@@ -261,14 +244,6 @@ def plan_proximal(
     -------
     ProximalPlan
         Step, rounds, and what they prove.
-
-    Examples
-    --------
-    >>> one = np.ones(3)
-    >>> prior = QuadraticPrior(one, 0 * one, 0 * one, np.inf * np.ones(1))
-    >>> plan = plan_proximal(prior, smoothness=50.0, farthest=5.0, total_variation=1e-9)
-    >>> plan.num_steps, plan.step, plan.mixing <= 1e-9
-    (278, 0.08, True)
     """
     alpha, poincare = inequalities(prior)
     low = float(prior.precision.min())

@@ -143,18 +143,6 @@ class ProximalSampler:
         Step and rounds.
     source
         Random bits, of the operating system for releases.
-
-    Examples
-    --------
-    >>> from gibbs_dp.model.losses import Logistic
-    >>> from gibbs_dp.privacy.noise import SECRET
-    >>> one = np.ones(1)
-    >>> from gibbs_dp.privacy.proximal import plan_proximal
-    >>> prior = QuadraticPrior(one, 0 * one, 0 * one, np.inf * one)
-    >>> plan = plan_proximal(prior, smoothness=5.0, farthest=4.0, total_variation=1e-9)
-    >>> total = TotalLoss(Logistic(), 1.0, np.ones((20, 1)), np.ones(20), 1.0)
-    >>> ProximalSampler(prior, total, plan, SECRET).draw().shape
-    (1,)
     """
 
     def __init__(

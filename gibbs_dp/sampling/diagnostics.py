@@ -117,14 +117,6 @@ def refuse_copies(argument: str, values: Float[np.ndarray, "chain draw column"])
 
     Chains that never move are none: they are told of elsewhere. Draws of a discrete law meet by
     chance, within a chain as well, and are copies only if they come in one order.
-
-    >>> chains = np.random.default_rng(0).normal(size=(4, 100, 2))
-    >>> refuse_copies("samples", chains)
-    >>> refuse_copies("samples", chains[[0, 1, 2, 1]])
-    Traceback (most recent call last):
-        ...
-    ValueError: samples: chains 1 and 3 are the same draws, which would count twice; leave one of \
-them out, or run it again with another seed.
     """
     what = _copies(values)
     if what is not None:
@@ -256,11 +248,7 @@ def _shared(
 
 
 def named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
-    """Name every leaf of a tree by its path, and a single array ``theta``.
-
-    >>> named_leaves({"layers": [{"bias": 0.0, "weight": 1.0}]})
-    [('layers.0.bias', 0.0), ('layers.0.weight', 1.0)]
-    """
+    """Name every leaf of a tree by its path, and a single array ``theta``."""
     pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
     around = Counter(path[:-1] for path, _ in pairs)
     return [(_name(path, around) or "theta", leaf) for path, leaf in pairs]

@@ -360,11 +360,6 @@ def run_langevin(
     Nothing but the gradients sees the data: start, step, length, gamma and clip are the caller's,
     there is no preconditioner, no adaptation and no acceptance step. On a box or a ball each step
     ends at the nearest point of it, in theta's own coordinates: draws may lie on the boundary.
-
-    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
-    >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(2), 1.0))
-    >>> run_langevin(p, jnp.ones((5, 2)), gamma=1.0, kernel=gdp.ULA(0.05, 100), key=0).shape
-    (1, 2)
     """
     require_langevin(posterior)
     num_draws = positive_count("num_draws", num_draws)

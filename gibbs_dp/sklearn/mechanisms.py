@@ -69,9 +69,6 @@ def coded_sum(x: Features, y: Labels, num_outputs: int) -> Int[np.ndarray, " dim
     Two classes are coded as -1/2 and 1/2, more as indicators around their mean, and numbers as
     they are: a row then has a Frobenius norm of at most ``norm_of_a_row``. What a row adds is cut
     off to the lattice (`gibbs_dp.privacy.noise`) towards zero, which makes no norm larger.
-
-    >>> (coded_sum(np.ones((3, 1)), np.array([0.0, 0.0, 1.0]), 2) / 2**30).tolist()
-    [0.5, -0.5]
     """
     if num_outputs == 1:
         return on_lattice(y[:, None] * x).sum(axis=0)
@@ -360,13 +357,7 @@ def _key(noise: Noise) -> Any:
 
 @lru_cache(maxsize=64)
 def make_plan(facts: Facts, choice: Choice, loss: ModelLoss, y_range: tuple[float, float]) -> Plan:
-    """Make the plan of a choice; plans of equal facts are one.
-
-    >>> from gibbs_dp import losses
-    >>> facts, choice = Facts(50, 3, 1.0, 1e-5), Choice("gaussian", 2.0)
-    >>> make_plan(facts, choice, losses.logistic, (0.0, 1.0)).guarantee.epsilon
-    1.0
-    """
+    """Make the plan of a choice; plans of equal facts are one."""
     _check_choice(facts, choice)
     domain = Domain(x_bound=1.0, y_range=y_range)
     if choice.mechanism in ("gaussian", "direction"):

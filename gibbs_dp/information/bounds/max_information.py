@@ -133,11 +133,6 @@ def approximate_dp_bits_at(
     Unlike Rogers et al., no event is conditioned on, so ``delta / epsilon`` takes the place of
     ``sqrt(delta / epsilon)``: at ``margin = epsilon`` and ``slack = n epsilon^2``,
     ``beta - azuma_beta <= n delta / (1 - e^-epsilon) + 2 delta / epsilon^2``.
-
-    >>> bits, beta = approximate_dp_bits_at(
-    ...     100, 0.1, 1e-9, margin=0.01, slack=0.1, azuma_beta=0.04)
-    >>> round(bits, 4), round(beta, 6)
-    (5.0428, 0.040011)
     """
     checks.count("n", n)
     checks.nonnegative("epsilon", epsilon)

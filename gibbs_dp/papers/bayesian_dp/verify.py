@@ -66,11 +66,7 @@ def threshold_mechanism(
 
 
 def chains() -> dict[str, RowLaw]:
-    """List the Markov chains that are enumerated.
-
-    >>> [chain.length for chain in chains().values()]
-    [5, 4]
-    """
+    """List the Markov chains that are enumerated."""
     three = [[0.5, 0.2, 0.3], [0.1, 0.8, 0.1], [0.4, 0.4, 0.2]]
     return {
         "chain of two states": MarkovChain([[0.8, 0.2], [0.4, 0.6]], 5),

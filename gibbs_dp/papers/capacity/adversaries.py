@@ -217,11 +217,7 @@ class FiniteClass:
 
 @dataclass(frozen=True)
 class SumClass:
-    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition.
-
-    >>> SumClass(Polynomial(1), Polynomial(3)).before(PolynomialMap(1))
-    Polynomial(degree=1)
-    """
+    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition."""
 
     first: Adversary
     second: Adversary

@@ -25,11 +25,7 @@ _MAX_PASSES = 30
 
 @dataclass(frozen=True)
 class Line:
-    """A law on the real line, by its log-density.
-
-    >>> round(float(laplace_line(0.0, 1.0).moments(2)[2]), 9)
-    2.0
-    """
+    """A law on the real line, by its log-density."""
 
     log_density: Callable[[Float[np.ndarray, " nodes"]], Float[np.ndarray, " nodes"]]
     lower: float = -math.inf

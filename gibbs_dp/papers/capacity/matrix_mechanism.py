@@ -209,20 +209,12 @@ class MatrixMechanism:
 
 
 def identity_strategy(size: int) -> Float[np.ndarray, "size size"]:
-    """Measure every count once.
-
-    >>> identity_strategy(2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Measure every count once."""
     return np.eye(checks.count("size", size))
 
 
 def hierarchical_strategy(size: int) -> Float[np.ndarray, "rows size"]:
-    """Sum over a binary tree: all counts, halves, quarters, down to single counts.
-
-    >>> hierarchical_strategy(2).tolist()
-    [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
-    """
+    """Sum over a binary tree: all counts, halves, quarters, down to single counts."""
     rows, level = [], [(0, checks.count("size", size))]
     while level:
         below = []
@@ -244,10 +236,6 @@ def optimized_strategy(
 
     ``T >= 0`` and ``D`` scales every column to L1 norm 1, so that the sensitivity is 1 (McKenna et
     al. 2018, p-Identity strategies). The error never exceeds that of the identity.
-
-    >>> prefix = np.tril(np.ones((4, 4)))
-    >>> optimized_strategy(prefix).sum(axis=0).round(9)
-    array([1., 1., 1., 1.])
     """
     if workload.size == 0 or not np.isfinite(workload).all():
         raise ValueError(
@@ -350,11 +338,7 @@ def laplace_regime(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> 
 
 
 def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) -> Regime:
-    """Compute the Gaussian row, with its own printed form in one dimension of sensitivity 1.
-
-    >>> gaussian_regime(5.0, 3.0).verdict
-    'fails'
-    """
+    """Compute the Gaussian row, with its own printed form in one dimension of sensitivity 1."""
     moved = shift_vector(shift)
     exact = gaussian_renyi_of_polynomials(sigma, alpha, 1, moved)
     is_one = moved.size == 1 and moved[0] == 1
@@ -398,11 +382,7 @@ def regime_map(
 
 
 def failing_below(regimes: Sequence[Regime]) -> dict[float, float]:
-    """Largest setting (in ``privacy``) at which each order's printed bound fails, or 0.
-
-    >>> failing_below(regime_map(laplace_regime, [0.05, 0.1, 1.0], [2.0, 3.0]))
-    {2.0: 0.0, 3.0: 0.1}
-    """
+    """Largest setting (in ``privacy``) at which each order's printed bound fails, or 0."""
     found: dict[float, float] = {}
     for regime in regimes:
         failed = regime.privacy if regime.verdict == "fails" else 0.0

@@ -126,21 +126,13 @@ class PolynomialCritic(NamedTuple):
 
 
 def alpha_from_renyi(renyi: float, alpha: float) -> float:
-    """Alpha-divergence with the same information as a Rényi divergence of that order.
-
-    >>> round(alpha_from_renyi(math.log(1.5), 2.0), 9)
-    0.25
-    """
+    """Alpha-divergence with the same information as a Rényi divergence of that order."""
     exponent = (alpha - 1) * renyi
     return math.inf if exponent > 700 else math.expm1(exponent) / (alpha * (alpha - 1))
 
 
 def renyi_from_alpha(divergence: float, alpha: float) -> float:
-    """Rényi divergence ``log(1 + alpha (alpha - 1) D) / (alpha - 1)`` of an alpha-divergence.
-
-    >>> round(renyi_from_alpha(0.25, 2.0), 9)
-    0.405465108
-    """
+    """Rényi divergence ``log(1 + alpha (alpha - 1) D) / (alpha - 1)`` of an alpha-divergence."""
     return math.log1p(alpha * (alpha - 1) * divergence) / (alpha - 1)
 
 
@@ -260,10 +252,6 @@ def polynomial_kl(p: Line, q: Line, degree: int) -> float:
 
     ``sup_h E_P[h] - log E_Q[e^h]``: with constants in the class this Donsker-Varadhan value equals
     ``sup_h E_P[h] - E_Q[e^{h-1}]`` of Chaudhuri, Imola & Machanavajjhala (2019).
-
-    >>> from gibbs_dp.papers.capacity.line import laplace_line
-    >>> round(polynomial_kl(laplace_line(1.0, 1.0), laplace_line(0.0, 1.0), 1), 9)
-    0.225987156
     """
     checks.count("degree", degree)
     if degree > 1 and degree % 2 and math.isinf(q.lower) and math.isinf(q.upper):

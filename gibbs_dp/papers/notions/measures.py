@@ -35,11 +35,7 @@ class Notion(NamedTuple):
 
 
 def smallest_crossing(tail: Callable[[float], float]) -> float:
-    """Smallest ``c`` with ``tail(c) <= c``, for a decreasing tail with values in ``[0, 1]``.
-
-    >>> round(smallest_crossing(lambda c: 1 - c), 9)
-    0.5
-    """
+    """Smallest ``c`` with ``tail(c) <= c``, for a decreasing tail with values in ``[0, 1]``."""
     low, high = 0.0, 1.0
     if tail(0.0) <= 1e-15:
         return 0.0
@@ -324,12 +320,7 @@ def values_at(problem: FiniteProblem, gamma: float, n: int) -> dict[str, float]:
 
 
 def curves(problem: FiniteProblem, gammas: Sequence[float], n: int) -> Curves:
-    """Evaluate every notion over a grid of gamma.
-
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5], [0.5, 0.5])
-    >>> curves(problem, [0.1, 1.0], 2)["dp_epsilon"].shape
-    (2,)
-    """
+    """Evaluate every notion over a grid of gamma."""
     rows = [values_at(problem, gamma, n) for gamma in gammas]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 

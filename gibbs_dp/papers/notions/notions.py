@@ -256,10 +256,6 @@ def decide(
 
     A counterexample ``s`` without ``e`` refutes ``a => b`` whenever ``s => a`` and ``b => e``,
     since the three together would give ``s => e``.
-
-    >>> verdicts = decide("abc", [("a", "b"), ("b", "c")], [("c", "b")])
-    >>> verdicts["a", "c"], verdicts["c", "a"], verdicts["b", "a"]
-    ('implied', 'refuted', 'open')
     """
     implied = reachable(names, arrows)
     refuted = {

@@ -93,11 +93,7 @@ CHOICES = ("largest mean", "noisy, lecture's heuristic", "noisy, replace-one")
 
 
 def shape_of(n: int) -> tuple[int, int, int]:
-    """Count groups, subsets per group and rows per subset; products may stay a little below ``n``.
-
-    >>> shape_of(10_000)
-    (33, 33, 9)
-    """
+    """Count groups, subsets per group, rows per subset: a product of ``n`` or a little less."""
     size = max(1, round(math.log(checks.count("n", n, minimum=100))))
     groups = math.isqrt(n // size)
     return groups, groups, size
