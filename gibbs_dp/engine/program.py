@@ -115,24 +115,13 @@ def _spread(
 
 
 class Pairs(NamedTuple):
-    """What a dataset and its replaced versions add up to, at one gamma or (leading axis) several.
+    """Sums over a dataset and its replaced versions, at one gamma or (leading axis) several."""
 
-    Attributes
-    ----------
-    found
-        By quantity: what it found of every pair, zeros beyond those that were sampled.
-    chosen
-        Which pairs these are.
-    is_stuck
-        Any chain of any of them.
-    is_improper
-        Any of them.
-    """
-
+    # By quantity: what it found of every pair, zeros beyond those that were sampled.
     found: dict[str, Any]
-    chosen: Chosen
-    is_stuck: Bool[Array, "*gammas"]
-    is_improper: Bool[Array, "*gammas"]
+    chosen: Chosen  # which pairs these are
+    is_stuck: Bool[Array, "*gammas"]  # any chain of any of them
+    is_improper: Bool[Array, "*gammas"]  # any of them
 
 
 def sample_with_pairs(

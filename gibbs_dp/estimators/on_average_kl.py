@@ -85,17 +85,10 @@ class PairVariance(NamedTuple):
 
     Examples and ghosts are exchangeable, so every pair's has the same mean over datasets: the
     difference between pairs chosen at random and all is a control variate of mean zero.
-
-    Attributes
-    ----------
-    chosen
-        For the pairs that were asked for.
-    mean
-        Mean over all pairs of an example and a ghost.
     """
 
-    chosen: Float[Array, " pairs"]
-    mean: Float[Array, ""]
+    chosen: Float[Array, " pairs"]  # for the pairs that were asked for
+    mean: Float[Array, ""]  # mean over all pairs of an example and a ghost
 
 
 @whole_arrays

@@ -244,32 +244,20 @@ _BEYOND = np.triu(np.ones((EPSILONS.size, EPSILONS.size + 1), np.float32), 1)
 
 
 class LossTails(NamedTuple):
-    """What one dataset's draws say of the privacy loss, averaged over its pairs.
+    """What one dataset's draws say of the privacy loss, averaged over its pairs."""
 
-    Attributes
-    ----------
-    above
-        ``P_p(L > eps)`` at :data:`EPSILONS`: true positives of the test with that threshold.
-    excess
-        ``E_p[(1 - e^-L) 1(L > eps)]`` there: true positives less false ones; at 0, total variation.
-    auc
-        Area under the ROC of each pair, a mean over pairs.
-    renyi
-        ``D_a(p || p')`` of :data:`ORDERS`, a mean over pairs, nats.
-    weight
-        Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders: a mean over pairs, that
-        count by their divergence where they are of one posterior.
-    tail
-        How slowly ``P_p(L > t)`` falls: what losses beyond a point in their upper tail exceed it
-        by, on average, in nats; the largest of the pairs. One over the rate of an exponential tail,
-        whose Rényi divergence of order ``a`` is infinite where ``(a - 1) tail >= 1``.
-    """
-
+    # ``P_p(L > eps)`` at :data:`EPSILONS`: true positives of the test with that threshold.
     above: Float[Any, "*b bins"]
+    # ``E_p[(1 - e^-L) 1(L > eps)]`` there: true positives less false ones; at 0, total variation.
     excess: Float[Any, "*b bins"]
-    auc: Float[Any, "*b"]
-    renyi: Float[Any, "*b orders"]
+    auc: Float[Any, "*b"]  # area under the ROC of each pair, a mean over pairs
+    renyi: Float[Any, "*b orders"]  # ``D_a(p || p')`` of :data:`ORDERS`, a mean over pairs, nats
+    # Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders: a mean over pairs, that
+    # count by their divergence where they are of one posterior.
     weight: Float[Any, "*b orders"]
+    # How slowly ``P_p(L > t)`` falls: what losses beyond a point in their upper tail exceed it by,
+    # on average, in nats; the largest of the pairs. One over the rate of an exponential tail, whose
+    # Rényi divergence of order ``a`` is infinite where ``(a - 1) tail >= 1``.
     tail: Float[Any, "*b"]
 
 

@@ -140,16 +140,6 @@ class Neighbours(NamedTuple):
 class TypeTable(WeightedLaws):
     """Output laws of a symmetric algorithm on datasets of ``n`` independent examples.
 
-    Parameters
-    ----------
-    n
-        Number of examples, at least 1.
-    data_probs
-        Law of one example, ``[values]``.
-    log_laws
-        Log of the output law of each type, ``[types, outputs]``, in the order of
-        `enumerate_types`.
-
     Examples
     --------
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
@@ -157,8 +147,9 @@ class TypeTable(WeightedLaws):
     0.25
     """
 
-    n: int
-    data_probs: Float[np.ndarray, " values"]
+    n: int  # number of examples, at least 1
+    data_probs: Float[np.ndarray, " values"]  # law of one example, ``[values]``
+    # Log of the output law of each type, ``[types, outputs]``, in the order of `enumerate_types`.
     log_laws: Float[np.ndarray, "types outputs"]
 
     @cached_property

@@ -391,24 +391,13 @@ Scalar = Float[Array, ""]
 
 
 class UnconstrainedTarget(NamedTuple):
-    """A posterior on flat Euclidean space, for use in any sampler.
+    """A posterior on flat Euclidean space, for use in any sampler."""
 
-    Attributes
-    ----------
-    log_density
-        Unnormalized log density of the flat vector ``u [dim]``, Jacobian included.
-    constrain
-        Maps ``u [dim]`` to theta.
-    unconstrain
-        Maps theta to ``u [dim]``.
-    dim
-        Length of ``u``.
-    """
-
+    # Unnormalized log density of the flat vector ``u [dim]``, Jacobian included.
     log_density: Callable[[Float[Array, " dim"]], Scalar]
-    constrain: Callable[[Float[Array, " dim"]], PyTree]
-    unconstrain: Callable[[PyTree], Float[Array, " dim"]]
-    dim: int
+    constrain: Callable[[Float[Array, " dim"]], PyTree]  # maps ``u [dim]`` to theta
+    unconstrain: Callable[[PyTree], Float[Array, " dim"]]  # maps theta to ``u [dim]``
+    dim: int  # length of ``u``
 
 
 class FlatCoordinates:

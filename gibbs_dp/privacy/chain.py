@@ -45,17 +45,11 @@ DATA_FREE = "start, step size, number of steps, gamma and clip are free of the d
 
 
 class ChainConstants(NamedTuple):
-    """What a Langevin chain's guarantee rests on, clipping included.
+    """What a Langevin chain's guarantee rests on, clipping included."""
 
-    Attributes
-    ----------
-    gradient_sensitivity
-        ``S``: the most that one example can move the sum of (clipped) gradients.
-    strong_convexity, smoothness
-        ``m`` (``-inf`` where unknown) and ``M`` of the potential whose gradient is followed.
-    """
-
+    # ``S``: the most that one example can move the sum of (clipped) gradients.
     gradient_sensitivity: float
+    # ``m`` (``-inf`` where unknown) and ``M`` of the potential whose gradient is followed.
     strong_convexity: float
     smoothness: float
 

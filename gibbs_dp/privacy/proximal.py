@@ -81,22 +81,14 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 class QuadraticPrior(NamedTuple):
-    """``exp(-sum_j precision_j (theta_j - centre_j)^2 / 2)`` on a product of balls, or all space.
+    """``exp(-sum_j precision_j (theta_j - centre_j)^2 / 2)`` on balls, or all of space."""
 
-    Attributes
-    ----------
-    precision, centre
-        Of the Gaussian factor; precisions may be 0 on balls, and are the same within one.
-    middle
-        Of the balls.
-    radii
-        Of the balls ``[balls]``, each of the next ``dim / balls`` coordinates; infinite for all of
-        space. A box is a product of intervals, balls of one coordinate.
-    """
-
+    # Of the Gaussian factor; precisions may be 0 on balls, and are the same within one.
     precision: Vector
     centre: Vector
-    middle: Vector
+    middle: Vector  # of the balls
+    # Of the balls ``[balls]``, each of the next ``dim / balls`` coordinates; infinite for all of
+    # space. A box is a product of intervals, balls of one coordinate.
     radii: Float[np.ndarray, " balls"]
 
     @property
@@ -139,35 +131,17 @@ class QuadraticPrior(NamedTuple):
 
 @dataclass(frozen=True)
 class ProximalPlan:
-    """Rounds of the sampler and what they prove; free of the data.
+    """Rounds of the sampler and what they prove; free of the data."""
 
-    Parameters
-    ----------
-    step
-        ``h``, the variance of the first step; infinite where one exact draw needs no rounds.
-    num_steps
-        Rounds.
-    smoothness
-        ``M`` of the losses' total.
-    start
-        Bound on every divergence of the start from the posterior, nats.
-    mixing
-        Total variation after the rounds in real numbers.
-    rounding
-        Total variation that rounding of the states adds.
-    log_ratio
-        Largest ``|rho / pi - 1|`` in real numbers, where it was asked for.
-    spacing
-        Of the lattice of released numbers.
-    """
-
+    # ``h``, the variance of the first step; infinite where one exact draw needs no rounds.
     step: float
-    num_steps: int
-    smoothness: float
-    start: float
-    mixing: float
-    rounding: float
-    spacing: float
+    num_steps: int  # rounds
+    smoothness: float  # ``M`` of the losses' total
+    start: float  # bound on every divergence of the start from the posterior, nats
+    mixing: float  # total variation after the rounds in real numbers
+    rounding: float  # total variation that rounding of the states adds
+    spacing: float  # of the lattice of released numbers
+    # Largest ``|rho / pi - 1|`` in real numbers, where it was asked for.
     log_ratio: float | None = None
 
     @property

@@ -36,22 +36,15 @@ Predictions = Float[np.ndarray, " rows"] | Float[np.ndarray, "rows classes"]
 
 
 class TotalLoss(NamedTuple):
-    """``gamma sum_i loss(x_i theta, y_i)``, with what is public of it.
+    """``gamma sum_i loss(x_i theta, y_i)``, with what is public of it."""
 
-    Attributes
-    ----------
-    loss, gamma, x, y
-        In doubles; ``loss`` must have `LinearLoss.precise`, or be softmax cross-entropy, whose
-        parameter is a matrix ``[d, K]`` in one vector.
-    x_bound
-        Largest norm of a row.
-    """
-
+    # In doubles; ``loss`` must have `LinearLoss.precise`, or be softmax cross-entropy, whose
+    # parameter is a matrix ``[d, K]`` in one vector.
     loss: LinearLoss | SoftmaxCrossEntropy
     gamma: float
     x: Float[np.ndarray, "rows features"]
     y: Float[np.ndarray, " rows"]
-    x_bound: float
+    x_bound: float  # largest norm of a row
 
     @property
     def num_scores(self) -> int:

@@ -243,21 +243,14 @@ REACH = 128
 
 @dataclass(frozen=True, eq=False)
 class QuiltProfile:
-    r"""For each adversary or row, what each quilt costs: ``counts * epsilon + influences``.
+    r"""For each adversary or row, what each quilt costs: ``counts * epsilon + influences``."""
 
-    Parameters
-    ----------
-    counts
-        ``|N| + 1`` (or ``|N \ K| + 1``), ``[groups, quilts]``.
-    influences
-        Nats, ``[groups, quilts]``; infinite where a group has fewer quilts.
-    form
-        How the influences were found: "exact", or "spectral" or "contraction", which are upper
-        bounds.
-    """
-
+    # ``|N| + 1`` (or ``|N \ K| + 1``), ``[groups, quilts]``.
     counts: Float[np.ndarray, "groups quilts"]
+    # Nats, ``[groups, quilts]``; infinite where a group has fewer quilts.
     influences: Float[np.ndarray, "groups quilts"]
+    # How the influences were found: "exact", or "spectral" or "contraction", which are upper
+    # bounds.
     form: Form = "exact"
 
     def bdp_epsilon(self, dp_epsilon: float) -> float:

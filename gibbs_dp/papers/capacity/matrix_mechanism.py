@@ -270,35 +270,16 @@ _TOLERANCE = 1e-5
 
 
 class Regime(NamedTuple):
-    """All values of one row of the table at one setting, in nats.
+    """All values of one row of the table at one setting, in nats."""
 
-    Attributes
-    ----------
-    row
-        "laplace", "gaussian" (", d = 2" and so on in more dimensions) or "matrix mechanism".
-    privacy
-        ``eps`` of Laplace(1/eps) noise, ``1 / sigma`` of normal noise.
-    alpha
-        Order.
-    exact
-        Restricted Rényi divergence of a linear adversary.
-    printed
-        The bound as printed: no guarantee.
-    valid
-        A bound that holds.
-    unrestricted
-        Rényi divergence of an unrestricted adversary.
-    verdict
-        On the printed bound: "fails" below the exact value, "vacuous" above the unrestricted one.
-    """
-
-    row: str
-    privacy: float
-    alpha: float
-    exact: float
-    printed: float
-    valid: float
-    unrestricted: float
+    row: str  # "laplace", "gaussian" (", d = 2" and so on in more dimensions) or "matrix mechanism"
+    privacy: float  # ``eps`` of Laplace(1/eps) noise, ``1 / sigma`` of normal noise
+    alpha: float  # order
+    exact: float  # restricted Rényi divergence of a linear adversary
+    printed: float  # the bound as printed: no guarantee
+    valid: float  # a bound that holds
+    unrestricted: float  # Rényi divergence of an unrestricted adversary
+    # On the printed bound: "fails" below the exact value, "vacuous" above the unrestricted one.
     verdict: Verdict
 
 

@@ -44,17 +44,10 @@ from gibbs_dp.sampling.sampler import Sampler
 
 
 class SeenValues(NamedTuple):
-    """Of each dataset and one of its replaced versions.
+    """Of each dataset and one of its replaced versions."""
 
-    Attributes
-    ----------
-    critics
-        What each class's trained critic attains, nats.
-    full
-        Half the symmetrized KL of the pair from the same draws: unbiased for the on-average KL.
-    """
-
-    critics: Float[Any, "*b classes"]
+    critics: Float[Any, "*b classes"]  # what each class's trained critic attains, nats
+    # Half the symmetrized KL of the pair from the same draws: unbiased for the on-average KL.
     full: Float[Any, "*b"]
 
 

@@ -28,16 +28,11 @@ class Basis(NamedTuple):
 
     ``x p_j = b_j p_{j-1} + a_j p_j + b_{j+1} p_{j+1}`` keeps values and zeros of
     combinations accurate at degrees where powers of ``x`` are not.
-
-    Attributes
-    ----------
-    diagonal
-        ``a_0 .. a_{k-1}``.
-    side
-        ``b_1 .. b_k``.
     """
 
+    # ``a_0 .. a_{k-1}``.
     diagonal: Float[np.ndarray, " degree"]
+    # ``b_1 .. b_k``.
     side: Float[np.ndarray, " degree"]
 
     @property
@@ -102,26 +97,15 @@ _STRIDE = 1.6
 
 
 class PolynomialCritic(NamedTuple):
-    """The best polynomial critic of one order, and its value.
+    """The best polynomial critic of one order, and its value."""
 
-    Attributes
-    ----------
-    renyi
-        Restricted Rényi divergence, nats.
-    alpha_divergence
-        Restricted alpha-divergence, ``(e^{(alpha-1) renyi} - 1) / (alpha (alpha - 1))``.
-    coefficients
-        Coefficients of the critic ``g``, ``E_P[g] = 1``, in the orthonormal polynomials of Q.
-    basis
-        Those polynomials.
-    residual
-        Largest distance of a moment of the dual density from that of P: 0 certifies optimality.
-    """
-
-    renyi: float
+    renyi: float  # restricted Rényi divergence, nats
+    # Restricted alpha-divergence, ``(e^{(alpha-1) renyi} - 1) / (alpha (alpha - 1))``.
     alpha_divergence: float
+    # Coefficients of the critic ``g``, ``E_P[g] = 1``, in the orthonormal polynomials of Q.
     coefficients: Float[np.ndarray, " terms"]
-    basis: Basis
+    basis: Basis  # those polynomials
+    # Largest distance of a moment of the dual density from that of P: 0 certifies optimality.
     residual: float
 
 

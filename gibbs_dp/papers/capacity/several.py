@@ -209,18 +209,11 @@ _STRIDE = 1.6
 
 
 class GridDivergence(NamedTuple):
-    """A restricted Rényi divergence by a product rule.
+    """A restricted Rényi divergence by a product rule."""
 
-    Attributes
-    ----------
-    renyi
-        In nats.
-    error
-        Distance from the value of a rule with two thirds of the panels, nats: of the size of the
-        error, which was up to half as large again in tests, and no bound.
-    """
-
-    renyi: float
+    renyi: float  # in nats
+    # Distance from the value of a rule with two thirds of the panels, nats: of the size of the
+    # error, which was up to half as large again in tests, and no bound.
     error: float
 
 
