@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import max_information_bits
-from gibbs_dp.information.bounds.max_information import BITS_PER_NAT
+from gibbs_dp.information.bounds.differential_privacy import BITS_PER_NAT
 
 
 @runtime_checkable

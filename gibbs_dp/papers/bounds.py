@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from gibbs_dp.information import bounds, checks
-from gibbs_dp.information.bounds.max_information import BITS_PER_NAT
+from gibbs_dp.information.bounds.differential_privacy import BITS_PER_NAT
 
 
 def generalization_from_dp(epsilon: float, delta: float = 0.0, *, loss_range: float = 1.0) -> float:

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
-from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws
-from gibbs_dp.exact.gaussian_attacker import posterior_precision
+from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws, posterior_precision
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences.continuous import laplace_renyi, quadratic_tail
 
