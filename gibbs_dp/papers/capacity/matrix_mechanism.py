@@ -360,12 +360,3 @@ def regime_map(
     ['fails', 'fails', 'vacuous', 'holds']
     """
     return [regime(float(s), float(a)) for s in settings for a in alphas]
-
-
-def failing_below(regimes: Sequence[Regime]) -> dict[float, float]:
-    """Largest setting (in ``privacy``) at which each order's printed bound fails, or 0."""
-    found: dict[float, float] = {}
-    for regime in regimes:
-        failed = regime.privacy if regime.verdict == "fails" else 0.0
-        found[regime.alpha] = float(np.maximum(found.get(regime.alpha, 0.0), failed))
-    return found
