@@ -11,8 +11,6 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float
 
-from gibbs_dp.information.divergences import batched
-
 LogLaw = Float[np.ndarray, "*batch outcomes"]
 Batch = Float[np.ndarray, "*batch"]
 # A divergence along the last axis, such as `kl`.
@@ -22,10 +20,10 @@ Divergence = Callable[
 ]
 
 
-def _log_ratio(
+def log_likelihood_ratio(
     log_p: Float[np.ndarray, ...], log_q: Float[np.ndarray, ...]
 ) -> Float[np.ndarray, ...]:
-    """``log p/q`` with 0 where both vanish."""
+    """``L = log p/q`` of every outcome, in nats; 0 where both vanish."""
     both_zero = np.isneginf(log_p) & np.isneginf(log_q)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(both_zero, 0.0, log_p - log_q))
@@ -51,7 +49,7 @@ def _log_sum(a: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
 
 def kl(log_p: LogLaw, log_q: LogLaw) -> Batch:
     """Kullback-Leibler divergence ``E_P log dP/dQ`` in nats; ``inf`` where Q misses P."""
-    d = -_log_ratio(log_p, log_q)
+    d = -log_likelihood_ratio(log_p, log_q)
     p, q = np.exp(log_p), np.exp(log_q)
     small = np.abs(d) <= 0.5
     near = p * _bregman(np.where(small, d, 0.0))
@@ -64,7 +62,7 @@ def kl(log_p: LogLaw, log_q: LogLaw) -> Batch:
 def total_variation(log_p: LogLaw, log_q: LogLaw) -> Batch:
     """Total variation ``sup_A |P(A) - Q(A)|``."""
     high = np.maximum(log_p, log_q)
-    gap = -np.expm1(-np.abs(_log_ratio(log_p, log_q)))
+    gap = -np.expm1(-np.abs(log_likelihood_ratio(log_p, log_q)))
     return np.asarray(0.5 * (np.exp(high) * gap).sum(axis=-1))
 
 
@@ -81,7 +79,7 @@ def renyi(log_p: LogLaw, log_q: LogLaw, alpha: float) -> Batch:
     if np.isinf(alpha):
         return max_divergence(log_p, log_q)
     in_p: Bool[np.ndarray, ...] = ~np.isneginf(log_p)
-    ratio = _log_ratio(log_p, log_q)
+    ratio = log_likelihood_ratio(log_p, log_q)
     with np.errstate(invalid="ignore"):
         # 0^alpha = 0, and for alpha = 0 the outcomes outside P do not count either.
         exponent = np.where(in_p, np.where(np.isposinf(ratio), 0.0, log_q + alpha * ratio), -np.inf)
@@ -93,7 +91,7 @@ def renyi(log_p: LogLaw, log_q: LogLaw, alpha: float) -> Batch:
 
 def max_divergence(log_p: LogLaw, log_q: LogLaw) -> Batch:
     """Max divergence ``sup log dP/dQ`` over outcomes of positive P, in nats."""
-    ratio = np.where(np.isneginf(log_p), -np.inf, _log_ratio(log_p, log_q))
+    ratio = np.where(np.isneginf(log_p), -np.inf, log_likelihood_ratio(log_p, log_q))
     return np.asarray(ratio.max(axis=-1))
 
 
@@ -103,7 +101,7 @@ def hockey_stick(log_p: LogLaw, log_q: LogLaw, g: float) -> Batch:
     >>> round(float(hockey_stick(np.log([0.5, 0.5]), np.log([0.25, 0.75]), 1.5)), 9)
     0.125
     """
-    gap = _log_ratio(log_p, log_q) - np.log(g)
+    gap = log_likelihood_ratio(log_p, log_q) - np.log(g)
     excess = np.exp(log_p) * -np.expm1(-np.maximum(gap, 0.0))
     return np.asarray(excess.sum(axis=-1))
 
@@ -128,19 +126,8 @@ def jensen_shannon(log_p: LogLaw, log_q: LogLaw) -> Batch:
 # (Neyman & Pearson 1933); between two thresholds it guesses at random, which joins the points.
 
 
-def log_likelihood_ratio(log_p: batched.LogLaw, log_q: batched.LogLaw) -> batched.LogLaw:
-    """``L = log p/q`` of every outcome, in nats; 0 where both vanish.
-
-    >>> log_likelihood_ratio(np.log([0.5, 0.5]), np.log([0.25, 0.75])).round(6)
-    array([ 0.693147, -0.405465])
-    """
-    both_zero = np.isneginf(log_p) & np.isneginf(log_q)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(both_zero, 0.0, log_p - log_q))
-
-
 def roc(
-    log_p: batched.LogLaw, log_q: batched.LogLaw
+    log_p: LogLaw, log_q: LogLaw
 ) -> tuple[Float[np.ndarray, "*batch points"], Float[np.ndarray, "*batch points"]]:
     """Corners of the ROC of the best tests of P, a positive, against Q.
 
@@ -157,15 +144,13 @@ def roc(
     return rates[0], rates[1]
 
 
-def auc(log_p: batched.LogLaw, log_q: batched.LogLaw) -> batched.Batch:
+def auc(log_p: LogLaw, log_q: LogLaw) -> Batch:
     """Area under the ROC, ``P(L_p > L_q) + P(L_p = L_q) / 2`` for one draw of each law."""
     fpr, tpr = roc(log_p, log_q)
     return np.asarray((np.diff(fpr, axis=-1) * (tpr[..., 1:] + tpr[..., :-1]) / 2).sum(axis=-1))
 
 
-def true_positive_rate(
-    log_p: batched.LogLaw, log_q: batched.LogLaw, false_positive_rate: float
-) -> batched.Batch:
+def true_positive_rate(log_p: LogLaw, log_q: LogLaw, false_positive_rate: float) -> Batch:
     """Largest true positive rate at a false positive rate, of each pair of laws."""
     fpr, tpr = roc(log_p, log_q)
     last = fpr.shape[-1] - 1

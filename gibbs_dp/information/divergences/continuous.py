@@ -257,21 +257,6 @@ def _interval_tail(a: float, b: float, c: float, mean: float, deviation: float) 
     return float(ndtr(z_high) - ndtr(z_low) if z_high < 0 else ndtr(-z_low) - ndtr(-z_high))
 
 
-def gaussian_total_variation(
-    mean_p: Values, covariance_p: Values, mean_q: Values, covariance_q: Values
-) -> float:
-    """Total variation of two Gaussians, the hockey stick at ``g = 1``.
-
-    Parameters as in `gaussian_kl`.
-
-    Examples
-    --------
-    >>> round(gaussian_total_variation(2.0, 1.0, 0.0, 1.0), 6)
-    0.682689
-    """
-    return gaussian_hockey_stick(mean_p, covariance_p, mean_q, covariance_q, g=1.0)
-
-
 # Rényi divergence within an exponential family, from its log-partition function.
 
 
