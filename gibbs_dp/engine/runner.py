@@ -195,27 +195,17 @@ def stacked(sheet: Sheet) -> PyTree[np.ndarray]:
 
 @dataclass
 class Runner:
-    """Runs jobs of one audit; compiles each plan once per device.
-
-    Attributes
-    ----------
-    settings
-        Of the audit.
-    on_compile
-        Gives a context to compile in; it is entered and left in a worker's thread.
-    workers
-        What calls :meth:`work`: threads of this process, or other processes.
-    is_wide
-        Whether all gammas of a block are sampled in one call, as suits accelerators and samplers
-        that go along a path.
-    path
-        Of such a sampler: inputs at all gammas, increasing; pilots decide on it.
-    """
+    """Runs jobs of one audit; compiles each plan once per device."""
 
     settings: Settings
+    # Gives a context to compile in; it is entered and left in a worker's thread.
     on_compile: Callable[[], AbstractContextManager[Any]] = nullcontext
+    # What calls :meth:`work`: threads of this process, or other processes.
     workers: Workers = field(default_factory=Threads)
+    # Whether all gammas of a block are sampled in one call, as suits accelerators and samplers that
+    # go along a path.
     is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
+    # Of such a sampler: inputs at all gammas, increasing; pilots decide on it.
     path: tuple[Inputs, ...] = ()
     _room: Room = field(default_factory=Room)
     _is_rehearsed: bool = False

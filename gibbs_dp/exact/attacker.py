@@ -71,15 +71,9 @@ class PairLaws(abc.ABC):
 class FinitePairs(PairLaws):
     """Pairs of laws over finitely many outputs, with the probability of each pair.
 
-    The pair is public, so pooled figures are those of the joint laws of pair and output.
-
-    Parameters
-    ----------
-    log_weight
-        Log-probabilities of the pairs, ``[pairs]``. What they lack of 1 is the probability that the
-        two laws are the same, as where a ghost has the value that it replaces.
-    log_p, log_q
-        Log-probabilities of the outputs, ``[pairs, outputs]``.
+    The pair is public, so pooled figures are those of the joint laws of pair and output. What the
+    weights lack of 1 is the probability that the two laws are the same, as where a ghost has the value
+    that it replaces.
     """
 
     def __init__(
@@ -476,15 +470,7 @@ def gaussian_mean_attacker(
 
 
 class GaussianPairs(PairLaws):
-    """Pairs of Gaussian laws of one covariance, ``mu = s chi_d`` apart.
-
-    Parameters
-    ----------
-    scale
-        ``s``, positive.
-    dim
-        ``d``, degrees of freedom of the chi.
-    """
+    """Pairs of Gaussian laws of one covariance, ``mu = scale chi_dim`` apart."""
 
     def __init__(self, scale: float, dim: int) -> None:
         self.scale, self.dim = scale, dim

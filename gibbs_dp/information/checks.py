@@ -58,26 +58,9 @@ def shown(value: Any) -> str:
 def refuse_masked(name: str, value: Any, is_private: bool = False) -> None:
     """Raise ``ValueError`` for arrays of `numpy.ma` with masked entries, anywhere in a container.
 
-    NumPy and JAX turn them into plain arrays with the numbers that the mask was to hide.
-
-    Parameters
-    ----------
-    name
-        The argument's name, for the error message.
-    value
-        An array, or containers of arrays: mappings, sequences, arrays of objects.
-    is_private
-        Whether nothing may be told of the entries: masked arrays are then refused by their type,
-        whether or not something is masked in them.
-
-    Examples
-    --------
-    >>> refuse_masked("data", np.ma.array([1.0, 2.0]))
-    >>> refuse_masked("data", {"x": np.ma.array([1.0, -999.0], mask=[False, True])})
-    Traceback (most recent call last):
-    ...
-    ValueError: data: a masked array, whose mask would be lost; drop those rows (such as \
-x[~np.ma.getmaskarray(x)]) or fill in values yourself (x.filled(value)).
+    NumPy and JAX turn them into plain arrays with the numbers that the mask was to hide. Where
+    ``is_private``, nothing may be told of the entries: masked arrays are then refused by their type,
+    whether or not something is masked in them.
     """
     if isinstance(value, np.ma.MaskedArray):
         if is_private or _hides(value):
@@ -182,25 +165,7 @@ def inverse_temperature(value: float) -> float:
 
 
 def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
-    """Return a probability vector, renormalized in its last digits.
-
-    Parameters
-    ----------
-    name
-        The argument's name, for the error message.
-    value
-        Vector ``[outcomes]`` of probabilities.
-
-    Returns
-    -------
-    array
-        The probabilities, ``[outcomes]``, which sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If it is not a vector, has a negative or non-finite entry, or does not sum to 1.
-    """
+    """Return a vector of probabilities, renormalized in its last digits, else raise ``ValueError``."""
     refuse_masked(name, value)
     vector = np.asarray(value, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
@@ -211,18 +176,7 @@ def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
 
 
 def joint_law(name: str, value: ArrayLike) -> Float[np.ndarray, ...]:
-    """Return an array of probabilities of any shape that sums to 1, renormalized.
-
-    Raises
-    ------
-    ValueError
-        If an entry is negative or not finite, or the sum differs from 1 by more than 1e-9.
-
-    Examples
-    --------
-    >>> joint_law("joint", [[0.5, 0.0], [0.0, 0.5]]).sum()
-    np.float64(1.0)
-    """
+    """Return probabilities of any shape, renormalized in their last digits, else raise ``ValueError``."""
     refuse_masked(name, value)
     array = np.asarray(value, dtype=np.float64)
     if not np.all(np.isfinite(array)) or np.any(array < 0):
@@ -272,21 +226,6 @@ def refuse_missing_labels(name: str, labels: Any) -> None:
 
     Missing are None, NaN, NaT and pandas' NA, texts that are empty or spell one of these, and -1
     among whole numbers from 0 on, which pandas' codes of categories have for it.
-
-    Parameters
-    ----------
-    name
-        The argument's name, for the error message.
-    labels
-        One for each row; an array or a sequence.
-
-    Examples
-    --------
-    >>> refuse_missing_labels("groups", ["ann", "bob", None, float("nan")])
-    Traceback (most recent call last):
-    ...
-    ValueError: groups: 2 of 4 labels are missing, the first in row 2 (counted from 0), and rows \
-without one are no group; leave these rows out, or give each a label of its own.
     """
     refuse_masked(name, labels)
     given = (

@@ -170,22 +170,6 @@ class NormalInBall(dist.Distribution):  # type: ignore[misc]
     As a prior it is as strongly log-concave as the Gaussian, and bounds the parameter, so that
     losses have constants which they lack on all of space.
 
-    Parameters
-    ----------
-    dim
-        Number of coordinates.
-    radius
-        Of the ball.
-    scale
-        Standard deviation before truncation.
-
-    Raises
-    ------
-    ValueError
-        Unless ``dim`` is at least 1, and radius and scale are positive and finite.
-
-    Examples
-    --------
     >>> law = NormalInBall(2, radius=1.0, scale=1.0)
     >>> round(float(law.log_prob(jnp.zeros(2))), 4)      # -log(2 pi (1 - exp(-1/2)))
     -0.9051

@@ -124,19 +124,7 @@ class _Gaussian(NamedTuple):
 
 
 class ProximalSampler:
-    """Runs a plan on data.
-
-    Parameters
-    ----------
-    prior
-        The prior's part of the potential.
-    total
-        The losses' part; None for none.
-    plan
-        Step and rounds.
-    source
-        Random bits, of the operating system for releases.
-    """
+    """Runs a plan on data, with random bits of the operating system for releases."""
 
     def __init__(
         self, prior: QuadraticPrior, total: TotalLoss | None, plan: ProximalPlan, source: Noise

@@ -86,18 +86,14 @@ class Normals(Uniforms):
 
 
 def is_below(margin: Callable[[int], Enclosed]) -> bool:
-    """Whether a real number is below 0, from as many binary digits as that takes.
+    """Return True if a real number is below 0, from as many binary digits as that takes.
 
-    Parameters
-    ----------
-    margin
-        From the digits to spend to an enclosure; it runs in a context of `decimal` with as many,
-        and 40 decimal ones more.
+    ``margin`` turns a number of digits to spend into an enclosure; it runs in a context of `decimal`
+    with as many, and 40 decimal ones more.
 
-    Returns
-    -------
-    bool
-        Whether it is below 0.
+    >>> two = Decimal(2)
+    >>> is_below(lambda bits: (two.sqrt() ** 2 - two - Decimal(10) ** -50, two**-bits))
+    True
     """
     bits = 2 * WORD
     while True:

@@ -269,12 +269,8 @@ class GibbsMedian(PrivateLocation):
     ----------
     median_
         The medians.
-    guarantee_
-        A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
-    gamma_
-        Inverse temperature.
-    charge_
-        Number of the charge in the ledger, if there is one.
+    guarantee_, gamma_, charge_
+        As of `GibbsMean`.
 
     Examples
     --------
