@@ -90,11 +90,7 @@ class LeavingOut(NamedTuple):
 def groups(
     num_chains: int, num_draws: int, most: int
 ) -> list[tuple[Int[np.ndarray, " draws"], int]]:
-    """Group draws by chains, by steps, and diagonally; only by chains where there is one step.
-
-    >>> [(group.tolist(), count) for group, count in groups(2, 2, 8)]
-    [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 2), ([0, 1, 1, 0], 2)]
-    """
+    """Group draws by chains, by steps, and diagonally; only by chains where there is one step."""
     chain, step = np.divmod(np.arange(num_chains * num_draws), num_draws)
     rows, columns = min(num_chains, most), min(num_draws, most)
     row, column, few = chain * rows // num_chains, step * columns // num_draws, min(rows, columns)

@@ -24,11 +24,7 @@ LogLaws = Float[np.ndarray, "datasets outputs"]
 
 
 def mixture(log_weight: LogWeight, log_laws: LogLaws) -> Float[np.ndarray, " outputs"]:
-    """Log of the marginal law of the output.
-
-    >>> np.exp(mixture(np.log([0.5, 0.5]), np.log([[0.2, 0.8], [0.4, 0.6]]))).round(6)
-    array([0.3, 0.7])
-    """
+    """Log of the marginal law of the output."""
     with np.errstate(divide="ignore"):
         return np.asarray(logsumexp(log_weight[:, None] + log_laws, axis=0))
 

@@ -201,9 +201,10 @@ def plan_proximal(
     ``chi2 <= 4 tau^2``; the fewer rounds count. On a set of diameter ``D`` a round's density is at
     most ``e^(D^2/h)`` times the posterior's, whatever it started from: ``|X - y|^2 - |x' - y|^2``
     in the ratio, averaged over ``y``, becomes ``|X - x|^2 - |x' - x|^2 + |X - x'|^2``. As a round
-    is reversible, ``|rho_k / pi - 1| <= e^(D^2/(2 h)) sqrt(chi2_(k-1))`` everywhere; its largest value
-    is ``log_ratio``, for bounded sets, which is given in place of ``total_variation``. ``smoothness`` is
-    of gamma times the total loss, and no mode of a posterior is farther out than ``farthest``.
+    is reversible, ``|rho_k / pi - 1| <= e^(D^2/(2 h)) sqrt(chi2_(k-1))`` everywhere; its largest
+    value is ``log_ratio``, for bounded sets, which is given in place of ``total_variation``.
+    ``smoothness`` is of gamma times the total loss, and no mode of a posterior is farther out than
+    ``farthest``.
     """
     alpha, poincare = inequalities(prior)
     low = float(prior.precision.min())

@@ -88,8 +88,8 @@ class Normals(Uniforms):
 def is_below(margin: Callable[[int], Enclosed]) -> bool:
     """Return True if a real number is below 0, from as many binary digits as that takes.
 
-    ``margin`` turns a number of digits to spend into an enclosure; it runs in a context of `decimal`
-    with as many, and 40 decimal ones more.
+    ``margin`` turns a number of digits to spend into an enclosure; it runs in a context of
+    `decimal` with as many, and 40 decimal ones more.
 
     >>> two = Decimal(2)
     >>> is_below(lambda bits: (two.sqrt() ** 2 - two - Decimal(10) ** -50, two**-bits))

@@ -26,11 +26,11 @@ def catoni_bound(
 ) -> float:
     """``E R <= (1 - (C delta)^(1/n)) / (1 - e^-gamma)`` (Catoni 2007, Thm 1.2.6).
 
-    ``log_normalizer`` is ``log C`` in nats, ``C`` the prior mean of ``exp(-gamma L)`` with ``L`` the
-    total loss. For an estimate of ``C`` that is nonnegative and unbiased given the data the bound holds
-    as it stands, with probability ``1 - delta`` over data and estimate: its proof takes the mean of
-    ``C`` times a function of the data, and then Markov's inequality. The parameter of the theorem is
-    ``lambda = n gamma``; losses of another range are mapped to ``[0, 1]`` first.
+    ``log_normalizer`` is ``log C`` in nats, ``C`` the prior mean of ``exp(-gamma L)`` with ``L``
+    the total loss. For an estimate of ``C`` that is nonnegative and unbiased given the data the
+    bound holds as it stands, with probability ``1 - delta`` over data and estimate: its proof takes
+    the mean of ``C`` times a function of the data, and then Markov's inequality. The parameter of
+    the theorem is ``lambda = n gamma``; losses of another range are mapped to ``[0, 1]`` first.
     """
     a, width = _range(loss_range)
     gamma, n = checks.positive("gamma", gamma), checks.count("n", n)

@@ -70,9 +70,6 @@ def renyi(log_p: LogLaw, log_q: LogLaw, alpha: float) -> Batch:
     """Rényi divergence ``log E_Q[(dP/dQ)^alpha] / (alpha - 1)`` in nats.
 
     Order 1 is KL, order ``inf`` the max divergence, order 0 is ``-log Q(P > 0)``.
-
-    >>> round(float(renyi(np.log([0.5, 0.5]), np.log([0.25, 0.75]), 2.0)), 6)
-    0.287682
     """
     if alpha == 1:
         return kl(log_p, log_q)
@@ -96,11 +93,7 @@ def max_divergence(log_p: LogLaw, log_q: LogLaw) -> Batch:
 
 
 def hockey_stick(log_p: LogLaw, log_q: LogLaw, g: float) -> Batch:
-    """Hockey-stick divergence ``E_g = sup_A P(A) - g Q(A)`` for ``g > 0``.
-
-    >>> round(float(hockey_stick(np.log([0.5, 0.5]), np.log([0.25, 0.75]), 1.5)), 9)
-    0.125
-    """
+    """Hockey-stick divergence ``E_g = sup_A P(A) - g Q(A)`` for ``g > 0``."""
     gap = log_likelihood_ratio(log_p, log_q) - np.log(g)
     excess = np.exp(log_p) * -np.expm1(-np.maximum(gap, 0.0))
     return np.asarray(excess.sum(axis=-1))
@@ -111,9 +104,6 @@ def jensen_shannon(log_p: LogLaw, log_q: LogLaw) -> Batch:
 
     It is the information that one draw gives on which of two equally likely laws it came from, at
     most ``log 2`` (Lin 1991).
-
-    >>> round(float(jensen_shannon(np.log([0.5, 0.5]), np.log([0.25, 0.75]))), 6)
-    0.033822
     """
     middle = np.logaddexp(log_p, log_q) - np.log(2)
     return np.asarray(0.5 * (kl(log_p, middle) + kl(log_q, middle)))
@@ -129,12 +119,7 @@ def jensen_shannon(log_p: LogLaw, log_q: LogLaw) -> Batch:
 def roc(
     log_p: LogLaw, log_q: LogLaw
 ) -> tuple[Float[np.ndarray, "*batch points"], Float[np.ndarray, "*batch points"]]:
-    """Corners of the ROC of the best tests of P, a positive, against Q.
-
-    >>> fpr, tpr = roc(np.log([0.5, 0.5]), np.log([0.25, 0.75]))
-    >>> fpr, tpr
-    (array([0.  , 0.25, 1.  ]), array([0. , 0.5, 1. ]))
-    """
+    """Corners of the ROC of the best tests of P, a positive, against Q."""
     order = np.argsort(-log_likelihood_ratio(log_p, log_q), axis=-1, kind="stable")
     rates = []
     for log_law in (log_q, log_p):

@@ -140,11 +140,7 @@ class Inputs(NamedTuple):
 
 
 def check_trainable(adversary: Adversary) -> Adversary:
-    """Return an adversary that can be trained.
-
-    >>> check_trainable(Polynomial(2))
-    Polynomial(degree=2)
-    """
+    """Return an adversary that can be trained."""
     trainable = Polynomial | RandomFeatures | TwoLayerReLU | LinearFeatures | KernelBall
     if not isinstance(adversary, trainable):
         raise ValueError(
@@ -158,9 +154,6 @@ def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array
     """Compute the inputs of a class for outputs ``x``: features, or ``x`` itself for networks.
 
     Those of a `KernelBall` depend on landmarks; see `kernel_inputs`.
-
-    >>> inputs_of(Polynomial(2), jnp.array([[3.0]])).tolist()
-    [[3.0, 9.0]]
     """
     if isinstance(adversary, Polynomial):
         powers = monomials(x.shape[1], adversary.degree)[1:]

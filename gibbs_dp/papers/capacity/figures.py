@@ -270,9 +270,6 @@ def private_mean_linear_kl(gamma: float, n: int, example_bound: float = 2.0) -> 
 
     ``E f(gamma |z - z'| / n)`` over two independent truncated normals, ``f`` the closed form of
     `capacity.laplace_linear_kl`, by Gauss quadrature.
-
-    >>> round(private_mean_linear_kl(100.0, 100), 4)
-    0.2999
     """
     nodes, weights = np.polynomial.legendre.leggauss(NUM_NODES)
     law = stats.truncnorm(-example_bound, example_bound)

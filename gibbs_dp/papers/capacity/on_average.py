@@ -524,11 +524,7 @@ def _seen(
 
 
 def weights_of(gap: Float[np.ndarray, " draws"]) -> Float[np.ndarray, " draws"]:
-    """Weights of mean 1 that turn draws of one posterior into draws of its neighbour.
-
-    >>> weights_of(np.zeros(2))
-    array([1., 1.])
-    """
+    """Weights of mean 1 that turn draws of one posterior into draws of its neighbour."""
     weights = np.exp(gap.min() - gap)
     return np.asarray(weights / weights.mean())
 

@@ -288,13 +288,7 @@ def _epsilon_at_delta(problem: FiniteProblem, gamma: float, n: int, high: float)
 
 
 def values_at(problem: FiniteProblem, gamma: float, n: int) -> dict[str, float]:
-    """Evaluate every notion at one gamma, nats; informations in nats per example.
-
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5], [0.5, 0.5])
-    >>> found = values_at(problem, gamma=0.5, n=3)
-    >>> found["on_average_kl"] < found["kl_privacy"] < found["dp_epsilon"]
-    True
-    """
+    """Evaluate every notion at one gamma, nats; informations in nats per example."""
     q = problem.quantities(gamma, n, BETA)
     renyi = problem.renyi_curve(gamma, n, [2.0, 8.0], adjacency="replace-one")
     eps, nats = q["dp_epsilon"], math.log(2) / n

@@ -362,11 +362,7 @@ def compare_notions(
 
 
 def notion_rows() -> list[Row]:
-    """One row per notion: the table.
-
-    >>> notion_rows()[0]["title"]
-    'pure DP (eps)'
-    """
+    """One row per notion: the table."""
     return [
         {"notion": key, **{column: getattr(notion, column) for column in COLUMNS}}
         for key, notion in NOTIONS.items()

@@ -338,11 +338,7 @@ def random_attacker_checks() -> list[Check]:
 
 
 def closed_attackers() -> dict[str, tuple[Attacker, list[float]]]:
-    """Attackers in closed form, and the kinks of their profiles.
-
-    >>> len(closed_attackers())
-    4
-    """
+    """Attackers in closed form, and the kinks of their profiles."""
     return {
         "Gaussian mean, d = 1": (gaussian_mean_attacker(1.0, 30, 1, 1.0), []),
         "Gaussian mean, d = 4, 3 draws": (gaussian_mean_attacker(2.0, 9, 4, 0.8, 1.5, 3), []),

@@ -78,11 +78,7 @@ class Loss(NamedTuple):
 def sparse_variants(
     epsilon: float = EPSILON, num_above: int = NUM_ABOVE, *, sensitivity: float = 1.0
 ) -> list[Variant]:
-    """List the right sparse vector and its variants, all of them claiming one epsilon.
-
-    >>> [v.name for v in sparse_variants() if v.proven_epsilon <= 1]
-    ['as published', 'threshold not redrawn']
-    """
+    """List the right sparse vector and its variants, all of them claiming one epsilon."""
     right = sparse_pure(epsilon, num_above, sensitivity=sensitivity, adjacency="replace-one")
     one = sparse_pure(epsilon, 1, sensitivity=sensitivity, adjacency="replace-one")
     threshold, query = laplace_noise(right.sigma), laplace_noise(2 * right.sigma)
@@ -178,11 +174,7 @@ def variant_rows(
     sensitivity: float = 1.0,
     rounds: Sequence[int] = ROUNDS,
 ) -> list[Row]:
-    """Claimed epsilon, losses found and the verdict, one dict per variant and number of queries.
-
-    >>> [row["verdict"] for row in variant_rows(rounds=(8,))][:3]
-    ['private', 'private', 'not private']
-    """
+    """Claimed epsilon, losses found and the verdict, one dict per variant and number of queries."""
     rows: list[Row] = []
     for variant in sparse_variants(epsilon, num_above, sensitivity=sensitivity):
         for k in rounds:
