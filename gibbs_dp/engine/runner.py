@@ -32,7 +32,7 @@ from gibbs_dp.engine.executor import (
     raise_lost_interrupt,
 )
 from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, arranged, each_alone, searching_longer
-from gibbs_dp.engine.program import block_program, keep_program, sheet_program
+from gibbs_dp.engine.program import block_program, keep_program
 from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
 from gibbs_dp.engine.view import Block
 
@@ -150,7 +150,7 @@ class Sheets:
         s = self.settings
         kinds = (values_kind(s.traced),)
         static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
-        program = sheet_program(device.platform)
+        program = block_program(device.platform)
         name = (sheet.name, at_once, device)
         if sheet.path and not is_accelerator(device.platform):
             # Plainly called: no memory is to be measured, and compiling ahead would put users'
