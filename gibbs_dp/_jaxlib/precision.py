@@ -147,10 +147,7 @@ def spread(value: Float[Array, "*shape"], ones: Float[Array, " n"]) -> Float[Arr
 
 
 def total(terms: Float[Array, "*batch terms"]) -> Float[Array, "*batch"]:
-    """Sum over the last axis; on CPUs as a product with ones.
-
-    There a loop that both computes terms and adds them is not vectorized.
-    """
+    """Sum over the last axis; on CPUs as a product with ones, which is vectorized."""
     if is_accelerator(target_platform()):
         return jnp.sum(terms, axis=-1)
     return jnp.dot(terms, jnp.ones((terms.shape[-1],), terms.dtype), precision="highest")

@@ -265,19 +265,13 @@ def each_alone(jobs: Iterable[Job]) -> Iterator[Sheet]:
 
 
 def arranged(jobs: Iterable[Job]) -> list[Sheet]:
-    """Put jobs on the same datasets, and of the same static counts, together.
-
-    A program is for a power of two of gammas, so that few are compiled while gammas finish.
-    """
+    """Put jobs on the same datasets, and of the same static counts, together, by powers of two."""
     groups = _on_same_datasets((job, with_counts(job.plan, job.inputs)) for job in jobs)
     return [Sheet(found, plan, power_of_two(len(found))) for plan, found in groups]
 
 
 def along(path: Sequence[Inputs], jobs: Iterable[Job]) -> list[Sheet]:
-    """Put jobs on the same datasets together, with the whole path to each of their gammas.
-
-    At gammas that no job asks for, particles pass.
-    """
+    """Put jobs on the same datasets together, with the whole path to each of their gammas."""
     sheets = []
     for plan, found in _on_same_datasets((job, job.plan) for job in jobs):
         spec = {float(job.inputs.gamma): job.inputs for job in found}

@@ -162,10 +162,7 @@ class PairView:
         return parts[..., 1:] - parts[..., :1]
 
     def parts(self, u: Float[Array, "chains draws dim"]) -> Float[Array, "chains draws 2"]:
-        """Gamma times the loss with what is replaced, and with what replaces it, at draws.
-
-        Of the groups alone; of the whole datasets where losses are structured.
-        """
+        """Gamma times the losses of the replaced group and of the new one, or of whole datasets."""
         return over_draws(self._parts, u)
 
     def _parts(self, point: Float[Array, " dim"]) -> Float[Array, " 2"]:

@@ -24,10 +24,7 @@ class Average(NamedTuple):
 def average(
     values: Float[np.ndarray, " datasets"], keep: Bool[np.ndarray, " datasets"] | None = None
 ) -> Average:
-    """Mean and standard error over the kept datasets, accumulated in float64: NaN for too few.
-
-    The result is conditional on which are kept, so callers must report how many they drop.
-    """
+    """Mean and standard error over the kept datasets, in float64, given these; NaN for too few."""
     kept = np.asarray(values, dtype=np.float64)
     if keep is not None:
         kept = kept[keep]

@@ -152,10 +152,7 @@ def pair_parts(
     gamma: Float[Array, ""],
     group_size: int,
 ) -> tuple[Float[Array, "chains draws groups"], Float[Array, "chains draws others"]]:
-    """Log ratios of all pairs as differences: ``delta = y_j - x_i``, both of mean zero.
-
-    What a draw's losses share cancels in every delta; without it the parts stay small.
-    """
+    """Log ratios of all pairs, ``delta = y_j - x_i``, without what a draw's losses share."""
     x = gamma * centred(group_sums(train, group_size), weight)
     y = gamma * centred(group_sums(ghost, group_size), weight)
     shared = 0.5 * (total(x) / x.shape[-1] + total(y) / y.shape[-1])[..., None]

@@ -47,10 +47,7 @@ def groups_of(num_datasets: int) -> Groups:
 
 
 def left_out(values: Float[np.ndarray, " columns"], num_datasets: int) -> Average:
-    """Delete-a-group jackknife (Shao & Tu 1995, section 2.3), for the error alone.
-
-    The value is not corrected: what is a bound stays one.
-    """
+    """Delete-a-group jackknife (Shao & Tu 1995, section 2.3), for the error alone."""
     without = values[1:]
     count = without.size
     square = float(np.sum((without - without.mean()) ** 2)) * (count - 1) / count

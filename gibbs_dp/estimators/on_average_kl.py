@@ -16,10 +16,7 @@ from gibbs_dp.information.checks import whole_arrays
 def risk(
     losses: Float[Array, "chains draws examples"], weight: Float[Array, "chains draws"]
 ) -> Float[Array, ""]:
-    """Posterior mean of the average loss over examples: ``E_theta mean_i loss(theta, z_i)``.
-
-    ``weight`` sums to the number of chains.
-    """
+    """Posterior mean of the average loss over examples; ``weight`` sums to the number of chains."""
     mean = total(losses) / losses.shape[-1]
     return jnp.mean(jnp.sum(mean * weight, axis=-1))
 

@@ -440,10 +440,7 @@ def is_spread(leaf: Any) -> bool:
 
 
 def on_every_device(values: PyTree, data: PyTree) -> PyTree:
-    """Copy results to every device that holds a part of the data, so that each process has them.
-
-    Values stay as they are where the data are not spread.
-    """
+    """Copy results to every device that holds a part of the data, if these are spread."""
     first = jax.tree.leaves(data)[0]
     if not is_spread(first) or not isinstance(first.sharding, NamedSharding):
         return values

@@ -330,10 +330,7 @@ ARRAYS = (jax.Array, np.ndarray)
 
 
 def is_conditional(leaf: Any) -> bool:
-    """Whether a part of a prior is a function of other parts, rather than a law or a tree of them.
-
-    Modules and variables of network libraries are trees that can be called.
-    """
+    """Whether a part of a prior is a function of others; networks are trees that can be called."""
     if not callable(leaf) or isinstance(leaf, (dist.Distribution, type)):
         return False
     parts = jax.tree.leaves(leaf, is_leaf=lambda x: isinstance(x, dist.Distribution))

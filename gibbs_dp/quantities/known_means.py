@@ -116,10 +116,7 @@ def _moments(
 
 
 class KnownMeans:
-    """Features of the reported datasets, less the means of their partners.
-
-    ``u`` is the parameter that slopes are taken at.
-    """
+    """Features of the datasets at ``u``, less the means of their partners."""
 
     def __init__(self, spec: AuditSpec, u: Float[Array, " dim"]) -> None:
         self._spec, self._u = spec, u

@@ -42,10 +42,7 @@ NAME = "gibbs_dp.style"
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the style of the library, whatever the user's own settings are.
-
-    Also a decorator. Matplotlib's settings are as before at the end.
-    """
+    """Draw in the library's style, also as a decorator; the user's settings are kept."""
     with style.context(["default", NAME]):
         yield
 

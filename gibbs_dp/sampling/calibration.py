@@ -470,10 +470,7 @@ def _simulated(simulate: Simulator, keys: Key[Array, " datasets"], truth: PyTree
 def _values(
     posterior: GibbsPosterior, data: PyTree, truth: PyTree, drawn: PyTree, chosen: np.ndarray
 ) -> Float[np.ndarray, "datasets draws quantities"]:
-    """Return coordinates and loss of the truth and, behind it, of the chosen draws.
-
-    What is computed of both is computed alike.
-    """
+    """Return coordinates and loss of the truth and the chosen draws, computed alike."""
 
     def joined(true: Array, leaf: np.ndarray) -> Array:
         flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:])[:, chosen]
@@ -565,10 +562,7 @@ def p_value(ranks: Int[np.ndarray, " datasets"], num_ranked: int) -> float:
 def band(
     num_datasets: int, num_ranked: int, level: float
 ) -> tuple[Int[np.ndarray, " ranked"], Int[np.ndarray, " ranked"]]:
-    """Bound the counts of :func:`steps` of uniform ranks, with probability 1 - level.
-
-    Ranks leave it if and only if their :func:`p_value` is at most ``level``.
-    """
+    """Bound the counts of :func:`steps`; ranks leave it where `p_value` is at most ``level``."""
     tails = _tails(num_datasets, num_ranked)
     known = np.unique(tails)
     # Bisection over the tails that there are: known[at] leaves little enough outside.

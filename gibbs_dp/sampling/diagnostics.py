@@ -288,11 +288,7 @@ def coordinates(tree: Mapping[str, np.ndarray], num_axes: int) -> Iterator[str]:
 def describe(
     values: Float[np.ndarray, "chain draw *batch"], is_path: bool = False
 ) -> dict[str, Float[np.ndarray, " *batch"]]:
-    """Moments, quantiles and diagnostics of every coordinate.
-
-    Particles of SMC (``is_path``) have no order in time: how many draws they are worth is what
-    their islands' means say.
-    """
+    """Moments, quantiles and diagnostics; particles are worth what their islands' means say."""
     values = np.asarray(values, np.float64)
     low, high = np.quantile(values, [0.05, 0.95], axis=(0, 1))
     sd = values.std(axis=(0, 1), ddof=1)

@@ -81,10 +81,7 @@ def variance_inflation(
     v: Vector,
     size: Scalar,
 ) -> Scalar:
-    """Estimate the relative excess of the draws' variance, a mean over coordinates.
-
-    Exact where ``H`` and ``N`` are multiples of the identity.
-    """
+    """Estimate the excess of the draws' variance; exact for multiples of the identity."""
     probe = jax.random.rademacher(key, v.shape, v.dtype)
     trace = jnp.sum(probe * jax.jvp(jax.grad(pulled), (v,), (probe,))[1])
     drift, noise = (0.5 * size * x / v.shape[0] for x in (trace, variance(v, probe)))

@@ -202,10 +202,7 @@ def prior_on(dim: int, radius: float | None, scale: float | None) -> tuple[Any, 
 def plan_posterior(
     facts: Facts, loss: ModelLoss, domain: Domain, radius: float | None, scale: float | None
 ) -> Plan:
-    """Draw from the posterior: by the proximal sampler if it is fast, else by chains.
-
-    Chains count as exact; where that is not accepted, `NotProvenError` is raised instead.
-    """
+    """Draw by the proximal sampler if fast, else by chains, or raise if these are not accepted."""
     prior, chart, words = prior_on(facts.dim, radius, scale)
     posterior = GibbsPosterior(loss, prior)
     proven = _proven(facts, posterior, domain, f"{loss.name} loss, {words}")
@@ -306,10 +303,7 @@ def plan_chain(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) -> P
 
 
 def plan_rejection(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) -> Plan:
-    """Draw by rejection, within a proven total variation of the posterior.
-
-    Parameters are those of `plan_chain`; several draws are possible.
-    """
+    """Draw by rejection, several times if asked, within a proven total variation."""
     prior, _, words = prior_on(facts.dim, None, scale)
     posterior = GibbsPosterior(loss, prior)
     guarantee, plan = plan_by_rejection(

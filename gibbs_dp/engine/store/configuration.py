@@ -50,11 +50,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 def fingerprints(
     posterior: GibbsPosterior, population: Population, n: int, num_fresh: int
 ) -> dict[str, str]:
-    """Digests of loss, prior and population, as they are used on datasets of ``n`` examples.
-
-    The loss and the prior are traced together with their gradients, which see custom derivative
-    rules too.
-    """
+    """Digests of loss and prior, with their gradients, and of the population, at ``n`` examples."""
     key = jax.random.key(0)
     u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
     train, _ = jax.eval_shape(lambda k: population.sample(k, n, num_fresh), key)

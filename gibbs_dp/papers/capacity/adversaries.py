@@ -126,10 +126,7 @@ class Polynomial(_Closed):
 
 @dataclass(frozen=True)
 class RandomFeatures(_Closed):
-    """Combinations of ``num_features`` random Fourier features of a Gaussian kernel, and constants.
-
-    The features are of standardized outputs (Rahimi & Recht 2007).
-    """
+    """Combinations of random Fourier features of standardized outputs (Rahimi & Recht 2007)."""
 
     num_features: int = 64
     bandwidth: float = 1.0

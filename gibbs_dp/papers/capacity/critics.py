@@ -151,10 +151,7 @@ def check_trainable(adversary: Adversary) -> Adversary:
 
 
 def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array, "draws inputs"]:
-    """Compute the inputs of a class for outputs ``x``: features, or ``x`` itself for networks.
-
-    Those of a `KernelBall` depend on landmarks; see `kernel_inputs`.
-    """
+    """Compute the inputs of a class for outputs: features, or ``x``; balls: `kernel_inputs`."""
     if isinstance(adversary, Polynomial):
         powers = monomials(x.shape[1], adversary.degree)[1:]
         # A product per monomial: `x ** array` would take logarithms of negative numbers.

@@ -94,10 +94,7 @@ def finite_class_kl(
     p: Float[np.ndarray, " outcomes"],
     q: Float[np.ndarray, " outcomes"],
 ) -> float:
-    """Restricted KL of finitely many critics, ``max_h E_P[h] - E_Q[e^{h-1}]``, in nats.
-
-    A class without constants may give a negative number; see `theorems`.
-    """
+    """Restricted KL of finitely many critics, nats; it may be negative without constants."""
     functions, p, q = _checked(functions, p, q)
     return float(np.max(functions @ p - np.exp(functions - 1) @ q))
 

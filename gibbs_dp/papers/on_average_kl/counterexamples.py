@@ -90,10 +90,7 @@ def ghost_sides(
 def dependent_identities(
     total_loss: ArrayLike, gamma: float, dataset_probs: ArrayLike, prior_probs: ArrayLike
 ) -> list[Record]:
-    """Check what holds for any joint law of the examples: Remark 1 and Lemma 9, all replaced.
-
-    Parameters are those of `whole_dataset_gibbs`.
-    """
+    """Check what holds for any joint law of the examples: Remark 1 and Lemma 9, all replaced."""
     channel = whole_dataset_gibbs(total_loss, gamma, dataset_probs, prior_probs)
     kl = channel.on_average_kl()
     gap = channel.generalization_error(np.asarray(total_loss, dtype=np.float64).T)

@@ -54,10 +54,7 @@ def gibbs_identities(problem: FiniteProblem, gamma: float, n: int) -> list[Recor
 
 
 def structured_identities(problem: TypeProblem, gamma: float, n: int) -> list[Record]:
-    """Check the equalities of any symmetric loss: Remark 1, Lemma 9, the chain rule.
-
-    Parameters are those of `gibbs_identities`, with any `TypeProblem`.
-    """
+    """Check the equalities of any symmetric loss: Remark 1, Lemma 9, the chain rule."""
     table = problem.table(gamma, n)
     groups = problem.group_privacy(gamma, n).on_average_kl
     information = table.mutual_information()
@@ -129,10 +126,7 @@ def dependence_inequalities(
 
 
 def privacy_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check the ladder of privacy notions and the guarantees of a bounded-range loss.
-
-    Parameters are those of `gibbs_identities`.
-    """
+    """Check the ladder of privacy notions and the guarantees of a bounded-range loss."""
     kl = problem.kl_privacy(gamma, n, adjacency=ADJACENCY)
     tv = problem.tv_privacy(gamma, n, adjacency=ADJACENCY)
     eps = problem.dp_epsilon(gamma, n, adjacency=ADJACENCY)
@@ -166,10 +160,7 @@ def privacy_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[R
 
 
 def generalization_inequalities(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check every bound on the generalization error, with the loss's own range.
-
-    Parameters are those of `gibbs_identities`; ``gamma`` is positive.
-    """
+    """Check every bound on the generalization error, with the loss's own range."""
     checks.positive("gamma", gamma)
     q = problem.quantities(gamma, n, 0.0)
     gen, information = q["generalization_error"], q["mutual_information"]

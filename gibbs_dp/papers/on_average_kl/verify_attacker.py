@@ -28,10 +28,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def profile_integral(attacker: Attacker, turns: Sequence[float] = ()) -> float:
-    """``int_0^inf d(eps) (1 + e^-eps) deps`` of the on-average profile ``d``, in nats.
-
-    It is ``eps_KL`` where the pair of datasets is exchangeable (Sason & Verdú 2016).
-    """
+    """``int d(eps) (1 + e^-eps)``, nats: ``eps_KL`` of exchangeable pairs (Sason & Verdú 2016)."""
     last = 1.0
     while float(attacker.privacy_profile(last)) > 1e-14 and last < 1e9:
         last *= 2
@@ -191,10 +188,7 @@ def membership_records(problem: FiniteProblem, gamma: float, n: int) -> list[Rec
 
 
 def conditional_records(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check supersamples, Sibson's information, and the bounds that go with them.
-
-    Parameters are those of `membership_records`; ``n`` is small, for ``2^n`` selections.
-    """
+    """Check supersamples, Sibson's information and their bounds; ``n`` small for ``2^n``."""
     checks.count("n", n)
     found = problem.supersample_information(gamma, n)
     cmi, js = found.conditional_mutual_information, found.given_others

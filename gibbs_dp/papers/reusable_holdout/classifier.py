@@ -112,10 +112,7 @@ def run_classifier(
 def _choose(
     train: Float[np.ndarray, " d"], answers: Float[np.ndarray, " d"], least: float, most: int
 ) -> tuple[Int[np.ndarray, " most"], Float[np.ndarray, " most"]]:
-    """Attributes that agree on both sets, strongest on the training set first, and their votes.
-
-    Where too few agree, or were answered, the last of them do not vote.
-    """
+    """Attributes that agree on both sets, strongest first, and their votes; 0 for the rest."""
     kept = (train * answers > 0) & (np.abs(train) >= least) & (np.abs(answers) >= least)
     strength = np.where(kept, np.abs(train), -1.0)
     chosen = np.argsort(-strength, kind="stable")[:most]
@@ -221,10 +218,7 @@ def run_correlated(
     key: int = 0,
     advance: Advance = uncounted,
 ) -> list[tuple[Calibrated, Run]]:
-    """Run the classifier experiment on every setting; see `run_classifier`.
-
-    Settings of one size share their draws of labels, sites and correlations.
-    """
+    """Run the classifier experiment on every setting; settings of one size share their draws."""
     return [
         (
             one,
