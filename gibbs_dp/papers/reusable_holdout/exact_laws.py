@@ -64,27 +64,6 @@ def no_noise() -> Noise:
     return Noise(None, lambda x: np.where(x >= 0, 1.0, 0.0), (0.0,), 0.0, math.inf)
 
 
-def sparse_law(
-    values: Sequence[float],
-    *,
-    num_above: int | None,
-    threshold_noise: Noise,
-    query_noise: Noise,
-    is_redrawn: bool = True,
-) -> dict[Answers, float]:
-    """Law of the answers of sparse vector on a fixed vector."""
-    return {
-        answers: sparse_probability(
-            values,
-            answers,
-            threshold_noise=threshold_noise,
-            query_noise=query_noise,
-            is_redrawn=is_redrawn,
-        )
-        for answers in _sequences(len(values), num_above)
-    }
-
-
 def sparse_probability(
     values: Sequence[float],
     answers: Answers,
@@ -145,20 +124,6 @@ def released_value_density(
     kinks = [released, *(v + s for v in set(before) for s in query_noise.kinks)]
     own = float(query_noise.density(np.full(1, released - last))[0])
     return own * _integral(below, threshold_noise, kinks)
-
-
-def _sequences(length: int, num_above: int | None) -> list[Answers]:
-    found = []
-    for answers in itertools.product((0, 1), repeat=checks.count("values", length)):
-        total, cut = 0, length
-        for i, a in enumerate(answers):
-            total += a
-            if num_above is not None and total == num_above:
-                cut = i + 1
-                break
-        if cut == length or not any(answers[cut:]):  # once per way of stopping
-            found.append(answers[:cut])
-    return found
 
 
 def _round(
