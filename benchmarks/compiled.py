@@ -44,7 +44,7 @@ def programs(names, datasets):
 
     import gibbs_dp as gdp
     from gibbs_dp.engine.plan import with_counts
-    from gibbs_dp.engine.program import sheet_program
+    from gibbs_dp.engine.program import block_program
 
     for name in names:
         case = CASES["logistic" if name == "generic" else name]()
@@ -58,7 +58,7 @@ def programs(names, datasets):
 
         def call(*arguments, settings=settings, plan=plan):
             static = settings.posterior, settings.sampler, plan, settings.traced
-            return sheet_program("cuda").jitted(*static, datasets, *arguments)
+            return block_program("cuda").jitted(*static, datasets, *arguments)
 
         numbers = np.zeros((2, datasets), np.int32)
         rounds = int(inputs.schedule.tuning.num_inner)

@@ -113,15 +113,7 @@ def warns(
     kind: Callable[[str], type[AuditWarning]],
     told: Callable[[Any], Sequence[str]] = _all_of,
 ) -> Callable[[Callable[Arguments, Found]], Callable[Arguments, Found]]:
-    """Make a function issue its result's warnings, each name once, and nothing that it calls.
-
-    Parameters
-    ----------
-    kind
-        The class of a sentence.
-    told
-        The sentences of a result.
-    """
+    """Make a function issue its result's warnings, each name once, and nothing that it calls."""
 
     def decorate(function: Callable[Arguments, Found]) -> Callable[Arguments, Found]:
         @wraps(function)

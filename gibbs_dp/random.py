@@ -84,12 +84,8 @@ def normal(key: PRNGKeyArray, shape: Shape = (), dtype: Any = None) -> Float[Arr
 
     Parameters
     ----------
-    key
-        A JAX key of any kind.
-    shape
-        Shape of the result.
-    dtype
-        float32 or float64; JAX's default by default.
+    key, shape, dtype
+        As of `uniform`.
 
     Returns
     -------
@@ -116,14 +112,10 @@ def truncated_normal(
 
     Parameters
     ----------
-    key
-        A JAX key of any kind.
+    key, shape, dtype
+        As of `uniform`.
     lower, upper
         Ends of the interval; they broadcast with ``shape``.
-    shape
-        Shape of the result.
-    dtype
-        float32 or float64; JAX's default by default.
 
     Returns
     -------
@@ -178,17 +170,7 @@ def bernoulli(
 def threefry(key: tuple[Words, Words], count: tuple[Words, Words], rounds: int = ROUNDS) -> Any:
     """Threefry-2x32 (Salmon, Moraes, Dror & Shaw 2011): a pair of random words for each count.
 
-    Parameters
-    ----------
-    key, count
-        Pairs of words that broadcast with each other.
-    rounds
-        Mixing rounds: 20 as the authors recommend; 13 are the fewest that pass their tests.
-
-    Returns
-    -------
-    pair of arrays
-        Random words.
+    The authors recommend 20 rounds; 13 are the fewest that pass their tests.
     """
     schedule = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(PARITY))
     x, y = count[0] + schedule[0], count[1] + schedule[1]

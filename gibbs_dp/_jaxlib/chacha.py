@@ -26,12 +26,7 @@ BITS, CHILDREN, NUMBERED = 0, 1, 2
 def blocks(
     key: UInt32[Array, 8], counts: UInt32[Array, " blocks"], nonce: tuple[int, int, int]
 ) -> UInt32[Array, "16 blocks"]:
-    """Return the key stream of ChaCha20, a column a block.
-
-    >>> zero = jnp.zeros(8, jnp.uint32)
-    >>> hex(int(blocks(zero, jnp.zeros(1, jnp.uint32), (0, 0, 0))[0, 0]))  # 76 b8 e0 ad, RFC 8439
-    '0xade0b876'
-    """
+    """Return the key stream of ChaCha20, a column a block."""
     shape = (4, *counts.shape)
     rows = [jnp.broadcast_to(row[:, None], shape) for row in (CONSTANTS, key[:4], key[4:])]
     last = [counts, *(jnp.full_like(counts, word) for word in nonce)]
@@ -106,21 +101,12 @@ CHACHA20 = define_prng_impl(
 
 
 def chacha_key(words: UInt32[np.ndarray, 8]) -> PRNGKeyArray:
-    """Make a key of 256 bits.
-
-    >>> key = chacha_key(np.arange(8, dtype=np.uint32))
-    >>> jax.random.normal(jax.random.fold_in(key, 3), (2,)).shape
-    (2,)
-    """
+    """Make a key of 256 bits."""
     return jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20)
 
 
 def is_chacha(key: Any) -> bool:
-    """Return True if a key, or an array of them, is of this generator; words are not.
-
-    >>> is_chacha(jax.random.key(0))
-    False
-    """
+    """Return True if a key, or an array of them, is of this generator; words are not."""
     is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return bool(is_typed and jax.random.key_impl(key) == CHACHA20)
 
@@ -131,11 +117,7 @@ def wrap_key(data: Array, kind: str) -> Any:
 
 
 def key_kind(key: Any) -> str:
-    """Name the generator of a key, or of an array of keys.
-
-    >>> key_kind(jax.random.key(0))
-    'threefry2x32'
-    """
+    """Name the generator of a key, or of an array of keys."""
     return NAME if is_chacha(key) else str(jax.random.key_impl(key))
 
 

@@ -162,11 +162,7 @@ def _plain(leaf: Any) -> Array:
 def program(
     function: Callable[..., Any], static: tuple[str, ...], backend: str, is_quick: bool = False
 ) -> Program:
-    """Return the program of a function on a platform, one for the life of the process.
-
-    jit's own cache then recognizes posteriors, kernels and plans that it has seen, and compiles
-    nothing for a new gamma, schedule or table.
-    """
+    """Return the program of a function on a platform; jit's cache then knows what it has seen."""
     return Program(function, static, backend, is_quick)
 
 

@@ -13,10 +13,7 @@ _compiled_for: ContextVar[str | None] = ContextVar("compiled_for", default=None)
 
 
 def devices() -> list[jax.Device]:
-    """Return the local devices that work is shared out to.
-
-    All of the default platform's; where ``jax.default_device`` names one, that one alone.
-    """
+    """Return the local devices of the default platform, or the one of ``jax.default_device``."""
     config: Any = jax.config
     chosen = config.jax_default_device
     if chosen is None:

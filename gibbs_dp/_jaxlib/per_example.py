@@ -201,11 +201,6 @@ def over_examples(
     In programs for CPUs the function's equations are evaluated with the examples as the last axis
     of every array. A vmap puts them where the function's operands happen to stand, often before
     axes of length 3 or 8, which vector units cannot fill.
-
-    >>> add = lambda a, z: jnp.sum(a * z["x"]) + z["y"]
-    >>> data = {"x": jnp.eye(3)[:2], "y": jnp.array([10.0, 20.0])}
-    >>> jax.jit(lambda a: over_examples(add, a, data))(jnp.array([1.0, 2.0, 3.0])).tolist()
-    [11.0, 22.0]
     """
     parameters, examples = jax.tree.map(jnp.asarray, (parameters, examples))
     leaves = jax.tree.leaves((parameters, examples))

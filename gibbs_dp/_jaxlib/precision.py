@@ -94,11 +94,7 @@ _ATANH = tuple(1.0 / k for k in (13, 11, 9, 7, 5, 3, 1))
 
 
 def horner(coefficients: tuple[float, ...], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Polynomial, highest power first.
-
-    >>> float(horner((2.0, 0.0, 1.0), jnp.asarray(3.0)))
-    19.0
-    """
+    """Polynomial, highest power first."""
     value = jnp.full_like(x, coefficients[0])
     for c in coefficients[1:]:
         value = value * x + c
@@ -132,11 +128,7 @@ def log1p_of_share(t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 @jax.custom_jvp
 def logaddexp(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """``log(e^a + e^b)`` with sigmoids as derivatives, so that gradients compute no logarithm.
-
-    >>> float(jax.grad(logaddexp)(jnp.zeros(()), jnp.zeros(())))
-    0.5
-    """
+    """``log(e^a + e^b)`` with sigmoids as derivatives, so that gradients compute no logarithm."""
     gap = a - b
     value = jnp.maximum(a, b) + log1p_of_share(jnp.exp(-jnp.abs(gap)))
     return jnp.where(jnp.isnan(gap), a + b, value)  # of two infinities, or not a number
@@ -155,10 +147,7 @@ def spread(value: Float[Array, "*shape"], ones: Float[Array, " n"]) -> Float[Arr
 
 
 def total(terms: Float[Array, "*batch terms"]) -> Float[Array, "*batch"]:
-    """Sum over the last axis; on CPUs as a product with ones.
-
-    There a loop that both computes terms and adds them is not vectorized.
-    """
+    """Sum over the last axis; on CPUs as a product with ones, which is vectorized."""
     if is_accelerator(target_platform()):
         return jnp.sum(terms, axis=-1)
     return jnp.dot(terms, jnp.ones((terms.shape[-1],), terms.dtype), precision="highest")

@@ -31,10 +31,7 @@ from gibbs_dp.sampling.modes import searched_for
 
 
 def routes(row: Row, of_datasets: Means) -> list[str]:
-    """Say by how much two routes to on-average KL differ, with the error of that.
-
-    Both are of the same datasets, so that the error is that of their differences.
-    """
+    """Say by how much two routes to on-average KL differ, with the error of the difference."""
     estimator = row.get("estimator")
     if estimator == "ghost":
         return ["one route to on_average_kl only, gamma times the generalization error"]

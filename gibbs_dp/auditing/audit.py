@@ -171,10 +171,7 @@ PARTICLES_PER_DIM, MOST_PARTICLES = 16, 1024
 
 
 def settings_with_smc(settings: Settings, kernel: Any) -> Settings | None:
-    """Return what an audit goes on with where pilots find several modes; None: with its chains.
-
-    Only where the kernel was left to the audit, and the prior can be drawn from.
-    """
+    """Return settings with SMC, where neither kernel nor prior forbids it; else None."""
     if kernel is not None or not settings.posterior.prior.has_draws:
         return None
     dim = settings.posterior.dim

@@ -122,11 +122,7 @@ def _with_se(value: float, se: float) -> str:
 
 
 def interval(gamma: float, gamma_se: float) -> tuple[float, float]:
-    """95% interval of gamma on a logarithmic scale.
-
-    >>> [round(end, 3) for end in interval(1.0, 0.1)]
-    [0.822, 1.217]
-    """
+    """95% interval of gamma on a logarithmic scale."""
     factor = math.exp(min(Z * gamma_se / gamma, 700.0))
     return gamma / factor, gamma * factor
 
@@ -145,10 +141,7 @@ SECANT = 1.3
 def find_root(
     sweep: Sweep, column: str, goal: float, purpose: str, *, levels_off: bool = False
 ) -> PurposeCalibration:
-    """Find the gamma at which a column, which grows with gamma, is at a goal; the last audit there.
-
-    To first order its standard error is that of the estimate over the slope of the curve.
-    """
+    """Find the gamma at which a growing column is at a goal; its error by the slope."""
     known: Known = {}
     warnings: dict[str, None] = {}
 
@@ -424,10 +417,7 @@ def fitted_minimum(x: Float[np.ndarray, " gammas"], values: Values) -> Minimum:
 
 
 def _least_point(c: Float[np.ndarray, " powers"]) -> float:
-    """Return where a cubic has its minimum; NaN where it has none.
-
-    The formula that loses no digits when the cubic is nearly a parabola.
-    """
+    """Return where a cubic has its minimum, exact for near parabolas; NaN where it has none."""
     inner = float(4 * c[2] ** 2 - 12 * c[1] * c[3])
     if inner < 0 or (c[2] <= 0 and c[3] == 0):
         return math.nan

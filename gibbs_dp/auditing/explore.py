@@ -87,26 +87,9 @@ def explore_page(
 ) -> page.Page:
     """Return the page of the first report, with an explorer of all of them.
 
-    Parameters
-    ----------
-    reports
-        By name.
-    head, title, about
-        As for the page of the first report.
-    files
-        By name, where the reports are saved: what the Python that is shown reads.
-    differences
-        The gamma of every line, and the lines, of a comparison with the first report.
-
-    Returns
-    -------
-    Page
-        Without scripts it is what ``to_html`` of the first report writes.
-
-    Raises
-    ------
-    ValueError
-        If a report has no row.
+    Without scripts it is what ``to_html`` of the first report writes. ``files`` are where the
+    reports are saved, by name, for the Python that is shown; ``differences`` the gamma of every
+    line, and the lines, of a comparison with the first report.
     """
     data = explorer_data(reports, files, differences)
     first, *others = reports

@@ -62,10 +62,7 @@ from gibbs_dp.sampling.target import ImproperPosteriorError, Target
 
 @runtime_checkable
 class Runs(Protocol):
-    """What runs jobs: :class:`gibbs_dp.engine.runner.Runner`, or one thread's share of it.
-
-    ``path``: of a sampler that goes along one, inputs at all gammas, increasing.
-    """
+    """What runs jobs: a runner, or a thread's share of it; ``path`` has inputs at all gammas."""
 
     path: tuple[Inputs, ...]
 
@@ -92,10 +89,7 @@ def num_pilots(settings: Settings) -> int:
 
 
 def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int, begin: int = 0) -> Summary:
-    """Run the pilot datasets, and over again from other starts, ``total`` in all.
-
-    ``begin``: how many of these there were before, so that others follow.
-    """
+    """Run the pilot datasets from ``begin`` on, and again from other starts, ``total`` in all."""
     s, count = runner.settings, num_pilots(runner.settings)
     keys = roots(s.key, Stream.PILOTS)
     # On a CPU the program of the main run serves; an accelerator has one for either anyway.

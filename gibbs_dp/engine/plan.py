@@ -151,75 +151,42 @@ def _numbers(
 
 
 class Plan(NamedTuple):
-    """Static shape of a block program: what a new compilation depends on.
+    """Static shape of a block program: what a new compilation depends on."""
 
-    Attributes
-    ----------
-    n
-        Examples per dataset.
-    num_ghosts
-        Fresh examples per dataset.
-    group_size
-        Examples replaced at once.
-    num_chains, num_samples
-        Chains per dataset, draws kept per chain.
-    counts, num_pairs
-        What :class:`Inputs` say of loops, where the program has to know it; None: traced.
-    """
-
-    n: int
-    num_ghosts: int
-    group_size: int
+    n: int  # examples per dataset
+    num_ghosts: int  # fresh examples per dataset
+    group_size: int  # examples replaced at once
+    # Chains per dataset, draws kept per chain.
     num_chains: int
     num_samples: int
+    # What :class:`Inputs` say of loops, where the program has to know it; None: traced.
     counts: Counts | None = None
     num_pairs: int | None = None
 
 
 class Inputs(NamedTuple):
-    """Traced inputs of a block program: changing them compiles nothing.
+    """Traced inputs of a block program: changing them compiles nothing."""
 
-    Attributes
-    ----------
-    gamma
-        Inverse temperature.
-    schedule
-        Burn-in, adaptation and kernel tuning.
-    num_pairs
-        Replaced posteriors sampled per dataset, for quantities of pairs; 0: none.
-    start
-        Where mode searches begin, in flat coordinates.
-    is_dispersed
-        Begin them at overdispersed random points instead.
-    spread
-        Standard deviations in flat coordinates; where they are not 0, searches begin as far from
-        the start as :func:`gibbs_dp.engine.program.far_away` says.
-    reference
-        The control variate's parameter, free of every dataset it is used on.
-    optimum
-        The best parameter for the population (NaN: unknown).
-    proposal_scale
-        Standard deviations, in whitened coordinates, of the Gaussian that normalizers are bridged
-        from.
-    scale
-        Standard deviations that whiten posteriors without a usable Laplace fit (NaN: unknown).
-    anchor
-        A parameter that total losses are taken relative to, one for the whole sweep.
-    segment
-        Of the path that ends at this gamma, for a sampler that follows one.
-    """
-
-    gamma: Float[Array, ""]
-    schedule: Schedule
+    gamma: Float[Array, ""]  # inverse temperature
+    schedule: Schedule  # burn-in, adaptation and kernel tuning
+    # Replaced posteriors sampled per dataset, for quantities of pairs; 0: none.
     num_pairs: Int[Array, ""] | int
-    start: Float[Array, " dim"]
-    is_dispersed: Bool[Array, ""]
+    start: Float[Array, " dim"]  # where mode searches begin, in flat coordinates
+    is_dispersed: Bool[Array, ""]  # begin them at overdispersed random points instead
+    # Standard deviations in flat coordinates; where they are not 0, searches begin as far from the
+    # start as :func:`gibbs_dp.engine.program.far_away` says.
     spread: Float[Array, " dim"]
+    # The control variate's parameter, free of every dataset it is used on.
     reference: Float[Array, " dim"]
-    optimum: Float[Array, " dim"]
+    optimum: Float[Array, " dim"]  # the best parameter for the population (NaN: unknown)
+    # Standard deviations, in whitened coordinates, of the Gaussian that normalizers are bridged
+    # from.
     proposal_scale: Float[Array, " dim"]
+    # Standard deviations that whiten posteriors without a usable Laplace fit (NaN: unknown).
     scale: Float[Array, " dim"]
+    # A parameter that total losses are taken relative to, one for the whole sweep.
     anchor: Float[Array, " dim"]
+    # Of the path that ends at this gamma, for a sampler that follows one.
     segment: Segment | None = None
 
     def fixed(self, plan: Plan) -> Inputs:
@@ -232,25 +199,14 @@ class Inputs(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """What the pilots decided for one gamma.
+    """What the pilots decided for one gamma."""
 
-    Attributes
-    ----------
-    inputs
-        Traced inputs for the main run, control variate included.
-    estimator
-        Of the leading quantity, the name of one.
-    r_hat_starts
-        R-hat between two runs from different overdispersed starts: above its limit, the posterior
-        has several modes or the mode search fails.
-    modes
-        What a search for other modes found.
-    """
-
-    inputs: Inputs
-    estimator: str
+    inputs: Inputs  # traced inputs for the main run, control variate included
+    estimator: str  # of the leading quantity, the name of one
+    # R-hat between two runs from different overdispersed starts: above its limit, the posterior has
+    # several modes or the mode search fails.
     r_hat_starts: float
-    modes: Modes
+    modes: Modes  # what a search for other modes found
 
 
 # What is asked for and what is to be run: blocks of posteriors, and sheets of them.
@@ -261,32 +217,19 @@ NEWTON_FROM_ANYWHERE, NEWTON_FROM_NEAR = 16, 8
 
 
 class Job(NamedTuple):
-    """One block of posteriors at one gamma.
+    """One block of posteriors at one gamma."""
 
-    Attributes
-    ----------
-    tag
-        The caller's name for it.
-    roots
-        Random keys of the data and of the chains.
-    first, size
-        Number of the first posterior, and how many.
-    plan, inputs
-        What to run.
-    period
-        After how many posteriors the datasets begin again, sampled with new chains; 0: never.
-    keeps
-        Whether quantities keep something of these datasets.
-    """
-
-    tag: Any
-    roots: Key[Array, 2]
+    tag: Any  # the caller's name for it
+    roots: Key[Array, 2]  # random keys of the data and of the chains
+    # Number of the first posterior, and how many.
     first: int
     size: int
+    # What to run.
     plan: Plan
     inputs: Inputs
+    # After how many posteriors the datasets begin again, sampled with new chains; 0: never.
     period: int = 0
-    keeps: bool = False
+    keeps: bool = False  # whether quantities keep something of these datasets
 
     @property
     def numbers(self) -> Int[np.ndarray, "2 block"]:
@@ -302,23 +245,12 @@ class Job(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """Jobs that one call of a program does: the same datasets, a gamma each.
+    """Jobs that one call of a program does: the same datasets, a gamma each."""
 
-    Attributes
-    ----------
-    jobs
-        What they are.
-    plan
-        Of the program.
-    width
-        Gammas that the program is for: at least as many as there are jobs.
-    path
-        Of a sampler that goes along a path: inputs at all of its gammas, increasing.
-    """
-
-    jobs: tuple[Job, ...]
-    plan: Plan
-    width: int = 1
+    jobs: tuple[Job, ...]  # what they are
+    plan: Plan  # of the program
+    width: int = 1  # gammas that the program is for: at least as many as there are jobs
+    # Of a sampler that goes along a path: inputs at all of its gammas, increasing.
     path: tuple[Inputs, ...] = ()
 
     @property
@@ -333,19 +265,13 @@ def each_alone(jobs: Iterable[Job]) -> Iterator[Sheet]:
 
 
 def arranged(jobs: Iterable[Job]) -> list[Sheet]:
-    """Put jobs on the same datasets, and of the same static counts, together.
-
-    A program is for a power of two of gammas, so that few are compiled while gammas finish.
-    """
+    """Put jobs on the same datasets, and of the same static counts, together, by powers of two."""
     groups = _on_same_datasets((job, with_counts(job.plan, job.inputs)) for job in jobs)
     return [Sheet(found, plan, power_of_two(len(found))) for plan, found in groups]
 
 
 def along(path: Sequence[Inputs], jobs: Iterable[Job]) -> list[Sheet]:
-    """Put jobs on the same datasets together, with the whole path to each of their gammas.
-
-    At gammas that no job asks for, particles pass.
-    """
+    """Put jobs on the same datasets together, with the whole path to each of their gammas."""
     sheets = []
     for plan, found in _on_same_datasets((job, job.plan) for job in jobs):
         spec = {float(job.inputs.gamma): job.inputs for job in found}

@@ -115,24 +115,13 @@ def _spread(
 
 
 class Pairs(NamedTuple):
-    """What a dataset and its replaced versions add up to, at one gamma or (leading axis) several.
+    """Sums over a dataset and its replaced versions, at one gamma or (leading axis) several."""
 
-    Attributes
-    ----------
-    found
-        By quantity: what it found of every pair, zeros beyond those that were sampled.
-    chosen
-        Which pairs these are.
-    is_stuck
-        Any chain of any of them.
-    is_improper
-        Any of them.
-    """
-
+    # By quantity: what it found of every pair, zeros beyond those that were sampled.
     found: dict[str, Any]
-    chosen: Chosen
-    is_stuck: Bool[Array, "*gammas"]
-    is_improper: Bool[Array, "*gammas"]
+    chosen: Chosen  # which pairs these are
+    is_stuck: Bool[Array, "*gammas"]  # any chain of any of them
+    is_improper: Bool[Array, "*gammas"]  # any of them
 
 
 def sample_with_pairs(
@@ -412,34 +401,18 @@ def _block(
     numbers: Int[Array, "2 block"],
     inputs: Inputs,
 ) -> Block:
-    def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
-        data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
-        return summarize_dataset(*data, keys[1], posterior, sampler, plan, quantities, inputs)
-
-    return _over_datasets(one, numbers.shape[1], num_at_once)(keys_of(roots, numbers))
-
-
-def _sheet(
-    posterior: GibbsPosterior,
-    sampler: Sampler,
-    plan: Plan,
-    quantities: tuple[Quantity, ...],
-    num_at_once: int,
-    population: Any,
-    roots: Key[Array, 2],
-    numbers: Int[Array, "2 block"],
-    inputs: Inputs,
-) -> Block:
-    """Like ``_block``, with ``inputs`` of several gammas stacked: ``[block, gammas]``."""
+    """Summarize a block of datasets; with ``inputs`` of several gammas: ``[block, gammas]``."""
 
     def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
         data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
-        if sampler.traits.is_path:
-            return summarize_path(*data, keys[1], posterior, sampler, plan, quantities, inputs)
 
         def at(inputs: Inputs) -> Block:
             return summarize_dataset(*data, keys[1], posterior, sampler, plan, quantities, inputs)
 
+        if jnp.ndim(inputs.gamma) == 0:
+            return at(inputs)
+        if sampler.traits.is_path:
+            return summarize_path(*data, keys[1], posterior, sampler, plan, quantities, inputs)
         return jax.vmap(at)(inputs)
 
     return _over_datasets(one, numbers.shape[1], num_at_once)(keys_of(roots, numbers))
@@ -500,10 +473,5 @@ def keep_program(backend: str, is_quick: bool = False) -> Any:
 
 
 def block_program(backend: str, is_quick: bool = False) -> Any:
-    """Return the jitted block program of a backend; its arguments are those of ``_block``."""
+    """Return the jitted program of blocks and sheets; its arguments are those of ``_block``."""
     return program(_block, STATIC, backend, is_quick)
-
-
-def sheet_program(backend: str) -> Any:
-    """Return the jitted sheet program of a backend; its arguments are those of ``_sheet``."""
-    return program(_sheet, STATIC, backend)

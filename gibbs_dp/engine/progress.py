@@ -46,15 +46,6 @@ class Pace:
 
     The clock begins when the first step is done: what comes before it (compilation, reading of
     files) is not taken for work.
-
-    Examples
-    --------
-    >>> clock = iter([10.0, 14.0]).__next__
-    >>> pace = Pace(clock)
-    >>> pace.count(1)  # after ten seconds of compilation
-    >>> pace.count(8)
-    >>> pace.rate()
-    2.0
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -110,14 +101,6 @@ class Progress:
 
     The bar says "compiling" with a clock while a program is compiled, and predicts from steps of
     the stage that ran. All methods may be called from any thread.
-
-    Examples
-    --------
-    >>> with Progress(enabled=False) as progress:
-    ...     progress.stage("sampling", 2, "block")
-    ...     with progress.compiling():
-    ...         pass
-    ...     progress.advance(2)
     """
 
     def __init__(self, enabled: bool, now: Callable[[], float] = time.monotonic) -> None:

@@ -283,10 +283,7 @@ def _made(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(AuditSpec):
-    """What is asked for, and the quantities that are learnt.
-
-    ``leading`` is the quantity that steers the sweep; ``others`` are learnt beside it.
-    """
+    """What is asked for, the quantity that steers the sweep, and the others beside it."""
 
     leading: LeadingQuantity
     others: tuple[Quantity, ...] = ()
@@ -328,10 +325,7 @@ class Settings(AuditSpec):
 
 
 def identities(quantities: Sequence[Quantity]) -> dict[str, Any]:
-    """Return what blocks of these quantities depend on, by name, where that is anything.
-
-    Of a user's own, its settings and code too.
-    """
+    """Return what blocks of these quantities depend on, by name; of a user's own, its code."""
     found = {}
     for quantity in quantities:
         value, code = quantity.identity(), own_code(type(quantity))

@@ -32,7 +32,7 @@ from gibbs_dp.engine.executor import (
     raise_lost_interrupt,
 )
 from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, arranged, each_alone, searching_longer
-from gibbs_dp.engine.program import block_program, keep_program, sheet_program
+from gibbs_dp.engine.program import block_program, keep_program
 from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
 from gibbs_dp.engine.view import Block
 
@@ -150,7 +150,7 @@ class Sheets:
         s = self.settings
         kinds = (values_kind(s.traced),)
         static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
-        program = sheet_program(device.platform)
+        program = block_program(device.platform)
         name = (sheet.name, at_once, device)
         if sheet.path and not is_accelerator(device.platform):
             # Plainly called: no memory is to be measured, and compiling ahead would put users'
@@ -195,27 +195,17 @@ def stacked(sheet: Sheet) -> PyTree[np.ndarray]:
 
 @dataclass
 class Runner:
-    """Runs jobs of one audit; compiles each plan once per device.
-
-    Attributes
-    ----------
-    settings
-        Of the audit.
-    on_compile
-        Gives a context to compile in; it is entered and left in a worker's thread.
-    workers
-        What calls :meth:`work`: threads of this process, or other processes.
-    is_wide
-        Whether all gammas of a block are sampled in one call, as suits accelerators and samplers
-        that go along a path.
-    path
-        Of such a sampler: inputs at all gammas, increasing; pilots decide on it.
-    """
+    """Runs jobs of one audit; compiles each plan once per device."""
 
     settings: Settings
+    # Gives a context to compile in; it is entered and left in a worker's thread.
     on_compile: Callable[[], AbstractContextManager[Any]] = nullcontext
+    # What calls :meth:`work`: threads of this process, or other processes.
     workers: Workers = field(default_factory=Threads)
+    # Whether all gammas of a block are sampled in one call, as suits accelerators and samplers that
+    # go along a path.
     is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
+    # Of such a sampler: inputs at all gammas, increasing; pilots decide on it.
     path: tuple[Inputs, ...] = ()
     _room: Room = field(default_factory=Room)
     _is_rehearsed: bool = False

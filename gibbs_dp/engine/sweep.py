@@ -17,8 +17,7 @@ from gibbs_dp.engine.plan import Job
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.runner import Runner
-from gibbs_dp.engine.store.archive import Archive
-from gibbs_dp.engine.store.share import collect, find_all, recall, save
+from gibbs_dp.engine.store.archive import Archive, collect, find_all, recall, save
 from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.tuning import OriginSearch, tune_all, with_pairs
 from gibbs_dp.engine.view import Explored, GammaResult, believed, is_drifting

@@ -34,32 +34,18 @@ Places = Int[np.ndarray, "labels size"]
 
 
 class Candidates(NamedTuple):
-    """What may be a symmetry.
+    """What may be a symmetry."""
 
-    Attributes
-    ----------
-    exchanges
-        Coordinates of things that may change places, a row each, and the two that do.
-    signs
-        Coordinates that may change their sign together.
-    """
-
+    # Coordinates of things that may change places, a row each, and the two that do.
     exchanges: list[tuple[int, Places, tuple[int, int]]]
-    signs: list[Int[np.ndarray, " size"]]
+    signs: list[Int[np.ndarray, " size"]]  # coordinates that may change their sign together
 
 
 class Symmetry(NamedTuple):
-    """What is one.
+    """What is one."""
 
-    Attributes
-    ----------
-    blocks
-        Rows of coordinates that may be in any order.
-    signs
-        Coordinates that may change their sign together.
-    """
-
-    blocks: tuple[Places, ...] = ()
+    blocks: tuple[Places, ...] = ()  # rows of coordinates that may be in any order
+    # Coordinates that may change their sign together.
     signs: tuple[Int[np.ndarray, " size"], ...] = ()
 
     @property

@@ -162,10 +162,7 @@ class PairView:
         return parts[..., 1:] - parts[..., :1]
 
     def parts(self, u: Float[Array, "chains draws dim"]) -> Float[Array, "chains draws 2"]:
-        """Gamma times the loss with what is replaced, and with what replaces it, at draws.
-
-        Of the groups alone; of the whole datasets where losses are structured.
-        """
+        """Gamma times the losses of the replaced group and of the new one, or of whole datasets."""
         return over_draws(self._parts, u)
 
     def _parts(self, point: Float[Array, " dim"]) -> Float[Array, " 2"]:
@@ -190,19 +187,13 @@ def _rows(data: PyTree, rows: Int[Array, " rows"]) -> PyTree:
 
 
 class Chosen(NamedTuple):
-    """Which pairs of a training group and a ghost group were sampled, ``MOST_PAIRS`` of them.
+    """Which pairs of a training group and a ghost group were sampled, ``MOST_PAIRS`` of them."""
 
-    Attributes
-    ----------
-    old, new
-        The groups.
-    weight
-        What a pair counts for, so that means over the pairs that are used are, on average, means
-        over all pairs of the dataset.
-    """
-
+    # The groups.
     old: Int[Array, " pairs"]
     new: Int[Array, " pairs"]
+    # What a pair counts for, so that means over the pairs that are used are, on average, means over
+    # all pairs of the dataset.
     weight: Float[Array, " pairs"]
 
 
@@ -257,42 +248,24 @@ class View:
 
 
 class Health(NamedTuple):
-    """How the chains of each dataset fared (leading axis: datasets).
+    """How the chains of each dataset fared (leading axis: datasets)."""
 
-    Attributes
-    ----------
-    accept_prob
-        Mean acceptance probability.
-    worst_ess
-        Smallest share of particles that were effective on the way to the posterior; 1: no such way.
-    mean_u, var_u
-        Mean and variance of the draws in flat coordinates.
-    square_v
-        Mean square of the whitened draws.
-    log_mass
-        Of the mode that was sampled: log of the integral of ``exp(-U)`` over it, as the draws'
-        energy and entropy have it, with the potential relative to that at the inputs' reference.
-    spread
-        For R-hat, effective draws and the drift test.
-    is_curved
-        Whether there is a usable Laplace fit.
-    is_improper, is_stuck
-        Of the dataset's posterior, or of any of its replaced ones.
-    is_finite
-        Whether all draws are.
-    """
-
-    accept_prob: Float[Array, "*b"]
+    accept_prob: Float[Array, "*b"]  # mean acceptance probability
+    # Smallest share of particles that were effective on the way to the posterior; 1: no such way.
     worst_ess: Float[Array, "*b"]
+    # Mean and variance of the draws in flat coordinates.
     mean_u: Float[Array, "*b dim"]
     var_u: Float[Array, "*b dim"]
-    square_v: Float[Array, "*b dim"]
+    square_v: Float[Array, "*b dim"]  # mean square of the whitened draws
+    # Of the mode that was sampled: log of the integral of ``exp(-U)`` over it, as the draws' energy
+    # and entropy have it, with the potential relative to that at the inputs' reference.
     log_mass: Float[Array, "*b"]
-    spread: Spread
-    is_curved: Bool[Array, "*b"]
+    spread: Spread  # for R-hat, effective draws and the drift test
+    is_curved: Bool[Array, "*b"]  # whether there is a usable Laplace fit
+    # Of the dataset's posterior, or of any of its replaced ones.
     is_improper: Bool[Array, "*b"]
     is_stuck: Bool[Array, "*b"]
-    is_finite: Bool[Array, "*b"]
+    is_finite: Bool[Array, "*b"]  # whether all draws are
 
 
 class Summary(NamedTuple):

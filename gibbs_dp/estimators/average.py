@@ -24,13 +24,7 @@ class Average(NamedTuple):
 def average(
     values: Float[np.ndarray, " datasets"], keep: Bool[np.ndarray, " datasets"] | None = None
 ) -> Average:
-    """Mean and standard error over the kept datasets, accumulated in float64: NaN for too few.
-
-    The result is conditional on which are kept, so callers must report how many they drop.
-
-    >>> average(np.array([1.0, 2.0, 3.0]))
-    Average(value=2.0, se=0.5773502691896258, num_datasets=3)
-    """
+    """Mean and standard error over the kept datasets, in float64, given these; NaN for too few."""
     kept = np.asarray(values, dtype=np.float64)
     if keep is not None:
         kept = kept[keep]
@@ -78,9 +72,6 @@ def control_share(
     where that ratio has heavy tails, or is far from one on average: its sample mean is then biased.
     The coefficient is fitted on the datasets themselves, which biases an average by ``O(1 /
     datasets)`` of its spread.
-
-    >>> control_share(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.0, -0.5]), np.zeros(100))
-    1.0
     """
     is_sound = is_tame(log_ratio) and is_centred(control)
     return fitted_share(values, -control) if is_sound else 0.0
@@ -122,10 +113,6 @@ def average_by_row(
     weighted by how often rows are drawn, are the mean over examples; but they are one unit. The
     mean is a ratio of two sums over datasets (Cochran 1977, *Sampling Techniques*, section 2.11:
     linearized variance), with the number of datasets less one below.
-
-    >>> found = average_by_row(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([[0, 1], [0, 1]]), 3)
-    >>> found.value, found.se, found.num_datasets
-    (array([ 2.,  5., nan]), array([ 1.,  0., nan]), array([2, 2, 0]))
     """
     height = max(1, _CHUNK // max(1, values.shape[1]))
     sums = np.zeros((5, num_rows))  # of the count and the total of a row in a dataset: N, S
@@ -169,10 +156,6 @@ def mean_interval(values: Float[np.ndarray, " datasets"], level: float = 0.95) -
     Hall's cubic transformation, which removes the skewness (Hall 1992, *On the removal of skewness
     by transformation*, J. R. Stat. Soc. B 54). Its nearer end would rely on a skewness that samples
     with heavy tails understate.
-
-    >>> low, high, skewness = mean_interval(np.array([1.0, 2.0, 2.0, 3.0]))
-    >>> round(low, 3), round(high, 3), skewness
-    (0.701, 3.299, 0.0)
     """
     count = values.shape[0]
     if count < 2:

@@ -125,14 +125,6 @@ def least_upper(candidates: Mapping[str, Halves]) -> tuple[str, Average]:
     The least of several noisy means is too small on average; a mean over datasets that played no
     part in the choice is not. The lowest upper limit is chosen; if the halves differ, the result is
     the mean of both.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> fold = fold_of(100)
-    >>> far, near = (halves(rng.normal(mean, 1.0, 100), fold) for mean in (9.0, 2.0))
-    >>> least_upper({"far": far, "near": near})[0]
-    'near'
     """
     names = [min(candidates, key=lambda name: candidates[name][other].limit) for other in (1, 0)]
     parts = [candidates[name][i] for i, name in enumerate(names)]

@@ -29,26 +29,17 @@ _JACKKNIFED = (16, 8)
 
 
 class DirectKL(NamedTuple):
-    """One dataset's estimate of ``KL(p || p')``, averaged over pairs.
+    """One dataset's estimate of ``KL(p || p')``, averaged over pairs."""
 
-    Attributes
-    ----------
-    value
-        Jackknifed over chains and draws (the plug-in value when there is one chain), in nats.
-    plug_in
-        Before the jackknife: biased downwards by ``O(1 / draws)``.
-    tail
-        Mean over pairs of ``correction^2 / KL``. Divided by the mean KL it is the mean square of
-        the jackknife's relative correction, with pairs weighted by their KL: it reveals a few pairs
-        whose draws cannot determine their KL, which the mean correction hardly does.
-    lost
-        What is expected to be missing from ``value``, mean over pairs in nats, by half the variance
-        of every pair's log ratio: rare pairs of many nats, which ``tail`` need not have met.
-    """
-
+    # Jackknifed over chains and draws (the plug-in value when there is one chain), in nats.
     value: Float[Array, ""]
-    plug_in: Float[Array, ""]
+    plug_in: Float[Array, ""]  # before the jackknife: biased downwards by ``O(1 / draws)``
+    # Mean over pairs of ``correction^2 / KL``. Divided by the mean KL it is the mean square of the
+    # jackknife's relative correction, with pairs weighted by their KL: it reveals a few pairs whose
+    # draws cannot determine their KL, which the mean correction hardly does.
     tail: Float[Array, ""]
+    # What is expected to be missing from ``value``, mean over pairs in nats, by half the variance
+    # of every pair's log ratio: rare pairs of many nats, which ``tail`` need not have met.
     lost: Float[Array, ""]
 
 
@@ -161,10 +152,7 @@ def pair_parts(
     gamma: Float[Array, ""],
     group_size: int,
 ) -> tuple[Float[Array, "chains draws groups"], Float[Array, "chains draws others"]]:
-    """Log ratios of all pairs as differences: ``delta = y_j - x_i``, both of mean zero.
-
-    What a draw's losses share cancels in every delta; without it the parts stay small.
-    """
+    """Log ratios of all pairs, ``delta = y_j - x_i``, without what a draw's losses share."""
     x = gamma * centred(group_sums(train, group_size), weight)
     y = gamma * centred(group_sums(ghost, group_size), weight)
     shared = 0.5 * (total(x) / x.shape[-1] + total(y) / y.shape[-1])[..., None]

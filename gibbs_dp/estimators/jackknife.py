@@ -41,23 +41,13 @@ class Groups:
 
 
 def groups_of(num_datasets: int) -> Groups:
-    """Deal datasets out to groups, in turn.
-
-    >>> groups_of(5).of
-    array([0, 1, 2, 3, 0])
-    """
+    """Deal datasets out to groups, in turn."""
     count = min(MAX_GROUPS, num_datasets // 2 * 2)
     return Groups(np.arange(num_datasets) % count, count)
 
 
 def left_out(values: Float[np.ndarray, " columns"], num_datasets: int) -> Average:
-    """Delete-a-group jackknife (Shao & Tu 1995, section 2.3), for the error alone.
-
-    The value is not corrected: what is a bound stays one.
-
-    >>> left_out(np.array([2.0, 2.5, 2.0, 1.5]), 3)
-    Average(value=2.0, se=0.5773502691896257, num_datasets=3)
-    """
+    """Delete-a-group jackknife (Shao & Tu 1995, section 2.3), for the error alone."""
     without = values[1:]
     count = without.size
     square = float(np.sum((without - without.mean()) ** 2)) * (count - 1) / count
@@ -97,11 +87,7 @@ class LeavingOut(NamedTuple):
 def groups(
     num_chains: int, num_draws: int, most: int
 ) -> list[tuple[Int[np.ndarray, " draws"], int]]:
-    """Group draws by chains, by steps, and diagonally; only by chains where there is one step.
-
-    >>> [(group.tolist(), count) for group, count in groups(2, 2, 8)]
-    [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 2), ([0, 1, 1, 0], 2)]
-    """
+    """Group draws by chains, by steps, and diagonally; only by chains where there is one step."""
     chain, step = np.divmod(np.arange(num_chains * num_draws), num_draws)
     rows, columns = min(num_chains, most), min(num_draws, most)
     row, column, few = chain * rows // num_chains, step * columns // num_draws, min(rows, columns)

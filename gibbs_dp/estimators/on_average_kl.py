@@ -16,10 +16,7 @@ from gibbs_dp.information.checks import whole_arrays
 def risk(
     losses: Float[Array, "chains draws examples"], weight: Float[Array, "chains draws"]
 ) -> Float[Array, ""]:
-    """Posterior mean of the average loss over examples: ``E_theta mean_i loss(theta, z_i)``.
-
-    ``weight`` sums to the number of chains.
-    """
+    """Posterior mean of the average loss over examples; ``weight`` sums to the number of chains."""
     mean = total(losses) / losses.shape[-1]
     return jnp.mean(jnp.sum(mean * weight, axis=-1))
 
@@ -85,17 +82,10 @@ class PairVariance(NamedTuple):
 
     Examples and ghosts are exchangeable, so every pair's has the same mean over datasets: the
     difference between pairs chosen at random and all is a control variate of mean zero.
-
-    Attributes
-    ----------
-    chosen
-        For the pairs that were asked for.
-    mean
-        Mean over all pairs of an example and a ghost.
     """
 
-    chosen: Float[Array, " pairs"]
-    mean: Float[Array, ""]
+    chosen: Float[Array, " pairs"]  # for the pairs that were asked for
+    mean: Float[Array, ""]  # mean over all pairs of an example and a ghost
 
 
 @whole_arrays

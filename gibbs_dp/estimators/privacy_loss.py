@@ -42,10 +42,6 @@ def log_normalizer_ratio(
     ``L``, both sides of which estimate the integral of ``p p' / (p + p')``: the asymptotically
     best bridge for equally many draws of both (Bennett 1976; Meng & Wong 1996, section 3). Its
     variance is finite whichever tail is heavier, unlike that of ``mean_p e^{-delta}``.
-
-    >>> import jax.numpy as jnp
-    >>> round(float(log_normalizer_ratio(jnp.full(8, 1.5), jnp.full(4, 1.5))), 4)  # the same law
-    -1.5
     """
     own = jnp.full_like(delta, 1.0 / delta.size) if share is None else share
     other = share_replaced
@@ -126,11 +122,6 @@ def bridge(
     function, ``l = log(unnormalized density / q)`` and the logarithm of the ratio of the sample
     sizes added to ``l - r``: the asymptotically best bridge (Meng & Wong 1996, section 3; Bennett
     1976). Unlike importance sampling it has finite variance whichever tail is heavier.
-
-    >>> import jax.numpy as jnp
-    >>> found = bridge(jnp.full((2, 4), 1.5), jnp.full((8,), 1.5))  # q is the posterior
-    >>> round(float(found.value), 4), round(float(found.overlap), 4)
-    (1.5, 1.0)
     """
     num_chains = at_draws.shape[0]
     num_proposals = worth * at_proposals.size
@@ -191,12 +182,6 @@ def integrate_mean_loss(
     for a Gaussian posterior under a flat prior, where it is ``a gamma + d / 2``. The coarser rule
     matches the values alone, by ``1`` and ``gamma``. An interval that begins at gamma = 0 uses
     powers of gamma instead.
-
-    >>> gammas = np.array([0.1, 1.0, 10.0])
-    >>> loss = 3.0 + 0.5 / gammas  # one Gaussian coordinate: log C = -3 gamma - log(gamma) / 2
-    >>> found = integrate_mean_loss(gammas, loss[None], 0.5 / gammas[None] ** 2)
-    >>> bool(np.allclose(found.value, -3.0 * np.diff(gammas) - 0.5 * np.log(10.0)))
-    True
     """
     fine, coarse = [], []
     for j, (low, high) in enumerate(pairwise(gammas)):
@@ -248,32 +233,20 @@ _BEYOND = np.triu(np.ones((EPSILONS.size, EPSILONS.size + 1), np.float32), 1)
 
 
 class LossTails(NamedTuple):
-    """What one dataset's draws say of the privacy loss, averaged over its pairs.
+    """What one dataset's draws say of the privacy loss, averaged over its pairs."""
 
-    Attributes
-    ----------
-    above
-        ``P_p(L > eps)`` at :data:`EPSILONS`: true positives of the test with that threshold.
-    excess
-        ``E_p[(1 - e^-L) 1(L > eps)]`` there: true positives less false ones; at 0, total variation.
-    auc
-        Area under the ROC of each pair, a mean over pairs.
-    renyi
-        ``D_a(p || p')`` of :data:`ORDERS`, a mean over pairs, nats.
-    weight
-        Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders: a mean over pairs, that
-        count by their divergence where they are of one posterior.
-    tail
-        How slowly ``P_p(L > t)`` falls: what losses beyond a point in their upper tail exceed it
-        by, on average, in nats; the largest of the pairs. One over the rate of an exponential tail,
-        whose Rényi divergence of order ``a`` is infinite where ``(a - 1) tail >= 1``.
-    """
-
+    # ``P_p(L > eps)`` at :data:`EPSILONS`: true positives of the test with that threshold.
     above: Float[Any, "*b bins"]
+    # ``E_p[(1 - e^-L) 1(L > eps)]`` there: true positives less false ones; at 0, total variation.
     excess: Float[Any, "*b bins"]
-    auc: Float[Any, "*b"]
-    renyi: Float[Any, "*b orders"]
+    auc: Float[Any, "*b"]  # area under the ROC of each pair, a mean over pairs
+    renyi: Float[Any, "*b orders"]  # ``D_a(p || p')`` of :data:`ORDERS`, a mean over pairs, nats
+    # Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders: a mean over pairs, that
+    # count by their divergence where they are of one posterior.
     weight: Float[Any, "*b orders"]
+    # How slowly ``P_p(L > t)`` falls: what losses beyond a point in their upper tail exceed it by,
+    # on average, in nats; the largest of the pairs. One over the rate of an exponential tail, whose
+    # Rényi divergence of order ``a`` is infinite where ``(a - 1) tail >= 1``.
     tail: Float[Any, "*b"]
 
 

@@ -128,9 +128,6 @@ def linearized(
     """Numbers of datasets whose mean is a function of the datasets' means (the delta method).
 
     Their standard error is that of the function, to first order.
-
-    >>> linearized(lambda mean: float(mean[0] * mean[1]), np.array([[1.0, 2.0], [3.0, 4.0]]))
-    array([ 1., 11.])
     """
     values = np.asarray(values, np.float64)
     mean = values.mean(axis=0)

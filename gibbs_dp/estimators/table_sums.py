@@ -45,12 +45,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(good: Bool[np.ndarray, " datasets"]) -> Layout:
-    """Lay out the datasets that did not fail, in the halves of :func:`fold_of`.
-
-    >>> found = layout_of(np.array([True, True, False, True]))
-    >>> found.datasets[found.is_used]
-    array([0, 3, 1])
-    """
+    """Lay out the datasets that did not fail, in the halves of :func:`fold_of`."""
     width = math.ceil(good.shape[0] / 2 / LANES) * LANES
     wanted = np.flatnonzero(good)
     fold = fold_of(wanted.size)
@@ -74,10 +69,7 @@ _NOWHERE = -1e30
 
 
 class DensityTable(NamedTuple):
-    """``log p(theta_p | Z_k) = -gamma L(theta_p, Z_k) - level_k``, up to a term of ``theta_p``.
-
-    Columns are laid out as :class:`~gibbs_dp.estimators.table_sums.Layout` says.
-    """
+    """``log p(theta_p | Z_k) = -gamma L(theta_p, Z_k) - level_k``, columns as in `Layout`."""
 
     # Total losses, or any other numbers that are the same up to a term of the draw.
     losses: Float[Array, "rows columns"]
@@ -347,10 +339,7 @@ class ConsistencySums:
         self._sums += found[:, self._layout.position]
 
     def correction(self, se: Float[np.ndarray, " datasets"]) -> Float[np.ndarray, " datasets"]:
-        """Return what to add to log normalizers that are each known to a standard error ``se``.
-
-        The two estimates are averaged with weights inverse to their variances.
-        """
+        """Return what to add to log normalizers, weighing both estimates by inverse variances."""
         off, off_square, mean, square = self._sums / self._draws
         tiny = np.finfo(float).tiny
         mean = np.maximum(mean, tiny)

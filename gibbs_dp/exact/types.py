@@ -28,11 +28,7 @@ MAX_CELLS = 20_000_000
 
 
 def num_types(n: int, num_values: int) -> int:
-    """Count the types of ``n`` examples over ``num_values`` values, ``C(n + m - 1, m - 1)``.
-
-    >>> num_types(60, 3)
-    1891
-    """
+    """Count the types of ``n`` examples over ``num_values`` values, ``C(n + m - 1, m - 1)``."""
     return math.comb(n + num_values - 1, num_values - 1)
 
 
@@ -50,11 +46,7 @@ def require_cells(what: str, count: int, limit: int = MAX_CELLS) -> None:
 
 @lru_cache(maxsize=64)
 def enumerate_types(n: int, num_values: int) -> Counts:
-    """List every type, first counts descending.
-
-    >>> enumerate_types(2, 2).tolist()
-    [[2, 0], [1, 1], [0, 2]]
-    """
+    """List every type, first counts descending."""
     checks.count("n", n, minimum=0)
     checks.count("num_values", num_values)
     require_cells("types x values", num_types(n, num_values) * num_values)
@@ -74,11 +66,7 @@ def enumerate_types(n: int, num_values: int) -> Counts:
 
 
 def type_index(counts: Counts) -> Int[np.ndarray, " types"]:
-    """Rank types in the order of `enumerate_types`.
-
-    >>> type_index(enumerate_types(4, 3)).tolist() == list(range(15))
-    True
-    """
+    """Rank types in the order of `enumerate_types`."""
     n, m = int(counts[0].sum()), counts.shape[1]
     # Types sharing a prefix and ahead in the next count: C(r - 1 + m - j, m - j), r what is left.
     binomial = np.zeros((n + 1, m), dtype=np.int64)
@@ -93,11 +81,7 @@ def type_index(counts: Counts) -> Int[np.ndarray, " types"]:
 
 @lru_cache(maxsize=64)
 def with_one_more(n: int, num_values: int) -> Int[np.ndarray, "bases values"]:
-    """Index of ``base + one example of value a`` among the types of size ``n``.
-
-    >>> with_one_more(2, 2).tolist()
-    [[0, 1], [1, 2]]
-    """
+    """Index of ``base + one example of value a`` among the types of size ``n``."""
     checks.count("n", n)
     base = enumerate_types(n - 1, num_values)
     unit = np.eye(num_values, dtype=np.int64)
@@ -110,12 +94,7 @@ def with_one_more(n: int, num_values: int) -> Int[np.ndarray, "bases values"]:
 def log_type_probabilities(
     counts: Counts, data_probs: Float[np.ndarray, " values"]
 ) -> Float[np.ndarray, " types"]:
-    """Log-probabilities of all types of one size under independent examples.
-
-    >>> log_probability = log_type_probabilities(enumerate_types(2, 2), np.array([0.5, 0.5]))
-    >>> np.exp(log_probability).round(6)
-    array([0.25, 0.5 , 0.25])
-    """
+    """Log-probabilities of all types of one size under independent examples."""
     n = counts[0].sum()
     log_multiplicity = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1)
     with np.errstate(divide="ignore"):
@@ -161,16 +140,6 @@ class Neighbours(NamedTuple):
 class TypeTable(WeightedLaws):
     """Output laws of a symmetric algorithm on datasets of ``n`` independent examples.
 
-    Parameters
-    ----------
-    n
-        Number of examples, at least 1.
-    data_probs
-        Law of one example, ``[values]``.
-    log_laws
-        Log of the output law of each type, ``[types, outputs]``, in the order of
-        `enumerate_types`.
-
     Examples
     --------
     >>> table = TypeTable(1, np.array([0.5, 0.5]), np.log([[0.25, 0.75], [0.75, 0.25]]))
@@ -178,8 +147,9 @@ class TypeTable(WeightedLaws):
     0.25
     """
 
-    n: int
-    data_probs: Float[np.ndarray, " values"]
+    n: int  # number of examples, at least 1
+    data_probs: Float[np.ndarray, " values"]  # law of one example, ``[values]``
+    # Log of the output law of each type, ``[types, outputs]``, in the order of `enumerate_types`.
     log_laws: Float[np.ndarray, "types outputs"]
 
     @cached_property

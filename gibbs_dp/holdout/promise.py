@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import max_information_bits
-from gibbs_dp.information.bounds.max_information import BITS_PER_NAT
+from gibbs_dp.information.bounds.differential_privacy import BITS_PER_NAT
 
 
 @runtime_checkable
@@ -35,11 +35,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class IndependentRows:
-    """Independent rows: Hoeffding's ``2 exp(-2 n tau^2)``, and Bayesian DP is DP.
-
-    >>> round(IndependentRows().deviation(1000, math.log(0.05)), 6)
-    0.042947
-    """
+    """Independent rows: Hoeffding's ``2 exp(-2 n tau^2)``, and Bayesian DP is DP."""
 
     def tail(self, n: int, tau: float) -> float:
         """Bound on ``P[|E_S phi - P phi| > tau]`` for one fixed query into [0, 1]."""

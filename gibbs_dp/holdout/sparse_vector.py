@@ -121,10 +121,6 @@ class SparseRun(Stateful):
 
     A copy of it, by ``copy``, ``pickle`` or in a forked process, has no positive answers left: they
     are covered once. Threads that share a run wait for each other.
-
-    >>> run = sparse_pure(50.0, 1, sensitivity=1.0, adjacency="replace-one").start(100.0)
-    >>> run.is_above(0.0), run.is_above(200.0), run.num_left
-    (False, True, 0)
     """
 
     def __init__(self, mechanism: Sparse, threshold: float) -> None:
@@ -166,11 +162,7 @@ class SparseRun(Stateful):
 
 
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:
-    """AboveThreshold: noise ``Lap(2 s/epsilon)`` on the threshold, ``Lap(4 s/epsilon)`` on queries.
-
-    >>> above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").sigma
-    2.0
-    """
+    """AboveThreshold: ``Lap(2 s/epsilon)`` on the threshold, ``Lap(4 s/epsilon)`` on queries."""
     return sparse_pure(epsilon, 1, sensitivity=sensitivity, adjacency=adjacency)
 
 

@@ -25,11 +25,7 @@ LARGEST_GAMMA = 1e100
 
 
 def real(name: str, value: Any) -> float:
-    """Return a number as a float, else raise ``ValueError``: text, None and booleans are not.
-
-    >>> real("gamma", np.float32(2.0))
-    2.0
-    """
+    """Return a number as a float, else raise ``ValueError``: text, None and booleans are not."""
     found = math.nan
     no_numbers = (bool, np.bool_, str, bytes, np.ma.MaskedArray)
     is_number = not isinstance(value, no_numbers) and value is not None
@@ -58,26 +54,9 @@ def shown(value: Any) -> str:
 def refuse_masked(name: str, value: Any, is_private: bool = False) -> None:
     """Raise ``ValueError`` for arrays of `numpy.ma` with masked entries, anywhere in a container.
 
-    NumPy and JAX turn them into plain arrays with the numbers that the mask was to hide.
-
-    Parameters
-    ----------
-    name
-        The argument's name, for the error message.
-    value
-        An array, or containers of arrays: mappings, sequences, arrays of objects.
-    is_private
-        Whether nothing may be told of the entries: masked arrays are then refused by their type,
-        whether or not something is masked in them.
-
-    Examples
-    --------
-    >>> refuse_masked("data", np.ma.array([1.0, 2.0]))
-    >>> refuse_masked("data", {"x": np.ma.array([1.0, -999.0], mask=[False, True])})
-    Traceback (most recent call last):
-    ...
-    ValueError: data: a masked array, whose mask would be lost; drop those rows (such as \
-x[~np.ma.getmaskarray(x)]) or fill in values yourself (x.filled(value)).
+    NumPy and JAX turn them into plain arrays with the numbers that the mask was to hide. Where
+    ``is_private``, nothing may be told of the entries: masked arrays are then refused by their
+    type, whether or not something is masked in them.
     """
     if isinstance(value, np.ma.MaskedArray):
         if is_private or _hides(value):
@@ -124,11 +103,7 @@ def _hides(value: np.ma.MaskedArray[Any, Any]) -> bool:
 
 
 def positive(name: str, value: float) -> float:
-    """Return ``value`` if it is positive and finite, else raise ``ValueError``.
-
-    >>> positive("gamma", 2.0)
-    2.0
-    """
+    """Return ``value`` if it is positive and finite, else raise ``ValueError``."""
     found = real(name, value)
     if not (math.isfinite(found) and found > 0):
         raise ValueError(f"{name} must be positive and finite, got {value}; pass a value above 0.")
@@ -136,11 +111,7 @@ def positive(name: str, value: float) -> float:
 
 
 def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
-    """Return ``value`` if it is at least 0 (and finite unless allowed), else raise ``ValueError``.
-
-    >>> nonnegative("epsilon", 0.0)
-    0.0
-    """
+    """Return a number of at least 0, finite unless infinity is allowed, else raise."""
     found = real(name, value)
     if math.isnan(found) or found < 0 or (math.isinf(found) and not allow_infinite):
         raise ValueError(f"{name} must be at least 0, got {value}; pass a nonnegative number.")
@@ -148,11 +119,7 @@ def nonnegative(name: str, value: float, allow_infinite: bool = False) -> float:
 
 
 def unit_interval(name: str, value: float, open_left: bool = False) -> float:
-    """Return ``value`` if it lies in ``[0, 1)`` (``(0, 1)`` with ``open_left``), else raise.
-
-    >>> unit_interval("beta", 0.05)
-    0.05
-    """
+    """Return ``value`` if it lies in ``[0, 1)`` (``(0, 1)`` with ``open_left``), else raise."""
     found = real(name, value)
     if math.isnan(found) or found >= 1 or found < 0 or (open_left and found == 0):
         interval = "(0, 1)" if open_left else "[0, 1)"
@@ -161,11 +128,7 @@ def unit_interval(name: str, value: float, open_left: bool = False) -> float:
 
 
 def count(name: str, value: int, minimum: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``minimum``, else raise ``ValueError``.
-
-    >>> count("n", 4)
-    4
-    """
+    """Return a whole number of at least ``minimum``, else raise ``ValueError``."""
     found = real(name, value)
     if not found.is_integer():  # nor NaN and infinity
         raise ValueError(f"{name} must be an integer, got {value}; pass a whole number.")
@@ -175,11 +138,7 @@ def count(name: str, value: int, minimum: int = 1) -> int:
 
 
 def inverse_temperature(value: float) -> float:
-    """Return ``gamma`` if it is at least 0 and its figures can be squared, else raise.
-
-    >>> inverse_temperature(2.0)
-    2.0
-    """
+    """Return ``gamma`` if it is at least 0 and its figures can be squared, else raise."""
     found = nonnegative("gamma", value)
     if found > LARGEST_GAMMA:
         raise ValueError(
@@ -190,30 +149,7 @@ def inverse_temperature(value: float) -> float:
 
 
 def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
-    """Return a probability vector, renormalized in its last digits.
-
-    Parameters
-    ----------
-    name
-        The argument's name, for the error message.
-    value
-        Vector ``[outcomes]`` of probabilities.
-
-    Returns
-    -------
-    array
-        The probabilities, ``[outcomes]``, which sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If it is not a vector, has a negative or non-finite entry, or does not sum to 1.
-
-    Examples
-    --------
-    >>> law("p", [0.25, 0.75])
-    array([0.25, 0.75])
-    """
+    """Return a vector of probabilities, renormalized in its last digits, else raise."""
     refuse_masked(name, value)
     vector = np.asarray(value, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
@@ -224,18 +160,7 @@ def law(name: str, value: ArrayLike) -> Float[np.ndarray, " outcomes"]:
 
 
 def joint_law(name: str, value: ArrayLike) -> Float[np.ndarray, ...]:
-    """Return an array of probabilities of any shape that sums to 1, renormalized.
-
-    Raises
-    ------
-    ValueError
-        If an entry is negative or not finite, or the sum differs from 1 by more than 1e-9.
-
-    Examples
-    --------
-    >>> joint_law("joint", [[0.5, 0.0], [0.0, 0.5]]).sum()
-    np.float64(1.0)
-    """
+    """Return probabilities of any shape, renormalized in their last digits, else raise."""
     refuse_masked(name, value)
     array = np.asarray(value, dtype=np.float64)
     if not np.all(np.isfinite(array)) or np.any(array < 0):
@@ -247,11 +172,7 @@ def joint_law(name: str, value: ArrayLike) -> Float[np.ndarray, ...]:
 
 
 def adjacency(value: str) -> str:
-    """Return ``value`` if it names an adjacency, else raise ``ValueError``.
-
-    >>> adjacency("replace-one")
-    'replace-one'
-    """
+    """Return ``value`` if it names an adjacency, else raise ``ValueError``."""
     if value not in ("replace-one", "add-remove"):
         raise ValueError(f"adjacency must be 'replace-one' or 'add-remove', got {value!r}.")
     return value
@@ -260,10 +181,7 @@ def adjacency(value: str) -> str:
 def same_length(
     p_name: str, p: Float[np.ndarray, " outcomes"], q_name: str, q: Float[np.ndarray, " others"]
 ) -> None:
-    """Raise ``ValueError`` unless the two laws are over the same number of outcomes.
-
-    >>> same_length("p", np.array([1.0]), "q", np.array([1.0]))
-    """
+    """Raise ``ValueError`` unless the two laws are over the same number of outcomes."""
     if p.shape != q.shape:
         raise ValueError(
             f"{p_name} and {q_name} must have the same outcomes, got {p.size} and {q.size}; "
@@ -272,11 +190,7 @@ def same_length(
 
 
 def expm1(value: float) -> float:
-    """Return ``e^value - 1``, infinite where it overflows.
-
-    >>> expm1(0.0), expm1(1000.0)
-    (0.0, inf)
-    """
+    """Return ``e^value - 1``, infinite where it overflows."""
     return math.inf if value > 709.0 else math.expm1(value)
 
 
@@ -285,21 +199,6 @@ def refuse_missing_labels(name: str, labels: Any) -> None:
 
     Missing are None, NaN, NaT and pandas' NA, texts that are empty or spell one of these, and -1
     among whole numbers from 0 on, which pandas' codes of categories have for it.
-
-    Parameters
-    ----------
-    name
-        The argument's name, for the error message.
-    labels
-        One for each row; an array or a sequence.
-
-    Examples
-    --------
-    >>> refuse_missing_labels("groups", ["ann", "bob", None, float("nan")])
-    Traceback (most recent call last):
-    ...
-    ValueError: groups: 2 of 4 labels are missing, the first in row 2 (counted from 0), and rows \
-without one are no group; leave these rows out, or give each a label of its own.
     """
     refuse_masked(name, labels)
     given = (

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from gibbs_dp.information import checks, dependence
+from gibbs_dp.information import checks
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.information.divergences.finite import approximate_max_divergence_of_logs
 
@@ -286,7 +286,7 @@ def alpha_mutual_information(joint: ArrayLike, alpha: float) -> float:
     if table.ndim != 2:
         raise ValueError(f"joint must have axes [W, S], got shape {table.shape}; reshape it.")
     if alpha == 1:
-        return dependence.mutual_information(table)
+        return mutual_information(table)
     weight = table.sum(axis=0)
     seen = weight > 0
     with np.errstate(divide="ignore"):

@@ -110,20 +110,12 @@ class DamagedFileError(ValueError):
 
 
 def printable(text: str) -> str:
-    r"""Spell out the characters that would change a terminal; line ends and tabs stay.
-
-    >>> printable("red: \x1b[31m"), printable("größe\n")
-    ('red: \\x1b[31m', 'größe\n')
-    """
+    """Spell out the characters that would change a terminal; line ends and tabs stay."""
     return _COMMANDS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def shown(text: str, most: int = SHOWN) -> str:
-    r"""Return a text from a file as a message may have it: one line, not long, no commands.
-
-    >>> shown("a\nb"), shown("x" * 80, most=4)
-    ('a\\nb', 'xxxx...')
-    """
+    """Return a text from a file as a message may have it: one line, not long, no commands."""
     cut = text if len(text) <= most else text[:most] + "..."
     return printable(cut).replace("\n", "\\n").replace("\t", "\\t")
 

@@ -76,10 +76,7 @@ def _digest(layout: Labels, arrays: Iterable[np.ndarray]) -> str:
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
-    """Take the arrays out of an ``.npz`` file that was written without compression.
-
-    Together they may take no more bytes than the file, which is checked before anything is read.
-    """
+    """Take arrays out of an uncompressed ``.npz``, no more bytes than it has, checked before."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):

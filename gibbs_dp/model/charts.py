@@ -170,22 +170,6 @@ class NormalInBall(dist.Distribution):  # type: ignore[misc]
     As a prior it is as strongly log-concave as the Gaussian, and bounds the parameter, so that
     losses have constants which they lack on all of space.
 
-    Parameters
-    ----------
-    dim
-        Number of coordinates.
-    radius
-        Of the ball.
-    scale
-        Standard deviation before truncation.
-
-    Raises
-    ------
-    ValueError
-        Unless ``dim`` is at least 1, and radius and scale are positive and finite.
-
-    Examples
-    --------
     >>> law = NormalInBall(2, radius=1.0, scale=1.0)
     >>> round(float(law.log_prob(jnp.zeros(2))), 4)      # -log(2 pi (1 - exp(-1/2)))
     -0.9051
@@ -391,24 +375,13 @@ Scalar = Float[Array, ""]
 
 
 class UnconstrainedTarget(NamedTuple):
-    """A posterior on flat Euclidean space, for use in any sampler.
+    """A posterior on flat Euclidean space, for use in any sampler."""
 
-    Attributes
-    ----------
-    log_density
-        Unnormalized log density of the flat vector ``u [dim]``, Jacobian included.
-    constrain
-        Maps ``u [dim]`` to theta.
-    unconstrain
-        Maps theta to ``u [dim]``.
-    dim
-        Length of ``u``.
-    """
-
+    # Unnormalized log density of the flat vector ``u [dim]``, Jacobian included.
     log_density: Callable[[Float[Array, " dim"]], Scalar]
-    constrain: Callable[[Float[Array, " dim"]], PyTree]
-    unconstrain: Callable[[PyTree], Float[Array, " dim"]]
-    dim: int
+    constrain: Callable[[Float[Array, " dim"]], PyTree]  # maps ``u [dim]`` to theta
+    unconstrain: Callable[[PyTree], Float[Array, " dim"]]  # maps theta to ``u [dim]``
+    dim: int  # length of ``u``
 
 
 class FlatCoordinates:
@@ -467,10 +440,7 @@ def is_spread(leaf: Any) -> bool:
 
 
 def on_every_device(values: PyTree, data: PyTree) -> PyTree:
-    """Copy results to every device that holds a part of the data, so that each process has them.
-
-    Values stay as they are where the data are not spread.
-    """
+    """Copy results to every device that holds a part of the data, if these are spread."""
     first = jax.tree.leaves(data)[0]
     if not is_spread(first) or not isinstance(first.sharding, NamedSharding):
         return values

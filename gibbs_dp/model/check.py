@@ -80,10 +80,7 @@ def check_posterior(posterior: Any) -> Any:
 
 
 def examples_for(posterior: Any, data: PyTree) -> PyTree:
-    """Turn one dataset into examples that suit a posterior's loss: the check of every door.
-
-    Data inside a JAX transformation were checked outside of it, and pass as they are.
-    """
+    """Turn a dataset into examples that suit a posterior's loss; those of a program have been."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
         return data
     examples = as_examples(data)

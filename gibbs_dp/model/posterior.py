@@ -400,13 +400,7 @@ def masked(posterior: GibbsPosterior) -> GibbsPosterior:
 
 
 def check_mask(mask: Any, data: PyTree, is_batch: bool) -> Bool[np.ndarray, "*b n"]:
-    """Turn a mask into booleans of the data's leading axes.
-
-    Raises
-    ------
-    ValueError
-        If its shape or values do not fit, or a dataset has no example left.
-    """
+    """Turn a mask into booleans of the data's leading axes; it must leave examples everywhere."""
     axes = jnp.shape(jax.tree.leaves(data)[0])[: 2 if is_batch else 1]
     refuse_masked("mask", mask)
     found = np.asarray(mask)

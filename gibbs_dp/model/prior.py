@@ -171,15 +171,6 @@ class Prior:
     ------
     ValueError
         If a leaf is none of these or discrete, or a function's support depends on other parts.
-
-    Examples
-    --------
-    >>> shrunk = Prior({"scale": dist.HalfNormal(1.0),
-    ...                 "weights": lambda earlier: dist.Normal(0.0, earlier["scale"]).expand([3])})
-    >>> values = {"scale": jnp.asarray(2.0), "weights": jnp.zeros(3)}
-    >>> independent = dist.HalfNormal(1.0).log_prob(2.0) + 3 * dist.Normal(0.0, 2.0).log_prob(0.0)
-    >>> bool(jnp.isclose(shrunk.log_prob(values), independent))
-    True
     """
 
     tree: Any
@@ -339,10 +330,7 @@ ARRAYS = (jax.Array, np.ndarray)
 
 
 def is_conditional(leaf: Any) -> bool:
-    """Whether a part of a prior is a function of other parts, rather than a law or a tree of them.
-
-    Modules and variables of network libraries are trees that can be called.
-    """
+    """Whether a part of a prior is a function of others; networks are trees that can be called."""
     if not callable(leaf) or isinstance(leaf, (dist.Distribution, type)):
         return False
     parts = jax.tree.leaves(leaf, is_leaf=lambda x: isinstance(x, dist.Distribution))

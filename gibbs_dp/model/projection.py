@@ -33,11 +33,6 @@ def in_theta(posterior: GibbsPosterior) -> GibbsPosterior:
 
     Of the prior only the shapes are kept. Where the support is all of Euclidean space, this is the
     posterior itself.
-
-    >>> import gibbs_dp as gdp
-    >>> p = gdp.GibbsPosterior(gdp.losses.squared, Flat(gdp.supports.box(-2.0, 2.0, 1)))
-    >>> float(in_theta(p).constrain(jnp.array([1.5]))[0])
-    1.5
     """
     if posterior.prior.is_euclidean:
         return posterior
@@ -46,12 +41,7 @@ def in_theta(posterior: GibbsPosterior) -> GibbsPosterior:
 
 
 def project(prior: Prior, theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
-    """Nearest point of the support's closure: entry by entry in a box, along the ray in a ball.
-
-    >>> import gibbs_dp as gdp
-    >>> project(Prior(Flat(gdp.supports.l2_ball(2, 1.0))), jnp.array([3.0, 4.0])).round(6).tolist()
-    [0.6000000238418579, 0.800000011920929]
-    """
+    """Nearest point of the support's closure: entry by entry in a box, along the ray in a ball."""
     if prior.is_euclidean:
         return theta
     parts, start = [], 0

@@ -165,15 +165,7 @@ def _places(prior: Prior, theta: PyTree) -> list[Place | None]:
 
 
 def find_recentring(posterior: GibbsPosterior) -> Recentring | None:
-    """Find the parts of a prior whose location or scale depends on others; None: there are none.
-
-    >>> import gibbs_dp as gdp
-    >>> prior = {"scale": dist.HalfNormal(1.0),
-    ...          "weights": lambda earlier: dist.Normal(0.0, earlier["scale"]).expand([3])}
-    >>> found = find_recentring(gdp.GibbsPosterior(lambda t, z: t["weights"][0] * z, prior))
-    >>> found.places, found.is_free.tolist()                # coordinates: scale first, then weights
-    ({'weights': slice(1, 4, None)}, [False, True, True, True])
-    """
+    """Find the parts of a prior whose location or scale depends on others; None: there are none."""
     prior = posterior.prior
     if not (prior.is_hierarchical or type(prior) is not Prior):
         return None

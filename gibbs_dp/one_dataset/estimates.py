@@ -53,11 +53,7 @@ def whole(num_draws: int) -> Pieces:
 
 
 def split(num_chains: int, num_samples: int) -> Pieces:
-    """Split chains into pieces: chains alone where there are enough, else parts of chains.
-
-    >>> split(4, 1000).sizes.tolist() == [250] * 16, split(10, 7).sizes.tolist() == [7] * 10
-    (True, True)
-    """
+    """Split chains into pieces: chains alone where there are enough, else parts of chains."""
     total = num_chains * num_samples
     if num_chains >= FEWEST:
         chains = np.array_split(np.arange(num_chains), min(num_chains, MOST))
@@ -83,12 +79,6 @@ def jackknife(estimates: Float[np.ndarray, "*shape selections"], pieces: Pieces)
     """Correct estimates by leaving out pieces, which may differ in length.
 
     Busing, Meijer & van der Leeden (1999, *Statistics and Computing* 9).
-
-    >>> pieces = split(1, 800)
-    >>> draws = np.random.default_rng(0).normal(size=800)
-    >>> found = jackknife(pieces.is_kept @ draws / pieces.num_draws, pieces)
-    >>> bool(abs(found.value - draws.mean()) < 1e-12), bool(0.01 < found.mcse < 0.08)
-    (True, True)
     """
     share = pieces.sizes / pieces.sizes.sum()
     count = share.size

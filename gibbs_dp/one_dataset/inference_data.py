@@ -402,10 +402,7 @@ def audit_inference_data(
 
 
 def _gamma(given: float | None, marks: Mapping[Any, Any]) -> tuple[float, bool]:
-    """Take the inverse temperature that is given, or that of draws of this library.
-
-    These hold what was sampled with, gamma times the log-likelihood, which ArviZ needs.
-    """
+    """Take the inverse temperature that is given, or that of draws of this library."""
     known = marks.get("gamma") if marks.get("gibbs_dp_kind") == "draws" else None
     known = None if known is None else checked_gamma(known)
     if given is not None and known is not None and given != known:

@@ -90,10 +90,7 @@ def draw_ranked(
     color: str,
     names: tuple[str, str, str],
 ) -> None:
-    """Draw positive numbers over their places on a logarithmic axis, with intervals where few.
-
-    The legend's ``names`` are those of a number, of its 95% interval and of the mean.
-    """
+    """Draw positive numbers over their places on a log axis; ``names``: point, interval, mean."""
     is_few, shown = values.size <= MANY, values > 0
     axes.set_yscale("log")
     plotting.mark_edge(axes, places[~shown], "not positive", color)

@@ -20,11 +20,7 @@ from gibbs_dp.information.divergences import batched
 
 
 def summed_loss(loss_matrix: ArrayLike, n: int) -> Float[np.ndarray, "datasets hypotheses"]:
-    """Total loss ``sum_i loss(theta, z_i)`` of every ordered dataset, ``[datasets, hypotheses]``.
-
-    >>> summed_loss([[0.0, 1.0]], 2).ravel()
-    array([0., 1., 1., 2.])
-    """
+    """Sum the losses of every ordered dataset, ``[datasets, hypotheses]``."""
     loss = np.asarray(loss_matrix, dtype=np.float64)
     if loss.ndim != 2:
         raise ValueError(f"loss_matrix must be [hypotheses, values], got shape {loss.shape}.")
@@ -35,12 +31,7 @@ def summed_loss(loss_matrix: ArrayLike, n: int) -> Float[np.ndarray, "datasets h
 def gibbs(
     total_loss: ArrayLike, n: int, gamma: float, data_probs: ArrayLike, prior_probs: ArrayLike
 ) -> FiniteChannel:
-    """Gibbs posterior of any loss of the ordered dataset, structured or summed.
-
-    >>> channel = gibbs(summed_loss([[0.0, 1.0], [1.0, 0.0]], 3), 3, 1.0, [0.5, 0.5], [0.5, 0.5])
-    >>> round(channel.on_average_kl() / channel.generalization_error([[0, 1], [1, 0]]), 9)
-    1.0
-    """
+    """Gibbs posterior of any loss of the ordered dataset, structured or summed."""
     checks.positive("gamma", gamma)
     prior = checks.law("prior_probs", prior_probs)
     loss = np.asarray(total_loss, dtype=np.float64)
@@ -65,10 +56,6 @@ def uniform_noise(
 
     The supports of neighbours differ, so ``epsilon = inf``, and at every finite ``epsilon``,
     however large, ``delta`` is ``sensitivity/(2w + 1)``.
-
-    >>> channel = uniform_noise(ordered_datasets(3, 2).sum(axis=1), 3, 2, [0.5, 0.5])
-    >>> channel.dp_epsilon(), float(channel.privacy_curve([5.0])[0].round(9))
-    (inf, 0.2)
     """
     checks.count("half_width", half_width, minimum=0)
     values = np.asarray(statistic)
@@ -93,9 +80,6 @@ def composed_privacy_curve(
     ``p = (e^epsilon, 1)/(1 + e^epsilon)`` and ``q`` its mirror is the worst pair of any
     ``epsilon``-DP algorithms, adaptive ones too, so this is the optimal composition theorem
     (Kairouz, Oh & Viswanath 2015).
-
-    >>> composed_privacy_curve([0.75, 0.25], [0.25, 0.75], 2, [0.0]).round(6)
-    array([0.5])
     """
     p_law, q_law = checks.law("p", p), checks.law("q", q)
     checks.same_length("p", p_law, "q", q_law)
@@ -116,11 +100,6 @@ def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike) -> float:
 
     The ``eps_2`` of the composition lemma, exactly: on-average KL of ``first.then(kernel)`` is
     ``eps_1`` plus this (chain rule).
-
-    >>> a = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
-    >>> kernel = np.repeat(a.probabilities[:, None, :], 2, axis=1)
-    >>> round(conditional_on_average_kl(a, kernel), 6)  # B ignores theta: its own on-average KL
-    0.274653
     """
     total = 0.0
     drawn = first.replacements([0])
@@ -136,10 +115,6 @@ def fixed_output_on_average_kl(
     """On-average KL of ``B(., theta)`` for every fixed ``theta``, in nats, ``[outputs]``.
 
     This is what the composition lemma must **not** use.
-
-    >>> a = FiniteChannel([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5], n=1)
-    >>> fixed_output_on_average_kl(a, np.repeat(a.probabilities[:, None, :], 2, axis=1)).round(6)
-    array([0.274653, 0.274653])
     """
     total = np.zeros(first.num_outputs)
     for log_weight, kl in _kernel_kls(first, kernel):

@@ -319,15 +319,7 @@ class Row(NamedTuple):
 
 
 def rows(accountant: Accountant, *, delta: float = 1e-5) -> list[Row]:
-    """List every guarantee with its value and its reason.
-
-    >>> import gibbs_dp as gdp
-    >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.real(1)))
-    >>> found = gdp.privacy.account(p, gamma=1.0, n=10, adjacency="replace-one",
-    ...                             domain=gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0)))
-    >>> print(rows(found)[0].because.split(";")[0])
-    no: the range of the loss is infinite
-    """
+    """List every guarantee with its value and its reason."""
     m = accountant.num_draws
     figures = {
         "pure DP, eps": lambda r: r.pure(m),

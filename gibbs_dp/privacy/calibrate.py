@@ -26,11 +26,7 @@ CURRENCIES = ("pure_epsilon", "epsilon", "zcdp", "gdp", "bayesian_epsilon")
 
 @dataclass(frozen=True)
 class Target:
-    """One privacy target: exactly one of the five currencies.
-
-    >>> Target(epsilon=1.0, delta=1e-6).name
-    '(epsilon, delta)'
-    """
+    """One privacy target: exactly one of the five currencies."""
 
     pure_epsilon: float | None = None
     epsilon: float | None = None
@@ -108,13 +104,6 @@ def calibrate_gamma(
 
     Pure DP is linear in ``gamma`` and inverted in closed form; the others are increasing and found
     by bisection, from below.
-
-    >>> import gibbs_dp as gdp
-    >>> p = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
-    >>> found = calibrate_gamma(p, Target(pure_epsilon=1.0), n=100, adjacency="replace-one",
-    ...                         domain=gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)))
-    >>> found.gamma
-    0.03125
     """
 
     def at(gamma: float) -> Accountant:

@@ -29,13 +29,7 @@ from gibbs_dp.sampling.unadjusted import require_langevin
 def subsampled_epsilon(
     noise_multiplier: float, sampling_rate: float, *, num_steps: int, delta: float
 ) -> float:
-    """``epsilon`` of ``num_steps`` Poisson-subsampled Gaussian mechanisms, add/remove, pessimistic.
-
-    Examples
-    --------
-    >>> round(subsampled_epsilon(2.0, 1.0, num_steps=10, delta=1e-5), 4)
-    7.5113
-    """
+    """``epsilon`` of Poisson-subsampled Gaussian mechanisms, add/remove, pessimistic."""
     checks.positive("noise_multiplier", noise_multiplier)
     checks.count("num_steps", num_steps)
     checks.unit_interval("delta", delta, open_left=True)
@@ -51,17 +45,11 @@ DATA_FREE = "start, step size, number of steps, gamma and clip are free of the d
 
 
 class ChainConstants(NamedTuple):
-    """What a Langevin chain's guarantee rests on, clipping included.
+    """What a Langevin chain's guarantee rests on, clipping included."""
 
-    Attributes
-    ----------
-    gradient_sensitivity
-        ``S``: the most that one example can move the sum of (clipped) gradients.
-    strong_convexity, smoothness
-        ``m`` (``-inf`` where unknown) and ``M`` of the potential whose gradient is followed.
-    """
-
+    # ``S``: the most that one example can move the sum of (clipped) gradients.
     gradient_sensitivity: float
+    # ``m`` (``-inf`` where unknown) and ``M`` of the potential whose gradient is followed.
     strong_convexity: float
     smoothness: float
 
@@ -82,14 +70,6 @@ def chain_constants(
     no strong convexity of the examples; for other losses no convexity is known.
 
     Parameters are those of `chain_guarantee`.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
-    >>> p = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(2), 0.5))
-    >>> chain_constants(p, gamma=0.1, clip=1.0, n=10, adjacency="replace-one",
-    ...                 domain=gdp.Domain(x_bound=1.0))
-    ChainConstants(gradient_sensitivity=2.0, strong_convexity=4.0, smoothness=6.0)
     """
     found = derive_constants(posterior, n=n, adjacency=adjacency, domain=domain)
     sensitivity, convexity = found.lipschitz, found.strong_convexity(gamma)

@@ -43,16 +43,7 @@ def charge_and_draw(
 
 
 def charge_guarantee(ledger: Ledger, guarantee: Guarantee, *, purpose: str) -> int:
-    """Charge a release to a ledger, before anything of it is computed or handed out.
-
-    >>> import tempfile, pathlib
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.create(pathlib.Path(folder.name) / "l", adjacency="replace-one", zcdp=0.1)
-    >>> g = Guarantee("replace-one", "chain", 1, 1.0, epsilon=1.0, delta=1e-6, zcdp=0.04)
-    >>> charge_guarantee(ledger, g, purpose="a draw"), ledger.left()
-    (1, {'zcdp': 0.06})
-    >>> folder.cleanup()
-    """
+    """Charge a release to a ledger, before anything of it is computed or handed out."""
     if guarantee.adjacency != ledger.adjacency:
         raise ValueError(
             f"adjacency: the ledger is for {ledger.adjacency} neighbours, the release for "

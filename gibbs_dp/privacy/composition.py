@@ -204,9 +204,6 @@ def composed_pure_dp(
     "basic" adds (any delta). "advanced" is Dwork, Rothblum & Vadhan 2010, or adding where that is
     smaller. "optimal" is the exact answer, attained by randomized response (Kairouz, Oh &
     Viswanath 2015), never above the other two.
-
-    >>> [round(composed_pure_dp(400, 0.01, delta=1e-6, rule=rule), 4) for rule in RULES]
-    [4.0, 1.0915, 0.8314]
     """
     k = checks.count("num_releases", num_releases)
     checks.nonnegative("epsilon", epsilon)
@@ -231,11 +228,7 @@ def composed_pure_dp(
 def per_release_epsilon(
     num_releases: int, total_epsilon: float, *, delta: float, rule: Rule = "optimal"
 ) -> float:
-    """Largest ``epsilon`` of each of ``k`` releases that keeps the total, the inverse of the above.
-
-    >>> [round(per_release_epsilon(400, 1.0, delta=1e-6, rule=rule), 6) for rule in RULES]
-    [0.0025, 0.009189, 0.011883]
-    """
+    """Largest ``epsilon`` of each release that keeps the total, the inverse of the above."""
     k = checks.count("num_releases", num_releases)
     checks.positive("total_epsilon", total_epsilon)
     checks.unit_interval("delta", delta)

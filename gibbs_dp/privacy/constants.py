@@ -18,40 +18,25 @@ from gibbs_dp.sampling.kernels.langevin import prior_gradient
 
 
 class PosteriorConstants(NamedTuple):
-    """Constants of a posterior for one adjacency; infinite where nothing finite is known.
+    """Constants of a posterior for one adjacency; infinite where nothing finite is known."""
 
-    Attributes
-    ----------
-    adjacency, n
-        What they hold for.
-    loss_range
-        ``R``: between neighbours, ``L(theta, Z) - L(theta, Z')`` has at most this range over theta.
-    loss_shift
-        Largest ``|L(theta, Z) - L(theta, Z')|`` where the normalizer is free of the data (location
-        families), else ``inf``.
-    lipschitz
-        ``G``: that difference is ``G``-Lipschitz in theta.
-    example_convexity, example_smoothness
-        Extreme eigenvalues of the Hessian of one example's loss.
-    prior_convexity, prior_smoothness
-        The same of ``-log prior``.
-    diameter
-        Of the prior's support.
-    reasons
-        Why each missing constant is missing, and how to declare it.
-    """
-
+    # What they hold for.
     adjacency: Adjacency
     n: int
+    # ``R``: between neighbours, ``L(theta, Z) - L(theta, Z')`` has at most this range over theta.
     loss_range: float
+    # Largest ``|L(theta, Z) - L(theta, Z')|`` where the normalizer is free of the data (location
+    # families), else ``inf``.
     loss_shift: float
-    lipschitz: float
+    lipschitz: float  # ``G``: that difference is ``G``-Lipschitz in theta
+    # Extreme eigenvalues of the Hessian of one example's loss.
     example_convexity: float
     example_smoothness: float
+    # The same of ``-log prior``.
     prior_convexity: float
     prior_smoothness: float
-    diameter: float
-    reasons: dict[str, str]
+    diameter: float  # of the prior's support
+    reasons: dict[str, str]  # why each missing constant is missing, and how to declare it
 
     def strong_convexity(self, gamma: float) -> float:
         """``m`` of the potentials of all neighbours; at most 0 where there is none.

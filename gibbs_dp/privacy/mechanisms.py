@@ -36,14 +36,7 @@ def run_guarantee(
     zcdp: float | None = None,
     gdp: float | None = None,
 ) -> Guarantee:
-    """Make the guarantee of one run of a mechanism.
-
-    >>> print(run_guarantee("coin", "replace-one", 0.5, assumption="sensitivity 1 (declared)"))
-    (0.5, 0)-DP, replace-one neighbours
-    also pure epsilon 0.5
-    holds    for noise that is drawn exactly, from secret random bits
-    assumes  sensitivity 1 (declared)
-    """
+    """Make the guarantee of one run of a mechanism."""
     return Guarantee(
         adjacency,
         mechanism,
@@ -197,12 +190,7 @@ class GaussianMechanism:
 def gaussian_for(
     epsilon: float, delta: float, *, sensitivity: float, adjacency: Adjacency
 ) -> GaussianMechanism:
-    """Find the least noise that is ``(epsilon, delta)``-DP.
-
-    >>> found = gaussian_for(1.0, 1e-5, sensitivity=1.0, adjacency="replace-one")
-    >>> round(found.sigma, 4)
-    3.7306
-    """
+    """Find the least noise that is ``(epsilon, delta)``-DP."""
     checks.positive("epsilon", epsilon)
     checks.unit_interval("delta", delta, open_left=True)
     mu = gdp_at(epsilon, delta) * (1 - 1e-10)
@@ -263,11 +251,6 @@ class ReportNoisyMax(PureMechanism):
 
     Noise of scale ``sensitivity/epsilon`` where a neighbour moves all values in one direction, as
     adding a row moves counts; twice that in general, and so for counts under replace-one.
-
-    >>> ReportNoisyMax(1.0, 1.0, adjacency="add-remove", is_monotone=True).scale
-    1.0
-    >>> ReportNoisyMax(1.0, 1.0, adjacency="replace-one").scale
-    2.0
     """
 
     is_monotone: bool = False

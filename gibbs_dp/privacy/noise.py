@@ -316,11 +316,7 @@ class Noise(Bits):
 
 
 class SecretNoise(Noise):
-    """From ``os.urandom``; there is no state and no seed.
-
-    >>> SecretNoise().standard_normal((2, 3)).shape
-    (2, 3)
-    """
+    """From ``os.urandom``; there is no state and no seed."""
 
     def bytes(self, count: int) -> bytes:
         """Draw bytes."""
@@ -328,11 +324,7 @@ class SecretNoise(Noise):
 
 
 class SeededNoise(Noise):
-    """The same numbers for the same seed, which protect nobody: for tests.
-
-    >>> SeededNoise(0).below(10) == SeededNoise(0).below(10)
-    True
-    """
+    """The same numbers for the same seed, which protect nobody: for tests."""
 
     def __init__(self, seed: int | Sequence[int] | Int[np.ndarray, " words"]) -> None:
         self._generator = np.random.default_rng(seed)
@@ -349,9 +341,6 @@ def secret_key() -> PRNGKeyArray:
     """Make a key of ChaCha20 from 256 bits of the system's entropy; it is never shown or stored.
 
     Chains that are released draw from it by ``jax.random``, as from any other key.
-
-    >>> secret_key().shape
-    ()
     """
     return chacha_key(np.frombuffer(os.urandom(32), dtype=np.uint32))
 
@@ -360,20 +349,12 @@ def secret_key() -> PRNGKeyArray:
 
 
 def on_lattice(values: Float[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
-    """Cut off to whole numbers of steps of ``2^-30``, towards zero: no norm grows.
-
-    >>> on_lattice(np.array([0.5]))
-    array([536870912])
-    """
+    """Cut off to whole numbers of steps of ``2^-30``, towards zero: no norm grows."""
     return np.trunc(values * FINENESS).astype(np.int64)
 
 
 def exact_means(values: Float[np.ndarray, "rows columns"]) -> list[Fraction]:
-    """Means of numbers in [0, 1], each cut off to the lattice: one row moves them by ``1/n``.
-
-    >>> exact_means(np.array([[0.5], [0.25]]))
-    [Fraction(3, 8)]
-    """
+    """Means of numbers in [0, 1], each cut off to the lattice: one row moves them by ``1/n``."""
     totals = on_lattice(values).sum(axis=0).tolist()
     return [Fraction(total, len(values) * FINENESS) for total in totals]
 
@@ -402,9 +383,6 @@ def add_laplace(value: Number, scale: float, source: Noise = SECRET) -> Fraction
     Its law is discrete: pure DP holds for it as for the continuous one, as for all of what is
     computed from it. Compare what this returns, not its rounding: sums and differences of rounded
     numbers may tell what the exact ones do not.
-
-    >>> abs(add_laplace(100.0, 0.1) - 100) < 10
-    True
     """
     steps = _steps(value) + discrete_laplace(_scale_in_steps(scale), 1, source)
     return Fraction(steps, DOUBLES)
@@ -428,11 +406,7 @@ def add_gaussian(value: Number, sigma: float, source: Noise = SECRET) -> Fractio
 def laplace_release(
     values: Float[np.ndarray, " values"] | Sequence[Fraction], scale: float
 ) -> Float[np.ndarray, " values"]:
-    """Add independent ``Lap(scale)`` noise to every value, and round to doubles.
-
-    >>> laplace_release(np.zeros(3), 1.0).shape
-    (3,)
-    """
+    """Add independent ``Lap(scale)`` noise to every value, and round to doubles."""
     checks.positive("scale", scale)
     return np.array([to_double(add_laplace(value, scale)) for value in _finite(values)])
 
@@ -440,11 +414,7 @@ def laplace_release(
 def gaussian_release(
     values: Float[np.ndarray, " values"] | Sequence[Fraction], sigma: float, source: Noise = SECRET
 ) -> Float[np.ndarray, " values"]:
-    """Add independent ``N(0, sigma^2)`` noise to every value; parameters as `laplace_release`.
-
-    >>> gaussian_release(np.zeros(3), 1.0).shape
-    (3,)
-    """
+    """Add independent ``N(0, sigma^2)`` noise to every value; parameters as `laplace_release`."""
     checks.positive("sigma", sigma)
     return np.array([to_double(add_gaussian(value, sigma, source)) for value in _finite(values)])
 
@@ -453,9 +423,6 @@ def argmax_release(values: Float[np.ndarray, " values"], scale: float) -> int:
     """Index of the largest value after Laplace noise, compared before any rounding.
 
     Parameters are those of `laplace_release`.
-
-    >>> argmax_release(np.array([0.0, 1000.0]), 1.0)
-    1
     """
     checks.positive("scale", scale)
     noisy = [add_laplace(value, scale) for value in _finite(values)]
@@ -463,11 +430,7 @@ def argmax_release(values: Float[np.ndarray, " values"], scale: float) -> int:
 
 
 def exponential_release(utilities: Float[np.ndarray, " values"], temperature: float) -> int:
-    """Draw an index ``∝ exp(utility / temperature)``; parameters as `laplace_release`.
-
-    >>> exponential_release(np.array([0.0, 1000.0]), 1.0)
-    1
-    """
+    """Draw an index ``∝ exp(utility / temperature)``; parameters as `laplace_release`."""
     checks.positive("temperature", temperature)
     _scale_in_steps(temperature)  # refused where it is too small
     costs = -np.array(_finite(utilities), np.float64)

@@ -81,22 +81,14 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 class QuadraticPrior(NamedTuple):
-    """``exp(-sum_j precision_j (theta_j - centre_j)^2 / 2)`` on a product of balls, or all space.
+    """``exp(-sum_j precision_j (theta_j - centre_j)^2 / 2)`` on balls, or all of space."""
 
-    Attributes
-    ----------
-    precision, centre
-        Of the Gaussian factor; precisions may be 0 on balls, and are the same within one.
-    middle
-        Of the balls.
-    radii
-        Of the balls ``[balls]``, each of the next ``dim / balls`` coordinates; infinite for all of
-        space. A box is a product of intervals, balls of one coordinate.
-    """
-
+    # Of the Gaussian factor; precisions may be 0 on balls, and are the same within one.
     precision: Vector
     centre: Vector
-    middle: Vector
+    middle: Vector  # of the balls
+    # Of the balls ``[balls]``, each of the next ``dim / balls`` coordinates; infinite for all of
+    # space. A box is a product of intervals, balls of one coordinate.
     radii: Float[np.ndarray, " balls"]
 
     @property
@@ -139,35 +131,17 @@ class QuadraticPrior(NamedTuple):
 
 @dataclass(frozen=True)
 class ProximalPlan:
-    """Rounds of the sampler and what they prove; free of the data.
+    """Rounds of the sampler and what they prove; free of the data."""
 
-    Parameters
-    ----------
-    step
-        ``h``, the variance of the first step; infinite where one exact draw needs no rounds.
-    num_steps
-        Rounds.
-    smoothness
-        ``M`` of the losses' total.
-    start
-        Bound on every divergence of the start from the posterior, nats.
-    mixing
-        Total variation after the rounds in real numbers.
-    rounding
-        Total variation that rounding of the states adds.
-    log_ratio
-        Largest ``|rho / pi - 1|`` in real numbers, where it was asked for.
-    spacing
-        Of the lattice of released numbers.
-    """
-
+    # ``h``, the variance of the first step; infinite where one exact draw needs no rounds.
     step: float
-    num_steps: int
-    smoothness: float
-    start: float
-    mixing: float
-    rounding: float
-    spacing: float
+    num_steps: int  # rounds
+    smoothness: float  # ``M`` of the losses' total
+    start: float  # bound on every divergence of the start from the posterior, nats
+    mixing: float  # total variation after the rounds in real numbers
+    rounding: float  # total variation that rounding of the states adds
+    spacing: float  # of the lattice of released numbers
+    # Largest ``|rho / pi - 1|`` in real numbers, where it was asked for.
     log_ratio: float | None = None
 
     @property
@@ -177,15 +151,7 @@ class ProximalPlan:
 
 
 def inequalities(prior: QuadraticPrior) -> tuple[float, float]:
-    """Log-Sobolev constant ``alpha`` and Poincaré constant ``C`` of any convex losses' posterior.
-
-    >>> one = np.ones(1)
-    >>> inequalities(QuadraticPrior(2 * one, 0 * one, 0 * one, np.inf * one))
-    (2.0, 0.5)
-    >>> alpha, poincare = inequalities(QuadraticPrior(0 * one, 0 * one, 0 * one, one))
-    >>> round(alpha * math.e, 12), round(poincare * math.pi**2, 12)
-    (2.0, 4.0)
-    """
+    """Log-Sobolev and Poincaré constants of the posterior of any convex losses."""
     convexity, radius = float(prior.precision.min()), prior.radius
     if math.isinf(radius):
         return convexity, 1 / convexity
@@ -195,13 +161,7 @@ def inequalities(prior: QuadraticPrior) -> tuple[float, float]:
 
 
 def start_divergence(prior: QuadraticPrior, smoothness: float) -> float:
-    """Bound on the log density ratio of start and posterior, nats.
-
-    >>> one = np.ones(2)
-    >>> gaussian = QuadraticPrior(one, 0 * one, 0 * one, np.inf * np.ones(1))
-    >>> round(start_divergence(gaussian, math.e - 1), 12)            # 2 log(e) / 2, and 1
-    2.0
-    """
+    """Bound on the log density ratio of start and posterior, nats."""
     if math.isinf(prior.radius):
         return float(np.sum(np.log1p(smoothness / prior.precision))) / 2 + START_SLACK
     low, size = float(prior.precision.min()), prior.dim + START_SLACK
@@ -214,9 +174,6 @@ def num_rounds(start: float, step: float, alpha: float, poincare: float, log_chi
     """Count rounds until ``log chi2 <= log_chi2``: Rényi 2 falls first, then chi-squared.
 
     Rényi 2 falls by ``1 + alpha h`` a round, to ``r``; then ``chi2 = e^r - 1`` by ``(1 + h/C)^2``.
-
-    >>> num_rounds(0.01, 2.0, 1.0, 1.0, math.log(1e-20))
-    19
     """
     best = math.inf
     rate, slow = 2 * math.log1p(step / poincare), math.log1p(alpha * step)
@@ -244,31 +201,10 @@ def plan_proximal(
     ``chi2 <= 4 tau^2``; the fewer rounds count. On a set of diameter ``D`` a round's density is at
     most ``e^(D^2/h)`` times the posterior's, whatever it started from: ``|X - y|^2 - |x' - y|^2``
     in the ratio, averaged over ``y``, becomes ``|X - x|^2 - |x' - x|^2 + |X - x'|^2``. As a round
-    is reversible, ``|rho_k / pi - 1| <= e^(D^2/(2 h)) sqrt(chi2_(k-1))`` everywhere.
-
-    Parameters
-    ----------
-    prior
-        Strongly convex or bounded.
-    smoothness
-        ``M`` of gamma times the total of the losses.
-    farthest
-        Norm that the posterior's mode does not exceed; the set's where it is bounded.
-    total_variation, log_ratio
-        One of the two; ``log_ratio`` is the largest ``|rho / pi - 1|``, on a bounded set.
-
-    Returns
-    -------
-    ProximalPlan
-        Step, rounds, and what they prove.
-
-    Examples
-    --------
-    >>> one = np.ones(3)
-    >>> prior = QuadraticPrior(one, 0 * one, 0 * one, np.inf * np.ones(1))
-    >>> plan = plan_proximal(prior, smoothness=50.0, farthest=5.0, total_variation=1e-9)
-    >>> plan.num_steps, plan.step, plan.mixing <= 1e-9
-    (278, 0.08, True)
+    is reversible, ``|rho_k / pi - 1| <= e^(D^2/(2 h)) sqrt(chi2_(k-1))`` everywhere; its largest
+    value is ``log_ratio``, for bounded sets, which is given in place of ``total_variation``.
+    ``smoothness`` is of gamma times the total loss, and no mode of a posterior is farther out than
+    ``farthest``.
     """
     alpha, poincare = inequalities(prior)
     low = float(prior.precision.min())

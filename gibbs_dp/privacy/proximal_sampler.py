@@ -36,22 +36,15 @@ Predictions = Float[np.ndarray, " rows"] | Float[np.ndarray, "rows classes"]
 
 
 class TotalLoss(NamedTuple):
-    """``gamma sum_i loss(x_i theta, y_i)``, with what is public of it.
+    """``gamma sum_i loss(x_i theta, y_i)``, with what is public of it."""
 
-    Attributes
-    ----------
-    loss, gamma, x, y
-        In doubles; ``loss`` must have `LinearLoss.precise`, or be softmax cross-entropy, whose
-        parameter is a matrix ``[d, K]`` in one vector.
-    x_bound
-        Largest norm of a row.
-    """
-
+    # In doubles; ``loss`` must have `LinearLoss.precise`, or be softmax cross-entropy, whose
+    # parameter is a matrix ``[d, K]`` in one vector.
     loss: LinearLoss | SoftmaxCrossEntropy
     gamma: float
     x: Float[np.ndarray, "rows features"]
     y: Float[np.ndarray, " rows"]
-    x_bound: float
+    x_bound: float  # largest norm of a row
 
     @property
     def num_scores(self) -> int:
@@ -131,31 +124,7 @@ class _Gaussian(NamedTuple):
 
 
 class ProximalSampler:
-    """Runs a plan on data.
-
-    Parameters
-    ----------
-    prior
-        The prior's part of the potential.
-    total
-        The losses' part; None for none.
-    plan
-        Step and rounds.
-    source
-        Random bits, of the operating system for releases.
-
-    Examples
-    --------
-    >>> from gibbs_dp.model.losses import Logistic
-    >>> from gibbs_dp.privacy.noise import SECRET
-    >>> one = np.ones(1)
-    >>> from gibbs_dp.privacy.proximal import plan_proximal
-    >>> prior = QuadraticPrior(one, 0 * one, 0 * one, np.inf * one)
-    >>> plan = plan_proximal(prior, smoothness=5.0, farthest=4.0, total_variation=1e-9)
-    >>> total = TotalLoss(Logistic(), 1.0, np.ones((20, 1)), np.ones(20), 1.0)
-    >>> ProximalSampler(prior, total, plan, SECRET).draw().shape
-    (1,)
-    """
+    """Runs a plan on data, with random bits of the operating system for releases."""
 
     def __init__(
         self, prior: QuadraticPrior, total: TotalLoss | None, plan: ProximalPlan, source: Noise

@@ -32,12 +32,7 @@ Enclosed = tuple[Decimal, Decimal]  # a real number and the most that it may dif
 
 
 class Uniforms:
-    """Real numbers, uniform on [0, 1), each with 54 significant digits and more to come.
-
-    >>> from gibbs_dp.privacy.noise import SECRET
-    >>> Uniforms((2, 3), SECRET).values.shape
-    (2, 3)
-    """
+    """Real numbers, uniform on [0, 1), each with 54 significant digits and more to come."""
 
     def __init__(self, shape: tuple[int, ...], source: Noise) -> None:
         words = np.frombuffer(source.bytes(8 * math.prod(shape)), np.uint64)
@@ -71,12 +66,7 @@ class Uniforms:
 
 
 class Normals(Uniforms):
-    """Standard normal numbers, by the inverse distribution function of a tail and a sign.
-
-    >>> from gibbs_dp.privacy.noise import SECRET
-    >>> Normals((4, 5), SECRET).values.shape
-    (4, 5)
-    """
+    """Standard normal numbers, by the inverse distribution function of a tail and a sign."""
 
     def _fill(self, words: UInt[np.ndarray, "*shape"], source: Bits) -> None:
         self._is_high = words >> np.uint64(WORD - 1) == 1
@@ -96,18 +86,10 @@ class Normals(Uniforms):
 
 
 def is_below(margin: Callable[[int], Enclosed]) -> bool:
-    """Whether a real number is below 0, from as many binary digits as that takes.
+    """Return True if a real number is below 0, from as many binary digits as that takes.
 
-    Parameters
-    ----------
-    margin
-        From the digits to spend to an enclosure; it runs in a context of `decimal` with as many,
-        and 40 decimal ones more.
-
-    Returns
-    -------
-    bool
-        Whether it is below 0.
+    ``margin`` turns a number of digits to spend into an enclosure; it runs in a context of
+    `decimal` with as many, and 40 decimal ones more.
 
     >>> two = Decimal(2)
     >>> is_below(lambda bits: (two.sqrt() ** 2 - two - Decimal(10) ** -50, two**-bits))
@@ -126,12 +108,7 @@ def is_below(margin: Callable[[int], Enclosed]) -> bool:
 
 
 def normal_quantile(tail: Decimal) -> Decimal:
-    """Inverse of the normal distribution function at a number below one half, to decimal's digits.
-
-    >>> with localcontext(Context(prec=30)):
-    ...     round(normal_quantile(Decimal("0.025")), 25)
-    Decimal('-1.9599639845400542355245944')
-    """
+    """Inverse of the normal distribution function below one half, to the digits of `decimal`."""
     digits = max(0, -tail.adjusted())  # that a sum near one half loses
     with localcontext() as context:
         context.prec += digits + 10

@@ -119,10 +119,6 @@ class BoundedRange:
     """The log-ratio of neighbours has range at most ``eta``: it lies in ``[t - eta, t]``.
 
     The position ``t`` is not known, so every figure is a maximum over ``0 <= t <= eta``.
-
-    >>> route = BoundedRange(1.0)
-    >>> round(route.kl(1), 9), round(route.tv(1), 9)
-    (0.123301561, 0.244918662)
     """
 
     name: ClassVar[str] = "bounded range"
@@ -214,11 +210,7 @@ def _bound(
 
 @dataclass(frozen=True)
 class BoundedRatio:
-    """Log-ratios of neighbours within ``[-epsilon, epsilon]``; randomized response is the worst.
-
-    >>> BoundedRatio(0.4).pure(2)
-    0.8
-    """
+    """Log-ratios of neighbours within ``[-epsilon, epsilon]``; randomized response is the worst."""
 
     name: ClassVar[str] = "location family"
     epsilon: float
@@ -277,11 +269,7 @@ BOUNDED_CONVEX = "sqrt(2 gamma G D - m D^2) = {} (Bok, Su & Altschuler 2024, in 
 
 @dataclass(frozen=True)
 class GaussianDP:
-    """Neighbours are no easier to tell apart than ``N(0, 1)`` and ``N(mu, 1)``.
-
-    >>> GaussianDP(0.5).zcdp(10)
-    1.25
-    """
+    """Neighbours are no easier to tell apart than ``N(0, 1)`` and ``N(mu, 1)``."""
 
     name: ClassVar[str] = "convex"
     mu: float
@@ -346,12 +334,7 @@ def meaningful_epsilon(epsilon: float) -> float:
 
 
 def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
-    """Smallest ``epsilon`` with ``delta(epsilon) <= delta``; the pure one at ``delta = 0``.
-
-    >>> from gibbs_dp.privacy.routes import GaussianDP
-    >>> round(epsilon_at(GaussianDP(0.5), 1e-5, 10), 4)
-    7.5113
-    """
+    """Smallest ``epsilon`` with ``delta(epsilon) <= delta``; the pure one at ``delta = 0``."""
     checks.unit_interval("delta", delta)
     pure = route.pure(num_draws)
     if delta == 0 or pure == 0:
@@ -379,11 +362,7 @@ def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
 
 @lru_cache(maxsize=256)
 def gdp_at(epsilon: float, delta: float) -> float:
-    """``mu`` of the Gaussian DP that is worth ``(epsilon, delta)``-DP.
-
-    >>> round(gdp_at(1.0, 1e-5), 4)
-    0.2681
-    """
+    """``mu`` of the Gaussian DP that is worth ``(epsilon, delta)``-DP."""
 
     def excess(log_mu: float) -> float:
         reached = delta_from_gdp(math.exp(log_mu), epsilon)

@@ -131,10 +131,6 @@ def as_replace_one(guarantee: Guarantee) -> Guarantee:
     ``(2 epsilon, (1 + e^epsilon) delta)`` (group privacy; Dwork & Roth 2014, Bun & Steinke 2016,
     Dong, Roth & Su 2022), or what the others imply at that delta where it is less. A Rényi curve
     and Bayesian DP are lost.
-
-    >>> g = Guarantee("add-remove", "exact draw", 1, 1.0, epsilon=1.0, delta=0.0, pure_epsilon=1.0)
-    >>> as_replace_one(g).epsilon
-    2.0
     """
     g = guarantee
     if g.adjacency == "replace-one":

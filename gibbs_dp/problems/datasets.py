@@ -49,11 +49,6 @@ def network_prior(
     """Independent normals; a weight's standard deviation is ``scale / sqrt(fan-in)``.
 
     Hidden units and scores are then of order ``scale`` whatever the width (Neal 1996).
-
-    Raises
-    ------
-    ValueError
-        If a size or the scale is not positive and finite.
     """
     if num_hidden < 1 or num_inputs < 1:
         raise ValueError(f"num_hidden, dim: must be at least 1, got {num_hidden} and {num_inputs}.")
@@ -109,11 +104,6 @@ def neural_network(dim: int = 2, num_hidden: int = 8, prior_scale: float | None 
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If a size or scale is not positive, or ``dim`` is below 2.
     """
     if dim < 2:
         raise ValueError(f"dim: the labels depend on two inputs; give at least 2, got {dim}.")
@@ -143,11 +133,6 @@ def breast_cancer(prior_scale: float | None = 1.0, split: bool = False) -> Probl
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If scikit-learn is missing or the scale is not positive.
     """
     measurements, labels = scikit_learn_data("breast-cancer", "load_breast_cancer")
     return table_problem(
@@ -179,11 +164,6 @@ def diabetes(prior_scale: float | None = 1.0, split: bool = False) -> Problem:
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If scikit-learn is missing or the scale is not positive.
     """
     measurements, progression = scikit_learn_data("diabetes", "load_diabetes")
     return table_problem(
@@ -222,11 +202,6 @@ def digits(num_hidden: int = 70, prior_scale: float | None = 1.0, split: bool = 
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If scikit-learn is missing or a size or the scale is not positive.
     """
     images, labels = scikit_learn_data("digits", "load_digits")
     pixels = (images - images.mean()) / images.std()

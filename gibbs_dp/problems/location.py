@@ -46,11 +46,6 @@ def gaussian_mean(
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If a dimension or scale is not positive.
     """
     if not (data_scale > 0 and np.isfinite(data_scale)):
         raise ValueError(f"data_scale: must be positive and finite, got {data_scale:g}.")

@@ -90,11 +90,6 @@ def logistic_regression(dim: int = 10, prior_scale: float | None = 1.0) -> Probl
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If a dimension or scale is not positive.
     """
     return Problem(
         name="logistic-regression",
@@ -146,11 +141,6 @@ def poisson_regression(dim: int = 5, prior_scale: float | None = 1.0) -> Problem
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If a dimension or scale is not positive.
     """
     if dim < 1:
         raise ValueError(f"dim: must be at least 1, got {dim}.")
@@ -235,11 +225,6 @@ def random_features(
     -------
     Problem
         Ready for ``gibbs_dp.audit``.
-
-    Raises
-    ------
-    ValueError
-        If a number is not positive and finite, or the activation is unknown.
     """
     if activation not in get_args(Activation):
         raise ValueError(

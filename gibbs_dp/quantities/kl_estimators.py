@@ -373,10 +373,7 @@ def shift_limit(num_draws: int) -> float:
 
 
 def is_small(values: OneSidedValues) -> bool:
-    """Whether one posterior's draws may say what the replaced one's normalizer is.
-
-    Of a KL of many nats the jackknife sees nothing: all its weight is on one draw either way.
-    """
+    """Whether one posterior's draws may say what the other's normalizer is: not at many nats."""
     return not float(np.mean(values.value)) > LARGE_KL
 
 

@@ -73,19 +73,12 @@ def _is_program(value: Any) -> bool:
 
 
 class Moments(NamedTuple):
-    """Of the slopes at one parameter, of one dataset or (leading axis) several.
+    """Of the slopes at one parameter, of one dataset or (leading axis) several."""
 
-    Attributes
-    ----------
-    products
-        Mean products of the slopes of examples, and of ghosts; products of the means of both, of
-        the one with itself and of the other; the Hessian of the mean loss of the examples.
-    means
-        Mean slopes of examples and of ghosts.
-    """
-
+    # Mean products of the slopes of examples, and of ghosts; products of the means of both, of the
+    # one with itself and of the other; the Hessian of the mean loss of the examples.
     products: Float[Any, "*b 6 dim dim"]
-    means: Float[Any, "*b 2 dim"]
+    means: Float[Any, "*b 2 dim"]  # mean slopes of examples and of ghosts
 
 
 def _moments(
@@ -123,10 +116,7 @@ def _moments(
 
 
 class KnownMeans:
-    """Features of the reported datasets, less the means of their partners.
-
-    ``u`` is the parameter that slopes are taken at.
-    """
+    """Features of the datasets at ``u``, less the means of their partners."""
 
     def __init__(self, spec: AuditSpec, u: Float[Array, " dim"]) -> None:
         self._spec, self._u = spec, u

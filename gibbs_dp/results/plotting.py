@@ -42,18 +42,7 @@ NAME = "gibbs_dp.style"
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the style of the library, whatever the user's own settings are.
-
-    Also a decorator. Matplotlib's settings are as before at the end.
-
-    >>> import matplotlib as mpl
-    >>> before = dict(mpl.rcParams)
-    >>> with styled():
-    ...     mpl.rcParams["svg.fonttype"]
-    'none'
-    >>> dict(mpl.rcParams) == before
-    True
-    """
+    """Draw in the library's style, also as a decorator; the user's settings are kept."""
     with style.context(["default", NAME]):
         yield
 
@@ -425,9 +414,6 @@ def moved_apart(
 
     Groups that are too close are spread evenly about their mean, until none is; they stay between
     0 and 1 where there is room.
-
-    >>> moved_apart(np.array([0.5, 0.5, 0.9]), 0.1).round(3)
-    array([0.45, 0.55, 0.9 ])
     """
     order = np.argsort(heights, kind="stable")
     groups = [[float(h)] for h in heights[order]]

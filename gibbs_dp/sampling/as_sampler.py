@@ -60,13 +60,7 @@ class Chains:
 
 
 def as_sampler(kernel: Any, also: str = "", argument: str = "sampler") -> Sampler:
-    """Return the sampler of a kernel; pass samplers through.
-
-    >>> as_sampler("hmc")
-    Traceback (most recent call last):
-        ...
-    ValueError: sampler: 'hmc' is text; give a kernel, such as gibbs_dp.HMC(), SMC() or SGLD().
-    """
+    """Return the sampler of a kernel; pass samplers through."""
     given = f"such as gibbs_dp.HMC(), SMC() or SGLD(){also}"
     if isinstance(kernel, str):
         raise ValueError(f"{argument}: {kernel!r} is text; give a kernel, {given}.")

@@ -117,14 +117,6 @@ def refuse_copies(argument: str, values: Float[np.ndarray, "chain draw column"])
 
     Chains that never move are none: they are told of elsewhere. Draws of a discrete law meet by
     chance, within a chain as well, and are copies only if they come in one order.
-
-    >>> chains = np.random.default_rng(0).normal(size=(4, 100, 2))
-    >>> refuse_copies("samples", chains)
-    >>> refuse_copies("samples", chains[[0, 1, 2, 1]])
-    Traceback (most recent call last):
-        ...
-    ValueError: samples: chains 1 and 3 are the same draws, which would count twice; leave one of \
-them out, or run it again with another seed.
     """
     what = _copies(values)
     if what is not None:
@@ -256,11 +248,7 @@ def _shared(
 
 
 def named_leaves(theta: PyTree) -> list[tuple[str, Any]]:
-    """Name every leaf of a tree by its path, and a single array ``theta``.
-
-    >>> named_leaves({"layers": [{"bias": 0.0, "weight": 1.0}]})
-    [('layers.0.bias', 0.0), ('layers.0.weight', 1.0)]
-    """
+    """Name every leaf of a tree by its path, and a single array ``theta``."""
     pairs = jax.tree_util.tree_flatten_with_path(theta)[0]
     around = Counter(path[:-1] for path, _ in pairs)
     return [(_name(path, around) or "theta", leaf) for path, leaf in pairs]
@@ -300,11 +288,7 @@ def coordinates(tree: Mapping[str, np.ndarray], num_axes: int) -> Iterator[str]:
 def describe(
     values: Float[np.ndarray, "chain draw *batch"], is_path: bool = False
 ) -> dict[str, Float[np.ndarray, " *batch"]]:
-    """Moments, quantiles and diagnostics of every coordinate.
-
-    Particles of SMC (``is_path``) have no order in time: how many draws they are worth is what
-    their islands' means say.
-    """
+    """Moments, quantiles and diagnostics; particles are worth what their islands' means say."""
     values = np.asarray(values, np.float64)
     low, high = np.quantile(values, [0.05, 0.95], axis=(0, 1))
     sd = values.std(axis=(0, 1), ddof=1)

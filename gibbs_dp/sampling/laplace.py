@@ -364,10 +364,7 @@ def locate(
 def _compare(
     target: Target, ends: Float[Array, "starts dim"], terms: Terms
 ) -> tuple[Potential, Float[Array, " starts"], Int[Array, ""]]:
-    """Potential relative to an end of finite density, its value at all of them, and which is best.
-
-    Relative to an end where a loss overflows nothing could be compared.
-    """
+    """Potential relative to an end of finite density, its value at all ends, and the best one."""
     is_finite = jnp.isfinite(jnp.sum(terms.losses, axis=-1)) & jnp.isfinite(terms.log_prior)
     first = jnp.argmax(is_finite)
     potential = target.relative_to(jax.tree.map(lambda a: a[first], terms))
@@ -384,10 +381,7 @@ def _with_density(
 def hessian_diagonal(
     potential: Potential, at: Float[Array, " dim"], num_probes: int
 ) -> Float[Array, " dim"]:
-    """Unbiased estimate of the Hessian's diagonal (Bekas, Kokiopoulou & Saad 2007).
-
-    Exact with one probe where the Hessian is diagonal.
-    """
+    """Estimate a diagonal without bias (Bekas, Kokiopoulou & Saad 2007); exact if diagonal."""
 
     def one(probe: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return probe * jax.jvp(jax.grad(potential), (at,), (probe,))[1]

@@ -386,10 +386,7 @@ def look_around(
 def _far_away(
     key: PRNGKeyArray, num: int, count: int, dim: int
 ) -> Float[np.ndarray, "posteriors starts dim"]:
-    """Draw starts of searches, in standard deviations: Gaussians of all widths, both ways along.
-
-    The second half of the starts mirrors the first, and widths are spread evenly.
-    """
+    """Draw starts of searches, evenly from narrow to wide, each with its mirror image."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     half = -(-count // 2)
     place = (

@@ -29,9 +29,6 @@ def exponentials(
 
     They reach 67, and are those of a continuous ``u`` but for rounding and for the last cell:
     ``P[u < a]`` differs from ``a`` by at most `RESOLUTION`.
-
-    >>> bool((exponentials(jax.random.key(0), (1000,)) >= 0).all())
-    True
     """
     words = jax.random.bits(key, (3, *shape), jnp.uint32).astype(jnp.zeros((), dtype).dtype)
     low = (words[2] + 0.5) * 2.0**-32
@@ -39,13 +36,7 @@ def exponentials(
 
 
 def normals(key: PRNGKeyArray, shape: tuple[int, int], dtype: Any = None) -> Float[Array, "n d"]:
-    """Draw standard normals that reach 11.6, by the method of Box & Muller (1958).
-
-    `jax.random.normal` ends at 5.4 in single precision, where a proposal may still count.
-
-    >>> normals(jax.random.key(0), (4, 3)).shape
-    (4, 3)
-    """
+    """Draw normals to 11.6 by Box & Muller (1958); JAX's end at 5.4 in single precision."""
     count, dim = shape
     half = (dim + 1) // 2
     radius_key, angle_key = jax.random.split(key)
@@ -68,10 +59,7 @@ def draw_by_rejection(
     num_steps: int,
     num_tries: int,
 ) -> Float[Array, " dim"]:
-    """Make one draw: descend, propose, keep the first accepted proposal.
-
-    All proposals are made, in chunks, whatever was accepted before.
-    """
+    """Make one draw, the first accepted of proposals that are all made whatever was accepted."""
     m = convexity
 
     def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:

@@ -106,11 +106,6 @@ def share_at_ends(
     """Largest share of a coordinate's draws within four roundings of an end of its support.
 
     An end at zero is none: there numbers are as close as a density may ask for.
-
-    >>> import gibbs_dp as gdp
-    >>> draws = np.array([0.0, 0.5, 0.9, 1.0], np.float32).reshape(1, 1, 4)
-    >>> share_at_ends([gdp.supports.box(0.0, 1.0)], [draws])
-    0.25
     """
     shares = [0.0]
     for support, leaf in zip(supports, leaves, strict=True):

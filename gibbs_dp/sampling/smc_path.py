@@ -164,10 +164,7 @@ def _renewal(before: Float[Array, "pilots islands each"], after: Array) -> Float
 def _next_point(
     particles: Particles, at: Point, goal: Point, least_ess: Float[Array, ""]
 ) -> tuple[Point, Array, Array]:
-    """Farthest point towards ``goal`` at which enough particles are effective.
-
-    Also whether that is ``goal``, and the effective share on average over pilots.
-    """
+    """Farthest point with enough effective particles, if it is the goal, and their mean share."""
 
     def between(log_share: Array) -> Point:
         return jax.tree.map(lambda a, b: a + jnp.exp(log_share) * (b - a), at, goal)

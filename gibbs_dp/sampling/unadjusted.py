@@ -81,10 +81,7 @@ def variance_inflation(
     v: Vector,
     size: Scalar,
 ) -> Scalar:
-    """Estimate the relative excess of the draws' variance, a mean over coordinates.
-
-    Exact where ``H`` and ``N`` are multiples of the identity.
-    """
+    """Estimate the excess of the draws' variance; exact for multiples of the identity."""
     probe = jax.random.rademacher(key, v.shape, v.dtype)
     trace = jnp.sum(probe * jax.jvp(jax.grad(pulled), (v,), (probe,))[1])
     drift, noise = (0.5 * size * x / v.shape[0] for x in (trace, variance(v, probe)))
@@ -360,11 +357,6 @@ def run_langevin(
     Nothing but the gradients sees the data: start, step, length, gamma and clip are the caller's,
     there is no preconditioner, no adaptation and no acceptance step. On a box or a ball each step
     ends at the nearest point of it, in theta's own coordinates: draws may lie on the boundary.
-
-    >>> import jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
-    >>> p = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(2), 1.0))
-    >>> run_langevin(p, jnp.ones((5, 2)), gamma=1.0, kernel=gdp.ULA(0.05, 100), key=0).shape
-    (1, 2)
     """
     require_langevin(posterior)
     num_draws = positive_count("num_draws", num_draws)

@@ -333,11 +333,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
 
 
 def as_classes(classes: Any) -> np.ndarray:
-    """Sort declared classes.
-
-    >>> as_classes(["yes", "no"]).tolist()
-    ['no', 'yes']
-    """
+    """Sort declared classes."""
     checks.refuse_masked("classes", classes)
     try:
         found = np.unique(np.asarray(list(classes)))

@@ -249,11 +249,7 @@ def _shape(found: np.ndarray, adjacency: str) -> str:
 
 
 def private_numbers(name: str, values: Any) -> Float[np.ndarray, ...]:
-    """Turn an array, a table or nested lists into doubles; NaN where a cell is no number.
-
-    >>> private_numbers("X", [[1, "2.5"], [None, 10**400]]).tolist()
-    [[1.0, 2.5], [nan, 1.7976931348623157e+308]]
-    """
+    """Turn an array, a table or nested lists into doubles; NaN where a cell is no number."""
     found = values if isinstance(values, np.ndarray) else _as_array(values)
     kind = found.dtype.kind
     if kind not in READ + NUMBERS:
@@ -269,11 +265,7 @@ def private_numbers(name: str, values: Any) -> Float[np.ndarray, ...]:
 def class_indices(
     y: np.ndarray, classes: np.ndarray
 ) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
-    """Return places of labels among sorted classes, 0 for unknown ones, and which are known.
-
-    >>> class_indices(np.array(["b", "?", "a"]), np.array(["a", "b"]))
-    (array([1., 0., 0.]), array([ True, False,  True]))
-    """
+    """Return places of labels among sorted classes, 0 for unknown ones, and which are known."""
     if y.dtype.kind in "biufcMm" and classes.dtype.kind in "US":
         raise ValueError(
             f"classes: they are texts, and labels of type {y.dtype} are none; declare them as they "

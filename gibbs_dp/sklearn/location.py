@@ -269,12 +269,8 @@ class GibbsMedian(PrivateLocation):
     ----------
     median_
         The medians.
-    guarantee_
-        A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
-    gamma_
-        Inverse temperature.
-    charge_
-        Number of the charge in the ledger, if there is one.
+    guarantee_, gamma_, charge_
+        As of `GibbsMean`.
 
     Examples
     --------
@@ -352,10 +348,6 @@ def draw_median(values: Float[np.ndarray, " rows"], gamma: float, noise: Noise) 
     Values are cut off to the same lattice first. The draw is exact, in whole numbers and rational
     ones: every multiple can be drawn from every table, with a chance that differs by the factor
     that is promised, and the last bits tell nothing.
-
-    >>> from gibbs_dp.privacy.noise import SecretNoise
-    >>> 0.4 < draw_median(np.linspace(0, 1, 1001), 1.0, SecretNoise()) < 0.6
-    True
     """
     # Candidates c with k values below: from the k-th value, not included, to the next, included.
     places = np.concatenate([[-1], np.sort(on_lattice(values)), [FINENESS]])

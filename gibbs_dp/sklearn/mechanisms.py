@@ -69,9 +69,6 @@ def coded_sum(x: Features, y: Labels, num_outputs: int) -> Int[np.ndarray, " dim
     Two classes are coded as -1/2 and 1/2, more as indicators around their mean, and numbers as
     they are: a row then has a Frobenius norm of at most ``norm_of_a_row``. What a row adds is cut
     off to the lattice (`gibbs_dp.privacy.noise`) towards zero, which makes no norm larger.
-
-    >>> (coded_sum(np.ones((3, 1)), np.array([0.0, 0.0, 1.0]), 2) / 2**30).tolist()
-    [0.5, -0.5]
     """
     if num_outputs == 1:
         return on_lattice(y[:, None] * x).sum(axis=0)
@@ -205,10 +202,7 @@ def prior_on(dim: int, radius: float | None, scale: float | None) -> tuple[Any, 
 def plan_posterior(
     facts: Facts, loss: ModelLoss, domain: Domain, radius: float | None, scale: float | None
 ) -> Plan:
-    """Draw from the posterior: by the proximal sampler if it is fast, else by chains.
-
-    Chains count as exact; where that is not accepted, `NotProvenError` is raised instead.
-    """
+    """Draw by the proximal sampler if fast, else by chains, or raise if these are not accepted."""
     prior, chart, words = prior_on(facts.dim, radius, scale)
     posterior = GibbsPosterior(loss, prior)
     proven = _proven(facts, posterior, domain, f"{loss.name} loss, {words}")
@@ -309,10 +303,7 @@ def plan_chain(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) -> P
 
 
 def plan_rejection(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) -> Plan:
-    """Draw by rejection, within a proven total variation of the posterior.
-
-    Parameters are those of `plan_chain`; several draws are possible.
-    """
+    """Draw by rejection, several times if asked, within a proven total variation."""
     prior, _, words = prior_on(facts.dim, None, scale)
     posterior = GibbsPosterior(loss, prior)
     guarantee, plan = plan_by_rejection(
@@ -360,13 +351,7 @@ def _key(noise: Noise) -> Any:
 
 @lru_cache(maxsize=64)
 def make_plan(facts: Facts, choice: Choice, loss: ModelLoss, y_range: tuple[float, float]) -> Plan:
-    """Make the plan of a choice; plans of equal facts are one.
-
-    >>> from gibbs_dp import losses
-    >>> facts, choice = Facts(50, 3, 1.0, 1e-5), Choice("gaussian", 2.0)
-    >>> make_plan(facts, choice, losses.logistic, (0.0, 1.0)).guarantee.epsilon
-    1.0
-    """
+    """Make the plan of a choice; plans of equal facts are one."""
     _check_choice(facts, choice)
     domain = Domain(x_bound=1.0, y_range=y_range)
     if choice.mechanism in ("gaussian", "direction"):

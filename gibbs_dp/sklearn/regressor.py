@@ -62,16 +62,8 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         rows within the bounds: others are moved and shortened first, as in the fit.
     intercept_
         A number.
-    guarantee_
-        A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
-    gamma_
-        Inverse temperature.
-    charge_
-        Number of the charge in the ledger, if there is one.
-    mechanism_
-        What was done.
-    told_
-        The same in words.
+    guarantee_, gamma_, mechanism_, told_, charge_
+        As of `GibbsClassifier`.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from gibbs_dp.engine.cautions import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.pilots import first_inputs
 from gibbs_dp.engine.plan import Job, Plan, arranged, each_alone, searching_longer
-from gibbs_dp.engine.program import block_program, sheet_program
+from gibbs_dp.engine.program import block_program
 from gibbs_dp.engine.runner import Room, TooLargeError, pack, unpack
 from gibbs_dp.problems.base import build_problem
 from gibbs_dp.quantities.attacker import Attacker
@@ -72,7 +72,7 @@ def asking(program):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_loop_and_no_branch_of_an_accelerators_program_asks_the_host(name):
     static, traced = arguments(*PROGRAMS[name])
-    program = sheet_program("cuda").trace(*static, *traced)
+    program = block_program("cuda").trace(*static, *traced)
     assert "scan" in [e.primitive.name for e in equations(program.jaxpr)]
     assert not asking(program.jaxpr)
 
@@ -80,7 +80,7 @@ def test_no_loop_and_no_branch_of_an_accelerators_program_asks_the_host(name):
 def test_programs_lower_for_gpus_and_tpus():
     static, traced = arguments("logistic-regression")
     flat, structure = jax.tree.flatten(traced)
-    program = sheet_program("cuda")
+    program = block_program("cuda")
 
     def run(*leaves):
         return jax.tree.leaves(program(*static, *jax.tree.unflatten(structure, leaves)))

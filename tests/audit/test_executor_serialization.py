@@ -19,7 +19,7 @@ from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.datasets import Stream, draw_dataset, roots
 from gibbs_dp.engine.plan import Job, Plan, Sheet
 from gibbs_dp.engine.quantity import kept_kind, values_kind
-from gibbs_dp.engine.remote import serialization
+from gibbs_dp.engine.remote import client
 from gibbs_dp.problems import build_problem
 from gibbs_dp.problems.registry import PROBLEMS
 
@@ -83,10 +83,10 @@ def program_of(s):
 def test_settings_arrive_whole(name, monkeypatch):
     posterior, population = MADE[name]()
     sent = settings_of(monkeypatch, posterior, population, kernel=RandomWalk())
-    packed = serialization.pack_settings(sent)
-    assert packed == serialization.pack_settings(sent)
-    serialization._part.cache_clear()
-    found, mode = serialization.unpack_settings(packed.content)
+    packed = client.pack_settings(sent)
+    assert packed == client.pack_settings(sent)
+    client._part.cache_clear()
+    found, mode = client.unpack_settings(packed.content)
     assert mode == (False, None, None)
     assert found.posterior is not sent.posterior
     assert found.describe() == sent.describe()
@@ -102,10 +102,7 @@ def test_settings_arrive_whole(name, monkeypatch):
 def test_another_audit_of_the_same_posterior_compiles_nothing_new(monkeypatch):
     made = [settings_of(monkeypatch, *closure(), gammas=g) for g in (1.0, 2.0)]
     same = settings_of(monkeypatch, made[0].posterior, made[0].population, gammas=3.0)
-    found = [
-        serialization.unpack_settings(serialization.pack_settings(s).content)[0]
-        for s in (*made, same)
-    ]
+    found = [client.unpack_settings(client.pack_settings(s).content)[0] for s in (*made, same)]
     assert found[0].posterior is found[2].posterior
     assert found[0].gammas != found[2].gammas
 
@@ -115,7 +112,7 @@ def test_jobs_of_a_gamma_share_their_arrays():
     keys, inputs = roots(jax.random.key(3), Stream.MAIN), {"gamma": jnp.asarray(2.0)}
     one, two = (Job(i, keys, i, 8, Plan(1, 2, 1, 2, 4), inputs) for i in (0, 8))
     sheets = [Sheet((job,), job.plan) for job in (one, two)]
-    arrived = [serialization.unpack_job(serialization.pack_job(sheet), mode) for sheet in sheets]
+    arrived = [client.unpack_job(client.pack_job(sheet), mode) for sheet in sheets]
     found = [sheet.jobs[0] for sheet in arrived]
     assert [sheet.name for sheet in arrived] == [sheet.name for sheet in sheets]
     assert found[0].inputs is found[1].inputs
@@ -128,11 +125,11 @@ def test_jobs_of_a_gamma_share_their_arrays():
 @pytest.mark.usefixtures("float64")
 def test_double_precision_stays(monkeypatch):
     assert current_mode().is_double
-    packed = serialization.pack_settings(settings_of(monkeypatch, *closure()))
-    job = serialization.pack_job(Job(0, None, 0, 8, None, jnp.asarray(0.1)))
-    with serialization.applied(Mode(False, None, None)):
-        _, mode = serialization.unpack_settings(packed.content)
-        assert serialization.unpack_job(job, mode).inputs.dtype == jnp.dtype("float64")
+    packed = client.pack_settings(settings_of(monkeypatch, *closure()))
+    job = client.pack_job(Job(0, None, 0, 8, None, jnp.asarray(0.1)))
+    with client.applied(Mode(False, None, None)):
+        _, mode = client.unpack_settings(packed.content)
+        assert client.unpack_job(job, mode).inputs.dtype == jnp.dtype("float64")
         assert jnp.zeros(()).dtype == jnp.dtype("float32")
 
 
@@ -140,7 +137,7 @@ def test_the_callers_precision_of_products_is_applied():
     with jax.default_matmul_precision("bfloat16"):
         mode = current_mode()
     assert current_mode().matmul_precision is None
-    with serialization.applied(mode):
+    with client.applied(mode):
         assert current_mode().matmul_precision == "bfloat16"
 
 
@@ -163,14 +160,14 @@ def test_exceptions_arrive_with_a_note():
     except jax.errors.ConcretizationTypeError as caught:
         traced = caught
     for error in (KeyError("lost", 3), traced, OSError(2, "No such file", "a")):
-        found = serialization.unpack_error(serialization.pack_error(error))
+        found = client.unpack_error(client.pack_error(error))
         assert type(found) is type(error)
         assert str(found) == str(error)
         assert found.args == error.args
     try:
         fail()
     except KeyError as caught:
-        note = serialization.unpack_error(serialization.pack_error(caught)).__notes__[0]
+        note = client.unpack_error(client.pack_error(caught)).__notes__[0]
     assert "In a worker of the executor" in note
     assert "in fail" in note
 
@@ -187,7 +184,7 @@ def test_an_exception_that_cannot_be_pickled_is_told_in_words():
 
     error = Local("reason")
     error.args = ("reason", open)
-    found = serialization.unpack_error(serialization.pack_error(error))
+    found = client.unpack_error(client.pack_error(error))
     assert isinstance(found, RuntimeError)
     assert "Local" in str(found)
     assert "reason" in str(found)

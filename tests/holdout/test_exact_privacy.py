@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sparse_laws import sparse_law
 
 from gibbs_dp import holdout
 from gibbs_dp.holdout.sparse_vector import above_threshold
@@ -19,7 +20,6 @@ from gibbs_dp.papers.reusable_holdout.exact_laws import (
     laplace_noise,
     no_noise,
     noisy_max_law,
-    sparse_law,
     uniform_noise,
 )
 from gibbs_dp.privacy.mechanisms import ReportNoisyMax

@@ -11,13 +11,14 @@ import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
+from sparse_laws import sparse_law
 
 import gibbs_dp as gdp
 from gibbs_dp.holdout import sparse_vector, thresholdout
 from gibbs_dp.holdout.sparse_vector import SparseRun
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import networks
-from gibbs_dp.papers.reusable_holdout.exact_laws import laplace_noise, noisy_max_law, sparse_law
+from gibbs_dp.papers.reusable_holdout.exact_laws import laplace_noise, noisy_max_law
 from gibbs_dp.privacy import mechanisms, noise
 from gibbs_dp.privacy.mechanisms import ReportNoisyMax
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.information import bounds
-from gibbs_dp.information.bounds.max_information import approximate_dp_bits_at
+from gibbs_dp.information.bounds.differential_privacy import approximate_dp_bits_at
 from gibbs_dp.papers.bounds import (
     adaptive_event_tail,
     advanced_composition_inverse_small_epsilon,

@@ -26,7 +26,7 @@ MEASURES = [
     (dv.kl_divergence, dv.gaussian_kl, dv.laplace_kl, ()),
     (dv.renyi_divergence, dv.gaussian_renyi, dv.laplace_renyi, (0.5,)),
     (dv.renyi_divergence, dv.gaussian_renyi, dv.laplace_renyi, (1.3,)),
-    (dv.total_variation, dv.gaussian_total_variation, None, ()),
+    (dv.hockey_stick, dv.gaussian_hockey_stick, None, (1.0,)),
     (dv.hockey_stick, dv.gaussian_hockey_stick, None, (1.4,)),
     (dv.hockey_stick, dv.gaussian_hockey_stick, None, (0.3,)),
 ]

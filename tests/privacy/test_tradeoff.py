@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gibbs_dp.information.divergences import gaussian_total_variation
+from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import Guarantee, largest_advantage, largest_tpr, load_guarantee
 from gibbs_dp.privacy.guarantee import guarantee_from_dict
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
@@ -44,7 +44,7 @@ def test_two_normals_attain_gaussian_privacy():
     mu = 1.3
     truth = stats.norm.sf(stats.norm.isf(RATES) - mu)
     assert largest_tpr(promise(gdp=mu), RATES) == pytest.approx(truth, abs=1e-14)
-    tv = gaussian_total_variation([0.0], [[1.0]], [mu], [[1.0]])
+    tv = gaussian_hockey_stick([0.0], [[1.0]], [mu], [[1.0]], 1.0)
     assert largest_advantage(promise(gdp=mu)) == pytest.approx(tv, abs=1e-12)
 
 

@@ -16,8 +16,7 @@ import pytest
 from html_pages import seen
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling.calibration import LEVEL, _dependent, _ranks
-from gibbs_dp.sampling.ranks import band, p_value, steps, way_off
+from gibbs_dp.sampling.calibration import LEVEL, _dependent, _ranks, band, p_value, steps, way_off
 
 FALSE_ALARM = 1e-4
 N = 5

@@ -50,22 +50,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 def fingerprints(
     posterior: GibbsPosterior, population: Population, n: int, num_fresh: int
 ) -> dict[str, str]:
-    """Digests of loss, prior and population, as they are used on datasets of ``n`` examples.
-
-    The loss and the prior are traced together with their gradients, which see custom derivative
-    rules too.
-
-    Examples
-    --------
-    >>> import jax, gibbs_dp as gdp
-    >>> flat = gdp.Flat(gdp.supports.real())
-    >>> source = gdp.populations.Independent(lambda key, n: jax.random.normal(key, (n,)))
-    >>> def digest(scale):
-    ...     posterior = gdp.GibbsPosterior(lambda theta, z: scale * (theta - z) ** 2, flat)
-    ...     return fingerprints(posterior, source, 5, 1)["loss"]
-    >>> digest(1.0) == digest(1.0), digest(1.0) == digest(2.0)
-    (True, False)
-    """
+    """Digests of loss and prior, with their gradients, and of the population, at ``n`` examples."""
     key = jax.random.key(0)
     u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
     train, _ = jax.eval_shape(lambda k: population.sample(k, n, num_fresh), key)
@@ -175,17 +160,7 @@ def request(settings: Settings) -> str:
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Name the settings that differ, with both values.
-
-    Examples
-    --------
-    >>> difference({"n": 10, "loss": "f 1"}, {"n": 20, "loss": "f 2"})
-    'n is 10 there and 20 here'
-    >>> difference({"format": 1}, {"format": 2})
-    'format is 1 there and 2 here (another version of gibbs_dp wrote it)'
-    >>> difference({"n": 10, "loss": "f 1"}, {"n": 10, "loss": "f 2"})
-    'loss is f 1 there and f 2 here (its code, or data that it uses, changed)'
-    """
+    """Name the settings that differ, with both values."""
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     if any(name in _SHAPING for name in changed):
         changed = [name for name in changed if name not in _TRACED]

@@ -3,6 +3,7 @@ from .differential_privacy import advanced_composition as advanced_composition
 from .differential_privacy import advanced_composition_inverse as advanced_composition_inverse
 from .differential_privacy import approximate_draw as approximate_draw
 from .differential_privacy import kl_from_range as kl_from_range
+from .differential_privacy import max_information_bits as max_information_bits
 from .differential_privacy import renyi_from_range as renyi_from_range
 from .differential_privacy import total_variation_from_range as total_variation_from_range
 from .differential_privacy import zcdp_from_range as zcdp_from_range
@@ -32,4 +33,3 @@ from .generalization import gibbs_generalization_subgaussian as gibbs_generaliza
 from .generalization import gibbs_mutual_information as gibbs_mutual_information
 from .generalization import subgaussian_parameter as subgaussian_parameter
 from .generalization import total_variation_from_kl as total_variation_from_kl
-from .max_information import max_information_bits as max_information_bits

@@ -26,39 +26,11 @@ def catoni_bound(
 ) -> float:
     """``E R <= (1 - (C delta)^(1/n)) / (1 - e^-gamma)`` (Catoni 2007, Thm 1.2.6).
 
-    The parameter of the theorem is ``lambda = n gamma``; losses of another range are mapped to
-    ``[0, 1]`` first.
-
-    Parameters
-    ----------
-    log_normalizer
-        ``log C``, the log of the prior mean of ``exp(-gamma L)``, ``L`` the total loss; nats. For
-        an estimate of ``C`` that is nonnegative and unbiased given the data, the bound holds as it
-        stands, with probability ``1 - delta`` over data and estimate: its proof takes the mean of
-        ``C`` times a function of the data, and then Markov's inequality.
-    n
-        Number of independent examples.
-    gamma
-        Inverse temperature, fixed before the data.
-    delta
-        Probability that the bound may fail.
-    loss_range
-        ``(a, b)``: the smallest and the largest loss.
-
-    Returns
-    -------
-    float
-        Bound on the posterior mean of the risk, at most ``b``; units of the loss.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> round(catoni_bound(-9.303031, 50, gamma=1.0, delta=0.05), 6)
-    0.344963
+    ``log_normalizer`` is ``log C`` in nats, ``C`` the prior mean of ``exp(-gamma L)`` with ``L``
+    the total loss. For an estimate of ``C`` that is nonnegative and unbiased given the data the
+    bound holds as it stands, with probability ``1 - delta`` over data and estimate: its proof takes
+    the mean of ``C`` times a function of the data, and then Markov's inequality. The parameter of
+    the theorem is ``lambda = n gamma``; losses of another range are mapped to ``[0, 1]`` first.
     """
     a, width = _range(loss_range)
     gamma, n = checks.positive("gamma", gamma), checks.count("n", n)
@@ -78,27 +50,7 @@ def linear_bound(
 ) -> float:
     """``E R <= (log(1/delta) - log C) / (n gamma) + gamma / 8`` (Alquier 2024, Thm 2.1).
 
-    Never below `catoni_bound`; in its form for losses in ``[0, 1]``, to which others are mapped.
-
-    Parameters
-    ----------
-    log_normalizer, n, gamma, delta, loss_range
-        As of `catoni_bound`, also where the normalizer is an unbiased estimate.
-
-    Returns
-    -------
-    float
-        Bound on the posterior mean of the risk, at most ``b``; units of the loss.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> round(linear_bound(-9.303031, 50, gamma=1.0, delta=0.05), 6)
-    0.370975
+    Never below `catoni_bound`, whose arguments it takes, unbiased estimates included.
     """
     a, width = _range(loss_range)
     gamma, n = checks.positive("gamma", gamma), checks.count("n", n)
@@ -118,35 +70,8 @@ def maurer_bound(
 ) -> float:
     """``kl(E Rhat || E R) <= (KL + log(2 sqrt n) + log(1/delta)) / n`` (Maurer 2004, Thm 5).
 
-    Holds for all posteriors at once, so gamma may be chosen after the data.
-
-    Parameters
-    ----------
-    empirical_risk
-        Posterior mean of the mean loss on the data, units of the loss.
-    kl
-        Divergence of the posterior from the prior, nats.
-    n
-        Number of independent examples. The theorem states it for ``n >= 8``; below, the moment
-        that it bounds is at most ``2 sqrt n`` as well, by enumeration.
-    delta, loss_range
-        As of `catoni_bound`.
-
-    Returns
-    -------
-    float
-        Bound on the posterior mean of the risk: the largest that the inequality allows; units of
-        the loss.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> round(maurer_bound(0.167164, 0.944844, 50, delta=0.05), 6)
-    0.404653
+    Holds for all posteriors at once, so gamma may be chosen after the data. The theorem is for
+    ``n >= 8``; below, the moment that it bounds is at most ``2 sqrt n`` as well, by enumeration.
     """
     a, width, unit_risk = _unit_risk(empirical_risk, loss_range)
     return a + width * largest_with_binary_kl(unit_risk, _budget(kl, n, delta))
@@ -163,56 +88,13 @@ def mcallester_bound(
     """``E R <= E Rhat + sqrt((KL + log(2 sqrt n) + log(1/delta)) / (2 n))`` (McAllester 2003).
 
     `maurer_bound` weakened by Pinsker's inequality.
-
-    Parameters
-    ----------
-    empirical_risk, kl, n, delta, loss_range
-        As of `maurer_bound`.
-
-    Returns
-    -------
-    float
-        Bound on the posterior mean of the risk, at most ``b``; units of the loss.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> round(mcallester_bound(0.167164, 0.944844, 50, delta=0.05), 6)
-    0.423869
     """
     a, width, unit_risk = _unit_risk(empirical_risk, loss_range)
     return a + width * min(1.0, unit_risk + math.sqrt(_budget(kl, n, delta) / 2))
 
 
 def largest_with_binary_kl(q: float, budget: float) -> float:
-    """Largest ``p >= q`` with ``kl(q || p) <= budget``, of two Bernoulli laws.
-
-    Parameters
-    ----------
-    q
-        Probability in [0, 1].
-    budget
-        Nats, at least 0.
-
-    Returns
-    -------
-    float
-        Rounded upwards.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> round(largest_with_binary_kl(0.0, 0.5), 6)  # 1 - e^-0.5
-    0.393469
-    """
+    """Largest ``p >= q`` with ``kl(q || p) <= budget`` nats, of Bernoulli laws; rounded upwards."""
     checks.nonnegative("budget", budget, allow_infinite=True)
     if not 0 <= checks.real("q", q) <= 1:
         raise ValueError(f"q must lie in [0, 1], got {q}; pass a probability.")

@@ -2,13 +2,10 @@ from .continuous import exponential_family_renyi as exponential_family_renyi
 from .continuous import gaussian_hockey_stick as gaussian_hockey_stick
 from .continuous import gaussian_kl as gaussian_kl
 from .continuous import gaussian_renyi as gaussian_renyi
-from .continuous import gaussian_total_variation as gaussian_total_variation
 from .continuous import laplace_kl as laplace_kl
 from .continuous import laplace_renyi as laplace_renyi
-from .finite import chi_square as chi_square
 from .finite import hockey_stick as hockey_stick
 from .finite import kl_divergence as kl_divergence
 from .finite import max_divergence as max_divergence
 from .finite import renyi_divergence as renyi_divergence
-from .finite import squared_hellinger as squared_hellinger
 from .finite import total_variation as total_variation

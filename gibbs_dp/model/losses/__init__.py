@@ -35,11 +35,7 @@ linear = Linear()
 
 
 def as_loss(given: Any, *labels: str) -> Loss:
-    """Return a built-in loss by its name, or a loss as it is, if it takes such labels.
-
-    >>> as_loss("huber", "numbers")
-    Huber(delta=1.0)
-    """
+    """Return a built-in loss by its name, or a loss as it is, if it takes such labels."""
     names = losses_of(*labels)
     if isinstance(given, str) and given in names:
         loss: Loss = globals()[names[given]]()

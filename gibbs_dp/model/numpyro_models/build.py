@@ -1,16 +1,17 @@
-"""From a NumPyro model to loss, prior and examples."""
+"""From a NumPyro model to loss, prior and examples; its latent sites as a prior."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions.distribution import Unit
 from numpyro.primitives import Messenger
 
@@ -25,9 +26,139 @@ from gibbs_dp.model.numpyro_models.likelihood import (
     named,
 )
 from gibbs_dp.model.numpyro_models.places import check_places
-from gibbs_dp.model.numpyro_models.priors import make_prior
-from gibbs_dp.model.numpyro_models.sites import Found, Model, Observed, log_prob, look
-from gibbs_dp.model.prior import Prior
+from gibbs_dp.model.numpyro_models.sites import (
+    Found,
+    Model,
+    Observed,
+    Trace,
+    draw,
+    latent_values,
+    law_of,
+    log_prob,
+    look,
+)
+from gibbs_dp.model.prior import Flat, Prior
+
+# The latent sites of a model as a prior.
+
+
+@dataclass(frozen=True)
+class Depends:
+    """Stands for the law of a site that depends on other sites."""
+
+    name: str
+
+    def __call__(self, earlier: dict[str, Any]) -> Any:
+        """Refuse: the law is found by running the model."""
+        raise TypeError(f"the law of {self.name!r} is found by running the model.")
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPrior(Prior):
+    """A prior whose laws are those of a model's latent sites, found by running it."""
+
+    run: Callable[[Mapping[str, Any]], Trace] | None = None
+    draw: Callable[[PRNGKeyArray], Trace] | None = None
+    known: tuple[str, ...] = ()
+
+    def _trace(self, theta: PyTree) -> Trace:
+        assert self.run is not None
+        return self.run(theta)
+
+    def _laws(self, theta: PyTree) -> list[Any]:
+        sites = self._trace(theta)
+        return [law_of(sites[name]) for name in sorted(self.tree)]
+
+    def _laws_at_a_draw(self, seed: int) -> list[Any]:
+        def laws(key: PRNGKeyArray) -> list[Any]:
+            found = self._laws(self.initial(key))
+            return [None if isinstance(law, Flat) else law for law in found]
+
+        pairs = zip(jax.jit(laws)(jax.random.key(seed)), self.leaves, strict=True)
+        return [leaf if law is None else law for law, leaf in pairs]
+
+    def log_prob(self, theta: PyTree) -> Float[Array, ""]:
+        """Log prior density (up to a constant for flat parts); ``theta`` must be on the support."""
+        return _jitted(self, "_log_prob")(theta)
+
+    def _log_prob(self, theta: PyTree) -> Float[Array, ""]:
+        sites = self._trace(theta)
+        names = [*sorted(self.tree), *self.known]
+        return jnp.sum(jnp.stack([jnp.sum(log_prob(sites[name])) for name in names]))
+
+    def initial(self, key: PRNGKeyArray) -> PyTree:
+        """Draw from the model's prior; flat parts within (-2, 2) of unconstrained space."""
+        return _jitted(self, "_initial")(key)
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether no site is flat, and no observed one is part of the prior.
+
+        The model draws its latent sites as if it knew nothing of what such a site has shown.
+        """
+        return not self.known and not any(isinstance(leaf, Flat) for leaf in self.leaves)
+
+    def sample(self, key: PRNGKeyArray) -> PyTree:
+        """Draw from the model's prior; needs :attr:`has_draws`."""
+        return self.initial(key)
+
+    def _initial(self, key: PRNGKeyArray) -> PyTree:
+        assert self.draw is not None
+        return latent_values(self.draw(key))
+
+
+@lru_cache(maxsize=64)  # traced once
+def _jitted(prior: ModelPrior, method: str) -> Any:
+    return jax.jit(getattr(prior, method))
+
+
+def make_prior(likelihood: Likelihood, found: Found, data: dict[str, PyTree]) -> Prior:
+    """Make a prior of the latent sites: of their laws, where none depends on another."""
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), data)
+    known = tuple(name for name in found.observed if name not in likelihood.axes)
+
+    def nothing() -> Any:
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+    def run_model(theta: Mapping[str, Any]) -> Trace:
+        return likelihood.trace(theta, nothing())
+
+    def draw_model(key: PRNGKeyArray) -> Trace:
+        return draw(likelihood.model, key, *likelihood.call(nothing()))
+
+    laws = _laws(run_model, found)
+    if not known and not any(isinstance(law, Depends) for law in laws.values()):
+        return Prior(laws)
+    return ModelPrior(laws, run=run_model, draw=draw_model, known=known)
+
+
+def _laws(run_model: Callable[[Mapping[str, Any]], Trace], found: Found) -> dict[str, Any]:
+    """Return every latent site's law, where it depends on no other."""
+    theta = found.zeros()
+
+    def laws(theta: dict[str, Any]) -> dict[str, Any]:
+        sites = run_model(theta)
+        return {name: law_of(sites[name]) for name in found.latent}
+
+    def parts(theta: dict[str, Any]) -> dict[str, Any]:
+        return {
+            k: [] if isinstance(x, Flat) else jax.tree.leaves(x) for k, x in laws(theta).items()
+        }
+
+    program, shapes = jax.make_jaxpr(parts, return_shape=True)(theta)
+    marks = reached(program.jaxpr, [True] * len(theta))
+    depends = jax.tree.unflatten(jax.tree.structure(shapes), marks)
+    flat: dict[str, Flat] = {}
+
+    def fixed(theta: dict[str, Any]) -> dict[str, Any]:
+        every = laws(theta)
+        flat.update({name: law for name, law in every.items() if isinstance(law, Flat)})
+        return {k: law for k, law in every.items() if k not in flat and not any(depends[k])}
+
+    own = jax.jit(fixed)(theta)
+    missing = {name: Depends(name) for name in found.latent if name not in flat | own}
+    return flat | own | missing
+
 
 # Where a model's examples lie: an axis of its log-likelihoods, and of its arguments.
 
@@ -249,7 +380,7 @@ def read(
         )
     if groups is not None and 0 not in leading[groups.name]:
         raise ValueError(f"group: {group!r} does not hold the number of each row's group.")
-    return Likelihood(model, dataclasses.replace(arguments, axes=leading), axes, groups), found
+    return Likelihood(model, replace(arguments, axes=leading), axes, groups), found
 
 
 def _observed_axes(found: Found, axes: dict[str, int | None]) -> dict[tuple[int, ...], int]:
@@ -393,7 +524,7 @@ def temper(
     scale = check_gamma(gamma) if gamma is None or isinstance(gamma, (int, float, str)) else gamma
     names = (sites,) if isinstance(sites, str) else None if sites is None else tuple(sites)
 
-    @functools.wraps(model)
+    @wraps(model)
     def tempered(*args: Any, **kwargs: Any) -> Any:
         program = _Tempered(model, scale, names)
         result = program(*args, **kwargs)

@@ -250,11 +250,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """Log-likelihoods of a model's examples.
-
-    The model runs inside ``jax.jit`` only: NumPyro raises where it sees that a number lies outside
-    a distribution's support.
-    """
+    """Log-likelihoods of a model's examples, in ``jax.jit`` only: else NumPyro may raise."""
 
     model: Model
     arguments: Arguments
@@ -458,10 +454,7 @@ class ModelLoss:
 
 @dataclass(frozen=True, eq=False)
 class ModelTotalLoss:
-    """Minus the log-likelihood of a dataset whose examples have their places in it (nats).
-
-    ``latent`` is a value of every latent site, for its shape.
-    """
+    """Minus the log-likelihood (nats) of a dataset with places; ``latent`` is of its shape."""
 
     likelihood: Likelihood
     latent: dict[str, Array]

@@ -15,10 +15,9 @@ from numpyro.primitives import Messenger
 
 from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.model.examples import num_examples
-from gibbs_dp.model.numpyro_models.build import read
+from gibbs_dp.model.numpyro_models.build import make_prior, read
 from gibbs_dp.model.numpyro_models.likelihood import Likelihood
 from gibbs_dp.model.numpyro_models.places import has_places
-from gibbs_dp.model.numpyro_models.priors import make_prior
 from gibbs_dp.model.numpyro_models.sites import Model, draw, latent_values, traced
 
 

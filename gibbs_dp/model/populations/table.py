@@ -22,10 +22,6 @@ def alias_table(weights: ArrayLike) -> tuple[Float[np.ndarray, " rows"], Int[np.
 
     Draw a row uniformly; keep it with probability ``share``, else take ``other``. Cumulative sums
     cannot tell a million rows apart in single precision; shares, each rounded alone, can.
-
-    >>> share, other = alias_table([1.0, 3.0])
-    >>> share.tolist(), other.tolist()
-    ([0.5, 1.0], [1, 1])
     """
     given = np.asarray(weights, dtype=np.float64)
     total = given.sum()

@@ -39,13 +39,7 @@ Sides = Float[np.ndarray, "lags states states"]
 
 
 class ChainInfluence:
-    """Max-influence of a row on a quilt, for adversaries who may know any other rows.
-
-    >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
-    >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 4)
-    >>> round(float(ChainInfluence(chain, 3).two_sided(1)[0, 0]), 6)  # 2 log 9 + log(0.82/0.18)
-    5.910797
-    """
+    """Max-influence of a row on a quilt, for adversaries who may know any other rows."""
 
     def __init__(self, chain: ChainLaw, reach: int, knows_others: bool = True) -> None:
         self.chain = chain
@@ -103,11 +97,6 @@ def spectral_side(chain: ChainLaw, lag: int, *, knows_others: bool, is_past: boo
     adversary who knows nothing beyond, and a stationary start where the side is the past, the
     single count ``ln((pi_min + e^{-g lag})/(pi_min - e^{-g lag}))``, which is **[as printed]** for
     everyone.
-
-    >>> from gibbs_dp.papers.bayesian_dp import MarkovChain
-    >>> chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], 100)
-    >>> round(spectral_side(chain, 20, knows_others=True, is_past=False), 6)
-    0.074638
     """
     lowest = float(chain.stationary.min())
     far = math.exp(-chain.absolute_gap * lag) / lowest
@@ -180,11 +169,7 @@ Slots = Float[np.ndarray, " slots"]
 
 
 def contract(diameter: Slots, distance: Slots) -> Slots:
-    """Hilbert distance behind a factor: ``4 artanh(tanh(diameter/4) tanh(distance/4))``.
-
-    >>> contract(np.array([1.0, np.inf, np.inf]), np.array([np.inf, 2.0, np.inf]))
-    array([ 1.,  2., inf])
-    """
+    """Hilbert distance behind a factor: ``4 artanh(tanh(diameter/4) tanh(distance/4))``."""
     low, high = np.minimum(diameter, distance), np.maximum(diameter, distance)
     small = np.where(low < 1, low, 0.0)
     exact = 4 * np.arctanh(np.tanh(small / 4) * np.tanh(high / 4))
@@ -258,21 +243,14 @@ REACH = 128
 
 @dataclass(frozen=True, eq=False)
 class QuiltProfile:
-    r"""For each adversary or row, what each quilt costs: ``counts * epsilon + influences``.
+    r"""For each adversary or row, what each quilt costs: ``counts * epsilon + influences``."""
 
-    Parameters
-    ----------
-    counts
-        ``|N| + 1`` (or ``|N \ K| + 1``), ``[groups, quilts]``.
-    influences
-        Nats, ``[groups, quilts]``; infinite where a group has fewer quilts.
-    form
-        How the influences were found: "exact", or "spectral" or "contraction", which are upper
-        bounds.
-    """
-
+    # ``|N| + 1`` (or ``|N \ K| + 1``), ``[groups, quilts]``.
     counts: Float[np.ndarray, "groups quilts"]
+    # Nats, ``[groups, quilts]``; infinite where a group has fewer quilts.
     influences: Float[np.ndarray, "groups quilts"]
+    # How the influences were found: "exact", or "spectral" or "contraction", which are upper
+    # bounds.
     form: Form = "exact"
 
     def bdp_epsilon(self, dp_epsilon: float) -> float:

@@ -284,10 +284,6 @@ def chain_tail(chain: MarkovChain, tau: float) -> float:
     """``2 exp(-2 n tau^2 (1 - l)/(1 + l))`` for a fixed query, ``l = 1 - absolute gap``.
 
     Fan, Jiang & Sun 2021, Thm 1: a stationary reversible chain, any query into [0, 1].
-
-    >>> chain = MarkovChain([[0.95, 0.05], [0.05, 0.95]], 2000)
-    >>> round(chain_tail(chain, 0.1), 6)
-    0.243627
     """
     checks.nonnegative("tau", tau)
     if not chain.is_stationary:
@@ -359,11 +355,7 @@ def two_state_tail(flip: float, n: int, tau: float) -> float:
 
 
 def independent_tail(n: int, tau: float) -> float:
-    """`two_state_tail` for independent fair bits.
-
-    >>> independent_tail(200, 0.1) < printed_fixed_tail(200, 0.1)
-    True
-    """
+    """`two_state_tail` for independent fair bits."""
     from scipy.stats import binom  # slow to import
 
     return _outside(np.asarray(binom.pmf(np.arange(n + 1), n, 0.5)), tau)
@@ -405,11 +397,6 @@ def counting_error(
     """Compute the expected absolute error of the noise in ``m`` fractions, under one total budget.
 
     ``1/(n eps_0)`` for each answer, and ``H_m/(n eps_0)`` (harmonic number, exact) for the worst.
-
-    >>> round(counting_error(100, 1000, epsilon=1.0, delta=1e-6, rule="basic"), 6)
-    0.1
-    >>> counting_error(100, 1000, epsilon=1.0, delta=1e-6, rule="optimal") < 0.05
-    True
     """
     each = per_release_epsilon(num_queries, epsilon, delta=delta, rule=rule)
     scale = 1 / (checks.count("n", n) * each)
@@ -421,10 +408,6 @@ def answerable_queries(n: int, *, epsilon: float, delta: float, rule: Rule) -> i
 
     The standard deviation of the noise, ``sqrt(2)/(n eps_0)``, against the largest one of a
     fraction of ``n`` independent rows, ``1/(2 sqrt(n))``.
-
-    >>> [answerable_queries(10_000, epsilon=1.0, delta=1e-6, rule=r)
-    ...  for r in ("basic", "optimal")]
-    [35, 73]
     """
     needed = 2 * math.sqrt(2 / checks.count("n", n))  # smallest eps_0
 

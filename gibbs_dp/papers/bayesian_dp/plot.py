@@ -42,10 +42,7 @@ def plot_quilt(
     places: Mapping[int, Place] | None = None,
     title: str | None = None,
 ) -> Picture:
-    """Draw a row, its nearby set, a quilt and what the quilt makes remote.
-
-    Given the quilt, remote rows are independent of the row and the nearby ones.
-    """
+    """Draw a row, its nearby set, a quilt, and the rows that it makes independent of both."""
     figure, grid = panels((6.4, 4.0))
     _draw(grid[0, 0], model, row, quilt, places, title)
     legend_of_figure(figure, (grid[0, 0],), columns=len(KINDS))

@@ -218,11 +218,7 @@ MAX_ROWS = 10
 
 
 def adversaries(n: int) -> Iterator[tuple[int, NodeSet]]:
-    """Yield every pair ``(i, K)``.
-
-    >>> len(list(adversaries(3)))
-    12
-    """
+    """Yield every pair ``(i, K)``."""
     if checks.count("n", n) > MAX_ROWS:
         raise ValueError(f"n: {n} rows have too many adversaries; enumerate at most {MAX_ROWS}.")
     for i in range(n):
@@ -236,11 +232,6 @@ def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Itera
     """``sup log P(x_Q | x_i, x_K) / P(x_Q | x_i', x_K)`` by enumeration, in nats.
 
     Over all values that have positive probability; 0 if and only if conditionally independent.
-
-    Examples
-    --------
-    >>> round(max_influence([[0.4, 0.1], [0.1, 0.4]], 0, [1], []), 6)  # log 4
-    1.386294
     """
     law = checks.joint_law("joint", joint)
     q, k = frozenset(quilt), frozenset(known)
@@ -256,15 +247,7 @@ def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Itera
 
 
 def exact_bdp_leakage(mechanism: ArrayLike, joint: ArrayLike) -> float:
-    """Bayesian leakage of a mechanism, ``sup log P(Y | x_i, x_K) / P(Y | x_i', x_K)``, in nats.
-
-    Examples
-    --------
-    >>> response = np.array([[0.75, 0.25], [0.25, 0.75]])  # log 3 of DP, about row 0 alone
-    >>> mechanism = np.stack([response, response], axis=1)
-    >>> round(exact_bdp_leakage(mechanism, np.full((2, 2), 0.25)), 6)
-    1.098612
-    """
+    """Bayesian leakage of a mechanism, ``sup log P(Y | x_i, x_K) / P(Y | x_i', x_K)``, in nats."""
     law = checks.joint_law("joint", joint)
     table = np.asarray(mechanism, dtype=np.float64)
     if table.shape[:-1] != law.shape:

@@ -49,12 +49,7 @@ Table = Float[np.ndarray, "*datasets outputs"]
 def threshold_mechanism(
     shape: tuple[int, ...], weights: Float[np.ndarray, " rows"], shift: float, epsilon: float
 ) -> tuple[Table, float]:
-    """Tell the sign of a weighted sum, with Laplace noise, and its DP, replace-one.
-
-    >>> table, dp = threshold_mechanism((2, 2), np.array([1.0, 0.0]), 0.0, 0.5)
-    >>> table.shape, round(dp, 6)
-    ((2, 2, 2), 0.449833)
-    """
+    """Tell the sign of a weighted sum, with Laplace noise, and its DP, replace-one."""
     index = np.indices(shape)
     score = sum(w * (x - (s - 1) / 2) for w, x, s in zip(weights, index, shape, strict=True))
     score = np.asarray(score) + shift
@@ -66,11 +61,7 @@ def threshold_mechanism(
 
 
 def chains() -> dict[str, RowLaw]:
-    """List the Markov chains that are enumerated.
-
-    >>> [chain.length for chain in chains().values()]
-    [5, 4]
-    """
+    """List the Markov chains that are enumerated."""
     three = [[0.5, 0.2, 0.3], [0.1, 0.8, 0.1], [0.4, 0.4, 0.2]]
     return {
         "chain of two states": MarkovChain([[0.8, 0.2], [0.4, 0.6]], 5),
@@ -79,11 +70,7 @@ def chains() -> dict[str, RowLaw]:
 
 
 def networks() -> dict[str, RowLaw]:
-    """List the networks with colliders that are enumerated; needs networkx.
-
-    >>> [network.length for network in networks().values()]
-    [3, 5]
-    """
+    """List the networks with colliders that are enumerated; needs networkx."""
     nx = require("networkx")
     rng = np.random.default_rng(4)
     found: dict[str, RowLaw] = {}

@@ -126,10 +126,7 @@ class Polynomial(_Closed):
 
 @dataclass(frozen=True)
 class RandomFeatures(_Closed):
-    """Combinations of ``num_features`` random Fourier features of a Gaussian kernel, and constants.
-
-    The features are of standardized outputs (Rahimi & Recht 2007).
-    """
+    """Combinations of random Fourier features of standardized outputs (Rahimi & Recht 2007)."""
 
     num_features: int = 64
     bandwidth: float = 1.0
@@ -217,11 +214,7 @@ class FiniteClass:
 
 @dataclass(frozen=True)
 class SumClass:
-    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition.
-
-    >>> SumClass(Polynomial(1), Polynomial(3)).before(PolynomialMap(1))
-    Polynomial(degree=1)
-    """
+    """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition."""
 
     first: Adversary
     second: Adversary

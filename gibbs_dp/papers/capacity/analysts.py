@@ -56,10 +56,6 @@ def analyst_rows(
     is for any adversary. ``theorem_6`` is ``8 sqrt(eps)`` and ``hoeffding`` its improvement, of the
     restricted and of the unrestricted number. ``gap_exact`` and ``mutual_information``, the bound
     ``sqrt(2 I / n)``, are there for the linear vote.
-
-    >>> row = analyst_rows([4.0], n=200, num_queries=32, num_datasets=4)[0]
-    >>> row["gap_exact"] < row["hoeffding"] < row["theorem_6"]
-    True
     """
     checks.count("n", n)
     checks.count("num_queries", num_queries)
@@ -124,11 +120,6 @@ def bits_kl(n: int, num_queries: int, sigma: float) -> float:
     """Largest KL of all answers' signs over neighbours (replace-one), by the chain rule, in nats.
 
     ``T`` times that of one sign, over all means ``k / n`` that a query may have.
-
-    >>> n, sigma = 1000, 0.1
-    >>> small = 100 * (2 / n / sigma) ** 2 / np.pi  # at a mean of 0, of little noise
-    >>> bool(abs(bits_kl(n, 100, sigma) / small - 1) < 0.01)
-    True
     """
     plus, minus = _pairs(n, sigma, 1)
     each = np.exp(plus[0]) * (plus[0] - plus[1]) + np.exp(minus[0]) * (minus[0] - minus[1])

@@ -140,11 +140,7 @@ class Inputs(NamedTuple):
 
 
 def check_trainable(adversary: Adversary) -> Adversary:
-    """Return an adversary that can be trained.
-
-    >>> check_trainable(Polynomial(2))
-    Polynomial(degree=2)
-    """
+    """Return an adversary that can be trained."""
     trainable = Polynomial | RandomFeatures | TwoLayerReLU | LinearFeatures | KernelBall
     if not isinstance(adversary, trainable):
         raise ValueError(
@@ -155,13 +151,7 @@ def check_trainable(adversary: Adversary) -> Adversary:
 
 
 def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array, "draws inputs"]:
-    """Compute the inputs of a class for outputs ``x``: features, or ``x`` itself for networks.
-
-    Those of a `KernelBall` depend on landmarks; see `kernel_inputs`.
-
-    >>> inputs_of(Polynomial(2), jnp.array([[3.0]])).tolist()
-    [[3.0, 9.0]]
-    """
+    """Compute the inputs of a class for outputs: features, or ``x``; balls: `kernel_inputs`."""
     if isinstance(adversary, Polynomial):
         powers = monomials(x.shape[1], adversary.degree)[1:]
         # A product per monomial: `x ** array` would take logarithms of negative numbers.
@@ -202,11 +192,6 @@ def kernel_inputs(
     With the kernel's matrix of the landmarks ``K + r I = L L'`` they are ``L^-1 k(landmarks, x)``:
     coefficients ``a`` belong to ``sum_j c_j k(z_j, x)``, ``c = L'^-1 a``, of squared norm
     ``c' K c <= |a|^2``.
-
-    >>> z = jnp.array([[0.0], [1.0]])
-    >>> found = kernel_inputs(KernelBall(), z, z)
-    >>> [round(float(v), 3) for v in jnp.sum(found**2, axis=1)]  # k(z, z) = 1
-    [1.0, 1.0]
     """
     center = jnp.mean(landmarks, axis=0)
     near = (landmarks - center) / adversary.bandwidth

@@ -68,10 +68,6 @@ def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[
 
     Figure 1b shows polynomial adversaries below the unrestricted value; Figure 1a the linear
     adversary below the bound as printed (no guarantee), here beside the valid bound.
-
-    >>> row = curve_rows([3.0])[0]
-    >>> round(row["degree_1"], 3), round(row["unrestricted"], 3)
-    (0.415, 0.747)
     """
     rows = []
     for alpha in alphas:
@@ -92,10 +88,6 @@ def gaussian_curve_rows(
 
     The same columns as `curve_rows`, for the paper's appendix: ``unrestricted`` is
     ``alpha / (2 sigma^2)``, without limit, where every polynomial's value has one.
-
-    >>> row = gaussian_curve_rows([2.0])[0]
-    >>> round(row["degree_1"], 9), row["unrestricted"]  # log 2 and 1
-    (0.693147181, 1.0)
     """
     rows = []
     for alpha in alphas:
@@ -116,9 +108,6 @@ def map_rows(
 
     Laplace and normal noise in one dimension and in two (sensitivity 1/2 in each), and the matrix
     mechanism on four counts; orders below 2 in one dimension alone.
-
-    >>> [row["verdict"] for row in map_rows([0.2], [3.0])]
-    ['fails', 'fails', 'holds', 'fails', 'vacuous']
     """
     sigmas = [1 / value for value in privacy]
     later = [alpha for alpha in alphas if alpha >= 2]
@@ -142,10 +131,6 @@ def matrix_rows(
     """Compare Theorem 5 with the exact value of linear adversaries, strategy by strategy.
 
     The workload is every prefix sum of ``size`` counts and five times the total; add/remove.
-
-    >>> row = matrix_rows(2, 0.5, [2.0])[0]
-    >>> row["strategy"], round(row["simulation"], 6)
-    ('identity', 0.117783)
     """
     workload = np.vstack([np.tril(np.ones((size, size))), 5 * np.ones((1, size))])
     strategies = {
@@ -220,10 +205,6 @@ def selection_rows(
     ``theorem_6`` is ``8 sqrt(eps)`` and ``hoeffding`` its improvement under the same conditions;
     ``mutual_information`` is ``sqrt(2 I(W; S) / n)`` with the exact information, which needs the
     population, and ``bounded_range`` the worst case over populations, ``gamma Delta^2 / 2``.
-
-    >>> row = selection_rows([0.1], n=3)[0]
-    >>> row["gap"] <= row["mutual_information"] <= row["theorem_6"]
-    True
     """
     problem, queries = selection_problem(seed)
     rows = []
@@ -289,9 +270,6 @@ def private_mean_linear_kl(gamma: float, n: int, example_bound: float = 2.0) -> 
 
     ``E f(gamma |z - z'| / n)`` over two independent truncated normals, ``f`` the closed form of
     `capacity.laplace_linear_kl`, by Gauss quadrature.
-
-    >>> round(private_mean_linear_kl(100.0, 100), 4)
-    0.2999
     """
     nodes, weights = np.polynomial.legendre.leggauss(NUM_NODES)
     law = stats.truncnorm(-example_bound, example_bound)

@@ -209,20 +209,12 @@ class MatrixMechanism:
 
 
 def identity_strategy(size: int) -> Float[np.ndarray, "size size"]:
-    """Measure every count once.
-
-    >>> identity_strategy(2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Measure every count once."""
     return np.eye(checks.count("size", size))
 
 
 def hierarchical_strategy(size: int) -> Float[np.ndarray, "rows size"]:
-    """Sum over a binary tree: all counts, halves, quarters, down to single counts.
-
-    >>> hierarchical_strategy(2).tolist()
-    [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
-    """
+    """Sum over a binary tree: all counts, halves, quarters, down to single counts."""
     rows, level = [], [(0, checks.count("size", size))]
     while level:
         below = []
@@ -244,10 +236,6 @@ def optimized_strategy(
 
     ``T >= 0`` and ``D`` scales every column to L1 norm 1, so that the sensitivity is 1 (McKenna et
     al. 2018, p-Identity strategies). The error never exceeds that of the identity.
-
-    >>> prefix = np.tril(np.ones((4, 4)))
-    >>> optimized_strategy(prefix).sum(axis=0).round(9)
-    array([1., 1., 1., 1.])
     """
     if workload.size == 0 or not np.isfinite(workload).all():
         raise ValueError(
@@ -282,35 +270,16 @@ _TOLERANCE = 1e-5
 
 
 class Regime(NamedTuple):
-    """All values of one row of the table at one setting, in nats.
+    """All values of one row of the table at one setting, in nats."""
 
-    Attributes
-    ----------
-    row
-        "laplace", "gaussian" (", d = 2" and so on in more dimensions) or "matrix mechanism".
-    privacy
-        ``eps`` of Laplace(1/eps) noise, ``1 / sigma`` of normal noise.
-    alpha
-        Order.
-    exact
-        Restricted Rényi divergence of a linear adversary.
-    printed
-        The bound as printed: no guarantee.
-    valid
-        A bound that holds.
-    unrestricted
-        Rényi divergence of an unrestricted adversary.
-    verdict
-        On the printed bound: "fails" below the exact value, "vacuous" above the unrestricted one.
-    """
-
-    row: str
-    privacy: float
-    alpha: float
-    exact: float
-    printed: float
-    valid: float
-    unrestricted: float
+    row: str  # "laplace", "gaussian" (", d = 2" and so on in more dimensions) or "matrix mechanism"
+    privacy: float  # ``eps`` of Laplace(1/eps) noise, ``1 / sigma`` of normal noise
+    alpha: float  # order
+    exact: float  # restricted Rényi divergence of a linear adversary
+    printed: float  # the bound as printed: no guarantee
+    valid: float  # a bound that holds
+    unrestricted: float  # Rényi divergence of an unrestricted adversary
+    # On the printed bound: "fails" below the exact value, "vacuous" above the unrestricted one.
     verdict: Verdict
 
 
@@ -350,11 +319,7 @@ def laplace_regime(eps: float, alpha: float, shift: ArrayLike | float = 1.0) -> 
 
 
 def gaussian_regime(sigma: float, alpha: float, shift: ArrayLike | float = 1.0) -> Regime:
-    """Compute the Gaussian row, with its own printed form in one dimension of sensitivity 1.
-
-    >>> gaussian_regime(5.0, 3.0).verdict
-    'fails'
-    """
+    """Compute the Gaussian row, with its own printed form in one dimension of sensitivity 1."""
     moved = shift_vector(shift)
     exact = gaussian_renyi_of_polynomials(sigma, alpha, 1, moved)
     is_one = moved.size == 1 and moved[0] == 1
@@ -395,16 +360,3 @@ def regime_map(
     ['fails', 'fails', 'vacuous', 'holds']
     """
     return [regime(float(s), float(a)) for s in settings for a in alphas]
-
-
-def failing_below(regimes: Sequence[Regime]) -> dict[float, float]:
-    """Largest setting (in ``privacy``) at which each order's printed bound fails, or 0.
-
-    >>> failing_below(regime_map(laplace_regime, [0.05, 0.1, 1.0], [2.0, 3.0]))
-    {2.0: 0.0, 3.0: 0.1}
-    """
-    found: dict[float, float] = {}
-    for regime in regimes:
-        failed = regime.privacy if regime.verdict == "fails" else 0.0
-        found[regime.alpha] = float(np.maximum(found.get(regime.alpha, 0.0), failed))
-    return found

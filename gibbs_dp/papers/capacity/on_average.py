@@ -44,17 +44,10 @@ from gibbs_dp.sampling.sampler import Sampler
 
 
 class SeenValues(NamedTuple):
-    """Of each dataset and one of its replaced versions.
+    """Of each dataset and one of its replaced versions."""
 
-    Attributes
-    ----------
-    critics
-        What each class's trained critic attains, nats.
-    full
-        Half the symmetrized KL of the pair from the same draws: unbiased for the on-average KL.
-    """
-
-    critics: Float[Any, "*b classes"]
+    critics: Float[Any, "*b classes"]  # what each class's trained critic attains, nats
+    # Half the symmetrized KL of the pair from the same draws: unbiased for the on-average KL.
     full: Float[Any, "*b"]
 
 
@@ -168,11 +161,6 @@ class OnAverageCapacity:
         """One dict per gamma and class; every ``_se`` is over datasets.
 
         ``share`` is the class's part of the on-average KL, its error from paired datasets.
-
-        >>> found = OnAverageCapacity((1.0,), 5, (Polynomial(1),), np.array([[[0.1], [0.2]]]),
-        ...                           np.array([[0.2, 0.4]]), np.ones((1, 2), bool), ())
-        >>> round(found.rows()[0]["share"], 9), round(found.rows()[0]["share_se"], 9)
-        (0.5, 0.0)
         """
         rows = []
         for g, gamma in enumerate(self.gammas):
@@ -536,11 +524,7 @@ def _seen(
 
 
 def weights_of(gap: Float[np.ndarray, " draws"]) -> Float[np.ndarray, " draws"]:
-    """Weights of mean 1 that turn draws of one posterior into draws of its neighbour.
-
-    >>> weights_of(np.zeros(2))
-    array([1., 1.])
-    """
+    """Weights of mean 1 that turn draws of one posterior into draws of its neighbour."""
     weights = np.exp(gap.min() - gap)
     return np.asarray(weights / weights.mean())
 
@@ -550,11 +534,7 @@ def judged(
     weights: Float[np.ndarray, " draws"],
     slopes: Float[np.ndarray, " m"],
 ) -> float:
-    """``E_p h - E_p'[e^h - 1]`` of the critic ``h = features @ slopes``, by terms of second order.
-
-    >>> judged(np.ones((2, 1)), np.ones(2), np.zeros(1))
-    0.0
-    """
+    """``E_p h - E_p'[e^h - 1]`` of the critic ``h = features @ slopes``, to second order."""
     h = features @ slopes
     with np.errstate(over="ignore", invalid="ignore"):
         rise = np.expm1(h)
@@ -565,11 +545,7 @@ def judged(
 def fitted(
     features: Float[np.ndarray, "draws m"], weights: Float[np.ndarray, " draws"]
 ) -> Float[np.ndarray, " m"]:
-    """Slopes that make `judged` largest: Newton's method, halving steps that do not gain.
-
-    >>> fitted(np.ones((2, 1)), np.ones(2))
-    array([0.])
-    """
+    """Slopes that make `judged` largest: Newton's method, halving steps that do not gain."""
     slopes = np.zeros(features.shape[1])
     value = 0.0
     for _ in range(NUM_STEPS):

@@ -28,16 +28,11 @@ class Basis(NamedTuple):
 
     ``x p_j = b_j p_{j-1} + a_j p_j + b_{j+1} p_{j+1}`` keeps values and zeros of
     combinations accurate at degrees where powers of ``x`` are not.
-
-    Attributes
-    ----------
-    diagonal
-        ``a_0 .. a_{k-1}``.
-    side
-        ``b_1 .. b_k``.
     """
 
+    # ``a_0 .. a_{k-1}``.
     diagonal: Float[np.ndarray, " degree"]
+    # ``b_1 .. b_k``.
     side: Float[np.ndarray, " degree"]
 
     @property
@@ -102,45 +97,26 @@ _STRIDE = 1.6
 
 
 class PolynomialCritic(NamedTuple):
-    """The best polynomial critic of one order, and its value.
+    """The best polynomial critic of one order, and its value."""
 
-    Attributes
-    ----------
-    renyi
-        Restricted Rényi divergence, nats.
-    alpha_divergence
-        Restricted alpha-divergence, ``(e^{(alpha-1) renyi} - 1) / (alpha (alpha - 1))``.
-    coefficients
-        Coefficients of the critic ``g``, ``E_P[g] = 1``, in the orthonormal polynomials of Q.
-    basis
-        Those polynomials.
-    residual
-        Largest distance of a moment of the dual density from that of P: 0 certifies optimality.
-    """
-
-    renyi: float
+    renyi: float  # restricted Rényi divergence, nats
+    # Restricted alpha-divergence, ``(e^{(alpha-1) renyi} - 1) / (alpha (alpha - 1))``.
     alpha_divergence: float
+    # Coefficients of the critic ``g``, ``E_P[g] = 1``, in the orthonormal polynomials of Q.
     coefficients: Float[np.ndarray, " terms"]
-    basis: Basis
+    basis: Basis  # those polynomials
+    # Largest distance of a moment of the dual density from that of P: 0 certifies optimality.
     residual: float
 
 
 def alpha_from_renyi(renyi: float, alpha: float) -> float:
-    """Alpha-divergence with the same information as a Rényi divergence of that order.
-
-    >>> round(alpha_from_renyi(math.log(1.5), 2.0), 9)
-    0.25
-    """
+    """Alpha-divergence with the same information as a Rényi divergence of that order."""
     exponent = (alpha - 1) * renyi
     return math.inf if exponent > 700 else math.expm1(exponent) / (alpha * (alpha - 1))
 
 
 def renyi_from_alpha(divergence: float, alpha: float) -> float:
-    """Rényi divergence ``log(1 + alpha (alpha - 1) D) / (alpha - 1)`` of an alpha-divergence.
-
-    >>> round(renyi_from_alpha(0.25, 2.0), 9)
-    0.405465108
-    """
+    """Rényi divergence ``log(1 + alpha (alpha - 1) D) / (alpha - 1)`` of an alpha-divergence."""
     return math.log1p(alpha * (alpha - 1) * divergence) / (alpha - 1)
 
 
@@ -260,10 +236,6 @@ def polynomial_kl(p: Line, q: Line, degree: int) -> float:
 
     ``sup_h E_P[h] - log E_Q[e^h]``: with constants in the class this Donsker-Varadhan value equals
     ``sup_h E_P[h] - E_Q[e^{h-1}]`` of Chaudhuri, Imola & Machanavajjhala (2019).
-
-    >>> from gibbs_dp.papers.capacity.line import laplace_line
-    >>> round(polynomial_kl(laplace_line(1.0, 1.0), laplace_line(0.0, 1.0), 1), 9)
-    0.225987156
     """
     checks.count("degree", degree)
     if degree > 1 and degree % 2 and math.isinf(q.lower) and math.isinf(q.upper):

@@ -10,18 +10,16 @@ one-dimensional minimizers has these moments, mixed ones included, and its log-d
 is a polynomial of the class. Normal noise loses nothing even to linear critics.
 
 The restricted **Rényi** divergence does not add: critics ``g`` with mixed terms help, and ``|g|^q``
-is not smooth along the curves where ``g = 0``, so that no rule is exact to rounding. Up to three
-dimensions a product rule with fine panels gives it to a few digits, with an error from a coarser
-one. Exact alternatives: order 2 by moments in any dimension (`product_renyi2`), linear critics of
-any order (`laplace_renyi_of_linear`), normal noise, and coordinates that do not move, which may be
-left out. From four dimensions on, for other orders, there are lower bounds by trained critics
-(`trained_divergence`) and upper ones by `laplace_unrestricted_renyi`.
+is not smooth along the curves where ``g = 0``, so that no rule is exact to rounding. Exact are
+order 2 by moments in any dimension (`product_renyi2`), linear critics of any order
+(`laplace_renyi_of_linear`), normal noise, and coordinates that do not move, which may be left out.
+For the rest there are lower bounds by trained critics (`trained_divergence`) and upper ones by
+`laplace_unrestricted_renyi`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -30,13 +28,7 @@ from scipy.optimize import minimize
 from scipy.special import gamma, roots_jacobi
 
 from gibbs_dp.information import checks
-from gibbs_dp.papers.capacity.closed_forms import (
-    above_one,
-    inverse_scale,
-    laplace_moments,
-    monomials,
-    shift_vector,
-)
+from gibbs_dp.papers.capacity.closed_forms import above_one, inverse_scale, shift_vector
 from gibbs_dp.papers.capacity.line import gaussian_line, laplace_line
 from gibbs_dp.papers.capacity.polynomial import polynomial_kl, polynomial_renyi
 
@@ -51,11 +43,7 @@ _NUM_MOMENTS = 12
 def gaussian_renyi_of_polynomials(
     sigma: float, alpha: float, degree: int = 1, shift: ArrayLike | float = 1.0
 ) -> float:
-    """Exact restricted Rényi divergence of polynomial adversaries of normal noise, any dimension.
-
-    >>> round(gaussian_renyi_of_polynomials(1.0, 2.0, 1, [0.6, 0.8]), 9)  # log 2
-    0.693147181
-    """
+    """Exact restricted Rényi divergence of polynomials of normal noise, any dimension."""
     length = float(np.linalg.norm(shift_vector(shift)))
     if length == 0:
         return 0.0
@@ -97,15 +85,12 @@ def laplace_renyi_of_linear(
 
     For ``q < 2``, ``E|Y|^q = c_q int_0^inf (1 - Re E e^{itY}) t^{-q-1} dt``, and the characteristic
     function of ``Y = b + a . X`` is a product. The integral is convex in ``a``.
-
-    >>> round(laplace_renyi_of_linear(1.0, 3.0, [0.6, 0.8]), 6)
-    0.41481
     """
     moved = shift_vector(shift)
     if not 2 <= alpha <= 1000:
         raise ValueError(
             f"alpha must lie in [2, 1000] for Laplace noise in several dimensions, got {alpha}; "
-            "below 2 use laplace_renyi_of_degree up to three dimensions, a trained critic in more."
+            "below 2 use trained_divergence for a lower bound."
         )
     ways = np.eye(moved.size) if visible is None else _row_space(visible, moved.size)
     seen = ways @ moved
@@ -202,35 +187,6 @@ class _FourierNorm:
         return scale * float(falling @ symmetric), by_offset, self.ways @ by_slope
 
 
-MAX_DIM, MAX_ALPHA = 3, 20.0
-# Panels of the noise's half-line, by number of moving coordinates, and nodes of each.
-_PANELS = {2: 30, 3: 11}
-_NODES = 4
-# Beyond this many scales the noise, with powers of critics on it, weighs nothing.
-_REACH = 45.0
-_MAX_NEWTON = 40
-# Newton's predicted decrease, relative to the value.
-_SETTLED = 1e-9
-# Orders are reached in steps of this factor, each starting from the previous critic.
-_STRIDE = 1.6
-
-
-class GridDivergence(NamedTuple):
-    """A restricted Rényi divergence by a product rule.
-
-    Attributes
-    ----------
-    renyi
-        In nats.
-    error
-        Distance from the value of a rule with two thirds of the panels, nats: of the size of the
-        error, which was up to half as large again in tests, and no bound.
-    """
-
-    renyi: float
-    error: float
-
-
 def laplace_kl_of_polynomials(eps: float, degree: int = 1, shift: ArrayLike | float = 1.0) -> float:
     """Exact restricted KL of polynomial adversaries of Laplace(1/eps) noise, any dimension.
 
@@ -267,123 +223,3 @@ def laplace_kl_of_polynomials(eps: float, degree: int = 1, shift: ArrayLike | fl
     still = laplace_line(0.0, 1.0)
     lines = [laplace_line(eps * float(v), 1.0) for v in moved if v > 0]
     return math.fsum(polynomial_kl(line, still, degree) for line in lines)
-
-
-def laplace_renyi_of_degree(
-    eps: float, alpha: float, degree: int, shift: ArrayLike | float
-) -> GridDivergence:
-    """Restricted Rényi divergence of polynomial adversaries of Laplace noise, to a few digits.
-
-    Up to three coordinates that move; others do not help the adversary. One moving coordinate is
-    exact; two take seconds, three, or orders above 10, up to minutes. For linear critics or order 2
-    prefer the exact functions that the module names.
-
-    >>> found = laplace_renyi_of_degree(1.0, 3.0, 2, [1.0, 0.0])  # one dimension
-    >>> round(found.renyi, 4), found.error
-    (0.5687, 0.0)
-    """
-    if not 1.05 <= alpha <= MAX_ALPHA:
-        raise ValueError(
-            f"alpha must lie in [1.05, {MAX_ALPHA:g}] for critics of degree above 1 in several "
-            f"dimensions, got {alpha}; for a larger order use trained_divergence."
-        )
-    if checks.count("degree", degree) > 6:
-        raise ValueError(f"degree must be at most 6 in several dimensions, got {degree}; lower it.")
-    moved = np.abs(shift_vector(shift))
-    moved = moved[moved > 0]
-    if moved.size == 0:
-        return GridDivergence(0.0, 0.0)
-    if math.isinf(inverse_scale(eps)):
-        return GridDivergence(math.inf, 0.0)
-    if moved.size == 1:
-        laws = laplace_line(eps * float(moved[0]), 1.0), laplace_line(0.0, 1.0)
-        return GridDivergence(polynomial_renyi(*laws, alpha, degree).renyi, 0.0)
-    if moved.size > MAX_DIM:
-        raise ValueError(
-            f"shift has {moved.size} coordinates that move, at most {MAX_DIM} can be resolved for "
-            "critics of degree above 1; use product_renyi2 (order 2), laplace_renyi_of_linear, or "
-            "trained_divergence for a lower bound."
-        )
-    panels = _PANELS[moved.size]
-    fine, coarse = (
-        _on_grid(eps * moved, alpha, degree, count) for count in (panels, 2 * panels // 3)
-    )
-    return GridDivergence(fine, abs(fine - coarse))
-
-
-def _half_line(
-    num_panels: int, points: int
-) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-    """Nodes and masses of one half of a Laplace law, panels of growing width."""
-    # Widths from a fifth of a scale near the middle, in proportion to the distance further out.
-    grid = np.linspace(0.0, 1.0, num_panels + 1)
-    edges = 2.0 * np.expm1(grid * math.log1p(_REACH / 2.0))
-    v, z = np.polynomial.legendre.leggauss(points)
-    half = np.diff(edges)[:, None] / 2
-    x = edges[:-1, None] + half * (1 + v)
-    return x.ravel(), (half * z * np.exp(-x) / 2).ravel()
-
-
-def _on_grid(moved: Float[np.ndarray, " d"], alpha: float, degree: int, num_panels: int) -> float:
-    """Minimize ``E_Q |g|^q`` over ``E_P[g] = 1`` on a product rule; noise of scale 1."""
-    x, mass = _half_line(num_panels, _NODES)
-    x, mass = np.concatenate([-x[::-1], x]), np.concatenate([mass[::-1], mass])
-    dim = moved.size
-    powers = monomials(dim, degree)
-    # Coordinates are products of powers; those are made orthonormal under Q below.
-    table = x ** np.arange(degree + 1)[:, None]
-    weight, terms = np.ones(1), np.ones((len(powers), 1))
-    for i in range(dim):
-        weight = np.outer(weight, mass).ravel()
-        terms = (terms[:, :, None] * table[powers[:, i]][:, None, :]).reshape(len(powers), -1)
-    orders = np.arange(degree + 1)
-    noise = laplace_moments(degree + 1)
-    shifted = np.array(
-        [[sum(math.comb(j, i) * v ** (j - i) * noise[i] for i in range(j + 1)) for j in orders]
-         for v in moved]
-    )  # fmt: skip
-    mean = np.prod(shifted[np.arange(dim), powers], axis=-1)
-    factor = np.linalg.cholesky((terms * weight) @ terms.T)
-    terms, mean = np.linalg.solve(factor, terms), np.linalg.solve(factor, mean)
-    origin = mean / float(mean @ mean)
-    free = np.linalg.svd(mean[None, :])[2][1:]
-    base, ways = origin @ terms, free @ terms
-    y = np.zeros(len(free))
-    steps = max(1, math.ceil(abs(math.log(alpha - 1)) / math.log(_STRIDE)))
-    for fraction in np.linspace(0, 1, steps + 1)[1:]:
-        y, value = _settle(base, ways, weight, 1 + 1 / (alpha - 1) ** fraction, y)
-    return max(0.0, -math.log(value))
-
-
-def _settle(
-    base: Float[np.ndarray, " nodes"],
-    ways: Float[np.ndarray, "free nodes"],
-    weight: Float[np.ndarray, " nodes"],
-    q: float,
-    start: Float[np.ndarray, " free"],
-) -> tuple[Float[np.ndarray, " free"], float]:
-    """Newton's method with a bend that is cut off near the zeros of the critic."""
-    y = start
-    g = base + y @ ways
-    value = float(weight @ np.abs(g) ** q)
-    for _ in range(_MAX_NEWTON):
-        size = np.abs(g)
-        gradient = q * (ways @ (weight * np.sign(g) * size ** (q - 1)))
-        # Nodes closer to a zero than this would each carry the whole curvature.
-        floor = np.maximum(size, 1e-2) if q < 2 else size
-        hessian = q * (q - 1) * ((ways * (weight * floor ** (q - 2))) @ ways.T)
-        step = -np.linalg.solve(hessian, gradient)
-        decrease = -float(gradient @ step)
-        if decrease <= _SETTLED * value:
-            break
-        length = 1.0
-        while length > 1e-8:
-            trial = g + length * (step @ ways)
-            lower = float(weight @ np.abs(trial) ** q)
-            if lower <= value - 1e-4 * length * decrease:
-                break
-            length /= 2
-        else:
-            break
-        y, g, value = y + length * step, trial, lower
-    return y, value

@@ -107,11 +107,7 @@ ARROWS = (
 
 
 def random_channels() -> list[FiniteChannel]:
-    """Draw channels from nearly private to nearly deterministic, one to three examples.
-
-    >>> len(random_channels()) == NUM_CHANNELS
-    True
-    """
+    """Draw channels from nearly private to nearly deterministic, one to three examples."""
     rng = np.random.default_rng(0)
     drawn = []
     for i in range(NUM_CHANNELS):
@@ -172,11 +168,7 @@ def _gaussian(probs: Sequence[float], width: int) -> FiniteChannel:
 
 
 def gaussian_noise(width: float) -> FiniteChannel:
-    """Add Gaussian noise of variance 12, cut at ``width``, to a value in {0, 1, 2}.
-
-    >>> round(gaussian_noise(40.0).zcdp(), 3)
-    0.167
-    """
+    """Add Gaussian noise of variance 12, cut at ``width``, to a value in {0, 1, 2}."""
     return _gaussian([1 / 3, 1 / 3, 1 / 3], int(width))
 
 
@@ -212,11 +204,7 @@ def bounded_noise(half_width: float) -> FiniteChannel:
 
 
 def lottery(num: float) -> FiniteChannel:
-    """Publish the one example, of ``num`` values, with probability 1/5, else nothing.
-
-    >>> round(lottery(100.0).mutual_information(), 3)  # log(100) / 5
-    0.921
-    """
+    """Publish the one example, of ``num`` values, with probability 1/5, else nothing."""
     size = int(num)
     table = np.column_stack([0.2 * np.eye(size), np.full(size, 0.8)])
     return FiniteChannel(table, np.full(size, 1 / size), 1)
@@ -289,12 +277,7 @@ MISSING = (
 
 
 def find_counterexample(missing: Missing) -> MissingRecord:
-    """Go through a family until the premise is small and the conclusion is not.
-
-    >>> record = find_counterexample(Missing("max", "tv", "parity"))
-    >>> record.parameter, round(record.start_value, 3), record.end_value
-    (4.0, 0.173, 1.0)
-    """
+    """Go through a family until the premise is small and the conclusion is not."""
     build, parameters, _ = FAMILIES[missing.family]
     start, end = NOTIONS[missing.start], NOTIONS[missing.end]
     large = LARGE_PROBABILITY if end.is_probability else LARGE_NATS

@@ -35,11 +35,7 @@ class Notion(NamedTuple):
 
 
 def smallest_crossing(tail: Callable[[float], float]) -> float:
-    """Smallest ``c`` with ``tail(c) <= c``, for a decreasing tail with values in ``[0, 1]``.
-
-    >>> round(smallest_crossing(lambda c: 1 - c), 9)
-    0.5
-    """
+    """Smallest ``c`` with ``tail(c) <= c``, for a decreasing tail with values in ``[0, 1]``."""
     low, high = 0.0, 1.0
     if tail(0.0) <= 1e-15:
         return 0.0
@@ -292,13 +288,7 @@ def _epsilon_at_delta(problem: FiniteProblem, gamma: float, n: int, high: float)
 
 
 def values_at(problem: FiniteProblem, gamma: float, n: int) -> dict[str, float]:
-    """Evaluate every notion at one gamma, nats; informations in nats per example.
-
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5], [0.5, 0.5])
-    >>> found = values_at(problem, gamma=0.5, n=3)
-    >>> found["on_average_kl"] < found["kl_privacy"] < found["dp_epsilon"]
-    True
-    """
+    """Evaluate every notion at one gamma, nats; informations in nats per example."""
     q = problem.quantities(gamma, n, BETA)
     renyi = problem.renyi_curve(gamma, n, [2.0, 8.0], adjacency="replace-one")
     eps, nats = q["dp_epsilon"], math.log(2) / n
@@ -324,12 +314,7 @@ def values_at(problem: FiniteProblem, gamma: float, n: int) -> dict[str, float]:
 
 
 def curves(problem: FiniteProblem, gammas: Sequence[float], n: int) -> Curves:
-    """Evaluate every notion over a grid of gamma.
-
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5], [0.5, 0.5])
-    >>> curves(problem, [0.1, 1.0], 2)["dp_epsilon"].shape
-    (2,)
-    """
+    """Evaluate every notion over a grid of gamma."""
     rows = [values_at(problem, gamma, n) for gamma in gammas]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 

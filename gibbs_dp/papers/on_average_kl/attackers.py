@@ -11,8 +11,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
-from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws
-from gibbs_dp.exact.gaussian_attacker import posterior_precision
+from gibbs_dp.exact.attacker import Attacker, Membership, PairLaws, posterior_precision
 from gibbs_dp.information import checks
 from gibbs_dp.information.divergences.continuous import laplace_renyi, quadratic_tail
 
@@ -25,10 +24,6 @@ def laplace_attacker(distance: float) -> Attacker:
 
     ``TV = 1 - e^{-D/2}``, ``H = (1 - e^{(eps - D)/2})_+``, ``AUC = 1 - e^{-D} (2 + D) / 4``; the
     privacy loss has atoms at ``D`` and ``-D``, where the ROC is straight.
-
-    >>> attacker = laplace_attacker(1.0)
-    >>> round(attacker.on_average_tv, 6), round(attacker.attack_auc, 6)
-    (0.393469, 0.72409)
     """
     return Attacker.of(_OnePair(checks.nonnegative("distance", distance)))
 
@@ -40,10 +35,6 @@ def private_mean_attacker(gamma: float, n: int, bound: float = 2.0) -> Attacker:
     to ``[-bound, bound]``: pairs are ``D = gamma |z - z'| / n`` apart. Means over ``D`` are
     integrals, and pooled ``AUC = 1 - E e^{-(D + D')/2} (2 + min(D, D')) / 4`` for two independent
     distances.
-
-    >>> attacker = private_mean_attacker(100.0, 100)
-    >>> round(attacker.on_average_tv, 6), round(attacker.attack_auc_per_pair, 6)
-    (0.357735, 0.702925)
     """
     rate = checks.positive("gamma", gamma) / checks.count("n", n)
     return Attacker.of(_PrivateMeanPairs(rate, checks.positive("bound", bound)))
@@ -222,10 +213,6 @@ def gaussian_mean_membership(
     ``P = n gamma + 1/t^2``. So ``I(W; Z_i) = -(d/2) log(1 - rho^2)``, and ``Lambda`` is a
     difference of two chi-squares: ``rho/2 (A - B)`` for members and
     ``rho/2 (A / (1 + rho) - B / (1 - rho))`` for others, plus ``I(W; Z_i)``.
-
-    >>> answer = gaussian_mean_membership(gamma=1.0, n=30, dim=1, data_variance=1.0)
-    >>> round(answer.individual_information, 6), round(answer.advantage, 6)
-    (0.008404, 0.041586)
     """
     precision = posterior_precision(gamma, n, data_variance, prior_variance)
     one = gamma**2 * data_variance / precision**2

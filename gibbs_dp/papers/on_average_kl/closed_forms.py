@@ -38,10 +38,6 @@ def laplace_mechanism_information(
 
     ``I = h(W) - log(2 e b)`` with the mixture's entropy by quadrature between its atoms, and
     ``I + lautum = E[D + e^-D - 1]``, ``D = |a - a'| / b`` for two independent copies (Lemma 9).
-
-    >>> fair = laplace_mechanism_information([0.0, 1.0], [0.5, 0.5], scale=0.01)
-    >>> round(fair.mutual_information, 9)  # the bit itself
-    0.693147181
     """
     checks.positive("scale", scale)
     mass = checks.law("probs", probs)
@@ -96,10 +92,6 @@ def truncated_normal_mean_law(
 
     Each example is rounded to the middle of one of ``num_cells`` equal cells, which moves its
     variance by about ``(2 bound / num_cells)^2 / 12``, and the sum's law is an exact convolution.
-
-    >>> values, probs = truncated_normal_mean_law(10)
-    >>> round(float(probs @ values**2), 5)  # 0.77374 / 10
-    0.07737
     """
     checks.count("n", n)
     checks.positive("bound", bound)
@@ -117,12 +109,7 @@ def truncated_normal_mean_law(
 
 
 def private_mean(gamma: float, n: int, bound: float = 2.0) -> ClosedForm:
-    """On-average KL, structured generalization gap, mutual and lautum information.
-
-    >>> answer = private_mean(10.0, 100)
-    >>> answer.mutual_information < 100 * answer.on_average_kl
-    True
-    """
+    """On-average KL, structured generalization gap, mutual and lautum information."""
     kl = private_mean_on_average_kl(gamma, n, bound)
     num_cells = int(np.clip(_MAX_ATOMS // n, 64, 4096))
     values, probs = truncated_normal_mean_law(n, bound, num_cells)
@@ -131,11 +118,7 @@ def private_mean(gamma: float, n: int, bound: float = 2.0) -> ClosedForm:
 
 
 def private_mean_dp_epsilon(gamma: float, n: int, bound: float = 2.0) -> float:
-    """Pure DP of the private mean, replace-one: ``2 bound gamma / n`` (attained).
-
-    >>> private_mean_dp_epsilon(100.0, 100)
-    4.0
-    """
+    """Pure DP of the private mean, replace-one: ``2 bound gamma / n`` (attained)."""
     return (
         2 * checks.positive("bound", bound) * checks.positive("gamma", gamma) / checks.count("n", n)
     )
@@ -145,11 +128,7 @@ def private_mean_dp_epsilon(gamma: float, n: int, bound: float = 2.0) -> float:
 
 
 def beta_kl(a: float, b: float, other_a: float, other_b: float) -> float:
-    """KL divergence of ``Beta(a, b)`` to ``Beta(a', b')`` in nats.
-
-    >>> round(beta_kl(2.0, 1.0, 1.0, 1.0), 6)  # log 2 - 1/2
-    0.193147
-    """
+    """KL divergence of ``Beta(a, b)`` to ``Beta(a', b')`` in nats."""
     for name, value in (("a", a), ("b", b), ("other_a", other_a), ("other_b", other_b)):
         checks.positive(name, value)
     total = (other_a - a) + (other_b - b)
@@ -170,11 +149,6 @@ def beta_bernoulli(
     With ``k`` heads the posterior is ``Beta(a + gamma k, b + gamma (n - k))``. On-average KL and
     ``gen`` are finite sums of digammas; the informations integrate the mixture over ``k`` by the
     trapezoidal rule in ``logit theta``, which converges exponentially.
-
-    >>> answer = beta_bernoulli(gamma=1.0, n=10, probability=0.3)
-    >>> total = answer.mutual_information + answer.lautum_information
-    >>> round(total / (10 * answer.on_average_kl), 9)  # Lemma 9
-    1.0
     """
     from scipy.stats import binom  # slow to import
 
@@ -224,11 +198,6 @@ def correlated_mean(
 
     ``E KL(A(Z) || A(Z~)) = d (n gamma)^2 V / P`` and, for Gaussian processes,
     ``I = (d/2) log(1 + (n gamma)^2 V / P)``, ``lautum`` the rest (Lemma 9).
-
-    >>> correlated_mean(0.5, np.eye(10)).on_average_kl  # independent: n eps_KL = n gamma v / n
-    0.5
-    >>> correlated_mean(0.5, np.ones((10, 10))).on_average_kl  # ten copies of one example
-    5.0
     """
     checks.positive("gamma", gamma)
     checks.count("dim", dim)
@@ -281,11 +250,7 @@ def _precision(
 def linear_regression_posterior(
     x: ArrayLike, y: ArrayLike, gamma: float, prior_precision: float = 0.0
 ) -> GaussianPosterior:
-    """Posterior of given data: precision ``2 gamma X'X + tau I``, mean ``2 gamma P^-1 X'y``.
-
-    >>> linear_regression_posterior([[1.0], [1.0]], [0.0, 2.0], gamma=0.5).mean
-    array([1.])
-    """
+    """Posterior of given data: precision ``2 gamma X'X + tau I``, mean ``2 gamma P^-1 X'y``."""
     design = _design(x)
     responses = np.asarray(y, dtype=np.float64)
     if responses.shape != design.shape[:1]:
@@ -310,10 +275,6 @@ def linear_regression_kl(
 
     With the second dataset equal to the first but for one example, the average over datasets and
     ghosts is the on-average KL. Parameters are those of `linear_regression_posterior`, twice.
-
-    >>> kl = linear_regression_kl([[1.0], [1.0]], [0.0, 2.0], [[1.0], [1.0]], [0.0, 3.0], 0.5)
-    >>> round(kl, 9)
-    0.25
     """
     p = linear_regression_posterior(x, y, gamma, prior_precision)
     q = linear_regression_posterior(other_x, other_y, gamma, prior_precision)
@@ -328,10 +289,6 @@ def linear_regression_fixed_design(
     A ghost example has the same ``x`` and a new response. With ``P = 2 gamma X'X + tau I`` and
     ``T = 4 gamma^2 s^2 P^-1 X'X``: ``n eps_KL = tr T = I + lautum`` and, for Gaussian noise,
     ``I(W; y | X) = (1/2) log det(1 + T)``. Neither depends on ``theta*``.
-
-    >>> answer = linear_regression_fixed_design([[1.0], [2.0]], gamma=0.5, noise_variance=1.0)
-    >>> round(2 * answer.on_average_kl, 9)  # d gamma 2 s^2 with a flat prior
-    1.0
     """
     design = _design(x)
     checks.positive("noise_variance", noise_variance)
@@ -398,11 +355,6 @@ def linear_regression_replaced(
     With ``P`` the posterior precision, replacing ``(a, y_a)`` by ``(g, y_g)`` changes it by
     ``2 gamma (g g' - a a')``: trace, determinant and the quadratic form of the means reduce to
     the 2 x 2 matrix of ``P^-1`` in the span of ``g`` and ``a``. ``d`` may exceed ``n``.
-
-    >>> x, y = np.array([[[1.0], [1.0]]]), np.array([[0.0, 2.0]])
-    >>> found = linear_regression_replaced(x, y, [[[1.0]]], [[1.0]], 0.5, 1.0)
-    >>> round(float(found.on_average_kl[0]), 9)           # means move by 1/3, the precision is 3
-    0.166666667
     """
     checks.positive("gamma", gamma)
     checks.positive("prior_precision", prior_precision)

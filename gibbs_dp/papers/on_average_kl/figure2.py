@@ -266,10 +266,6 @@ def linear_regression_figure2b(
     the prior is flat on the real line, or uniform on ``support``. Per dataset the KL is exact (a
     difference form that keeps its digits when it is 1e-9), averaged over ``num_pairs`` examples
     each with its own ghost.
-
-    >>> answer = linear_regression_figure2b(1.0, 100, num_datasets=2000, seed=0)
-    >>> abs(answer.on_average_kl - 6.716e-3) < 4 * answer.on_average_kl_se + 1e-4
-    True
     """
     checks.positive("gamma", gamma)
     checks.count("n", n, minimum=2)
@@ -358,9 +354,6 @@ def linear_regression_figure2b_exact(
     For the flat prior on the line the posterior is Gaussian and all follows from
     ``E[1/S] = int_0^inf (E exp(-t x^2))^n dt``. On an interval posteriors depend on ``S`` and
     ``sum x e`` alone, whose joint law comes from its characteristic function on a lattice.
-
-    >>> round(linear_regression_figure2b_exact(1.0, 100).on_average_kl, 8)
-    0.00673458
     """
     checks.positive("gamma", gamma)
     if support is None:

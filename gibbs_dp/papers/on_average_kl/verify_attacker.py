@@ -28,16 +28,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def profile_integral(attacker: Attacker, turns: Sequence[float] = ()) -> float:
-    """``int_0^inf d(eps) (1 + e^-eps) deps`` of the on-average profile ``d``, in nats.
-
-    It is ``eps_KL`` where the pair of datasets is exchangeable (Sason & Verdú 2016).
-
-    >>> from gibbs_dp.papers.on_average_kl.attackers import laplace_attacker
-    >>> attacker = laplace_attacker(1.0)
-    >>> integral = profile_integral(attacker, [1.0])
-    >>> bool(np.isclose(integral, attacker.on_average_kl, rtol=1e-6))
-    True
-    """
+    """``int d(eps) (1 + e^-eps)``, nats: ``eps_KL`` of exchangeable pairs (Sason & Verdú 2016)."""
     last = 1.0
     while float(attacker.privacy_profile(last)) > 1e-14 and last < 1e9:
         last *= 2
@@ -147,12 +138,7 @@ def _advantage(attacker: Attacker) -> tuple[float, float]:
 
 
 def privacy_losses(problem: FiniteProblem, gamma: float, n: int) -> Float[np.ndarray, " losses"]:
-    """Every privacy loss of a problem, where its profile has kinks, in nats.
-
-    >>> problem = FiniteProblem([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    >>> privacy_losses(problem, 1.0, 1).round(6)
-    array([-1.,  1.])
-    """
+    """Every privacy loss of a problem, where its profile has kinks, in nats."""
     pairs = problem.table(gamma, n).replacements()
     return np.unique(np.concatenate([(p.log_p - p.log_q).ravel() for p in pairs]).round(12))
 
@@ -202,10 +188,7 @@ def membership_records(problem: FiniteProblem, gamma: float, n: int) -> list[Rec
 
 
 def conditional_records(problem: FiniteProblem, gamma: float, n: int) -> list[Record]:
-    """Check supersamples, Sibson's information, and the bounds that go with them.
-
-    Parameters are those of `membership_records`; ``n`` is small, for ``2^n`` selections.
-    """
+    """Check supersamples, Sibson's information and their bounds; ``n`` small for ``2^n``."""
     checks.count("n", n)
     found = problem.supersample_information(gamma, n)
     cmi, js = found.conditional_mutual_information, found.given_others
@@ -349,11 +332,7 @@ def random_attacker_checks() -> list[Check]:
 
 
 def closed_attackers() -> dict[str, tuple[Attacker, list[float]]]:
-    """Attackers in closed form, and the kinks of their profiles.
-
-    >>> len(closed_attackers())
-    4
-    """
+    """Attackers in closed form, and the kinks of their profiles."""
     return {
         "Gaussian mean, d = 1": (gaussian_mean_attacker(1.0, 30, 1, 1.0), []),
         "Gaussian mean, d = 4, 3 draws": (gaussian_mean_attacker(2.0, 9, 4, 0.8, 1.5, 3), []),

@@ -222,41 +222,25 @@ def flip_loss(theta: Float[Array, ""], states: Float[Array, " n"]) -> Float[Arra
 
 
 def chain_law() -> Float[np.ndarray, " datasets"]:
-    """Joint law of `draw_chain`, by enumeration.
-
-    >>> round(float(chain_law().sum()), 12)
-    1.0
-    """
+    """Joint law of `draw_chain`, by enumeration."""
     return markov_chain_probs([0.5, 0.5], [[1 - FLIP, FLIP], [FLIP, 1 - FLIP]], CHAIN_N)
 
 
 def chain_losses() -> Float[np.ndarray, "datasets hypotheses"]:
-    """`flip_loss` of every dataset and candidate, in NumPy.
-
-    >>> chain_losses().shape
-    (64, 4)
-    """
+    """`flip_loss` of every dataset and candidate, in NumPy."""
     states, theta = ordered_datasets(CHAIN_N, 2), np.array(CANDIDATES)
     flips = (states[:, 1:] != states[:, :-1]).sum(axis=1)[:, None]
     return np.asarray(-flips * np.log(theta) - (CHAIN_N - 1 - flips) * np.log1p(-theta))
 
 
 def chain_truth(gamma: float) -> float:
-    """``E KL(A(Z) || A(Z~))`` of the chain, by enumeration.
-
-    >>> 0 < chain_truth(0.5) < chain_truth(1.0)
-    True
-    """
+    """``E KL(A(Z) || A(Z~))`` of the chain, by enumeration."""
     prior = np.full(len(CANDIDATES), 1 / len(CANDIDATES))
     return whole_dataset_gibbs(chain_losses(), gamma, chain_law(), prior).on_average_kl()
 
 
 def process_covariance() -> Float[np.ndarray, "n n"]:
-    """Squared exponential covariance at the integers: smooth, and not Markov.
-
-    >>> process_covariance()[0, :3].round(4)
-    array([1.    , 0.8825, 0.6065])
-    """
+    """Squared exponential covariance at the integers: smooth, and not Markov."""
     time = np.arange(PROCESS_N)
     return np.asarray(np.exp(-(np.subtract.outer(time, time) ** 2) / (2 * LENGTH**2)))
 
@@ -269,11 +253,7 @@ def draw_process(key: PRNGKeyArray, n: int) -> Float[Array, "n 1"]:
 
 
 def process_truth(gamma: float) -> ClosedForm:
-    """Solve the process with a flat prior in closed form.
-
-    >>> process_truth(0.2).on_average_kl > 3 * 0.2  # independent examples would cost gamma
-    True
-    """
+    """Solve the process with a flat prior in closed form."""
     return correlated_mean(gamma, process_covariance() + 1e-6 * np.eye(PROCESS_N))
 
 

@@ -59,11 +59,7 @@ def paper_gate(n: int) -> Gate:
 
 
 def default_ks(n: int) -> tuple[int, ...]:
-    """``k`` up to ``n / 20``, which is 500 in the paper's setting.
-
-    >>> default_ks(10_000)
-    (10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
-    """
+    """``k`` up to ``n / 20``, which is 500 in the paper's setting."""
     shares = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     return tuple(sorted({max(1, round(s * n / 20)) for s in shares}))
 
@@ -116,10 +112,7 @@ def run_classifier(
 def _choose(
     train: Float[np.ndarray, " d"], answers: Float[np.ndarray, " d"], least: float, most: int
 ) -> tuple[Int[np.ndarray, " most"], Float[np.ndarray, " most"]]:
-    """Attributes that agree on both sets, strongest on the training set first, and their votes.
-
-    Where too few agree, or were answered, the last of them do not vote.
-    """
+    """Attributes that agree on both sets, strongest first, and their votes; 0 for the rest."""
     kept = (train * answers > 0) & (np.abs(train) >= least) & (np.abs(answers) >= least)
     strength = np.where(kept, np.abs(train), -1.0)
     chosen = np.argsort(-strength, kind="stable")[:most]
@@ -202,11 +195,7 @@ def calibrations(
 
 
 def all_calibrations(n: int, d: int) -> list[Calibrated]:
-    """`calibrations`, and without signal on the chain those at a quarter and four times of ``n``.
-
-    >>> [(one.data.n, one.calibration) for one in all_calibrations(400, 40)][-4:]
-    [(100, 'DP'), (100, 'BDP'), (1600, 'DP'), (1600, 'BDP')]
-    """
+    """`calibrations`, and those without signal on the chain at a quarter and four times ``n``."""
     found = calibrations(n, d)
     for size, columns in ((n // SWEEP, max(1, d // SWEEP)), (n * SWEEP, d * SWEEP)):
         found += [
@@ -229,10 +218,7 @@ def run_correlated(
     key: int = 0,
     advance: Advance = uncounted,
 ) -> list[tuple[Calibrated, Run]]:
-    """Run the classifier experiment on every setting; see `run_classifier`.
-
-    Settings of one size share their draws of labels, sites and correlations.
-    """
+    """Run the classifier experiment on every setting; settings of one size share their draws."""
     return [
         (
             one,

@@ -90,10 +90,7 @@ class Sample:
         vote: Float[np.ndarray, " most"],
         ks: Sequence[int],
     ) -> Float[np.ndarray, " ks"]:
-        """Share of rows on which the first ``k`` chosen attributes vote right; a tie counts half.
-
-        An exact draw, given the set's correlations.
-        """
+        """Share of rows where the first ``k`` vote right, drawn exactly; a tie counts half."""
         data = self.data
         last = np.asarray(ks) - 1
 

@@ -37,11 +37,7 @@ class Noise(NamedTuple):
 
 
 def laplace_noise(scale: float) -> Noise:
-    """``Lap(scale)``.
-
-    >>> float(laplace_noise(1.0).cdf(np.zeros(1))[0])
-    0.5
-    """
+    """``Lap(scale)``."""
     b = checks.positive("scale", scale)
 
     def cdf(x: np.ndarray) -> np.ndarray:
@@ -52,11 +48,7 @@ def laplace_noise(scale: float) -> Noise:
 
 
 def uniform_noise(half_width: float) -> Noise:
-    """Uniform on ``[-half_width, half_width]``: not private at any size.
-
-    >>> float(uniform_noise(1.0).cdf(np.full(1, 0.5))[0])
-    0.75
-    """
+    """Uniform on ``[-half_width, half_width]``: not private at any size."""
     w = checks.positive("half_width", half_width)
     return Noise(
         lambda x: np.where(np.abs(x) <= w, 0.5 / w, 0.0),
@@ -68,39 +60,8 @@ def uniform_noise(half_width: float) -> Noise:
 
 
 def no_noise() -> Noise:
-    """Nothing is added (for queries; a threshold without noise has no density).
-
-    >>> float(no_noise().cdf(np.full(1, 0.5))[0])
-    1.0
-    """
+    """Nothing is added (for queries; a threshold without noise has no density)."""
     return Noise(None, lambda x: np.where(x >= 0, 1.0, 0.0), (0.0,), 0.0, math.inf)
-
-
-def sparse_law(
-    values: Sequence[float],
-    *,
-    num_above: int | None,
-    threshold_noise: Noise,
-    query_noise: Noise,
-    is_redrawn: bool = True,
-) -> dict[Answers, float]:
-    """Law of the answers of sparse vector on a fixed vector.
-
-    >>> law = sparse_law([0.0], num_above=1, threshold_noise=laplace_noise(1.0),
-    ...                  query_noise=laplace_noise(2.0))
-    >>> {answers: round(p, 12) for answers, p in law.items()}
-    {(0,): 0.5, (1,): 0.5}
-    """
-    return {
-        answers: sparse_probability(
-            values,
-            answers,
-            threshold_noise=threshold_noise,
-            query_noise=query_noise,
-            is_redrawn=is_redrawn,
-        )
-        for answers in _sequences(len(values), num_above)
-    }
 
 
 def sparse_probability(
@@ -111,13 +72,7 @@ def sparse_probability(
     query_noise: Noise,
     is_redrawn: bool = True,
 ) -> float:
-    """Probability of one sequence of answers of sparse vector, for vectors too long for its law.
-
-    >>> noise = laplace_noise(1.0)
-    >>> p = sparse_probability([0.0] * 40, (0,) * 40, threshold_noise=noise, query_noise=noise)
-    >>> round(p, 9)  # the threshold is the largest of 41 equal laws
-    0.024390244
-    """
+    """Probability of one sequence of answers of sparse vector, for vectors too long for its law."""
     cuts = [i + 1 for i, a in enumerate(answers) if a == 1] if is_redrawn else []
     edges = sorted({0, *cuts, len(answers)})
     rounds = Counter(
@@ -130,11 +85,7 @@ def sparse_probability(
 
 
 def noisy_max_law(values: Sequence[float], noise: Noise) -> Float[np.ndarray, " choices"]:
-    """Law of the index of the largest value after noise.
-
-    >>> noisy_max_law([0.0, 0.0], laplace_noise(1.0)).round(12)
-    array([0.5, 0.5])
-    """
+    """Law of the index of the largest value after noise."""
     v = np.asarray(values, dtype=np.float64)
     law = []
     for k in range(v.size):
@@ -173,20 +124,6 @@ def released_value_density(
     kinks = [released, *(v + s for v in set(before) for s in query_noise.kinks)]
     own = float(query_noise.density(np.full(1, released - last))[0])
     return own * _integral(below, threshold_noise, kinks)
-
-
-def _sequences(length: int, num_above: int | None) -> list[Answers]:
-    found = []
-    for answers in itertools.product((0, 1), repeat=checks.count("values", length)):
-        total, cut = 0, length
-        for i, a in enumerate(answers):
-            total += a
-            if num_above is not None and total == num_above:
-                cut = i + 1
-                break
-        if cut == length or not any(answers[cut:]):  # once per way of stopping
-            found.append(answers[:cut])
-    return found
 
 
 def _round(

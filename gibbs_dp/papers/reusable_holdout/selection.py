@@ -93,11 +93,7 @@ CHOICES = ("largest mean", "noisy, lecture's heuristic", "noisy, replace-one")
 
 
 def shape_of(n: int) -> tuple[int, int, int]:
-    """Count groups, subsets per group and rows per subset; products may stay a little below ``n``.
-
-    >>> shape_of(10_000)
-    (33, 33, 9)
-    """
+    """Count groups, subsets per group, rows per subset: a product of ``n`` or a little less."""
     size = max(1, round(math.log(checks.count("n", n, minimum=100))))
     groups = math.isqrt(n // size)
     return groups, groups, size
@@ -226,11 +222,7 @@ class Climb(NamedTuple):
 
 
 def planned_rows(d: int, phases: int = PHASES) -> int:
-    """Rows at which all of ``d + phases`` answers are promised and ``phases`` may be corrected.
-
-    >>> planned_rows(1024) < planned_rows(32_768) < 14_000
-    True
-    """
+    """Rows at which all of ``d + phases`` answers are promised and ``phases`` may be corrected."""
     return plan_num_rows(d + phases, TAU, budget=phases, beta=BETA, overfit=OVERFIT)
 
 

@@ -78,11 +78,7 @@ class Loss(NamedTuple):
 def sparse_variants(
     epsilon: float = EPSILON, num_above: int = NUM_ABOVE, *, sensitivity: float = 1.0
 ) -> list[Variant]:
-    """List the right sparse vector and its variants, all of them claiming one epsilon.
-
-    >>> [v.name for v in sparse_variants() if v.proven_epsilon <= 1]
-    ['as published', 'threshold not redrawn']
-    """
+    """List the right sparse vector and its variants, all of them claiming one epsilon."""
     right = sparse_pure(epsilon, num_above, sensitivity=sensitivity, adjacency="replace-one")
     one = sparse_pure(epsilon, 1, sensitivity=sensitivity, adjacency="replace-one")
     threshold, query = laplace_noise(right.sigma), laplace_noise(2 * right.sigma)
@@ -121,10 +117,6 @@ def worst_loss(variant: Variant, num_queries: int, *, sensitivity: float = 1.0) 
 
     Queries found below move up and those found above move down, at all pairs of the variant's
     levels.
-
-    >>> right, *_ = sparse_variants(1.0, 1)
-    >>> round(worst_loss(right, 4).value, 3)  # of 1
-    0.919
     """
     checks.count("num_queries", num_queries, minimum=variant.num_above or 1)
     checks.positive("sensitivity", sensitivity)
@@ -182,11 +174,7 @@ def variant_rows(
     sensitivity: float = 1.0,
     rounds: Sequence[int] = ROUNDS,
 ) -> list[Row]:
-    """Claimed epsilon, losses found and the verdict, one dict per variant and number of queries.
-
-    >>> [row["verdict"] for row in variant_rows(rounds=(8,))][:3]
-    ['private', 'private', 'not private']
-    """
+    """Claimed epsilon, losses found and the verdict, one dict per variant and number of queries."""
     rows: list[Row] = []
     for variant in sparse_variants(epsilon, num_above, sensitivity=sensitivity):
         for k in rounds:
@@ -232,9 +220,6 @@ def round_laws(
     All queries of the block but the last have one value, and move up; the last moves down. The
     outcomes are: above before the last, above at the last, nothing above (after which the attacker
     asks a query that is above for sure, which tells nothing).
-
-    >>> round_laws(Sparse(1.0, 1, 2.0, "replace-one"), 0.0, 0.0, block=2).sum(axis=1).round(12)
-    array([1., 1.])
     """
     checks.count("block", block, minimum=2)
     noises: dict[str, Any] = {
@@ -252,12 +237,7 @@ def round_laws(
 
 
 def measured_epsilon(mechanism: Sparse, delta: float) -> float:
-    """Epsilon at ``delta`` that an attacker of `LEVELS` gets from all rounds: a lower bound, nats.
-
-    >>> mechanism = Sparse(1.0, 100, 83.29, adjacency="replace-one")  # (1, 1e-6)-DP
-    >>> round(measured_epsilon(mechanism, 1e-6), 2)
-    0.21
-    """
+    """Epsilon at ``delta`` that an attacker of `LEVELS` attains: a lower bound, nats."""
     checks.unit_interval("delta", delta, open_left=True)
     laws = [
         round_laws(mechanism, first * mechanism.sigma, last * mechanism.sigma)
@@ -288,12 +268,7 @@ def approximate_rows(
     delta: float = DELTA,
     num_above: int = APPROXIMATE_NUM_ABOVE,
 ) -> list[Row]:
-    """Noise of both calibrations, what is proven of it and what was measured.
-
-    >>> printed, accountant = approximate_rows([20.0])
-    >>> printed["verdict"], accountant["verdict"]
-    ('open', 'private')
-    """
+    """Noise of both calibrations, what is proven of it and what was measured."""
     rows: list[Row] = []
     setting: dict[str, Any] = {"sensitivity": 1.0, "adjacency": "replace-one"}
     for epsilon in epsilons:

@@ -28,11 +28,7 @@ class Record(NamedTuple):
 
 
 def equality(name: str, source: str, left: float, right: float, tolerance: float = 1e-9) -> Record:
-    """State ``left = right``, to a relative tolerance (absolute near 0).
-
-    >>> equality("Theorem 4", "Wang et al. 2016", 0.5, 0.5).holds
-    True
-    """
+    """State ``left = right``, to a relative tolerance (absolute near 0)."""
     if math.isfinite(left) and math.isfinite(right):
         holds = abs(left - right) <= tolerance * max(1e-3, abs(left), abs(right))
     else:
@@ -43,11 +39,7 @@ def equality(name: str, source: str, left: float, right: float, tolerance: float
 def inequality(
     name: str, source: str, left: float, right: float, tolerance: float = 1e-9
 ) -> Record:
-    """State ``left <= right``, with room for rounding.
-
-    >>> inequality("Pinsker", "", 0.2, 0.1).holds
-    False
-    """
+    """State ``left <= right``, with room for rounding."""
     scale = max(1e-3, abs(left)) if math.isfinite(left) else 1.0
     holds = left <= right + tolerance * scale
     return Record(name, source, "<=", float(left), float(right), tolerance, bool(holds))
@@ -56,11 +48,7 @@ def inequality(
 def counterexample(
     name: str, source: str, left: float, right: float, tolerance: float = 1e-9
 ) -> Record:
-    """State that ``left <= right``, as printed somewhere, is false.
-
-    >>> counterexample("too good", "a lecture", 2.0, 1.0).holds
-    True
-    """
+    """State that ``left <= right``, as printed somewhere, is false."""
     holds = left > right + tolerance * max(1e-3, abs(right))
     return Record(name, source, "not <=", float(left), float(right), tolerance, bool(holds))
 
@@ -92,12 +80,7 @@ class Check(NamedTuple):
 
 
 def exact_check(record: Record, case: str) -> Check:
-    """Turn an exact record into a check.
-
-    >>> from gibbs_dp.papers.verify.check import equality
-    >>> exact_check(equality("Theorem 4", "Wang et al. 2016", 0.5, 0.5), "coin").difference
-    0.0
-    """
+    """Turn an exact record into a check."""
     same = record.left == record.right  # inf - inf is not a number
     difference = 0.0 if same else record.left - record.right
     return Check(
@@ -116,11 +99,7 @@ def exact_check(record: Record, case: str) -> Check:
 
 
 def exact_checks(records: Iterable[Record], case: str) -> list[Check]:
-    """Turn exact records into checks.
-
-    >>> exact_checks([], "coin")
-    []
-    """
+    """Turn exact records into checks."""
     return [exact_check(record, case) for record in records]
 
 
@@ -135,12 +114,7 @@ def sampled_equality(
     right_se: float = 0.0,
     independent: bool = False,
 ) -> Check:
-    """State that two sampled numbers are equal, to `Z_LIMIT` standard errors of the difference.
-
-    >>> check = sampled_equality("Theorem 4", "", "", 1.0, 1.05, left_se=0.01)
-    >>> round(check.z, 6), check.holds
-    (-5.0, False)
-    """
+    """State that two sampled numbers are equal, to `Z_LIMIT` standard errors of the difference."""
     spread = math.hypot(left_se, right_se) if independent else left_se + right_se
     difference = left - right
     z = difference / spread if spread > 0 else math.nan

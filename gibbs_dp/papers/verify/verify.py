@@ -20,14 +20,13 @@ from gibbs_dp.papers.on_average_kl.verify_closed_forms import (
     dependent_exact_checks,
 )
 from gibbs_dp.papers.reusable_holdout.verify import mechanism_checks
-from gibbs_dp.papers.verify.attained import generalization, max_information, privacy
+from gibbs_dp.papers.verify.attained import generalization, privacy
 from gibbs_dp.papers.verify.attained.cases import Case
 from gibbs_dp.papers.verify.check import Check
 
 CASES: dict[str, list[Case]] = {
     **privacy.CASES,
     **generalization.CASES,
-    **max_information.CASES,
 }
 # The share of its bound that the best known case reaches, where that is not 1 (name and number of
 # the case); where a total eps is spent, the share of delta, whatever the bound is on.
@@ -65,13 +64,7 @@ TOLERANCE = 0.005
 
 
 def attained_check(name: str, case: Case, reached: float) -> Check:
-    """Check that a case does not exceed its bound, and reaches its known share of it.
-
-    >>> attained_check("half", Case(lambda: (1.0, 2.0), 0.49, loose="a reason"), 0.5).holds
-    True
-    >>> attained_check("half", Case(lambda: (1.0, 2.0), 0.999), 1.0).holds
-    False
-    """
+    """Check that a case does not exceed its bound, and reaches its known share of it."""
     left, right = (float(side) for side in case.sides())
     ratio = left / right if right else math.nan
     holds = left <= right + 1e-9 * abs(right) and abs(ratio / reached - 1.0) <= TOLERANCE
@@ -139,11 +132,7 @@ def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """Count what holds, and name what fails.
-
-    >>> verdict([])
-    '0 of 0 checks hold (0 exact, 0 sampled).'
-    """
+    """Count what holds, and name what fails."""
     failed = [check for check in checks if not check.holds]
     sampled = sum(check.z is not None for check in checks)
     text = (

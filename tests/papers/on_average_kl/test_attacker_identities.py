@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp import exact
-from gibbs_dp.exact.attacker import FinitePairs
-from gibbs_dp.exact.gaussian_attacker import GaussianPairs
+from gibbs_dp.exact.attacker import FinitePairs, GaussianPairs
 from gibbs_dp.papers.on_average_kl import verify_attacker
 from gibbs_dp.papers.on_average_kl.attackers import laplace_attacker, private_mean_attacker
 from gibbs_dp.papers.on_average_kl.verify import fixture

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp import exact
-from gibbs_dp.papers.on_average_kl import counterexamples, identities
+from gibbs_dp.papers.on_average_kl import counterexamples, verify
 from gibbs_dp.papers.verify.check import counterexample, equality, inequality
 
 
@@ -26,7 +26,7 @@ def test_everything_holds_on_random_problems(seed, values, hypotheses, gamma, n,
         rng.dirichlet(np.ones(values)),
         rng.dirichlet(np.ones(hypotheses)),
     )
-    records = identities.verify_problem(problem, gamma, n, beta)
+    records = verify.verify_problem(problem, gamma, n, beta)
     assert len(records) > 40
     failed = [record for record in records if not record.holds]
     assert not failed
@@ -38,9 +38,9 @@ def test_a_structured_loss_breaks_only_what_needs_a_sum():
         [0.5, 0.5],
         [0.5, 0.5],
     )
-    records = identities.structured_identities(problem, 1.0, 4)
+    records = verify.structured_identities(problem, 1.0, 4)
     assert all(record.holds for record in records)
-    assert all(r.holds for r in identities.dependence_inequalities(problem, 1.0, 4, 0.1))
+    assert all(r.holds for r in verify.dependence_inequalities(problem, 1.0, 4, 0.1))
 
 
 def test_counterexamples_stand():
@@ -70,6 +70,6 @@ def test_a_wrong_gamma_is_caught():
             return 2 * super().total_loss(counts)
 
     problem = Doubled([[0.0, 1.0], [1.0, 0.0]], [0.3, 0.7], [0.5, 0.5])
-    records = identities.gibbs_identities(problem, 1.0, 3)
+    records = verify.gibbs_identities(problem, 1.0, 3)
     assert not records[0].holds
     assert not records[1].holds

@@ -7,6 +7,7 @@ import math
 import jaxtyping
 import numpy as np
 import pytest
+from sparse_laws import sparse_law
 
 import gibbs_dp as gdp
 from gibbs_dp.cli.main import main
@@ -77,7 +78,7 @@ def test_long_sequences_are_those_of_the_law():
     }
     values = (0.5, -1.0, 0.5, 2.0)
     for redrawn in (True, False):
-        law = exact_laws.sparse_law(values, num_above=2, **noises, is_redrawn=redrawn)
+        law = sparse_law(values, num_above=2, **noises, is_redrawn=redrawn)
         assert sum(law.values()) == pytest.approx(1, abs=1e-12)
     # Two of 30 equal queries before the last: the number above given the threshold is binomial.
     t = np.linspace(-80, 80, 400_001)
@@ -95,7 +96,7 @@ def test_no_neighbours_of_a_grid_beat_what_is_proven():
     for name in ("as published", "threshold not redrawn", "query noise not scaled with c"):
         variant = variants(s)[name]
         laws = {
-            values: exact_laws.sparse_law(
+            values: sparse_law(
                 values,
                 num_above=C,
                 threshold_noise=variant.threshold_noise,
@@ -146,7 +147,7 @@ def test_a_round_has_its_law():
     mechanism = gdp.holdout.Sparse(2.0, 3, 5.0, adjacency="replace-one")
     p, q = sparse.round_laws(mechanism, -1.0, 2.0, block=3)
     for found, values in ((p, (-1.0, -1.0, 2.0)), (q, (1.0, 1.0, 0.0))):
-        law = exact_laws.sparse_law(
+        law = sparse_law(
             values,
             num_above=1,
             threshold_noise=exact_laws.laplace_noise(5.0),

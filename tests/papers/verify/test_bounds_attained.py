@@ -14,12 +14,12 @@ from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import bounds as paper_bounds
 from gibbs_dp.papers.channels import composed_privacy_curve
-from gibbs_dp.papers.verify.attained import generalization, max_information, privacy
+from gibbs_dp.papers.verify.attained import generalization, privacy
 from gibbs_dp.papers.verify.attained.cases import COIN, REPLACE
 from gibbs_dp.papers.verify.verify import CASES as TABLE
 from gibbs_dp.papers.verify.verify import REACHED, attained_check
 
-FILES = (privacy, generalization, max_information)
+FILES = (privacy, generalization)
 FUNCTIONS = {
     name: module
     for module in (bounds, paper_bounds)
