@@ -242,9 +242,7 @@ def label_ends(
         )
 
 
-def moved_apart(
-    heights: Float[np.ndarray, " names"], gap: float, steps: int = 200
-) -> Float[np.ndarray, " names"]:
+def moved_apart(heights: Float[np.ndarray, " names"], gap: float) -> Float[np.ndarray, " names"]:
     """Return heights of which no two are closer than a gap, near those that are given.
 
     Groups that are too close are spread evenly about their mean, until none is; they stay between
@@ -252,7 +250,7 @@ def moved_apart(
     """
     order = np.argsort(heights, kind="stable")
     groups = [[float(h)] for h in heights[order]]
-    for _ in range(steps):
+    while True:
         for i, (a, b) in enumerate(pairwise(groups)):
             if _lowest(b, gap) - _highest(a, gap) < gap - 1e-12:
                 groups[i : i + 2] = [a + b]

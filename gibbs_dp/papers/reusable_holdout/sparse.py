@@ -282,25 +282,20 @@ def sparse_printed(
     return Sparse(sensitivity, count, sigma, adjacency)
 
 
-def approximate_rows(
-    epsilons: Sequence[float] = EPSILONS,
-    *,
-    delta: float = DELTA,
-    num_above: int = APPROXIMATE_NUM_ABOVE,
-) -> list[Row]:
+def approximate_rows(epsilons: Sequence[float] = EPSILONS) -> list[Row]:
     """Noise of both calibrations, what is proven of it and what was measured."""
     rows: list[Row] = []
     setting: dict[str, Any] = {"sensitivity": 1.0, "adjacency": "replace-one"}
     for epsilon in epsilons:
         for name, calibrate in (("printed", sparse_printed), ("accountant", sparse_approximate)):
-            mechanism = calibrate(epsilon, delta, num_above, **setting)
-            proven = mechanism.guarantee(delta).epsilon
-            measured = measured_epsilon(mechanism, delta)
+            mechanism = calibrate(epsilon, DELTA, APPROXIMATE_NUM_ABOVE, **setting)
+            proven = mechanism.guarantee(DELTA).epsilon
+            measured = measured_epsilon(mechanism, DELTA)
             rows.append(
                 {
                     "sigma_from": name,
-                    "positives": num_above,
-                    "delta": delta,
+                    "positives": APPROXIMATE_NUM_ABOVE,
+                    "delta": DELTA,
                     "claimed_epsilon": epsilon,
                     "sigma": mechanism.sigma,
                     "measured_epsilon": measured,
