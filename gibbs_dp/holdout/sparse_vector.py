@@ -219,24 +219,3 @@ def sparse_approximate(
     checks.unit_interval("delta", delta, open_left=True)
     each = per_release_epsilon(num_above, epsilon, delta=delta)
     return Sparse(sensitivity, num_above, 2 * sensitivity / each, adjacency)
-
-
-def sparse_printed(
-    epsilon: float, delta: float, num_above: int, *, sensitivity: float, adjacency: Adjacency
-) -> Sparse:
-    """**As printed** (Dwork & Roth 2014): ``sigma = 2 sqrt(2 c ln(1/delta)) s / epsilon``.
-
-    It drops ``c epsilon (e^epsilon - 1)`` of the advanced composition and so does not prove
-    ``(epsilon, delta)``-DP; ``.guarantee(delta)`` of the result is what holds.
-
-    Parameters are those of `sparse_approximate`.
-
-    >>> printed = sparse_printed(20.0, 0.1, 100, sensitivity=1.0, adjacency="replace-one")
-    >>> printed.guarantee(0.1).epsilon > 20.0
-    True
-    """
-    checks.positive("epsilon", epsilon)
-    checks.unit_interval("delta", delta, open_left=True)
-    count = checks.count("num_above", num_above)
-    sigma = 2 * math.sqrt(2 * count * math.log(1 / delta)) * sensitivity / epsilon
-    return Sparse(sensitivity, count, sigma, adjacency)

@@ -11,8 +11,8 @@ from matplotlib import style
 from matplotlib.figure import Figure
 
 from gibbs_dp.papers.notions.notions import Notions
-from gibbs_dp.papers.notions.plot import FURTHER, STYLES, plot_curves
-from gibbs_dp.results.plotting import BLACK, COLORS, moved_apart, one_panel, save, styled
+from gibbs_dp.papers.notions.plot import FURTHER, STYLES, moved_apart, plot_curves
+from gibbs_dp.results.plotting import BLACK, COLORS, one_panel, save, styled
 
 
 @styled()

@@ -230,7 +230,7 @@ def hierarchical_strategy(size: int) -> Float[np.ndarray, "rows size"]:
 
 
 def optimized_strategy(
-    workload: Float[np.ndarray, "queries size"], num_extra: int | None = None, seed: int = 0
+    workload: Float[np.ndarray, "queries size"],
 ) -> Float[np.ndarray, "rows size"]:
     """Minimize the workload's total squared error over strategies ``[I; T] D``.
 
@@ -242,7 +242,7 @@ def optimized_strategy(
             "workload must be a finite matrix [queries, counts]; give one row per query."
         )
     size = workload.shape[1]
-    extra = 1 + size // 16 if num_extra is None else checks.count("num_extra", num_extra)
+    extra = 1 + size // 16
     gram = workload.T @ workload
 
     def error(
@@ -256,7 +256,7 @@ def optimized_strategy(
         by_t = -2 * t @ inverse @ kernel @ inverse
         return float(np.sum(kernel * inverse)), (by_t + by_scale).ravel()
 
-    start = np.random.default_rng(seed).uniform(0, 1, extra * size)
+    start = np.random.default_rng(0).uniform(0, 1, extra * size)
     found = minimize(error, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * start.size)
     best = found.x if found.fun < error(np.zeros_like(start))[0] else np.zeros_like(start)
     rows = np.vstack([np.eye(size), best.reshape(extra, size)])

@@ -167,22 +167,20 @@ def dp_epsilon_for(profile: QuiltProfile, epsilon: float) -> float:
     return float(brentq(lambda e: profile.bdp_epsilon(e) - epsilon, 0.0, epsilon, xtol=1e-14))
 
 
-def calibrations(
-    n: int, d: int, *, flip: float = FLIP, site: float = SITE, epsilon: float = BDP_EPSILON
-) -> list[Calibrated]:
+def calibrations(n: int, d: int) -> list[Calibrated]:
     """Set up rows of a chain calibrated in both ways, and independent rows to compare with.
 
-    ``sigma`` makes ``2 B/(sigma n)`` the DP epsilon: ``epsilon`` itself, as for independent rows,
-    or the one at which the Bayesian DP on the rows' chain is ``epsilon``. Attributes show the site,
+    ``sigma`` makes ``2 B/(sigma n)`` the DP epsilon: `BDP_EPSILON`, as for independent rows, or
+    the one at which the Bayesian DP on the rows' chain is that. Attributes show the site,
     so that they are correlated; in "signal" some depend on the label too.
     """
-    profile = quilt_profile(row_chain(flip, n))
-    shares = {"DP": epsilon, "BDP": dp_epsilon_for(profile, epsilon)}
+    profile = quilt_profile(row_chain(FLIP, n))
+    shares = {"DP": BDP_EPSILON, "BDP": dp_epsilon_for(profile, BDP_EPSILON)}
     found = []
-    for rows, own_flip in (("chain", flip), ("independent", 0.5)):
+    for rows, own_flip in (("chain", FLIP), ("independent", 0.5)):
         for label, num_signal in (("no signal", 0), ("signal", min(d, NUM_SIGNAL))):
             shift = SIGNAL_SHIFT / n**0.5 if num_signal else 0.0
-            data = ClassifierData(n, d, num_signal, shift, site=site, flip=own_flip)
+            data = ClassifierData(n, d, num_signal, shift, site=SITE, flip=own_flip)
             for calibration, dp in shares.items():
                 if rows == "independent" and calibration == "BDP":
                     continue  # the same as DP

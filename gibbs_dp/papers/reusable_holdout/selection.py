@@ -99,8 +99,8 @@ def shape_of(n: int) -> tuple[int, int, int]:
     return groups, groups, size
 
 
-def noise_scales(n: int, beta: float = BETA) -> tuple[float, float]:
-    """Laplace scales ``Delta/eps`` of a subset mean, ``eps = sqrt(ln(1/beta)/(2 ln n))``.
+def noise_scales(n: int) -> tuple[float, float]:
+    """Laplace scales ``Delta/eps`` of a subset mean, ``eps = sqrt(ln(1/BETA)/(2 ln n))``.
 
     ``Delta = 3/ln n`` is the lecture's heuristic; replacing one row of ``|x| <= 3`` moves a mean
     by ``6/ln n``.
@@ -108,13 +108,12 @@ def noise_scales(n: int, beta: float = BETA) -> tuple[float, float]:
     >>> [round(scale, 3) for scale in noise_scales(10_000)]
     [0.808, 1.615]
     """
-    checks.unit_interval("beta", beta, open_left=True)
-    eps = math.sqrt(math.log(1 / beta) / (2 * math.log(n)))
+    eps = math.sqrt(math.log(1 / BETA) / (2 * math.log(n)))
     heuristic = CLIP / math.log(n) / eps
     return heuristic, 2 * heuristic
 
 
-def chosen_means(key: PRNGKeyArray, n: int, beta: float = BETA) -> Float[Array, "choices groups"]:
+def chosen_means(key: PRNGKeyArray, n: int) -> Float[Array, "choices groups"]:
     """Draw one dataset, and return the own mean of every group's chosen subset.
 
     Choices in the order of `CHOICES`: no noise, heuristic noise, replace-one noise.
@@ -125,30 +124,26 @@ def chosen_means(key: PRNGKeyArray, n: int, beta: float = BETA) -> Float[Array, 
     means = rows.mean(axis=2)
     unit = jax.random.laplace(noise, means.shape)
     found = []
-    for scale in (0.0, *noise_scales(n, beta)):
+    for scale in (0.0, *noise_scales(n)):
         chosen = jnp.argmax(means + scale * unit, axis=1)
         found.append(jnp.take_along_axis(means, chosen[:, None], axis=1)[:, 0])
     return jnp.stack(found)
 
 
 def maxima_draws(
-    n: int, *, repetitions: int = 200, beta: float = BETA, key: int = 0
+    n: int, *, repetitions: int = 200, key: int = 0
 ) -> Float[np.ndarray, "repetitions choices groups"]:
     """Repeat `chosen_means`, vmapped."""
     checks.count("repetitions", repetitions, minimum=2)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(key), n), repetitions)
     batch = max(1, min(repetitions, 8_000_000 // n))
-    run = jax.jit(
-        lambda k: jax.lax.map(lambda one: chosen_means(one, n, beta), k, batch_size=batch)
-    )
+    run = jax.jit(lambda k: jax.lax.map(lambda one: chosen_means(one, n), k, batch_size=batch))
     return np.asarray(run(keys), dtype=np.float64)
 
 
-def maxima_rows(
-    draws: Float[np.ndarray, "repetitions choices groups"], n: int, beta: float = BETA
-) -> list[Row]:
+def maxima_rows(draws: Float[np.ndarray, "repetitions choices groups"], n: int) -> list[Row]:
     """Bias of the average over groups, one dict per way of choosing, errors over repetitions."""
-    scales = (0.0, *noise_scales(n, beta))
+    scales = (0.0, *noise_scales(n))
     averages = draws.mean(axis=2)
     return [
         {"n": n, "choice": name, "noise_scale": scale, "repetitions": draws.shape[0]}
@@ -171,12 +166,10 @@ def running_rows(draws: Float[np.ndarray, "repetitions choices groups"], n: int)
     ]
 
 
-def density_rows(
-    draws: Float[np.ndarray, "repetitions choices groups"], n: int, num_bins: int = NUM_BINS
-) -> list[Row]:
+def density_rows(draws: Float[np.ndarray, "repetitions choices groups"], n: int) -> list[Row]:
     """Density of the chosen subsets' own means, one dict per way of choosing and bin."""
     _, subsets, size = shape_of(n)
-    edges = np.linspace(draws.min(), draws.max(), num_bins + 1)
+    edges = np.linspace(draws.min(), draws.max(), NUM_BINS + 1)
     middles, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
     law = norm(scale=size**-0.5)
     one = law.pdf(middles)
@@ -203,7 +196,7 @@ def density_rows(
 D, PHASES = 32_768, 4
 # An accuracy below what climbing gains on a plain holdout; gaps of single attributes are far
 # below the one that must not cost budget, and every vote of an overfitted crowd costs a unit.
-TAU, OVERFIT, BETA = 0.35, 0.04, 0.05
+TAU, OVERFIT = 0.35, 0.04
 ANALYSTS = ("standard", "thresholdout")
 BLOCK = 256  # of bits as floats: stays in cache
 
@@ -263,11 +256,11 @@ def run_climb(
     return Climb(rows, d, used, *parts)
 
 
-def climb_summary(found: Climb, *, beta: float = BETA) -> list[Row]:
+def climb_summary(found: Climb) -> list[Row]:
     """Summarize, one dict per analyst: answers, and errors against the promise."""
     phases = found.told.shape[2]
     queries = found.d + phases
-    promise = thresholdout_promise(found.n, queries, beta=beta, **found.gate._asdict())
+    promise = thresholdout_promise(found.n, queries, beta=BETA, **found.gate._asdict())
     rows = []
     for a, name in enumerate(ANALYSTS):
         error = found.error[:, a, -1]
@@ -286,7 +279,7 @@ def climb_summary(found: Climb, *, beta: float = BETA) -> list[Row]:
         row |= {
             "true_accuracy": 0.5,
             "promised_tau": promise.tau,
-            "beta": beta,
+            "beta": BETA,
             "kept": float((error <= promise.tau).mean()),
         }
         if name == "thresholdout":

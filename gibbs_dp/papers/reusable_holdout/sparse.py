@@ -24,7 +24,6 @@ from scipy.optimize import brentq
 
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.holdout import Sparse, sparse_approximate, sparse_pure
-from gibbs_dp.holdout.sparse_vector import sparse_printed
 from gibbs_dp.information import checks
 from gibbs_dp.papers.channels import composed_privacy_curve
 from gibbs_dp.papers.reusable_holdout.data import Found, Sizes
@@ -262,25 +261,41 @@ def _epsilon_of(
     return float(brentq(excess, 0.0, most, xtol=1e-6))
 
 
-def approximate_rows(
-    epsilons: Sequence[float] = EPSILONS,
-    *,
-    delta: float = DELTA,
-    num_above: int = APPROXIMATE_NUM_ABOVE,
-) -> list[Row]:
+def sparse_printed(
+    epsilon: float, delta: float, num_above: int, *, sensitivity: float, adjacency: checks.Adjacency
+) -> Sparse:
+    """**As printed** (Dwork & Roth 2014): ``sigma = 2 sqrt(2 c ln(1/delta)) s / epsilon``.
+
+    It drops ``c epsilon (e^epsilon - 1)`` of the advanced composition and so does not prove
+    ``(epsilon, delta)``-DP; ``.guarantee(delta)`` of the result is what holds.
+
+    Parameters are those of `sparse_approximate`.
+
+    >>> printed = sparse_printed(20.0, 0.1, 100, sensitivity=1.0, adjacency="replace-one")
+    >>> printed.guarantee(0.1).epsilon > 20.0
+    True
+    """
+    checks.positive("epsilon", epsilon)
+    checks.unit_interval("delta", delta, open_left=True)
+    count = checks.count("num_above", num_above)
+    sigma = 2 * math.sqrt(2 * count * math.log(1 / delta)) * sensitivity / epsilon
+    return Sparse(sensitivity, count, sigma, adjacency)
+
+
+def approximate_rows(epsilons: Sequence[float] = EPSILONS) -> list[Row]:
     """Noise of both calibrations, what is proven of it and what was measured."""
     rows: list[Row] = []
     setting: dict[str, Any] = {"sensitivity": 1.0, "adjacency": "replace-one"}
     for epsilon in epsilons:
         for name, calibrate in (("printed", sparse_printed), ("accountant", sparse_approximate)):
-            mechanism = calibrate(epsilon, delta, num_above, **setting)
-            proven = mechanism.guarantee(delta).epsilon
-            measured = measured_epsilon(mechanism, delta)
+            mechanism = calibrate(epsilon, DELTA, APPROXIMATE_NUM_ABOVE, **setting)
+            proven = mechanism.guarantee(DELTA).epsilon
+            measured = measured_epsilon(mechanism, DELTA)
             rows.append(
                 {
                     "sigma_from": name,
-                    "positives": num_above,
-                    "delta": delta,
+                    "positives": APPROXIMATE_NUM_ABOVE,
+                    "delta": DELTA,
                     "claimed_epsilon": epsilon,
                     "sigma": mechanism.sigma,
                     "measured_epsilon": measured,
