@@ -144,6 +144,10 @@ def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     options = given(parsed, entry.options)
     if name == "table" and options.get(LOSS) in parsed.extensions.losses:
         options[LOSS] = parsed.extensions.losses[options[LOSS]]
+    if name == "table" and data is not None and not options.get("date"):
+        from gibbs_dp.problems.table import days_of  # slow to import
+
+        options["date"] = days_of(data, options)
     try:
         return build_entry(entry, name, options)
     except ValueError:

@@ -300,7 +300,7 @@ def _groups(own: Extensions) -> dict[str, Sequence[Option]]:
 
 
 def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) -> None:
-    from gibbs_dp.privacy import Ledger, release
+    from gibbs_dp.privacy import Ledger, ReleasedModel, release
 
     target = given(parsed, TARGETS)
     by_rule = _is_by_rule(parsed, target)
@@ -314,11 +314,11 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         **target,
     }
     data = _read(parsed, schema)
-    told = ""
+    told, how = "", None
     if by_rule:
         from gibbs_dp.sklearn.tables import release_by_rule
 
-        found, told = release_by_rule(
+        found, told, how = release_by_rule(
             data,
             schema=schema,
             ledger=settings["ledger"],
@@ -329,9 +329,12 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         )
     else:
         found = release(posterior, data, method=make_method(parsed), **settings)
-    rows = [dict(zip(schema.names, map(float, theta), strict=True)) for theta in found.theta]
     told = _model(parsed, schema, told)
-    model = {"model": told, "rules": schema.rules(), "schema": schema.to_dict()}
+    facts = ReleasedModel(schema, np.asarray(found.theta, np.float64), how).to_dict()
+    rows = facts.pop("draws")
+    if parsed.method in parsed.extensions.methods:
+        del facts["prediction"]  # only their author knows what the draws are
+    model = {"model": told, "rules": schema.rules(), **facts}
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
     path = None if folder is None else folder / "release.json"
     failed: OSError | None = None

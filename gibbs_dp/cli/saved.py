@@ -59,7 +59,7 @@ VERBS = {
     "report": ("an audit", ("show", "plot", "explore", "export", "compare")),
     "report of one dataset": ("an audit of one posterior", ("show", "plot", "export")),
     "draws": ("draws of a posterior", ("show", "export")),
-    "guarantee": ("a private release or its guarantee", ("show",)),
+    "guarantee": ("a private release or its guarantee", ("show", "predict")),
 }
 
 
@@ -195,7 +195,7 @@ def next_steps(path: str) -> str:
     from gibbs_dp.cli import COMMANDS
 
     what, verbs = VERBS[kind]
-    needs = {"compare": f"{path} OTHER", "export": f"{path} --to csv"}
+    needs = {"compare": f"{path} OTHER", "export": f"{path} --to csv", "predict": f"{path} TABLE"}
     lines = [(f"gibbs-dp {verb} {needs.get(verb, path)}", COMMANDS[verb].summary) for verb in verbs]
     width = max(len(words) for words, _ in lines)
     return "\n".join([f"{path} is {what}:", *(f"  {w:<{width}}  {s}" for w, s in lines)])

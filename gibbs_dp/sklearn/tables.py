@@ -11,10 +11,11 @@ from jaxtyping import Float
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.released_model import Shortening
 from gibbs_dp.privacy.releases.release import Release
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.sklearn.classifier import GibbsClassifier
-from gibbs_dp.sklearn.features import HALF_RANGE, Scaling
+from gibbs_dp.sklearn.features import HALF_RANGE
 from gibbs_dp.sklearn.regressor import GibbsRegressor
 
 
@@ -31,7 +32,7 @@ def release_by_rule(
     n: int | None = None,
     accept: Collection[str] = (),
     purpose: str = "gibbs_dp release",
-) -> tuple[Release, str]:
+) -> tuple[Release, str, Shortening]:
     """Release a linear model of a table whose mechanism and prior follow from public facts.
 
     >>> import tempfile, pathlib
@@ -41,7 +42,7 @@ def release_by_rule(
     >>> ledger = Ledger.create(path, epsilon=1.0, adjacency="replace-one")
     >>> schema = Schema({"age": Range(0.0, 100.0)}, "ill", Levels(["no", "yes"]))
     >>> x = np.stack([np.ones(50), np.linspace(0, 1, 50)], axis=1)
-    >>> out, told = release_by_rule((x, (x[:, 1] > 0.5) * 1.0), schema=schema, ledger=ledger,
+    >>> out, told, how = release_by_rule((x, (x[:, 1] > 0.5) * 1.0), schema=schema, ledger=ledger,
     ...     adjacency="replace-one", epsilon=1.0, accept=["exact-draw", "float-arithmetic"])
     >>> out.theta.shape, told.split(";")[0]
     ((1, 2), 'huber loss, flat prior on a ball of radius 2')
@@ -77,7 +78,7 @@ def release_by_rule(
         draws.append(np.concatenate([[low + half * base[0]], half * coef[0]]))
     assert model.charge_ is not None
     told = f"{model.told_}; {_shortened(model.scaling_)}"
-    return Release(np.stack(draws), model.guarantee_, model.charge_), told
+    return Release(np.stack(draws), model.guarantee_, model.charge_), told, model.scaling_
 
 
 def _bounds(schema: Schema) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _ends(column: Column) -> tuple[float, float]:
     return column.label_range if isinstance(column, Number) else (0.0, 1.0)
 
 
-def _shortened(scaling: Scaling) -> str:
+def _shortened(scaling: Shortening) -> str:
     if np.isinf(scaling.low).any():
         return f"features are shortened to a norm of {scaling.norm:.6g} first"
     return (
